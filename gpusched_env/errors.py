@@ -1,0 +1,42 @@
+"""Every error this package raises on purpose: each names the offending field or line, and the remedy."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class GpuschedError(ValueError):
+    """Base of all errors caused by input; catching it catches every refusal of this package."""
+
+
+class ClusterError(GpuschedError):
+    """An impossible cluster: no nodes, a node without GPUs, an unknown GPU type."""
+
+
+class WorkloadError(GpuschedError):
+    """Jobs or model profiles that cannot be simulated: negative times, duplicate ids, a gang larger than the cluster."""
+
+
+class TraceError(GpuschedError):
+    """A trace file that cannot be read; the message names file, line, field and remedy."""
+
+
+class ScenarioError(GpuschedError):
+    """An unknown or inconsistent scenario, or a scenario file with a wrong field."""
+
+
+class SchedulerError(GpuschedError):
+    """A scheduler that cannot be loaded, or that leaves jobs waiting when no event can come any more."""
+
+
+class ScheduleError(GpuschedError):
+    """An event log that describes an impossible schedule (found by the validator)."""
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
+    """Say that ``name`` is not a known ``kind``, with the nearest known names first."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+    hint = f"did you mean {' or '.join(repr(n) for n in near)}? " if near else ""
+    return f"unknown {kind} {name!r}: {hint}known: {', '.join(names)}"

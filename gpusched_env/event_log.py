@@ -1,0 +1,69 @@
+"""The event log: everything that happened, in order, bit for bit. Metrics, plots and digests derive from it alone."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+EVENT_KINDS: Final = ("arrival", "start", "resume", "preempt", "release", "complete")
+ARRIVAL, START, RESUME, PREEMPT, RELEASE, COMPLETE = range(len(EVENT_KINDS))
+
+# No padding: the bytes of the records are the digest.
+EVENT_DTYPE: Final = np.dtype(
+    [
+        ("time_s", "<f8"),  # [s] since the start of the scenario, never decreases
+        ("value", "<f8"),  # start, resume: time at which progress begins [s]; preempt: iterations left; else 0
+        ("gpu_at", "<i8"),  # start, resume: where the gang's GPU ids begin in EventLog.gpus; else -1
+        ("kind", "<i4"),  # index into EVENT_KINDS
+        ("job", "<i4"),  # row of the instance's jobs (sorted by the tie order), not the job id
+        ("replica", "<i4"),  # row of the replica table; -1 for arrivals
+        ("gpu_count", "<i4"),  # [GPU] start, resume: size of the gang; else 0
+        ("tier", "<i4"),  # start, resume: tier of the placement (gpusched_env.cluster.TIERS); else -1
+        ("sub_steps", "<i4"),  # gradient-accumulation sub-steps; 1 = none
+    ]
+)
+
+
+@dataclass(frozen=True)
+class EventLog:
+    """One run's events.
+
+    A gang holds its GPUs from ``start`` or ``resume`` until ``complete`` or ``release``. ``preempt`` begins the
+    checkpoint, during which the GPUs stay held; ``release`` ends it (at the same time if a checkpoint costs nothing).
+    A gang makes progress from ``value`` of its start or resume (the restore cost lies before it) to ``preempt`` or
+    ``complete``.
+
+    Attributes
+    ----------
+    events : EVENT_DTYPE [E]
+    gpus : int32 [sum of gpu_count], GPU ids of all starts and resumes, one gang after the other
+    """
+
+    events: np.ndarray
+    gpus: np.ndarray
+
+    def digest(self) -> str:
+        """SHA-256 of the log: equal for equal scenario, seed, scheduler and version."""
+        digest = hashlib.sha256(np.ascontiguousarray(self.events).tobytes())
+        digest.update(np.ascontiguousarray(self.gpus).tobytes())
+        return digest.hexdigest()
+
+    def gang(self, event: int) -> np.ndarray:
+        """int32 [gpu_count]: GPU ids of the gang that event number ``event`` (a start or resume) placed."""
+        record = self.events[event]
+        return self.gpus[int(record["gpu_at"]) : int(record["gpu_at"]) + int(record["gpu_count"])]
+
+    def lines(self) -> list[str]:
+        """Readable trace, one line an event (for golden files and for debugging)."""
+        text = []
+        for index, event in enumerate(self.events):
+            line = f"{event['time_s']:.6f} {EVENT_KINDS[event['kind']]} job {event['job']}"
+            if event["gpu_count"]:
+                line += f" tier {event['tier']} gpus {','.join(map(str, self.gang(index)))} from {event['value']:.6f}"
+            elif event["kind"] == PREEMPT:
+                line += f" left {event['value']:.6f}"
+            text.append(line)
+        return text

@@ -1,0 +1,140 @@
+"""An instance: one cluster, one drawn workload and the rules of play, compiled to what the simulator reads."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.cluster import Cluster
+from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
+from gpusched_env.network import Network
+from gpusched_env.performance import iteration_seconds, job_classes
+from gpusched_env.workload import Workload
+
+TIE_ORDERS: Final = ("arrival-id", "arrival-smallest")
+QUEUE_DISCIPLINES: Final = ("scheduler", "strict", "skip")
+
+
+@dataclass(frozen=True)
+class Semantics:
+    """Rules that change results more than most policies do: part of every fingerprint.
+
+    Parameters
+    ----------
+    round_s : 0 = exact: schedulers decide at every event; > 0 = rounds: only at multiples of so many seconds
+    checkpoint_s : seconds for which a preempted gang still holds its GPUs, without progress
+    restore_s : seconds for which a resumed gang holds its GPUs before it makes progress
+    queue : "scheduler" = each scheduler's published discipline; "strict" = stop at the first waiting job that
+        does not fit (head-of-line blocking); "skip" = walk on and start whatever fits
+    tie_order : order of jobs that tie: "arrival-id", or "arrival-smallest" (arrival, gang size, id)
+    time_limit_s : the run is cut here; inf = until every job has finished
+
+    Raises
+    ------
+    ScenarioError : a negative or NaN time, or an unknown name
+    """
+
+    round_s: float = 0.0
+    checkpoint_s: float = 30.0
+    restore_s: float = 30.0
+    queue: str = "scheduler"
+    tie_order: str = "arrival-id"
+    time_limit_s: float = math.inf
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        for name in ("round_s", "checkpoint_s", "restore_s", "time_limit_s"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value < 0:
+                raise ScenarioError(f"semantics.{name} is {value!r}: it must be a number of seconds >= 0")
+            object.__setattr__(self, name, float(value))
+        for name in ("round_s", "checkpoint_s", "restore_s"):
+            if math.isinf(getattr(self, name)):
+                raise ScenarioError(f"semantics.{name} is infinite: it must be a finite number of seconds")
+        if self.time_limit_s == 0:
+            raise ScenarioError("semantics.time_limit_s is 0: nothing could happen; leave it out to run to the end")
+        if self.tie_order not in TIE_ORDERS:
+            raise ScenarioError(f"semantics.tie_order: {unknown_name('tie order', self.tie_order, TIE_ORDERS)}")
+        if self.queue not in QUEUE_DISCIPLINES:
+            raise ScenarioError(f"semantics.queue: {unknown_name('queue discipline', self.queue, QUEUE_DISCIPLINES)}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give plain data for JSON; an infinite limit becomes None."""
+        data = dataclasses.asdict(self)
+        data["time_limit_s"] = None if math.isinf(self.time_limit_s) else self.time_limit_s
+        return data
+
+
+class Instance:
+    """A playable problem.
+
+    Parameters
+    ----------
+    cluster, workload, network, semantics : the four parts of a drawn scenario
+
+    Attributes
+    ----------
+    workload : the given one, its jobs sorted by the tie order: the row of a job is its rank in every tie
+    job_class : int32 [J]; classes : int64 [C, 2] (profile, gang size)
+    iteration_s : float64 [C, tiers, GPU types], seconds of one iteration
+    iterations : float64 [J], work of each job
+    ideal_s : float64 [J], run time on the ideal placement: tightest attainable tier, fastest GPU type
+    ideal_tier : int32 [J]
+
+    Raises
+    ------
+    WorkloadError : a gang larger than the cluster, or profiles that lack one of the cluster's GPU types
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        workload: Workload,
+        network: Network | None = None,
+        semantics: Semantics | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.network = network or Network()
+        self.semantics = semantics or Semantics()
+        jobs = workload.jobs
+        if jobs["gpus"].max() > cluster.gpus:
+            bad = jobs[int(np.argmax(jobs["gpus"]))]
+            raise WorkloadError(
+                f"workload {workload.name!r}, job {bad['id']}: demands {bad['gpus']} GPUs but the cluster has "
+                f"{cluster.gpus}: enlarge the cluster or drop such jobs (max_gpus in the scenario's workload)"
+            )
+        keys = [jobs["id"], jobs["arrival_s"]]
+        if self.semantics.tie_order == "arrival-smallest":
+            keys.insert(1, jobs["gpus"])
+        self.workload = workload.select(np.lexsort(keys))
+        jobs = self.workload.jobs
+        self.classes, self.job_class = job_classes(self.workload)
+        self.iteration_s = iteration_seconds(self.classes, self.workload, cluster, self.network)
+        self.ideal_tier = cluster.tightest_tier(jobs["gpus"])
+        ideal_iteration = self.iteration_s[self.job_class, self.ideal_tier].min(axis=1)
+        by_iterations = np.isfinite(jobs["iterations"])
+        self.iterations = np.where(by_iterations, jobs["iterations"], jobs["duration_s"] / ideal_iteration)
+        self.ideal_s = np.where(by_iterations, jobs["iterations"] * ideal_iteration, jobs["duration_s"])
+
+    def fingerprint(self) -> str:
+        """SHA-256 over all that decides the course of a run but the scheduler."""
+        digest = hashlib.sha256(self.workload.fingerprint().encode())
+        for array in (self.cluster.nodes, self.cluster.racks, self.iteration_s):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(json.dumps([self.cluster.gpu_types, self.semantics.as_dict()], sort_keys=True).encode())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class SchedulerInfo:
+    """Who played: stored with every result."""
+
+    name: str
+    parameters: dict[str, Any]
+    clairvoyant: bool

@@ -1,0 +1,39 @@
+"""The decision vocabulary: what heuristics, people and neural networks alike may say to the simulator."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+
+class Start(NamedTuple):
+    """Give a waiting job its whole gang of GPUs now; resumes it if it was preempted.
+
+    Parameters
+    ----------
+    job : row of the job
+    rule : a name in PLACEMENT_RULES; ignored if ``gpus`` is given
+    gpus : explicit GPU ids, as many as the gang is large, all free
+    """
+
+    job: int
+    rule: str = "pack"
+    gpus: tuple[int, ...] | None = None
+
+
+class Preempt(NamedTuple):
+    """Checkpoint a running job; its GPUs are free after the scenario's ``checkpoint_s``. Refused in the instant of its start."""
+
+    job: int
+
+
+class Wait(NamedTuple):
+    """Ask to be woken at ``until_s`` [s] at the latest; a time that is not in the future is ignored.
+
+    Several waits of one decision point: the earliest counts. The next event wakes the scheduler anyway. Where the
+    scenario plays in rounds, rounds alone wake it.
+    """
+
+    until_s: float
+
+
+Decision: TypeAlias = Start | Preempt | Wait

@@ -1,0 +1,408 @@
+"""The event loop's kernels: start, preempt, advance. Between two events every rate is constant."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.cluster import MACHINE, NETWORK, RACK
+from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME, START
+from gpusched_env.simulator.jit import helper, kernel
+from gpusched_env.simulator.placing import FREE, RESERVED, fits, reserve, unreserve
+from gpusched_env.simulator.state import ACTIVE, CHECKPOINTING, FINISHED, FUTURE, IDLE, RUNNING, WAITING
+
+Array = np.ndarray[Any, Any]
+
+# What stopped :func:`advance`.
+DECIDE, DONE, STALLED, TIME_LIMIT, LOG_FULL = range(5)
+
+# Kinds of next event beside the phases of a replica (ACTIVE completes, CHECKPOINTING releases), in the order in
+# which simultaneous events are played.
+ARRIVES: Final = CHECKPOINTING + 1
+WAKES: Final = CHECKPOINTING + 2
+NO_EVENT: Final = CHECKPOINTING + 3
+
+# Why a decision was refused; the index is the code kernels return, 0 = applied.
+REFUSALS: Final = (
+    "",
+    "no such job in this scenario",
+    "the job has not arrived yet",
+    "the job is running",
+    "the job has finished",
+    "too few free GPUs",
+    "the placement rule finds no place now",
+    "an explicit GPU does not exist, is listed twice or is not free",
+    "the number of explicit GPUs is not the job's gang size",
+    "the job is not running",
+    "the gang is being checkpointed",
+    "the gang started at this very instant",
+)
+(
+    APPLIED, NO_JOB, NOT_ARRIVED, IS_RUNNING, IS_FINISHED, TOO_FEW_GPUS, NO_PLACE, BAD_GPUS, BAD_GANG, NOT_RUNNING,
+    IS_CHECKPOINTING, JUST_STARTED,
+) = range(len(REFUSALS))  # fmt: skip
+# Not a refusal: the caller must drain the log and try again.
+BUFFER_FULL: Final = -1
+EXPLICIT: Final = -1  # rule number of "these GPUs", given in ``chosen``
+
+
+@helper
+def write_event(
+    world: Array, events: Array, b: int, kind: int, job: int, replica: int, value: float, gpu_count: int, tier: int
+) -> None:
+    """Append a record to the log buffer."""
+    w = world[b]
+    event = events[b, w["events"]]
+    event["time_s"] = w["clock_s"]
+    event["value"] = value
+    event["gpu_at"] = w["gpus_before"] + w["event_gpus"] if gpu_count > 0 else -1
+    event["kind"] = kind
+    event["job"] = job
+    event["replica"] = replica
+    event["gpu_count"] = gpu_count
+    event["tier"] = tier
+    event["sub_steps"] = 1
+    w["events"] += 1
+
+
+@helper
+def touch(world: Array, jobs: Array, replicas: Array, b: int, replica: int) -> None:
+    """Bring the work of a replica's job up to the clock."""
+    r = replicas[b, replica]
+    elapsed = world[b]["clock_s"] - r["since_s"]
+    if elapsed > 0.0:
+        job = jobs[b, r["job"]]
+        job["remaining"] = max(job["remaining"] - elapsed / r["iteration_s"], 0.0)
+        job["service_s"] += elapsed
+        r["since_s"] = world[b]["clock_s"]
+
+
+@helper
+def give_back(
+    world: Array, replicas: Array, nodes: Array, free: Array, holder: Array, gpu_next: Array, gpu_node: Array,
+    running: Array, b: int, replica: int,
+) -> None:
+    """Free a replica's GPUs and its row."""
+    w = world[b]
+    gpu = replicas[b, replica]["first_gpu"]
+    while gpu >= 0:
+        node = gpu_node[b, gpu]
+        holder[b, gpu] = FREE
+        free[b, node] += 1
+        free[b, nodes.shape[1] + nodes[b, node]["rack"]] += 1
+        gpu = gpu_next[b, gpu]
+    w["free_gpus"] += replicas[b, replica]["gpus"]
+    replicas[b, replica]["phase"] = IDLE
+    at = 0
+    while running[b, at] != replica:
+        at += 1
+    last = w["running"] - 1
+    for i in range(at, last):
+        running[b, i] = running[b, i + 1]
+    running[b, last] = replica  # the idle rows lie behind the running ones
+    w["running"] = last
+
+
+@helper
+def release(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, free: Array, holder: Array, gpu_next: Array,
+    gpu_node: Array, waiting: Array, running: Array, events: Array, b: int, replica: int,
+) -> None:
+    """End a checkpoint: the GPUs are free, the job waits again."""
+    w = world[b]
+    row = replicas[b, replica]["job"]
+    give_back(world, replicas, nodes, free, holder, gpu_next, gpu_node, running, b, replica)
+    job = jobs[b, row]
+    job["status"] = WAITING
+    job["replica"] = -1
+    job["last_stop_s"] = w["clock_s"]
+    at = w["waiting"]
+    while at > 0 and waiting[b, at - 1] > row:
+        waiting[b, at] = waiting[b, at - 1]
+        at -= 1
+    waiting[b, at] = row
+    w["waiting"] += 1
+    write_event(world, events, b, RELEASE, row, replica, 0.0, 0, -1)
+
+
+@kernel
+def start(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
+    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, iteration_s: Array, events: Array,
+    event_gpus: Array, chosen: Array, b: int, row: int, rule: int, explicit: int,
+) -> int:
+    """Start (or resume) a waiting job by a placement rule, or on the ``explicit`` GPUs in ``chosen``."""
+    w = world[b]
+    if row < 0 or row >= w["jobs"]:
+        return NO_JOB
+    job = jobs[b, row]
+    if job["status"] != WAITING:
+        if job["status"] == FUTURE:
+            return NOT_ARRIVED
+        return IS_RUNNING if job["status"] == RUNNING else IS_FINISHED
+    gang = job["gpus"]
+    if gang > w["free_gpus"]:
+        return TOO_FEW_GPUS
+    if w["events"] == events.shape[1] or w["event_gpus"] + gang > event_gpus.shape[1]:
+        return BUFFER_FULL
+    if rule == EXPLICIT:
+        if explicit != gang:
+            return BAD_GANG
+        for i in range(gang):
+            gpu = chosen[b, i]
+            if gpu < 0 or gpu >= w["gpus"] or holder[b, gpu] != FREE:
+                unreserve(nodes, free, holder, gpu_node, chosen, b, 0, i)
+                return BAD_GPUS
+            node = gpu_node[b, gpu]
+            holder[b, gpu] = RESERVED
+            free[b, node] -= 1
+            free[b, nodes.shape[1] + nodes[b, node]["rack"]] -= 1
+    elif reserve(world, nodes, racks, free, holder, gpu_node, chosen, b, 0, gang, rule, w["free_gpus"]) == 0:
+        return NO_PLACE
+
+    number = running[b, w["running"]]
+    first = nodes[b, gpu_node[b, chosen[b, 0]]]
+    tier = MACHINE
+    slowest = first["gpu_type"]
+    for i in range(gang):
+        gpu = chosen[b, i]
+        holder[b, gpu] = number
+        gpu_next[b, gpu] = chosen[b, i + 1] if i + 1 < gang else -1
+        event_gpus[b, w["event_gpus"] + i] = gpu
+        node = nodes[b, gpu_node[b, gpu]]
+        if node["rack"] != first["rack"]:
+            tier = NETWORK
+        elif node["first_gpu"] != first["first_gpu"] and tier == MACHINE:
+            tier = RACK
+        if iteration_s[b, job["job_class"], tier, node["gpu_type"]] > iteration_s[b, job["job_class"], tier, slowest]:
+            slowest = node["gpu_type"]
+
+    resumed = job["first_start_s"] != np.inf
+    r = replicas[b, number]
+    r["job"] = row
+    r["phase"] = ACTIVE
+    r["gpus"] = gang
+    r["tier"] = tier
+    r["first_gpu"] = chosen[b, 0]
+    r["gpu_type"] = slowest
+    r["start_s"] = w["clock_s"]
+    r["since_s"] = w["clock_s"] + (w["restore_s"] if resumed else 0.0)
+    r["iteration_s"] = iteration_s[b, job["job_class"], tier, slowest]
+    r["until_s"] = r["since_s"] + job["remaining"] * r["iteration_s"]
+    write_event(world, events, b, RESUME if resumed else START, row, number, r["since_s"], gang, tier)
+    w["event_gpus"] += gang
+    w["running"] += 1
+    w["free_gpus"] -= gang
+
+    job["status"] = RUNNING
+    job["replica"] = number
+    if not resumed:
+        job["first_start_s"] = w["clock_s"]
+    at = 0
+    while waiting[b, at] != row:
+        at += 1
+    for i in range(at, w["waiting"] - 1):
+        waiting[b, i] = waiting[b, i + 1]
+    w["waiting"] -= 1
+    return APPLIED
+
+
+@helper
+def preempt_refusal(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> int:
+    """Say why a job cannot be preempted now; APPLIED if it can."""
+    if row < 0 or row >= world[b]["jobs"]:
+        return NO_JOB
+    if jobs[b, row]["status"] != RUNNING:
+        return IS_FINISHED if jobs[b, row]["status"] == FINISHED else NOT_RUNNING
+    r = replicas[b, jobs[b, row]["replica"]]
+    if r["phase"] == CHECKPOINTING:
+        return IS_CHECKPOINTING
+    # Without this an agent could start and preempt for ever in no time.
+    return JUST_STARTED if r["start_s"] == world[b]["clock_s"] else APPLIED
+
+
+@kernel
+def preempt(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
+    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, iteration_s: Array, events: Array,
+    event_gpus: Array, chosen: Array, b: int, row: int,
+) -> int:
+    """Checkpoint a running job; its GPUs are free after ``checkpoint_s``, at once if that is 0."""
+    w = world[b]
+    refusal = preempt_refusal(world, jobs, replicas, b, row)
+    if refusal != APPLIED:
+        return refusal
+    if w["events"] + 2 > events.shape[1]:
+        return BUFFER_FULL
+    number = jobs[b, row]["replica"]
+    touch(world, jobs, replicas, b, number)
+    jobs[b, row]["preemptions"] += 1
+    w["preemptions"] += 1
+    write_event(world, events, b, PREEMPT, row, number, jobs[b, row]["remaining"], 0, -1)
+    if w["checkpoint_s"] > 0.0:
+        replicas[b, number]["phase"] = CHECKPOINTING
+        replicas[b, number]["until_s"] = w["clock_s"] + w["checkpoint_s"]
+    else:
+        release(world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, waiting, running, events, b, number)
+    return APPLIED
+
+
+@helper
+def next_round(world: Array, b: int) -> int:
+    """Number the first round that has not been played and does not lie in the past."""
+    w = world[b]
+    number = max(w["next_tick"], int(np.ceil(w["clock_s"] / w["round_s"])))
+    if number * w["round_s"] < w["clock_s"]:
+        number += 1
+    return number
+
+
+@helper
+def elapse(world: Array, b: int, until_s: float) -> None:
+    """Move the clock and the integrals over time."""
+    w = world[b]
+    seconds = until_s - w["clock_s"]
+    if seconds > 0.0:
+        w["job_seconds"] += seconds * (w["next_arrival"] - w["finished"])
+        w["slowdown_seconds"] += seconds * w["slowdown_weight"]
+        w["busy_gpu_seconds"] += seconds * (w["gpus"] - w["free_gpus"])
+        w["clock_s"] = until_s
+
+
+@helper
+def arrive(world: Array, jobs: Array, waiting: Array, events: Array, b: int) -> None:
+    """Let the next job enter the queue."""
+    w = world[b]
+    row = w["next_arrival"]
+    job = jobs[b, row]
+    job["status"] = WAITING
+    job["job_seconds"] = w["job_seconds"]
+    waiting[b, w["waiting"]] = row  # rows arrive in ascending order, so the list stays sorted
+    w["waiting"] += 1
+    w["next_arrival"] += 1
+    w["slowdown_weight"] += 1.0 / job["ideal_s"]
+    write_event(world, events, b, ARRIVAL, row, -1, 0.0, 0, -1)
+
+
+@helper
+def complete(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, free: Array, holder: Array, gpu_next: Array,
+    gpu_node: Array, running: Array, events: Array, b: int, replica: int,
+) -> None:
+    """Finish a job: its work is done to the last iteration."""
+    w = world[b]
+    row = replicas[b, replica]["job"]
+    job = jobs[b, row]
+    touch(world, jobs, replicas, b, replica)
+    job["remaining"] = 0.0
+    give_back(world, replicas, nodes, free, holder, gpu_next, gpu_node, running, b, replica)
+    job["status"] = FINISHED
+    job["replica"] = -1
+    job["finish_s"] = w["clock_s"]
+    w["finished"] += 1
+    in_system = w["next_arrival"] - w["finished"]
+    w["slowdown_weight"] = w["slowdown_weight"] - 1.0 / job["ideal_s"] if in_system > 0 else 0.0
+    jct = w["clock_s"] - job["arrival_s"]
+    if jct > 0.0:  # work too short for the clock's resolution takes no time
+        contenders = (w["job_seconds"] - job["job_seconds"]) / jct
+        share = max(1.0, job["gpus"] * contenders / w["gpus"])
+        w["fairness_sum"] += jct / (job["ideal_s"] * share)
+    write_event(world, events, b, COMPLETE, row, replica, 0.0, 0, -1)
+
+
+@kernel
+def advance(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
+    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, iteration_s: Array, events: Array,
+    event_gpus: Array, chosen: Array, b: int,
+) -> int:
+    """Play events until a scheduler may decide: all events of one instant count as one.
+
+    Order within an instant: completions, releases, arrivals (each by job row), then timers and rounds.
+    """
+    w = world[b]
+    decide = False  # at w["clock_s"]
+    while True:
+        if w["events"] == events.shape[1]:
+            return LOG_FULL
+        at = np.inf
+        replica = -1
+        phase = NO_EVENT
+        for i in range(w["running"]):
+            number = running[b, i]
+            r = replicas[b, number]
+            if r["until_s"] < at or (
+                r["until_s"] == at
+                and (r["phase"] < phase or (r["phase"] == phase and r["job"] < replicas[b, replica]["job"]))
+            ):
+                at = r["until_s"]
+                phase = r["phase"]
+                replica = number
+        if w["next_arrival"] < w["jobs"] and jobs[b, w["next_arrival"]]["arrival_s"] < at:
+            at = jobs[b, w["next_arrival"]]["arrival_s"]
+            replica = -1
+            phase = ARRIVES
+        if w["round_s"] > 0.0:
+            if w["waiting"] > 0 and next_round(world, b) * w["round_s"] < at:
+                at = next_round(world, b) * w["round_s"]
+                phase = WAKES
+        elif w["timer_s"] < at:
+            at = w["timer_s"]
+            phase = WAKES
+
+        if decide and at > w["clock_s"]:
+            return DECIDE
+        if at == np.inf:
+            return DONE if w["finished"] == w["jobs"] else STALLED
+        if at > w["time_limit_s"]:
+            elapse(world, b, w["time_limit_s"])
+            return TIME_LIMIT
+        elapse(world, b, at)
+        if phase == WAKES:
+            decide = True
+            w["timer_s"] = np.inf
+            if w["round_s"] > 0.0:
+                w["next_tick"] = next_round(world, b) + 1
+            continue
+        if phase == ARRIVES:
+            arrive(world, jobs, waiting, events, b)
+        elif phase == ACTIVE:
+            complete(world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, running, events, b, replica)
+        else:
+            release(world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, waiting, running, events, b, replica)
+        if w["round_s"] == 0.0:
+            decide = True
+        if w["finished"] == w["jobs"]:
+            return DONE
+
+
+@kernel
+def can_place(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
+    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, iteration_s: Array, events: Array,
+    event_gpus: Array, chosen: Array, b: int, row: int, rule: int,
+) -> bool:
+    """Tell whether a waiting job could start now by a rule."""
+    if row < 0 or row >= world[b]["jobs"] or jobs[b, row]["status"] != WAITING:
+        return False
+    return fits(world, nodes, racks, free, b, jobs[b, row]["gpus"], rule)
+
+
+@kernel
+def progress(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
+    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, iteration_s: Array, events: Array,
+    event_gpus: Array, chosen: Array, b: int, rows: Array, remaining: Array, service_s: Array,
+) -> None:
+    """Fill iterations left and productive seconds of the jobs ``rows`` as of the clock."""
+    for i in range(len(rows)):
+        job = jobs[b, rows[i]]
+        remaining[i] = job["remaining"]
+        service_s[i] = job["service_s"]
+        if job["replica"] >= 0:
+            r = replicas[b, job["replica"]]
+            elapsed = world[b]["clock_s"] - r["since_s"]
+            if r["phase"] == ACTIVE and elapsed > 0.0:
+                remaining[i] = max(remaining[i] - elapsed / r["iteration_s"], 0.0)
+                service_s[i] += elapsed

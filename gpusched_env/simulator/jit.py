@@ -1,0 +1,65 @@
+"""How kernels are compiled: one decorator, so that every option is decided in one place."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import numba
+import platformdirs
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# Kernels never allocate, so reference counting of the array arguments is pure cost: without it an event loop runs
+# about five times faster. Floating-point stays strict: results must be bit-equal to plain Python.
+_OPTIONS: Final[dict[str, Any]] = {"nogil": True, "_nrt": False, "error_model": "numpy"}
+
+
+def _cache_folder() -> str | None:
+    """Find a writable folder named after the kernels' source, None where there is none.
+
+    Numba's own cache misses edits of helpers in other files: a folder per source text cannot be stale.
+    """
+    digest = hashlib.sha256(numba.__version__.encode())
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.read_bytes())
+    base = os.environ.get("NUMBA_CACHE_DIR") or platformdirs.user_cache_dir("gpusched_env")
+    folder = Path(base) / f"kernels-{digest.hexdigest()[:16]}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return str(folder)
+    except OSError:
+        return None
+
+
+CACHE_FOLDER: Final = None if numba.config.DISABLE_JIT else _cache_folder()  # type: ignore[attr-defined]
+
+
+def kernel(function: Function) -> Function:
+    """Compile a function that Python calls; the machine code is kept on disk where that is possible."""
+    if CACHE_FOLDER is None:
+        return numba.njit(**_OPTIONS)(function)  # type: ignore[no-any-return]
+    before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
+    numba.config.CACHE_DIR = CACHE_FOLDER  # type: ignore[attr-defined]
+    try:
+        return numba.njit(cache=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
+    finally:
+        numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
+
+
+def helper(function: Function) -> Function:
+    """Compile a function that only kernels call: it becomes part of each of them."""
+    return numba.njit(forceinline=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
+
+
+def announce_compilation() -> None:
+    """Tell the user once that the first call compiles, when it will."""
+    if numba.config.DISABLE_JIT or (CACHE_FOLDER and any(Path(CACHE_FOLDER).rglob("*.nbi"))):  # type: ignore[attr-defined]
+        return
+    print("gpusched_env: compiling the simulator (once, under a minute) ...", file=sys.stderr, flush=True)

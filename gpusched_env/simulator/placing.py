@@ -1,0 +1,301 @@
+"""Placement rules: which GPUs a gang gets. A rule reserves GPUs; the caller commits or takes them back.
+
+To add a rule: write a ``_rule`` helper like those below, give it the next number and name in PLACEMENT_RULES,
+and add a line to :func:`reserve` and to :func:`fits`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.simulator.jit import helper
+
+PLACEMENT_RULES: Final = {
+    "count": "the lowest free GPU ids, topology ignored",
+    "pack": "best fit on the tightest tier that has room: a machine, else a rack, else anywhere, on few machines",
+    "consolidate": "the fewest machines that can hold the gang, in one rack where possible; else wait",
+    "yarn": "first fit: one machine, or whole machines plus one for the rest, all in one rack; else wait",
+    "rack": "best fit on one machine, else within one rack; else wait",
+    "spread": "one GPU from each machine in turn, in machine order",
+    "random": "free GPUs drawn uniformly (seeded)",
+}
+COUNT, PACK, CONSOLIDATE, YARN, RACK_RULE, SPREAD, RANDOM = range(len(PLACEMENT_RULES))
+RULE_NUMBER: Final = {name: number for number, name in enumerate(PLACEMENT_RULES)}
+# A gang that finds enough free GPUs always finds a place by these rules.
+ANYWHERE: Final = (COUNT, PACK, SPREAD, RANDOM)
+
+FREE: Final = -1
+RESERVED: Final = -2
+NO_LIMIT: Final = 2**31 - 1
+
+Array = np.ndarray[Any, Any]
+
+
+@helper
+def take(nodes: Array, free: Array, holder: Array, chosen: Array, b: int, node: int, count: int, at: int) -> int:
+    """Reserve the ``count`` lowest free GPUs of a node, append them to ``chosen`` from ``at``; return the new end."""
+    gpu = nodes[b, node]["first_gpu"]
+    left = count
+    while left > 0:
+        if holder[b, gpu] == FREE:
+            holder[b, gpu] = RESERVED
+            chosen[b, at] = gpu
+            at += 1
+            left -= 1
+        gpu += 1
+    free[b, node] -= count
+    free[b, nodes.shape[1] + nodes[b, node]["rack"]] -= count
+    return at
+
+
+@helper
+def unreserve(
+    nodes: Array, free: Array, holder: Array, gpu_node: Array, chosen: Array, b: int, begin: int, end: int
+) -> None:
+    """Give back the reserved GPUs ``chosen[begin:end]``."""
+    for i in range(begin, end):
+        gpu = chosen[b, i]
+        node = gpu_node[b, gpu]
+        holder[b, gpu] = FREE
+        free[b, node] += 1
+        free[b, nodes.shape[1] + nodes[b, node]["rack"]] += 1
+
+
+@helper
+def _best_fit(free: Array, b: int, begin: int, end: int, gang: int) -> int:
+    """Find the entry of ``free[begin:end]`` with the fewest free GPUs that holds the gang; -1 = none."""
+    best = -1
+    least = NO_LIMIT
+    for i in range(begin, end):
+        if gang <= free[b, i] < least:
+            least = free[b, i]
+            best = i
+    return best
+
+
+@helper
+def _most_free(free: Array, b: int, begin: int, end: int) -> int:
+    best = begin
+    for i in range(begin + 1, end):
+        if free[b, i] > free[b, best]:
+            best = i
+    return best
+
+
+@helper
+def _fill_rack(
+    nodes: Array, racks: Array, free: Array, holder: Array, chosen: Array, b: int, rack: int, gang: int, at: int
+) -> int:
+    """Take ``gang`` GPUs of one rack from few nodes: whole largest remainders first, the last part by best fit."""
+    begin = racks[b, rack]["first_node"]
+    end = begin + racks[b, rack]["nodes"]
+    left = gang
+    while left > 0:
+        node = _best_fit(free, b, begin, end, left)
+        if node < 0:
+            node = _most_free(free, b, begin, end)
+        count = min(left, free[b, node])
+        at = take(nodes, free, holder, chosen, b, node, count, at)
+        left -= count
+    return at
+
+
+@helper
+def _pack(
+    world: Array, nodes: Array, racks: Array, free: Array, holder: Array, chosen: Array, b: int, gang: int, at: int,
+    widest: int,
+) -> int:  
+    """Best fit on the tightest tier; ``widest`` = 1 allows one rack at most, 2 the whole network."""
+    node = _best_fit(free, b, 0, world[b]["nodes"], gang)
+    if node >= 0:
+        return take(nodes, free, holder, chosen, b, node, gang, at)
+    first = nodes.shape[1]
+    last = first + world[b]["racks"]
+    left = gang
+    while left > 0:
+        rack = _best_fit(free, b, first, last, left)
+        if rack < 0:
+            if widest < 2:
+                return at
+            rack = _most_free(free, b, first, last)
+        count = min(left, free[b, rack])
+        at = _fill_rack(nodes, racks, free, holder, chosen, b, rack - first, count, at)
+        left -= count
+    return at
+
+
+@helper
+def _whole_nodes(
+    world: Array, nodes: Array, free: Array, b: int, begin: int, end: int, gang: int, best_fit: bool
+) -> int:
+    """Tell whether ``nodes[begin:end]`` have floor(g/G) entirely free machines and one for the rest.
+
+    Returns the node for the rest; ``end`` if there is no rest; -1 if they do not.
+    """
+    size = world[b]["node_gpus"]
+    whole = gang // size
+    rest = gang - whole * size
+    found = 0
+    rest_node = -1
+    least = NO_LIMIT
+    for node in range(begin, end):
+        if found < whole and free[b, node] == size:
+            found += 1
+        elif rest > 0 and rest <= free[b, node] < least:
+            rest_node = node
+            # first fit keeps the first node it meets
+            least = free[b, node] if best_fit else 0
+    if found < whole:
+        return -1
+    return rest_node if rest > 0 else end
+
+
+@helper
+def _take_whole_nodes(
+    world: Array, nodes: Array, free: Array, holder: Array, chosen: Array, b: int, begin: int, end: int,
+    gang: int, rest_node: int, at: int,
+) -> int:  
+    size = world[b]["node_gpus"]
+    whole = gang // size
+    rest = gang - whole * size
+    if rest > 0:
+        at = take(nodes, free, holder, chosen, b, rest_node, rest, at)
+    for node in range(begin, end):
+        if whole > 0 and free[b, node] == size and node != rest_node:
+            at = take(nodes, free, holder, chosen, b, node, size, at)
+            whole -= 1
+    return at
+
+
+@helper
+def _machines(
+    world: Array, nodes: Array, racks: Array, free: Array, holder: Array, chosen: Array, b: int, gang: int, at: int,
+    best_fit: bool, one_rack: bool,
+) -> int:  
+    """Place on one machine, or on floor(g/G) whole ones and one for the rest (Tiresias' repository, switch.py)."""
+    count = world[b]["nodes"]
+    if gang <= world[b]["node_gpus"]:
+        node = -1
+        if best_fit:
+            node = _best_fit(free, b, 0, count, gang)
+        else:
+            for i in range(count):
+                if free[b, i] >= gang:
+                    node = i
+                    break
+        return at if node < 0 else take(nodes, free, holder, chosen, b, node, gang, at)
+    for rack in range(world[b]["racks"]):
+        begin = racks[b, rack]["first_node"]
+        end = begin + racks[b, rack]["nodes"]
+        if free[b, nodes.shape[1] + rack] >= gang:
+            rest_node = _whole_nodes(world, nodes, free, b, begin, end, gang, best_fit)
+            if rest_node >= 0:
+                return _take_whole_nodes(world, nodes, free, holder, chosen, b, begin, end, gang, rest_node, at)
+    if not one_rack:
+        rest_node = _whole_nodes(world, nodes, free, b, 0, count, gang, best_fit)
+        if rest_node >= 0:
+            return _take_whole_nodes(world, nodes, free, holder, chosen, b, 0, count, gang, rest_node, at)
+    return at
+
+
+@helper
+def _lowest(
+    world: Array, nodes: Array, free: Array, holder: Array, chosen: Array, b: int, gang: int, at: int, per_node: int
+) -> int:
+    """Walk the nodes in order, at most ``per_node`` GPUs from each in a round, until the gang is complete."""
+    left = gang
+    while left > 0:
+        for node in range(world[b]["nodes"]):
+            count = min(left, free[b, node], per_node)
+            if count > 0:
+                at = take(nodes, free, holder, chosen, b, node, count, at)
+                left -= count
+    return at
+
+
+@helper
+def next_random(world: Array, b: int) -> int:
+    """Draw from 1 .. 2**32-1 (Marsaglia's xorshift32; 64-bit signed words never overflow here)."""
+    x = world[b]["random"]
+    x ^= (x << 13) & 0xFFFFFFFF
+    x ^= x >> 17
+    x ^= (x << 5) & 0xFFFFFFFF
+    world[b]["random"] = x
+    return x
+
+
+@helper
+def _random(
+    world: Array, nodes: Array, free: Array, holder: Array, chosen: Array, b: int, gang: int, at: int, supply: int
+) -> int:
+    """Selection sampling over the free GPUs in id order (Knuth, TAOCP 2, 3.4.2, algorithm S)."""
+    left = gang
+    seen_free = supply
+    gpu = 0
+    while left > 0:
+        if holder[b, gpu] == FREE:
+            if next_random(world, b) % seen_free < left:
+                holder[b, gpu] = RESERVED
+                chosen[b, at] = gpu
+                at += 1
+                left -= 1
+            seen_free -= 1
+        gpu += 1
+    return at
+
+
+@helper
+def reserve(
+    world: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_node: Array, chosen: Array, b: int,
+    at: int, gang: int, rule: int, supply: int,
+) -> int:  
+    """Reserve a gang's GPUs by a rule and append them to ``chosen`` from ``at``.
+
+    ``supply`` is the number of free GPUs. Returns ``at + gang``, or ``at`` (nothing reserved) if the rule finds no place.
+    """
+    if gang > supply:
+        return at
+    if rule == PACK:
+        return _pack(world, nodes, racks, free, holder, chosen, b, gang, at, 2)
+    if rule == RACK_RULE:
+        return _pack(world, nodes, racks, free, holder, chosen, b, gang, at, 1)
+    if rule == CONSOLIDATE:
+        return _machines(world, nodes, racks, free, holder, chosen, b, gang, at, True, False)
+    if rule == YARN:
+        return _machines(world, nodes, racks, free, holder, chosen, b, gang, at, False, True)
+    if rule == COUNT:
+        return _lowest(world, nodes, free, holder, chosen, b, gang, at, NO_LIMIT)
+    if rule == SPREAD:
+        return _lowest(world, nodes, free, holder, chosen, b, gang, at, 1)
+    end = _random(world, nodes, free, holder, chosen, b, gang, at, supply)
+    for i in range(at, end):
+        node = gpu_node[b, chosen[b, i]]
+        free[b, node] -= 1
+        free[b, nodes.shape[1] + nodes[b, node]["rack"]] -= 1
+    return end
+
+
+@helper
+def fits(world: Array, nodes: Array, racks: Array, free: Array, b: int, gang: int, rule: int) -> bool:
+    """Tell whether :func:`reserve` would find a place now."""
+    if gang > world[b]["free_gpus"]:
+        return False
+    if rule in ANYWHERE:
+        return True
+    count = world[b]["nodes"]
+    first = nodes.shape[1]
+    last = first + world[b]["racks"]
+    if gang <= world[b]["node_gpus"]:
+        if _best_fit(free, b, 0, count, gang) >= 0:
+            return True
+        return rule == RACK_RULE and _best_fit(free, b, first, last, gang) >= 0
+    if rule == RACK_RULE:
+        return _best_fit(free, b, first, last, gang) >= 0
+    for rack in range(world[b]["racks"]):
+        begin = racks[b, rack]["first_node"]
+        end = begin + racks[b, rack]["nodes"]
+        if free[b, first + rack] >= gang and _whole_nodes(world, nodes, free, b, begin, end, gang, True) >= 0:
+            return True
+    return rule == CONSOLIDATE and _whole_nodes(world, nodes, free, b, 0, count, gang, True) >= 0

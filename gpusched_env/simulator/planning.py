@@ -1,0 +1,149 @@
+"""List scheduling: turn an order of jobs into preemptions and starts. One mechanism under most published policies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpusched_env.simulator.jit import helper, kernel
+from gpusched_env.simulator.placing import ANYWHERE, FREE, reserve, unreserve
+from gpusched_env.simulator.state import ACTIVE, CHECKPOINTING, WAITING
+
+Array = np.ndarray[Any, Any]
+
+
+@kernel
+def plan_starts(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
+    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, iteration_s: Array, events: Array,
+    event_gpus: Array, chosen: Array, b: int, order: Array, rules: Array, strict: bool, starts: Array,
+) -> int:
+    """Walk waiting jobs in order and list those that can start now; nothing is started.
+
+    ``strict`` stops at the first job that does not fit; else the walk goes on. ``rules[i]`` is the placement rule of
+    ``order[i]``. Fills ``starts`` with positions in ``order`` and returns their number.
+    """
+    random = world[b]["random"]
+    supply = world[b]["free_gpus"]
+    found = 0
+    at = 0
+    for i in range(len(order)):
+        if supply == 0:
+            break
+        gang = jobs[b, order[i]]["gpus"]
+        end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, b, at, gang, rules[i], supply)
+        if end > at:
+            starts[found] = i
+            found += 1
+            supply -= gang
+            at = end
+        elif strict:
+            break
+    unreserve(nodes, free, holder, gpu_node, chosen, b, 0, at)
+    world[b]["random"] = random
+    return found
+
+
+@helper
+def _lend(
+    nodes: Array, free: Array, holder: Array, gpu_next: Array, gpu_node: Array, replicas: Array, b: int, replica: int,
+    value: int,
+) -> None:
+    """Pretend that a replica's GPUs are free (``value`` FREE), or give them back to it (its number)."""
+    change = 1 if value == FREE else -1
+    gpu = replicas[b, replica]["first_gpu"]
+    while gpu >= 0:
+        node = gpu_node[b, gpu]
+        holder[b, gpu] = value
+        free[b, node] += change
+        free[b, nodes.shape[1] + nodes[b, node]["rack"]] += change
+        gpu = gpu_next[b, gpu]
+
+
+SKIPPED, KEPT, NEWCOMER, BLOCKED, NOT_NOW = range(5)
+
+
+@kernel
+def plan_preemptive(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
+    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, iteration_s: Array, events: Array,
+    event_gpus: Array, chosen: Array, b: int, order: Array, rules: Array, verdict: Array,
+) -> None:
+    """Decide who should hold GPUs when running jobs may be preempted.
+
+    Walks ``order`` (waiting and running jobs, best first) with all GPUs of the cluster as budget and takes what fits
+    (Tiresias, NSDI 2019; baselines_common 5.4). Taken running jobs keep their GPUs. Taken waiting jobs are placed, in
+    order, on what the others leave; one that finds no place hands its budget on. GPUs of gangs that are just being
+    checkpointed count as free here, since they will be soon.
+
+    Fills ``verdict`` (int32, one for each entry of ``order``): KEPT, NEWCOMER (start it now), NOT_NOW (taken, but its
+    GPUs are still being checkpointed), SKIPPED (preempt it if it runs) or BLOCKED (no place).
+    """
+    w = world[b]
+    for i in range(len(order)):
+        verdict[i] = SKIPPED
+    random = w["random"]
+    again = True
+    while again:
+        again = False
+        # 1. Who is taken, by GPU count.
+        budget = w["gpus"]
+        placed = 0
+        located = True
+        for i in range(len(order)):
+            if verdict[i] == BLOCKED:
+                continue
+            job = jobs[b, order[i]]
+            verdict[i] = SKIPPED
+            if job["gpus"] <= budget:
+                budget -= job["gpus"]
+                if job["status"] == WAITING:
+                    verdict[i] = NEWCOMER
+                    located = located and rules[i] in ANYWHERE
+                else:
+                    verdict[i] = KEPT
+        if located:
+            break
+        # 2. Does everyone taken find a place? Only rules that may refuse enough free GPUs need the look.
+        supply = w["free_gpus"]
+        for i in range(len(order)):
+            job = jobs[b, order[i]]
+            if job["status"] != WAITING and (
+                verdict[i] == SKIPPED or replicas[b, job["replica"]]["phase"] == CHECKPOINTING
+            ):
+                _lend(nodes, free, holder, gpu_next, gpu_node, replicas, b, job["replica"], FREE)
+                supply += job["gpus"]
+        for i in range(len(order)):
+            if verdict[i] == NEWCOMER:
+                gang = jobs[b, order[i]]["gpus"]
+                end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, b, placed, gang, rules[i], supply)
+                if end == placed:
+                    verdict[i] = BLOCKED
+                    again = True
+                    break
+                placed = end
+                supply -= gang
+        unreserve(nodes, free, holder, gpu_node, chosen, b, 0, placed)
+        for i in range(len(order)):
+            job = jobs[b, order[i]]
+            if job["status"] != WAITING and (
+                verdict[i] == SKIPPED or replicas[b, job["replica"]]["phase"] == CHECKPOINTING
+            ):
+                _lend(nodes, free, holder, gpu_next, gpu_node, replicas, b, job["replica"], job["replica"])
+    # 3. Who can start now: victims free their GPUs at once only if a checkpoint costs nothing.
+    instant = w["checkpoint_s"] == 0.0
+    supply = w["free_gpus"]
+    for i in range(len(order)):
+        job = jobs[b, order[i]]
+        if instant and verdict[i] == SKIPPED and job["status"] != WAITING:
+            if replicas[b, job["replica"]]["phase"] == ACTIVE and replicas[b, job["replica"]]["start_s"] < w["clock_s"]:
+                supply += job["gpus"]
+    for i in range(len(order)):
+        if verdict[i] == NEWCOMER:
+            gang = jobs[b, order[i]]["gpus"]
+            if gang <= supply:
+                supply -= gang
+            else:
+                verdict[i] = NOT_NOW
+    w["random"] = random

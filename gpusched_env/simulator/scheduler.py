@@ -1,0 +1,56 @@
+"""The protocol of a scheduler."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from gpusched_env.instance import SchedulerInfo
+from gpusched_env.simulator.decisions import Decision
+from gpusched_env.simulator.view import ClusterView
+
+
+class Scheduler(ABC):
+    """Base class of all schedulers: implement :meth:`decide`, nothing else is needed.
+
+    ``decide`` is called at each decision point: once after all events of an instant (arrivals, completions, releases
+    of GPUs, timers), or at each round where the scenario plays in rounds. It yields decisions, which are applied one
+    after the other as they are yielded: the view is up to date after each. A decision that is not feasible is refused
+    with a reason and changes nothing.
+
+    Examples
+    --------
+    >>> class SmallestFirst(Scheduler):
+    ...     def decide(self, view):
+    ...         for job in sorted(view.waiting, key=lambda job: view.gpus[job]):
+    ...             yield Start(job, "pack")
+    """
+
+    clairvoyant: ClassVar[bool] = False
+    """True = the scheduler reads true run times; it then gets a ClairvoyantView and its results say so."""
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return type(self).__name__
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameters stored with every result; the fields, if the scheduler is a dataclass."""
+        if not dataclasses.is_dataclass(self):
+            return {}
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
+
+    @property
+    def info(self) -> SchedulerInfo:
+        """Name, parameters and clairvoyance, for results."""
+        return SchedulerInfo(self.name, self.parameters, self.clairvoyant)
+
+    def reset(self, view: ClusterView) -> None:  # noqa: B027 - optional
+        """Forget everything: a new run begins, before its first event."""
+
+    @abstractmethod
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        """Yield decisions for this decision point."""

@@ -1,0 +1,208 @@
+"""One simulation: Python's handle on the state, and the loop that lets a scheduler play."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.errors import GpuschedError, SchedulerError, unknown_name
+from gpusched_env.event_log import EVENT_DTYPE, EventLog
+from gpusched_env.instance import Instance
+from gpusched_env.simulator import events
+from gpusched_env.simulator.decisions import Decision, Preempt, Start, Wait
+from gpusched_env.simulator.jit import announce_compilation
+from gpusched_env.simulator.placing import RULE_NUMBER
+from gpusched_env.simulator.scheduler import Scheduler
+from gpusched_env.simulator.state import State, allocate
+from gpusched_env.simulator.view import ClairvoyantView, ClusterView
+
+Progress = Callable[[int, int], None]
+_PROGRESS_EVERY: Final = 512  # decision points
+_IDLE_LIMIT: Final = 10_000  # decision points at which jobs wait, nothing runs and nothing can come
+
+
+class Outcome(IntEnum):
+    """What stopped :meth:`Simulation.advance`."""
+
+    DECIDE = events.DECIDE
+    DONE = events.DONE
+    STALLED = events.STALLED
+    TIME_LIMIT = events.TIME_LIMIT
+
+
+class Simulation:
+    """Play one instance event by event.
+
+    Parameters
+    ----------
+    instance : the problem
+    seed : decides the "random" placement rule, nothing else
+    state, b : play environment ``b`` of an existing batch instead of a new batch of one
+    """
+
+    def __init__(self, instance: Instance, seed: int = 0, state: State | None = None, b: int = 0) -> None:
+        self.instance = instance
+        if state is None:
+            announce_compilation()
+            state = allocate([instance], [seed])
+        self.state = state
+        self.b = b
+        self.arguments = (*state, b)
+        self._world = state.world[b]
+        self._drained_events: list[np.ndarray] = []
+        self._drained_gpus: list[np.ndarray] = []
+
+    # --- time
+
+    @property
+    def now_s(self) -> float:
+        """Simulated time [s]."""
+        return float(self._world["clock_s"])
+
+    @property
+    def finished(self) -> int:
+        """Number of finished jobs."""
+        return int(self._world["finished"])
+
+    def advance(self) -> Outcome:
+        """Play events until a scheduler may decide, or nothing can happen any more."""
+        while True:
+            outcome = events.advance(*self.arguments)
+            if outcome != events.LOG_FULL:
+                return Outcome(outcome)
+            self._drain()
+
+    def wake_at(self, time_s: float) -> None:
+        """Set the timer: :meth:`advance` stops at ``time_s`` at the latest. A time that is not in the future is ignored.
+
+        Raises
+        ------
+        GpuschedError : the time is NaN
+        """
+        if math.isnan(time_s):
+            raise GpuschedError("Wait(until_s=nan): give a time in simulated seconds")
+        if self._world["clock_s"] < time_s < self._world["timer_s"]:
+            self._world["timer_s"] = time_s
+
+    # --- decisions
+
+    def apply(self, decision: Decision) -> str:
+        """Carry out one decision; return the reason if it is refused, else an empty string.
+
+        Raises
+        ------
+        GpuschedError : not a decision, an unknown placement rule, or a NaN time
+        """
+        if isinstance(decision, Start):
+            return self._start(decision)
+        if isinstance(decision, Preempt):
+            return events.REFUSALS[self._preempt(int(decision.job))]
+        if isinstance(decision, Wait):
+            self.wake_at(float(decision.until_s))
+            return ""
+        raise GpuschedError(f"{decision!r} is not a decision: use Start, Preempt or Wait")
+
+    def _start(self, decision: Start) -> str:
+        explicit = 0
+        if decision.gpus is not None:
+            rule = events.EXPLICIT
+            explicit = len(decision.gpus)
+            if explicit > self._world["gpus"]:
+                return events.REFUSALS[events.BAD_GANG]
+            self.state.chosen[self.b, :explicit] = decision.gpus
+        elif decision.rule in RULE_NUMBER:
+            rule = RULE_NUMBER[decision.rule]
+        else:
+            raise GpuschedError(unknown_name("placement rule", decision.rule, RULE_NUMBER))
+        return events.REFUSALS[self.start(int(decision.job), rule, explicit)]
+
+    def start(self, job: int, rule: int, explicit: int = 0) -> int:
+        """Start by rule number; return 0 or the number of the refusal (events.REFUSALS)."""
+        code: int = events.start(*self.arguments, job, rule, explicit)
+        if code == events.BUFFER_FULL:
+            self._drain()
+            code = events.start(*self.arguments, job, rule, explicit)
+        return code
+
+    def _preempt(self, job: int) -> int:
+        code: int = events.preempt(*self.arguments, job)
+        if code == events.BUFFER_FULL:
+            self._drain()
+            code = events.preempt(*self.arguments, job)
+        return code
+
+    # --- the log
+
+    def _drain(self) -> None:
+        world = self._world
+        self._drained_events.append(self.state.events[self.b, : world["events"]].copy())
+        self._drained_gpus.append(self.state.event_gpus[self.b, : world["event_gpus"]].copy())
+        world["gpus_before"] += world["event_gpus"]
+        world["events"] = world["event_gpus"] = 0
+
+    def log(self) -> EventLog:
+        """Everything that has happened so far."""
+        self._drain()
+        if len(self._drained_events) > 1:
+            self._drained_events = [np.concatenate(self._drained_events, dtype=EVENT_DTYPE)]
+            self._drained_gpus = [np.concatenate(self._drained_gpus)]
+        return EventLog(self._drained_events[0], self._drained_gpus[0])
+
+    # --- the loop
+
+    def view_for(self, scheduler: Scheduler) -> ClusterView:
+        """Give the scheduler's view: with true run times only if it declares to be clairvoyant."""
+        return ClairvoyantView(self) if scheduler.clairvoyant else ClusterView(self)
+
+    def run(self, scheduler: Scheduler, progress: Progress | None = None) -> None:
+        """Let a scheduler play to the end, or to the time limit.
+
+        Raises
+        ------
+        SchedulerError : jobs wait, nothing runs, no event can come, and the scheduler starts nothing
+        """
+        view = self.view_for(scheduler)
+        scheduler.reset(view)
+        idle = points = 0
+        while (outcome := self.advance()) is Outcome.DECIDE:
+            for decision in scheduler.decide(view):
+                self.apply(decision)
+            stuck = self._world["running"] == 0 and self._world["next_arrival"] == self._world["jobs"]
+            idle = idle + 1 if stuck else 0
+            if idle > _IDLE_LIMIT:
+                outcome = Outcome.STALLED
+                break
+            points += 1
+            if progress is not None and points % _PROGRESS_EVERY == 0:
+                progress(self.finished, len(self.instance.workload))
+        if outcome is Outcome.STALLED:
+            rows = view.waiting
+            ids = ", ".join(str(i) for i in view.job_id[rows[:5]])
+            raise SchedulerError(
+                f"scheduler {scheduler.name!r} stalls at {self.now_s:g} s: nothing runs, no event will come, and "
+                f"{len(rows)} jobs wait (ids {ids}{', ...' if len(rows) > 5 else ''}). A placement rule that refuses "
+                "these gangs on the empty cluster, or a decide() that yields no Start for them, is the usual cause"
+            )
+        if progress is not None:
+            progress(self.finished, len(self.instance.workload))
+
+
+def simulate(instance: Instance, scheduler: Scheduler, progress: Progress | None = None, seed: int = 0) -> EventLog:
+    """Run a scheduler on an instance and return the event log.
+
+    Parameters
+    ----------
+    progress : called now and then with (finished jobs, all jobs)
+    seed : decides the "random" placement rule
+
+    Raises
+    ------
+    SchedulerError : the scheduler leaves jobs waiting for ever
+    """
+    simulation = Simulation(instance, seed)
+    simulation.run(scheduler, progress)
+    return simulation.log()

@@ -1,0 +1,223 @@
+"""What a scheduler sees: requests and the state of the cluster, never how a job will really run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpusched_env.cluster import Cluster
+from gpusched_env.instance import Semantics
+from gpusched_env.simulator import events, planning
+from gpusched_env.simulator.decisions import Decision, Preempt, Start
+from gpusched_env.simulator.placing import RULE_NUMBER
+from gpusched_env.simulator.state import ACTIVE
+
+if TYPE_CHECKING:
+    from gpusched_env.simulator.simulation import Simulation
+
+
+class ClusterView:
+    """Read-only view of a running simulation.
+
+    Jobs are named by their row: rows ascend in tie order (by arrival, then id), and only rows of jobs that have
+    arrived are visible. Arrays over jobs have one entry for each arrived job.
+    """
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self._state = simulation.state
+        self._b = simulation.b
+        self._arguments = simulation.arguments
+        self._world = simulation.state.world[simulation.b]
+        jobs = simulation.instance.workload.jobs
+        profiles = simulation.instance.workload.profiles.rows
+        self._requests: dict[str, np.ndarray] = {
+            "id": jobs["id"],
+            "gpus": jobs["gpus"],
+            "arrival_s": jobs["arrival_s"],
+            "estimate_s": jobs["estimate_s"],
+            "skew": profiles["skew"][jobs["profile"]],
+        }
+        for name, column in self._requests.items():
+            self._requests[name] = column.copy()  # contiguous
+            self._requests[name].flags.writeable = False
+        self._job_state = simulation.state.jobs[simulation.b]
+
+    # --- the cluster
+
+    @property
+    def cluster(self) -> Cluster:
+        """The machines."""
+        return self._simulation.instance.cluster
+
+    @property
+    def semantics(self) -> Semantics:
+        """Rules of play: rounds, preemption cost, queue discipline."""
+        return self._simulation.instance.semantics
+
+    @property
+    def now_s(self) -> float:
+        """Simulated time [s]."""
+        return float(self._world["clock_s"])
+
+    @property
+    def free_gpus(self) -> int:
+        """GPUs that nobody holds."""
+        return int(self._world["free_gpus"])
+
+    @property
+    def free_by_node(self) -> np.ndarray:
+        """int32 [N]: free GPUs of each node."""
+        return self._state.free[self._b, : len(self.cluster.nodes)].copy()
+
+    # --- jobs, by row
+
+    @property
+    def arrived(self) -> int:
+        """Number of jobs that have arrived; their rows are 0 .. arrived-1."""
+        return int(self._world["next_arrival"])
+
+    @property
+    def waiting(self) -> np.ndarray:
+        """int32: rows of the waiting jobs, ascending (a copy: decisions do not change it)."""
+        return self._state.waiting[self._b, : self._world["waiting"]].copy()
+
+    @property
+    def running(self) -> np.ndarray:
+        """int32: rows of the jobs that hold GPUs, in the order in which they got them, checkpointing ones included."""
+        replicas = self._state.running[self._b, : self._world["running"]]
+        return self._state.replicas["job"][self._b, replicas]
+
+    @property
+    def checkpointing(self) -> np.ndarray:
+        """Boolean, one for each entry of ``running``: the gang is being checkpointed and frees its GPUs soon."""
+        replicas = self._state.running[self._b, : self._world["running"]]
+        return self._state.replicas["phase"][self._b, replicas] != ACTIVE
+
+    def _column(self, name: str) -> np.ndarray:
+        return self._requests[name][: self.arrived]
+
+    @property
+    def job_id(self) -> np.ndarray:
+        """int64: the workload's id of each job."""
+        return self._column("id")
+
+    @property
+    def gpus(self) -> np.ndarray:
+        """int32 [GPU]: gang size."""
+        return self._column("gpus")
+
+    @property
+    def arrival_s(self) -> np.ndarray:
+        """float64 [s]: submission."""
+        return self._column("arrival_s")
+
+    @property
+    def estimate_s(self) -> np.ndarray:
+        """float64 [s]: run time claimed by the user; NaN = none."""
+        return self._column("estimate_s")
+
+    @property
+    def skew(self) -> np.ndarray:
+        """float64: largest tensor / all tensor bytes of the model (Tiresias, NSDI 2019)."""
+        return self._column("skew")
+
+    @property
+    def first_start_s(self) -> np.ndarray:
+        """float64 [s]: when it first got GPUs; inf = not yet."""
+        return self._job_state["first_start_s"][: self.arrived]
+
+    @property
+    def last_stop_s(self) -> np.ndarray:
+        """float64 [s]: when it last freed GPUs; its arrival if it never held any."""
+        return self._job_state["last_stop_s"][: self.arrived]
+
+    def service_s(self, rows: np.ndarray) -> np.ndarray:
+        """float64 [s]: productive seconds executed so far by each of the jobs ``rows``."""
+        return self._progress(rows)[1]
+
+    def attained_gpu_s(self, rows: np.ndarray) -> np.ndarray:
+        """float64 [GPU s]: attained service of each of the jobs ``rows``, gang size x productive seconds."""
+        return self.service_s(rows) * self._requests["gpus"][rows]
+
+    def _progress(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        remaining, service = np.empty(len(rows)), np.empty(len(rows))
+        events.progress(*self._arguments, np.ascontiguousarray(rows, np.int32), remaining, service)
+        return remaining, service
+
+    # --- questions
+
+    def can_place(self, job: int, rule: str = "pack") -> bool:
+        """Tell whether a waiting job could start now by a placement rule."""
+        return bool(events.can_place(*self._arguments, job, RULE_NUMBER[rule]))
+
+    def list_schedule(self, order: np.ndarray, rules: str | np.ndarray = "pack", strict: bool = False) -> list[Decision]:
+        """Start waiting jobs in an order, whatever fits; ``strict`` stops at the first that does not.
+
+        Parameters
+        ----------
+        order : rows of waiting jobs, best first
+        rules : a placement rule for all, or int32 rule numbers (RULE_NUMBER), one for each entry of ``order``
+        """
+        if not len(order):
+            return []
+        order = np.ascontiguousarray(order, np.int32)
+        starts = np.empty(len(order), np.int32)
+        numbers = self._rules(order, rules)
+        count = planning.plan_starts(*self._arguments, order, numbers, strict, starts)
+        return [Start(int(order[i]), RULE_NAMES[numbers[i]]) for i in starts[:count]]
+
+    def preemptive_schedule(self, order: np.ndarray, rules: str | np.ndarray = "pack") -> list[Decision]:
+        """Let the best jobs of an order hold the GPUs: preempt running jobs that are not among them, start those that are.
+
+        The walk takes whatever fits by GPU count with the whole cluster as budget; running jobs keep their GPUs;
+        a waiting job that then finds no place hands its budget on (baselines_common 5.4).
+
+        Parameters
+        ----------
+        order : rows of all waiting and running jobs, best first; of ties the first listed wins
+        rules : as in :meth:`list_schedule`
+        """
+        if not len(order):
+            return []
+        order = np.ascontiguousarray(order, np.int32)
+        verdict = np.empty(len(order), np.int32)
+        numbers = self._rules(order, rules)
+        planning.plan_preemptive(*self._arguments, order, numbers, verdict)
+        holds = self._job_state["replica"][order] >= 0
+        victims = order[(verdict == planning.SKIPPED) & holds]
+        newcomers = np.flatnonzero(verdict == planning.NEWCOMER)
+        decisions: list[Decision] = []
+        if len(victims):
+            ending = set(self.running[self.checkpointing].tolist())
+            decisions.extend(Preempt(job) for job in victims.tolist() if job not in ending)
+        decisions.extend(Start(int(order[i]), RULE_NAMES[numbers[i]]) for i in newcomers)
+        return decisions
+
+    def _rules(self, order: np.ndarray, rules: str | np.ndarray) -> np.ndarray[Any, np.dtype[np.int32]]:
+        if isinstance(rules, str):
+            return np.full(len(order), RULE_NUMBER[rules], np.int32)
+        return np.ascontiguousarray(rules, np.int32)
+
+
+RULE_NAMES = tuple(RULE_NUMBER)
+
+
+class ClairvoyantView(ClusterView):
+    """A view that also knows how long jobs will run. Only schedulers that declare ``clairvoyant`` get it."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        super().__init__(simulation)
+        instance = simulation.instance
+        self._ideal_s = instance.ideal_s
+        self._ideal_iteration_s = instance.ideal_s / instance.iterations
+
+    @property
+    def ideal_s(self) -> np.ndarray:
+        """float64 [s]: run time on the ideal placement."""
+        return self._ideal_s[: self.arrived]
+
+    def remaining_s(self, rows: np.ndarray) -> np.ndarray:
+        """float64 [s]: iterations left x seconds of one iteration on the ideal placement, of each of the jobs ``rows``."""
+        return self._progress(rows)[0] * self._ideal_iteration_s[rows]

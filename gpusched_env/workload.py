@@ -1,0 +1,216 @@
+"""The jobs users submitted and the model profiles they train: data that never changes during a run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.errors import WorkloadError
+
+JOB_DTYPE: Final = np.dtype(
+    [
+        ("id", "<i8"),  # unique
+        ("arrival_s", "<f8"),  # [s] submission, >= 0
+        ("gpus", "<i4"),  # [GPU] gang size, >= 1
+        ("profile", "<i4"),  # row of Profiles.rows
+        ("iterations", "<f8"),  # work; NaN = given by duration_s
+        ("duration_s", "<f8"),  # [s] run time on the ideal placement; NaN = given by iterations
+        ("estimate_s", "<f8"),  # [s] run time the user claimed; NaN = none
+    ]
+)
+PROFILE_DTYPE: Final = np.dtype(
+    [
+        ("name", "<U48"),
+        ("batch", "<i4"),  # [samples] per GPU
+        ("gradient_bytes", "<f8"),  # [byte] all-reduced in each iteration
+        ("memory_bytes", "<f8"),  # [byte] on each GPU
+        ("skew", "<f8"),  # largest tensor / all tensor bytes, 0..1 (Tiresias, NSDI 2019)
+        ("overlap", "<f8"),  # exponent p of the overlap norm: 1 = none, inf = full
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """Model profiles: what one iteration costs.
+
+    Attributes
+    ----------
+    rows : PROFILE_DTYPE [P]
+    compute_s : float64 [P, T], seconds of compute of one iteration on one GPU of each type
+    gpu_types : names of the T GPU types
+    """
+
+    rows: np.ndarray
+    compute_s: np.ndarray
+    gpu_types: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse profiles that have no meaning."""
+        if self.rows.dtype != PROFILE_DTYPE or self.compute_s.shape != (len(self.rows), len(self.gpu_types)):
+            raise WorkloadError("profiles: rows must be PROFILE_DTYPE [P] and compute_s float64 [P, number of GPU types]")
+        if not len(self.rows):
+            raise WorkloadError("profiles: the table is empty: give at least one model profile")
+        names = self.rows["name"].tolist()
+        checks = {
+            "compute_s": (np.isfinite(self.compute_s) & (self.compute_s > 0)).all(axis=1),
+            "gradient_bytes": np.isfinite(self.rows["gradient_bytes"]) & (self.rows["gradient_bytes"] >= 0),
+            "memory_bytes": np.isfinite(self.rows["memory_bytes"]) & (self.rows["memory_bytes"] >= 0),
+            "skew": (self.rows["skew"] >= 0) & (self.rows["skew"] <= 1),
+            "overlap": self.rows["overlap"] >= 1,
+        }
+        for column, good in checks.items():
+            if not good.all():
+                raise WorkloadError(f"profile {names[int(np.argmin(good))]!r}: {column} is out of range")
+        if len(set(names)) != len(names):
+            raise WorkloadError("profiles: two rows have the same name")
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[Mapping[str, Any]], gpu_types: Sequence[str] = ("V100",)) -> Profiles:
+        """Build the table from mappings with the PROFILE_DTYPE fields plus ``compute_s`` (a number or one per GPU type)."""
+        table = np.zeros(len(rows), PROFILE_DTYPE)
+        compute = np.zeros((len(rows), len(gpu_types)))
+        for i, row in enumerate(rows):
+            for name in PROFILE_DTYPE.names or ():
+                table[i][name] = row[name]
+            compute[i] = row["compute_s"]
+        return cls(table, compute, tuple(gpu_types))
+
+    @classmethod
+    def unit(cls, gpu_type: str = "V100") -> Profiles:
+        """One profile of one second an iteration and no communication: durations hold on every placement, bit for bit."""
+        row = dict(name="unit", batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0, compute_s=1.0)
+        return cls.from_rows([row], (gpu_type,))
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Jobs and the profiles they refer to.
+
+    Parameters
+    ----------
+    jobs : JOB_DTYPE [J]; any order, the simulator sorts by the scenario's tie order
+    profiles : model profiles
+    name, source : for reports
+    attributes : optional columns of length J that no scheduler sees (original ids, users, virtual clusters)
+
+    Raises
+    ------
+    WorkloadError : empty, duplicate ids, negative or NaN times, a gang below 1, work neither by iterations nor by duration
+    """
+
+    jobs: np.ndarray
+    profiles: Profiles
+    name: str = "workload"
+    source: str = ""
+    attributes: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check every job once, so that the simulator need not."""
+        jobs = self.jobs
+        if jobs.dtype != JOB_DTYPE or jobs.ndim != 1:
+            raise WorkloadError(f"workload {self.name!r}: jobs must be a one-dimensional array of JOB_DTYPE")
+        if not len(jobs):
+            raise WorkloadError(f"workload {self.name!r} has no jobs: check the trace, the time window and the filters")
+        by_iterations = np.isfinite(jobs["iterations"]) & (jobs["iterations"] > 0)
+        by_duration = np.isfinite(jobs["duration_s"]) & (jobs["duration_s"] > 0) & np.isnan(jobs["iterations"])
+        checks = {
+            "arrival_s (a finite number of seconds >= 0)": np.isfinite(jobs["arrival_s"]) & (jobs["arrival_s"] >= 0),
+            "gpus (a whole number >= 1)": jobs["gpus"] >= 1,
+            "profile (a row of the profile table)": (jobs["profile"] >= 0) & (jobs["profile"] < len(self.profiles.rows)),
+            "iterations or duration_s (one of them finite and > 0, the other NaN)": by_iterations | by_duration,
+        }
+        for what, good in checks.items():
+            if not good.all():
+                bad = jobs[int(np.argmin(good))]
+                column = what.split(" ")[0]
+                raise WorkloadError(f"workload {self.name!r}, job {bad['id']}: {column} is {bad[column]}: expected {what}")
+        ids, counts = np.unique(jobs["id"], return_counts=True)
+        if len(ids) != len(jobs):
+            raise WorkloadError(f"workload {self.name!r}: job id {ids[np.argmax(counts)]} occurs {counts.max()} times")
+        for key, column in self.attributes.items():
+            if len(column) != len(jobs):
+                raise WorkloadError(f"workload {self.name!r}: attribute {key!r} has {len(column)} values for {len(jobs)} jobs")
+
+    def __len__(self) -> int:
+        """Count the jobs."""
+        return len(self.jobs)
+
+    @classmethod
+    def from_columns(
+        cls,
+        arrival_s: Sequence[float] | np.ndarray,
+        gpus: Sequence[int] | np.ndarray,
+        duration_s: Sequence[float] | np.ndarray | None = None,
+        iterations: Sequence[float] | np.ndarray | None = None,
+        profiles: Profiles | None = None,
+        profile: Sequence[int] | np.ndarray | None = None,
+        ids: Sequence[int] | np.ndarray | None = None,
+        **kwargs: Any,
+    ) -> Workload:
+        """Build a workload from columns; without ``profiles`` every job uses the unit profile (exact durations)."""
+        jobs = np.zeros(len(arrival_s), JOB_DTYPE)
+        jobs["id"] = np.arange(len(jobs)) if ids is None else ids
+        jobs["arrival_s"] = arrival_s
+        jobs["gpus"] = gpus
+        jobs["profile"] = 0 if profile is None else profile
+        jobs["iterations"] = np.nan if iterations is None else iterations
+        jobs["duration_s"] = np.nan if duration_s is None else duration_s
+        jobs["estimate_s"] = np.nan
+        return cls(jobs, profiles or Profiles.unit(), **kwargs)
+
+    def select(self, rows: np.ndarray) -> Workload:
+        """Return the workload of the chosen rows (indices or a Boolean mask), attributes included."""
+        attributes = {key: column[rows] for key, column in self.attributes.items()}
+        return Workload(self.jobs[rows], self.profiles, self.name, self.source, attributes)
+
+    def fingerprint(self) -> str:
+        """SHA-256 over everything that a simulation reads; names and attributes do not count."""
+        digest = hashlib.sha256()
+        digest.update(self.jobs.tobytes())
+        digest.update(self.profiles.rows.tobytes())
+        digest.update(np.ascontiguousarray(self.profiles.compute_s).tobytes())
+        digest.update(json.dumps(self.profiles.gpu_types).encode())
+        return digest.hexdigest()
+
+    def save(self, path: str | Path) -> None:
+        """Write a compressed ``.npz`` that :meth:`load` gives back bit for bit."""
+        header = json.dumps({"name": self.name, "source": self.source, "gpu_types": self.profiles.gpu_types})
+        columns = {f"attribute:{key}": column for key, column in self.attributes.items()}
+        target = Path(path)
+        partial = target.with_name(target.name + ".part")
+        with partial.open("wb") as stream:  # an open file: savez would add a suffix to a name
+            np.savez_compressed(
+                stream,
+                header=np.array(header),
+                jobs=self.jobs,
+                profiles=self.profiles.rows,
+                compute_s=self.profiles.compute_s,
+                **columns,
+            )
+        partial.replace(target)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Workload:
+        """Read what :meth:`save` wrote.
+
+        Raises
+        ------
+        WorkloadError : the file is missing, damaged or not a workload
+        """
+        try:
+            with np.load(path, allow_pickle=False) as data:
+                header = json.loads(str(data["header"]))
+                profiles = Profiles(data["profiles"], data["compute_s"], tuple(header["gpu_types"]))
+                attributes = {k.removeprefix("attribute:"): data[k] for k in data.files if k.startswith("attribute:")}
+                return cls(data["jobs"], profiles, header["name"], header["source"], attributes)
+        except WorkloadError:
+            raise
+        except Exception as error:
+            raise WorkloadError(f"{path}: not a workload file written by Workload.save ({error})") from error

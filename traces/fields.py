@@ -1,0 +1,66 @@
+"""One field of one row: parse it, or refuse it with file, line, field and remedy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, NoReturn
+
+from gpusched_env.errors import TraceError
+
+MAX_GPUS: Final = 2**31 - 1  # [GPU] the gang column is a 32-bit integer
+NO_TIME: Final = frozenset({"", "None", "null"})  # how logs write a time that is not known
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value stands: ``unit`` is "line" or "record", counted from 1."""
+
+    path: str
+    number: int
+    unit: str = "line"
+
+    def refuse(self, field: str, value: object, remedy: str) -> NoReturn:
+        """Raise TraceError for a malformed value."""
+        shown = repr(value)
+        shown = shown if len(shown) <= 60 else shown[:57] + "..."
+        raise TraceError(f"{self.path}, {self.unit} {self.number}, field {field!r}: {shown}: {remedy}")
+
+    def seconds(self, field: str, text: str) -> float:
+        """Read a finite number of seconds >= 0 [s]."""
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        # float() also reads "1_000", which no log means
+        if not math.isfinite(value) or value < 0 or "_" in text:
+            self.refuse(field, text, "expected a finite number of seconds >= 0; correct or remove the row")
+        return value
+
+    def gpus(self, field: str, text: str) -> int:
+        """Read a whole number of GPUs >= 0 [GPU]."""
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not 0 <= value <= MAX_GPUS or value != int(value) or "_" in text:
+            self.refuse(field, text, "expected a whole number of GPUs >= 0; correct or remove the row")
+        return int(value)
+
+    def when(self, field: str, text: object) -> datetime:
+        """Read ``YYYY-MM-DD HH:MM:SS``, local time of the log."""
+        try:
+            if isinstance(text, str) and len(text) == 19 and text[10] in " T":
+                value = datetime.fromisoformat(text)
+                if value.tzinfo is None:
+                    return value
+        except ValueError:
+            pass
+        self.refuse(field, text, "expected a time as YYYY-MM-DD HH:MM:SS; correct or remove the row")
+
+    def when_or_none(self, field: str, text: object) -> datetime | None:
+        """Read a time, or None where the log says that it is not known."""
+        if text is None or (isinstance(text, str) and text in NO_TIME):
+            return None
+        return self.when(field, text)

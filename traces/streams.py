@@ -1,0 +1,105 @@
+"""Open a trace, packed with gzip or not, and walk its rows; damage of any kind becomes a TraceError."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+from gpusched_env.errors import TraceError
+from gpusched_env.traces.fields import Place
+
+GZIP_MAGIC: Final = b"\x1f\x8b"
+
+
+@contextmanager
+def open_trace(path: Path) -> Iterator[BinaryIO]:
+    """Open for reading bytes, unpacking gzip by its first two bytes.
+
+    Raises
+    ------
+    TraceError : the file is missing, unreadable, empty, or its gzip data are cut or damaged
+    """
+    try:
+        with path.open("rb") as file:
+            magic = file.read(2)
+            file.seek(0)
+            if not magic:
+                raise TraceError(f"{path}: the file is empty; fetch it again")
+            if magic != GZIP_MAGIC:
+                yield file
+                return
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                # 1 MiB buffer: GzipFile answers small reads slowly
+                yield cast(BinaryIO, io.BufferedReader(unpacked, 1 << 20))  # type: ignore[type-var]
+    except FileNotFoundError as error:
+        raise TraceError(f"{path}: no such file; check the path after the format's colon") from error
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise TraceError(f"{path}: the gzip data are cut or damaged ({error}); fetch the file again") from error
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+def first_bytes(path: Path, count: int = 4096) -> bytes:
+    """Return the first unpacked bytes, to recognise a format."""
+    with open_trace(path) as stream:
+        return stream.read(count)
+
+
+def csv_header(path: Path) -> tuple[str, ...]:
+    """Return the column names of the first line."""
+    with open_trace(path) as stream:
+        for row in csv.reader(_text_lines(path, stream), strict=True):
+            return tuple(name.strip() for name in row)
+    raise TraceError(f"{path}: the file is empty; fetch it again")
+
+
+def _text_lines(path: Path, stream: BinaryIO) -> Iterator[str]:
+    for number, raw in enumerate(stream, 1):
+        try:
+            yield raw.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise TraceError(f"{path}, line {number}: not UTF-8 text ({error.reason}); is this the right file?") from error
+
+
+def csv_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Place, list[str]]]:
+    """Yield the place and the values of ``columns``, in that order, of every data row; blank lines are skipped.
+
+    Parameters
+    ----------
+    columns : names that the header must have, in any order; other columns are ignored
+
+    Raises
+    ------
+    TraceError : a missing or repeated column, a row that is wider or narrower than the header, bad quoting, not UTF-8
+    """
+    name = str(path)
+    with open_trace(path) as stream:
+        reader = csv.reader(_text_lines(path, stream), strict=True)
+        try:
+            header = [text.strip() for text in next(reader, [])]
+            missing = [column for column in columns if column not in header]
+            if missing:
+                raise TraceError(
+                    f"{path}, line 1: column {missing[0]!r} is missing; expected {', '.join(columns)}; found {', '.join(header)}"
+                )
+            repeated = [column for column in columns if header.count(column) > 1]
+            if repeated:
+                raise TraceError(f"{path}, line 1: column {repeated[0]!r} occurs twice; keep one")
+            index = [header.index(column) for column in columns]
+            for row in reader:
+                if not row:
+                    continue
+                if len(row) != len(header):
+                    raise TraceError(
+                        f"{path}, line {reader.line_num}: {len(row)} fields where the header has {len(header)}; "
+                        "the row is cut or has a stray comma: correct or remove it"
+                    )
+                yield Place(name, reader.line_num), [row[i] for i in index]
+        except csv.Error as error:
+            raise TraceError(f"{path}, line {reader.line_num}: not a CSV row ({error}); correct or remove it") from error
