@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any
 
 from gpusched_env.instance import SchedulerInfo
 from gpusched_env.simulator.decisions import Decision
@@ -28,7 +28,7 @@ class Scheduler(ABC):
     ...             yield Start(job, "pack")
     """
 
-    clairvoyant: ClassVar[bool] = False
+    clairvoyant: bool = False
     """True = the scheduler reads true run times; it then gets a ClairvoyantView and its results say so."""
 
     @property

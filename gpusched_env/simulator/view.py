@@ -11,7 +11,7 @@ from gpusched_env.instance import Semantics
 from gpusched_env.simulator import events, planning
 from gpusched_env.simulator.decisions import Decision, Preempt, Start
 from gpusched_env.simulator.placing import RULE_NUMBER
-from gpusched_env.simulator.state import ACTIVE
+from gpusched_env.simulator.state import ACTIVE, FINISHED
 
 if TYPE_CHECKING:
     from gpusched_env.simulator.simulation import Simulation
@@ -94,6 +94,16 @@ class ClusterView:
         """Boolean, one for each entry of ``running``: the gang is being checkpointed and frees its GPUs soon."""
         replicas = self._state.running[self._b, : self._world["running"]]
         return self._state.replicas["phase"][self._b, replicas] != ACTIVE
+
+    @property
+    def finished_count(self) -> int:
+        """Number of finished jobs."""
+        return int(self._world["finished"])
+
+    @property
+    def finished(self) -> np.ndarray:
+        """int64: rows of the finished jobs, ascending."""
+        return np.flatnonzero(self._job_state["status"][: self.arrived] == FINISHED)
 
     def _column(self, name: str) -> np.ndarray:
         return self._requests[name][: self.arrived]

@@ -1,0 +1,68 @@
+"""Where a scheduler's run times come from: the truth, the truth with noise, or the users' claims."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.simulator import ClairvoyantView, ClusterView, Scheduler
+
+ESTIMATORS: Final = ("oracle", "noisy", "user")
+
+
+@dataclass
+class EstimatingScheduler(Scheduler):
+    """Base of the schedulers that order jobs by run time.
+
+    Parameters
+    ----------
+    estimator : "oracle" = true run times; "noisy" = truth x a log-normal factor fixed for each job; "user" = the
+        workload's claims
+    sigma : standard deviation of the noise's logarithm
+    estimator_seed : seed of the noise
+    """
+
+    estimator: str = "oracle"
+    sigma: float = 0.5
+    estimator_seed: int = 0
+    _factors: np.ndarray = field(init=False, repr=False, default_factory=lambda: np.empty(0))
+
+    def __post_init__(self) -> None:
+        """Check the parameters; noise around the truth is still clairvoyant."""
+        if self.estimator not in ESTIMATORS:
+            raise SchedulerError(unknown_name("estimator", self.estimator, ESTIMATORS))
+        if not self.sigma >= 0:
+            raise SchedulerError(f"sigma is {self.sigma}: it must be a number >= 0")
+        self.clairvoyant = self.estimator != "user"
+
+    def reset(self, view: ClusterView) -> None:
+        """Draw the noise anew, from the same seed."""
+        self._generator = np.random.default_rng(self.estimator_seed)
+        self._factors = np.empty(0)
+
+    def remaining_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
+        """Estimate the run time left [s] of each of the jobs ``rows`` on the ideal placement."""
+        if self.estimator == "user":
+            claims = view.estimate_s[rows]
+            if np.isnan(claims).any():
+                job = view.job_id[rows[int(np.argmax(np.isnan(claims)))]]
+                raise SchedulerError(f"estimator 'user': job {job} has no estimate_s; use 'oracle' or 'noisy'")
+            return np.maximum(claims - view.service_s(rows), 0.0)
+        assert isinstance(view, ClairvoyantView)
+        seconds = view.remaining_s(rows)
+        return seconds * self._noise(view.arrived)[rows] if self.estimator == "noisy" else seconds
+
+    def _noise(self, jobs: int) -> np.ndarray:
+        missing = jobs - len(self._factors)
+        if missing > 0:  # rows arrive in order, so each job's factor is fixed by the seed
+            fresh = np.exp(self.sigma * self._generator.standard_normal(missing))
+            self._factors = np.concatenate([self._factors, fresh])
+        return self._factors
+
+
+def is_strict(view: ClusterView, own: bool) -> bool:
+    """Tell whether the first waiting job that does not fit blocks the queue: the scenario's word, else the scheduler's."""
+    return own if view.semantics.queue == "scheduler" else view.semantics.queue == "strict"

@@ -1,0 +1,31 @@
+"""The Gittins index of a job of unknown size, from an empirical distribution of sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def gittins_index(sample: np.ndarray, attained: np.ndarray, quantum: np.ndarray | float) -> np.ndarray:
+    """float64 [n]: P(S - a <= D | S > a) / E[min(S - a, D) | S > a]; larger = serve first.
+
+    Parameters
+    ----------
+    sample : float64 [s], sizes of past jobs, ascending [GPU s]
+    attained : float64 [n], attained service a of each job [GPU s]
+    quantum : D [GPU s]; inf means max(sample) - a
+
+    Notes
+    -----
+    A job that has attained more than the largest sample has index 0.
+
+    References
+    ----------
+    J. Gu et al., "Tiresias", NSDI 2019, section 3.2.2 (2D-Gittins).
+    """
+    total = np.concatenate([[0.0], np.cumsum(sample)])
+    quantum = np.where(np.isinf(quantum), np.maximum(sample[-1] - attained, 0.0), quantum)
+    begin = np.searchsorted(sample, attained, side="right")
+    end = np.searchsorted(sample, attained + quantum, side="right")
+    beyond = len(sample) - end
+    spent = total[end] - total[begin] - (end - begin) * attained + beyond * quantum
+    return np.divide(end - begin, spent, out=np.zeros(len(attained)), where=spent > 0)

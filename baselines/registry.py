@@ -1,0 +1,136 @@
+"""Names of the schedulers, and how a text such as ``tiresias:knob=8`` becomes one."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import os
+import sys
+from typing import Any, Final, NamedTuple
+
+from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.simulator import Scheduler
+
+
+class Baseline(NamedTuple):
+    """A registered scheduler: where its class is and which parameters its name stands for."""
+
+    target: str  # "module:Class"
+    parameters: dict[str, Any]
+    summary: str
+
+
+_HERE: Final = "gpusched_env.baselines"
+# To add a scheduler: one file and one line here.
+BASELINES: Final[dict[str, Baseline]] = {
+    "fifo": Baseline(f"{_HERE}.fifo:Fifo", {}, "first in, first out; head of line blocks"),
+    "fifo-skip": Baseline(f"{_HERE}.fifo:Fifo", {"variant": "skip"}, "first in, first out; whatever fits starts"),
+    "fifo-easy": Baseline(f"{_HERE}.fifo:Fifo", {"variant": "easy"}, "EASY backfill: the head has a reservation"),
+    "sjf": Baseline(f"{_HERE}.sjf:ShortestJobFirst", {}, "shortest run time first"),
+    "ssf": Baseline(f"{_HERE}.sjf:ShortestJobFirst", {"key": "gpu-time"}, "smallest GPU-time first"),
+    "srtf": Baseline(f"{_HERE}.srtf:ShortestRemainingFirst", {}, "shortest remaining time first, preemptive"),
+    "srsf": Baseline(
+        f"{_HERE}.srtf:ShortestRemainingFirst", {"key": "gpu-time"}, "shortest remaining GPU-time first, preemptive"
+    ),
+    "las": Baseline(f"{_HERE}.las:LeastAttainedService", {}, "least attained seconds first, in rounds"),
+    "las-2d": Baseline(
+        f"{_HERE}.las:LeastAttainedService", {"two_dimensional": True}, "least attained GPU-seconds first, in rounds"
+    ),
+    "tiresias": Baseline(f"{_HERE}.tiresias:Tiresias", {}, "discretised 2D-LAS with skew-based consolidation"),
+    "tiresias-g": Baseline(
+        f"{_HERE}.tiresias:Tiresias", {"policy": "gittins"}, "discretised 2D-Gittins with skew-based consolidation"
+    ),
+    "random": Baseline(f"{_HERE}.random_choice:RandomChoice", {}, "uniform over feasible starts and waiting"),
+}
+
+
+def list_baselines() -> list[str]:
+    """Names that :func:`make_scheduler` knows."""
+    return list(BASELINES)
+
+
+def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
+    """Build a scheduler from ``NAME``, ``NAME:parameter=value,...`` or ``package.module:Class[:parameter=value,...]``.
+
+    Parameters
+    ----------
+    spec : what to build; tuples are written with slashes, for example ``tiresias:thresholds=3250/7200,queues=3``
+    overrides : parameters as Python values
+
+    Raises
+    ------
+    SchedulerError : unknown name, module, class, parameter or value
+    """
+    name, _, rest = spec.partition(":")
+    if name in BASELINES:
+        baseline = BASELINES[name]
+        cls = _load(baseline.target)
+        given = baseline.parameters | _parse(cls, spec, rest)
+    elif "." in name or rest:
+        class_name, _, rest = rest.partition(":")
+        cls = _load(f"{name}:{class_name}")
+        given = _parse(cls, spec, rest)
+    else:
+        raise SchedulerError(
+            f"{unknown_name('scheduler', name, BASELINES)}; a scheduler of your own is written package.module:Class"
+        )
+    try:
+        scheduler = cls(**(given | overrides))
+    except TypeError as error:
+        raise SchedulerError(f"scheduler {spec!r}: {error}") from error
+    if not isinstance(scheduler, Scheduler):
+        raise SchedulerError(f"scheduler {spec!r}: {cls.__name__} is not a subclass of gpusched_env.Scheduler")
+    return scheduler
+
+
+def _load(target: str) -> type[Scheduler]:
+    module_name, _, class_name = target.partition(":")
+    # A console script does not search the working folder, where a user's own module usually is.
+    added = os.getcwd() not in sys.path and "" not in sys.path
+    if added:
+        sys.path.append(os.getcwd())
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise SchedulerError(f"scheduler {target!r}: cannot import module {module_name!r} ({error})") from error
+    finally:
+        if added:
+            sys.path.remove(os.getcwd())
+    cls = getattr(module, class_name, None)
+    if not isinstance(cls, type):
+        raise SchedulerError(f"scheduler {target!r}: module {module_name!r} has no class {class_name!r}")
+    return cls
+
+
+def _parse(cls: type[Scheduler], spec: str, text: str) -> dict[str, Any]:
+    """Turn ``a=1,b=x`` into keyword arguments typed like the fields' defaults."""
+    if not text:
+        return {}
+    fields = {f.name: f for f in dataclasses.fields(cls) if f.init} if dataclasses.is_dataclass(cls) else None
+    given: dict[str, Any] = {}
+    for item in text.split(","):
+        key, equals, value = item.partition("=")
+        if not equals or not key:
+            raise SchedulerError(f"scheduler {spec!r}: {item!r} is not of the form parameter=value")
+        if fields is not None and key not in fields:
+            raise SchedulerError(f"scheduler {spec!r}: {unknown_name('parameter', key, fields)}")
+        given[key] = _value(value, fields[key].default if fields else None, f"scheduler {spec!r}, {key}={value!r}")
+    return given
+
+
+def _value(text: str, default: Any, where: str) -> Any:
+    try:
+        if isinstance(default, bool):
+            return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+        if isinstance(default, int | float):
+            return type(default)(text)
+        if isinstance(default, tuple):
+            return tuple(float(part) for part in text.split("/"))
+        if isinstance(default, str):
+            return text
+        return ast.literal_eval(text)
+    except (ValueError, KeyError, SyntaxError) as error:
+        if default is None:
+            return text
+        raise SchedulerError(f"{where}: expected a value like {default!r}") from error

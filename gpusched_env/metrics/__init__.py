@@ -1,0 +1,39 @@
+"""Everything measured: derived from an instance and an event log, and from nothing else."""
+
+from gpusched_env.metrics.bounds import lower_bounds, makespan_bound, mean_jct_bound
+from gpusched_env.metrics.columns import COLUMN_OF, COLUMNS, Column, columns_markdown
+from gpusched_env.metrics.fairness import finish_time_fairness
+from gpusched_env.metrics.job_times import JOB_TIMES_DTYPE, job_times
+from gpusched_env.metrics.segments import SEGMENT_DTYPE, end_of_run, segments, until
+from gpusched_env.metrics.series import StepFunction, held_gpus, jobs_in_system, jobs_running, jobs_waiting
+from gpusched_env.metrics.statistics import Interval, mean_interval, paired_difference, paired_ratio
+from gpusched_env.metrics.summary import Window, summarise
+from gpusched_env.metrics.validate import validate
+
+__all__ = [
+    "COLUMNS",
+    "COLUMN_OF",
+    "JOB_TIMES_DTYPE",
+    "SEGMENT_DTYPE",
+    "Column",
+    "Interval",
+    "StepFunction",
+    "Window",
+    "end_of_run",
+    "finish_time_fairness",
+    "held_gpus",
+    "job_times",
+    "jobs_in_system",
+    "jobs_running",
+    "jobs_waiting",
+    "lower_bounds",
+    "makespan_bound",
+    "mean_interval",
+    "mean_jct_bound",
+    "paired_difference",
+    "paired_ratio",
+    "segments",
+    "summarise",
+    "until",
+    "validate",
+]

@@ -1,0 +1,59 @@
+"""Every output column: name, unit, formula and direction. docs/metrics.md is generated from this table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+
+@dataclass(frozen=True)
+class Column:
+    """One number of a summary.
+
+    Parameters
+    ----------
+    name : key in the summary, in JSON and in CSV
+    unit : "s", "" (a pure number) or "share" (0..1)
+    formula : what it is
+    better : "min", "max", or "" where neither is better
+    scope : "jobs" = over the jobs of the tracked window, "run" = over the whole run
+    """
+
+    name: str
+    unit: str
+    formula: str
+    better: Literal["min", "max", ""]
+    scope: Literal["jobs", "run"] = "jobs"
+
+
+COLUMNS: Final = (
+    Column("jobs", "", "number of jobs in the tracked window", ""),
+    Column("finished", "", "number of them that finished: set W below", "max"),
+    Column("mean_jct_s", "s", "mean over W of JCT = finish - arrival", "min"),
+    Column("median_jct_s", "s", "median over W of JCT", "min"),
+    Column("p90_jct_s", "s", "90th percentile over W of JCT (linear interpolation)", "min"),
+    Column("p99_jct_s", "s", "99th percentile over W of JCT", "min"),
+    Column("makespan_s", "s", "last finish - first arrival; NaN unless every job finished", "min", "run"),
+    Column("mean_queueing_s", "s", "mean over W of queueing: time in the system without GPUs, all waits", "min"),
+    Column("p99_queueing_s", "s", "99th percentile over W of queueing", "min"),
+    Column("mean_slowdown", "", "mean over W of JCT / d", "min"),
+    Column("utilisation", "share", "GPU-seconds held / (GPUs x (end - first arrival))", "max", "run"),
+    Column("productive_share", "share", "sum of g x service / sum of GPU-seconds held", "max"),
+    Column("communication_share", "share", "sum of g x exposed communication / sum of GPU-seconds held", "min"),
+    Column("overhead_share", "share", "sum of g x overhead / sum of GPU-seconds held; = 1 - productive_share", "min"),
+    Column("preemptions_per_job", "", "preemptions / jobs of the window that arrived", "min"),
+    Column("rho_mean", "", "mean over W of finish-time fairness rho", "min"),
+    Column("rho_max", "", "largest rho in W", "min"),
+    Column("rho_fair_share", "share", "share of W with rho <= 1 (sharing incentive kept)", "max"),
+    Column("mean_jobs_in_system", "", "time average of arrived and unfinished jobs, first arrival to end", "min", "run"),
+)
+COLUMN_OF: Final = {column.name: column for column in COLUMNS}
+
+
+def columns_markdown() -> str:
+    """Write the table of all columns as Markdown, for docs/metrics.md."""
+    lines = ["| column | unit | formula | better | scope |", "|---|---|---|---|---|"]
+    for column in COLUMNS:
+        cells = (f"`{column.name}`", column.unit or "-", column.formula, column.better or "-", column.scope)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)

@@ -1,0 +1,40 @@
+"""Finish-time fairness: did sharing the cluster cost a job more than a private share of it would have?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusched_env.event_log import EventLog
+from gpusched_env.instance import Instance
+from gpusched_env.metrics.series import jobs_in_system
+
+
+def finish_time_fairness(instance: Instance, log: EventLog, finish_s: np.ndarray) -> np.ndarray:
+    """float64 [J]: rho of each job, NaN for unfinished ones; at most 1 means that the job gained by sharing.
+
+    Parameters
+    ----------
+    instance : the problem that was played
+    log : a valid log
+    finish_s : float64 [J], completion times [s], NaN = unfinished
+
+    Notes
+    -----
+    ``rho = JCT / T_id`` with ``T_id = d max(1, g N_avg / GPUs)``: the run time d of the gang of g GPUs on the ideal
+    placement, stretched if its private share, ``GPUs / N_avg``, is smaller than the gang. N_avg is the mean number of
+    jobs in the system over the job's life, the job itself included.
+
+    References
+    ----------
+    Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020, section 3. That a share smaller
+    than the gang stretches the run in proportion is this package's reading.
+    """
+    jobs = instance.workload.jobs
+    arrival = jobs["arrival_s"]
+    jct = finish_s - arrival
+    population = jobs_in_system(log)
+    job_seconds = population.integral(finish_s) - population.integral(arrival)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        contenders = np.where(jct > 0, job_seconds / jct, 1.0)
+    share = np.maximum(1.0, jobs["gpus"] * contenders / instance.cluster.gpus)
+    return jct / (instance.ideal_s * share)

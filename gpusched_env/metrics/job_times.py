@@ -1,0 +1,84 @@
+"""Where each job's time went: queueing, service and overhead."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.event_log import EventLog
+from gpusched_env.instance import Instance
+from gpusched_env.metrics.segments import end_of_run, productive_s, segments
+
+JOB_TIMES_DTYPE: Final = np.dtype(
+    [
+        ("arrival_s", "<f8"),  # [s]
+        ("first_start_s", "<f8"),  # [s] NaN = never started
+        ("finish_s", "<f8"),  # [s] NaN = unfinished
+        ("jct_s", "<f8"),  # [s] finish - arrival; NaN = unfinished
+        ("queueing_s", "<f8"),  # [s] in the system without GPUs
+        ("service_s", "<f8"),  # [s] making progress
+        ("overhead_s", "<f8"),  # [s] holding GPUs without progress: restore and checkpoint
+        ("communication_s", "<f8"),  # [s] the part of service_s that compute does not hide
+        ("gpu_seconds", "<f8"),  # [GPU s] held, overhead included
+        ("preemptions", "<i4"),
+        ("segments", "<i4"),  # starts and resumes
+    ]
+)
+
+
+def job_times(instance: Instance, log: EventLog, end_s: float | None = None) -> np.ndarray:
+    """JOB_TIMES_DTYPE [J], by job row: where each job's time went until ``end_s``.
+
+    Parameters
+    ----------
+    instance : the problem that was played
+    log : a valid log
+    end_s : [s] look at the run up to here; by default to its end
+
+    Notes
+    -----
+    queueing + service + overhead is the JCT of a finished job and ``end_s - arrival`` of an unfinished one. Each of
+    the three is summed from the log on its own; none is the rest of the others. Exposed communication of a segment is
+    ``service (1 - compute / iteration)``, with the iteration time of the segment's own tier and GPU types.
+    """
+    end_s = end_of_run(instance, log) if end_s is None else float(end_s)
+    held = segments(instance, log, end_s)
+    jobs = len(instance.workload)
+    arrival = instance.workload.jobs["arrival_s"]
+    row = held["job"]
+    times = np.zeros(jobs, JOB_TIMES_DTYPE)
+    times["arrival_s"] = arrival
+    for name in ("first_start_s", "finish_s", "jct_s"):
+        times[name] = np.nan
+
+    first = np.ones(len(held), bool)
+    first[1:] = row[1:] != row[:-1]
+    times["first_start_s"][row[first]] = held["hold_s"][first]
+    done = (held["stop_event"] >= 0) & (held["free_event"] == held["stop_event"])
+    times["finish_s"][row[done]] = held["stop_s"][done]
+    times["jct_s"] = times["finish_s"] - arrival
+
+    waiting_since = np.empty(len(held))
+    waiting_since[1:] = held["free_s"][:-1]
+    waiting_since[first] = arrival[row[first]]
+    left = arrival.copy()  # when the job last lost its GPUs
+    left[row] = held["free_s"]  # rows are in order of time, so the last segment wins
+    still_waiting = np.where(np.isnan(times["finish_s"]), np.maximum(end_s - left, 0.0), 0.0)
+
+    def total(seconds: np.ndarray) -> np.ndarray:
+        return np.bincount(row, seconds, minlength=jobs)
+
+    productive = productive_s(held)
+    holding = held["free_s"] - held["hold_s"]
+    # Restore and checkpoint are taken one by one: subtracting service from the whole would make the identity void.
+    restoring = np.minimum(held["progress_s"], held["stop_s"]) - held["hold_s"]
+    checkpointing = held["free_s"] - held["stop_s"]
+    times["queueing_s"] = total(held["hold_s"] - waiting_since) + still_waiting
+    times["service_s"] = total(productive)
+    times["overhead_s"] = total(restoring + checkpointing)
+    times["communication_s"] = total(productive * (1.0 - held["compute_s"] / held["iteration_s"]))
+    times["gpu_seconds"] = total(holding * held["gpus"])
+    times["preemptions"] = np.bincount(row[(held["stop_event"] >= 0) & ~done], minlength=jobs)
+    times["segments"] = np.bincount(row, minlength=jobs)
+    return times

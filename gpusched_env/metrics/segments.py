@@ -1,0 +1,119 @@
+"""Segments: the stretches of time for which a job held one gang of GPUs. Every other metric is a sum over them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.event_log import COMPLETE, PREEMPT, RESUME, START, EventLog
+from gpusched_env.instance import Instance
+
+SEGMENT_DTYPE: Final = np.dtype(
+    [
+        ("job", "<i4"),  # row of the instance's jobs
+        ("gpus", "<i4"),  # [GPU] size of the gang
+        ("tier", "<i4"),  # index into TIERS
+        ("start_event", "<i4"),  # number of the start or resume
+        ("stop_event", "<i4"),  # number of the preempt or complete; -1 = still running
+        ("free_event", "<i4"),  # number of the release or complete; -1 = GPUs still held
+        ("hold_s", "<f8"),  # [s] the gang takes its GPUs
+        ("progress_s", "<f8"),  # [s] progress begins: hold_s plus the restore cost
+        ("stop_s", "<f8"),  # [s] progress ends
+        ("free_s", "<f8"),  # [s] the GPUs are free again: stop_s plus the checkpoint cost
+        ("iteration_s", "<f8"),  # [s] one iteration on this placement
+        ("compute_s", "<f8"),  # [s] the compute in it, on the slowest GPU type of the gang
+    ]
+)
+
+
+def end_of_run(instance: Instance, log: EventLog) -> float:
+    """Tell when a run ended [s]: at its last event, or at the time limit if that cut jobs off."""
+    events = log.events
+    last = float(events["time_s"][-1]) if len(events) else 0.0
+    limit = instance.semantics.time_limit_s
+    finished = np.count_nonzero(events["kind"] == COMPLETE)
+    return max(last, limit) if np.isfinite(limit) and finished < len(instance.workload) else last
+
+
+def until(log: EventLog, end_s: float) -> EventLog:
+    """Cut a log: only the events up to and including ``end_s`` [s]."""
+    count = int(np.searchsorted(log.events["time_s"], end_s, side="right"))
+    if count == len(log.events):
+        return log
+    events = log.events[:count]
+    return EventLog(events, log.gpus[: int(events["gpu_count"].sum())])
+
+
+def segments(instance: Instance, log: EventLog, end_s: float | None = None) -> np.ndarray:
+    """SEGMENT_DTYPE [S], by job, then by time: who held which gang, and how fast it ran.
+
+    Parameters
+    ----------
+    instance : the problem that was played
+    log : a valid log (:func:`gpusched_env.metrics.validate`); events after ``end_s`` do not count
+    end_s : [s] where segments that are still open are cut; by default the end of the run
+    """
+    end_s = end_of_run(instance, log) if end_s is None else float(end_s)
+    log = until(log, end_s)
+    events = log.events
+    # By job, each job's events in order: then what follows a start is its stop, and what follows a preempt its release.
+    order = np.argsort(events["job"], kind="stable")
+    job, kind = events["job"][order], events["kind"][order]
+    at = np.flatnonzero((kind == START) | (kind == RESUME))
+    start = order[at]
+    stop, stop_kind = _following(at, 1, order, job, kind)
+    release, _ = _following(at, 2, order, job, kind)
+    free = np.where(stop_kind == COMPLETE, stop, np.where(stop_kind == PREEMPT, release, -1))
+
+    table = np.zeros(len(at), SEGMENT_DTYPE)
+    table["job"] = job[at]
+    table["gpus"] = events["gpu_count"][start]
+    table["tier"] = events["tier"][start]
+    table["start_event"], table["stop_event"], table["free_event"] = start, stop, free
+    table["hold_s"] = events["time_s"][start]
+    table["progress_s"] = events["value"][start]
+    table["stop_s"] = np.where(stop >= 0, events["time_s"][stop], end_s)
+    table["free_s"] = np.where(free >= 0, events["time_s"][free], end_s)
+    for name, seconds in _seconds_per_iteration(instance, log).items():
+        table[name] = seconds[start]
+    return table
+
+
+def productive_s(table: np.ndarray) -> np.ndarray:
+    """float64 [S]: seconds in which each segment made progress; 0 if it was preempted while it restored."""
+    return np.maximum(table["stop_s"] - table["progress_s"], 0.0)
+
+
+def _following(
+    at: np.ndarray, steps: int, order: np.ndarray, job: np.ndarray, kind: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Find the event ``steps`` after each position of the same job: its number and kind, -1 where there is none."""
+    there = np.minimum(at + steps, len(order) - 1)
+    same = (there == at + steps) & (job[there] == job[at])
+    return np.where(same, order[there], -1), np.where(same, kind[there], -1)
+
+
+def _seconds_per_iteration(instance: Instance, log: EventLog) -> dict[str, np.ndarray]:
+    """Tabulate iteration and compute seconds, float64 [E] each, defined at starts and resumes."""
+    events = log.events
+    starts = np.flatnonzero(events["gpu_count"] > 0)
+    result = {name: np.zeros(len(events)) for name in ("iteration_s", "compute_s")}
+    if not len(starts):
+        return result
+    placed = events[starts]
+    job_class, tier = instance.job_class[placed["job"]], placed["tier"]
+    profiles, types = instance.workload.profiles, instance.cluster.gpu_types
+    columns = [profiles.gpu_types.index(name) for name in types]
+    compute = profiles.compute_s[instance.classes[:, 0]][:, columns]
+    if len(types) == 1:
+        result["iteration_s"][starts] = instance.iteration_s[job_class, tier, 0]
+        result["compute_s"][starts] = compute[job_class, 0]
+        return result
+    # A synchronous gang waits for its slowest member: the largest value over its GPUs.
+    count, first = placed["gpu_count"], placed["gpu_at"]
+    gpu_type = np.repeat(instance.cluster.nodes["gpu_type"], instance.cluster.nodes["gpus"])[log.gpus]
+    classes, tiers = np.repeat(job_class, count), np.repeat(tier, count)
+    result["iteration_s"][starts] = np.maximum.reduceat(instance.iteration_s[classes, tiers, gpu_type], first)
+    result["compute_s"][starts] = np.maximum.reduceat(compute[classes, gpu_type], first)
+    return result

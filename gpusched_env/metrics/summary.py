@@ -1,0 +1,116 @@
+"""One run in a row of numbers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gpusched_env.errors import GpuschedError
+from gpusched_env.event_log import EventLog
+from gpusched_env.instance import Instance
+from gpusched_env.metrics.columns import COLUMNS
+from gpusched_env.metrics.fairness import finish_time_fairness
+from gpusched_env.metrics.job_times import job_times
+from gpusched_env.metrics.segments import end_of_run, until
+from gpusched_env.metrics.series import jobs_in_system
+
+Window = tuple[int, int]
+
+# rho = 1 up to rounding: a job that runs alone, at once, must count as fairly served.
+FAIR: float = 1.0 + 1e-9
+
+
+def summarise(
+    instance: Instance, log: EventLog, end_s: float | None = None, window: Window | None = None
+) -> dict[str, float]:
+    """Sum a run up: a float for each of :data:`~gpusched_env.metrics.COLUMNS`, in that order.
+
+    Parameters
+    ----------
+    instance : the problem that was played
+    log : a valid log
+    end_s : [s] look at the run up to here; by default to its end
+    window : track the jobs of arrival ranks ``first <= rank < last`` only; columns of scope "run" ignore it
+
+    Notes
+    -----
+    JCT, queueing, slowdown and rho are over *finished* jobs: compare them between runs only where ``finished`` equals
+    ``jobs``. A number without meaning (a mean over no job, the makespan of a run that was cut) is NaN.
+
+    Raises
+    ------
+    GpuschedError : the window is empty or reaches beyond the jobs
+    """
+    end_s = end_of_run(instance, log) if end_s is None else float(end_s)
+    log = until(log, end_s)
+    times = job_times(instance, log, end_s)
+    rho = finish_time_fairness(instance, log, times["finish_s"])
+    first_s = float(times["arrival_s"].min())
+    every_job_finished = not np.isnan(times["finish_s"]).any()
+    held = float(times["gpu_seconds"].sum())
+    span_s = end_s - first_s
+
+    rows = tracked(len(times), window)
+    gang = instance.workload.jobs["gpus"][rows]
+    ideal_s = instance.ideal_s[rows]
+    times, rho = times[rows], rho[rows]
+    tracked_held = float(times["gpu_seconds"].sum())
+    arrived = int(np.count_nonzero(times["arrival_s"] <= end_s))
+    done = ~np.isnan(times["finish_s"])
+    jct, queueing = times["jct_s"][done], times["queueing_s"][done]
+
+    def of_held(seconds: np.ndarray) -> float:
+        return _ratio(float((gang * seconds).sum()), tracked_held)
+
+    result = {
+        "jobs": float(len(times)),
+        "finished": float(done.sum()),
+        "mean_jct_s": _mean(jct),
+        "median_jct_s": _percentile(jct, 50),
+        "p90_jct_s": _percentile(jct, 90),
+        "p99_jct_s": _percentile(jct, 99),
+        "makespan_s": span_s if every_job_finished else math.nan,
+        "mean_queueing_s": _mean(queueing),
+        "p99_queueing_s": _percentile(queueing, 99),
+        "mean_slowdown": _mean(jct / ideal_s[done]),
+        "utilisation": _ratio(held, instance.cluster.gpus * span_s),
+        "productive_share": of_held(times["service_s"]),
+        "communication_share": of_held(times["communication_s"]),
+        "overhead_share": of_held(times["overhead_s"]),
+        "preemptions_per_job": _ratio(float(times["preemptions"].sum()), arrived),
+        "rho_mean": _mean(rho[done]),
+        "rho_max": float(rho[done].max()) if done.any() else math.nan,
+        "rho_fair_share": _mean((rho[done] <= FAIR).astype(float)),
+        "mean_jobs_in_system": jobs_in_system(log).mean(first_s, end_s),
+    }
+    return {column.name: result[column.name] for column in COLUMNS}
+
+
+def tracked(jobs: int, window: Window | None) -> slice:
+    """Turn a window of arrival ranks into job rows; jobs are sorted by arrival, so the row is the rank.
+
+    Raises
+    ------
+    GpuschedError : the window is empty or reaches beyond the jobs
+    """
+    if window is None:
+        return slice(0, jobs)
+    first, last = window
+    if not 0 <= first < last <= jobs:
+        raise GpuschedError(
+            f"window {first}..{last}: the tracked window takes arrival ranks first <= rank < last, and there are {jobs} jobs"
+        )
+    return slice(first, last)
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else math.nan
+
+
+def _percentile(values: np.ndarray, percent: float) -> float:
+    return float(np.percentile(values, percent)) if len(values) else math.nan
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else math.nan

@@ -1,0 +1,137 @@
+"""The validator: is this event log a schedule that the instance's rules allow?"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.errors import ScheduleError
+from gpusched_env.event_log import (
+    ARRIVAL,
+    COMPLETE,
+    EVENT_DTYPE,
+    EVENT_KINDS,
+    PREEMPT,
+    RELEASE,
+    RESUME,
+    START,
+    EventLog,
+)
+from gpusched_env.instance import Instance
+from gpusched_env.metrics.refusal import refusal, refuse
+from gpusched_env.metrics.validate_gangs import check_gangs
+from gpusched_env.metrics.validate_work import check_completeness, check_costs, check_work
+
+# A job's life: which event may follow which, and what the job is doing after each.
+NOTHING: Final = len(EVENT_KINDS)  # stands for the event before a job's first one
+MAY_FOLLOW: Final = {
+    NOTHING: (ARRIVAL,),
+    ARRIVAL: (START,),
+    START: (PREEMPT, COMPLETE),
+    RESUME: (PREEMPT, COMPLETE),
+    PREEMPT: (RELEASE,),
+    RELEASE: (RESUME,),
+    COMPLETE: (),
+}
+DOING: Final = {
+    NOTHING: "has not arrived",
+    ARRIVAL: "waits for its first start",
+    START: "is running",
+    RESUME: "is running",
+    PREEMPT: "is being checkpointed",
+    RELEASE: "waits to resume",
+    COMPLETE: "has finished",
+}
+
+
+def validate(instance: Instance, log: EventLog, complete: bool = True) -> None:
+    """Check a whole log against the instance it claims to play; return if nothing is wrong.
+
+    Parameters
+    ----------
+    instance : the problem; its semantics (rounds, checkpoint and restore seconds, time limit) are checked too
+    log : the log to judge; nothing in it is trusted
+    complete : the run must have gone to its end: until every job finished, or to the time limit. False admits
+        a log that was read in the middle of a run
+
+    Raises
+    ------
+    ScheduleError : naming the event number, the event and the reason
+
+    Notes
+    -----
+    Checked, in this order: the records are well formed and time never goes back; every job lives its life in order;
+    gangs are whole, on GPUs that nobody else holds, on the tier that they name; restore and checkpoint take their
+    time; every job does exactly its iterations (1e-9 relative, plus the resolution of the clock); nothing is missing.
+    Vectorised: a million events take about a second.
+    """
+    check_records(instance, log)
+    check_lives(instance, log)
+    table = check_gangs(instance, log)
+    check_costs(instance, log, table)
+    check_work(instance, log, table)
+    check_completeness(instance, log, table, complete)
+
+
+def check_records(instance: Instance, log: EventLog) -> None:
+    """Refuse malformed records and a clock that goes back."""
+    events = log.events
+    if events.dtype != EVENT_DTYPE or events.ndim != 1:
+        raise ScheduleError("the events must be a one-dimensional array of EVENT_DTYPE")
+    kind, time = events["kind"], events["time_s"]
+    first = None
+    for bad, reason in (
+        ((kind < 0) | (kind >= len(EVENT_KINDS)), "unknown kind of event"),
+        ((events["job"] < 0) | (events["job"] >= len(instance.workload)), "no such job in this instance"),
+        (~np.isfinite(time) | ~np.isfinite(events["value"]), "its time or value is not a finite number"),
+        (time < 0, "its time is negative"),
+        (np.diff(time, prepend=time[:1]) < 0, "time goes back"),
+        (time > instance.semantics.time_limit_s, "it lies beyond the time limit"),
+        (events["sub_steps"] != 1, "sub_steps must be 1"),
+    ):
+        if bad.any() and (first is None or int(np.argmax(bad)) < first[0]):
+            first = (int(np.argmax(bad)), reason)
+    if first is not None:
+        raise refusal(log, *first)
+
+    places = (kind == START) | (kind == RESUME)
+    refuse(log, ~places & (events["gpu_count"] != 0), "it places no gang, so gpu_count must be 0")
+    refuse(log, ~places & (events["gpu_at"] != -1), "it places no gang, so gpu_at must be -1")
+    refuse(log, ~places & (events["tier"] != -1), "it places no gang, so tier must be -1")
+    refuse(log, (events["replica"] == -1) != (kind == ARRIVAL), "arrivals, and only they, have replica -1")
+    refuse(log, ~places & (kind != PREEMPT) & (events["value"] != 0), "its value must be 0")
+    round_s = instance.semantics.round_s
+    if round_s > 0:
+        decided = places | (kind == PREEMPT)
+        refuse(log, decided & (np.rint(time / round_s) * round_s != time), f"it is not on a round of {round_s} s")
+
+
+def check_lives(instance: Instance, log: EventLog) -> None:
+    """Refuse events that cannot follow their job's previous one, and arrivals at a wrong time."""
+    events = log.events
+    order = np.argsort(events["job"], kind="stable")
+    job, kind, replica = (events[name][order] for name in ("job", "kind", "replica"))
+    again = np.zeros(len(order), bool)
+    again[1:] = job[1:] == job[:-1]
+    before = np.full(len(order), NOTHING, np.int32)
+    before[again] = kind[:-1][again[1:]]
+    allowed = np.zeros((len(MAY_FOLLOW), len(EVENT_KINDS)), bool)
+    for previous, followers in MAY_FOLLOW.items():
+        allowed[previous, list(followers)] = True
+    wrong = np.flatnonzero(~allowed[before, kind])
+    if len(wrong):
+        at = wrong[np.argmin(order[wrong])]
+        raise refusal(log, int(order[at]), f"the job {DOING[int(before[at])]}")
+    due = instance.workload.jobs["arrival_s"][events["job"]]
+    refuse(log, (events["kind"] == ARRIVAL) & (events["time_s"] != due), "the job does not arrive at this time")
+    moved = np.zeros(len(order), bool)
+    moved[1:] = again[1:] & np.isin(kind[1:], (PREEMPT, RELEASE, COMPLETE)) & (replica[1:] != replica[:-1])
+    refuse(log, _by_event(order, moved), "its replica is not the one that was started")
+
+
+def _by_event(order: np.ndarray, bad: np.ndarray) -> np.ndarray:
+    """Put marks that are sorted by job back into the order of events."""
+    result = np.zeros(len(order), bool)
+    result[order] = bad
+    return result

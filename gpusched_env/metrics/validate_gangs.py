@@ -1,0 +1,70 @@
+"""Validator, part two: gangs are whole, on GPUs that nobody else holds, on the tier that they name."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusched_env.cluster import MACHINE, NETWORK, RACK
+from gpusched_env.errors import ScheduleError
+from gpusched_env.event_log import RESUME, START, EventLog
+from gpusched_env.instance import Instance
+from gpusched_env.metrics.refusal import refusal, refuse
+from gpusched_env.metrics.segments import segments
+
+
+def check_gangs(instance: Instance, log: EventLog) -> np.ndarray:
+    """Check who holds which GPUs; return the segments, which are safe to compute once this has passed.
+
+    Raises
+    ------
+    ScheduleError : a gang of the wrong size, GPU ids that do not exist, occur twice or are held, or a wrong tier
+    """
+    events, cluster = log.events, instance.cluster
+    places = (events["kind"] == START) | (events["kind"] == RESUME)
+    starts = np.flatnonzero(places)
+    refuse(log, places & (events["gpu_count"] != instance.workload.jobs["gpus"][events["job"]]), "the gang has a wrong size")
+    count = events["gpu_count"][starts].astype(np.int64)
+    first = np.cumsum(count) - count
+    bad_address = np.zeros(len(events), bool)
+    bad_address[starts] = events["gpu_at"][starts] != first
+    refuse(log, bad_address, "gpu_at does not follow the gang before")
+    if len(log.gpus) != count.sum():
+        raise ScheduleError(f"the log lists {len(log.gpus)} GPU ids, but its gangs have {count.sum()}")
+    if not len(starts):
+        return segments(instance, log)
+
+    event_of = np.repeat(starts, count)
+    outside = (log.gpus < 0) | (log.gpus >= cluster.gpus)
+    if outside.any():
+        at = int(np.argmax(outside))
+        raise refusal(log, int(event_of[at]), f"GPU {log.gpus[at]} does not exist: the cluster has {cluster.gpus}")
+
+    node = cluster.node_of_gpu[log.gpus]
+    rack = cluster.nodes["rack"][node]
+    one_node = np.minimum.reduceat(node, first) == np.maximum.reduceat(node, first)
+    one_rack = np.minimum.reduceat(rack, first) == np.maximum.reduceat(rack, first)
+    tier = np.where(one_node, MACHINE, np.where(one_rack, RACK, NETWORK))
+    wrong_tier = np.zeros(len(events), bool)
+    wrong_tier[starts] = events["tier"][starts] != tier
+    refuse(log, wrong_tier, "its GPUs are not on the tier that it names")
+
+    table = segments(instance, log)
+    freed = np.zeros(len(events), np.int64)  # of a start: number of the event that frees its GPUs
+    freed[table["start_event"]] = np.where(table["free_event"] >= 0, table["free_event"], len(events))
+    _refuse_sharing(log, "GPU", log.gpus, event_of, freed)
+    _refuse_sharing(log, "replica", events["replica"][starts], starts, freed)
+    return table
+
+
+def _refuse_sharing(log: EventLog, what: str, ids: np.ndarray, event_of: np.ndarray, freed: np.ndarray) -> None:
+    """Refuse holders of the same id whose times overlap; ``event_of`` [ids] ascends and names the start of each."""
+    order = np.argsort(ids, kind="stable")
+    held, start = ids[order], event_of[order]
+    same = held[1:] == held[:-1]
+    clash = np.flatnonzero(same & (start[1:] < freed[start[:-1]]))
+    if not len(clash):
+        return
+    at = clash[np.argmin(start[1:][clash])]
+    if start[at + 1] == start[at]:
+        raise refusal(log, int(start[at]), f"{what} {held[at]} occurs twice in the gang")
+    raise refusal(log, int(start[at + 1]), f"{what} {held[at]} is held by job {log.events['job'][start[at]]}")

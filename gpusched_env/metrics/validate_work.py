@@ -1,0 +1,125 @@
+"""Validator, part three: costs are paid, work is conserved, nothing is missing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.errors import ScheduleError
+from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RESUME, EventLog
+from gpusched_env.instance import Instance
+from gpusched_env.metrics.refusal import refusal
+from gpusched_env.metrics.segments import productive_s
+
+RELATIVE: Final = 1e-9  # of a job's iterations
+TICKS: Final = 4.0  # resolutions of the clock (spacing of floats) by which one time may be off
+
+
+def check_costs(instance: Instance, log: EventLog, table: np.ndarray) -> None:
+    """Refuse a start that does not begin at once, and restores or checkpoints of a wrong length.
+
+    Raises
+    ------
+    ScheduleError : naming the start, resume or release
+    """
+    rules = instance.semantics
+    start, free = table["start_event"], table["free_event"]
+    resumed = log.events["kind"][start] == RESUME
+    begin = table["hold_s"] + np.where(resumed, rules.restore_s, 0.0)
+    late = np.abs(table["progress_s"] - begin) > TICKS * np.spacing(begin)
+    _refuse_segment(
+        log, table, late, "start_event", f"progress must begin {rules.restore_s} s after a resume, at once after a start"
+    )
+    preempted = (free >= 0) & (free != table["stop_event"])
+    end = table["stop_s"] + rules.checkpoint_s
+    wrong = preempted & (np.abs(table["free_s"] - end) > TICKS * np.spacing(end))
+    _refuse_segment(log, table, wrong, "free_event", f"the checkpoint takes {rules.checkpoint_s} s")
+
+
+def check_work(instance: Instance, log: EventLog, table: np.ndarray) -> None:
+    """Refuse iterations that appear or vanish: each stretch of running by itself, and each finished job as a whole.
+
+    Raises
+    ------
+    ScheduleError : naming the preempt or complete
+    """
+    job = table["job"]
+    total = instance.iterations[job]
+    done = productive_s(table) / table["iteration_s"]
+    before = iterations_before(instance, log, table)
+    # A time near t is known to spacing(t) only, which is work too: without this, short jobs late in a long run fail.
+    slack = RELATIVE * total + TICKS * np.spacing(table["stop_s"]) / table["iteration_s"]
+    stopped = table["stop_event"] >= 0
+    left = np.where(stopped, log.events["value"][table["stop_event"]], 0.0)  # a completion's value is 0
+    off = stopped & (np.abs(before - done - left) > slack)
+    _refuse_segment(log, table, off, "stop_event", "iterations are not conserved: left before - done is not what it leaves")
+
+    jobs = len(instance.workload)
+    sums = np.bincount(job, done, minlength=jobs)
+    clock = np.bincount(job, slack - RELATIVE * total, minlength=jobs)
+    completes = np.flatnonzero(log.events["kind"] == COMPLETE)
+    ended = log.events["job"][completes]
+    wanted = instance.iterations[ended]
+    bad = np.abs(sums[ended] - wanted) > RELATIVE * wanted + clock[ended]
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise refusal(log, int(completes[at]), f"the job did {sums[ended[at]]} of its {wanted[at]} iterations")
+
+
+def check_completeness(instance: Instance, log: EventLog, table: np.ndarray, complete: bool) -> None:
+    """Refuse logs in which something that was due has not happened.
+
+    Raises
+    ------
+    ScheduleError : naming the job
+    """
+    events, jobs = log.events, instance.workload.jobs
+    arrived = np.zeros(len(jobs), bool)
+    arrived[events["job"][events["kind"] == ARRIVAL]] = True
+    finished = np.zeros(len(jobs), bool)
+    finished[events["job"][events["kind"] == COMPLETE]] = True
+    limit = instance.semantics.time_limit_s
+    horizon = float(events["time_s"][-1]) if len(events) else 0.0
+    if complete and not finished.all():
+        if np.isinf(limit):
+            raise _missing(int(np.argmin(finished)), "it never finishes, and the run has no time limit")
+        horizon = limit
+    due = jobs["arrival_s"] < horizon
+    if (due & ~arrived).any():
+        raise _missing(int(np.argmax(due & ~arrived)), f"it never arrives, although it was due before {horizon:.6f} s")
+
+    running = table["stop_event"] < 0
+    finish = table["progress_s"] + iterations_before(instance, log, table) * table["iteration_s"]
+    slack = TICKS * np.spacing(horizon) + RELATIVE * (finish - table["progress_s"])
+    overdue = running & (finish < horizon - slack)
+    if overdue.any():
+        at = int(np.argmax(overdue))
+        raise _missing(int(table["job"][at]), f"it runs on after {finish[at]:.6f} s, when its work was done")
+    saving = ~running & (table["free_event"] < 0)
+    release = table["stop_s"] + instance.semantics.checkpoint_s
+    overdue = saving & (release < horizon - TICKS * np.spacing(horizon))
+    if overdue.any():
+        at = int(np.argmax(overdue))
+        raise _missing(int(table["job"][at]), f"it keeps its GPUs after {release[at]:.6f} s, when its checkpoint was done")
+
+
+def iterations_before(instance: Instance, log: EventLog, table: np.ndarray) -> np.ndarray:
+    """float64 [S]: iterations left at the beginning of each segment, as the preempt before it says."""
+    before = instance.iterations[table["job"]]
+    again = np.zeros(len(table), bool)
+    again[1:] = table["job"][1:] == table["job"][:-1]
+    previous = np.roll(table["stop_event"], 1)
+    said = again & (previous >= 0)
+    said[said] = log.events["kind"][previous[said]] == PREEMPT
+    return np.where(said, log.events["value"][np.where(said, previous, 0)], before) if len(table) else before
+
+
+def _refuse_segment(log: EventLog, table: np.ndarray, bad: np.ndarray, event: str, reason: str) -> None:
+    """Raise about the earliest event among the bad segments."""
+    if bad.any():
+        raise refusal(log, int(table[event][bad].min()), reason)
+
+
+def _missing(job: int, reason: str) -> ScheduleError:
+    return ScheduleError(f"an event is missing for job {job}: {reason}")

@@ -1,0 +1,83 @@
+"""What a bursty generator needs to know of a cluster log: one value object, filled in by one data module a log."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+# Upper bounds of the demand classes 1, 2, 3-4, 5-7, 8, 9-16, 17-32, 33-64, > 64 [GPU]
+CLASS_NAMES: Final = ("1", "2", "3-4", "5-7", "8", "9-16", "17-32", "33-64", ">64")
+CLASS_BOUNDS: Final = (1, 2, 4, 7, 8, 16, 32, 64)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Statistics of one log.
+
+    Parameters
+    ----------
+    log : which jobs of which log
+    bursts_per_hour : bursts are runs of jobs less than 60 s apart
+    modulation_sigma, modulation_phi : standard deviation and lag-one-hour correlation of z; the rate carries exp(z)
+    hour_of_day, day_of_week : factors of mean 1; hours 0-23 of the log's local time, days from Monday
+    burst_size : quantiles (probability, jobs)
+    burst_gap : quantiles (probability, seconds) of the gaps inside a burst
+    keep_demand, keep_run_time : probability that a job repeats its predecessor's demand, and its run time too
+    demand : probability of each gang size [GPU]
+    run_time : for each demand class, quantiles (probability, seconds)
+    """
+
+    log: str
+    bursts_per_hour: float
+    modulation_sigma: float
+    modulation_phi: float
+    hour_of_day: Sequence[float]
+    day_of_week: Sequence[float]
+    burst_size: Sequence[tuple[float, float]]
+    burst_gap: Sequence[tuple[float, float]]
+    keep_demand: float
+    keep_run_time: float
+    demand: Mapping[int, float]
+    run_time: Mapping[str, Sequence[tuple[float, float]]]
+
+    @cached_property
+    def hourly_rate(self) -> np.ndarray:
+        """float64 [168]: expected bursts in each hour of the week, from Monday 0 h."""
+        factor = np.outer(self.day_of_week, self.hour_of_day).reshape(-1)
+        return self.bursts_per_hour * factor / factor.mean()
+
+    @cached_property
+    def burst_size_table(self) -> tuple[np.ndarray, np.ndarray]:
+        """Probabilities and ln(jobs) of the burst size quantiles."""
+        return _log_table(self.burst_size)
+
+    @cached_property
+    def burst_gap_table(self) -> tuple[np.ndarray, np.ndarray]:
+        """Probabilities and seconds of the quantiles of gaps inside a burst."""
+        table = np.array(self.burst_gap, float)
+        return table[:, 0].copy(), table[:, 1].copy()
+
+    @cached_property
+    def run_time_tables(self) -> list[tuple[np.ndarray, np.ndarray] | None]:
+        """Probabilities and ln(seconds) of the run time quantiles of each demand class."""
+        return [_log_table(self.run_time[name]) if name in self.run_time else None for name in CLASS_NAMES]
+
+    @cached_property
+    def longest_s(self) -> float:
+        """Longest run time of the log [s]."""
+        return math.exp(max(table[1][-1] for table in self.run_time_tables if table is not None))
+
+
+def demand_class(gpus: np.ndarray) -> np.ndarray:
+    """int64, shape of ``gpus``: row of CLASS_NAMES."""
+    return np.searchsorted(CLASS_BOUNDS, gpus)
+
+
+def _log_table(quantiles: Sequence[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
+    table = np.array(quantiles, float)
+    return table[:, 0].copy(), np.log(table[:, 1])
