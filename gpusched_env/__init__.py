@@ -1,0 +1,62 @@
+"""GPU-cluster scheduling: one exact event-driven simulator, its Gymnasium environments, the published schedulers.
+
+Importing this package registers the environments and costs what numpy and gymnasium cost; the compiled simulator
+is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+from gpusched_env.envs.registration import register_environments
+
+if TYPE_CHECKING:
+    from gpusched_env.baselines import make_scheduler as make_scheduler
+    from gpusched_env.cluster import Cluster as Cluster
+    from gpusched_env.cluster import NodeGroup as NodeGroup
+    from gpusched_env.envs.cluster_env import ClusterEnv as ClusterEnv
+    from gpusched_env.errors import GpuschedError as GpuschedError
+    from gpusched_env.instance import Instance as Instance
+    from gpusched_env.instance import Semantics as Semantics
+    from gpusched_env.network import Network as Network
+    from gpusched_env.scenarios import Scenario as Scenario
+    from gpusched_env.scenarios import get_scenario as get_scenario
+    from gpusched_env.scenarios import list_scenarios as list_scenarios
+    from gpusched_env.simulator import ClairvoyantView as ClairvoyantView
+    from gpusched_env.simulator import ClusterView as ClusterView
+    from gpusched_env.simulator import Decision as Decision
+    from gpusched_env.simulator import Preempt as Preempt
+    from gpusched_env.simulator import Scheduler as Scheduler
+    from gpusched_env.simulator import Simulation as Simulation
+    from gpusched_env.simulator import Start as Start
+    from gpusched_env.simulator import Wait as Wait
+    from gpusched_env.simulator import simulate as simulate
+    from gpusched_env.workload import Profiles as Profiles
+    from gpusched_env.workload import Workload as Workload
+
+__version__: Final = "0.1.0"
+
+# Loaded on first use, so that ``import gpusched_env`` stays cheap.
+_LAZY: Final = {
+    "ClairvoyantView": "simulator", "Cluster": "cluster", "ClusterEnv": "envs.cluster_env", "ClusterView": "simulator",
+    "Decision": "simulator", "GpuschedError": "errors", "Instance": "instance", "Network": "network",
+    "NodeGroup": "cluster", "Preempt": "simulator", "Profiles": "workload", "Scenario": "scenarios",
+    "Scheduler": "simulator", "Semantics": "instance", "Simulation": "simulator", "Start": "simulator",
+    "Wait": "simulator", "Workload": "workload", "get_scenario": "scenarios", "list_scenarios": "scenarios",
+    "make_scheduler": "baselines", "simulate": "simulator",
+}  # fmt: skip
+__all__ = ["__version__", "register_environments", *_LAZY]  # noqa: PLE0604 - all strings
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LAZY])
+
+
+register_environments()

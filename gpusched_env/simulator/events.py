@@ -390,6 +390,16 @@ def can_place(
 
 
 @kernel
+def rule_holds(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
+    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, iteration_s: Array, events: Array,
+    event_gpus: Array, chosen: Array, b: int, gang: int, rule: int,
+) -> bool:
+    """Tell whether a gang of a given size could be placed now by a rule."""
+    return fits(world, nodes, racks, free, b, gang, rule)
+
+
+@kernel
 def progress(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, iteration_s: Array, events: Array,

@@ -74,7 +74,7 @@ class Simulation:
             outcome = events.advance(*self.arguments)
             if outcome != events.LOG_FULL:
                 return Outcome(outcome)
-            self._drain()
+            self.drain()
 
     def wake_at(self, time_s: float) -> None:
         """Set the timer: :meth:`advance` stops at ``time_s`` at the latest. A time that is not in the future is ignored.
@@ -124,20 +124,21 @@ class Simulation:
         """Start by rule number; return 0 or the number of the refusal (events.REFUSALS)."""
         code: int = events.start(*self.arguments, job, rule, explicit)
         if code == events.BUFFER_FULL:
-            self._drain()
+            self.drain()
             code = events.start(*self.arguments, job, rule, explicit)
         return code
 
     def _preempt(self, job: int) -> int:
         code: int = events.preempt(*self.arguments, job)
         if code == events.BUFFER_FULL:
-            self._drain()
+            self.drain()
             code = events.preempt(*self.arguments, job)
         return code
 
     # --- the log
 
-    def _drain(self) -> None:
+    def drain(self) -> None:
+        """Move the log buffers into Python's keeping."""
         world = self._world
         self._drained_events.append(self.state.events[self.b, : world["events"]].copy())
         self._drained_gpus.append(self.state.event_gpus[self.b, : world["event_gpus"]].copy())
@@ -146,7 +147,7 @@ class Simulation:
 
     def log(self) -> EventLog:
         """Everything that has happened so far."""
-        self._drain()
+        self.drain()
         if len(self._drained_events) > 1:
             self._drained_events = [np.concatenate(self._drained_events, dtype=EVENT_DTYPE)]
             self._drained_gpus = [np.concatenate(self._drained_gpus)]

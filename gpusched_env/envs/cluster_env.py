@@ -1,0 +1,343 @@
+"""The environment: the simulator seen through Gymnasium."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from gpusched_env.cluster import TIERS
+from gpusched_env.envs import columns
+from gpusched_env.envs.rewards import COMPONENTS, parse_reward, scales
+from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
+from gpusched_env.event_log import EventLog
+
+if TYPE_CHECKING:
+    from gpusched_env.scenarios import Scenario
+    from gpusched_env.simulator import Simulation
+
+Observation = dict[str, np.ndarray]
+RENDER_MODES: Final = ("ansi", "rgb_array")
+
+
+class ClusterEnv(gym.Env[Observation, np.int64]):
+    """Decide which waiting job starts, where, and which running job is preempted.
+
+    ## Description
+    A cluster of GPUs receives distributed training jobs. Each job is a gang: all its GPUs start and stop together.
+    A placement that spreads a gang over machines or racks slows it down. The agent is asked at every event (arrival,
+    completion, release of GPUs) and may take any number of decisions before it waits; a decision costs no simulated
+    time, only waiting does. The simulation is exact: time jumps from event to event.
+
+    ## Action space
+    ``Discrete(K * P + V + 1 + W)`` for K queue slots, P placement rules, V running slots and W delays:
+
+    | action | meaning |
+    |---|---|
+    | ``k * P + p`` | start the job in queue slot k by placement rule p |
+    | ``K * P + v`` | preempt the job in running slot v (checkpoint, then its GPUs are free) |
+    | ``K * P + V`` | wait for the next event |
+    | ``K * P + V + 1 + w`` | wait for the next event, but at most ``delays_s[w]`` seconds |
+
+    Feasible actions are marked in ``info["action_mask"]`` and ``env.action_masks()``. An infeasible action changes
+    nothing, costs nothing, and is counted in ``info["refusals"]``. A gang cannot be preempted in the instant in which
+    it started. Preempting is infeasible while nothing waits; waiting is infeasible when nothing runs and nothing will
+    arrive.
+
+    ## Observation space
+    ``Dict`` of float32 arrays, all values in [0, 1]: ``queue`` [K, 13], ``running`` [V, 11], ``nodes`` [N, 4],
+    ``links`` [3, 3] (one row a tier: machine, rack, network), ``cluster`` [11], and by option ``action_mask``.
+    Every column is defined in ``gpusched_env.envs.columns`` and on the page ``docs/observation_and_action.md``.
+
+    ## Rewards
+    By default minus the integral of the number of jobs in the system over the elapsed time, scaled so that an
+    episode's return is -(mean JCT) / (mean ideal run time) (Little's law). ``reward`` names another component
+    ("slowdown", "makespan", "fairness") or gives weights, for example ``{"jct": 1.0, "fairness": 0.1}``.
+    ``info["rewards"]`` has each component, ``info["dt"]`` the elapsed simulated seconds (for semi-Markov discounting).
+
+    ## Starting state
+    Time 0, before the first arrival; ``reset`` plays up to the first decision. ``reset(seed=s)`` draws the workload of
+    scenario seed ``s``: use the scenario's training, validation and report ranges. ``reset()`` without a seed draws a
+    training seed.
+
+    ## Episode end
+    Terminated when every job has finished; truncated at the scenario's ``time_limit_s`` or after ``step_limit`` steps.
+    The last ``info`` has ``metrics`` (see ``docs/metrics.md``) and ``digest`` of the event log.
+
+    ## Arguments
+    ```python
+    gymnasium.make("gpusched_env:gpusched/Cluster-v0", scenario="philly-64-v0", rules=("pack", "consolidate"))
+    ```
+
+    Parameters
+    ----------
+    scenario : a scenario's name, a path of a JSON or TOML file, or a Scenario
+    queue_window : K, waiting jobs shown
+    running_window : V, running jobs shown; 0 = the agent never preempts
+    rules : placement rules the agent may choose from (gpusched_env.simulator.PLACEMENT_RULES)
+    delays_s : W delays [s] for bounded waits; none where the scenario plays in rounds
+    queue_order : which waiting jobs fill the queue slots, and in which order: "arrival", "shortest", "longest",
+        "least-attained" or "most-attained"
+    running_order : the same for the running slots, also "start"
+    clairvoyant : show remaining run times; if False those columns are 0 and orders by run time are refused
+    reward : component, or weights of components
+    skip_forced_waits : do not ask while waiting is the only feasible action
+    mask_in_observation : put the mask into the observation too, as key ``action_mask``
+    step_limit : truncate after so many steps; None = 100 a job
+    render_mode : None, "ansi" (text) or "rgb_array" (picture)
+
+    Raises
+    ------
+    ScenarioError : an unknown name or impossible value
+
+    ## Version history
+    v0 : first version
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": list(RENDER_MODES), "render_fps": 4}  # type: ignore[misc]
+
+    def __init__(
+        self,
+        scenario: str | Scenario = "philly-64-v0",
+        queue_window: int = 32,
+        running_window: int = 8,
+        rules: Sequence[str] = ("pack",),
+        delays_s: Sequence[float] = (),
+        queue_order: str = "arrival",
+        running_order: str = "most-attained",
+        clairvoyant: bool = True,
+        reward: str | Mapping[str, float] = "jct",
+        skip_forced_waits: bool = True,
+        mask_in_observation: bool = False,
+        step_limit: int | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        from gpusched_env.envs.encoding import CONFIG_DTYPE, WINDOW_ORDERS
+        from gpusched_env.scenarios import get_scenario
+        from gpusched_env.simulator import RULE_NUMBER
+
+        self.scenario = get_scenario(scenario) if isinstance(scenario, str) else scenario
+        for name, value, least in (("queue_window", queue_window, 1), ("running_window", running_window, 0)):
+            if value < least:
+                raise ScenarioError(f"{name} is {value}: it must be at least {least}")
+        if not rules:
+            raise ScenarioError(f"rules is empty: name at least one of {', '.join(RULE_NUMBER)}")
+        for rule in rules:
+            if rule not in RULE_NUMBER:
+                raise ScenarioError(f"rules: {unknown_name('placement rule', rule, RULE_NUMBER)}")
+        if not all(0 < delay < float("inf") for delay in delays_s):
+            raise ScenarioError(f"delays_s is {tuple(delays_s)}: every delay must be a finite number of seconds > 0")
+        if delays_s and self.scenario.semantics.round_s > 0:
+            raise ScenarioError("delays_s: the scenario plays in rounds, which alone end a wait; leave delays_s empty")
+        for name, order in (("queue_order", queue_order), ("running_order", running_order)):
+            known = WINDOW_ORDERS if name == "running_order" else [o for o in WINDOW_ORDERS if o != "start"]
+            if order not in known:
+                raise ScenarioError(f"{name}: {unknown_name('order', order, known)}")
+            if order in ("shortest", "longest") and not clairvoyant:
+                raise ScenarioError(f"{name}={order!r} needs run times, but clairvoyant is False")
+        if step_limit is not None and step_limit < 1:
+            raise ScenarioError(f"step_limit is {step_limit}: it must be at least 1")
+        if render_mode is not None and render_mode not in RENDER_MODES:
+            raise ScenarioError(f"render_mode: {unknown_name('render mode', render_mode, RENDER_MODES)}")
+
+        self.rules = tuple(rules)
+        self.delays_s = tuple(float(delay) for delay in delays_s)
+        self.render_mode = render_mode
+        self.reward_weights = parse_reward(reward)
+        self.step_limit = step_limit
+        self.skips_forced_waits = skip_forced_waits
+        self._config = np.zeros(1, CONFIG_DTYPE)
+        self._config[0] = (
+            WINDOW_ORDERS.index(queue_order), WINDOW_ORDERS.index(running_order), clairvoyant, skip_forced_waits,
+        )  # fmt: skip
+        self._rule_numbers = np.array([RULE_NUMBER[rule] for rule in self.rules], np.int32)
+        self._delays = np.array(self.delays_s, np.float64)
+        self.queue_slots = np.full(queue_window, -1, np.int32)
+        self.running_slots = np.full(running_window, -1, np.int32)
+        self._keys = np.zeros(max(queue_window, running_window))
+        self._mask_in_observation = mask_in_observation
+        self.wait_action = queue_window * len(rules) + running_window
+        actions = self.wait_action + 1 + len(self.delays_s)
+        self.action_space = spaces.Discrete(actions)
+        nodes = sum(group.count for group in self.scenario.groups)
+        self._shapes = {
+            "queue": (queue_window, len(columns.QUEUE)),
+            "running": (running_window, len(columns.RUNNING)),
+            "nodes": (nodes, len(columns.NODES)),
+            "links": (len(TIERS), len(columns.LINKS)),
+            "cluster": (len(columns.CLUSTER),),
+        }
+        boxes: dict[str, spaces.Space[Any]] = {
+            # a space without elements helps nobody: SB3 refuses it
+            key: spaces.Box(0.0, 1.0, shape, np.float32)
+            for key, shape in self._shapes.items()
+            if shape[0] > 0
+        }
+        if mask_in_observation:
+            boxes["action_mask"] = spaces.Box(0, 1, (actions,), np.int8)
+        self.observation_space = spaces.Dict(boxes)
+        self._simulation: Simulation | None = None
+        self._mask = np.zeros(actions, np.int8)
+        self._over = True
+
+    # --- Gymnasium
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Draw a workload and play up to the first decision; see the class for ``seed``."""
+        from gpusched_env.envs.encoding import NO_ACTION, RESUME
+        from gpusched_env.envs.episode import class_table, check_rules
+        from gpusched_env.simulator import Simulation
+
+        super().reset(seed=seed)
+        drawn = int(self.np_random.integers(*self.scenario.seeds.train)) if seed is None else seed
+        instance = self.scenario.instance(drawn)
+        check_rules(instance, self.rules)
+        self.workload_seed = drawn
+        self._simulation = Simulation(instance, drawn)
+        self._world = self._simulation.state.world[0]
+        self._classes = class_table(instance)
+        scale = scales(instance)
+        self._components = [
+            (name, weight, COMPONENTS[name][0], scale[name]) for name, weight in self.reward_weights.items()
+        ]
+        self._steps = 0
+        self._limit = 100 * len(instance.workload) if self.step_limit is None else self.step_limit
+        self._refusals = 0
+        self._over = False
+        observation, _ = self._play(RESUME)
+        self._clock_s = float(self._world["clock_s"])
+        self._levels = [float(self._world[field]) for _, _, field, _ in self._components]
+        return observation, {"action_mask": self._mask.copy(), "dt": 0.0, "refusals": 0, "seed": drawn}
+
+    def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Play one action.
+
+        Raises
+        ------
+        gymnasium.error.ResetNeeded : before the first reset, or after the end of an episode
+        GpuschedError : the action is not a whole number of the action space
+        """
+        from gpusched_env.simulator import Outcome
+
+        if self._over:
+            raise gym.error.ResetNeeded("call reset() before step(): no episode is running")
+        observation, outcome = self._play(self._checked(action))
+        world = self._world
+        reward = 0.0
+        rewards = {}
+        for i, (name, weight, field, scale) in enumerate(self._components):
+            level = float(world[field])
+            rewards[name] = (self._levels[i] - level) / scale
+            reward += weight * rewards[name]
+            self._levels[i] = level
+        clock_s = float(world["clock_s"])
+        info: dict[str, Any] = {
+            "action_mask": self._mask.copy(),
+            "dt": clock_s - self._clock_s,
+            "refusals": self._refusals,
+            "rewards": rewards,
+        }
+        self._clock_s = clock_s
+        self._steps += 1
+        terminated = outcome == Outcome.DONE
+        truncated = not terminated and (outcome == Outcome.TIME_LIMIT or self._steps >= self._limit)
+        if terminated or truncated:
+            self._over = True
+            info |= self._summary()
+        return observation, reward, terminated, truncated, info
+
+    def action_masks(self) -> np.ndarray:
+        """bool [actions]: feasible actions (the name sb3-contrib asks for)."""
+        return self._mask.astype(bool)
+
+    def render(self) -> str | np.ndarray | None:  # type: ignore[override]
+        """Draw the cluster: text for "ansi", uint8 [height, width, 3] for "rgb_array".
+
+        Raises
+        ------
+        gymnasium.error.ResetNeeded : before the first reset
+        """
+        from gpusched_env.envs import rendering
+
+        if self.render_mode is None:
+            gym.logger.warn('render() without render_mode: make the environment with render_mode="ansi" or "rgb_array"')
+            return None
+        if self._simulation is None:
+            raise gym.error.ResetNeeded("call reset() before render(): there is no cluster to draw")
+        return rendering.text(self) if self.render_mode == "ansi" else rendering.picture(self)
+
+    # --- beyond Gymnasium
+
+    @property
+    def simulation(self) -> Simulation:
+        """The running simulation.
+
+        Raises
+        ------
+        gymnasium.error.ResetNeeded : before the first reset
+        """
+        if self._simulation is None:
+            raise gym.error.ResetNeeded("call reset() first: there is no simulation yet")
+        return self._simulation
+
+    def event_log(self) -> EventLog:
+        """Everything that has happened in this episode."""
+        return self.simulation.log()
+
+    def wake_at(self, time_s: float) -> None:
+        """Make the next wait end at simulated time ``time_s`` [s] at the latest (what a scheduler's Wait does)."""
+        self.simulation.wake_at(time_s)
+
+    # --- inside
+
+    def _checked(self, action: np.int64 | int) -> int:
+        try:
+            number = int(action)
+            whole = number == action
+        except (TypeError, ValueError, OverflowError):
+            number, whole = -1, False
+        if not whole or not 0 <= number < len(self._mask):
+            raise GpuschedError(
+                f"action {action!r} is not a whole number from 0 to {len(self._mask) - 1}; "
+                "choose one that info['action_mask'] marks with 1"
+            )
+        return number
+
+    def _play(self, action: int) -> tuple[Observation, int]:
+        from gpusched_env.envs.encoding import INFEASIBLE, NEARLY_FULL, NO_ACTION, RESUME, play
+        from gpusched_env.simulator.events import LOG_FULL
+
+        simulation = self._simulation
+        assert simulation is not None
+        observation = {key: np.empty(shape, np.float32) for key, shape in self._shapes.items()}
+        arguments = (
+            *simulation.arguments, self._config, self._classes, self._rule_numbers, self._delays, self.queue_slots,
+            self.running_slots, self._keys,
+        )  # fmt: skip
+        outputs = (self._mask, *observation.values())
+        outcome = play(*arguments, action, *outputs)
+        if outcome == INFEASIBLE:
+            self._refusals += 1
+            outcome = play(*arguments, NO_ACTION, *outputs)
+        while outcome == LOG_FULL:
+            simulation.drain()
+            outcome = play(*arguments, RESUME, *outputs)
+        if outcome & NEARLY_FULL:
+            simulation.drain()
+            outcome -= NEARLY_FULL
+        if not self._shapes["running"][0]:
+            del observation["running"]
+        if self._mask_in_observation:
+            observation["action_mask"] = self._mask.copy()
+        return observation, outcome
+
+    def _summary(self) -> dict[str, Any]:
+        from gpusched_env.metrics import summarise
+
+        log = self.event_log()
+        return {"metrics": summarise(self.simulation.instance, log, self._clock_s), "digest": log.digest()}

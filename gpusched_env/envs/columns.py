@@ -1,0 +1,76 @@
+"""The columns of every observation array: one table that the kernels, the spaces and the docs share."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+DAY_S: Final = 86_400.0
+LONGEST_S: Final = 30 * DAY_S  # [s] longer times read as 1
+
+
+class Column(NamedTuple):
+    """One column of an observation array; every value lies in [0, 1]."""
+
+    name: str
+    meaning: str
+    scale: str  # how the raw value becomes a number in [0, 1]
+
+
+_TIME: Final = "log: ln(1 + x/60 s) / ln(1 + 30 d/60 s), at most 1"
+_GPU_TIME: Final = "log of x / GPUs of the cluster, as for times"
+_SHARE: Final = "as is"
+_COUNT: Final = "x / (1 + x)"
+
+QUEUE: Final = (
+    Column("present", "1 if the slot holds a waiting job, else the whole row is 0", _SHARE),
+    Column("gang_of_cluster", "gang size / GPUs of the cluster", _SHARE),
+    Column("gang_of_node", "gang size / GPUs of the largest node, at most 1", _SHARE),
+    Column("waited", "seconds since it last held GPUs, or since its arrival", _TIME),
+    Column("age", "seconds since its arrival", _TIME),
+    Column("attained", "attained service, gang size x productive seconds", _GPU_TIME),
+    Column("preemptions", "how often it was preempted", _COUNT),
+    Column("remaining", "seconds left on the ideal placement; 0 unless clairvoyant", _TIME),
+    Column("remaining_service", "gang size x seconds left; 0 unless clairvoyant", _GPU_TIME),
+    Column("loss_at_rack", "1 - ideal iteration time / iteration time when spread over a rack", _SHARE),
+    Column("loss_at_network", "1 - ideal iteration time / iteration time when spread over racks", _SHARE),
+    Column("skew", "largest tensor / all tensor bytes", _SHARE),
+    Column("fits", "1 if some enabled placement rule finds a place now", _SHARE),
+)
+RUNNING: Final = (
+    Column("present", "1 if the slot holds a running job, else the whole row is 0", _SHARE),
+    Column("gang_of_cluster", "gang size / GPUs of the cluster", _SHARE),
+    Column("held", "seconds since it got its GPUs", _TIME),
+    Column("attained", "attained service, gang size x productive seconds", _GPU_TIME),
+    Column("preemptions", "how often it was preempted", _COUNT),
+    Column("remaining", "seconds left on the ideal placement; 0 unless clairvoyant", _TIME),
+    Column("remaining_service", "gang size x seconds left; 0 unless clairvoyant", _GPU_TIME),
+    Column("tier", "tier of the placement: machine 0, rack 1/2, network 1", _SHARE),
+    Column("loss", "1 - ideal iteration time / iteration time on this placement", _SHARE),
+    Column("checkpointing", "1 while it is being checkpointed", _SHARE),
+    Column("preemptible", "1 if it can be preempted now", _SHARE),
+)
+NODES: Final = (
+    Column("free", "free GPUs / GPUs of the node", _SHARE),
+    Column("size", "GPUs of the node / GPUs of the largest node", _SHARE),
+    Column("rack_free", "free GPUs of its rack / GPUs of its rack", _SHARE),
+    Column("rack", "index of its rack / number of racks", _SHARE),
+)
+LINKS: Final = (
+    Column("gpus", "GPUs held by gangs of this tier / GPUs of the cluster", _SHARE),
+    Column("gangs", "gangs whose GPUs are this far apart", _COUNT),
+    Column("loss", "mean of 1 - ideal iteration time / iteration time over these gangs", _SHARE),
+)
+CLUSTER: Final = (
+    Column("free", "free GPUs / GPUs of the cluster", _SHARE),
+    Column("empty_nodes", "entirely free nodes / nodes", _SHARE),
+    Column("largest_node", "most free GPUs on one node / GPUs of the largest node", _SHARE),
+    Column("fragmentation", "share of the free GPUs that lie on partly used nodes", _SHARE),
+    Column("waiting", "waiting jobs", "x / (32 + x)"),
+    Column("beyond_window", "waiting jobs that no queue slot shows", "x / (32 + x)"),
+    Column("queued_demand", "GPUs demanded by waiting jobs", "x / (GPUs of the cluster + x)"),
+    Column("running", "gangs that hold GPUs / GPUs of the cluster", _SHARE),
+    Column("arrived", "arrived jobs / all jobs", _SHARE),
+    Column("finished", "finished jobs / all jobs", _SHARE),
+    Column("checkpointing", "GPUs held by gangs that are being checkpointed / GPUs of the cluster", _SHARE),
+)
+TABLES: Final = {"queue": QUEUE, "running": RUNNING, "nodes": NODES, "links": LINKS, "cluster": CLUSTER}

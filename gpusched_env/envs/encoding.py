@@ -1,0 +1,362 @@
+"""Kernels of the environment: fill the windows, the mask and the observation; play one action."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.cluster import TIERS
+from gpusched_env.envs.columns import LONGEST_S
+from gpusched_env.simulator.events import (
+    APPLIED,
+    DECIDE,
+    LOG_FULL,
+    advance,
+    preempt,
+    preempt_refusal,
+    start,
+)
+from gpusched_env.simulator.jit import helper, kernel
+from gpusched_env.simulator.placing import fits
+from gpusched_env.simulator.state import ACTIVE, CHECKPOINTING
+
+Array = np.ndarray[Any, Any]
+
+WINDOW_ORDERS: Final = ("arrival", "start", "shortest", "longest", "least-attained", "most-attained")
+ARRIVAL_ORDER, START_ORDER, SHORTEST, LONGEST, LEAST_ATTAINED, MOST_ATTAINED = range(len(WINDOW_ORDERS))
+
+CONFIG_DTYPE: Final = np.dtype(
+    [
+        ("queue_order", "<i8"),  # WINDOW_ORDERS
+        ("running_order", "<i8"),
+        ("clairvoyant", "<i8"),
+        ("skip_forced_waits", "<i8"),
+    ]
+)
+CLASS_DTYPE: Final = np.dtype(
+    [
+        ("ideal_iteration_s", "<f8"),
+        ("rack_loss", "<f8"),
+        ("network_loss", "<f8"),
+        ("skew", "<f8"),
+    ]
+)
+_LOG_LONGEST: Final = math.log1p(LONGEST_S / 60.0)
+
+# Results of :func:`play` beyond those of advance.
+INFEASIBLE: Final = 8
+NEARLY_FULL: Final = 16
+# Actions beyond those of the action space.
+NO_ACTION: Final = -1
+RESUME: Final = -2
+
+
+@helper
+def squash(seconds: float) -> float:
+    """Map [0 s, 30 d] to [0, 1] by the logarithm."""
+    return min(math.log1p(max(seconds, 0.0) / 60.0) / _LOG_LONGEST, 1.0)
+
+
+@helper
+def work_left(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> float:
+    """Iterations left as of the clock."""
+    job = jobs[b, row]
+    left = job["remaining"]
+    if job["replica"] >= 0:
+        r = replicas[b, job["replica"]]
+        elapsed = world[b]["clock_s"] - r["since_s"]
+        if r["phase"] == ACTIVE and elapsed > 0.0:
+            left = max(left - elapsed / r["iteration_s"], 0.0)
+    return left
+
+
+@helper
+def attained(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> float:
+    """Attained service as of the clock [GPU s]."""
+    job = jobs[b, row]
+    seconds = job["service_s"]
+    if job["replica"] >= 0:
+        r = replicas[b, job["replica"]]
+        elapsed = world[b]["clock_s"] - r["since_s"]
+        if r["phase"] == ACTIVE and elapsed > 0.0:
+            seconds += elapsed
+    return seconds * job["gpus"]
+
+
+@helper
+def window_key(world: Array, jobs: Array, replicas: Array, classes: Array, b: int, row: int, order: int) -> float:
+    """Sort key of a window; smaller comes first."""
+    if order == SHORTEST or order == LONGEST:
+        seconds = work_left(world, jobs, replicas, b, row) * classes[b, jobs[b, row]["job_class"]]["ideal_iteration_s"]
+        return seconds if order == SHORTEST else -seconds
+    if order == LEAST_ATTAINED:
+        return attained(world, jobs, replicas, b, row)
+    if order == MOST_ATTAINED:
+        return -attained(world, jobs, replicas, b, row)
+    return 0.0
+
+
+@helper
+def insert(slots: Array, keys: Array, filled: int, row: int, key: float) -> int:
+    """Keep the smallest keys in ascending order, of equal ones the first come; return how many are filled."""
+    at = filled
+    if filled == len(slots):
+        if key >= keys[filled - 1]:
+            return filled
+        at = filled - 1
+    while at > 0 and keys[at - 1] > key:
+        slots[at] = slots[at - 1]
+        keys[at] = keys[at - 1]
+        at -= 1
+    slots[at] = row
+    keys[at] = key
+    return min(filled + 1, len(slots))
+
+
+@helper
+def fill_windows(
+    world: Array, jobs: Array, replicas: Array, waiting: Array, running: Array, config: Array, classes: Array, b: int,
+    queue: Array, victims: Array, keys: Array,
+) -> None:
+    """Choose the jobs that the queue and running slots show; -1 = empty slot."""
+    filled = 0
+    order = config[0]["queue_order"]
+    for i in range(world[b]["waiting"]):
+        if len(queue) == 0 or (order == ARRIVAL_ORDER and filled == len(queue)):
+            break
+        row = waiting[b, i]
+        key = window_key(world, jobs, replicas, classes, b, row, order)
+        filled = insert(queue, keys, filled, row, key)
+    for i in range(filled, len(queue)):
+        queue[i] = -1
+    filled = 0
+    order = config[0]["running_order"]
+    for i in range(world[b]["running"]):
+        if len(victims) == 0 or (order == START_ORDER and filled == len(victims)):
+            break
+        row = replicas[b, running[b, i]]["job"]
+        key = float(row) if order == ARRIVAL_ORDER else window_key(world, jobs, replicas, classes, b, row, order)
+        filled = insert(victims, keys, filled, row, key)
+    for i in range(filled, len(victims)):
+        victims[i] = -1
+
+
+@helper
+def fill_mask(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, config: Array, rules: Array,
+    b: int, queue: Array, victims: Array, mask: Array,
+) -> bool:
+    """Mark the feasible actions; return whether there is a choice beside one wait."""
+    w = world[b]
+    at = 0
+    choices = 0
+    for k in range(len(queue)):
+        row = queue[k]
+        gang = jobs[b, row]["gpus"] if row >= 0 else 0
+        for p in range(len(rules)):
+            feasible = row >= 0 and fits(world, nodes, racks, free, b, gang, rules[p])
+            mask[at] = 1 if feasible else 0
+            choices += mask[at]
+            at += 1
+    for v in range(len(victims)):
+        row = victims[v]
+        # To preempt for nobody's sake is never of use.
+        feasible = row >= 0 and w["waiting"] > 0 and preempt_refusal(world, jobs, replicas, b, row) == APPLIED
+        mask[at] = 1 if feasible else 0
+        choices += mask[at]
+        at += 1
+    # With nothing running and nobody to come, waiting would last for ever.
+    may_wait = w["running"] > 0 or w["next_arrival"] < w["jobs"]
+    waits = len(mask) - at
+    for i in range(at, len(mask)):
+        mask[i] = 1 if may_wait else 0
+    return choices > 0 or waits > 1
+
+
+@helper
+def show_queue(
+    world: Array, jobs: Array, replicas: Array, config: Array, classes: Array, rules: Array, b: int, queue: Array,
+    mask: Array, out: Array,
+) -> None:
+    """Write the rows of columns.QUEUE."""
+    w = world[b]
+    for k in range(len(queue)):
+        row = queue[k]
+        if row < 0:
+            for c in range(out.shape[1]):
+                out[k, c] = 0.0
+            continue
+        job = jobs[b, row]
+        kind = classes[b, job["job_class"]]
+        left = 0.0
+        if config[0]["clairvoyant"]:
+            left = job["remaining"] * kind["ideal_iteration_s"]
+        fits_somehow = 0
+        for p in range(len(rules)):
+            fits_somehow |= mask[k * len(rules) + p]
+        out[k, 0] = 1.0
+        out[k, 1] = job["gpus"] / w["gpus"]
+        out[k, 2] = min(job["gpus"] / w["node_gpus"], 1.0)
+        out[k, 3] = squash(w["clock_s"] - job["last_stop_s"])
+        out[k, 4] = squash(w["clock_s"] - job["arrival_s"])
+        out[k, 5] = squash(job["service_s"] * job["gpus"] / w["gpus"])
+        out[k, 6] = job["preemptions"] / (1.0 + job["preemptions"])
+        out[k, 7] = squash(left)
+        out[k, 8] = squash(left * job["gpus"] / w["gpus"])
+        out[k, 9] = kind["rack_loss"]
+        out[k, 10] = kind["network_loss"]
+        out[k, 11] = kind["skew"]
+        out[k, 12] = fits_somehow
+
+
+@helper
+def show_running(
+    world: Array, jobs: Array, replicas: Array, config: Array, classes: Array, b: int, victims: Array, mask: Array,
+    first_action: int, out: Array,
+) -> None:
+    """Write the rows of columns.RUNNING."""
+    w = world[b]
+    for v in range(len(victims)):
+        row = victims[v]
+        if row < 0:
+            for c in range(out.shape[1]):
+                out[v, c] = 0.0
+            continue
+        job = jobs[b, row]
+        kind = classes[b, job["job_class"]]
+        r = replicas[b, job["replica"]]
+        left = 0.0
+        if config[0]["clairvoyant"]:
+            left = work_left(world, jobs, replicas, b, row) * kind["ideal_iteration_s"]
+        out[v, 0] = 1.0
+        out[v, 1] = job["gpus"] / w["gpus"]
+        out[v, 2] = squash(w["clock_s"] - r["start_s"])
+        out[v, 3] = squash(attained(world, jobs, replicas, b, row) / w["gpus"])
+        out[v, 4] = job["preemptions"] / (1.0 + job["preemptions"])
+        out[v, 5] = squash(left)
+        out[v, 6] = squash(left * job["gpus"] / w["gpus"])
+        out[v, 7] = r["tier"] / (len(TIERS) - 1.0)
+        out[v, 8] = 1.0 - kind["ideal_iteration_s"] / r["iteration_s"]
+        out[v, 9] = 1.0 if r["phase"] == CHECKPOINTING else 0.0
+        out[v, 10] = mask[first_action + v]
+
+
+@helper
+def show_machines(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, waiting: Array,
+    running: Array, classes: Array, b: int, window: int, out_nodes: Array, out_links: Array, out_cluster: Array,
+) -> None:
+    """Write columns.NODES, columns.LINKS and columns.CLUSTER."""
+    w = world[b]
+    first_rack = nodes.shape[1]
+    empty_nodes = 0
+    empty_gpus = 0
+    largest = 0
+    for n in range(w["nodes"]):
+        node = nodes[b, n]
+        rack = node["rack"]
+        out_nodes[n, 0] = free[b, n] / node["gpus"]
+        out_nodes[n, 1] = node["gpus"] / w["node_gpus"]
+        out_nodes[n, 2] = free[b, first_rack + rack] / racks[b, rack]["gpus"]
+        out_nodes[n, 3] = rack / w["racks"]
+        if free[b, n] == node["gpus"]:
+            empty_nodes += 1
+            empty_gpus += node["gpus"]
+        largest = max(largest, free[b, n])
+
+    checkpointing = 0
+    for t in range(len(TIERS)):
+        gpus = 0
+        gangs = 0
+        loss = 0.0
+        for i in range(w["running"]):
+            r = replicas[b, running[b, i]]
+            if r["tier"] == t:
+                gpus += r["gpus"]
+                gangs += 1
+                loss += 1.0 - classes[b, jobs[b, r["job"]]["job_class"]]["ideal_iteration_s"] / r["iteration_s"]
+                if r["phase"] == CHECKPOINTING:
+                    checkpointing += r["gpus"]
+        out_links[t, 0] = gpus / w["gpus"]
+        out_links[t, 1] = gangs / (1.0 + gangs)
+        out_links[t, 2] = loss / gangs if gangs > 0 else 0.0
+
+    demand = 0
+    for i in range(w["waiting"]):
+        demand += jobs[b, waiting[b, i]]["gpus"]
+    beyond = max(w["waiting"] - window, 0)
+    supply = w["free_gpus"]
+    out_cluster[0] = supply / w["gpus"]
+    out_cluster[1] = empty_nodes / w["nodes"]
+    out_cluster[2] = largest / w["node_gpus"]
+    out_cluster[3] = 1.0 - empty_gpus / supply if supply > 0 else 0.0
+    out_cluster[4] = w["waiting"] / (32.0 + w["waiting"])
+    out_cluster[5] = beyond / (32.0 + beyond)
+    out_cluster[6] = demand / (w["gpus"] + demand)
+    out_cluster[7] = w["running"] / w["gpus"]
+    out_cluster[8] = w["next_arrival"] / w["jobs"]
+    out_cluster[9] = w["finished"] / w["jobs"]
+    out_cluster[10] = checkpointing / w["gpus"]
+
+
+@kernel
+def play(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
+    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, iteration_s: Array, events: Array,
+    event_gpus: Array, chosen: Array, b: int, config: Array, classes: Array, rules: Array, delays: Array,
+    queue: Array, victims: Array, keys: Array, action: int, mask: Array, out_queue: Array, out_running: Array,
+    out_nodes: Array, out_links: Array, out_cluster: Array,
+) -> int:
+    """Play one action on the windows of the last call, skip forced waits, and write mask and observation.
+
+    ``action`` NO_ACTION only looks and RESUME advances again after a full log. Returns an outcome of advance, LOG_FULL
+    (drain the log, then RESUME) or INFEASIBLE (nothing changed); NEARLY_FULL is added when the log should be drained.
+    """
+    w = world[b]
+    starts = len(queue) * len(rules)
+    outcome = DECIDE
+    step_time = False
+    if action >= 0:
+        if mask[action] == 0:
+            return INFEASIBLE
+        if action < starts:
+            start(
+                world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, iteration_s,
+                events, event_gpus, chosen, b, queue[action // len(rules)], rules[action % len(rules)], 0,
+            )
+        elif action < starts + len(victims):
+            preempt(
+                world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, iteration_s,
+                events, event_gpus, chosen, b, victims[action - starts],
+            )
+        else:
+            step_time = True
+            delay = action - starts - len(victims) - 1
+            if delay >= 0:
+                w["timer_s"] = min(w["timer_s"], w["clock_s"] + delays[delay])
+    elif action == RESUME:
+        step_time = True
+    while True:
+        if step_time:
+            outcome = advance(
+                world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, iteration_s,
+                events, event_gpus, chosen, b,
+            )
+            if outcome == LOG_FULL:
+                return LOG_FULL
+        fill_windows(world, jobs, replicas, waiting, running, config, classes, b, queue, victims, keys)
+        choice = fill_mask(world, jobs, replicas, nodes, racks, free, config, rules, b, queue, victims, mask)
+        if outcome != DECIDE or choice or not config[0]["skip_forced_waits"] or mask[len(mask) - 1] == 0:
+            break
+        step_time = True
+    show_queue(world, jobs, replicas, config, classes, rules, b, queue, mask, out_queue)
+    show_running(world, jobs, replicas, config, classes, b, victims, mask, starts, out_running)
+    show_machines(
+        world, jobs, replicas, nodes, racks, free, waiting, running, classes, b, len(queue), out_nodes, out_links,
+        out_cluster,
+    )
+    if 2 * w["events"] > events.shape[1] or 2 * w["event_gpus"] > event_gpus.shape[1]:
+        outcome += NEARLY_FULL
+    return outcome
