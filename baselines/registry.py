@@ -41,13 +41,14 @@ BASELINES: Final[dict[str, Baseline]] = {
     "tiresias-g": Baseline(
         f"{_HERE}.tiresias:Tiresias", {"policy": "gittins"}, "discretised 2D-Gittins with skew-based consolidation"
     ),
+    "learned": Baseline("gpusched_env.agents.learned:LearnedScheduler", {}, "a trained agent: learned:path=.../model.zip"),
     "random": Baseline(f"{_HERE}.random_choice:RandomChoice", {}, "uniform over feasible starts and waiting"),
 }
 
 
 def list_baselines() -> list[str]:
-    """Names that :func:`make_scheduler` knows."""
-    return list(BASELINES)
+    """Names of the heuristics that :func:`make_scheduler` builds without further parameters."""
+    return [name for name in BASELINES if name != "learned"]
 
 
 def make_scheduler(spec: str, **overrides: Any) -> Scheduler:

@@ -10,6 +10,7 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError
 from gpusched_env.traces.calibration import Calibration, demand_class
+from gpusched_env.traces.demand import demand_table, draw_demand
 
 HOUR: Final = 3600.0  # [s]
 WEEK: Final = 168  # [h]
@@ -56,11 +57,11 @@ def bursty_jobs(
     ------
     WorkloadError : a parameter out of range
     """
-    sizes_pmf = _demand_table(demand if demand is not None else calibration.demand, max_gpus)
+    sizes_pmf = demand_table(demand if demand is not None else calibration.demand, max_gpus)
     if not rate_scale > 0 or not math.isfinite(rate_scale):
         raise WorkloadError(f"rate_scale is {rate_scale!r}: it must be a finite number > 0")
     if not 0 <= min_duration_s <= max_duration_s or max_duration_s == 0:
-        raise WorkloadError(f"run times from {min_duration_s!r} s to {max_duration_s!r} s: give 0 <= min <= max, max > 0")
+        raise WorkloadError(f"run times {min_duration_s!r} s to {max_duration_s!r} s: give 0 <= min <= max, max > 0")
     # Each burst holds a job or more, so the first `jobs` bursts always hold the first `jobs` submissions.
     probability, log_size = calibration.burst_size_table
     size = np.rint(np.exp(np.interp(rng.random(jobs), probability, log_size))).astype(np.int64)
@@ -72,16 +73,6 @@ def bursty_jobs(
     order = np.argsort(arrival, kind="stable")[:jobs]
     arrival = arrival[order]
     return arrival - arrival[0], gpus[order], np.clip(duration[order], max(min_duration_s, 1e-3), max_duration_s)
-
-
-def _demand_table(demand: Mapping[int, float], max_gpus: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Gang sizes and their cumulative probability."""
-    allowed = {int(size): p for size, p in demand.items() if max_gpus is None or int(size) <= max_gpus}
-    if not allowed or min(allowed) < 1 or not min(allowed.values()) >= 0 or not 0 < sum(allowed.values()) < math.inf:
-        raise WorkloadError(f"demand with max_gpus {max_gpus}: give gang sizes >= 1 with probabilities >= 0; left: {allowed}")
-    gpus = np.array(sorted(allowed))
-    cumulative = np.cumsum([allowed[size] for size in gpus.tolist()])
-    return gpus, cumulative / cumulative[-1]
 
 
 def _burst_starts(
@@ -107,7 +98,8 @@ def _burst_starts(
         edges.append(edges[-1] + rate * math.exp(z - sigma * sigma / 2))  # mean of exp(z - sigma^2 / 2) is 1
         z = phi * z + noise.pop()
     skipped = (begin - first_hour) * edges[1]
-    return HOUR * np.interp(passed + skipped, edges, np.arange(len(edges)))
+    start: np.ndarray = HOUR * np.interp(passed + skipped, edges, np.arange(len(edges)))
+    return start
 
 
 def _arrivals(
@@ -128,7 +120,8 @@ def _submissions(rng: np.random.Generator, size: np.ndarray, start: np.ndarray, 
     total = int(size.sum())
     elapsed = np.cumsum(np.interp(rng.random(total), *calibration.burst_gap_table))
     first = np.cumsum(size) - size
-    return np.repeat(start - elapsed[first], size) + elapsed
+    arrival: np.ndarray = np.repeat(start - elapsed[first], size) + elapsed
+    return arrival
 
 
 def _repeated_draws(
@@ -136,8 +129,7 @@ def _repeated_draws(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Demand and run time of jobs in burst order; ``first`` marks the first job of each burst."""
     count = len(first)
-    sizes, cumulative = pmf
-    drawn = sizes[np.minimum(np.searchsorted(cumulative, rng.random(count), side="right"), len(sizes) - 1)]
+    drawn = draw_demand(rng, count, pmf)
     fresh = first | (rng.random(count) >= calibration.keep_demand)
     gpus = drawn[np.flatnonzero(fresh)[np.cumsum(fresh) - 1]]
     kind = demand_class(gpus)

@@ -48,8 +48,9 @@ class Calibration:
     @cached_property
     def hourly_rate(self) -> np.ndarray:
         """float64 [168]: expected bursts in each hour of the week, from Monday 0 h."""
-        factor = np.outer(self.day_of_week, self.hour_of_day).reshape(-1)
-        return self.bursts_per_hour * factor / factor.mean()
+        factor: np.ndarray = np.outer(self.day_of_week, self.hour_of_day).reshape(-1)
+        rate: np.ndarray = self.bursts_per_hour * factor / factor.mean()
+        return rate
 
     @cached_property
     def burst_size_table(self) -> tuple[np.ndarray, np.ndarray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 from datetime import datetime
@@ -50,14 +51,13 @@ class Place:
 
     def when(self, field: str, text: object) -> datetime:
         """Read ``YYYY-MM-DD HH:MM:SS``, local time of the log."""
-        try:
-            if isinstance(text, str) and len(text) == 19 and text[10] in " T":
+        value: datetime | None = None
+        if isinstance(text, str) and len(text) == 19 and text[10] in " T":
+            with contextlib.suppress(ValueError):
                 value = datetime.fromisoformat(text)
-                if value.tzinfo is None:
-                    return value
-        except ValueError:
-            pass
-        self.refuse(field, text, "expected a time as YYYY-MM-DD HH:MM:SS; correct or remove the row")
+        if value is None or value.tzinfo is not None:
+            self.refuse(field, text, "expected a time as YYYY-MM-DD HH:MM:SS; correct or remove the row")
+        return value
 
     def when_or_none(self, field: str, text: object) -> datetime | None:
         """Read a time, or None where the log says that it is not known."""

@@ -23,9 +23,10 @@ def read_philly(path: Path) -> tuple[Workload, ReadReport]:
 
 
 def read_philly_csv(path: Path) -> tuple[Workload, ReadReport]:
-    """Read a processed log: ``timestamp,duration,num_gpus,gpu_time,cluster`` or ``jobid,submitted_time,num_gpus,duration_s``.
+    """Read a processed log.
 
-    Times are local; rows may come in any order; ``duration`` [s] is the running time of all attempts. The job id is
+    Columns: ``timestamp,duration,num_gpus,gpu_time,cluster``, or ``jobid,submitted_time,num_gpus,duration_s``.
+    Times are local; rows may come in any order; the duration [s] is the running time of all attempts. The job id is
     the row number from 0. Attributes: virtual_cluster, or original_id in the second layout.
 
     Raises

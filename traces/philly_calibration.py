@@ -1,10 +1,12 @@
 """Statistics of the Microsoft Philly log, October and November 2017: 68,510 jobs of all virtual clusters.
 
 Computed from the processed log of Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training
-Workloads" (USENIX ATC 2019; data CC-BY-4.0). The processed log counts fewer multi-GPU jobs than the original: a sample of
-1,000 jobs of the full log has 86 % one-GPU jobs. Run times: 10 quantiles a class; class 1 also carries the quantiles of
-all jobs with the other classes taken out, because the range from p75 to the maximum needs more than three points. Gaps: quantiles of the lognormal
-(1.45, 1.28 in ln s) fitted to the gaps inside bursts, cut at 60 s, after 11.1 % of gaps of 0 s.
+Workloads" (USENIX ATC 2019; data CC-BY-4.0). The processed log counts fewer multi-GPU jobs than the original: a
+sample of 1,000 jobs of the full log has 86 % one-GPU jobs. Run times: 10 quantiles a class; class 1 also carries the
+quantiles of all jobs with the other classes taken out, because the range from p75 to the maximum needs more than
+three points. Gaps: quantiles of the lognormal (1.45, 1.28 in ln s) fitted to the gaps inside bursts, cut at 60 s,
+after 11.1 % of gaps of 0 s. keep_run_time is 0.60 where the fit inside bursts gives 0.50, so that jobs within 10 s
+have like run times as often as in the log (54 %) though bursts overlap.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Final
 
 from gpusched_env.traces.calibration import Calibration
 
+# fmt: off
 PHILLY: Final = Calibration(
     log="Philly, 68,510 jobs of October and November 2017",
     bursts_per_hour=9.55,
@@ -65,3 +68,4 @@ PHILLY: Final = Calibration(
         ),
     },
 )
+# fmt: on

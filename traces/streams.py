@@ -9,10 +9,13 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.fields import Place
+
+if TYPE_CHECKING:
+    from _csv import Reader as CsvReader
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
 
@@ -36,7 +39,7 @@ def open_trace(path: Path) -> Iterator[BinaryIO]:
                 return
             with gzip.GzipFile(fileobj=file) as unpacked:
                 # 1 MiB buffer: GzipFile answers small reads slowly
-                yield cast(BinaryIO, io.BufferedReader(unpacked, 1 << 20))  # type: ignore[type-var]
+                yield cast(BinaryIO, io.BufferedReader(unpacked, 1 << 20))
     except FileNotFoundError as error:
         raise TraceError(f"{path}: no such file; check the path after the format's colon") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -54,7 +57,7 @@ def first_bytes(path: Path, count: int = 4096) -> bytes:
 def csv_header(path: Path) -> tuple[str, ...]:
     """Return the column names of the first line."""
     with open_trace(path) as stream:
-        for row in csv.reader(_text_lines(path, stream), strict=True):
+        for row in _rows(path, csv.reader(_text_lines(path, stream), strict=True)):
             return tuple(name.strip() for name in row)
     raise TraceError(f"{path}: the file is empty; fetch it again")
 
@@ -64,7 +67,14 @@ def _text_lines(path: Path, stream: BinaryIO) -> Iterator[str]:
         try:
             yield raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            raise TraceError(f"{path}, line {number}: not UTF-8 text ({error.reason}); is this the right file?") from error
+            raise TraceError(f"{path}, line {number}: not UTF-8 ({error.reason}); is this the right file?") from error
+
+
+def _rows(path: Path, reader: CsvReader) -> Iterator[list[str]]:
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise TraceError(f"{path}, line {reader.line_num}: not CSV ({error}); correct or remove the row") from error
 
 
 def csv_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Place, list[str]]]:
@@ -81,25 +91,24 @@ def csv_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Place, list[s
     name = str(path)
     with open_trace(path) as stream:
         reader = csv.reader(_text_lines(path, stream), strict=True)
-        try:
-            header = [text.strip() for text in next(reader, [])]
-            missing = [column for column in columns if column not in header]
-            if missing:
+        rows = _rows(path, reader)
+        header = [text.strip() for text in next(rows, [])]
+        missing = [column for column in columns if column not in header]
+        if missing:
+            raise TraceError(
+                f"{path}, line 1: column {missing[0]!r} is missing; expected {', '.join(columns)}; "
+                f"found {', '.join(header)[:200]}"
+            )
+        repeated = [column for column in columns if header.count(column) > 1]
+        if repeated:
+            raise TraceError(f"{path}, line 1: column {repeated[0]!r} occurs twice; keep one")
+        index = [header.index(column) for column in columns]
+        for row in rows:
+            if not row:
+                continue
+            if len(row) != len(header):
                 raise TraceError(
-                    f"{path}, line 1: column {missing[0]!r} is missing; expected {', '.join(columns)}; found {', '.join(header)}"
+                    f"{path}, line {reader.line_num}: {len(row)} fields where the header has {len(header)}; "
+                    "the row is cut or has a stray comma: correct or remove it"
                 )
-            repeated = [column for column in columns if header.count(column) > 1]
-            if repeated:
-                raise TraceError(f"{path}, line 1: column {repeated[0]!r} occurs twice; keep one")
-            index = [header.index(column) for column in columns]
-            for row in reader:
-                if not row:
-                    continue
-                if len(row) != len(header):
-                    raise TraceError(
-                        f"{path}, line {reader.line_num}: {len(row)} fields where the header has {len(header)}; "
-                        "the row is cut or has a stray comma: correct or remove it"
-                    )
-                yield Place(name, reader.line_num), [row[i] for i in index]
-        except csv.Error as error:
-            raise TraceError(f"{path}, line {reader.line_num}: not a CSV row ({error}); correct or remove it") from error
+            yield Place(name, reader.line_num), [row[i] for i in index]

@@ -9,8 +9,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from gpusched_env.cluster import TIERS
-from gpusched_env.envs import columns
+from gpusched_env.envs.encoder import Encoder, Observation, Windows
 from gpusched_env.envs.rewards import COMPONENTS, parse_reward, scales
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 from gpusched_env.event_log import EventLog
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario
     from gpusched_env.simulator import Simulation
 
-Observation = dict[str, np.ndarray]
 RENDER_MODES: Final = ("ansi", "rgb_array")
 
 
@@ -115,72 +113,29 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         step_limit: int | None = None,
         render_mode: str | None = None,
     ) -> None:
-        from gpusched_env.envs.encoding import CONFIG_DTYPE, WINDOW_ORDERS
         from gpusched_env.scenarios import get_scenario
-        from gpusched_env.simulator import RULE_NUMBER
 
         self.scenario = get_scenario(scenario) if isinstance(scenario, str) else scenario
-        for name, value, least in (("queue_window", queue_window, 1), ("running_window", running_window, 0)):
-            if value < least:
-                raise ScenarioError(f"{name} is {value}: it must be at least {least}")
-        if not rules:
-            raise ScenarioError(f"rules is empty: name at least one of {', '.join(RULE_NUMBER)}")
-        for rule in rules:
-            if rule not in RULE_NUMBER:
-                raise ScenarioError(f"rules: {unknown_name('placement rule', rule, RULE_NUMBER)}")
-        if not all(0 < delay < float("inf") for delay in delays_s):
-            raise ScenarioError(f"delays_s is {tuple(delays_s)}: every delay must be a finite number of seconds > 0")
-        if delays_s and self.scenario.semantics.round_s > 0:
+        self.windows = Windows(
+            queue_window, running_window, rules, delays_s, queue_order, running_order, clairvoyant
+        )
+        if self.windows.delays_s and self.scenario.semantics.round_s > 0:
             raise ScenarioError("delays_s: the scenario plays in rounds, which alone end a wait; leave delays_s empty")
-        for name, order in (("queue_order", queue_order), ("running_order", running_order)):
-            known = WINDOW_ORDERS if name == "running_order" else [o for o in WINDOW_ORDERS if o != "start"]
-            if order not in known:
-                raise ScenarioError(f"{name}: {unknown_name('order', order, known)}")
-            if order in ("shortest", "longest") and not clairvoyant:
-                raise ScenarioError(f"{name}={order!r} needs run times, but clairvoyant is False")
         if step_limit is not None and step_limit < 1:
             raise ScenarioError(f"step_limit is {step_limit}: it must be at least 1")
         if render_mode is not None and render_mode not in RENDER_MODES:
             raise ScenarioError(f"render_mode: {unknown_name('render mode', render_mode, RENDER_MODES)}")
-
-        self.rules = tuple(rules)
-        self.delays_s = tuple(float(delay) for delay in delays_s)
         self.render_mode = render_mode
         self.reward_weights = parse_reward(reward)
         self.step_limit = step_limit
         self.skips_forced_waits = skip_forced_waits
-        self._config = np.zeros(1, CONFIG_DTYPE)
-        self._config[0] = (
-            WINDOW_ORDERS.index(queue_order), WINDOW_ORDERS.index(running_order), clairvoyant, skip_forced_waits,
-        )  # fmt: skip
-        self._rule_numbers = np.array([RULE_NUMBER[rule] for rule in self.rules], np.int32)
-        self._delays = np.array(self.delays_s, np.float64)
-        self.queue_slots = np.full(queue_window, -1, np.int32)
-        self.running_slots = np.full(running_window, -1, np.int32)
-        self._keys = np.zeros(max(queue_window, running_window))
         self._mask_in_observation = mask_in_observation
-        self.wait_action = queue_window * len(rules) + running_window
-        actions = self.wait_action + 1 + len(self.delays_s)
-        self.action_space = spaces.Discrete(actions)
-        nodes = sum(group.count for group in self.scenario.groups)
-        self._shapes = {
-            "queue": (queue_window, len(columns.QUEUE)),
-            "running": (running_window, len(columns.RUNNING)),
-            "nodes": (nodes, len(columns.NODES)),
-            "links": (len(TIERS), len(columns.LINKS)),
-            "cluster": (len(columns.CLUSTER),),
-        }
-        boxes: dict[str, spaces.Space[Any]] = {
-            # a space without elements helps nobody: SB3 refuses it
-            key: spaces.Box(0.0, 1.0, shape, np.float32)
-            for key, shape in self._shapes.items()
-            if shape[0] > 0
-        }
+        self.action_space = spaces.Discrete(self.windows.actions)
+        boxes = self.windows.space(sum(group.count for group in self.scenario.groups))
         if mask_in_observation:
-            boxes["action_mask"] = spaces.Box(0, 1, (actions,), np.int8)
+            boxes["action_mask"] = spaces.Box(0, 1, (self.windows.actions,), np.int8)
         self.observation_space = spaces.Dict(boxes)
-        self._simulation: Simulation | None = None
-        self._mask = np.zeros(actions, np.int8)
+        self._encoder: Encoder | None = None
         self._over = True
 
     # --- Gymnasium
@@ -189,18 +144,16 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Draw a workload and play up to the first decision; see the class for ``seed``."""
-        from gpusched_env.envs.encoding import NO_ACTION, RESUME
-        from gpusched_env.envs.episode import class_table, check_rules
+        from gpusched_env.envs.encoding import RESUME, check_rules
         from gpusched_env.simulator import Simulation
 
         super().reset(seed=seed)
         drawn = int(self.np_random.integers(*self.scenario.seeds.train)) if seed is None else seed
         instance = self.scenario.instance(drawn)
-        check_rules(instance, self.rules)
-        self.workload_seed = drawn
-        self._simulation = Simulation(instance, drawn)
-        self._world = self._simulation.state.world[0]
-        self._classes = class_table(instance)
+        simulation = Simulation(instance, drawn)
+        check_rules(simulation, self.windows.rules)
+        self._encoder = Encoder(self.windows, simulation, self.skips_forced_waits)
+        self._world = simulation.state.world[0]
         scale = scales(instance)
         self._components = [
             (name, weight, COMPONENTS[name][0], scale[name]) for name, weight in self.reward_weights.items()
@@ -209,10 +162,10 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self._limit = 100 * len(instance.workload) if self.step_limit is None else self.step_limit
         self._refusals = 0
         self._over = False
-        observation, _ = self._play(RESUME)
+        observation, _, _ = self._encoder.play(RESUME)
         self._clock_s = float(self._world["clock_s"])
         self._levels = [float(self._world[field]) for _, _, field, _ in self._components]
-        return observation, {"action_mask": self._mask.copy(), "dt": 0.0, "refusals": 0, "seed": drawn}
+        return self._seen(observation), {"action_mask": self.mask.copy(), "dt": 0.0, "refusals": 0, "seed": drawn}
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Play one action.
@@ -224,9 +177,10 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         """
         from gpusched_env.simulator import Outcome
 
-        if self._over:
+        if self._over or self._encoder is None:
             raise gym.error.ResetNeeded("call reset() before step(): no episode is running")
-        observation, outcome = self._play(self._checked(action))
+        observation, outcome, refused = self._encoder.play(self._checked(action))
+        self._refusals += refused
         world = self._world
         reward = 0.0
         rewards = {}
@@ -237,7 +191,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
             self._levels[i] = level
         clock_s = float(world["clock_s"])
         info: dict[str, Any] = {
-            "action_mask": self._mask.copy(),
+            "action_mask": self.mask.copy(),
             "dt": clock_s - self._clock_s,
             "refusals": self._refusals,
             "rewards": rewards,
@@ -249,11 +203,11 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         if terminated or truncated:
             self._over = True
             info |= self._summary()
-        return observation, reward, terminated, truncated, info
+        return self._seen(observation), reward, terminated, truncated, info
 
     def action_masks(self) -> np.ndarray:
         """bool [actions]: feasible actions (the name sb3-contrib asks for)."""
-        return self._mask.astype(bool)
+        return self.mask.astype(bool)
 
     def render(self) -> str | np.ndarray | None:  # type: ignore[override]
         """Draw the cluster: text for "ansi", uint8 [height, width, 3] for "rgb_array".
@@ -267,23 +221,34 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         if self.render_mode is None:
             gym.logger.warn('render() without render_mode: make the environment with render_mode="ansi" or "rgb_array"')
             return None
-        if self._simulation is None:
+        if self._encoder is None:
             raise gym.error.ResetNeeded("call reset() before render(): there is no cluster to draw")
         return rendering.text(self) if self.render_mode == "ansi" else rendering.picture(self)
 
     # --- beyond Gymnasium
 
     @property
-    def simulation(self) -> Simulation:
-        """The running simulation.
+    def encoder(self) -> Encoder:
+        """The windows on the running simulation.
 
         Raises
         ------
         gymnasium.error.ResetNeeded : before the first reset
         """
-        if self._simulation is None:
+        if self._encoder is None:
             raise gym.error.ResetNeeded("call reset() first: there is no simulation yet")
-        return self._simulation
+        return self._encoder
+
+    @property
+    def simulation(self) -> Simulation:
+        """The running simulation; ResetNeeded before the first reset."""
+        simulation: Simulation = self.encoder.simulation
+        return simulation
+
+    @property
+    def mask(self) -> np.ndarray:
+        """int8 [actions]: feasible actions."""
+        return np.zeros(self.windows.actions, np.int8) if self._encoder is None else self._encoder.mask
 
     def event_log(self) -> EventLog:
         """Everything that has happened in this episode."""
@@ -301,40 +266,17 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
             whole = number == action
         except (TypeError, ValueError, OverflowError):
             number, whole = -1, False
-        if not whole or not 0 <= number < len(self._mask):
+        if not whole or not 0 <= number < self.windows.actions:
             raise GpuschedError(
-                f"action {action!r} is not a whole number from 0 to {len(self._mask) - 1}; "
+                f"action {action!r} is not a whole number from 0 to {self.windows.actions - 1}; "
                 "choose one that info['action_mask'] marks with 1"
             )
         return number
 
-    def _play(self, action: int) -> tuple[Observation, int]:
-        from gpusched_env.envs.encoding import INFEASIBLE, NEARLY_FULL, NO_ACTION, RESUME, play
-        from gpusched_env.simulator.events import LOG_FULL
-
-        simulation = self._simulation
-        assert simulation is not None
-        observation = {key: np.empty(shape, np.float32) for key, shape in self._shapes.items()}
-        arguments = (
-            *simulation.arguments, self._config, self._classes, self._rule_numbers, self._delays, self.queue_slots,
-            self.running_slots, self._keys,
-        )  # fmt: skip
-        outputs = (self._mask, *observation.values())
-        outcome = play(*arguments, action, *outputs)
-        if outcome == INFEASIBLE:
-            self._refusals += 1
-            outcome = play(*arguments, NO_ACTION, *outputs)
-        while outcome == LOG_FULL:
-            simulation.drain()
-            outcome = play(*arguments, RESUME, *outputs)
-        if outcome & NEARLY_FULL:
-            simulation.drain()
-            outcome -= NEARLY_FULL
-        if not self._shapes["running"][0]:
-            del observation["running"]
+    def _seen(self, observation: Observation) -> Observation:
         if self._mask_in_observation:
-            observation["action_mask"] = self._mask.copy()
-        return observation, outcome
+            observation["action_mask"] = self.mask.copy()
+        return observation
 
     def _summary(self) -> dict[str, Any]:
         from gpusched_env.metrics import summarise

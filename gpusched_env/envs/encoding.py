@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.cluster import TIERS
+from gpusched_env.cluster import NETWORK, RACK, TIERS
 from gpusched_env.envs.columns import LONGEST_S
+from gpusched_env.envs.encoder import WINDOW_ORDERS
+from gpusched_env.errors import ScenarioError
+from gpusched_env.instance import Instance
+from gpusched_env.simulator import RULE_NUMBER, Simulation
 from gpusched_env.simulator.events import (
     APPLIED,
     DECIDE,
@@ -16,6 +21,7 @@ from gpusched_env.simulator.events import (
     advance,
     preempt,
     preempt_refusal,
+    rule_holds,
     start,
 )
 from gpusched_env.simulator.jit import helper, kernel
@@ -24,7 +30,6 @@ from gpusched_env.simulator.state import ACTIVE, CHECKPOINTING
 
 Array = np.ndarray[Any, Any]
 
-WINDOW_ORDERS: Final = ("arrival", "start", "shortest", "longest", "least-attained", "most-attained")
 ARRIVAL_ORDER, START_ORDER, SHORTEST, LONGEST, LEAST_ATTAINED, MOST_ATTAINED = range(len(WINDOW_ORDERS))
 
 CONFIG_DTYPE: Final = np.dtype(
@@ -360,3 +365,31 @@ def play(
     if 2 * w["events"] > events.shape[1] or 2 * w["event_gpus"] > event_gpus.shape[1]:
         outcome += NEARLY_FULL
     return outcome
+
+
+def class_table(instance: Instance) -> np.ndarray:
+    """CLASS_DTYPE [1, C]: what the observation tells of a job's class."""
+    profile, gang = instance.classes[:, 0], instance.classes[:, 1]
+    fastest = instance.iteration_s.min(axis=2)
+    ideal = fastest[np.arange(len(gang)), instance.cluster.tightest_tier(gang)]
+    table = np.zeros((1, len(gang)), CLASS_DTYPE)
+    table["ideal_iteration_s"] = ideal
+    table["rack_loss"] = np.maximum(1.0 - ideal / fastest[:, RACK], 0.0)
+    table["network_loss"] = np.maximum(1.0 - ideal / fastest[:, NETWORK], 0.0)
+    table["skew"] = instance.workload.profiles.rows["skew"][profile]
+    return table
+
+
+def check_rules(simulation: Simulation, rules: Sequence[str]) -> None:
+    """Refuse placement rules under which some gang would wait for ever; the simulation stands at its beginning.
+
+    Raises
+    ------
+    ScenarioError : no rule places some job's gang on the empty cluster
+    """
+    for gang in np.unique(simulation.instance.classes[:, 1]).tolist():
+        if not any(rule_holds(*simulation.arguments, gang, RULE_NUMBER[rule]) for rule in rules):
+            raise ScenarioError(
+                f"rules {tuple(rules)}: none of them places a gang of {gang} GPUs even on the empty cluster; "
+                "add a rule that may cross racks, such as 'pack'"
+            )

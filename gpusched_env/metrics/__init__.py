@@ -19,6 +19,7 @@ __all__ = [
     "Interval",
     "StepFunction",
     "Window",
+    "columns_markdown",
     "end_of_run",
     "finish_time_fairness",
     "held_gpus",

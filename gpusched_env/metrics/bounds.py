@@ -139,7 +139,8 @@ def smallest_work_mean_busy_s(arrival_s: np.ndarray, seconds: np.ndarray) -> np.
         else:
             left[best] -= served
             clock = until
-    return np.array(moment) / seconds
+    mean: np.ndarray = np.array(moment) / seconds
+    return mean
 
 
 def _population(arrival_s: np.ndarray, leave_s: np.ndarray) -> StepFunction:

@@ -45,7 +45,7 @@ COLUMNS: Final = (
     Column("rho_mean", "", "mean over W of finish-time fairness rho", "min"),
     Column("rho_max", "", "largest rho in W", "min"),
     Column("rho_fair_share", "share", "share of W with rho <= 1 (sharing incentive kept)", "max"),
-    Column("mean_jobs_in_system", "", "time average of arrived and unfinished jobs, first arrival to end", "min", "run"),
+    Column("mean_jobs_in_system", "", "time average of arrived, unfinished jobs, first arrival to end", "min", "run"),
 )
 COLUMN_OF: Final = {column.name: column for column in COLUMNS}
 

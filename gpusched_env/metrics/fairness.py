@@ -1,4 +1,4 @@
-"""Finish-time fairness: did sharing the cluster cost a job more than a private share of it would have?"""
+"""Finish-time fairness: what sharing cost each job, against a private share of the cluster."""
 
 from __future__ import annotations
 
@@ -37,4 +37,5 @@ def finish_time_fairness(instance: Instance, log: EventLog, finish_s: np.ndarray
     with np.errstate(invalid="ignore", divide="ignore"):
         contenders = np.where(jct > 0, job_seconds / jct, 1.0)
     share = np.maximum(1.0, jobs["gpus"] * contenders / instance.cluster.gpus)
-    return jct / (instance.ideal_s * share)
+    rho: np.ndarray = jct / (instance.ideal_s * share)
+    return rho

@@ -82,7 +82,8 @@ def segments(instance: Instance, log: EventLog, end_s: float | None = None) -> n
 
 def productive_s(table: np.ndarray) -> np.ndarray:
     """float64 [S]: seconds in which each segment made progress; 0 if it was preempted while it restored."""
-    return np.maximum(table["stop_s"] - table["progress_s"], 0.0)
+    seconds: np.ndarray = np.maximum(table["stop_s"] - table["progress_s"], 0.0)
+    return seconds
 
 
 def _following(

@@ -99,7 +99,7 @@ def tracked(jobs: int, window: Window | None) -> slice:
     first, last = window
     if not 0 <= first < last <= jobs:
         raise GpuschedError(
-            f"window {first}..{last}: the tracked window takes arrival ranks first <= rank < last, and there are {jobs} jobs"
+            f"window {first}..{last}: it takes the arrival ranks first <= rank < last, and there are {jobs} jobs"
         )
     return slice(first, last)
 

@@ -1,4 +1,4 @@
-"""The validator: is this event log a schedule that the instance's rules allow?"""
+"""The validator: whether an event log is a schedule that the instance's rules allow."""
 
 from __future__ import annotations
 

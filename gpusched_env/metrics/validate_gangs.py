@@ -22,7 +22,8 @@ def check_gangs(instance: Instance, log: EventLog) -> np.ndarray:
     events, cluster = log.events, instance.cluster
     places = (events["kind"] == START) | (events["kind"] == RESUME)
     starts = np.flatnonzero(places)
-    refuse(log, places & (events["gpu_count"] != instance.workload.jobs["gpus"][events["job"]]), "the gang has a wrong size")
+    demand = instance.workload.jobs["gpus"][events["job"]]
+    refuse(log, places & (events["gpu_count"] != demand), "the gang has a wrong size")
     count = events["gpu_count"][starts].astype(np.int64)
     first = np.cumsum(count) - count
     bad_address = np.zeros(len(events), bool)

@@ -28,9 +28,8 @@ def check_costs(instance: Instance, log: EventLog, table: np.ndarray) -> None:
     resumed = log.events["kind"][start] == RESUME
     begin = table["hold_s"] + np.where(resumed, rules.restore_s, 0.0)
     late = np.abs(table["progress_s"] - begin) > TICKS * np.spacing(begin)
-    _refuse_segment(
-        log, table, late, "start_event", f"progress must begin {rules.restore_s} s after a resume, at once after a start"
-    )
+    reason = f"progress must begin {rules.restore_s} s after a resume, at once after a start"
+    _refuse_segment(log, table, late, "start_event", reason)
     preempted = (free >= 0) & (free != table["stop_event"])
     end = table["stop_s"] + rules.checkpoint_s
     wrong = preempted & (np.abs(table["free_s"] - end) > TICKS * np.spacing(end))
@@ -53,7 +52,8 @@ def check_work(instance: Instance, log: EventLog, table: np.ndarray) -> None:
     stopped = table["stop_event"] >= 0
     left = np.where(stopped, log.events["value"][table["stop_event"]], 0.0)  # a completion's value is 0
     off = stopped & (np.abs(before - done - left) > slack)
-    _refuse_segment(log, table, off, "stop_event", "iterations are not conserved: left before - done is not what it leaves")
+    reason = "iterations are not conserved: left before - done is not what it leaves"
+    _refuse_segment(log, table, off, "stop_event", reason)
 
     jobs = len(instance.workload)
     sums = np.bincount(job, done, minlength=jobs)
@@ -101,7 +101,8 @@ def check_completeness(instance: Instance, log: EventLog, table: np.ndarray, com
     overdue = saving & (release < horizon - TICKS * np.spacing(horizon))
     if overdue.any():
         at = int(np.argmax(overdue))
-        raise _missing(int(table["job"][at]), f"it keeps its GPUs after {release[at]:.6f} s, when its checkpoint was done")
+        reason = f"it keeps its GPUs after {release[at]:.6f} s, when its checkpoint was done"
+        raise _missing(int(table["job"][at]), reason)
 
 
 def iterations_before(instance: Instance, log: EventLog, table: np.ndarray) -> np.ndarray:

@@ -27,8 +27,8 @@ class Network:
 
     Notes
     -----
-    The default is a machine of eight PCIe 3.0 GPUs (12.0 GB/s, 5.7 us) with one 25 Gb/s Ethernet port
-    (2.97 GB/s effective, 50 us) under a spine that is oversubscribed 4:1 (choice).
+    The default is a machine of eight V100 on NVLink (120 GB/s, 3.4 us) with one 100 Gb/s port (12.0 GB/s effective,
+    14 us; rates and latencies of NVIDIA/nccl, tuning.cc and topo.h) under a spine that is oversubscribed 4:1 (choice).
 
     Raises
     ------
@@ -36,8 +36,8 @@ class Network:
     """
 
     model: str = "tiered-ring"
-    bandwidth_GBps: tuple[float, float, float] = (12.0, 2.97, 0.7425)
-    latency_s: tuple[float, float, float] = (5.7e-6, 50e-6, 100e-6)
+    bandwidth_GBps: tuple[float, float, float] = (120.0, 12.0, 3.0)
+    latency_s: tuple[float, float, float] = (3.4e-6, 14e-6, 14e-6)
 
     def __post_init__(self) -> None:
         """Check the tiers once."""

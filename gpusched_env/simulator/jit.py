@@ -26,7 +26,8 @@ def _cache_folder() -> str | None:
     Numba's own cache misses edits of helpers in other files: a folder per source text cannot be stale.
     """
     digest = hashlib.sha256(numba.__version__.encode())
-    for source in sorted(Path(__file__).parent.glob("*.py")):
+    package = Path(__file__).parents[1]
+    for source in sorted([*package.glob("simulator/*.py"), *package.glob("envs/*.py")]):
         digest.update(source.read_bytes())
     base = os.environ.get("NUMBA_CACHE_DIR") or platformdirs.user_cache_dir("gpusched_env")
     folder = Path(base) / f"kernels-{digest.hexdigest()[:16]}"
@@ -58,8 +59,14 @@ def helper(function: Function) -> Function:
     return numba.njit(forceinline=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
 
 
-def announce_compilation() -> None:
-    """Tell the user once that the first call compiles, when it will."""
-    if numba.config.DISABLE_JIT or (CACHE_FOLDER and any(Path(CACHE_FOLDER).rglob("*.nbi"))):  # type: ignore[attr-defined]
+def announce_compilation(name: str) -> None:
+    """Tell the user that the kernel ``name`` is about to be compiled, if it is; said once a process."""
+    global _announced
+    if _announced or numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         return
-    print("gpusched_env: compiling the simulator (once, under a minute) ...", file=sys.stderr, flush=True)
+    if CACHE_FOLDER is None or not any(Path(CACHE_FOLDER).rglob(f"*.{name}-*.nbi")):
+        print("gpusched_env: compiling the simulator (once, under a minute) ...", file=sys.stderr, flush=True)
+        _announced = True
+
+
+_announced = False

@@ -44,6 +44,11 @@ class ClusterView:
             self._requests[name].flags.writeable = False
         self._job_state = simulation.state.jobs[simulation.b]
 
+    @property
+    def simulation(self) -> Simulation:
+        """The simulation behind the view, for agents that read its arrays; changing them is not a decision."""
+        return self._simulation
+
     # --- the cluster
 
     @property

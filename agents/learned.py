@@ -1,0 +1,109 @@
+"""A trained agent as a scheduler: it plays wherever a heuristic plays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.envs.encoder import Encoder, Windows
+from gpusched_env.errors import SchedulerError
+from gpusched_env.simulator import ClusterView, Decision, Scheduler, Wait
+
+MODEL_FILE: Final = "model.zip"
+CONFIG_FILE: Final = "config.json"
+_NUMBER_OF_THREADS: Final = 1  # one small matrix at a time: more threads only get in each other's way
+
+
+@dataclass
+class LearnedScheduler(Scheduler):
+    """Play the actions of a saved MaskablePPO model.
+
+    Parameters
+    ----------
+    path : the model, ``model.zip`` as written by ``train.py``
+    config : its ``config.json``; empty = the one beside the model
+    sample : draw actions from the policy instead of taking the most likely one
+    seed : seed of the draws
+    untrained : ignore the model's scores and draw feasible actions uniformly (what the windows alone are worth)
+
+    Raises
+    ------
+    SchedulerError : a file is missing, damaged, or does not belong to this version
+    """
+
+    path: str = ""
+    config: str = ""
+    sample: bool = False
+    seed: int = 0
+    untrained: bool = False
+    _model: Any = field(init=False, repr=False, default=None)
+
+    def __post_init__(self) -> None:
+        """Read the configuration; the network is loaded when it is first needed."""
+        if not self.path:
+            raise SchedulerError("learned: give the model's path, for example learned:path=runs/default/model.zip")
+        source = Path(self.config) if self.config else Path(self.path).with_name(CONFIG_FILE)
+        try:
+            training = json.loads(source.read_text(encoding="utf-8"))["training"]
+            names = ("queue_window", "running_window", "queue_order", "running_order", "rules")
+            self._windows = Windows(**{name: training[name] for name in names})
+        except OSError as error:
+            raise SchedulerError(f"{source}: cannot be read ({error.strerror}); it is written beside the model") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise SchedulerError(f"{source}: not a configuration written by train.py ({error!r})") from error
+        self.clairvoyant = self._windows.clairvoyant
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return "untrained" if self.untrained else "learned"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the network out of a pickle: a worker loads it itself."""
+        return self.__dict__ | {"_model": None, "_encoder": None}
+
+    def reset(self, view: ClusterView) -> None:
+        """Look at a new simulation."""
+        self._generator = np.random.default_rng(self.seed)
+        self._encoder = Encoder(self._windows, view.simulation, skip_forced_waits=False)
+        if self._model is None and not self.untrained:
+            self._model = self._load()
+
+    def _load(self) -> Any:
+        import torch
+        from sb3_contrib import MaskablePPO
+
+        torch.set_num_threads(_NUMBER_OF_THREADS)
+        if not Path(self.path).is_file():
+            raise SchedulerError(f"{self.path}: no such model; train one with train.py")
+        try:
+            return MaskablePPO.load(self.path, device="cpu")
+        except Exception as error:
+            raise SchedulerError(
+                f"{self.path}: cannot be loaded as a MaskablePPO model ({error}); train it again with this version"
+            ) from error
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        """Ask the network until it waits."""
+        from gpusched_env.envs.encoding import NO_ACTION
+
+        while len(view.waiting):
+            observation, _, _ = self._encoder.play(NO_ACTION)
+            mask = self._encoder.mask.astype(bool)
+            if not mask[: self._windows.wait_action].any():
+                return  # nothing to choose; the environment would skip this wait as well
+            if self.untrained:
+                action = int(self._generator.choice(np.flatnonzero(mask)))
+            else:
+                action = int(self._model.predict(observation, action_masks=mask, deterministic=not self.sample)[0])
+            decision = self._encoder.decision_of(action)
+            if decision is None:
+                return
+            yield decision
+            if isinstance(decision, Wait):
+                return

@@ -1,0 +1,197 @@
+"""The recipe: MaskablePPO on a scenario's training seeds, the best of its checkpoints by the validation seeds."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import gymnasium as gym
+import numpy as np
+import torch
+from sb3_contrib import MaskablePPO
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+import gpusched_env
+from gpusched_env.agents.learned import CONFIG_FILE, MODEL_FILE, LearnedScheduler
+from gpusched_env.agents.policy import SlotPolicy
+from gpusched_env.errors import GpuschedError
+from gpusched_env.metrics import summarise
+from gpusched_env.scenarios import Scenario, get_scenario
+from gpusched_env.simulator import simulate
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass
+class TrainingConfig:
+    """What to train, on what, and for how long."""
+
+    scenario: str = "philly-64-v0"
+    """Name of a scenario, or path of a JSON or TOML file."""
+    steps: int = 120_000
+    """Environment steps in all."""
+    seed: int = 0
+    """Seed of the network, the exploration and the order of training seeds."""
+    environments: int = 8
+    """Environments stepped side by side."""
+    queue_window: int = 16
+    """Waiting jobs that the agent sees."""
+    running_window: int = 0
+    """Running jobs that the agent sees and may preempt; 0 = it never preempts."""
+    queue_order: str = "shortest"
+    """Which waiting jobs it sees first."""
+    running_order: str = "longest"
+    """Which running jobs it sees first."""
+    rules: tuple[str, ...] = ("pack", "consolidate")
+    """Placement rules to choose from."""
+    reward: str = "slowdown"
+    """Reward component (see docs/observation_and_action.md)."""
+    rollout: int = 512
+    """Steps of each environment between two updates."""
+    batch: int = 1024
+    """Steps in a minibatch."""
+    epochs: int = 4
+    """Passes over a rollout."""
+    learning_rate: float = 1e-3
+    """Adam's step size at the start; it falls linearly to 0."""
+    discount: float = 0.999
+    """Discount of a step."""
+    gae_lambda: float = 0.95
+    """Lambda of generalised advantage estimation."""
+    entropy: float = 0.003
+    """Weight of the entropy bonus."""
+    validations: int = 4
+    """How many checkpoints are compared on the validation seeds; the best is kept."""
+    validation_seeds: int = 8
+    """Validation seeds played for each checkpoint."""
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that cannot work."""
+        for name in ("steps", "environments", "queue_window", "rollout", "batch", "epochs", "validations", "validation_seeds"):
+            if getattr(self, name) < 1:
+                raise GpuschedError(f"training: {name} is {getattr(self, name)}: it must be at least 1")
+
+    @property
+    def windows(self) -> dict[str, Any]:
+        """Keyword arguments of the environment that the agent depends on."""
+        names = ("queue_window", "running_window", "queue_order", "running_order", "rules")
+        return {name: getattr(self, name) for name in names}
+
+
+def make_environments(config: TrainingConfig, scenario: Scenario) -> DummyVecEnv:
+    """Build the training environments; each draws training seeds from a stream of its own."""
+
+    def one() -> gym.Env[Any, Any]:
+        env = gym.make("gpusched_env:gpusched/Cluster-v0", scenario=scenario, reward=config.reward, **config.windows)
+        return Monitor(env)
+
+    environments = DummyVecEnv([one] * config.environments)
+    # a seed names a workload: begin somewhere in the training range, then draw from it
+    first, end = scenario.seeds.train
+    streams = np.random.default_rng(config.seed).integers(first, end, config.environments)
+    environments._seeds = [int(seed) for seed in streams]
+    return environments
+
+
+def train(config: TrainingConfig, output: Path, progress: Progress | None = None) -> Path:
+    """Train an agent and save ``model.zip``, ``config.json`` and ``learning.csv`` in ``output``; return the model's path.
+
+    Files appear only when they are complete.
+
+    Parameters
+    ----------
+    progress : called now and then with (steps done, steps in all, latest result in words)
+    """
+    scenario = get_scenario(config.scenario)
+    output.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(config.seed)
+    environments = make_environments(config, scenario)
+    model = MaskablePPO(
+        SlotPolicy,
+        environments,
+        learning_rate=lambda left: config.learning_rate * left,
+        n_steps=config.rollout,
+        batch_size=config.batch,
+        n_epochs=config.epochs,
+        gamma=config.discount,
+        gae_lambda=config.gae_lambda,
+        ent_coef=config.entropy,
+        policy_kwargs={"rules": len(config.rules), "waits": 1},
+        device="cpu",
+    )
+    # not seed=: it would reset the environments' seeds to seed, seed + 1, ...
+    model.set_random_seed(None)
+    torch.manual_seed(config.seed)
+    record = {
+        "training": dataclasses.asdict(config),
+        "scenario": scenario.as_dict(),
+        "scenario_fingerprint": scenario.fingerprint(),
+        "version": gpusched_env.__version__,
+    }
+    _write(output / CONFIG_FILE, json.dumps(record, indent=2))
+    validation = _Validation(config, scenario, output, progress)
+    try:
+        model.learn(config.steps, callback=validation)
+    finally:
+        environments.close()
+    validation.check()
+    _write(output / "learning.csv", "\n".join(["steps,validation_mean_jct_s,kept", *validation.lines]) + "\n")
+    return output / MODEL_FILE
+
+
+class _Validation(BaseCallback):
+    """Report progress; now and then play the validation seeds and keep the best model."""
+
+    def __init__(self, config: TrainingConfig, scenario: Scenario, output: Path, progress: Progress | None) -> None:
+        super().__init__()
+        self.config, self.scenario, self.output, self.progress = config, scenario, output, progress
+        self.best = np.inf
+        self.lines: list[str] = []
+        self.said = ""
+        self.due = config.steps / config.validations
+        first = scenario.seeds.validation[0]
+        self.instances = [scenario.instance(first + i) for i in range(config.validation_seeds)]
+
+    def _on_step(self) -> bool:
+        if self.progress is not None and self.n_calls % 32 == 0:
+            self.progress(min(self.num_timesteps, self.config.steps), self.config.steps, self.said)
+        return True
+
+    def _on_rollout_start(self) -> None:
+        if self.num_timesteps >= self.due:
+            self.due += self.config.steps / self.config.validations
+            self.check()
+
+    def check(self) -> None:
+        """Play the validation seeds; keep the model if it is the best so far."""
+        candidate = self.output / f"candidate-{MODEL_FILE}"
+        self.model.save(candidate)
+        agent = LearnedScheduler(str(candidate), config=str(self.output / CONFIG_FILE))
+        results = [summarise(instance, simulate(instance, agent))["mean_jct_s"] for instance in self.instances]
+        mean = float(np.mean(results))
+        kept = mean < self.best
+        if kept:
+            self.best = mean
+            shutil.copyfile(candidate, self.output / f"{MODEL_FILE}.part")
+            (self.output / f"{MODEL_FILE}.part").replace(self.output / MODEL_FILE)
+        candidate.unlink()
+        self.lines.append(f"{self.num_timesteps},{mean:.3f},{int(kept)}")
+        self.said = f"validation mean JCT {mean / 3600:.2f} h"
+        if self.progress is not None:
+            self.progress(min(self.num_timesteps, self.config.steps), self.config.steps, self.said)
+
+
+def _write(path: Path, text: str) -> None:
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+
+
+FILES: Final = (MODEL_FILE, CONFIG_FILE, "learning.csv")

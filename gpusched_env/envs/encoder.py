@@ -1,0 +1,196 @@
+"""The bridge between a simulation and fixed-size arrays: windows on queue and running jobs, mask, observation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from gymnasium import spaces
+
+from gpusched_env.cluster import TIERS
+from gpusched_env.envs import columns
+from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
+from gpusched_env.simulator.decisions import Decision, Preempt, Start, Wait
+from gpusched_env.simulator.placing import RULE_NUMBER
+
+Observation = dict[str, np.ndarray]
+
+# Which jobs a window shows, and in which order; the index is the number that the kernels know.
+WINDOW_ORDERS: Final = ("arrival", "start", "shortest", "longest", "least-attained", "most-attained")
+
+
+@dataclass(frozen=True)
+class Windows:
+    """What an agent sees and may do; the fields are those of :class:`~gpusched_env.envs.cluster_env.ClusterEnv`.
+
+    Raises
+    ------
+    ScenarioError : an unknown name or impossible value
+    """
+
+    queue_window: int = 32
+    running_window: int = 8
+    rules: Sequence[str] = ("pack",)
+    delays_s: Sequence[float] = ()
+    queue_order: str = "arrival"
+    running_order: str = "most-attained"
+    clairvoyant: bool = True
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        for name, least in (("queue_window", 1), ("running_window", 0)):
+            if getattr(self, name) < least:
+                raise ScenarioError(f"{name} is {getattr(self, name)}: it must be at least {least}")
+        if not self.rules:
+            raise ScenarioError(f"rules is empty: name at least one of {', '.join(RULE_NUMBER)}")
+        for rule in self.rules:
+            if rule not in RULE_NUMBER:
+                raise ScenarioError(f"rules: {unknown_name('placement rule', rule, RULE_NUMBER)}")
+        if not all(0 < delay < float("inf") for delay in self.delays_s):
+            raise ScenarioError(
+                f"delays_s is {tuple(self.delays_s)}: every delay must be a finite number of seconds > 0"
+            )
+        for name, order in (("queue_order", self.queue_order), ("running_order", self.running_order)):
+            known = WINDOW_ORDERS if name == "running_order" else [o for o in WINDOW_ORDERS if o != "start"]
+            if order not in known:
+                raise ScenarioError(f"{name}: {unknown_name('order', order, known)}")
+            if order in ("shortest", "longest") and not self.clairvoyant:
+                raise ScenarioError(f"{name}={order!r} needs run times, but clairvoyant is False")
+        object.__setattr__(self, "rules", tuple(self.rules))
+        object.__setattr__(self, "delays_s", tuple(float(delay) for delay in self.delays_s))
+
+    @property
+    def first_preemption(self) -> int:
+        """Number of the action that preempts running slot 0."""
+        return self.queue_window * len(self.rules)
+
+    @property
+    def wait_action(self) -> int:
+        """Number of the action that waits for the next event."""
+        return self.first_preemption + self.running_window
+
+    @property
+    def actions(self) -> int:
+        """Number of actions."""
+        return self.wait_action + 1 + len(self.delays_s)
+
+    def shapes(self, nodes: int) -> dict[str, tuple[int, ...]]:
+        """Shapes of the observation arrays on a cluster of so many nodes."""
+        return {
+            "queue": (self.queue_window, len(columns.QUEUE)),
+            "running": (self.running_window, len(columns.RUNNING)),
+            "nodes": (nodes, len(columns.NODES)),
+            "links": (len(TIERS), len(columns.LINKS)),
+            "cluster": (len(columns.CLUSTER),),
+        }
+
+    def space(self, nodes: int) -> dict[str, spaces.Space[Any]]:
+        """Observation spaces; an array without elements is left out, since no learner accepts it."""
+        return {
+            key: spaces.Box(0.0, 1.0, shape, np.float32) for key, shape in self.shapes(nodes).items() if shape[0] > 0
+        }
+
+
+class Encoder:
+    """Windows on one simulation.
+
+    Attributes
+    ----------
+    mask : int8 [actions], feasible actions as of the last :meth:`play`
+    queue_slots : int32 [K], job rows in the queue slots; -1 = empty
+    running_slots : int32 [V], job rows in the running slots; -1 = empty
+    """
+
+    def __init__(self, windows: Windows, simulation: Any, skip_forced_waits: bool = True) -> None:
+        from gpusched_env.envs.encoding import CONFIG_DTYPE, class_table
+        from gpusched_env.simulator.jit import announce_compilation
+
+        announce_compilation("play")
+        self.windows = windows
+        self.simulation = simulation
+        self.mask = np.zeros(windows.actions, np.int8)
+        self.queue_slots = np.full(windows.queue_window, -1, np.int32)
+        self.running_slots = np.full(windows.running_window, -1, np.int32)
+        config = np.zeros(1, CONFIG_DTYPE)
+        config[0] = (
+            WINDOW_ORDERS.index(windows.queue_order), WINDOW_ORDERS.index(windows.running_order), windows.clairvoyant,
+            skip_forced_waits,
+        )  # fmt: skip
+        self._shapes = windows.shapes(len(simulation.instance.cluster.nodes))
+        self._arguments = (
+            *simulation.arguments,
+            config,
+            class_table(simulation.instance),
+            np.array([RULE_NUMBER[rule] for rule in windows.rules], np.int32),
+            np.array(windows.delays_s, np.float64),
+            self.queue_slots,
+            self.running_slots,
+            np.zeros(max(windows.queue_window, windows.running_window)),
+        )
+
+    def play(self, action: int) -> tuple[Observation, int, bool]:
+        """Play an action (or encoding.NO_ACTION, encoding.RESUME) and look.
+
+        Returns
+        -------
+        observation : fresh arrays
+        outcome : an Outcome of the simulation
+        refused : the action was infeasible; nothing changed
+        """
+        from gpusched_env.envs.encoding import INFEASIBLE, NEARLY_FULL, NO_ACTION, RESUME, play
+        from gpusched_env.simulator.events import LOG_FULL
+
+        observation = {key: np.empty(shape, np.float32) for key, shape in self._shapes.items()}
+        outputs = (self.mask, *observation.values())
+        outcome = play(*self._arguments, action, *outputs)
+        refused = outcome == INFEASIBLE
+        if refused:
+            outcome = play(*self._arguments, NO_ACTION, *outputs)
+        while outcome == LOG_FULL:
+            self.simulation.drain()
+            outcome = play(*self._arguments, RESUME, *outputs)
+        if outcome & NEARLY_FULL:
+            self.simulation.drain()
+            outcome -= NEARLY_FULL
+        if not self.windows.running_window:
+            del observation["running"]
+        return observation, outcome, refused
+
+    def decision_of(self, action: int) -> Decision | None:
+        """Say what an action means now; None = wait for the next event."""
+        windows = self.windows
+        if action < windows.first_preemption:
+            slot, rule = divmod(action, len(windows.rules))
+            return Start(int(self.queue_slots[slot]), windows.rules[rule])
+        if action < windows.wait_action:
+            return Preempt(int(self.running_slots[action - windows.first_preemption]))
+        if action == windows.wait_action:
+            return None
+        return Wait(self.simulation.now_s + windows.delays_s[action - windows.wait_action - 1])
+
+    def action_of(self, decision: Start | Preempt) -> int | None:
+        """Number the action of a decision; None if the simulator would refuse it anyway.
+
+        Raises
+        ------
+        GpuschedError : the job is in no slot, the rule is not enabled, or GPUs are given explicitly
+        """
+        windows = self.windows
+        if isinstance(decision, Preempt):
+            slots, remedy, first, step = self.running_slots, "running_window", windows.first_preemption, 1
+        elif decision.gpus is not None:
+            raise GpuschedError(f"{decision} has no action: explicit GPUs are for direct runs")
+        elif decision.rule not in windows.rules:
+            raise GpuschedError(f"{decision}: make the environment with rules that include {decision.rule!r}")
+        else:
+            first, step = windows.rules.index(decision.rule), len(windows.rules)
+            slots, remedy = self.queue_slots, "queue_window"
+        slot = np.flatnonzero(slots == decision.job)
+        if len(slot):
+            return int(first + step * slot[0])
+        holds = self.simulation.state.jobs["replica"][self.simulation.b, decision.job] >= 0
+        if isinstance(decision, Preempt) == bool(holds):
+            raise GpuschedError(f"{decision}: job {decision.job} is in no slot; raise {remedy}")
+        return None

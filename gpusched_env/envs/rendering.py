@@ -1,0 +1,149 @@
+"""What an environment looks like: text, or a picture of nodes x GPUs, queue, link tiers and clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from gpusched_env.cluster import TIERS
+from gpusched_env.simulator.state import CHECKPOINTING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from gpusched_env.envs.cluster_env import ClusterEnv
+
+SHOWN: Final = 16  # waiting jobs listed
+# Okabe and Ito's colours (distinguishable with any colour vision), lighter shades after the first round.
+_PALETTE: Final = np.array(
+    [[230, 159, 0], [86, 180, 233], [0, 158, 115], [240, 228, 66], [0, 114, 178], [213, 94, 0], [204, 121, 167]], float
+)
+_FREE: Final = (245, 245, 245)
+
+
+def job_colour(row: int) -> tuple[float, float, float]:
+    """Give a job's colour, red, green and blue in 0..1; neighbours in the tie order differ."""
+    colour = _PALETTE[row % len(_PALETTE)] / 255.0
+    lighter = (row // len(_PALETTE)) % 3 * 0.28
+    red, green, blue = colour + (1.0 - colour) * lighter
+    return float(red), float(green), float(blue)
+
+
+def duration(seconds: float) -> str:
+    """Write seconds for people: ``2d 03:04:05``."""
+    days, rest = divmod(round(seconds), 86_400)
+    clock = f"{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+    return f"{days}d {clock}" if days else clock
+
+
+def jobs_on_gpus(env: ClusterEnv) -> tuple[np.ndarray, np.ndarray]:
+    """Say who holds each GPU: int [G] job row (-1 = free), bool [G] being checkpointed."""
+    state = env.simulation.state
+    holder = state.holder[0]
+    rows = np.where(holder >= 0, state.replicas["job"][0, holder], -1)
+    leaving = (holder >= 0) & (state.replicas["phase"][0, holder] == CHECKPOINTING)
+    return rows, leaving
+
+
+def text(env: ClusterEnv) -> str:
+    """Draw one character a GPU: ``.`` free, a letter a job (``!`` while it is checkpointed)."""
+    simulation = env.simulation
+    world, cluster = simulation.state.world[0], simulation.instance.cluster
+    rows, leaving = jobs_on_gpus(env)
+    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+    lines = [
+        f"{env.scenario.name}  time {duration(simulation.now_s)}  free {world['free_gpus']}/{world['gpus']} GPUs  "
+        f"running {world['running']}  waiting {world['waiting']}  finished {world['finished']}/{world['jobs']}"
+    ]
+    for number, node in enumerate(cluster.nodes):
+        first = int(node["first_gpu"])
+        cells = "".join(
+            "!" if leaving[gpu] else "." if rows[gpu] < 0 else letters[rows[gpu] % len(letters)]
+            for gpu in range(first, first + int(node["gpus"]))
+        )
+        lines.append(f"rack {node['rack']:>2} node {number:>3} |{cells}|")
+    gpus = simulation.instance.workload.jobs["gpus"]
+    queue = [int(row) for row in env.encoder.queue_slots if row >= 0]
+    shown = " ".join(f"{letters[row % len(letters)]}x{gpus[row]}" for row in queue[:SHOWN])
+    lines.append(f"queue   {shown or '(empty)'}{' ...' if world['waiting'] > min(len(queue), SHOWN) else ''}")
+    return "\n".join(lines)
+
+
+def picture(env: ClusterEnv) -> np.ndarray:
+    """Draw uint8 [600, 960, 3].
+
+    Raises
+    ------
+    gymnasium.error.DependencyNotInstalled : matplotlib is missing
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        from gymnasium.error import DependencyNotInstalled
+
+        raise DependencyNotInstalled('render_mode "rgb_array" needs matplotlib: pip install "gpusched-env[plot]"') from error
+
+    figure = Figure(figsize=(9.6, 6.0), dpi=100, layout="constrained")
+    canvas = FigureCanvasAgg(figure)
+    machines, waiting, tiers = figure.subplot_mosaic([["machines", "waiting"], ["machines", "tiers"]], width_ratios=[3, 2]).values()
+    world = env.simulation.state.world[0]
+    figure.suptitle(
+        f"{env.scenario.name}    time {duration(env.simulation.now_s)}    free {world['free_gpus']}/{world['gpus']} GPUs    "
+        f"finished {world['finished']}/{world['jobs']} jobs",
+        fontsize=11,
+    )
+    _draw_machines(env, machines)
+    _draw_queue(env, waiting)
+    _draw_tiers(env, tiers)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
+
+
+def _draw_machines(env: ClusterEnv, axes: Axes) -> None:
+    nodes = env.simulation.instance.cluster.nodes
+    rows, leaving = jobs_on_gpus(env)
+    width = int(nodes["gpus"].max())
+    image = np.ones((len(nodes), width, 3))
+    for number, node in enumerate(nodes):
+        for column in range(int(node["gpus"])):
+            gpu = int(node["first_gpu"]) + column
+            image[number, column] = np.divide(_FREE, 255) if rows[gpu] < 0 else job_colour(int(rows[gpu]))
+            if leaving[gpu]:
+                axes.text(column, number, "x", ha="center", va="center", fontsize=8)
+            elif rows[gpu] >= 0 and len(nodes) <= 16:
+                axes.text(column, number, str(rows[gpu]), ha="center", va="center", fontsize=7)
+    axes.imshow(image, aspect="auto", interpolation="nearest")
+    axes.set_xticks(np.arange(width + 1) - 0.5, minor=True)
+    axes.set_yticks(np.arange(len(nodes) + 1) - 0.5, minor=True)
+    axes.grid(which="minor", color="white", linewidth=1.0)
+    axes.tick_params(which="minor", length=0)
+    for edge in np.flatnonzero(np.diff(nodes["rack"])):
+        axes.axhline(edge + 0.5, color="black", linewidth=1.2)
+    axes.set_xlabel("GPU of the node")
+    axes.set_ylabel("node (a line between racks)")
+    axes.set_title("jobs on GPUs (x = checkpointing)", fontsize=10)
+
+
+def _draw_queue(env: ClusterEnv, axes: Axes) -> None:
+    jobs = env.simulation.instance.workload.jobs
+    queue = [int(row) for row in env.encoder.queue_slots if row >= 0][:SHOWN]
+    gangs = [int(jobs["gpus"][row]) for row in queue]
+    axes.barh(range(len(queue)), gangs, color=[job_colour(row) for row in queue])
+    axes.set_yticks(range(len(queue)), [f"job {row}" for row in queue], fontsize=7)
+    axes.set_ylim(SHOWN - 0.5, -0.5)
+    axes.set_xlim(0, max([8, *gangs]))
+    axes.set_xlabel("gang [GPU]", fontsize=9)
+    waiting = int(env.simulation.state.world[0]["waiting"])
+    axes.set_title(f"queue: {waiting} waiting, first {len(queue)} shown", fontsize=10)
+
+
+def _draw_tiers(env: ClusterEnv, axes: Axes) -> None:
+    state = env.simulation.state
+    running = state.replicas[0, state.running[0, : state.world[0]["running"]]]
+    gpus = [int(running["gpus"][running["tier"] == tier].sum()) for tier in range(len(TIERS))]
+    axes.bar(TIERS, gpus, color=["#009E73", "#E69F00", "#D55E00"])
+    axes.set_ylim(0, int(state.world[0]["gpus"]))
+    axes.set_ylabel("GPUs held", fontsize=9)
+    axes.set_title("how far gangs are spread", fontsize=10)

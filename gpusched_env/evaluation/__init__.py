@@ -1,0 +1,19 @@
+"""Evaluation: run schedulers on scenarios and seeds, compare them, keep the results."""
+
+from gpusched_env.evaluation.plots import plot_runs
+from gpusched_env.evaluation.results import RunResult, read_json, write_csv, write_json
+from gpusched_env.evaluation.runner import evaluate
+from gpusched_env.evaluation.tables import by_scheduler, comparison_table, print_comparison, scheduler_labels
+
+__all__ = [
+    "RunResult",
+    "by_scheduler",
+    "comparison_table",
+    "evaluate",
+    "plot_runs",
+    "print_comparison",
+    "read_json",
+    "scheduler_labels",
+    "write_csv",
+    "write_json",
+]

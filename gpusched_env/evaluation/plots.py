@@ -1,0 +1,154 @@
+"""One figure that compares runs: how long jobs took, and how the cluster was used meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from gpusched_env.errors import GpuschedError
+from gpusched_env.evaluation.units import unit_for
+from gpusched_env.event_log import EventLog
+from gpusched_env.instance import Instance
+from gpusched_env.metrics import StepFunction, Window, end_of_run, held_gpus, job_times, jobs_waiting
+from gpusched_env.metrics.summary import tracked
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SUFFIXES: Final = (".png", ".svg", ".pdf")
+# Okabe and Ito, "Color Universal Design" (2008), without the yellow, which is too pale for lines on white.
+COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES: Final = ("solid", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
+# Ticks of the log axis: a decade of seconds means nothing to anyone.
+TICKS: Final = {
+    1e-3: "1 ms", 1e-2: "10 ms", 0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3_600: "1 h",
+    36_000: "10 h", 259_200: "3 d", 2_592_000: "30 d", 25_920_000: "300 d",
+}  # fmt: skip
+STEPS: Final = 300  # more steps than this are averaged: a line that changes in every pixel is a grey block
+
+
+def plot_runs(
+    instance: Instance,
+    logs: Mapping[str, EventLog],
+    path: str | Path | None = None,
+    title: str = "",
+    window: Window | None = None,
+) -> Figure:
+    """Draw the distribution of JCT (log axis), and utilisation and queue length over time, a line per run.
+
+    Parameters
+    ----------
+    instance : the problem that all runs played
+    logs : label of each run -> its event log
+    path : where to save; the suffix (.png, .svg or .pdf) decides the format. None = do not save
+    title : above the figure
+    window : tracked arrival ranks for the distribution, as in :func:`gpusched_env.metrics.summarise`
+
+    Raises
+    ------
+    GpuschedError : no run, or a suffix that is none of the three
+    """
+    if not logs:
+        raise GpuschedError("plot_runs: give at least one run")
+    if path is not None and Path(path).suffix.lower() not in SUFFIXES:
+        raise GpuschedError(f"{path}: a figure is saved as {', '.join(SUFFIXES)}")
+    # Figure, not pyplot: no window, no backend and no figure that stays open for ever.
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    rows = -(-len(logs) // 4)
+    figure = Figure(figsize=(11, 5.2 + 0.22 * rows), layout="constrained")
+    grid = figure.add_gridspec(2, 2, width_ratios=(1, 1.25))
+    jct, use, queue = figure.add_subplot(grid[:, 0]), figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])
+    use.sharex(queue)
+    _draw_jct(jct, instance, logs, window)
+    _draw_over_time(use, queue, instance, logs)
+    handles, labels = jct.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(logs)), frameon=False)
+    if title:
+        figure.suptitle(title)
+    if path is not None:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        # Without a date and with a salt for the ids of SVG elements, the same runs give the same file.
+        undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(Path(path).suffix.lower())
+        with rc_context({"svg.hashsalt": "gpusched"}):
+            figure.savefig(path, dpi=150, metadata=undated)
+    return figure
+
+
+def _draw_jct(axes: Axes, instance: Instance, logs: Mapping[str, EventLog], window: Window | None) -> None:
+    rows = tracked(len(instance.workload), window)
+    jcts = {label: np.sort(job_times(instance, log)["jct_s"][rows]) for label, log in logs.items()}
+    shortest, longest = np.inf, 0.0
+    for number, (label, values) in enumerate(jcts.items()):
+        done = values[np.isfinite(values) & (values > 0)]
+        share = np.arange(1, len(done) + 1) / len(values)
+        axes.step(done, share, where="post", label=label, **_style(number, len(jcts)))
+        if len(done):
+            shortest, longest = min(shortest, done[0]), max(longest, done[-1])
+    axes.set_xscale("log")
+    if longest > 0:
+        axes.set_xlim(shortest / 1.3, longest * 1.3)
+        shown = [tick for tick in TICKS if shortest / 1.3 <= tick <= longest * 1.3]
+        axes.set_xticks(shown, [TICKS[tick] for tick in shown])
+        axes.minorticks_off()
+    axes.set_ylim(0, 1.005)
+    axes.set_xlabel("job completion time (log scale)")
+    axes.set_ylabel("share of jobs finished within it")
+    _tidy(axes)
+
+
+def _draw_over_time(use: Axes, queue: Axes, instance: Instance, logs: Mapping[str, EventLog]) -> None:
+    start = float(instance.workload.jobs["arrival_s"].min())
+    ends = {label: end_of_run(instance, log) for label, log in logs.items()}
+    unit = unit_for([max(ends.values()) - start])
+    edges = np.linspace(start, max(start + 1e-9, *ends.values()), STEPS + 1)
+    for number, (label, log) in enumerate(logs.items()):
+        for axes, series, scale in (
+            (use, held_gpus(instance, log), 100 / instance.cluster.gpus),
+            (queue, jobs_waiting(log), 1.0),
+        ):
+            times, values = _steps(series, edges, ends[label])
+            axes.step((times - start) / unit.seconds, values * scale, where="post", **_style(number, len(logs)))
+    last_arrival = (float(instance.workload.jobs["arrival_s"].max()) - start) / unit.seconds
+    for axes in (use, queue):
+        axes.axvline(last_arrival, color="#777777", linewidth=0.9, linestyle=(0, (2, 2)), zorder=0.5)
+    # Data along the time axis, the axes' height across it.
+    use.text(last_arrival, 1.02, "last arrival", transform=use.get_xaxis_transform(), ha="center", fontsize=8)
+    use.set_ylim(0, 102)
+    use.set_ylabel("GPUs held [%]")
+    use.tick_params(labelbottom=False)
+    queue.set_ylim(bottom=0)
+    queue.set_ylabel("jobs waiting")
+    queue.set_xlabel(f"time since the first arrival [{unit.sign}]")
+    queue.set_xlim(0, (edges[-1] - start) / unit.seconds)
+    _tidy(use)
+    _tidy(queue)
+    use.figure.align_ylabels([use, queue])
+
+
+def _steps(series: StepFunction, edges: np.ndarray, end_s: float) -> tuple[np.ndarray, np.ndarray]:
+    """Give the steps themselves if they are few, else time averages over equal bins; both until the run's end."""
+    if len(series.times_s) <= STEPS:
+        times, values = series.times_s, series.values
+    else:
+        times, values = edges[:-1], series.binned(edges)
+    inside = times <= end_s
+    times, values = times[inside], values[inside]
+    return np.append(times, end_s), np.append(values, values[-1:] if len(values) else 0.0)
+
+
+def _style(number: int, lines: int) -> dict[str, Any]:
+    """Colour, dashes and width of a line: no two of 28 look alike, and one that lies on another does not hide it."""
+    colour, dashes = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
+    return {"color": colour, "linestyle": dashes, "linewidth": 2.6 - 1.4 * number / max(lines - 1, 1)}
+
+
+def _tidy(axes: Axes) -> None:
+    axes.grid(visible=True, which="major", color="#dddddd", linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,118 @@
+"""A progress bar for people who wait: only on a terminal, only after two seconds."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+DELAY_S: Final = 2.0
+REFRESH_S: Final = 0.1  # rich takes tens of microseconds for an update: far too long for every event
+
+
+class ProgressBar:
+    """Bars for runs and, while a single run is under way, for its finished jobs.
+
+    Use it as a context manager. Before two seconds have passed, off a terminal, or if not ``enabled``, it costs
+    nothing and prints nothing.
+
+    Parameters
+    ----------
+    runs : number of runs
+    enabled : False = never show anything
+    delay_s : wait so long before showing [s]
+    """
+
+    def __init__(self, runs: int, enabled: bool = True, delay_s: float = DELAY_S) -> None:
+        self._runs, self._finished_runs = runs, 0
+        self._jobs: tuple[str, int, int] | None = None  # what runs, finished jobs, all jobs
+        self._bar: Progress | None = None
+        self._rows: dict[str, TaskID] = {}
+        self._lock = threading.Lock()
+        self._shown_at = 0.0
+        # A timer, not a look at the clock between runs: one long run must show its bar, too.
+        self._timer = threading.Timer(delay_s, self._show) if enabled and sys.stderr.isatty() else None
+
+    def __enter__(self) -> Self:
+        """Start waiting."""
+        if self._timer is not None:
+            self._timer.daemon = True
+            self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Take the bar away."""
+        if self._timer is not None:
+            self._timer.cancel()
+        with self._lock:
+            self._timer = None
+            if self._bar is not None:
+                self._bar.stop()
+                self._bar = None
+
+    def run_finished(self) -> None:
+        """Count one more run."""
+        with self._lock:
+            self._finished_runs += 1
+            self._jobs = None
+            self._update()
+
+    def jobs_finished(self, what: str, done: int, total: int) -> None:
+        """Tell how far the run ``what`` is; cheap enough to be called often."""
+        if self._timer is None:
+            return
+        with self._lock:
+            self._jobs = (what, done, total)
+            if time.monotonic() - self._shown_at > REFRESH_S:
+                self._update()
+
+    def _show(self) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        with self._lock:
+            if self._timer is None:  # it was over just now
+                return
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._bar.start()
+            self._update()
+
+    def _update(self) -> None:
+        """Redraw both rows; the caller holds the lock."""
+        if self._bar is None:
+            return
+        self._shown_at = time.monotonic()
+        if self._runs > 1:
+            self._row("runs", "runs", self._finished_runs, self._runs)
+        if self._jobs is not None:
+            what, done, total = self._jobs
+            self._row("jobs", f"{what}: jobs", done, total)
+
+    def _row(self, key: str, text: str, done: int, total: int) -> None:
+        if self._bar is None:
+            return
+        if key not in self._rows:
+            self._rows[key] = self._bar.add_task(text, total=total)
+        self._bar.update(self._rows[key], description=text, completed=done, total=total)

@@ -1,0 +1,172 @@
+"""Results as data: one record per scheduler and seed, and their files."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.errors import GpuschedError
+from gpusched_env.event_log import EventLog
+from gpusched_env.instance import SchedulerInfo
+
+FORMAT: Final = "gpusched-results-1"
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What one scheduler did on one seed of a scenario.
+
+    Attributes
+    ----------
+    scenario, fingerprint : name and SHA-256 of the scenario
+    seed : the draw
+    scheduler : who played
+    metrics : :data:`gpusched_env.metrics.COLUMNS` by name; NaN = has no meaning here
+    bounds : lower bounds of some of them, by the same names
+    digest : SHA-256 of the event log
+    window : tracked arrival ranks, None = all jobs
+    wall_s : seconds the simulation took; differs from run to run, so it is in no comparison and no file
+    log : the event log, if it was kept; in no comparison and no file (its digest is)
+    """
+
+    scenario: str
+    fingerprint: str
+    seed: int
+    scheduler: SchedulerInfo
+    metrics: dict[str, float]
+    bounds: dict[str, float]
+    digest: str
+    window: tuple[int, int] | None = None
+    wall_s: float = field(default=math.nan, compare=False)
+    log: EventLog | None = field(default=None, compare=False, repr=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give plain data for JSON: equal for equal runs, on every machine. NaN becomes None."""
+        return {
+            "scenario": self.scenario,
+            "fingerprint": self.fingerprint,
+            "seed": self.seed,
+            "scheduler": plain(dataclasses.asdict(self.scheduler)),
+            "window": None if self.window is None else list(self.window),
+            "metrics": {name: None if math.isnan(value) else value for name, value in self.metrics.items()},
+            "bounds": dict(self.bounds),
+            "digest": self.digest,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> RunResult:
+        """Build a result from what :meth:`as_dict` gave.
+
+        Raises
+        ------
+        GpuschedError : a field is missing or has a wrong shape
+        """
+        try:
+            return cls(
+                scenario=str(data["scenario"]),
+                fingerprint=str(data["fingerprint"]),
+                seed=int(data["seed"]),
+                scheduler=SchedulerInfo(**data["scheduler"]),
+                metrics={name: math.nan if value is None else float(value) for name, value in data["metrics"].items()},
+                bounds={name: float(value) for name, value in data["bounds"].items()},
+                digest=str(data["digest"]),
+                window=None if data["window"] is None else (int(data["window"][0]), int(data["window"][1])),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            raise GpuschedError(f"not a result: {type(error).__name__}: {error}") from error
+
+    def against_bound(self, name: str = "mean_jct_s") -> float:
+        """How many times the lower bound a metric is, at least 1; NaN where the bound says nothing.
+
+        A bound holds for all tracked jobs: a run that left some unfinished cannot be held against it.
+        """
+        if self.metrics["finished"] < self.metrics["jobs"]:
+            return math.nan
+        return self.metrics[name] / self.bounds[name]
+
+
+def write_json(results: Iterable[RunResult], path: str | Path) -> None:
+    """Write results as JSON that :func:`read_json` reads; times in seconds. The same runs give the same bytes."""
+    data = {"format": FORMAT, "results": [result.as_dict() for result in results]}
+    _write(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
+
+
+def read_json(path: str | Path) -> list[RunResult]:
+    """Read what :func:`write_json` wrote.
+
+    Raises
+    ------
+    GpuschedError : the file is missing, damaged or of another format
+    """
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise GpuschedError(f"{path}: cannot read results ({error})") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise GpuschedError(f"{path}: not a result file: expected format {FORMAT!r}")
+    try:
+        return [RunResult.from_dict(item) for item in data["results"]]
+    except (GpuschedError, KeyError, TypeError) as error:
+        raise GpuschedError(f"{path}: {error}") from error
+
+
+def write_csv(results: Sequence[RunResult], path: str | Path) -> None:
+    """Write one line per result: who, on what, the metrics, and the bounds as ``bound_NAME``; times in seconds."""
+    import io
+
+    rows = []
+    for result in results:
+        data = result.as_dict()
+        rows.append(
+            {
+                "scenario": result.scenario,
+                "seed": result.seed,
+                "scheduler": result.scheduler.name,
+                "parameters": json.dumps(data["scheduler"]["parameters"], sort_keys=True),
+                "clairvoyant": result.scheduler.clairvoyant,
+                "first_job": "" if result.window is None else result.window[0],
+                "last_job": "" if result.window is None else result.window[1],
+                **data["metrics"],
+                **{f"bound_{name}": value for name, value in data["bounds"].items()},
+                "digest": result.digest,
+                "fingerprint": result.fingerprint,
+            }
+        )
+    columns = dict.fromkeys(column for row in rows for column in row)
+    stream = io.StringIO(newline="")
+    writer = csv.DictWriter(stream, list(columns), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    _write(path, stream.getvalue())
+
+
+def plain(value: Any) -> Any:
+    """Turn a parameter into JSON data that reads back as itself: tuples to lists, infinity and other things to text."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in (value if isinstance(value, list | tuple) else sorted(value, key=str))]
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    return str(value)
+
+
+def _write(path: str | Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(target.name + ".part")
+    partial.write_text(text, encoding="utf-8", newline="")
+    partial.replace(target)

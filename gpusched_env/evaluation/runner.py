@@ -1,0 +1,161 @@
+"""Play schedulers on seeds of a scenario, in as many processes as you like, with the same results."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpusched_env.errors import GpuschedError
+from gpusched_env.evaluation.progress import ProgressBar
+from gpusched_env.evaluation.results import RunResult, plain
+from gpusched_env.instance import Instance, SchedulerInfo
+from gpusched_env.metrics import Window, lower_bounds, summarise
+
+if TYPE_CHECKING:
+    from gpusched_env.scenarios import Scenario
+    from gpusched_env.simulator import Scheduler
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run: everything a worker process needs."""
+
+    scenario: Scenario
+    fingerprint: str  # taken once: a scenario with a log hashes the file each time
+    scheduler: str | Scheduler
+    seed: int
+    window: Window | None
+    keep_log: bool
+
+
+def evaluate(
+    scenario: str | Scenario,
+    schedulers: Sequence[str | Scheduler],
+    seeds: Iterable[int],
+    workers: int = 1,
+    window: Window | None = None,
+    progress: bool = True,
+    keep_logs: bool = False,
+) -> list[RunResult]:
+    """Run every scheduler on every seed.
+
+    Parameters
+    ----------
+    scenario : a scenario or the name of a registered one
+    schedulers : specs for :func:`gpusched_env.baselines.make_scheduler`, or schedulers; each run gets its own copy
+    seeds : draws of the scenario; all schedulers play the same ones
+    workers : processes; -1 = one per core. Results do not depend on it
+    window : tracked arrival ranks ``first <= rank < last``; by default the scenario's tracked window
+    progress : show a bar on a terminal if this takes longer than two seconds
+    keep_logs : keep each event log in its result (large)
+
+    Returns
+    -------
+    list : one result per run, all seeds of the first scheduler, then all of the second, ...
+
+    Raises
+    ------
+    GpuschedError : nothing to run, an unknown name, a window beyond the jobs, a scheduler that stalls
+    """
+    if isinstance(scenario, str):
+        from gpusched_env.scenarios import get_scenario
+
+        scenario = get_scenario(scenario)
+    players, draws = list(schedulers), list(seeds)
+    if not players or not draws:
+        raise GpuschedError("evaluate: give at least one scheduler and at least one seed")
+    if workers == 0 or workers < -1:
+        raise GpuschedError(f"evaluate: workers is {workers}: give a number of processes >= 1, or -1 for one per core")
+    for player in players:
+        _player(player)  # refuse a wrong name before the first run, not after an hour
+    fingerprint = scenario.fingerprint()
+    tracked = scenario.tracked_window if window is None else window
+    # Seeds outside: a worker then draws each problem once and plays it with one scheduler after the other.
+    order = [(p, s) for s in range(len(draws)) for p in range(len(players))]
+    tasks = [Task(scenario, fingerprint, players[p], draws[s], tracked, keep_logs) for p, s in order]
+    found: dict[tuple[int, int], RunResult] = {}
+    try:
+        with ProgressBar(len(tasks), progress) as bar:
+            for place, result in zip(order, _play(tasks, min(workers, len(tasks)), bar), strict=True):
+                found[place] = result
+                bar.run_finished()
+    finally:
+        _desk.clear()
+    return [found[p, s] for p in range(len(players)) for s in range(len(draws))]
+
+
+def run_once(task: Task, bar: ProgressBar | None = None) -> RunResult:
+    """Play one task."""
+    from gpusched_env.simulator import simulate
+
+    instance, bounds = _desk.draw(task)
+    scheduler = _player(task.scheduler)
+
+    def tell(done: int, total: int) -> None:
+        if bar is not None:
+            bar.jobs_finished(f"{scheduler.name}, seed {task.seed}", done, total)
+
+    begin = time.perf_counter()
+    log = simulate(instance, scheduler, progress=tell if bar is not None else None, seed=task.seed)
+    wall_s = time.perf_counter() - begin
+    return RunResult(
+        scenario=task.scenario.name,
+        fingerprint=task.fingerprint,
+        seed=task.seed,
+        scheduler=SchedulerInfo(scheduler.name, plain(scheduler.parameters), bool(scheduler.clairvoyant)),
+        metrics=summarise(instance, log, window=task.window),
+        bounds=dict(bounds),
+        digest=log.digest(),
+        window=task.window,
+        wall_s=wall_s,
+        log=log if task.keep_log else None,
+    )
+
+
+def _play(tasks: list[Task], workers: int, bar: ProgressBar) -> Iterable[RunResult]:
+    """Yield results in the order of the tasks, whichever process was first."""
+    if workers == 1:
+        return (run_once(task, bar) for task in tasks)
+    from joblib import Parallel, delayed
+
+    results: Iterable[RunResult] = Parallel(n_jobs=workers, return_as="generator")(
+        delayed(run_once)(task) for task in tasks
+    )
+    return results
+
+
+def _player(scheduler: str | Scheduler) -> Scheduler:
+    """Build a scheduler, or copy one: a state left over from another run must not decide anything."""
+    if isinstance(scheduler, str):
+        from gpusched_env.baselines import make_scheduler
+
+        return make_scheduler(scheduler)
+    return copy.deepcopy(scheduler)
+
+
+class _Desk:
+    """What a process keeps for its next task: the last scenario (its trace is read once) and the last problem drawn."""
+
+    scenario: tuple[str, Scenario] | None = None
+    problem: tuple[tuple[str, int, Window | None], Instance, dict[str, float]] | None = None
+
+    def draw(self, task: Task) -> tuple[Instance, dict[str, float]]:
+        """Draw a task's instance and bound it, unless the task before had the same one."""
+        if self.scenario is None or self.scenario[0] != task.fingerprint:
+            self.scenario = (task.fingerprint, task.scenario)
+        key = (task.fingerprint, task.seed, task.window)
+        if self.problem is None or self.problem[0] != key:
+            self.problem = None  # let the old one go before the new one is made
+            instance = self.scenario[1].instance(task.seed)
+            self.problem = (key, instance, lower_bounds(instance, task.window))
+        return self.problem[1], self.problem[2]
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self.scenario = self.problem = None
+
+
+_desk = _Desk()

@@ -1,0 +1,175 @@
+"""Tables for the terminal: schedulers against metrics, means and intervals over seeds, the lower bound beneath."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from gpusched_env.errors import GpuschedError, unknown_name
+from gpusched_env.evaluation.results import RunResult
+from gpusched_env.evaluation.units import Unit, three_digits, unit_for
+from gpusched_env.metrics import COLUMN_OF, Interval, mean_interval
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+DEFAULT_METRICS: Final = (
+    "mean_jct_s",
+    "p99_jct_s",
+    "makespan_s",
+    "mean_queueing_s",
+    "utilisation",
+    "rho_fair_share",
+    "preemptions_per_job",
+)
+# Shorter than the column names, for a terminal of 120 characters.
+HEADINGS: Final = {
+    "rho_fair_share": "rho <= 1",
+    "preemptions_per_job": "preemptions",
+    "mean_jobs_in_system": "mean in system",
+}
+
+
+def scheduler_labels(results: Sequence[RunResult]) -> list[str]:
+    """Name the scheduler of each result; where one name played with several parameters, add those that differ."""
+    played: dict[str, list[dict[str, object]]] = {}
+    for result in results:
+        variants = played.setdefault(result.scheduler.name, [])
+        if result.scheduler.parameters not in variants:
+            variants.append(result.scheduler.parameters)
+    labels = []
+    for result in results:
+        variants, own = played[result.scheduler.name], result.scheduler.parameters
+        differing = [key for key in own if any(other.get(key) != own[key] for other in variants)]
+        label = result.scheduler.name
+        labels.append(f"{label}:{','.join(f'{key}={own[key]}' for key in differing)}" if differing else label)
+    return labels
+
+
+def by_scheduler(results: Sequence[RunResult]) -> dict[str, list[RunResult]]:
+    """Group results by scheduler label, each group by seed.
+
+    Raises
+    ------
+    GpuschedError : no results, results of several scenarios or windows, or two results for a scheduler and seed
+    """
+    if not results:
+        raise GpuschedError("there are no results to compare")
+    if len({(result.fingerprint, result.window) for result in results}) > 1:
+        names = ", ".join(sorted({result.scenario for result in results}))
+        raise GpuschedError(f"results of several scenarios or tracked windows ({names}): compare one at a time")
+    groups: dict[str, list[RunResult]] = {}
+    for label, result in zip(scheduler_labels(results), results, strict=True):
+        groups.setdefault(label, []).append(result)
+    for label, group in groups.items():
+        group.sort(key=lambda result: result.seed)
+        if len({result.seed for result in group}) < len(group):
+            raise GpuschedError(f"scheduler {label!r} has two results for one seed")
+    return groups
+
+
+def comparison_table(results: Sequence[RunResult], metrics: Sequence[str] = DEFAULT_METRICS) -> Table:
+    """Compare schedulers on one scenario: a row each, best mean JCT first, and the lower bound as the last row.
+
+    Parameters
+    ----------
+    results : of one scenario; a cell is the mean over seeds, +- half of the 95 % interval (Student t) with two or more
+    metrics : columns, names in :data:`gpusched_env.metrics.COLUMNS`
+
+    Raises
+    ------
+    GpuschedError : results that cannot be compared, or an unknown metric
+    """
+    from rich.table import Table
+
+    for name in metrics:
+        if name not in COLUMN_OF:
+            raise GpuschedError(unknown_name("metric", name, COLUMN_OF))
+    groups = by_scheduler(results)
+    order = sorted(groups, key=lambda label: (_order_of(groups[label]), label))
+    seeds = sorted({result.seed for result in results})
+    some = f"{len(seeds)} seeds, mean ± 95 % interval" if len(seeds) > 1 else f"seed {seeds[0]}"
+    table = Table(title=f"{results[0].scenario}: {some}", title_justify="left")
+    table.add_column("scheduler", no_wrap=True)
+    cells: dict[str, list[str]] = {label: [label + ("*" if _clairvoyant(groups[label]) else "")] for label in order}
+    bounds = ["lower bound"]
+    for name in metrics:
+        columns = {label: mean_interval([r.metrics[name] for r in groups[label]]) for label in order}
+        bound = mean_interval([r.bounds[name] for r in _one_per_seed(results)]) if name in results[0].bounds else None
+        unit = unit_for(i.mean for i in columns.values()) if COLUMN_OF[name].unit == "s" else None
+        table.add_column(_heading(name, unit), justify="right", no_wrap=True)
+        bounds.append("" if bound is None else _cell(name, bound, unit))
+        for label in order:
+            cells[label].append(_cell(name, columns[label], unit))
+        if name == "mean_jct_s":
+            table.add_column("x bound", justify="right", no_wrap=True)
+            bounds.append("1")
+            for label in order:
+                cells[label].append(_cell("", mean_interval([r.against_bound() for r in groups[label]]), None))
+    if any(r.metrics["finished"] < r.metrics["jobs"] for r in results):
+        table.add_column("finished", justify="right", no_wrap=True)
+        bounds.append("")
+        for label in order:
+            shares = [r.metrics["finished"] / r.metrics["jobs"] for r in groups[label]]
+            cells[label].append(_cell("utilisation", mean_interval(shares), None))
+    for label in order:
+        table.add_row(*cells[label], end_section=label == order[-1])
+    table.add_row(*bounds, style="dim")
+    if any(_clairvoyant(group) for group in groups.values()):
+        table.caption = "* reads true run times"
+        table.caption_justify = "left"
+    return table
+
+
+def print_comparison(
+    results: Sequence[RunResult], metrics: Sequence[str] = DEFAULT_METRICS, console: Console | None = None
+) -> None:
+    """Print :func:`comparison_table` to a console, standard output by default.
+
+    Raises
+    ------
+    GpuschedError : as :func:`comparison_table`
+    """
+    if console is None:
+        from rich.console import Console
+
+        console = Console()
+        if not console.is_terminal:
+            console.width = 200  # a file or a pipe has no width: do not cut cells there
+    console.print(comparison_table(results, metrics))
+
+
+def _order_of(group: list[RunResult]) -> float:
+    """Sort by mean JCT; runs that left jobs unfinished come last, for their means leave the long jobs out."""
+    if any(r.metrics["finished"] < r.metrics["jobs"] for r in group):
+        return math.inf
+    return mean_interval([r.metrics["mean_jct_s"] for r in group]).mean
+
+
+def _clairvoyant(group: list[RunResult]) -> bool:
+    return group[0].scheduler.clairvoyant
+
+
+def _one_per_seed(results: Sequence[RunResult]) -> list[RunResult]:
+    return list({result.seed: result for result in results}.values())
+
+
+def _heading(name: str, unit: Unit | None) -> str:
+    text = HEADINGS.get(name, name.removesuffix("_s").replace("_", " ").replace("jct", "JCT"))
+    if unit is not None:
+        return f"{text} \\[{unit.sign}]"
+    return f"{text} \\[%]" if COLUMN_OF[name].unit == "share" else text
+
+
+def _cell(name: str, interval: Interval, unit: Unit | None) -> str:
+    scale = 1.0 / unit.seconds if unit is not None else 1.0
+    if name in COLUMN_OF and COLUMN_OF[name].unit == "share":
+        scale = 100.0
+    text = three_digits(interval.mean * scale)
+    half = interval.half_width * scale
+    if not math.isfinite(half):
+        return text
+    decimals = len(text.partition(".")[2])
+    return f"{text} ± {half:,.{decimals}f}"

@@ -1,0 +1,33 @@
+"""Seconds as people read them. Files keep seconds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+
+class Unit(NamedTuple):
+    """A unit of time: its sign and its length [s]."""
+
+    sign: str
+    seconds: float
+
+
+UNITS: Final = (Unit("s", 1.0), Unit("min", 60.0), Unit("h", 3_600.0), Unit("d", 86_400.0))
+
+
+def unit_for(seconds: Iterable[float]) -> Unit:
+    """Choose one unit for a column or an axis: the largest in which the largest value is at least 2."""
+    largest = max((abs(value) for value in seconds if math.isfinite(value)), default=0.0)
+    return next((unit for unit in reversed(UNITS) if largest >= 2 * unit.seconds), UNITS[0])
+
+
+def three_digits(value: float) -> str:
+    """Write a number with three significant digits and no exponent below a billion; NaN is a dash."""
+    if not math.isfinite(value):
+        return "-"
+    if value == 0 or abs(value) >= 1e9:
+        return f"{value:.3g}"
+    decimals = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{min(decimals, 6)}f}"

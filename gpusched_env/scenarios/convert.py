@@ -1,0 +1,72 @@
+"""Turn plain data into typed parts, strictly: an unknown field or a wrong type is refused, never guessed."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
+
+
+def build(kind: type[Any], data: object, where: str) -> Any:
+    """Build the dataclass ``kind`` from a mapping of its fields.
+
+    Parameters
+    ----------
+    where : file and path of the field, for messages
+
+    Raises
+    ------
+    ScenarioError : an unknown field, a missing field, a wrong type, or a value that ``kind`` refuses
+    """
+    if not isinstance(data, Mapping):
+        raise ScenarioError(f"{where}: {data!r} must be a table of fields")
+    hints = typing.get_type_hints(kind)
+    fields = {item.name: item for item in dataclasses.fields(kind)}
+    for name in data:
+        if name not in fields:
+            raise ScenarioError(f"{where}: {unknown_name('field', str(name), fields)}")
+    for name, item in fields.items():
+        required = item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
+        if required and name not in data:
+            raise ScenarioError(f"{where}: the field {name!r} is missing; add it")
+    values = {name: convert(hints[name], value, f"{where}.{name}") for name, value in data.items()}
+    try:
+        return kind(**values)
+    except GpuschedError as error:
+        raise ScenarioError(f"{where}: {error}") from error
+
+
+def convert(hint: Any, value: object, where: str) -> Any:
+    """Check ``value`` against a type hint; lists become tuples, tables become dataclasses, whole numbers floats.
+
+    Raises
+    ------
+    ScenarioError : the value has another type
+    """
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):  # only ``T | None`` occurs
+        return None if value is None else convert(next(a for a in arguments if a is not types.NoneType), value, where)
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return build(hint, value, where)
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise ScenarioError(f"{where} is {value!r}: it must be a list")
+        if arguments[-1] is Ellipsis:
+            return tuple(convert(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value))
+        if len(value) != len(arguments):
+            raise ScenarioError(f"{where} is {value!r}: it must be a list of {len(arguments)}")
+        pairs = zip(arguments, value, strict=True)
+        return tuple(convert(kind, item, f"{where}[{i}]") for i, (kind, item) in enumerate(pairs))
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    wanted = Mapping if origin is not None else hint
+    if not isinstance(value, wanted) or (isinstance(value, bool) and hint is not bool):
+        name = (
+            "table" if wanted is Mapping else {int: "whole number", float: "number", str: "text"}.get(hint, str(hint))
+        )
+        raise ScenarioError(f"{where} is {value!r}: it must be a {name}")
+    return dict(value) if isinstance(value, Mapping) else value

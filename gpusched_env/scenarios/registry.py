@@ -1,0 +1,113 @@
+"""The named scenarios, as data.
+
+A version moves only when the results of a name change; the old name then stays beside the new one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpusched_env.cluster import NodeGroup
+from gpusched_env.errors import ScenarioError, unknown_name
+from gpusched_env.instance import Semantics
+from gpusched_env.network import Network
+from gpusched_env.scenarios.files import load_scenario
+from gpusched_env.scenarios.scenario import Scenario
+from gpusched_env.scenarios.workload_spec import WorkloadSpec
+
+HALF_DAY: Final = 43_200.0  # [s]
+# Gang sizes in a sample of the full Philly log, which has more multi-GPU jobs than the processed log that the generator
+# is calibrated on. The sample stops at 8 GPUs; 16 and 32 have twice their share in the processed log (choice).
+FULL_LOG_DEMAND: Final = {"1": 0.860, "2": 0.023, "4": 0.049, "6": 0.001, "8": 0.062, "16": 0.004, "32": 0.001}
+
+SCENARIOS: Final = (
+    # 8 nodes, 64 GPUs, 2 racks; 300 jobs
+    Scenario(
+        name="philly-64-v0",
+        description="Bursty jobs like those of Philly on a small cluster: the default for learning.",
+        groups=(NodeGroup(8, 8, nodes_per_rack=4),),
+        workload=WorkloadSpec(
+            "synthetic:philly",
+            {"max_duration_s": HALF_DAY, "demand": FULL_LOG_DEMAND},
+            jobs=300,
+            max_gpus=32,
+            load=1.2,  # strict FIFO then takes about three times as long as SRTF in the mean
+        ),
+    ),
+    # 32 nodes, 256 GPUs, 4 racks; 1,200 jobs
+    Scenario(
+        name="philly-256-v0",
+        description="Bursty jobs like those of Philly on a cluster of four racks.",
+        groups=(NodeGroup(32, 8, nodes_per_rack=8),),
+        workload=WorkloadSpec(
+            "synthetic:philly",
+            {"max_duration_s": HALF_DAY, "demand": FULL_LOG_DEMAND},
+            jobs=1_200,
+            max_gpus=128,
+            load=1.2,
+        ),
+    ),
+    # 310 nodes, 2,480 GPUs, 10 racks; 5,000 jobs
+    Scenario(
+        name="philly-full-v0",
+        description="A cluster of Philly's size, for the whole Philly log; synthetic jobs by default.",
+        groups=(NodeGroup(310, 8, nodes_per_rack=31),),
+        workload=WorkloadSpec("synthetic:philly", jobs=5_000, load=0.9),
+    ),
+    # 128 nodes, 1,024 GPUs, 8 racks; 5,000 jobs
+    Scenario(
+        name="helios-venus-v0",
+        description="A cluster of Venus's size, for the Helios log; synthetic jobs by default.",
+        groups=(NodeGroup(128, 8, nodes_per_rack=16),),
+        workload=WorkloadSpec("synthetic:venus", jobs=5_000, load=0.9),
+    ),
+    # 8 nodes, 64 GPUs, 1 rack; 5,000 jobs, 4,000 of them measured
+    Scenario(
+        name="poisson-64-v0",
+        description="One-GPU jobs, Poisson arrivals and exponential run times at load 0.9: the M/M/64 queue.",
+        groups=(NodeGroup(8, 8),),
+        workload=WorkloadSpec(
+            "synthetic:poisson",
+            {"rate_per_s": 0.016, "mean_duration_s": 3_600.0},
+            profiles="unit",
+            jobs=5_000,
+        ),
+        network=Network(model="none"),
+        semantics=Semantics(checkpoint_s=0.0, restore_s=0.0),
+        tracked_window=(500, 4_500),
+    ),
+    # 2 nodes, 8 GPUs, 1 rack; 12 jobs
+    Scenario(
+        name="tiny-v0",
+        description="Twelve jobs on eight GPUs with free preemption, for tests and first steps.",
+        groups=(NodeGroup(2, 4),),
+        workload=WorkloadSpec(
+            "synthetic:poisson",
+            {"rate_per_s": 1 / 60, "mean_duration_s": 300.0, "demand": {"1": 0.5, "2": 0.25, "4": 0.25}},
+            profiles="unit",
+            jobs=12,
+        ),
+        network=Network(model="none"),
+        semantics=Semantics(checkpoint_s=0.0, restore_s=0.0),
+    ),
+)
+_BY_NAME: Final = {scenario.name: scenario for scenario in SCENARIOS}
+
+
+def list_scenarios() -> tuple[str, ...]:
+    """Names of the registered scenarios."""
+    return tuple(_BY_NAME)
+
+
+def get_scenario(name_or_path: str) -> Scenario:
+    """Give a registered scenario, or read one from a path that ends in ``.json`` or ``.toml``.
+
+    Raises
+    ------
+    ScenarioError : an unknown name, with the nearest known ones; or a file that cannot be read
+    """
+    if str(name_or_path).endswith((".json", ".toml")):
+        return load_scenario(name_or_path)
+    if name_or_path not in _BY_NAME:
+        raise ScenarioError(unknown_name("scenario", str(name_or_path), _BY_NAME) + "; or give a .json or .toml file")
+    return _BY_NAME[name_or_path]

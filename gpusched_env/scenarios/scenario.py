@@ -1,0 +1,158 @@
+"""A scenario: everything that decides an experiment but the scheduler, as data."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, Self
+
+from gpusched_env.cluster import Cluster, NodeGroup
+from gpusched_env.errors import ScenarioError
+from gpusched_env.instance import Instance, Semantics
+from gpusched_env.network import Network
+from gpusched_env.scenarios.seeds import Seeds
+from gpusched_env.scenarios.workload_spec import DEFAULT_JOBS, WorkloadSpec
+from gpusched_env.traces import ReadReport
+from gpusched_env.workload import Workload
+
+RESULTS_VERSION: Final = "1"  # raise it whenever an equal scenario gives other results than before
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Cluster, network, workload, rules of play, and the seeds to play them with.
+
+    Parameters
+    ----------
+    name : for reports; registered names end in ``-v`` and a version
+    description : one sentence
+    groups : node groups of the cluster
+    workload : recipe for the jobs
+    network : what connects the GPUs
+    semantics : rules of play
+    seeds : which seeds train, validate and report
+    tracked_window : ranks by arrival ``(first, end)``, half-open, of the jobs that are measured, so that filling and
+        draining the cluster do not count; None = all jobs
+
+    Raises
+    ------
+    ScenarioError : no node group, a window without jobs, or one beyond the jobs of an episode
+    """
+
+    name: str
+    description: str
+    groups: tuple[NodeGroup, ...]
+    workload: WorkloadSpec
+    network: Network = field(default_factory=Network)
+    semantics: Semantics = field(default_factory=Semantics)
+    seeds: Seeds = field(default_factory=Seeds)
+    tracked_window: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        """Check what the parts cannot check alone."""
+        object.__setattr__(self, "groups", tuple(self.groups))
+        if not self.groups:
+            raise ScenarioError("groups is empty: give at least one node group")
+        if self.tracked_window is None:
+            return
+        first, end = self.tracked_window
+        jobs = self.workload.jobs or (DEFAULT_JOBS if self.workload.synthetic else None)
+        if not 0 <= first < end or (jobs is not None and end > jobs):
+            raise ScenarioError(
+                f"tracked_window is ({first}, {end}): give 0 <= first < end <= number of jobs ({jobs or 'of the log'})"
+            )
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The machines."""
+        return Cluster(self.groups)
+
+    @cached_property
+    def _log(self) -> tuple[Workload, ReadReport] | None:
+        return None if self.workload.synthetic else self.workload.read()
+
+    @property
+    def trace_report(self) -> ReadReport | None:
+        """What was read, kept and dropped of the log; None for a generator."""
+        return None if self._log is None else self._log[1]
+
+    def instance(self, seed: int) -> Instance:
+        """Draw the playable problem of one seed; the same on every machine, worker and order of calls.
+
+        A log is read once for each scenario object, and its jobs do not depend on the seed; their models do.
+
+        Raises
+        ------
+        ScenarioError : a seed that is not a whole number >= 0
+        TraceError, WorkloadError : the log cannot be read, or a job does not fit the cluster
+        """
+        seed = check_seed(seed)
+        log = None if self._log is None else self._log[0]
+        workload = self.workload.draw(seed, log, self.cluster.gpus, self.cluster.gpu_types)
+        if self.tracked_window is not None and self.tracked_window[1] > len(workload):
+            raise ScenarioError(f"tracked_window is {self.tracked_window} but the workload has {len(workload)} jobs")
+        return Instance(self.cluster, workload, self.network, self.semantics)
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a scenario with some fields changed.
+
+        Raises
+        ------
+        ScenarioError : no such field
+        """
+        known = {item.name for item in dataclasses.fields(self)}
+        for name in changes:
+            if name not in known:
+                raise ScenarioError(f"scenario {self.name!r} has no field {name!r}; fields: {', '.join(sorted(known))}")
+        return dataclasses.replace(self, **changes)
+
+    def with_cluster(self, cluster: Cluster) -> Self:
+        """Return the same scenario on other machines."""
+        return self.replace(groups=cluster.groups)
+
+    def with_workload(self, source: str, **changes: Any) -> Self:
+        """Return the same scenario with the jobs of ``source``, for example ``philly:PATH`` or ``synthetic:venus``.
+
+        Profiles and max_gpus stay; number of jobs, parameters, load and window are dropped unless given in ``changes``,
+        so that a log is played whole and at its own times. The tracked window is dropped too.
+        """
+        kept = {"profiles": self.workload.profiles, "max_gpus": self.workload.max_gpus}
+        return self.replace(workload=WorkloadSpec(source, **{**kept, **changes}), tracked_window=None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give plain data for JSON; :func:`gpusched_env.scenarios.scenario_from_dict` builds the scenario again."""
+        data = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        for name in ("workload", "network", "seeds"):
+            data[name] = dataclasses.asdict(data[name])
+        data["groups"] = [dataclasses.asdict(group) for group in self.groups]
+        data["semantics"] = self.semantics.as_dict()
+        plain: dict[str, Any] = json.loads(json.dumps(data))  # tuples become lists, as in a file
+        return plain
+
+    def fingerprint(self) -> str:
+        """SHA-256 over all that decides results: the bytes of a log, but not its place, nor name and description."""
+        data = self.as_dict()
+        del data["name"], data["description"]
+        if (digest := self.workload.file_digest()) is not None:
+            data["workload"]["source"] = f"{self.workload.source.partition(':')[0]}:{digest}"
+        data["results_version"] = RESULTS_VERSION
+        text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave caches out of a pickle: a worker reads the log itself."""
+        return {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+
+
+def check_seed(seed: int) -> int:
+    """Return the seed as a plain int, or refuse it."""
+    try:
+        value = int(seed)
+        if value == seed and value >= 0 and not isinstance(seed, bool):
+            return value
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise ScenarioError(f"seed is {seed!r}: it must be a whole number >= 0")

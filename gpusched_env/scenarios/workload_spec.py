@@ -1,0 +1,141 @@
+"""Where a scenario's jobs come from, and what is done to them before they are played."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
+from gpusched_env.traces import (
+    PROFILE_RULES,
+    ReadReport,
+    assign_profiles,
+    first_jobs,
+    generate_workload,
+    read_trace,
+    scale_to_load,
+    up_to_gpus,
+    window,
+)
+from gpusched_env.traces.reading import split_source
+from gpusched_env.traces.synthetic import check_parameters, random_stream
+from gpusched_env.workload import Workload
+
+SYNTHETIC: Final = "synthetic:"
+DEFAULT_JOBS: Final = 200  # [job] of a generator when ``jobs`` is None
+
+
+@dataclass(frozen=True)
+class WorkloadSpec:
+    """A recipe for a workload.
+
+    Parameters
+    ----------
+    source : "synthetic:GENERATOR" (philly, venus, poisson, batch) or "FORMAT:PATH" of a log ("file:" = saved workload)
+    parameters : of the generator; a log takes none
+    profiles : "mix", "unit", or "own" = those that a saved workload brings along
+    jobs : jobs of an episode; of a log the first so many by arrival; None = 200 drawn, or the whole log
+    max_gpus : larger demands do not occur, or are dropped from a log [GPU]; None = no limit
+    load : arrival times are scaled so that the jobs offer so many cluster-fuls of work; None = as they come
+    start_s, stop_s : window of a log by arrival [s]; stop_s None = to the end
+
+    Notes
+    -----
+    Order: window, max_gpus, jobs, load, profiles.
+
+    Raises
+    ------
+    ScenarioError : a field out of range
+    TraceError, WorkloadError : unknown format, generator or parameter
+    """
+
+    source: str
+    parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    profiles: str = "mix"
+    jobs: int | None = None
+    max_gpus: int | None = None
+    load: float | None = None
+    start_s: float = 0.0
+    stop_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check every field, without touching the file."""
+        for name in ("jobs", "max_gpus"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise ScenarioError(
+                    f"workload.{name} is {value!r}: it must be a whole number of at least 1, or left out"
+                )
+        if self.load is not None and not (0 < self.load < math.inf):
+            raise ScenarioError(f"workload.load is {self.load!r}: it must be a finite number > 0, or left out")
+        if not 0 <= self.start_s < (math.inf if self.stop_s is None else self.stop_s):
+            raise ScenarioError(f"workload window {self.start_s!r} to {self.stop_s!r}: give 0 <= start_s < stop_s")
+        rules = [*PROFILE_RULES, "own"]
+        if self.profiles not in rules:
+            raise ScenarioError(f"workload.profiles: {unknown_name('profile rule', self.profiles, rules)}")
+        if self.synthetic:
+            check_parameters(self.source.removeprefix(SYNTHETIC), self.parameters)
+            if self.start_s or self.stop_s is not None or self.profiles == "own":
+                raise ScenarioError(
+                    f"workload {self.source}: a window or profiles 'own' apply to logs only; leave them out"
+                )
+        else:
+            split_source(self.source)
+            if self.parameters:
+                raise ScenarioError(f"workload {self.source}: a log takes no parameters; leave them out")
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether each seed draws other jobs."""
+        return self.source.startswith(SYNTHETIC)
+
+    def read(self) -> tuple[Workload, ReadReport]:
+        """Read a log and cut it; the report also counts what the cuts took out."""
+        workload, report = read_trace(self.source)
+        cuts: dict[str, Callable[[Workload], Workload]] = {}
+        if self.start_s or self.stop_s is not None:
+            stop_s = math.inf if self.stop_s is None else self.stop_s
+            cuts["outside the scenario's window"] = partial(window, start_s=self.start_s, stop_s=stop_s)
+        if self.max_gpus is not None:
+            reason = f"more than {self.max_gpus} GPUs (the scenario's max_gpus)"
+            cuts[reason] = partial(up_to_gpus, max_gpus=self.max_gpus)
+        if self.jobs is not None:
+            cuts[f"after the first {self.jobs} jobs"] = partial(first_jobs, count=self.jobs)
+        for reason, cut in cuts.items():
+            before = len(workload)
+            workload = cut(workload)
+            report.drop_many(reason, before - len(workload))
+        report.kept = len(workload)
+        return workload, report
+
+    def draw(self, seed: int, log: Workload | None, cluster_gpus: int, gpu_types: tuple[str, ...]) -> Workload:
+        """Make the workload of one seed; ``log`` is what :meth:`read` gave, None for a generator.
+
+        The seed decides a generator's jobs and, for both kinds, which job trains which model.
+        """
+        if log is None:
+            name = self.source.removeprefix(SYNTHETIC)
+            workload = generate_workload(name, seed, self.jobs or DEFAULT_JOBS, self.max_gpus, **self.parameters)
+        else:
+            workload = log
+        if self.load is not None:
+            workload = scale_to_load(workload, self.load, cluster_gpus)
+        if self.profiles == "own":
+            return workload
+        return assign_profiles(workload, self.profiles, random_stream(seed, 1), gpu_types)
+
+    def file_digest(self) -> str | None:
+        """SHA-256 of the log's bytes; None for a generator."""
+        if self.synthetic:
+            return None
+        path: Path = split_source(self.source)[1]
+        try:
+            with path.open("rb") as stream:
+                return hashlib.file_digest(stream, "sha256").hexdigest()
+        except OSError as error:
+            raise WorkloadError(f"{path}: cannot be read ({error.strerror or error})") from error

@@ -1,0 +1,126 @@
+"""The runner: same results whatever the number of processes, fresh schedulers, early refusals."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+
+import pytest
+
+from gpusched_env.baselines import make_scheduler
+from gpusched_env.errors import GpuschedError
+from gpusched_env.evaluation import evaluate
+from gpusched_env.evaluation import progress as progress_module
+from gpusched_env.evaluation.progress import ProgressBar
+from gpusched_env.metrics import lower_bounds, summarise, validate
+from gpusched_env.scenarios import get_scenario
+from gpusched_env.simulator import ClusterView, Decision, Scheduler, Start, simulate
+
+SCENARIO = "tiny-v0"
+SPECS = ["fifo", "srtf", "tiresias"]
+
+
+class Forgetful(Scheduler):
+    """Remembers all runs it ever played and plays worse in later ones: a state that must not leak between runs."""
+
+    def __init__(self) -> None:
+        self.decisions = 0
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        self.decisions += 1
+        waiting = view.waiting
+        for job in waiting[::-1] if self.decisions % 2 else waiting:
+            yield Start(int(job), "pack")
+
+
+def test_results_are_what_the_parts_give() -> None:
+    found = evaluate(SCENARIO, SPECS, [0, 3], keep_logs=True, progress=False)
+    assert [(r.scheduler.name, r.seed) for r in found] == [
+        (make_scheduler(spec).name, seed) for spec in SPECS for seed in (0, 3)
+    ]
+    for result in found:
+        instance = get_scenario(SCENARIO).instance(result.seed)
+        assert result.log is not None
+        validate(instance, result.log)
+        assert result.digest == result.log.digest()
+        assert result.bounds == lower_bounds(instance, result.window)
+        assert result.metrics == summarise(instance, result.log, window=result.window)
+        assert result.against_bound() >= 1 - 1e-9
+        assert result.wall_s > 0
+    alone = simulate(get_scenario(SCENARIO).instance(3), make_scheduler("srtf"))
+    assert found[3].digest == alone.digest()
+
+
+def test_workers_do_not_matter() -> None:
+    one = evaluate(SCENARIO, [*SPECS, Forgetful()], range(4), workers=1)
+    two = evaluate(SCENARIO, [*SPECS, Forgetful()], range(4), workers=2)
+    assert [r.as_dict() for r in one] == [r.as_dict() for r in two]
+    assert one[0].log is None
+
+
+def test_a_scheduler_is_copied_for_each_run() -> None:
+    player = Forgetful()
+    twice = [evaluate(SCENARIO, [player], [0])[0].digest for _ in range(2)]
+    assert twice[0] == twice[1]
+    assert player.decisions == 0
+
+
+def test_the_window_is_the_scenario_s_unless_given() -> None:
+    scenario = get_scenario(SCENARIO).replace(tracked_window=(2, 5))
+    assert evaluate(scenario, ["fifo"], [0])[0].metrics["jobs"] == 3
+    assert evaluate(scenario, ["fifo"], [0], window=(0, 4))[0].window == (0, 4)
+
+
+def test_wrong_input_is_refused_before_the_first_run() -> None:
+    for arguments, reason in (
+        ((SCENARIO, [], [0]), "at least one scheduler"),
+        ((SCENARIO, ["fifo"], []), "at least one"),
+        ((SCENARIO, ["fifo", "fifi"], [0]), "did you mean"),
+        (("tiny-v9", ["fifo"], [0]), "tiny-v0"),
+    ):
+        with pytest.raises(GpuschedError, match=reason):
+            evaluate(*arguments)
+    with pytest.raises(GpuschedError, match="workers"):
+        evaluate(SCENARIO, ["fifo"], [0], workers=0)
+    for workers in (1, 2):  # an error in a worker process comes back as itself
+        with pytest.raises(GpuschedError, match="window 0"):
+            evaluate(SCENARIO, ["fifo"], [0, 1], window=(0, 10**6), workers=workers)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_shows_late_and_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shown(stream: io.StringIO, seconds: float, enabled: bool = True) -> str:
+        monkeypatch.setattr(sys, "stderr", stream)
+        with ProgressBar(3, enabled, delay_s=0.1) as bar:
+            bar.jobs_finished("fifo, seed 0", 7, 9)
+            time.sleep(seconds)
+            bar.run_finished()
+        return stream.getvalue()
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    assert shown(Terminal(), 0.0) == ""
+    assert shown(io.StringIO(), 0.3) == ""
+    assert shown(Terminal(), 0.3, enabled=False) == ""
+    visible = shown(Terminal(), 0.4)
+    assert "fifo, seed 0: jobs" in visible
+    assert "7/9" in visible
+    assert "runs" in visible
+    assert progress_module.DELAY_S == 2.0
+
+
+def test_importing_the_metrics_stays_cheap() -> None:
+    heavy = "matplotlib", "rich", "scipy", "joblib", "numba", "pandas"
+    code = (
+        "import sys, gpusched_env.metrics, gpusched_env.evaluation\n"
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

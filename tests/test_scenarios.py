@@ -1,0 +1,293 @@
+"""Scenarios are data: they round-trip, refuse what is wrong by name, draw the same everywhere, and fingerprint."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import json
+import multiprocessing
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpusched_env.cluster import Cluster, NodeGroup
+from gpusched_env.errors import GpuschedError, ScenarioError, WorkloadError
+from gpusched_env.instance import Semantics
+from gpusched_env.network import Network
+from gpusched_env.scenarios import (
+    SCENARIOS,
+    Scenario,
+    Seeds,
+    WorkloadSpec,
+    get_scenario,
+    list_scenarios,
+    load_scenario,
+    save_scenario,
+    scenario_from_dict,
+)
+from gpusched_env.traces import offered_load
+
+TRACES = Path(__file__).parents[2] / "shared" / "traces"
+LOG = "timestamp,duration,num_gpus,gpu_time,cluster\n" + "".join(
+    f"2017-10-09 00:{m:02d}:00,{60 + m},{g},0,a\n" for m, g in enumerate([1, 2, 4, 8, 16, 1])
+)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> str:
+    path = tmp_path / "log.csv"
+    path.write_text(LOG)
+    return f"philly:{path}"
+
+
+@pytest.mark.parametrize("name", list_scenarios())
+def test_registered_scenarios_play(name: str) -> None:
+    scenario = get_scenario(name)
+    instance = scenario.instance(scenario.seeds.report[0])
+    assert len(instance.workload) == scenario.workload.jobs
+    assert instance.fingerprint() == scenario.instance(scenario.seeds.report[0]).fingerprint()
+    assert instance.fingerprint() != scenario.instance(scenario.seeds.report[0] + 1).fingerprint()
+    if scenario.workload.load is not None:
+        assert offered_load(instance.workload, scenario.cluster.gpus) == pytest.approx(scenario.workload.load)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
+def test_round_trips(scenario: Scenario, tmp_path: Path) -> None:
+    save_scenario(scenario, tmp_path / "s.json")
+    for again in (load_scenario(tmp_path / "s.json"), pickle.loads(pickle.dumps(scenario))):
+        assert again == scenario
+        assert again.fingerprint() == scenario.fingerprint()
+
+
+def ranges(low: int, high: int) -> st.SearchStrategy[tuple[int, int]]:
+    pair = st.tuples(st.integers(low, high), st.integers(low, high))
+    return pair.filter(lambda p: p[0] != p[1]).map(lambda p: (min(p), max(p)))
+
+
+scenarios = st.builds(
+    Scenario,
+    name=st.text(max_size=20),
+    description=st.text(max_size=20),
+    groups=st.lists(
+        st.builds(
+            NodeGroup,
+            st.integers(1, 400),
+            st.integers(1, 16),
+            st.sampled_from(["V100", "K80"]),
+            st.none() | st.integers(1, 50),
+        ),
+        min_size=1,
+        max_size=3,
+    ).map(tuple),
+    workload=st.builds(
+        WorkloadSpec,
+        source=st.sampled_from(["synthetic:philly", "synthetic:venus"]),
+        parameters=st.sampled_from([{}, {"rate_scale": 2.0}, {"demand": {"1": 0.5, "2": 0.5}}]),
+        profiles=st.sampled_from(["mix", "unit"]),
+        jobs=st.none() | st.integers(1, 10_000),
+        max_gpus=st.none() | st.integers(1, 64),
+        load=st.none() | st.floats(0.01, 10),
+    ),
+    network=st.builds(Network, model=st.sampled_from(["none", "tiered-ring"])),
+    semantics=st.builds(
+        Semantics,
+        checkpoint_s=st.floats(0, 1e6),
+        time_limit_s=st.floats(1, 1e6) | st.just(float("inf")),
+        queue=st.sampled_from(["strict", "skip"]),
+    ),
+    seeds=st.builds(Seeds, ranges(0, 9), ranges(10, 19), ranges(20, 29)),
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(scenarios)
+def test_any_scenario_round_trips_through_json(scenario: Scenario) -> None:
+    again = scenario_from_dict(json.loads(json.dumps(scenario.as_dict())))
+    assert again == scenario
+    assert again.fingerprint() == scenario.fingerprint()
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+paths = [(key,) for key in get_scenario("tiny-v0").as_dict()]
+for outer in ("workload", "network", "semantics", "seeds"):
+    paths += [(outer, inner) for inner in get_scenario("tiny-v0").as_dict()[outer]]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(paths), json_values)
+def test_any_wrong_value_is_refused_or_builds_a_scenario(path: tuple[str, ...], value: object) -> None:
+    data: dict[str, Any] = get_scenario("tiny-v0").as_dict()
+    table = data if len(path) == 1 else data[path[0]]
+    table[path[-1]] = value
+    complaint = "ScenarioError: file.json"
+    try:
+        scenario_from_dict(data, "file.json").fingerprint()
+    except GpuschedError as error:
+        complaint = f"{type(error).__name__}: {error}"
+    assert complaint.startswith("ScenarioError: file.json")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (("sematics",), {}, ["'sematics'", "did you mean 'semantics'"]),
+        (("workload", "job"), 3, ["workload", "did you mean 'jobs'"]),
+        (("workload", "jobs"), "3", ["workload.jobs", "whole number"]),
+        (("workload", "jobs"), True, ["workload.jobs", "whole number"]),
+        (("workload", "jobs"), 0, ["jobs", "at least 1"]),
+        (("workload", "source"), "synthetic:phily", ["did you mean 'philly'"]),
+        (("workload", "profiles"), "mixed", ["did you mean 'mix'"]),
+        (("workload", "parameters"), {"rate": 1}, ["did you mean 'rate_per_s'"]),
+        (("workload", "load"), -1, ["load"]),
+        (("network", "model"), "ring", ["did you mean 'tiered-ring'"]),
+        (("network", "bandwidth_GBps"), [1, 2], ["bandwidth_GBps", "list of 3"]),
+        (("semantics", "queue"), "fifo", ["queue discipline"]),
+        (("seeds", "train"), [0, 100_001], ["train", "validation", "disjoint"]),
+        (("groups",), [], ["groups"]),
+        (("groups",), [{"count": 0, "gpus": 8}], ["groups[0]", "count"]),
+        (("groups",), [{"gpus": 8}], ["groups[0]", "'count'", "missing"]),
+        (("tracked_window",), [5, 13], ["tracked_window"]),
+        (("name",), 3, ["name", "text"]),
+    ],
+)
+def test_messages_name_file_field_and_remedy(
+    path: tuple[str, ...], value: object, words: list[str], tmp_path: Path
+) -> None:
+    data: dict[str, Any] = get_scenario("tiny-v0").as_dict()
+    table = data if len(path) == 1 else data[path[0]]
+    table[path[-1]] = value
+    file = tmp_path / "s.json"
+    file.write_text(json.dumps(data))
+    with pytest.raises(ScenarioError) as caught:
+        get_scenario(str(file))
+    for word in [str(file), *words]:
+        assert word in str(caught.value)
+
+
+def test_toml_and_damaged_files(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(
+        'name = "mine"\ndescription = "d"\n[[groups]]\ncount = 2\ngpus = 4\n'
+        '[workload]\nsource = "synthetic:batch"\njobs = 3\n[semantics]\nrestore_s = 1\ntime_limit_s = inf\n'
+    )
+    scenario = get_scenario(str(file))
+    assert (scenario.cluster.gpus, len(scenario.instance(0).workload)) == (8, 3)
+    assert scenario.semantics == Semantics(restore_s=1.0)
+    for name, text in (("a.toml", "= 3"), ("a.json", "{"), ("b.json", "[]"), ("c.json", '{"name": 1}')):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(ScenarioError, match=name):
+            get_scenario(str(tmp_path / name))
+    with pytest.raises(ScenarioError, match=r"absent\.json"):
+        get_scenario(str(tmp_path / "absent.json"))
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(ScenarioError, match="did you mean 'philly-64-v0'"):
+        get_scenario("philly-64")
+
+
+def test_seeds_are_disjoint() -> None:
+    for wrong in ({"train": (0, 100_001)}, {"report": (5, 5)}, {"report": (-1, 5)}, {"report": (1.0, 5)}):
+        with pytest.raises(ScenarioError, match="seeds"):
+            Seeds(**wrong)  # type: ignore[arg-type]
+
+
+def _fingerprint(seed: int) -> str:
+    return get_scenario("philly-64-v0").instance(seed).fingerprint()
+
+
+def test_draws_do_not_depend_on_process_or_order() -> None:
+    here = [_fingerprint(seed) for seed in (3, 1, 2)]
+    spawn = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(2, mp_context=spawn) as pool:
+        there = list(pool.map(_fingerprint, (1, 2, 3)))
+    assert there == [here[1], here[2], here[0]]
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "x", None, True])
+def test_wrong_seeds(seed: object) -> None:
+    with pytest.raises(ScenarioError, match="seed"):
+        get_scenario("tiny-v0").instance(seed)  # type: ignore[arg-type]
+
+
+def test_numpy_seeds_are_the_same_seeds() -> None:
+    tiny = get_scenario("tiny-v0")
+    assert tiny.instance(np.int64(4)).fingerprint() == tiny.instance(4).fingerprint()
+
+
+def test_log_is_cut_counted_and_read_once(log: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = get_scenario("philly-64-v0").with_workload(log, max_gpus=8, jobs=3, start_s=60.0, stop_s=300.0)
+    first = scenario.instance(1).workload
+    assert first.jobs["gpus"].tolist() == [2, 4, 8]
+    assert first.jobs["arrival_s"].tolist() == [0.0, 60.0, 120.0]
+    report = scenario.trace_report
+    assert report is not None
+    assert report.rows == 6
+    assert report.kept == 3
+    assert sum(report.dropped.values()) == 3
+    monkeypatch.setattr("gpusched_env.scenarios.workload_spec.read_trace", lambda source: pytest.fail("read again"))
+    columns = ["id", "arrival_s", "gpus", "duration_s"]
+    others = [scenario.instance(seed).workload for seed in range(10)]
+    assert all(np.array_equal(other.jobs[columns], first.jobs[columns]) for other in others)
+    assert len({other.fingerprint() for other in others}) > 1  # the models differ
+    assert scenario.instance(1).workload.fingerprint() == first.fingerprint()
+
+
+def test_with_workload_plays_a_log_whole_at_its_own_times(log: str) -> None:
+    scenario = get_scenario("poisson-64-v0").with_workload(log)
+    assert scenario.instance(0).workload.jobs["arrival_s"].tolist() == [0, 60, 120, 180, 240, 300]
+    assert scenario.tracked_window is None
+    assert scenario.workload.profiles == "unit"
+
+
+def test_fingerprint_follows_what_decides_results(log: str, tmp_path: Path) -> None:
+    tiny = get_scenario("tiny-v0")
+    assert tiny.replace(name="x", description="y").fingerprint() == tiny.fingerprint()
+    changed = [
+        tiny.replace(network=Network()),
+        tiny.replace(semantics=Semantics()),
+        tiny.replace(seeds=Seeds(report=(7 * 10**5, 8 * 10**5))),
+        tiny.replace(tracked_window=(2, 9)),
+        tiny.replace(workload=dataclasses.replace(tiny.workload, jobs=11)),
+        tiny.with_cluster(Cluster.parse("2x8")),
+        tiny.with_workload(log),
+    ]
+    assert len({scenario.fingerprint() for scenario in [tiny, *changed]}) == len(changed) + 1
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "other.csv").write_text(LOG)
+    same = tiny.with_workload(f"philly:{elsewhere / 'other.csv'}")
+    assert same.fingerprint() == tiny.with_workload(log).fingerprint()
+    (elsewhere / "other.csv").write_text(LOG.replace(",60,", ",61,"))
+    assert same.fingerprint() != tiny.with_workload(log).fingerprint()
+
+
+def test_impossible_combinations(log: str) -> None:
+    tiny = get_scenario("tiny-v0")
+    with pytest.raises(WorkloadError, match="enlarge the cluster"):
+        tiny.with_workload(log).instance(0)
+    with pytest.raises(ScenarioError, match="a log takes no parameters"):
+        WorkloadSpec(log, {"rate_scale": 2.0})
+    with pytest.raises(ScenarioError, match="logs only"):
+        WorkloadSpec("synthetic:philly", start_s=5.0)
+    with pytest.raises(ScenarioError, match="no field 'cluster_size'"):
+        tiny.replace(cluster_size=3)
+    with pytest.raises(ScenarioError, match="tracked_window"):
+        tiny.with_workload(log, max_gpus=8).replace(tracked_window=(2, 6)).instance(0)
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason="published traces are not here: ../shared/traces is absent")
+def test_whole_philly_log_on_its_cluster() -> None:
+    source = f"philly:{TRACES / 'philly/philly_jobs.csv.gz'}"
+    instance = get_scenario("philly-full-v0").with_workload(source).instance(0)
+    assert len(instance.workload) == 62_861
+    assert instance.cluster.gpus == 2_480

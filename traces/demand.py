@@ -1,0 +1,52 @@
+"""Gang sizes: their probabilities, and draws from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from gpusched_env.errors import WorkloadError
+
+
+def demand_of(data: object) -> dict[int, float]:
+    """Read gang size -> probability; sizes may be text, as in JSON.
+
+    Raises
+    ------
+    WorkloadError : not a table, a size that is not a whole number >= 1, a probability that is not a number >= 0
+    """
+    try:
+        if isinstance(data, Mapping):
+            demand = {int(str(size)): float(share) for size, share in data.items()}
+            if demand and min(demand) >= 1 and all(0 <= share < math.inf for share in demand.values()):
+                return demand
+    except (TypeError, ValueError):
+        pass
+    raise WorkloadError(f"demand is {data!r}: give gang sizes >= 1 with their probabilities, as {{'1': 0.7, '8': 0.3}}")
+
+
+def demand_table(demand: Mapping[int, float], max_gpus: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Gang sizes [GPU], ascending, and their cumulative probability; sizes above ``max_gpus`` do not occur.
+
+    Raises
+    ------
+    WorkloadError : no size left, a size below 1, a negative probability
+    """
+    allowed = {size: p for size, p in demand.items() if max_gpus is None or size <= max_gpus}
+    if not allowed or min(allowed) < 1 or not min(allowed.values()) >= 0 or not 0 < sum(allowed.values()) < math.inf:
+        raise WorkloadError(
+            f"demand {dict(demand)} with max_gpus {max_gpus}: give gang sizes >= 1, at least one of them within "
+            "max_gpus, with probabilities >= 0 that are not all 0"
+        )
+    gpus = np.array(sorted(allowed))
+    cumulative = np.cumsum([allowed[size] for size in gpus.tolist()])
+    return gpus, cumulative / cumulative[-1]
+
+
+def draw_demand(rng: np.random.Generator, count: int, table: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """int64 [count]: independent draws by inversion."""
+    gpus, cumulative = table
+    drawn: np.ndarray = gpus[np.searchsorted(cumulative, rng.random(count), side="right")]
+    return drawn

@@ -1,0 +1,99 @@
+"""Model profiles: the built-in table, and the rules by which jobs get one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.workload import Profiles, Workload
+
+# Nine convolutional networks. Gradient size (all tensors) and skew (largest tensor / all): the public tensor lists of
+# Tiresias (Gu et al., NSDI 2019; SymbioticLab/Tiresias, simulator/models.py), single precision. The other columns are
+# documented choices: batch per GPU, compute seconds of one iteration on a V100 in single precision (order of magnitude
+# of public training benchmarks of that time), memory at that batch, and no overlap of compute and communication.
+# name, batch [samples], gradient [1e6 byte], skew, memory [1e9 byte], compute [s]
+V100_TABLE: Final = (
+    ("alexnet", 512, 236, 0.61, 6.0, 0.18),
+    ("inception3", 64, 57, 0.14, 9.0, 0.26),
+    ("inception4", 32, 133, 0.04, 9.0, 0.29),
+    ("resnet50", 64, 81, 0.11, 8.0, 0.175),
+    ("resnet101", 64, 120, 0.08, 11.0, 0.29),
+    ("resnet152", 64, 150, 0.06, 15.0, 0.42),
+    ("vgg11", 64, 506, 0.77, 7.0, 0.14),
+    ("vgg16", 64, 527, 0.74, 9.0, 0.275),
+    ("vgg19", 64, 547, 0.72, 10.0, 0.33),
+)
+OVERLAP: Final = 1.0  # exponent of the overlap norm: compute and communication add up
+
+
+def mix_profiles() -> Profiles:
+    """Build the nine networks of V100_TABLE."""
+    rows = [
+        {
+            "name": name,
+            "batch": batch,
+            "gradient_bytes": gradient * 1e6,
+            "memory_bytes": memory * 1e9,
+            "skew": skew,
+            "overlap": OVERLAP,
+            "compute_s": compute,
+        }
+        for name, batch, gradient, skew, memory, compute in V100_TABLE
+    ]
+    return Profiles.from_rows(rows, ("V100",))
+
+
+Rule = Callable[[np.random.Generator, Workload, tuple[str, ...]], tuple[Profiles, np.ndarray]]
+
+
+def _unit(rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]) -> tuple[Profiles, np.ndarray]:
+    unit = Profiles.unit()
+    profiles = Profiles(unit.rows, np.ones((1, len(gpu_types))), gpu_types)
+    return profiles, np.zeros(len(workload), np.int32)
+
+
+def _mix(rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]) -> tuple[Profiles, np.ndarray]:
+    missing = [name for name in gpu_types if name != "V100"]
+    if missing:
+        raise WorkloadError(
+            f"profiles 'mix': compute times are known for GPU type V100 only, not for {missing[0]!r}; "
+            "use profiles 'unit' or a workload file with its own profiles"
+        )
+    profiles = mix_profiles()
+    return profiles, rng.integers(len(profiles.rows), size=len(workload), dtype=np.int32)
+
+
+PROFILE_RULES: Final[dict[str, Rule]] = {"mix": _mix, "unit": _unit}
+
+
+def assign_profiles(
+    workload: Workload, rule: str, rng: np.random.Generator, gpu_types: Sequence[str] = ("V100",)
+) -> Workload:
+    """Give every job a model profile; returns a new workload.
+
+    Parameters
+    ----------
+    rule : "unit" = one second an iteration and no communication, so run times hold on every placement; "mix" = a
+        uniform draw from the nine networks for every job, whatever its gang size (a single GPU never communicates)
+    rng : decides the draw; jobs are taken in the order of the workload
+    gpu_types : GPU types of the cluster
+
+    Notes
+    -----
+    A job given by duration_s keeps it: its iterations follow from its iteration time on the ideal placement, so its
+    run time there is that duration under every rule, and longer where its gang is spread.
+
+    Raises
+    ------
+    WorkloadError : unknown rule, or "mix" on a GPU type that it does not know
+    """
+    if rule not in PROFILE_RULES:
+        raise WorkloadError(unknown_name("profile rule", rule, PROFILE_RULES))
+    profiles, rows = PROFILE_RULES[rule](rng, workload, tuple(gpu_types))
+    jobs = workload.jobs.copy()
+    jobs["profile"] = rows
+    return dataclasses.replace(workload, jobs=jobs, profiles=profiles)

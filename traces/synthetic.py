@@ -1,0 +1,151 @@
+"""Workloads drawn from a seed. To add a generator, write one function and add one line to GENERATORS."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.traces.bursty import bursty_jobs
+from gpusched_env.traces.demand import demand_of, demand_table, draw_demand
+from gpusched_env.traces.philly_calibration import PHILLY
+from gpusched_env.traces.venus_calibration import VENUS
+from gpusched_env.workload import Workload
+
+Columns = tuple[np.ndarray, np.ndarray, np.ndarray]  # arrival_s, gpus, duration_s
+DURATION_LAWS: Final = ("constant", "exponential")
+Generator = Callable[..., Columns]  # (rng, jobs, max_gpus=None, **parameters)
+
+
+def philly(rng: np.random.Generator, jobs: int, max_gpus: int | None = None, **parameters: Any) -> Columns:
+    """Draw jobs like those of Philly, October and November 2017; parameters: see bursty_jobs."""
+    return bursty_jobs(rng, jobs, PHILLY, max_gpus, **parameters)
+
+
+def venus(rng: np.random.Generator, jobs: int, max_gpus: int | None = None, **parameters: Any) -> Columns:
+    """Draw jobs like those of Helios Venus, April to September 2020; parameters: see bursty_jobs."""
+    return bursty_jobs(rng, jobs, VENUS, max_gpus, **parameters)
+
+
+def poisson(
+    rng: np.random.Generator,
+    jobs: int,
+    max_gpus: int | None = None,
+    rate_per_s: float = 1.0,
+    mean_duration_s: float = 1.0,
+    durations: str = "exponential",
+    demand: Mapping[int, float] | None = None,
+) -> Columns:
+    """Draw Poisson arrivals, for comparison with queueing theory.
+
+    Parameters
+    ----------
+    rate_per_s : arrivals a second
+    mean_duration_s : mean run time [s]
+    durations : "exponential" or "constant"
+    demand : probability of each gang size; None = one GPU each
+    """
+    _positive("rate_per_s", rate_per_s)
+    arrival = np.cumsum(rng.standard_exponential(jobs)) / rate_per_s
+    return arrival - arrival[0], _gangs(rng, jobs, demand, max_gpus), _durations(rng, jobs, durations, mean_duration_s)
+
+
+def batch(
+    rng: np.random.Generator,
+    jobs: int,
+    max_gpus: int | None = None,
+    mean_duration_s: float = 1.0,
+    durations: str = "exponential",
+    demand: Mapping[int, float] | None = None,
+) -> Columns:
+    """Draw jobs that all arrive at time 0; parameters as for poisson."""
+    return np.zeros(jobs), _gangs(rng, jobs, demand, max_gpus), _durations(rng, jobs, durations, mean_duration_s)
+
+
+GENERATORS: Final[dict[str, Generator]] = {
+    "batch": batch,
+    "philly": philly,
+    "poisson": poisson,
+    "venus": venus,
+}
+# Generators that hand their keyword parameters on
+_HANDED_ON: Final = {"philly": bursty_jobs, "venus": bursty_jobs}
+_SET_HERE: Final = frozenset({"rng", "jobs", "calibration", "max_gpus", "parameters"})
+
+
+def generator_parameters(name: str) -> tuple[str, ...]:
+    """Names of the parameters of a generator beside ``jobs`` and ``max_gpus``.
+
+    Raises
+    ------
+    WorkloadError : unknown generator
+    """
+    if name not in GENERATORS:
+        raise WorkloadError(unknown_name("generator", name, GENERATORS))
+    return tuple(p for p in inspect.signature(_HANDED_ON.get(name, GENERATORS[name])).parameters if p not in _SET_HERE)
+
+
+def check_parameters(name: str, parameters: Mapping[str, Any]) -> None:
+    """Refuse an unknown generator, an unknown parameter, or a value of another type than its default.
+
+    Raises
+    ------
+    WorkloadError : with the nearest known names
+    """
+    known = generator_parameters(name)
+    for key, value in parameters.items():
+        if key not in known:
+            raise WorkloadError(f"synthetic:{name}: {unknown_name('parameter', key, known)}")
+        if key == "demand" and value is not None:
+            demand_of(value)
+        elif key == "durations":
+            if value not in DURATION_LAWS:
+                raise WorkloadError(f"durations: {unknown_name('law', str(value), DURATION_LAWS)}")
+        elif value is not None and (
+            isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)
+        ):
+            raise WorkloadError(f"synthetic:{name}: {key} is {value!r}: give a finite number, or leave it out")
+
+
+def random_stream(seed: int, stream: int) -> np.random.Generator:
+    """Make the PCG64 generator number ``stream`` of a seed; the same on every machine, worker and order of calls."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(stream,))))
+
+
+def generate_workload(name: str, seed: int, jobs: int, max_gpus: int | None = None, **parameters: Any) -> Workload:
+    """Draw ``jobs`` jobs from the generator ``name``; the same seed gives the same jobs.
+
+    Arrivals [s] start at 0; work is given by duration_s [s]; every job has the unit profile.
+
+    Raises
+    ------
+    WorkloadError : unknown generator or parameter, or a parameter out of range
+    """
+    check_parameters(name, parameters)
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise WorkloadError(f"synthetic:{name}: jobs is {jobs!r}: it must be a whole number of at least 1")
+    given = {key: value for key, value in parameters.items() if value is not None}
+    if "demand" in given:
+        given["demand"] = demand_of(given["demand"])
+    arrival, gpus, duration = GENERATORS[name](random_stream(seed, 0), jobs, max_gpus, **given)
+    return Workload.from_columns(arrival, gpus, duration, name=name, source=f"synthetic:{name}")
+
+
+def _positive(name: str, value: float) -> None:
+    if not value > 0 or not math.isfinite(value):
+        raise WorkloadError(f"{name} is {value!r}: it must be a finite number > 0")
+
+
+def _gangs(rng: np.random.Generator, jobs: int, demand: Mapping[int, float] | None, max_gpus: int | None) -> np.ndarray:
+    return draw_demand(rng, jobs, demand_table(demand or {1: 1.0}, max_gpus))
+
+
+def _durations(rng: np.random.Generator, jobs: int, law: str, mean_s: float) -> np.ndarray:
+    _positive("mean_duration_s", mean_s)
+    if law == "constant":
+        return np.full(jobs, float(mean_s))
+    return np.maximum(mean_s * rng.standard_exponential(jobs), np.finfo(float).tiny)
