@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.envs.encoder import Encoder, Windows
+from gpusched_env.envs.encoder import Encoder, Observation, Windows
 from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, Wait
 
@@ -27,9 +27,10 @@ class LearnedScheduler(Scheduler):
     ----------
     path : the model, ``model.zip`` as written by ``train.py``
     config : its ``config.json``; empty = the one beside the model
-    sample : draw actions from the policy instead of taking the most likely one
+    greedy : take the most likely action; by default actions are drawn from the policy as in training, since a wait
+        may well be more likely than every single one of many good starts
     seed : seed of the draws
-    untrained : ignore the model's scores and draw feasible actions uniformly (what the windows alone are worth)
+    untrained : ignore the network and draw feasible actions uniformly: what the windows alone are worth
 
     Raises
     ------
@@ -38,7 +39,7 @@ class LearnedScheduler(Scheduler):
 
     path: str = ""
     config: str = ""
-    sample: bool = False
+    greedy: bool = False
     seed: int = 0
     untrained: bool = False
     _model: Any = field(init=False, repr=False, default=None)
@@ -97,13 +98,25 @@ class LearnedScheduler(Scheduler):
             mask = self._encoder.mask.astype(bool)
             if not mask[: self._windows.wait_action].any():
                 return  # nothing to choose; the environment would skip this wait as well
-            if self.untrained:
-                action = int(self._generator.choice(np.flatnonzero(mask)))
-            else:
-                action = int(self._model.predict(observation, action_masks=mask, deterministic=not self.sample)[0])
+            action = self._choose(observation, mask)
             decision = self._encoder.decision_of(action)
             if decision is None:
                 return
             yield decision
             if isinstance(decision, Wait):
                 return
+
+    def _choose(self, observation: Observation, mask: np.ndarray) -> int:
+        if self.untrained:
+            return int(self._generator.choice(np.flatnonzero(mask)))
+        import torch
+
+        with torch.inference_mode():
+            batch = {key: torch.from_numpy(value)[None] for key, value in observation.items()}
+            logits = self._model.policy.get_distribution(batch).distribution.logits[0].numpy().astype(np.float64)
+        scores = np.where(mask, logits, -np.inf)
+        if self.greedy:
+            return int(np.argmax(scores))
+        # NumPy draws, not torch: the same seed gives the same schedule in any number of workers
+        shares = np.cumsum(np.exp(scores - scores.max()))
+        return int(np.searchsorted(shares, self._generator.random() * shares[-1], side="right"))

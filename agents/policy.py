@@ -105,9 +105,11 @@ class SlotPolicy(MaskableMultiInputActorCriticPolicy):
             queue[0], 0 if running is None or running.shape is None else running.shape[0], self._rules, self._waits
         )
         self.value_net = SlotValue()
-        for head in (self.action_net.start, self.action_net.preempt, self.action_net.wait):
-            nn.init.orthogonal_(head.weight, gain=0.01)  # begin close to uniform over the feasible actions
-            nn.init.zeros_(head.bias)
+        # Begin with starting anything that fits, each choice alike; idling and preempting are rare until they pay.
+        heads = {self.action_net.start: 0.0, self.action_net.wait: -3.0, self.action_net.preempt: -5.0}
+        for head, bias in heads.items():
+            nn.init.orthogonal_(head.weight, gain=0.01)
+            nn.init.constant_(head.bias, bias)
         self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
 
     def _get_constructor_parameters(self) -> dict[str, Any]:

@@ -64,5 +64,5 @@ class EstimatingScheduler(Scheduler):
 
 
 def is_strict(view: ClusterView, own: bool) -> bool:
-    """Tell whether the first waiting job that does not fit blocks the queue: the scenario's word, else the scheduler's."""
+    """Tell whether the first job that does not fit blocks the queue: the scenario's word, else the scheduler's."""
     return own if view.semantics.queue == "scheduler" else view.semantics.queue == "strict"

@@ -45,7 +45,7 @@ class LeastAttainedService(Scheduler):
 
     @property
     def name(self) -> str:
-        """las or las-2d."""
+        """Name: las or las-2d."""
         return "las-2d" if self.two_dimensional else "las"
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
@@ -54,7 +54,9 @@ class LeastAttainedService(Scheduler):
         if not len(waiting):
             return []
         now = view.now_s
-        rounds = math.floor(now / self.round_s)
+        rounds = max(math.floor(now / self.round_s) - 1, 0)
+        while (rounds + 1) * self.round_s <= now:  # a division may round either way
+            rounds += 1
         at_round = rounds * self.round_s == now or view.semantics.round_s > 0
         rows = np.sort(np.concatenate([view.running, waiting])) if at_round else waiting
         attained = view.attained_gpu_s(rows) if self.two_dimensional else view.service_s(rows)

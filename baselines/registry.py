@@ -41,7 +41,9 @@ BASELINES: Final[dict[str, Baseline]] = {
     "tiresias-g": Baseline(
         f"{_HERE}.tiresias:Tiresias", {"policy": "gittins"}, "discretised 2D-Gittins with skew-based consolidation"
     ),
-    "learned": Baseline("gpusched_env.agents.learned:LearnedScheduler", {}, "a trained agent: learned:path=.../model.zip"),
+    "learned": Baseline(
+        "gpusched_env.agents.learned:LearnedScheduler", {}, "a trained agent: learned:path=.../model.zip"
+    ),
     "random": Baseline(f"{_HERE}.random_choice:RandomChoice", {}, "uniform over feasible starts and waiting"),
 }
 

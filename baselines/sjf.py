@@ -42,7 +42,7 @@ class ShortestJobFirst(EstimatingScheduler):
 
     @property
     def name(self) -> str:
-        """sjf or ssf."""
+        """Name: sjf or ssf."""
         return "sjf" if self.key == "time" else "ssf"
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:

@@ -44,7 +44,7 @@ class ShortestRemainingFirst(EstimatingScheduler):
 
     @property
     def name(self) -> str:
-        """srtf or srsf."""
+        """Name: srtf or srsf."""
         return "srtf" if self.key == "time" else "srsf"
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import numpy as np
 
 from gpusched_env.baselines.gittins import gittins_index
 from gpusched_env.errors import SchedulerError, unknown_name
-from gpusched_env.simulator import RULE_NUMBER, ClusterView, Decision, Scheduler, Wait
+from gpusched_env.simulator import ClusterView, Decision, Scheduler, Wait, rule_number
 
 POLICIES: Final = ("las", "gittins")
 # Demotion times are computed from attained service and back: forgive rounding.
@@ -34,7 +35,7 @@ class Tiresias(Scheduler):
 
     Notes
     -----
-    Demotions and promotions are exact timers, not polls. A job is demoted one queue at a time. Attained service counts
+    Demotions and promotions are exact timers, not polls. The queue follows from the attained service, which counts
     productive seconds since the last promotion. "gittins" orders like "las" until 32 jobs have finished, if it has no
     ``history``; its sample is refreshed whenever it has grown by a tenth. O(n log n) a decision point.
 
@@ -56,7 +57,7 @@ class Tiresias(Scheduler):
         if self.policy not in POLICIES:
             raise SchedulerError(f"tiresias: {unknown_name('policy', self.policy, POLICIES)}")
         bounds = (0.0, *self.thresholds)
-        if any(not low < high for low, high in zip(bounds, bounds[1:], strict=False)):
+        if any(not low < high for low, high in itertools.pairwise(bounds)):
             raise SchedulerError(f"tiresias: thresholds {self.thresholds} must be above 0 and ascend [GPU s]")
         if not self.knob > 0:
             raise SchedulerError(f"tiresias: knob is {self.knob}: it must be > 0 (inf = no promotion)")
@@ -68,66 +69,64 @@ class Tiresias(Scheduler):
 
     def reset(self, view: ClusterView) -> None:
         """Put every job into the first queue."""
-        self._queue = np.zeros(64, np.int32)
         self._forgiven_s = np.zeros(64)  # executed seconds before the last promotion
         self._waits_since_s = np.zeros(64)  # the latest promotion; the wait is counted from it
         self._sample = np.sort(np.asarray(self.history, float))
         self._upper = np.array([*self.thresholds, math.inf])
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Demote, promote, then let the best jobs hold the GPUs."""
+        """Promote, let the best jobs hold the GPUs, and ask to be woken when a job changes its queue."""
         waiting = view.waiting
         if not len(waiting):
-            return []
+            return
         self._grow(view.arrived)
-        running = view.running
-        rows = np.sort(np.concatenate([running, waiting]))
-        executed = view.service_s(rows) - self._forgiven_s[rows]
-        gpus = view.gpus[rows]
-        self._queue[rows] += (gpus * executed >= self._upper[self._queue[rows]] - _TOLERANCE).astype(np.int32)
-        wake = self._promote(view, waiting)
-        queue = self._queue[rows]
-        executed = view.service_s(rows) - self._forgiven_s[rows]
-        order = rows[np.lexsort((*self._ranks(view, rows, gpus * executed), queue))]
+        starved = waiting[self._promotion_s(view, waiting) <= view.now_s]
+        self._forgiven_s[starved] = view.service_s(starved)
+        self._waits_since_s[starved] = view.now_s
+        rows = np.sort(np.concatenate([view.running, waiting]))
+        attained = self._attained(view, rows)
+        queue = self._queue(attained)
+        order = rows[np.lexsort((*self._ranks(view, rows, attained, queue), queue))]
+        yield from view.preemptive_schedule(order, self._rules(view, order))
 
-        holds = np.isin(rows, running)
-        with np.errstate(invalid="ignore"):
-            demotion = view.now_s + (self._upper[queue] - gpus * executed) / gpus
-        if holds.any():
-            wake = min(wake, float(demotion[holds].min()))
-        return [*view.preemptive_schedule(order, self._rules(view, order)), Wait(wake)]
+        # As of now, after the starts and preemptions.
+        running, waiting = view.running, view.waiting
+        attained = self._attained(view, running)
+        demotion = view.now_s + (self._upper[self._queue(attained)] - attained) / view.gpus[running]
+        changes = np.concatenate([demotion, self._promotion_s(view, waiting)])
+        yield Wait(float(changes.min(initial=math.inf)))
 
     def _grow(self, jobs: int) -> None:
-        if jobs > len(self._queue):
-            extra = max(jobs, 2 * len(self._queue)) - len(self._queue)
-            self._queue = np.pad(self._queue, (0, extra))
+        if jobs > len(self._forgiven_s):
+            extra = max(jobs, 2 * len(self._forgiven_s)) - len(self._forgiven_s)
             self._forgiven_s = np.pad(self._forgiven_s, (0, extra))
             self._waits_since_s = np.pad(self._waits_since_s, (0, extra))
 
-    def _promote(self, view: ClusterView, waiting: np.ndarray) -> float:
-        """Promote the starved; return when the next one will be [s]."""
-        if math.isinf(self.knob):
-            return math.inf
-        demoted = waiting[self._queue[waiting] > 0]
-        if not len(demoted):
-            return math.inf
-        service = view.service_s(demoted)
-        since = np.maximum(view.last_stop_s[demoted], self._waits_since_s[demoted])
-        limit = since + self.knob * (service - self._forgiven_s[demoted])
-        starved = demoted[limit <= view.now_s]
-        self._queue[starved] = 0
-        self._forgiven_s[starved] = service[limit <= view.now_s]
-        self._waits_since_s[starved] = view.now_s
-        return float(limit[limit > view.now_s].min(initial=math.inf))
+    def _attained(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
+        """Attained service since the last promotion [GPU s]."""
+        return view.gpus[rows] * (view.service_s(rows) - self._forgiven_s[rows])
 
-    def _ranks(self, view: ClusterView, rows: np.ndarray, attained: np.ndarray) -> list[np.ndarray]:
+    def _queue(self, attained: np.ndarray) -> np.ndarray:
+        return np.searchsorted(self._upper[:-1] - _TOLERANCE, attained, side="right")
+
+    def _promotion_s(self, view: ClusterView, waiting: np.ndarray) -> np.ndarray:
+        """When each waiting job will have starved [s]; inf in the first queue."""
+        if math.isinf(self.knob):
+            return np.full(len(waiting), math.inf)
+        executed = view.service_s(waiting) - self._forgiven_s[waiting]
+        since = np.maximum(view.last_stop_s[waiting], self._waits_since_s[waiting])
+        demoted = self._queue(view.gpus[waiting] * executed) > 0
+        return np.where(demoted, since + self.knob * executed, math.inf)
+
+    def _ranks(
+        self, view: ClusterView, rows: np.ndarray, attained: np.ndarray, queue: np.ndarray
+    ) -> list[np.ndarray]:
         """Sort keys inside a queue, least important first; equal keys keep the order of rows."""
         keys = [view.first_start_s[rows]]
         if self.policy == "gittins":
             sample = self._known_sizes(view)
             if len(sample):
-                quantum = self._upper[self._queue[rows]]
-                keys.append(-gittins_index(sample, attained, quantum))
+                keys.append(-gittins_index(sample, attained, self._upper[queue]))
         if self.incumbents_first:
             keys.append(~np.isin(rows, view.running))
         return keys
@@ -141,4 +140,4 @@ class Tiresias(Scheduler):
 
     def _rules(self, view: ClusterView, order: np.ndarray) -> np.ndarray:
         skewed = (view.skew[order] > self.packlimit) & (view.gpus[order] > 1)
-        return np.where(skewed, RULE_NUMBER["consolidate"], RULE_NUMBER[self.placement]).astype(np.int32)
+        return np.where(skewed, rule_number("consolidate"), rule_number(self.placement)).astype(np.int32)

@@ -129,7 +129,9 @@ class Cluster:
     def tightest_tier(self, gang: np.ndarray | int) -> np.ndarray:
         """int32, shape of ``gang``: the tightest tier that can hold a gang of so many GPUs on the empty cluster."""
         size = np.asarray(gang)
-        tier = np.where(size <= self.nodes["gpus"].max(), MACHINE, np.where(size <= self.racks["gpus"].max(), RACK, NETWORK))
+        tier = np.where(
+            size <= self.nodes["gpus"].max(), MACHINE, np.where(size <= self.racks["gpus"].max(), RACK, NETWORK)
+        )
         return tier.astype(np.int32)
 
     def describe(self) -> str:

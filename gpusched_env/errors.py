@@ -15,7 +15,7 @@ class ClusterError(GpuschedError):
 
 
 class WorkloadError(GpuschedError):
-    """Jobs or model profiles that cannot be simulated: negative times, duplicate ids, a gang larger than the cluster."""
+    """Jobs or model profiles that cannot be simulated: negative times, duplicate ids, a gang too large."""
 
 
 class TraceError(GpuschedError):

@@ -45,7 +45,7 @@ def iteration_seconds(classes: np.ndarray, workload: Workload, cluster: Cluster,
     missing = [name for name in cluster.gpu_types if name not in profiles.gpu_types]
     if missing:
         raise WorkloadError(
-            f"workload {workload.name!r}: its profiles give no compute time for GPU type {missing[0]!r} of the cluster; "
+            f"workload {workload.name!r}: its profiles give no compute time for the cluster's GPU type {missing[0]!r}; "
             f"they know {', '.join(profiles.gpu_types)}"
         )
     rows = profiles.rows[classes[:, 0]]

@@ -54,7 +54,9 @@ class Profiles:
     def __post_init__(self) -> None:
         """Refuse profiles that have no meaning."""
         if self.rows.dtype != PROFILE_DTYPE or self.compute_s.shape != (len(self.rows), len(self.gpu_types)):
-            raise WorkloadError("profiles: rows must be PROFILE_DTYPE [P] and compute_s float64 [P, number of GPU types]")
+            raise WorkloadError(
+                "profiles: rows must be PROFILE_DTYPE [P] and compute_s float64 [P, number of GPU types]"
+            )
         if not len(self.rows):
             raise WorkloadError("profiles: the table is empty: give at least one model profile")
         names = self.rows["name"].tolist()
@@ -73,7 +75,7 @@ class Profiles:
 
     @classmethod
     def from_rows(cls, rows: Sequence[Mapping[str, Any]], gpu_types: Sequence[str] = ("V100",)) -> Profiles:
-        """Build the table from mappings with the PROFILE_DTYPE fields plus ``compute_s`` (a number or one per GPU type)."""
+        """Build the table from mappings with the PROFILE_DTYPE fields plus ``compute_s`` (one, or one per GPU type)."""
         table = np.zeros(len(rows), PROFILE_DTYPE)
         compute = np.zeros((len(rows), len(gpu_types)))
         for i, row in enumerate(rows):
@@ -84,7 +86,7 @@ class Profiles:
 
     @classmethod
     def unit(cls, gpu_type: str = "V100") -> Profiles:
-        """One profile of one second an iteration and no communication: durations hold on every placement, bit for bit."""
+        """One profile: a second an iteration, no communication. Durations hold on every placement, bit for bit."""
         row = dict(name="unit", batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0, compute_s=1.0)
         return cls.from_rows([row], (gpu_type,))
 
@@ -102,7 +104,7 @@ class Workload:
 
     Raises
     ------
-    WorkloadError : empty, duplicate ids, negative or NaN times, a gang below 1, work neither by iterations nor by duration
+    WorkloadError : empty, duplicate ids, negative or NaN times, a gang below 1, work given by neither or both
     """
 
     jobs: np.ndarray
@@ -123,20 +125,25 @@ class Workload:
         checks = {
             "arrival_s (a finite number of seconds >= 0)": np.isfinite(jobs["arrival_s"]) & (jobs["arrival_s"] >= 0),
             "gpus (a whole number >= 1)": jobs["gpus"] >= 1,
-            "profile (a row of the profile table)": (jobs["profile"] >= 0) & (jobs["profile"] < len(self.profiles.rows)),
+            "profile (a row of the profile table)": (jobs["profile"] >= 0)
+            & (jobs["profile"] < len(self.profiles.rows)),
             "iterations or duration_s (one of them finite and > 0, the other NaN)": by_iterations | by_duration,
         }
         for what, good in checks.items():
             if not good.all():
                 bad = jobs[int(np.argmin(good))]
                 column = what.split(" ")[0]
-                raise WorkloadError(f"workload {self.name!r}, job {bad['id']}: {column} is {bad[column]}: expected {what}")
+                raise WorkloadError(
+                    f"workload {self.name!r}, job {bad['id']}: {column} is {bad[column]}: expected {what}"
+                )
         ids, counts = np.unique(jobs["id"], return_counts=True)
         if len(ids) != len(jobs):
             raise WorkloadError(f"workload {self.name!r}: job id {ids[np.argmax(counts)]} occurs {counts.max()} times")
-        for key, column in self.attributes.items():
-            if len(column) != len(jobs):
-                raise WorkloadError(f"workload {self.name!r}: attribute {key!r} has {len(column)} values for {len(jobs)} jobs")
+        for key, values in self.attributes.items():
+            if len(values) != len(jobs):
+                raise WorkloadError(
+                    f"workload {self.name!r}: attribute {key!r} has {len(values)} values for {len(jobs)} jobs"
+                )
 
     def __len__(self) -> int:
         """Count the jobs."""
@@ -182,7 +189,7 @@ class Workload:
     def save(self, path: str | Path) -> None:
         """Write a compressed ``.npz`` that :meth:`load` gives back bit for bit."""
         header = json.dumps({"name": self.name, "source": self.source, "gpu_types": self.profiles.gpu_types})
-        columns = {f"attribute:{key}": column for key, column in self.attributes.items()}
+        columns: dict[str, Any] = {f"attribute:{key}": column for key, column in self.attributes.items()}
         target = Path(path)
         partial = target.with_name(target.name + ".part")
         with partial.open("wb") as stream:  # an open file: savez would add a suffix to a name

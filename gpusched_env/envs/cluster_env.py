@@ -116,9 +116,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         from gpusched_env.scenarios import get_scenario
 
         self.scenario = get_scenario(scenario) if isinstance(scenario, str) else scenario
-        self.windows = Windows(
-            queue_window, running_window, rules, delays_s, queue_order, running_order, clairvoyant
-        )
+        self.windows = Windows(queue_window, running_window, rules, delays_s, queue_order, running_order, clairvoyant)
         if self.windows.delays_s and self.scenario.semantics.round_s > 0:
             raise ScenarioError("delays_s: the scenario plays in rounds, which alone end a wait; leave delays_s empty")
         if step_limit is not None and step_limit < 1:
@@ -134,7 +132,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         boxes = self.windows.space(sum(group.count for group in self.scenario.groups))
         if mask_in_observation:
             boxes["action_mask"] = spaces.Box(0, 1, (self.windows.actions,), np.int8)
-        self.observation_space = spaces.Dict(boxes)
+        self.observation_space = spaces.Dict(boxes)  # type: ignore[assignment]
         self._encoder: Encoder | None = None
         self._over = True
 
@@ -153,7 +151,6 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         simulation = Simulation(instance, drawn)
         check_rules(simulation, self.windows.rules)
         self._encoder = Encoder(self.windows, simulation, self.skips_forced_waits)
-        self._world = simulation.state.world[0]
         scale = scales(instance)
         self._components = [
             (name, weight, COMPONENTS[name][0], scale[name]) for name, weight in self.reward_weights.items()
@@ -163,8 +160,9 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self._refusals = 0
         self._over = False
         observation, _, _ = self._encoder.play(RESUME)
-        self._clock_s = float(self._world["clock_s"])
-        self._levels = [float(self._world[field]) for _, _, field, _ in self._components]
+        world = simulation.state.world[0]
+        self._clock_s = float(world["clock_s"])
+        self._levels = [float(world[field]) for _, _, field, _ in self._components]
         return self._seen(observation), {"action_mask": self.mask.copy(), "dt": 0.0, "refusals": 0, "seed": drawn}
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -181,7 +179,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
             raise gym.error.ResetNeeded("call reset() before step(): no episode is running")
         observation, outcome, refused = self._encoder.play(self._checked(action))
         self._refusals += refused
-        world = self._world
+        world = self._encoder.simulation.state.world[0]
         reward = 0.0
         rewards = {}
         for i, (name, weight, field, scale) in enumerate(self._components):
@@ -206,10 +204,10 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         return self._seen(observation), reward, terminated, truncated, info
 
     def action_masks(self) -> np.ndarray:
-        """bool [actions]: feasible actions (the name sb3-contrib asks for)."""
+        """Feasible actions, bool [actions]; the name is the one that sb3-contrib asks for."""
         return self.mask.astype(bool)
 
-    def render(self) -> str | np.ndarray | None:  # type: ignore[override]
+    def render(self) -> str | np.ndarray | None:
         """Draw the cluster: text for "ansi", uint8 [height, width, 3] for "rgb_array".
 
         Raises

@@ -144,13 +144,13 @@ class Encoder:
 
         observation = {key: np.empty(shape, np.float32) for key, shape in self._shapes.items()}
         outputs = (self.mask, *observation.values())
-        outcome = play(*self._arguments, action, *outputs)
+        outcome = play(*(*self._arguments, action, *outputs))
         refused = outcome == INFEASIBLE
         if refused:
-            outcome = play(*self._arguments, NO_ACTION, *outputs)
+            outcome = play(*(*self._arguments, NO_ACTION, *outputs))
         while outcome == LOG_FULL:
             self.simulation.drain()
-            outcome = play(*self._arguments, RESUME, *outputs)
+            outcome = play(*(*self._arguments, RESUME, *outputs))
         if outcome & NEARLY_FULL:
             self.simulation.drain()
             outcome -= NEARLY_FULL

@@ -26,7 +26,9 @@ def play_scheduler(env: gym.Env[Any, Any], scheduler: Scheduler, seed: int) -> E
     base = env.unwrapped
     assert isinstance(base, ClusterEnv)
     if base.skips_forced_waits:
-        raise SchedulerError("play_scheduler needs every decision point: make the environment with skip_forced_waits=False")
+        raise SchedulerError(
+            "play_scheduler needs every decision point: make the environment with skip_forced_waits=False"
+        )
     env.reset(seed=seed)
     view = base.simulation.view_for(scheduler)
     scheduler.reset(view)
@@ -37,6 +39,11 @@ def play_scheduler(env: gym.Env[Any, Any], scheduler: Scheduler, seed: int) -> E
                 base.wake_at(decision.until_s)
             elif (action := base.encoder.action_of(decision)) is not None:
                 _, _, _, truncated, _ = env.step(action)
+        if not base.mask[base.windows.wait_action]:
+            raise SchedulerError(
+                f"scheduler {scheduler.name!r} stalls at {base.simulation.now_s:g} s: nothing runs, no job will come, "
+                f"and it starts none of the {len(view.waiting)} that wait"
+            )
         if not truncated:
             _, _, over, truncated, _ = env.step(base.windows.wait_action)
         if truncated:

@@ -52,10 +52,9 @@ def text(env: ClusterEnv) -> str:
     world, cluster = simulation.state.world[0], simulation.instance.cluster
     rows, leaving = jobs_on_gpus(env)
     letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-    lines = [
-        f"{env.scenario.name}  time {duration(simulation.now_s)}  free {world['free_gpus']}/{world['gpus']} GPUs  "
-        f"running {world['running']}  waiting {world['waiting']}  finished {world['finished']}/{world['jobs']}"
-    ]
+    counts = f"running {world['running']}  waiting {world['waiting']}  finished {world['finished']}/{world['jobs']}"
+    free = f"free {world['free_gpus']}/{world['gpus']} GPUs"
+    lines = [f"{env.scenario.name}  time {duration(simulation.now_s)}  {free}  {counts}"]
     for number, node in enumerate(cluster.nodes):
         first = int(node["first_gpu"])
         cells = "".join(
@@ -83,22 +82,26 @@ def picture(env: ClusterEnv) -> np.ndarray:
     except ImportError as error:
         from gymnasium.error import DependencyNotInstalled
 
-        raise DependencyNotInstalled('render_mode "rgb_array" needs matplotlib: pip install "gpusched-env[plot]"') from error
+        raise DependencyNotInstalled(
+            'render_mode "rgb_array" needs matplotlib: pip install "gpusched-env[plot]"'
+        ) from error
 
     figure = Figure(figsize=(9.6, 6.0), dpi=100, layout="constrained")
     canvas = FigureCanvasAgg(figure)
-    machines, waiting, tiers = figure.subplot_mosaic([["machines", "waiting"], ["machines", "tiers"]], width_ratios=[3, 2]).values()
+    machines, waiting, tiers = figure.subplot_mosaic(
+        [["machines", "waiting"], ["machines", "tiers"]], width_ratios=[3, 2]
+    ).values()
     world = env.simulation.state.world[0]
     figure.suptitle(
-        f"{env.scenario.name}    time {duration(env.simulation.now_s)}    free {world['free_gpus']}/{world['gpus']} GPUs    "
-        f"finished {world['finished']}/{world['jobs']} jobs",
+        f"{env.scenario.name}    time {duration(env.simulation.now_s)}    "
+        f"free {world['free_gpus']}/{world['gpus']} GPUs    finished {world['finished']}/{world['jobs']} jobs",
         fontsize=11,
     )
     _draw_machines(env, machines)
     _draw_queue(env, waiting)
     _draw_tiers(env, tiers)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
+    canvas.draw()  # type: ignore[no-untyped-call]
+    return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()  # type: ignore[no-untyped-call]
 
 
 def _draw_machines(env: ClusterEnv, axes: Axes) -> None:

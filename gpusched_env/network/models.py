@@ -32,7 +32,7 @@ class Network:
 
     Raises
     ------
-    ScenarioError : unknown model, a tier missing, a rate that is not positive, or an outer tier faster than an inner one
+    ScenarioError : unknown model, a tier missing, a rate that is not positive, an outer tier faster than an inner one
     """
 
     model: str = "tiered-ring"
@@ -42,7 +42,9 @@ class Network:
     def __post_init__(self) -> None:
         """Check the tiers once."""
         if self.model not in COMMUNICATION_MODELS:
-            raise ScenarioError(f"network.model: {unknown_name('communication model', self.model, COMMUNICATION_MODELS)}")
+            raise ScenarioError(
+                f"network.model: {unknown_name('communication model', self.model, COMMUNICATION_MODELS)}"
+            )
         for field, positive in (("bandwidth_GBps", True), ("latency_s", False)):
             values = np.asarray(getattr(self, field), float)
             if values.shape != (len(TIERS),) or not np.isfinite(values).all() or (values < 0).any():
@@ -76,7 +78,7 @@ COMMUNICATION_MODELS: Final[dict[str, CommunicationModel]] = {
 
 
 def communication_s(network: Network, gpus: np.ndarray, gradient_bytes: np.ndarray) -> np.ndarray:
-    """float64 [C, tiers]: seconds of communication of one iteration for C gangs of ``gpus`` GPUs; 0 for one GPU.
+    """float64 [C, tiers]: seconds of communication of one iteration for C gangs of ``gpus`` GPUs; 0 for one GPU or no gradient.
 
     Parameters
     ----------
@@ -84,4 +86,5 @@ def communication_s(network: Network, gpus: np.ndarray, gradient_bytes: np.ndarr
     gradient_bytes : float64 [C], bytes all-reduced in each iteration
     """
     seconds = COMMUNICATION_MODELS[network.model](network, gpus, gradient_bytes)
-    return np.where(gpus[:, None] > 1, seconds, 0.0)
+    nothing_to_say = (gpus <= 1) | (gradient_bytes == 0.0)
+    return np.where(nothing_to_say[:, None], 0.0, seconds)

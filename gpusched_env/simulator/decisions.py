@@ -21,7 +21,7 @@ class Start(NamedTuple):
 
 
 class Preempt(NamedTuple):
-    """Checkpoint a running job; its GPUs are free after the scenario's ``checkpoint_s``. Refused in the instant of its start."""
+    """Checkpoint a running job; its GPUs are free after ``checkpoint_s``. Refused in the instant of its start."""
 
     job: int
 
@@ -29,8 +29,8 @@ class Preempt(NamedTuple):
 class Wait(NamedTuple):
     """Ask to be woken at ``until_s`` [s] at the latest; a time that is not in the future is ignored.
 
-    Several waits of one decision point: the earliest counts. The next event wakes the scheduler anyway. Where the
-    scenario plays in rounds, rounds alone wake it.
+    Several waits of one decision point: the earliest counts. The next event wakes the scheduler anyway, and the wait is
+    then over: ask again if you still want to be woken. Where the scenario plays in rounds, rounds alone wake it.
     """
 
     until_s: float

@@ -252,8 +252,8 @@ def preempt(
 def next_round(world: Array, b: int) -> int:
     """Number the first round that has not been played and does not lie in the past."""
     w = world[b]
-    number = max(w["next_tick"], int(np.ceil(w["clock_s"] / w["round_s"])))
-    if number * w["round_s"] < w["clock_s"]:
+    number = max(w["next_tick"], int(np.floor(w["clock_s"] / w["round_s"])) - 1)
+    while number * w["round_s"] < w["clock_s"]:  # a division may round either way
         number += 1
     return number
 
@@ -322,7 +322,6 @@ def advance(
     Order within an instant: completions, releases, arrivals (each by job row), then timers and rounds.
     """
     w = world[b]
-    decide = False  # at w["clock_s"]
     while True:
         if w["events"] == events.shape[1]:
             return LOG_FULL
@@ -351,7 +350,9 @@ def advance(
             at = w["timer_s"]
             phase = WAKES
 
-        if decide and at > w["clock_s"]:
+        if w["deciding"] and at > w["clock_s"]:
+            w["deciding"] = 0
+            w["timer_s"] = np.inf  # a wait ends at the next decision point
             return DECIDE
         if at == np.inf:
             return DONE if w["finished"] == w["jobs"] else STALLED
@@ -360,7 +361,7 @@ def advance(
             return TIME_LIMIT
         elapse(world, b, at)
         if phase == WAKES:
-            decide = True
+            w["deciding"] = 1
             w["timer_s"] = np.inf
             if w["round_s"] > 0.0:
                 w["next_tick"] = next_round(world, b) + 1
@@ -370,9 +371,11 @@ def advance(
         elif phase == ACTIVE:
             complete(world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, running, events, b, replica)
         else:
-            release(world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, waiting, running, events, b, replica)
+            release(
+                world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, waiting, running, events, b, replica
+            )
         if w["round_s"] == 0.0:
-            decide = True
+            w["deciding"] = 1
         if w["finished"] == w["jobs"]:
             return DONE
 

@@ -45,18 +45,18 @@ CACHE_FOLDER: Final = None if numba.config.DISABLE_JIT else _cache_folder()  # t
 def kernel(function: Function) -> Function:
     """Compile a function that Python calls; the machine code is kept on disk where that is possible."""
     if CACHE_FOLDER is None:
-        return numba.njit(**_OPTIONS)(function)  # type: ignore[no-any-return]
+        return numba.njit(**_OPTIONS)(function)
     before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
     numba.config.CACHE_DIR = CACHE_FOLDER  # type: ignore[attr-defined]
     try:
-        return numba.njit(cache=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
+        return numba.njit(cache=True, **_OPTIONS)(function)
     finally:
         numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
 
 
 def helper(function: Function) -> Function:
     """Compile a function that only kernels call: it becomes part of each of them."""
-    return numba.njit(forceinline=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
+    return numba.njit(forceinline=True, **_OPTIONS)(function)
 
 
 def announce_compilation(name: str) -> None:

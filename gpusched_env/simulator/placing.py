@@ -10,12 +10,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.simulator.jit import helper
 
 PLACEMENT_RULES: Final = {
     "count": "the lowest free GPU ids, topology ignored",
     "pack": "best fit on the tightest tier that has room: a machine, else a rack, else anywhere, on few machines",
-    "consolidate": "the fewest machines that can hold the gang, in one rack where possible; else wait",
+    "consolidate": "the fewest machines that could hold the gang on the empty cluster, in one rack if it can; else wait",
     "yarn": "first fit: one machine, or whole machines plus one for the rest, all in one rack; else wait",
     "rack": "best fit on one machine, else within one rack; else wait",
     "spread": "one GPU from each machine in turn, in machine order",
@@ -25,6 +26,20 @@ COUNT, PACK, CONSOLIDATE, YARN, RACK_RULE, SPREAD, RANDOM = range(len(PLACEMENT_
 RULE_NUMBER: Final = {name: number for number, name in enumerate(PLACEMENT_RULES)}
 # A gang that finds enough free GPUs always finds a place by these rules.
 ANYWHERE: Final = (COUNT, PACK, SPREAD, RANDOM)
+
+
+
+def rule_number(name: str) -> int:
+    """Give a placement rule's number.
+
+    Raises
+    ------
+    GpuschedError : an unknown rule, with the nearest names
+    """
+    if name not in RULE_NUMBER:
+        raise GpuschedError(unknown_name("placement rule", str(name), RULE_NUMBER))
+    return RULE_NUMBER[name]
+
 
 FREE: Final = -1
 RESERVED: Final = -2
@@ -85,12 +100,10 @@ def _most_free(free: Array, b: int, begin: int, end: int) -> int:
 
 
 @helper
-def _fill_rack(
-    nodes: Array, racks: Array, free: Array, holder: Array, chosen: Array, b: int, rack: int, gang: int, at: int
+def _fill(
+    nodes: Array, free: Array, holder: Array, chosen: Array, b: int, begin: int, end: int, gang: int, at: int
 ) -> int:
-    """Take ``gang`` GPUs of one rack from few nodes: whole largest remainders first, the last part by best fit."""
-    begin = racks[b, rack]["first_node"]
-    end = begin + racks[b, rack]["nodes"]
+    """Take ``gang`` GPUs of ``nodes[begin:end]`` from few nodes: the emptiest first, the last part by best fit."""
     left = gang
     while left > 0:
         node = _best_fit(free, b, begin, end, left)
@@ -106,7 +119,7 @@ def _fill_rack(
 def _pack(
     world: Array, nodes: Array, racks: Array, free: Array, holder: Array, chosen: Array, b: int, gang: int, at: int,
     widest: int,
-) -> int:  
+) -> int:
     """Best fit on the tightest tier; ``widest`` = 1 allows one rack at most, 2 the whole network."""
     node = _best_fit(free, b, 0, world[b]["nodes"], gang)
     if node >= 0:
@@ -121,82 +134,103 @@ def _pack(
                 return at
             rack = _most_free(free, b, first, last)
         count = min(left, free[b, rack])
-        at = _fill_rack(nodes, racks, free, holder, chosen, b, rack - first, count, at)
+        begin = racks[b, rack - first]["first_node"]
+        end = begin + racks[b, rack - first]["nodes"]
+        at = _fill(nodes, free, holder, chosen, b, begin, end, count, at)
         left -= count
     return at
 
 
 @helper
-def _whole_nodes(
-    world: Array, nodes: Array, free: Array, b: int, begin: int, end: int, gang: int, best_fit: bool
-) -> int:
-    """Tell whether ``nodes[begin:end]`` have floor(g/G) entirely free machines and one for the rest.
+def _fewest_machines(world: Array, nodes: Array, b: int, gang: int) -> int:
+    """Count the machines that a gang needs on the empty cluster, the largest first."""
+    size = world[b]["node_gpus"]
+    machines = 0
+    left = gang
+    while left > 0:
+        for node in range(world[b]["nodes"]):
+            if left > 0 and nodes[b, node]["gpus"] == size:
+                left -= size
+                machines += 1
+        size -= 1
+    return machines
 
-    Returns the node for the rest; ``end`` if there is no rest; -1 if they do not.
+
+@helper
+def _most_free_of(free: Array, b: int, begin: int, end: int, machines: int, most: int) -> int:
+    """Add up the free GPUs of the ``machines`` emptiest of ``nodes[begin:end]``; no node has more than ``most``."""
+    total = 0
+    left = machines
+    for count in range(most, 0, -1):
+        for node in range(begin, end):
+            if left > 0 and free[b, node] == count:
+                total += count
+                left -= 1
+    return total
+
+
+@helper
+def _consolidate(
+    world: Array, nodes: Array, racks: Array, free: Array, holder: Array, chosen: Array, b: int, gang: int, at: int,
+) -> int:
+    """Place on as few machines as the empty cluster would need, in the first rack that can, else across racks."""
+    machines = _fewest_machines(world, nodes, b, gang)
+    most = world[b]["node_gpus"]
+    for rack in range(world[b]["racks"]):
+        begin = racks[b, rack]["first_node"]
+        end = begin + racks[b, rack]["nodes"]
+        if free[b, nodes.shape[1] + rack] >= gang and _most_free_of(free, b, begin, end, machines, most) >= gang:
+            return _fill(nodes, free, holder, chosen, b, begin, end, gang, at)
+    if _most_free_of(free, b, 0, world[b]["nodes"], machines, most) >= gang:
+        return _fill(nodes, free, holder, chosen, b, 0, world[b]["nodes"], gang, at)
+    return at
+
+
+@helper
+def _yarn_node(world: Array, free: Array, b: int, begin: int, end: int, gang: int) -> int:
+    """Find floor(g/G) entirely free machines of ``nodes[begin:end]`` and one more for the rest.
+
+    Returns the node for the rest, the first that has room; ``end`` if there is no rest; -1 if they are not there.
     """
     size = world[b]["node_gpus"]
     whole = gang // size
     rest = gang - whole * size
     found = 0
     rest_node = -1
-    least = NO_LIMIT
     for node in range(begin, end):
         if found < whole and free[b, node] == size:
             found += 1
-        elif rest > 0 and rest <= free[b, node] < least:
+        elif rest_node < 0 and 0 < rest <= free[b, node]:
             rest_node = node
-            # first fit keeps the first node it meets
-            least = free[b, node] if best_fit else 0
     if found < whole:
         return -1
     return rest_node if rest > 0 else end
 
 
 @helper
-def _take_whole_nodes(
-    world: Array, nodes: Array, free: Array, holder: Array, chosen: Array, b: int, begin: int, end: int,
-    gang: int, rest_node: int, at: int,
-) -> int:  
-    size = world[b]["node_gpus"]
-    whole = gang // size
-    rest = gang - whole * size
-    if rest > 0:
-        at = take(nodes, free, holder, chosen, b, rest_node, rest, at)
-    for node in range(begin, end):
-        if whole > 0 and free[b, node] == size and node != rest_node:
-            at = take(nodes, free, holder, chosen, b, node, size, at)
-            whole -= 1
-    return at
-
-
-@helper
-def _machines(
+def _yarn(
     world: Array, nodes: Array, racks: Array, free: Array, holder: Array, chosen: Array, b: int, gang: int, at: int,
-    best_fit: bool, one_rack: bool,
-) -> int:  
-    """Place on one machine, or on floor(g/G) whole ones and one for the rest (Tiresias' repository, switch.py)."""
-    count = world[b]["nodes"]
-    if gang <= world[b]["node_gpus"]:
-        node = -1
-        if best_fit:
-            node = _best_fit(free, b, 0, count, gang)
-        else:
-            for i in range(count):
-                if free[b, i] >= gang:
-                    node = i
-                    break
-        return at if node < 0 else take(nodes, free, holder, chosen, b, node, gang, at)
+) -> int:
+    """First fit on one machine, or whole machines and one for the rest in a rack (Tiresias' repository, switch.py)."""
+    size = world[b]["node_gpus"]
+    if gang <= size:
+        for node in range(world[b]["nodes"]):
+            if free[b, node] >= gang:
+                return take(nodes, free, holder, chosen, b, node, gang, at)
+        return at
     for rack in range(world[b]["racks"]):
         begin = racks[b, rack]["first_node"]
         end = begin + racks[b, rack]["nodes"]
-        if free[b, nodes.shape[1] + rack] >= gang:
-            rest_node = _whole_nodes(world, nodes, free, b, begin, end, gang, best_fit)
-            if rest_node >= 0:
-                return _take_whole_nodes(world, nodes, free, holder, chosen, b, begin, end, gang, rest_node, at)
-    if not one_rack:
-        rest_node = _whole_nodes(world, nodes, free, b, 0, count, gang, best_fit)
+        rest_node = _yarn_node(world, free, b, begin, end, gang)
         if rest_node >= 0:
-            return _take_whole_nodes(world, nodes, free, holder, chosen, b, 0, count, gang, rest_node, at)
+            left = gang
+            for node in range(begin, end):
+                if node == rest_node:
+                    at = take(nodes, free, holder, chosen, b, node, gang % size, at)
+                elif left >= size and free[b, node] == size:
+                    at = take(nodes, free, holder, chosen, b, node, size, at)
+                    left -= size
+            return at
     return at
 
 
@@ -250,10 +284,10 @@ def _random(
 def reserve(
     world: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_node: Array, chosen: Array, b: int,
     at: int, gang: int, rule: int, supply: int,
-) -> int:  
+) -> int:
     """Reserve a gang's GPUs by a rule and append them to ``chosen`` from ``at``.
 
-    ``supply`` is the number of free GPUs. Returns ``at + gang``, or ``at`` (nothing reserved) if the rule finds no place.
+    ``supply`` is the number of free GPUs. Returns ``at + gang``, or ``at`` (nothing reserved) if there is no place.
     """
     if gang > supply:
         return at
@@ -262,9 +296,9 @@ def reserve(
     if rule == RACK_RULE:
         return _pack(world, nodes, racks, free, holder, chosen, b, gang, at, 1)
     if rule == CONSOLIDATE:
-        return _machines(world, nodes, racks, free, holder, chosen, b, gang, at, True, False)
+        return _consolidate(world, nodes, racks, free, holder, chosen, b, gang, at)
     if rule == YARN:
-        return _machines(world, nodes, racks, free, holder, chosen, b, gang, at, False, True)
+        return _yarn(world, nodes, racks, free, holder, chosen, b, gang, at)
     if rule == COUNT:
         return _lowest(world, nodes, free, holder, chosen, b, gang, at, NO_LIMIT)
     if rule == SPREAD:
@@ -286,16 +320,16 @@ def fits(world: Array, nodes: Array, racks: Array, free: Array, b: int, gang: in
         return True
     count = world[b]["nodes"]
     first = nodes.shape[1]
-    last = first + world[b]["racks"]
-    if gang <= world[b]["node_gpus"]:
-        if _best_fit(free, b, 0, count, gang) >= 0:
-            return True
-        return rule == RACK_RULE and _best_fit(free, b, first, last, gang) >= 0
+    if gang <= world[b]["node_gpus"] and _best_fit(free, b, 0, count, gang) >= 0:
+        return True
     if rule == RACK_RULE:
-        return _best_fit(free, b, first, last, gang) >= 0
+        return _best_fit(free, b, first, first + world[b]["racks"], gang) >= 0
+    if rule == CONSOLIDATE:
+        machines = _fewest_machines(world, nodes, b, gang)
+        return _most_free_of(free, b, 0, count, machines, world[b]["node_gpus"]) >= gang
     for rack in range(world[b]["racks"]):
         begin = racks[b, rack]["first_node"]
         end = begin + racks[b, rack]["nodes"]
-        if free[b, first + rack] >= gang and _whole_nodes(world, nodes, free, b, begin, end, gang, True) >= 0:
+        if gang > world[b]["node_gpus"] and _yarn_node(world, free, b, begin, end, gang) >= 0:
             return True
-    return rule == CONSOLIDATE and _whole_nodes(world, nodes, free, b, 0, count, gang, True) >= 0
+    return False

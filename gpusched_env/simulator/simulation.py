@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Final
 
 import numpy as np
 
-from gpusched_env.errors import GpuschedError, SchedulerError, unknown_name
+from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.event_log import EVENT_DTYPE, EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import events
 from gpusched_env.simulator.decisions import Decision, Preempt, Start, Wait
 from gpusched_env.simulator.jit import announce_compilation
-from gpusched_env.simulator.placing import RULE_NUMBER
+from gpusched_env.simulator.placing import rule_number
 from gpusched_env.simulator.scheduler import Scheduler
 from gpusched_env.simulator.state import State, allocate
 from gpusched_env.simulator.view import ClairvoyantView, ClusterView
@@ -52,9 +53,13 @@ class Simulation:
         self.state = state
         self.b = b
         self.arguments = (*state, b)
-        self._world = state.world[b]
         self._drained_events: list[np.ndarray] = []
         self._drained_gpus: list[np.ndarray] = []
+
+    @property
+    def _world(self) -> np.void:
+        # looked up anew each time: a stored view would part from its array in a copy
+        return self.state.world[self.b]
 
     # --- time
 
@@ -77,7 +82,7 @@ class Simulation:
             self.drain()
 
     def wake_at(self, time_s: float) -> None:
-        """Set the timer: :meth:`advance` stops at ``time_s`` at the latest. A time that is not in the future is ignored.
+        """Set the timer: :meth:`advance` stops at ``time_s`` at the latest. A time not in the future is ignored.
 
         Raises
         ------
@@ -100,7 +105,7 @@ class Simulation:
         if isinstance(decision, Start):
             return self._start(decision)
         if isinstance(decision, Preempt):
-            return events.REFUSALS[self._preempt(int(decision.job))]
+            return events.REFUSALS[self._preempt(self._row(decision))]
         if isinstance(decision, Wait):
             self.wake_at(float(decision.until_s))
             return ""
@@ -113,12 +118,19 @@ class Simulation:
             explicit = len(decision.gpus)
             if explicit > self._world["gpus"]:
                 return events.REFUSALS[events.BAD_GANG]
-            self.state.chosen[self.b, :explicit] = decision.gpus
-        elif decision.rule in RULE_NUMBER:
-            rule = RULE_NUMBER[decision.rule]
+            known = self.instance.cluster.gpus
+            self.state.chosen[self.b, :explicit] = [gpu if 0 <= gpu < known else -1 for gpu in decision.gpus]
         else:
-            raise GpuschedError(unknown_name("placement rule", decision.rule, RULE_NUMBER))
-        return events.REFUSALS[self.start(int(decision.job), rule, explicit)]
+            rule = rule_number(decision.rule)
+        return events.REFUSALS[self.start(self._row(decision), rule, explicit)]
+
+    def _row(self, decision: Start | Preempt) -> int:
+        """Give the decision's job as a plain int; -1 stands for every row that no job has."""
+        try:
+            row = operator.index(decision.job)
+        except TypeError:
+            raise GpuschedError(f"{decision}: a job is named by its row, a whole number") from None
+        return row if 0 <= row < len(self.instance.workload) else -1
 
     def start(self, job: int, rule: int, explicit: int = 0) -> int:
         """Start by rule number; return 0 or the number of the refusal (events.REFUSALS)."""

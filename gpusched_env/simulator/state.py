@@ -33,6 +33,7 @@ WORLD_DTYPE: Final = np.dtype(
         ("timer_s", "<f8"),  # [s] earliest wake-up a scheduler asked for; inf = none
         ("next_arrival", "<i8"),  # row of the next job to arrive
         ("next_tick", "<i8"),  # number of the next round
+        ("deciding", "<i8"),  # 1 = a scheduler must be asked once all events of this instant have been played
         ("waiting", "<i8"),  # entries in use of the waiting list
         ("running", "<i8"),  # entries in use of the running list, checkpointing replicas included
         ("finished", "<i8"),

@@ -10,7 +10,7 @@ from gpusched_env.cluster import Cluster
 from gpusched_env.instance import Semantics
 from gpusched_env.simulator import events, planning
 from gpusched_env.simulator.decisions import Decision, Preempt, Start
-from gpusched_env.simulator.placing import RULE_NUMBER
+from gpusched_env.simulator.placing import RULE_NUMBER, rule_number
 from gpusched_env.simulator.state import ACTIVE, FINISHED
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ class ClusterView:
         self._state = simulation.state
         self._b = simulation.b
         self._arguments = simulation.arguments
-        self._world = simulation.state.world[simulation.b]
         jobs = simulation.instance.workload.jobs
         profiles = simulation.instance.workload.profiles.rows
         self._requests: dict[str, np.ndarray] = {
@@ -42,7 +41,15 @@ class ClusterView:
         for name, column in self._requests.items():
             self._requests[name] = column.copy()  # contiguous
             self._requests[name].flags.writeable = False
-        self._job_state = simulation.state.jobs[simulation.b]
+
+    # State is looked up anew each time: a stored view would part from its array in a copy.
+    @property
+    def _world(self) -> np.void:
+        return self._state.world[self._b]
+
+    @property
+    def _job_state(self) -> np.ndarray:
+        return self._state.jobs[self._b]
 
     @property
     def simulation(self) -> Simulation:
@@ -165,9 +172,11 @@ class ClusterView:
 
     def can_place(self, job: int, rule: str = "pack") -> bool:
         """Tell whether a waiting job could start now by a placement rule."""
-        return bool(events.can_place(*self._arguments, job, RULE_NUMBER[rule]))
+        return bool(events.can_place(*self._arguments, job, rule_number(rule)))
 
-    def list_schedule(self, order: np.ndarray, rules: str | np.ndarray = "pack", strict: bool = False) -> list[Decision]:
+    def list_schedule(
+        self, order: np.ndarray, rules: str | np.ndarray = "pack", strict: bool = False
+    ) -> list[Decision]:
         """Start waiting jobs in an order, whatever fits; ``strict`` stops at the first that does not.
 
         Parameters
@@ -184,7 +193,7 @@ class ClusterView:
         return [Start(int(order[i]), RULE_NAMES[numbers[i]]) for i in starts[:count]]
 
     def preemptive_schedule(self, order: np.ndarray, rules: str | np.ndarray = "pack") -> list[Decision]:
-        """Let the best jobs of an order hold the GPUs: preempt running jobs that are not among them, start those that are.
+        """Let the best jobs of an order hold the GPUs: preempt running jobs not among them, start those that are.
 
         The walk takes whatever fits by GPU count with the whole cluster as budget; running jobs keep their GPUs;
         a waiting job that then finds no place hands its budget on (baselines_common 5.4).
@@ -212,7 +221,7 @@ class ClusterView:
 
     def _rules(self, order: np.ndarray, rules: str | np.ndarray) -> np.ndarray[Any, np.dtype[np.int32]]:
         if isinstance(rules, str):
-            return np.full(len(order), RULE_NUMBER[rules], np.int32)
+            return np.full(len(order), rule_number(rules), np.int32)
         return np.ascontiguousarray(rules, np.int32)
 
 
@@ -234,5 +243,5 @@ class ClairvoyantView(ClusterView):
         return self._ideal_s[: self.arrived]
 
     def remaining_s(self, rows: np.ndarray) -> np.ndarray:
-        """float64 [s]: iterations left x seconds of one iteration on the ideal placement, of each of the jobs ``rows``."""
+        """float64 [s]: iterations left x seconds of one on the ideal placement, of each of the jobs ``rows``."""
         return self._progress(rows)[0] * self._ideal_iteration_s[rows]

@@ -1,0 +1,81 @@
+"""A trained agent on unseen seeds, beside every baseline: table, picture and files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from gpusched_env.agents.learned import LearnedScheduler
+from gpusched_env.baselines import list_baselines
+from gpusched_env.errors import GpuschedError
+from gpusched_env.evaluation import (
+    RunResult,
+    by_scheduler,
+    comparison_table,
+    evaluate,
+    plot_runs,
+    write_csv,
+    write_json,
+)
+from gpusched_env.metrics import paired_ratio
+from gpusched_env.scenarios import Scenario
+
+METRICS: Final = (
+    "mean_jct_s", "median_jct_s", "p99_jct_s", "makespan_s", "mean_queueing_s", "utilisation", "preemptions_per_job",
+)  # fmt: skip
+PLOTTED: Final = ("learned", "srtf", "tiresias-L", "sjf", "random", "fifo-strict")
+WIDTH: Final = 150  # characters of table.txt
+
+
+def evaluate_agent(
+    model: Path, scenario: Scenario, output: Path, report_seeds: int, workers: int, console: Console
+) -> list[RunResult]:
+    """Compare a trained agent with every baseline on the scenario's report seeds; print and save the results.
+
+    Two rows put the agent into perspective: ``random`` draws among all waiting jobs, ``untrained`` draws among the
+    feasible actions of the agent's own windows, so it shows what the windows alone are worth.
+
+    Raises
+    ------
+    GpuschedError : the scenario has fewer report seeds
+    """
+    first, end = scenario.seeds.report
+    if not 1 <= report_seeds <= end - first:
+        raise GpuschedError(f"report_seeds is {report_seeds}: scenario {scenario.name} has {end - first} of them")
+    agent = LearnedScheduler(str(model))
+    players = [agent, LearnedScheduler(str(model), untrained=True), *list_baselines()]
+    results = evaluate(scenario, players, range(first, first + report_seeds), workers=workers, keep_logs=True)
+    write_json(results, output / "results.json")
+    write_csv(results, output / "results.csv")
+
+    instance = scenario.instance(first)
+    logs = {result.scheduler.name: result.log for result in results if result.seed == first}
+    plot_runs(
+        instance,
+        {name: log for name in PLOTTED if (log := logs.get(name)) is not None},
+        output / "comparison.png",
+        title=f"{scenario.name}, report seed {first}",
+        window=scenario.tracked_window,
+    )
+    console.print(comparison_table(results, METRICS))
+    verdicts = compare_to(results, "learned")
+    for line in verdicts:
+        console.print(line)
+    with (output / "table.txt").open("w", encoding="utf-8") as stream:
+        file = Console(file=stream, width=WIDTH)
+        file.print(comparison_table(results, METRICS))
+        file.print("\n".join(verdicts))
+    return results
+
+
+def compare_to(results: list[RunResult], name: str) -> list[str]:
+    """Say how the mean JCT of ``name`` compares with each other scheduler's, seed by seed."""
+    groups = by_scheduler(results)
+    own = [result.metrics["mean_jct_s"] for result in groups.pop(name)]
+    lines = [f"mean JCT of {name} / that of the others (geometric mean over seeds, 95 % interval):"]
+    for other, runs in groups.items():
+        ratio = paired_ratio(own, [result.metrics["mean_jct_s"] for result in runs])
+        lines.append(f"  {other:<14} {ratio.mean:.3f}  [{ratio.low:.3f}, {ratio.high:.3f}]")
+    return lines

@@ -1,0 +1,5 @@
+"""``python -m gpusched_env.cli`` is ``gpusched``."""
+
+from gpusched_env.cli.app import main
+
+main()

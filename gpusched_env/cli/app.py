@@ -1,0 +1,65 @@
+"""The commands' root. Nothing here may import the simulator: ``gpusched --help`` answers at once."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from gpusched_env.cli.listing import scenarios_app, schedulers_app, traces_app
+from gpusched_env.cli.playing import compare, run
+from gpusched_env.errors import GpuschedError
+
+USAGE_ERROR = 2  # as for a wrong option
+
+
+class Root(TyperGroup):
+    """A group that names wrong input in one line; any other exception is a bug and keeps its traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except GpuschedError as error:
+            print(f"gpusched: {' '.join(str(error).split())}", file=sys.stderr)
+            raise typer.Exit(USAGE_ERROR) from error
+
+
+app = typer.Typer(
+    cls=Root,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from gpusched_env import __version__
+
+        print(f"gpusched-env {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Schedule jobs on a GPU cluster, in an exact simulator."""
+
+
+app.command()(run)
+app.command()(compare)
+app.add_typer(scenarios_app, name="scenarios")
+app.add_typer(schedulers_app, name="schedulers")
+app.add_typer(traces_app, name="traces")
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="gpusched")

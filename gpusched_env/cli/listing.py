@@ -1,0 +1,146 @@
+"""``gpusched scenarios``, ``gpusched schedulers`` and ``gpusched traces``: what there is."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from gpusched_env.scenarios import Scenario
+
+scenarios_app = typer.Typer(help="List the scenarios, or show one.", invoke_without_command=True)
+schedulers_app = typer.Typer(
+    help="List the schedulers and their parameters, or explain one.", invoke_without_command=True
+)
+traces_app = typer.Typer(help="Look into cluster logs.", no_args_is_help=True)
+
+
+@scenarios_app.callback()
+def list_scenarios(context: typer.Context) -> None:
+    """List the scenarios, or show one."""
+    if context.invoked_subcommand is not None:
+        return
+    from rich.table import Table
+
+    from gpusched_env.cli.console import show
+    from gpusched_env.scenarios import SCENARIOS
+
+    table = Table("scenario", "GPUs", "nodes", "racks", "jobs", "workload", "description")
+    for scenario in SCENARIOS:
+        cluster = scenario.cluster
+        counts = (cluster.gpus, len(cluster.nodes), len(cluster.racks), scenario.workload.jobs or 0)
+        table.add_row(scenario.name, *(f"{n:,}" for n in counts), _source(scenario), scenario.description)
+    for column in table.columns[:-1]:
+        column.no_wrap = True
+    for column in table.columns[1:5]:
+        column.justify = "right"
+    show(table)
+
+
+def _source(scenario: Scenario) -> str:
+    load = scenario.workload.load
+    return scenario.workload.source + (f", load {load:g}" if load is not None else "")
+
+
+@scenarios_app.command("show")
+def show_scenario(name: Annotated[str, typer.Argument(metavar="NAME|PATH")]) -> None:
+    """Print a scenario as JSON: a file that --scenario takes."""
+    from gpusched_env.scenarios import get_scenario
+
+    print(json.dumps(get_scenario(name).as_dict(), indent=2, allow_nan=False))
+
+
+@schedulers_app.callback()
+def list_schedulers(context: typer.Context) -> None:
+    """List the schedulers and their parameters, or explain one."""
+    if context.invoked_subcommand is not None:
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    from gpusched_env.baselines import BASELINES
+    from gpusched_env.cli.console import console, show
+    from gpusched_env.simulator import PLACEMENT_RULES
+
+    table = Table("scheduler", "summary", "parameters and defaults")
+    table.columns[0].no_wrap = True
+    for name, baseline in BASELINES.items():
+        cls = _class_of(baseline.target)
+        values = ", ".join(_written(key, value) for key, value in (_defaults(cls) | baseline.parameters).items())
+        table.add_row(f"{name}{'*' if _clairvoyant(name) else ''}", Text(baseline.summary), Text(values))
+    table.caption = "* reads true run times with these defaults"
+    table.caption_justify = "left"
+    show(table)
+    console().print(Text(f"placement rules: {', '.join(PLACEMENT_RULES)}"))
+
+
+@schedulers_app.command("show")
+def show_scheduler(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
+    """Explain a scheduler: what it does, its parameters, where it was published."""
+    import inspect
+
+    from gpusched_env.baselines import BASELINES
+    from gpusched_env.errors import SchedulerError, unknown_name
+
+    if name not in BASELINES:
+        raise SchedulerError(unknown_name("scheduler", name, BASELINES))
+    cls = _class_of(BASELINES[name].target)
+    print(f"{name}: {BASELINES[name].summary}\n\n{inspect.getdoc(cls)}")
+    for base in cls.__mro__[1:]:  # inherited parameters are explained where they are defined
+        if "Parameters\n" in (base.__dict__.get("__doc__") or ""):
+            print(f"\n{inspect.getdoc(base)}")
+
+
+@traces_app.command("read")
+def read_log(source: Annotated[str, typer.Argument(metavar="FORMAT:PATH")]) -> None:
+    """Read a log and say what was kept, what was dropped and why, and what is in it."""
+    from rich.table import Table
+
+    from gpusched_env.cli.console import show
+    from gpusched_env.evaluation.units import three_digits, unit_for
+    from gpusched_env.traces import describe_workload, read_trace
+
+    workload, report = read_trace(source)
+    print(report.describe())
+    table = Table("of the jobs kept", "value", show_edge=False, pad_edge=False)
+    table.columns[1].justify = "right"
+    for name, value in describe_workload(workload).items():
+        unit = unit_for([value]) if name.endswith("_s") else None
+        text = f"{three_digits(value / unit.seconds)} {unit.sign}" if unit else _number(value)
+        table.add_row(name.removesuffix("_s").replace("_", " ").replace("gpu", "GPU"), text)
+    show(table)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) or value >= 1000 else f"{value:,.3g}"
+
+
+def _class_of(target: str) -> Any:
+    import importlib
+
+    module, _, name = target.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _defaults(cls: Any) -> dict[str, Any]:
+    import dataclasses
+
+    return {field.name: field.default for field in dataclasses.fields(cls) if field.init}
+
+
+def _clairvoyant(name: str) -> bool:
+    """Tell it for the defaults; the agent's checkpoint decides for ``learned``, which cannot be built without one."""
+    from gpusched_env.baselines import list_baselines, make_scheduler
+
+    return name in list_baselines() and make_scheduler(name).clairvoyant
+
+
+def _written(key: str, value: Any) -> str:
+    """Write a default the way a spec takes it; a parameter without one, by its name alone."""
+    if value in ("", ()):
+        return key
+    if isinstance(value, tuple):
+        return f"{key}={'/'.join(f'{part:g}' for part in value)}"
+    return f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"

@@ -1,0 +1,82 @@
+"""Output files: refused before a long run if they cannot be written, and whole or absent after it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gpusched_env.errors import GpuschedError
+
+if TYPE_CHECKING:
+    from gpusched_env.evaluation import RunResult
+    from gpusched_env.event_log import EventLog
+
+RESULT_SUFFIXES: Final = (".json", ".csv")
+PLOT_SUFFIXES: Final = (".png", ".svg", ".pdf")
+LOG_SUFFIXES: Final = (".npz", ".txt")
+
+
+def check_output(option: str, path: Path | None, suffixes: Sequence[str]) -> None:
+    """Refuse a path that could not be written in the end, and make its folder.
+
+    Raises
+    ------
+    GpuschedError : a suffix that is none of ``suffixes``, a folder, or a place without write permission
+    """
+    if path is None:
+        return
+    if path.suffix.lower() not in suffixes:
+        raise GpuschedError(f"{option} {path}: the file's name must end in {' or '.join(suffixes)}")
+    if path.is_dir():
+        raise GpuschedError(f"{option} {path}: this is a folder; name a file")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise GpuschedError(f"{option} {path}: cannot be written ({error.strerror or error})") from error
+
+
+def check_plot(path: Path | None) -> None:
+    """Refuse a plot that could not be written, or drawn.
+
+    Raises
+    ------
+    GpuschedError : as :func:`check_output`, or matplotlib is not installed
+    """
+    check_output("--plot", path, PLOT_SUFFIXES)
+    if path is not None and importlib.util.find_spec("matplotlib") is None:
+        raise GpuschedError("--plot needs matplotlib: pip install 'gpusched-env[plot]'")
+
+
+@contextlib.contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Give a path beside ``path`` to write to; it takes the place of ``path`` only if nothing goes wrong."""
+    partial = path.with_name(f".{path.stem}.part{path.suffix}")
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def save_results(results: Sequence[RunResult], path: Path) -> None:
+    """Write results as the suffix says."""
+    from gpusched_env.evaluation import write_csv, write_json
+
+    (write_json if path.suffix.lower() == ".json" else write_csv)(results, path)
+
+
+def save_log(log: EventLog, path: Path) -> None:
+    """Write an event log: arrays (``EventLog(**numpy.load(path))`` reads them) or one readable line an event."""
+    import numpy as np
+
+    with whole(path) as partial:
+        if path.suffix.lower() == ".npz":
+            np.savez_compressed(partial, events=log.events, gpus=log.gpus)
+        else:
+            partial.write_text("\n".join(log.lines()) + "\n", encoding="utf-8")

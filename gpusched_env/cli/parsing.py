@@ -1,0 +1,119 @@
+"""Turn the texts of options into scenarios, seeds and schedulers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gpusched_env.errors import GpuschedError
+
+if TYPE_CHECKING:
+    from gpusched_env.scenarios import Scenario
+
+DEFAULT_SEEDS: Final = 5  # of a generator; a log has the same jobs in each draw
+_PARAMETER: Final = re.compile(r"\w+=")  # a scheduler's spec has a colon before its first parameter
+
+
+def chosen_scenario(scenario: str, workload: str | None, cluster: str | None) -> Scenario:
+    """Give a scenario by name or path, on other jobs or machines if asked; its name then says so.
+
+    Raises
+    ------
+    GpuschedError : unknown name, damaged file, malformed workload or cluster
+    """
+    from gpusched_env.cluster import Cluster
+    from gpusched_env.scenarios import get_scenario
+
+    found = get_scenario(scenario)
+    changes = []
+    if workload is not None:
+        found = found.with_workload(workload)
+        kind, _, place = workload.partition(":")
+        changes.append(f"{kind}:{place if found.workload.synthetic else Path(place).name}")
+    if cluster is not None:
+        found = found.with_cluster(Cluster.parse(cluster))
+        changes.append(cluster.strip())
+    return found.replace(name=" + ".join([found.name, *changes]))
+
+
+def chosen_seeds(text: str | None, scenario: Scenario) -> list[int]:
+    """Read ``COUNT`` of the scenario's report seeds, or ``FIRST:END`` without the end.
+
+    Parameters
+    ----------
+    text : None = five report seeds, or one where the jobs come from a log
+
+    Raises
+    ------
+    GpuschedError : neither form, no seed, or more than the scenario reports on
+    """
+    first, end = scenario.seeds.report
+    if text is None:
+        return list(range(first, min(end, first + (DEFAULT_SEEDS if scenario.workload.synthetic else 1))))
+    match = re.fullmatch(r"(?:(\d+):)?(\d+)", text.strip())
+    if match is None:
+        raise GpuschedError(f"--seeds {text!r}: write COUNT or FIRST:END, for example 5 or 200000:200010")
+    if match[1] is not None:
+        seeds = range(int(match[1]), int(match[2]))
+        if not seeds:
+            raise GpuschedError(f"--seeds {text!r}: there is no seed from {match[1]} up to, but without, {match[2]}")
+        return list(seeds)
+    count = int(match[2])
+    if not 1 <= count <= end - first:
+        raise GpuschedError(
+            f"--seeds {count}: the scenario reports on {end - first} seeds, {first}:{end}; write FIRST:END for others"
+        )
+    return list(range(first, first + count))
+
+
+def not_for_reports(seeds: Sequence[int], scenario: Scenario) -> str:
+    """Say which of the seeds agents train or are chosen on; empty if there are none."""
+    for use, name in (("train", "training"), ("validation", "validation")):
+        first, end = getattr(scenario.seeds, use)
+        if any(first <= seed < end for seed in seeds):
+            kept, report = seed_range(range(first, end)), seed_range(range(*scenario.seeds.report))
+            return f"note: the scenario keeps {kept} for {name}, and {report} for reports"
+    return ""
+
+
+def seed_range(seeds: Sequence[int]) -> str:
+    """Write consecutive seeds as ``FIRST:END``, as the option takes them."""
+    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]}:{seeds[-1] + 1}"
+
+
+def chosen_schedulers(texts: Sequence[str]) -> list[str]:
+    """Split lists of specs at their commas and refuse a scheduler that occurs twice.
+
+    A comma also separates the parameters of one spec: a part ``parameter=value`` belongs to the spec before it, so
+    ``fifo,tiresias:knob=8,queue=las,sjf`` names three schedulers.
+
+    Raises
+    ------
+    GpuschedError : an empty part, a parameter without scheduler, a spec that cannot be built, the same one twice
+    """
+    from gpusched_env.baselines import make_scheduler
+    from gpusched_env.evaluation.results import plain
+
+    specs: list[str] = []
+    for text in texts:
+        own: list[str] = []
+        for part in map(str.strip, text.split(",")):
+            if not part:
+                raise GpuschedError(f"--scheduler {text!r}: there is nothing between two commas, or at an end")
+            if not _PARAMETER.match(part):
+                own.append(part)
+            elif own:
+                own[-1] += f"{',' if '=' in own[-1] else ':'}{part}"
+            else:
+                raise GpuschedError(f"--scheduler {text!r}: the parameter {part!r} has no scheduler before it")
+        specs += own
+    players: dict[str, str] = {}
+    for spec in specs:
+        info = make_scheduler(spec).info
+        key = repr((info.name, plain(info.parameters)))
+        if key in players:
+            raise GpuschedError(f"schedulers {players[key]!r} and {spec!r} are the same; name it once")
+        players[key] = spec
+    return specs

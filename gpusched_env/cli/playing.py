@@ -1,0 +1,238 @@
+"""``gpusched run`` and ``gpusched compare``."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from gpusched_env.evaluation import RunResult
+    from gpusched_env.scenarios import Scenario
+
+ScenarioOption = Annotated[
+    str,
+    typer.Option(
+        "--scenario", help="Name (gpusched scenarios), or path of a .json or .toml file.", metavar="NAME|PATH"
+    ),
+]
+WorkloadOption = Annotated[
+    str | None,
+    typer.Option(help="Play these jobs instead: a log (philly, helios, ...) or synthetic:NAME.", metavar="FORMAT:PATH"),
+]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Play on these machines instead: nodes x GPUs, or nodes x GPUs / nodes of a rack, such as 310x8/31.",
+        metavar="NxG|NxG/R",
+    ),
+]
+OutputOption = Annotated[Path | None, typer.Option(help="Save all metrics as .json or .csv.", metavar="FILE")]
+
+
+def run(
+    scheduler: Annotated[
+        str,
+        typer.Option(
+            help="Name (gpusched schedulers) with parameters if wanted, such as tiresias:knob=8,packlimit=0.5; "
+            "or a class of your own, package.module:Class.",
+            metavar="SPEC",
+        ),
+    ],
+    scenario: ScenarioOption = "philly-64-v0",
+    workload: WorkloadOption = None,
+    cluster: ClusterOption = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Which draw of the scenario.", show_default="first report seed")
+    ] = None,
+    output: OutputOption = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the run as .png, .svg or .pdf.", metavar="FILE")] = None,
+    log: Annotated[
+        Path | None, typer.Option(help="Save the event log as arrays (.npz) or lines (.txt).", metavar="FILE")
+    ] = None,
+) -> None:
+    """Play one scheduler on one seed and print every metric.
+
+    Example: gpusched run --scenario philly-64-v0 --scheduler tiresias --plot tiresias.png
+    """
+    from gpusched_env.cli.console import show
+    from gpusched_env.cli.outputs import LOG_SUFFIXES, RESULT_SUFFIXES, check_output, check_plot, save_log, save_results
+    from gpusched_env.cli.parsing import chosen_scenario, chosen_schedulers, not_for_reports
+
+    check_output("--output", output, RESULT_SUFFIXES)
+    check_output("--log", log, LOG_SUFFIXES)
+    check_plot(plot)
+    chosen = chosen_scenario(scenario, workload, cluster)
+    seeds = [chosen.seeds.report[0] if seed is None else seed]
+    specs = chosen_schedulers([scheduler])
+    if len(specs) > 1:
+        from gpusched_env.errors import GpuschedError
+
+        raise GpuschedError(f"--scheduler {scheduler!r} names {len(specs)} schedulers: gpusched compare plays several")
+    _tell_what_was_read(chosen)
+    from gpusched_env.evaluation import evaluate
+
+    results = evaluate(chosen, specs, seeds, keep_logs=plot is not None or log is not None)
+    title = (
+        f"{specs[0]}{', which reads true run times,' if results[0].scheduler.clairvoyant else ''} on {_title(results)}"
+    )
+    show(_metrics_table(results[0]), title, not_for_reports(seeds, chosen))
+    if output is not None:
+        save_results(results, output)
+    if log is not None and results[0].log is not None:
+        save_log(results[0].log, log)
+    if plot is not None:
+        _draw(chosen, results, plot)
+
+
+def compare(
+    scheduler: Annotated[
+        list[str],
+        typer.Option(
+            "--schedulers",
+            "--scheduler",
+            help="Specs, separated by commas; or give the option several times. A part parameter=value belongs to the "
+            "scheduler before it: fifo,tiresias:knob=8,packlimit=0.5,srtf names three.",
+            metavar="SPECS",
+        ),
+    ],
+    scenario: ScenarioOption = "philly-64-v0",
+    workload: WorkloadOption = None,
+    cluster: ClusterOption = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(
+            help="How many of the scenario's report seeds, or a range FIRST:END (without END).",
+            metavar="COUNT|FIRST:END",
+            show_default="5 report seeds; 1 for a log",
+        ),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Processes; -1 = one per core. Results do not depend on it.")] = 1,
+    output: OutputOption = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the runs on the first seed as .png, .svg or .pdf.", metavar="FILE")
+    ] = None,
+) -> None:
+    """Play several schedulers on the same seeds and print them side by side, best mean JCT first.
+
+    Example: gpusched compare --scenario philly-64-v0 --schedulers fifo,sjf,srtf,las,tiresias --workers -1
+    """
+    from gpusched_env.cli.console import show
+    from gpusched_env.cli.outputs import RESULT_SUFFIXES, check_output, check_plot, save_results
+    from gpusched_env.cli.parsing import chosen_scenario, chosen_schedulers, chosen_seeds, not_for_reports
+
+    check_output("--output", output, RESULT_SUFFIXES)
+    check_plot(plot)
+    chosen = chosen_scenario(scenario, workload, cluster)
+    draws = chosen_seeds(seeds, chosen)
+    specs = chosen_schedulers(scheduler)
+    _tell_what_was_read(chosen)
+    results = _play_all(chosen, specs, draws, workers, logs_of_first=plot is not None)
+    spread = ", mean ± 95 % interval" if len(draws) > 1 else ""
+    show(_fitting(results), f"{_title(results)}{spread}", not_for_reports(draws, chosen))
+    if output is not None:
+        save_results(results, output)
+    if plot is not None:
+        _draw(chosen, [result for result in results if result.log is not None], plot)
+
+
+def _play_all(
+    scenario: Scenario, specs: list[str], seeds: list[int], workers: int, logs_of_first: bool
+) -> list[RunResult]:
+    """Evaluate; the logs of the first seed are kept on demand, but no others, for they are large."""
+    from gpusched_env.evaluation import evaluate
+
+    if not logs_of_first:
+        return evaluate(scenario, specs, seeds, workers)
+    first = evaluate(scenario, specs, seeds[:1], workers, keep_logs=True)
+    others = evaluate(scenario, specs, seeds[1:], workers) if len(seeds) > 1 else []
+    rest = len(seeds) - 1
+    return [result for i in range(len(specs)) for result in (first[i], *others[i * rest : (i + 1) * rest])]
+
+
+def _tell_what_was_read(scenario: Scenario) -> None:
+    """Read the log, if the jobs come from one, and print what was kept and dropped."""
+    if scenario.workload.synthetic:
+        return
+    from rich.console import Console
+
+    errors = Console(stderr=True)
+    with errors.status(f"reading {scenario.workload.source}") if errors.is_terminal else contextlib.nullcontext():
+        report = scenario.trace_report
+    if report is not None:
+        print(report.describe())
+
+
+def _fitting(results: list[RunResult]) -> Table:
+    """Compare by as many of the usual metrics as the terminal is wide enough for."""
+    from rich.measure import Measurement
+
+    from gpusched_env.cli.console import console
+    from gpusched_env.evaluation import comparison_table
+    from gpusched_env.evaluation.tables import DEFAULT_METRICS
+
+    out = console()
+    for count in range(len(DEFAULT_METRICS), 0, -1):
+        table = comparison_table(results, DEFAULT_METRICS[:count])
+        if Measurement.get(out, out.options.update(max_width=1_000), table).maximum <= out.width:
+            break
+    if count < len(DEFAULT_METRICS):
+        hidden = f"{len(DEFAULT_METRICS) - count} more columns in a wider terminal; all metrics with --output"
+        table.caption = f"{table.caption}; {hidden}" if table.caption else hidden
+        table.caption_justify = "left"
+    return table
+
+
+def _metrics_table(result: RunResult) -> Table:
+    """Every metric of one run, with its lower bound and its meaning."""
+    from rich.table import Table
+
+    from gpusched_env.evaluation.units import Unit, three_digits, unit_for
+    from gpusched_env.metrics import COLUMNS
+
+    table = Table("metric", show_edge=False, pad_edge=False)
+    for heading in ("value", "lower bound"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("meaning", style="dim")
+    for column in COLUMNS:
+        value, bound = result.metrics[column.name], result.bounds.get(column.name)
+        unit = unit_for([value]) if column.unit == "s" else Unit("%", 0.01) if column.unit == "share" else Unit("", 1.0)
+
+        def cell(number: float | None, unit: Unit = unit, count: bool = column.name in ("jobs", "finished")) -> str:
+            if number is None or math.isnan(number):
+                return "" if number is None else "-"
+            return f"{number:,.0f}" if count else f"{three_digits(number / unit.seconds)} {unit.sign}".rstrip()
+
+        heading = column.name.removesuffix("_s").replace("_", " ").replace("jct", "JCT")
+        table.add_row(heading, cell(value), cell(bound), column.formula)
+    table.caption = f"took {result.wall_s:.2f} s; event log {result.digest[:12]}"
+    table.caption_justify = "left"
+    return table
+
+
+def _title(results: Sequence[RunResult]) -> str:
+    """Everything that decides a result: the scenario and its fingerprint, the seeds, the version."""
+    from gpusched_env import __version__
+    from gpusched_env.cli.parsing import seed_range
+
+    first = results[0]
+    window = "" if first.window is None else f", jobs {first.window[0]:,} to {first.window[1] - 1:,} measured"
+    seeds = seed_range(sorted({result.seed for result in results}))
+    return f"{first.scenario} ({first.fingerprint[:12]}), {seeds}{window}, gpusched-env {__version__}"
+
+
+def _draw(scenario: Scenario, results: list[RunResult], path: Path) -> None:
+    """Plot runs of one seed."""
+    from gpusched_env.cli.outputs import whole
+    from gpusched_env.evaluation import plot_runs, scheduler_labels
+
+    labels = scheduler_labels(results)
+    logs = {label: result.log for label, result in zip(labels, results, strict=True) if result.log is not None}
+    with whole(path) as partial:
+        plot_runs(scenario.instance(results[0].seed), logs, partial, _title(results), results[0].window)

@@ -1,0 +1,167 @@
+"""What the tests of simulator, baselines and environment share: small instances, scripted schedulers, recounts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpusched_env.baselines import make_scheduler
+from gpusched_env.cluster import Cluster, NodeGroup
+from gpusched_env.event_log import PREEMPT, EventLog
+from gpusched_env.instance import Instance, Semantics
+from gpusched_env.metrics import job_times, validate
+from gpusched_env.network import Network
+from gpusched_env.scenarios import get_scenario
+from gpusched_env.simulator import ClusterView, Decision, Outcome, Scheduler, Simulation, Start, simulate
+from gpusched_env.workload import Profiles, Workload
+
+FREE_PREEMPTION = {"checkpoint_s": 0.0, "restore_s": 0.0}
+FREE = -1
+
+
+def unit_instance(
+    arrival: Sequence[float],
+    gpus: Sequence[int],
+    duration: Sequence[float],
+    cluster: str | Cluster = "1x4",
+    **rules: Any,
+) -> Instance:
+    """Exact durations on every placement; preemption is free unless told otherwise."""
+    machines = Cluster.parse(cluster) if isinstance(cluster, str) else cluster
+    workload = Workload.from_columns(arrival, gpus, duration)
+    return Instance(machines, workload, Network("none"), Semantics(**(FREE_PREEMPTION | rules)))
+
+
+def instance_i(**rules: Any) -> Instance:
+    """Instance I of baselines_common section 9."""
+    return unit_instance([0, 0, 1, 2, 3], [2, 4, 1, 2, 1], [10, 4, 6, 2, 20], "1x4", **rules)
+
+
+def play(instance: Instance, scheduler: Scheduler | str, seed: int = 0, **parameters: Any) -> EventLog:
+    """Run, validate, and return the log."""
+    chosen = make_scheduler(scheduler, **parameters) if isinstance(scheduler, str) else scheduler
+    log = simulate(instance, chosen, seed=seed)
+    validate(instance, log)
+    return log
+
+
+def finish(instance: Instance, scheduler: Scheduler | str, **parameters: Any) -> list[float]:
+    """Finish times [s] by job row."""
+    times: list[float] = job_times(instance, play(instance, scheduler, **parameters))["finish_s"].tolist()
+    return times
+
+
+def mean_jct(instance: Instance, scheduler: Scheduler | str, **parameters: Any) -> float:
+    return float(job_times(instance, play(instance, scheduler, **parameters))["jct_s"].mean())
+
+
+def preemptions(log: EventLog) -> int:
+    return int((log.events["kind"] == PREEMPT).sum())
+
+
+def two_types(
+    counts: tuple[int, int] = (2, 2), sizes: tuple[int, int] = (4, 2), per_rack: int | None = None
+) -> Cluster:
+    """Two node groups of different size and GPU type."""
+    return Cluster([NodeGroup(counts[0], sizes[0], "A", per_rack), NodeGroup(counts[1], sizes[1], "B", 1)])
+
+
+def mixed_profiles(gpu_types: tuple[str, ...] = ("V100",)) -> Profiles:
+    """Three models that communicate; their order of speed differs between GPU types."""
+    compute = ((0.25, 0.6), (0.5, 0.5), (0.3, 0.1))
+    rows = [
+        dict(name="a", batch=1, gradient_bytes=5e8, memory_bytes=0.0, skew=0.6, overlap=1.0),
+        dict(name="b", batch=1, gradient_bytes=2e9, memory_bytes=0.0, skew=0.1, overlap=2.0),
+        dict(name="c", batch=1, gradient_bytes=1e9, memory_bytes=0.0, skew=0.0, overlap=np.inf),
+    ]
+    rows = [row | {"compute_s": times[: len(gpu_types)]} for row, times in zip(rows, compute, strict=True)]
+    return Profiles.from_rows(rows, gpu_types)
+
+
+def random_workload(
+    rng: np.random.Generator, jobs: int, largest: int, gpu_types: tuple[str, ...] = ("V100",), spacing_s: float = 100.0
+) -> Workload:
+    """Jobs of three models, some of which arrive together."""
+    gaps = rng.exponential(spacing_s, jobs) * (rng.random(jobs) < 0.8)
+    return Workload.from_columns(
+        np.cumsum(gaps), rng.integers(1, largest + 1, jobs), rng.lognormal(5.0, 1.0, jobs),
+        profiles=mixed_profiles(gpu_types), profile=rng.integers(0, 3, jobs),
+    )  # fmt: skip
+
+
+def random_instance(seed: int, jobs: int = 40, cluster: Cluster | None = None, **rules: Any) -> Instance:
+    machines = cluster or Cluster.parse("4x4/2")
+    rng = np.random.default_rng(seed)
+    return Instance(machines, random_workload(rng, jobs, machines.gpus, machines.gpu_types), None, Semantics(**rules))
+
+
+def small_scenario(jobs: int = 60, **changes: Any) -> Any:
+    """philly-64-v0 with fewer jobs."""
+    scenario = get_scenario("philly-64-v0")
+    spec = scenario.workload
+    return scenario.with_workload(spec.source, jobs=jobs, parameters=spec.parameters, load=spec.load).replace(**changes)
+
+
+class Script(Scheduler):
+    """Play decisions at given times; ``refusals`` tells what the simulator said to each."""
+
+    def __init__(self, script: dict[float, list[Decision]], then: str = "") -> None:
+        self.script, self.then = script, then
+        self.called_at: list[float] = []
+        self.refusals: list[str] = []
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        self.called_at.append(view.now_s)
+        for decision in self.script.get(view.now_s, []):
+            self.refusals.append(view.simulation.apply(decision))
+        if self.then:
+            for job in view.waiting.tolist():
+                yield Start(job, self.then)
+
+
+def begin(instance: Instance, seed: int = 0) -> Simulation:
+    """A simulation at its first decision point."""
+    simulation = Simulation(instance, seed)
+    assert simulation.advance() is Outcome.DECIDE
+    return simulation
+
+
+def state_bytes(simulation: Simulation) -> list[bytes]:
+    """All of the state but ``chosen`` (scratch) and how much of the log Python has already taken over."""
+    state, log = simulation.state, simulation.log()
+    world = state.world.copy()
+    for name in ("events", "event_gpus", "gpus_before"):
+        world[name] = 0
+    kept = [name for name in state._fields if name not in ("world", "chosen", "events", "event_gpus")]
+    arrays = [world, log.events, log.gpus, *(getattr(state, name) for name in kept)]
+    return [array.tobytes() for array in arrays]
+
+
+def check_counts(simulation: Simulation) -> None:
+    """Free counts, lists and holders of the state agree with each other, recounted from ``holder``."""
+    state, b, cluster = simulation.state, simulation.b, simulation.instance.cluster
+    world = state.world[b]
+    holder = state.holder[b, : cluster.gpus]
+    by_node = np.bincount(cluster.node_of_gpu[holder == FREE], minlength=len(cluster.nodes))
+    by_rack = np.bincount(cluster.nodes["rack"], by_node, minlength=len(cluster.racks))
+    first_rack = state.nodes.shape[1]
+    assert state.free[b, : len(by_node)].tolist() == by_node.tolist()
+    assert state.free[b, first_rack : first_rack + len(by_rack)].tolist() == by_rack.tolist()
+    assert world["free_gpus"] == by_node.sum()
+    running = state.running[b, : world["running"]].tolist()
+    assert sorted(set(holder[holder != FREE].tolist())) == sorted(running)
+    assert sorted(state.running[b].tolist()) == list(range(state.running.shape[1]))
+    for replica in running:
+        row = state.replicas[b, replica]
+        assert (holder == replica).sum() == row["gpus"]
+        assert state.jobs[b, row["job"]]["replica"] == replica
+        chain, gpu = [], row["first_gpu"]
+        while gpu >= 0:
+            chain.append(int(gpu))
+            gpu = state.gpu_next[b, gpu]
+        assert sorted(chain) == np.flatnonzero(holder == replica).tolist()
+    waiting = state.waiting[b, : world["waiting"]].tolist()
+    assert waiting == sorted(set(waiting))
+    assert len(waiting) + len(running) + world["finished"] == world["next_arrival"]

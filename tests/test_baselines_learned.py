@@ -1,0 +1,58 @@
+"""A learned scheduler that cannot be read says which file is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from helpers import instance_i, play
+
+from gpusched_env.baselines import make_scheduler
+from gpusched_env.errors import SchedulerError
+
+WINDOWS = dict(
+    queue_window=4, running_window=2, queue_order="arrival", running_order="most-attained", rules=["pack", "spread"]
+)
+
+
+def write(folder: Path, text: str) -> str:
+    (folder / "config.json").write_text(text)
+    return str(folder / "model.zip")
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(SchedulerError, match=r"learned:path="):
+        make_scheduler("learned")
+    with pytest.raises(SchedulerError, match=r"config\.json: cannot be read"):
+        make_scheduler("learned", path=str(tmp_path / "model.zip"))
+    path = write(tmp_path, json.dumps({"training": WINDOWS}))
+    with pytest.raises(SchedulerError, match=r"model\.zip: no such model"):
+        play(instance_i(), "learned", path=path)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"training": {}}', '{"training": 3}', '{"training": null}'])
+def test_a_damaged_configuration_is_named(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(SchedulerError, match=r"config\.json: not a configuration written by train\.py"):
+        make_scheduler("learned", path=path)
+
+
+def test_windows_that_this_version_does_not_know_are_a_scheduler_error(tmp_path: Path) -> None:
+    path = write(tmp_path, json.dumps({"training": WINDOWS | {"rules": ["teleport"]}}))
+    with pytest.raises(SchedulerError, match=r"config\.json.*teleport"):
+        make_scheduler("learned", path=path)
+
+
+def test_a_damaged_model_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("sb3_contrib")
+    path = write(tmp_path, json.dumps({"training": WINDOWS}))
+    Path(path).write_bytes(b"not a zip")
+    with pytest.raises(SchedulerError, match=r"model\.zip: cannot be loaded"):
+        play(instance_i(), "learned", path=path)
+
+
+def test_untrained_windows_play_without_a_model(tmp_path: Path) -> None:
+    path = write(tmp_path, json.dumps({"training": WINDOWS}))
+    log = play(instance_i(), "learned", path=path, untrained=True)
+    assert log.digest() == play(instance_i(), "learned", path=path, untrained=True).digest()

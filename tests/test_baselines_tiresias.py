@@ -1,0 +1,127 @@
+"""Tiresias: exact demotion and promotion, queues by attained service, placement by skew."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import finish, mixed_profiles, play, random_workload, unit_instance
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpusched_env.cluster import Cluster, NodeGroup
+from gpusched_env.event_log import EVENT_KINDS, PREEMPT, EventLog
+from gpusched_env.instance import Instance, Semantics
+from gpusched_env.workload import Workload
+
+
+def history(log: EventLog, job: int) -> list[tuple[float, str]]:
+    """When what happened to a job, without the releases."""
+    mine = log.events[log.events["job"] == job]
+    return [(float(e["time_s"]), EVENT_KINDS[e["kind"]]) for e in mine if EVENT_KINDS[e["kind"]] != "release"]
+
+
+def test_b2_demoted_after_450_seconds_of_running_when_it_waited_first() -> None:
+    """Both arrive together, so nothing but a timer can end the first job's turn."""
+    log = play(unit_instance([0, 0], [8, 8], [1000, 1000], "1x8"), "tiresias")
+    assert history(log, 0)[:3] == [(0, "arrival"), (0, "start"), (450, "preempt")]
+    assert history(log, 1)[:3] == [(0, "arrival"), (450, "start"), (900, "preempt")]
+
+
+def test_b2_demoted_after_450_seconds_of_running_wherever_they_were_split() -> None:
+    """Job 1 runs 225 s, steps aside for job 0 that was promoted, and is demoted 225 s after it came back."""
+    instance = unit_instance([0, 100, 100], [8, 8, 8], [470, 900, 300], "1x8")
+    # knob 0.5: job 0 runs 0-450, waits 225 s, is promoted at 675 and leads the queue by its earlier start
+    log = play(instance, "tiresias:knob=0.5")
+    assert history(log, 0)[1:] == [(0, "start"), (450, "preempt"), (675, "resume"), (695, "complete")]
+    assert history(log, 1)[1:5] == [(450, "start"), (675, "preempt"), (695, "resume"), (920, "preempt")]
+
+
+def test_b2_nobody_interrupts_the_first_queue() -> None:
+    """Newcomers wait until the job that started earlier has attained its 3,600 GPU-seconds."""
+    instance = unit_instance([0, 200, 300, 400], [8, 8, 8, 8], [2000, 100, 100, 100], "1x8")
+    log = play(instance, "tiresias")
+    assert history(log, 0)[2:4] == [(450, "preempt"), (750, "resume")]
+
+
+def test_b2_promotion_after_waiting_and_demotion_again() -> None:
+    """Knob 8: after 450 s executed, promoted after 3,600 s of waiting; both clocks 0; demoted after another 450 s.
+
+    Newcomers of 90 s keep the machine busy from 450 on; none of them is ever demoted.
+    """
+    short = 60
+    arrival = [0.0, *(400.0 + 90.0 * np.arange(short))]
+    instance = unit_instance(arrival, [8] * (1 + short), [1200.0] + [90.0] * short, "1x8")
+    log = play(instance, "tiresias:knob=8")
+    assert history(log, 0)[2:5] == [(450, "preempt"), (4050, "resume"), (4500, "preempt")]
+
+
+def test_without_the_knob_nothing_is_promoted() -> None:
+    short = 60
+    arrival = [0.0, *(400.0 + 90.0 * np.arange(short))]
+    instance = unit_instance(arrival, [8] * (1 + short), [1200.0] + [90.0] * short, "1x8")
+    assert history(play(instance, "tiresias"), 0)[3] == (450 + 90 * short, "resume")
+
+
+def test_a_job_that_outgrew_two_queues_unseen_does_not_pass_one_that_outgrew_one() -> None:
+    """Nothing waits until 26 s: job 0 has then attained 208 GPU-s (third queue), job 1 128 (second).
+
+    Demotions are exact timers (baselines_common 5.4), so a job never sits in a queue above its attained service.
+    """
+    instance = unit_instance([0, 10, 26], [8, 8, 8], [1000, 1000, 5], "1x16")
+    log = play(instance, "tiresias:thresholds=100/200")
+    assert [e["job"] for e in log.events if e["kind"] == PREEMPT and e["time_s"] == 26] == [0]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(["inf", "1e30"]))
+def test_b9_without_queues_it_is_fifo_skip_byte_for_byte(seed: int, threshold: str) -> None:
+    rng = np.random.default_rng(seed)
+    workload = random_workload(rng, 25, 16)
+    workload.profiles.rows["skew"] = 0.0
+    instance = Instance(Cluster.parse("4x4/2"), workload, None, Semantics(round_s=float(rng.choice([0, 60]))))
+    assert play(instance, f"tiresias:thresholds={threshold}").digest() == play(instance, "fifo-skip").digest()
+
+
+def test_skewed_models_are_consolidated_or_wait() -> None:
+    """Two GPUs are free on each of two machines: only the skewed four-GPU job waits for a whole machine."""
+    profiles = mixed_profiles()
+    starts = {}
+    for profile in (0, 1):  # skew 0.6 and 0.1
+        workload = Workload.from_columns(
+            [0, 0, 10], [2, 2, 4], [100, 200, 50], profiles=profiles, profile=[1, 1, profile]
+        )
+        instance = Instance(Cluster.parse("2x4"), workload, None, Semantics())
+        log = play(instance, "tiresias:placement=spread")
+        starts[profile] = history(log, 2)[1][0]
+    assert starts[1] == 10
+    assert starts[0] >= 100
+
+
+def test_gittins_serves_the_job_that_is_more_likely_to_end() -> None:
+    """Past jobs took 10 or 1,000 GPU-seconds: one that has run 20 has the smaller index and steps aside."""
+    instance = unit_instance([0, 20], [1, 1], [1000, 10], "1x1")
+    sizes = "/".join(["10"] * 9 + ["1000"])
+    assert finish(instance, f"tiresias-g:thresholds=5000,history={sizes}") == [1010, 30]
+    assert finish(instance, "tiresias:thresholds=5000") == [1000, 1010]
+
+
+@pytest.mark.parametrize("start", [0.0, 1.3e7])
+def test_demotion_of_a_large_gang_late_in_a_long_trace(start: float) -> None:
+    """At 1.3e7 s the clock resolves 2e-9 s, which is more than a millionth of a GPU-second for 2,048 GPUs."""
+    size, quantum = 2048, 3600.0
+    late = []
+    for offset in np.random.default_rng(0).random(20):
+        arrival = start + offset
+        instance = unit_instance([arrival, arrival + 0.3], [size, size], [50, 50], "1x2048")
+        log = play(instance, f"tiresias:thresholds={quantum}")
+        due = arrival + quantum / size
+        stopped = [e["time_s"] for e in log.events if e["kind"] == PREEMPT and e["job"] == 0]
+        late.append(not stopped or abs(stopped[0] - due) > 1e-6)
+    assert not any(late)
+
+
+def test_a_skewed_gang_larger_than_all_large_machines_does_not_wait_for_ever() -> None:
+    """24 GPUs on two machines of eight and four of four: the fewest machines are four, and they are free."""
+    workload = Workload.from_columns([0], [24], [10], profiles=mixed_profiles(), profile=[0])
+    cluster = Cluster([NodeGroup(2, 8), NodeGroup(4, 4)])
+    assert len(finish(Instance(cluster, workload, None, Semantics()), "tiresias")) == 1

@@ -1,0 +1,277 @@
+"""The commands: what they print, what they write, how they refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import gpusched_env
+from gpusched_env.baselines import BASELINES, make_scheduler
+from gpusched_env.cli import app
+from gpusched_env.evaluation import evaluate, read_json
+from gpusched_env.event_log import EventLog
+from gpusched_env.metrics import COLUMNS
+from gpusched_env.scenarios import get_scenario, list_scenarios, scenario_from_dict
+from gpusched_env.simulator import simulate
+
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(gpusched_env.__file__).parents[1])}  # without installing, too
+TINY = ["--scenario", "tiny-v0"]
+TRACES = Path(__file__).parents[2] / "shared" / "traces"
+LOG = "timestamp,duration,num_gpus,gpu_time,cluster\n" + "".join(
+    f"2017-10-09 00:{m:02d}:00,{60 * g},{g},0,a\n" for m, g in enumerate([1, 2, 0, 4, 8, 1])
+)
+
+
+def gpusched(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def shell(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gpusched_env.cli", *arguments]
+    return subprocess.run(command, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.csv"
+    path.write_text(LOG)
+    return path
+
+
+def test_run_prints_every_metric_and_says_what_was_played() -> None:
+    result = gpusched("run", *TINY, "--scheduler", "tiresias:knob=8")
+    assert result.exit_code == 0
+    title, *lines = result.stdout.splitlines()
+    seed = get_scenario("tiny-v0").seeds.report[0]
+    expected = f"tiresias:knob=8 on tiny-v0 ({get_scenario('tiny-v0').fingerprint()[:12]}), seed {seed}, gpusched-env "
+    assert title == expected + gpusched_env.__version__
+    assert all(any(column.formula in line for line in lines) for column in COLUMNS)
+    digest = simulate(get_scenario("tiny-v0").instance(seed), make_scheduler("tiresias:knob=8"), seed=seed).digest()
+    assert f"event log {digest[:12]}" in result.stdout
+    assert "reads true run times" not in result.stdout
+    assert "reads true run times" in gpusched("run", *TINY, "--scheduler", "sjf").stdout
+
+
+def test_run_writes_results_log_and_plot(tmp_path: Path) -> None:
+    files = {name: tmp_path / "new" / name for name in ("r.json", "r.csv", "e.npz", "e.txt", "p.png")}
+    for output, events in (("r.json", "e.npz"), ("r.csv", "e.txt")):
+        arguments = ("--scheduler", "srtf", "--seed", "3", "--output", files[output], "--log", files[events])
+        plot = ("--plot", files["p.png"]) if output == "r.json" else ()
+        assert gpusched("run", *TINY, *arguments, *plot).exit_code == 0
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == sorted(files)
+    [expected] = evaluate("tiny-v0", ["srtf"], [3], progress=False)
+    assert read_json(files["r.json"]) == [expected]
+    assert expected.digest in files["r.csv"].read_text()
+    with np.load(files["e.npz"]) as arrays:
+        assert EventLog(**arrays).digest() == expected.digest
+    assert len(files["e.txt"].read_text().splitlines()) == len(
+        simulate(get_scenario("tiny-v0").instance(3), make_scheduler("srtf")).events
+    )
+    assert files["p.png"].read_bytes().startswith(b"\x89PNG")
+
+
+def test_compare_prints_and_writes_what_evaluate_gives(tmp_path: Path) -> None:
+    output = tmp_path / "r.json"
+    result = gpusched(
+        "compare", *TINY, "--schedulers", "fifo,tiresias:knob=8,packlimit=0.5,sjf", "--seeds", "3", "--output", output
+    )
+    assert result.exit_code == 0
+    first = get_scenario("tiny-v0").seeds.report[0]
+    assert f"seeds {first}:{first + 3}" in result.stdout.splitlines()[0]
+    assert "95 % interval" in result.stdout.splitlines()[0]
+    for expected in ("fifo", "tiresias", "sjf*", "lower bound", "±", "* reads true run times", "x bound"):
+        assert expected in result.stdout
+    specs = ["fifo", "tiresias:knob=8,packlimit=0.5", "sjf"]
+    assert read_json(output) == evaluate("tiny-v0", specs, range(first, first + 3), progress=False)
+
+
+def test_compare_keeps_order_and_results_when_it_plots(tmp_path: Path) -> None:
+    plain, plotted, plot = tmp_path / "a.json", tmp_path / "b.json", tmp_path / "p.svg"
+    arguments = ("compare", *TINY, "--scheduler", "fifo", "--scheduler", "las", "--seeds", "0:3")
+    without = gpusched(*arguments, "--output", plain)
+    with_plot = gpusched(*arguments, "--output", plotted, "--plot", plot)
+    assert without.exit_code == with_plot.exit_code == 0
+    assert without.stdout == with_plot.stdout
+    assert "for training" in without.stdout
+    assert plain.read_bytes() == plotted.read_bytes()
+    assert "seed 0" in plot.read_text()
+    assert gpusched(*arguments[:-1], "1:2", "--plot", plot).exit_code == 0
+
+
+def test_a_narrow_terminal_shows_fewer_columns_not_cut_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpusched_env.cli.console.WIDTH_OF_A_PIPE", 80)
+    lines = gpusched("compare", *TINY, "--schedulers", "fifo,sjf").stdout
+    assert "…" not in lines
+    assert "mean JCT" in lines
+    assert "more columns in a wider terminal" in " ".join(lines.split())
+
+
+def test_what_a_reader_dropped_is_printed(log: Path) -> None:
+    result = gpusched("run", *TINY, "--workload", f"philly:{log}", "--scheduler", "fifo", "--seed", "0")
+    assert result.exit_code == 0
+    assert "5 jobs kept" in result.stdout
+    assert re.search(r"dropped 1: .*line 4", result.stdout)
+    assert "tiny-v0 + philly:log.csv" in result.stdout
+    compared = gpusched("compare", *TINY, "--workload", f"philly:{log}", "--schedulers", "fifo,sjf")
+    assert "dropped 1: " in compared.stdout
+    assert f"seed {get_scenario('tiny-v0').seeds.report[0]}," in compared.stdout  # one draw, for the jobs are the log's
+    described = gpusched("traces", "read", f"philly:{log}")
+    assert described.exit_code == 0
+    assert "5 jobs kept" in described.stdout
+    assert "max GPUs" in described.stdout
+
+
+def test_scenarios_are_listed_and_shown(tmp_path: Path) -> None:
+    listed = gpusched("scenarios")
+    assert listed.exit_code == 0
+    assert all(name in listed.stdout for name in list_scenarios())
+    shown = gpusched("scenarios", "show", "philly-64-v0")
+    assert scenario_from_dict(json.loads(shown.stdout)) == get_scenario("philly-64-v0")
+    path = tmp_path / "mine.json"
+    path.write_text(gpusched("scenarios", "show", "tiny-v0").stdout)
+    assert "tiny-v0" in gpusched("run", "--scenario", path, "--scheduler", "fifo").stdout
+
+
+def test_schedulers_are_listed_with_parameters_and_explained() -> None:
+    listed = gpusched("schedulers")
+    assert listed.exit_code == 0
+    for name, baseline in BASELINES.items():
+        assert name in listed.stdout
+        assert baseline.summary in listed.stdout
+        assert gpusched("schedulers", "show", name).exit_code == 0
+    assert "policy=gittins" in listed.stdout
+    assert "sjf*" in listed.stdout
+    shown = gpusched("schedulers", "show", "sjf").stdout
+    assert "strict :" in shown
+    assert "sigma :" in shown  # inherited
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "--scheduler", "fif"], "unknown scheduler 'fif': did you mean 'fifo'"),
+        (["run", "--scheduler", "fifo,sjf"], "names 2 schedulers"),
+        (["run", "--scheduler", "learned"], "give the model's path"),
+        (["run", "--scheduler", "fifo", "--scenario", "tiny"], "unknown scenario 'tiny'"),
+        (["run", "--scheduler", "fifo", "--scenario", "nowhere.json"], "cannot be read"),
+        (["run", "--scheduler", "fifo", "--cluster", "8"], "write NODESxGPUS"),
+        (["run", "--scheduler", "fifo", "--cluster", "1x2"], "but the cluster has 2"),
+        (["run", "--scheduler", "fifo", "--workload", "phily:log.csv"], "did you mean 'philly'"),
+        (["run", "--scheduler", "fifo", "--workload", "philly:nowhere.csv"], "no such file"),
+        (["run", "--scheduler", "fifo", "--log", "log.csv"], "must end in .npz or .txt"),
+        (["run", "--scheduler", "fifo", "--plot", "plot.gif"], "must end in .png or .svg or .pdf"),
+        (["compare", "--schedulers", "fifo,fifo"], "are the same"),
+        (["compare", "--schedulers", "fifo", "--seeds", "99"], "reports on 20 seeds"),
+        (["compare", "--schedulers", "fifo", "--workers", "0"], "workers is 0"),
+        (["schedulers", "show", "fif"], "unknown scheduler"),
+        (["scenarios", "show", "nix"], "unknown scenario"),
+        (["traces", "read", "log.csv"], "write FORMAT:PATH"),
+    ],
+)
+def test_wrong_input_is_one_line_on_stderr(arguments: list[str], message: str) -> None:
+    result = gpusched(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert message in result.stderr
+    assert result.stderr.startswith("gpusched: ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_an_unwritable_output_is_refused_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("it ran")
+
+    monkeypatch.setattr("gpusched_env.evaluation.evaluate", never)
+    (tmp_path / "file").write_text("")
+    for option in ("--output", "--plot"):
+        place = tmp_path / "file" / ("a.json" if option == "--output" else "a.png")
+        for command in (["run", "--scheduler", "fifo"], ["compare", "--schedulers", "fifo"]):
+            result = gpusched(*command, option, place)
+            assert result.exit_code == 2
+            assert f"{option} {place}: cannot be written" in result.stderr
+
+
+def test_a_scheduler_of_your_own_in_the_current_folder(tmp_path: Path) -> None:
+    package = tmp_path / "mypackage"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "module.py").write_text(
+        textwrap.dedent("""
+        from dataclasses import dataclass
+
+        from gpusched_env import Scheduler, Start
+
+
+        @dataclass
+        class MyScheduler(Scheduler):
+            rule: str = "pack"
+
+            def decide(self, view):
+                for job in sorted(view.waiting, key=lambda job: view.gpus[job]):
+                    yield Start(job, self.rule)
+
+
+        class Lazy(Scheduler):
+            def decide(self, view):
+                return []
+
+
+        class Broken(Scheduler):
+            def decide(self, view):
+                return 1 / 0
+        """)
+    )
+    specs = "mypackage.module:MyScheduler,mypackage.module:MyScheduler:rule=spread,fifo"
+    found = shell("compare", *TINY, "--schedulers", specs, "--seeds", "2", "--workers", "2", cwd=tmp_path)
+    assert found.returncode == 0, found.stderr
+    assert "MyScheduler:rule=spread" in found.stdout
+    lazy = shell("run", *TINY, "--scheduler", "mypackage.module:Lazy", cwd=tmp_path)
+    assert (lazy.returncode, lazy.stdout) == (2, "")
+    assert lazy.stderr.splitlines()[-1].startswith("gpusched: scheduler 'Lazy' stalls")
+    assert "Traceback" not in lazy.stderr
+    broken = shell("run", *TINY, "--scheduler", "mypackage.module:Broken", cwd=tmp_path)
+    assert broken.returncode == 1
+    assert "ZeroDivisionError" in broken.stderr  # somebody's bug keeps its traceback
+
+
+def test_help_and_version_are_quick() -> None:
+    code = "import sys; from gpusched_env.cli import app; app(['--help'], standalone_mode=False); print(*sys.modules)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=True)
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert not loaded & {"numba", "scipy", "matplotlib", "torch", "joblib", "gpusched_env.simulator"}
+    seconds = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        found = shell("--version")
+        seconds.append(time.perf_counter() - begin)
+    assert found.stdout == f"gpusched-env {gpusched_env.__version__}\n"
+    assert min(seconds) < 2.0  # 0.3 s on an idle core
+    assert gpusched("--help").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("scenario", "source", "jobs"),
+    [
+        ("philly-full-v0", "philly:philly/philly_jobs.csv.gz", "62,861"),
+        ("helios-venus-v0", "helios:helios/venus_gpu_jobs_to_2020-07.csv.gz", "77,574"),
+    ],
+)
+def test_real_logs_play_to_the_end(scenario: str, source: str, jobs: str) -> None:
+    reader, _, path = source.partition(":")
+    if not (TRACES / path).exists():
+        pytest.skip("no public log on this machine")
+    result = gpusched("run", "--scenario", scenario, "--workload", f"{reader}:{TRACES / path}", "--scheduler", "fifo")
+    assert result.exit_code == 0
+    assert f"{jobs} jobs kept" in result.stdout
+    assert re.search(rf"finished +│ +{jobs} ", result.stdout)

@@ -1,0 +1,114 @@
+"""Options as people write them: lists of specs, seeds, scenarios on other jobs and machines, output files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpusched_env.cli.outputs import check_output, whole
+from gpusched_env.cli.parsing import chosen_scenario, chosen_schedulers, chosen_seeds, not_for_reports, seed_range
+from gpusched_env.errors import GpuschedError
+from gpusched_env.scenarios import get_scenario
+
+
+@pytest.mark.parametrize(
+    ("texts", "specs"),
+    [
+        (["fifo"], ["fifo"]),
+        (["fifo,sjf , srtf"], ["fifo", "sjf", "srtf"]),
+        (["fifo", "sjf,las"], ["fifo", "sjf", "las"]),
+        (
+            ["fifo,tiresias:knob=8,thresholds=3250/7200,srtf"],
+            ["fifo", "tiresias:knob=8,thresholds=3250/7200", "srtf"],
+        ),
+        (["tiresias,knob=8,packlimit=0.5,sjf"], ["tiresias:knob=8,packlimit=0.5", "sjf"]),
+        (
+            ["gpusched_env.baselines.sjf:ShortestJobFirst,key=time,strict=true,las"],
+            ["gpusched_env.baselines.sjf:ShortestJobFirst:key=time,strict=true", "las"],
+        ),
+        (
+            ["gpusched_env.baselines.sjf:ShortestJobFirst:key=gpu-time,strict=true"],
+            ["gpusched_env.baselines.sjf:ShortestJobFirst:key=gpu-time,strict=true"],
+        ),
+        (["tiresias:knob=8", "tiresias:knob=2"], ["tiresias:knob=8", "tiresias:knob=2"]),
+    ],
+)
+def test_lists_of_schedulers(texts: list[str], specs: list[str]) -> None:
+    assert chosen_schedulers(texts) == specs
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["fifo,,sjf"], "nothing between two commas"),
+        (["fifo,"], "nothing between two commas"),
+        ([""], "nothing between two commas"),
+        (["knob=8,fifo"], "no scheduler before it"),
+        (["fifo,tiresias", "fifo"], "'fifo' and 'fifo' are the same"),
+        (["fifo,fifo:variant=strict"], "are the same; name it once"),
+        (["fifo,tiresias,nob=8"], "unknown parameter 'nob'"),
+        (["fifoo"], "did you mean 'fifo'"),
+    ],
+)
+def test_lists_that_are_refused(texts: list[str], message: str) -> None:
+    with pytest.raises(GpuschedError, match=message):
+        chosen_schedulers(texts)
+
+
+def test_seeds() -> None:
+    scenario = get_scenario("tiny-v0")
+    first = scenario.seeds.report[0]
+    assert chosen_seeds(None, scenario) == list(range(first, first + 5))
+    assert chosen_seeds("2", scenario) == [first, first + 1]
+    assert chosen_seeds("7:10", scenario) == [7, 8, 9]
+    assert chosen_seeds(None, scenario.with_workload("philly:log.csv")) == [first]  # a log has the same jobs every time
+    for wrong in ("0", "21", "5:5", "9:5", "a", "1,2", "-3", "1:", ":2", ""):
+        with pytest.raises(GpuschedError, match="--seeds"):
+            chosen_seeds(wrong, scenario)
+
+
+def test_seeds_that_agents_train_on_are_pointed_out() -> None:
+    scenario = get_scenario("tiny-v0")
+    assert not_for_reports(range(*scenario.seeds.report), scenario) == ""
+    assert "for training" in not_for_reports([0], scenario)
+    assert "for validation" in not_for_reports([scenario.seeds.validation[0], 10**6], scenario)
+    assert (seed_range([4]), seed_range([4, 5, 6])) == ("seed 4", "seeds 4:7")
+
+
+def test_a_scenario_on_other_jobs_and_machines_says_so() -> None:
+    assert chosen_scenario("tiny-v0", None, None) == get_scenario("tiny-v0")
+    found = chosen_scenario("tiny-v0", "philly:some/folder/log.csv.gz", "4x8/2")
+    assert found.name == "tiny-v0 + philly:log.csv.gz + 4x8/2"
+    assert (found.cluster.gpus, len(found.cluster.racks)) == (32, 2)
+    assert chosen_scenario("tiny-v0", "synthetic:venus", None).name == "tiny-v0 + synthetic:venus"
+
+
+def test_output_paths_are_checked_before_the_run(tmp_path: Path) -> None:
+    check_output("--output", None, (".json",))
+    check_output("--output", tmp_path / "new" / "folder" / "a.JSON", (".json",))
+    assert list((tmp_path / "new" / "folder").iterdir()) == []
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder.json").mkdir()
+    for path, message in (
+        (tmp_path / "a.txt", "must end in .json"),
+        (tmp_path / "file" / "a.json", "cannot be written"),
+        (tmp_path / "folder.json", "this is a folder"),
+    ):
+        with pytest.raises(GpuschedError, match=message):
+            check_output("--output", path, (".json",))
+
+
+def test_files_are_whole_or_absent(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with pytest.raises(FileNotFoundError), whole(path):
+        pass  # nothing was written: the old file stays
+    with pytest.raises(UnicodeEncodeError), whole(path) as partial:
+        partial.write_text("half \ud800", encoding="utf-8")
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+    with whole(path) as partial:
+        assert partial.suffix == ".txt"
+        partial.write_text("new")
+    assert path.read_text() == "new"

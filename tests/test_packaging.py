@@ -1,0 +1,131 @@
+"""What is installed: the three folders under gpusched_env once, never under their bare names; sdist and wheel agree."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import gpusched_env
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("agents", "baselines", "traces")
+BACKEND = "import hatchling.build as b, sys; print(getattr(b, 'build_' + sys.argv[1])(sys.argv[2]))"
+
+
+def build(kind: str, project: Path, output: Path) -> Path:
+    """Build without isolation and so without a network: hatchling is in the extra ``test``."""
+    output.mkdir(exist_ok=True)
+    command = [sys.executable, "-c", BACKEND, kind, str(output)]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return output / done.stdout.strip().splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], Path, Path]:
+    """Files of the sdist, the wheel built from it, and the wheel built from the checkout."""
+    if not (ROOT / "pyproject.toml").exists():
+        pytest.skip("not a checkout")
+    scratch = tmp_path_factory.mktemp("packaging")
+    project = scratch / "checkout"
+    skipped = shutil.ignore_patterns(".git", ".*_cache", "__pycache__", ".hypothesis", ".venv", "runs", "dist", "build")
+    shutil.copytree(ROOT, project, symlinks=True, ignore=skipped)
+    sdist = build("sdist", project, scratch / "sdist")
+    with tarfile.open(sdist) as archive:
+        names = archive.getnames()
+        assert all(member.isfile() or member.isdir() for member in archive.getmembers())
+        safely = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # from Python 3.11.4
+        archive.extractall(scratch / "unpacked", **safely)
+    [unpacked] = (scratch / "unpacked").iterdir()
+    return names, build("wheel", unpacked, scratch / "from_sdist"), build("wheel", project, scratch / "from_checkout")
+
+
+def test_links_are_relative_and_point_at_the_folders() -> None:
+    for name in FOLDERS:
+        link = ROOT / "gpusched_env" / name
+        assert os.readlink(link) == f"../{name}", "a checkout needs symbolic links"
+        assert (ROOT / name / "__init__.py").exists()
+
+
+def test_the_wheel_holds_every_module_once(built: tuple[list[str], Path, Path]) -> None:
+    _, from_sdist, from_checkout = built
+    with zipfile.ZipFile(from_sdist) as one, zipfile.ZipFile(from_checkout) as two:
+        names = one.namelist()
+        assert sorted(names) == sorted(two.namelist())
+        assert all(one.read(name) == two.read(name) for name in names if not name.endswith("RECORD"))
+        entry_points = one.read(next(name for name in names if name.endswith("entry_points.txt"))).decode()
+    assert len(names) == len(set(names))
+    top = {name.split("/")[0] for name in names}
+    assert top == {"gpusched_env", f"gpusched_env-{gpusched_env.__version__}.dist-info"}  # no bare agents, traces, ...
+    sources = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "gpusched_env").rglob("*")
+        if path.is_file()
+        and "__pycache__" not in path.parts
+        and not set(path.relative_to(ROOT).parts[1:2]) & set(FOLDERS)
+    }
+    sources |= {f"gpusched_env/{path.relative_to(ROOT)}" for name in FOLDERS for path in (ROOT / name).glob("**/*.py")}
+    assert {name for name in names if name.startswith("gpusched_env/")} == sources
+    assert "gpusched_env/py.typed" in names
+    assert "gpusched = gpusched_env.cli:main" in entry_points
+
+
+def test_the_sdist_holds_the_folders_where_they_are(built: tuple[list[str], Path, Path]) -> None:
+    names = {name.partition("/")[2] for name in built[0]}
+    for name in FOLDERS:
+        assert f"{name}/__init__.py" in names
+        assert not any(inside.startswith(f"gpusched_env/{name}") for inside in names)
+    assert {"LICENSE", "pyproject.toml", "README.md", "constraints.txt", "tests/test_packaging.py"} <= names
+
+
+def test_the_wheel_imports_without_the_checkout(built: tuple[list[str], Path, Path], tmp_path: Path) -> None:
+    with zipfile.ZipFile(built[1]) as wheel:
+        wheel.extractall(tmp_path)
+    code = (
+        "import importlib.util, gpusched_env, gpusched_env.baselines, gpusched_env.agents, gpusched_env.traces as t; "
+        "print(t.__file__); print([importlib.util.find_spec(n) for n in ('agents', 'baselines', 'traces')])"
+    )
+    # -P: not the current folder. An editable install lends its checkout's path, hence no bare names from there either.
+    command = [sys.executable, "-P", "-S", "-c", f"import sys; sys.path[:0] = {[str(tmp_path)]}; " + _site(code)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    place, bare = done.stdout.splitlines()
+    assert Path(place) == tmp_path / "gpusched_env" / "traces" / "__init__.py"
+    assert bare == "[None, None, None]"
+
+
+def _site(code: str) -> str:
+    """Add the installed packages, but no path of an editable install."""
+    import sysconfig
+
+    folders = sorted({sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]})
+    return f"sys.path += {folders}; {code}"
+
+
+def test_pins_cover_every_dependency() -> None:
+    text = (ROOT / "constraints.txt").read_text()
+    pins = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert all(
+        re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9][0-9a-z.]*", pin) for pin in pins
+    )  # no local versions, no addresses
+    pinned = {_normal(pin.partition("==")[0]) for pin in pins}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [
+        *project["dependencies"],
+        *(item for extra in project["optional-dependencies"].values() for item in extra),
+    ]
+    names = {_normal(re.split(r"[\[<>=]", item)[0]) for item in wanted}
+    assert names - {"gpusched-env"} <= pinned
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,102 @@
+"""One result, whatever the way: compiled or plain Python, alone or in a batch, first or second run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from helpers import random_instance, small_scenario, two_types, unit_instance
+
+from gpusched_env.baselines import list_baselines, make_scheduler
+from gpusched_env.envs.playing import play_scheduler, wide_open
+from gpusched_env.scenarios import get_scenario
+from gpusched_env.simulator import Simulation, simulate
+from gpusched_env.simulator.state import allocate
+
+SPECS = ("fifo:placement=random", "fifo-easy", "srtf", "las", "tiresias", "tiresias-g:history=100/5000/90000", "random")
+
+
+def digests() -> list[str]:
+    """Direct runs and one through the environment: what the subprocess prints."""
+    instances = [get_scenario("tiny-v0").instance(200_000), small_scenario(40).instance(200_000)]
+    found = [simulate(instance, make_scheduler(spec)).digest() for instance in instances for spec in SPECS]
+    env = wide_open(get_scenario("tiny-v0"), 200_000)
+    return [*found, play_scheduler(env, make_scheduler("srtf"), 200_000).digest()]
+
+
+def test_compiled_and_plain_python_give_the_same_logs() -> None:
+    here = Path(__file__).parent
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", "import test_simulator_determinism as t; print(*t.digests())"],
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join([str(here.parent), str(here)])},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == digests()
+
+
+@pytest.mark.parametrize("name", list_baselines())
+def test_a_place_in_a_batch_changes_nothing(name: str) -> None:
+    """Instances of different sizes, played in turns: the arrays are longer than each of them needs."""
+    instances = [
+        random_instance(1, 20),
+        random_instance(2, 45, two_types((3, 2), (4, 4), 2)),
+        unit_instance([0, 0, 1], [1, 2, 3], [5, 4, 3], "1x3"),
+    ]
+    state = allocate(instances, [0, 1, 2])
+    for b in (2, 0, 1):
+        simulation = Simulation(instances[b], state=state, b=b)
+        simulation.run(make_scheduler(name))
+        assert simulation.log().digest() == simulate(instances[b], make_scheduler(name), seed=b).digest()
+
+
+def test_steps_of_different_environments_may_alternate() -> None:
+    instances = [random_instance(seed, 30) for seed in (1, 2)]
+    state = allocate(instances)
+    simulations = [Simulation(instance, state=state, b=b) for b, instance in enumerate(instances)]
+    scheduler, busy = make_scheduler("srtf"), [0, 1]
+    views = [simulation.view_for(scheduler) for simulation in simulations]
+    scheduler.reset(views[0])
+    while busy:
+        for b in tuple(busy):
+            if simulations[b].advance().name == "DECIDE":
+                for decision in scheduler.decide(views[b]):
+                    simulations[b].apply(decision)
+            else:
+                busy.remove(b)
+    for simulation, instance in zip(simulations, instances, strict=True):
+        assert simulation.log().digest() == simulate(instance, make_scheduler("srtf")).digest()
+
+
+def test_the_seed_of_a_run_decides_random_placement_and_nothing_else() -> None:
+    instance = random_instance(5, 40)
+    for spec, differs in (("fifo:placement=random", True), ("fifo", False), ("srtf", False)):
+        one, same, other = (simulate(instance, make_scheduler(spec), seed=s).digest() for s in (1, 1, 2))
+        assert one == same
+        assert (one != other) == differs, spec
+
+
+def test_how_often_the_log_is_read_changes_nothing() -> None:
+    instance = random_instance(6, 200)
+    whole = simulate(instance, make_scheduler("fifo")).digest()
+    simulation, scheduler = Simulation(instance), make_scheduler("fifo")
+    view = simulation.view_for(scheduler)
+    scheduler.reset(view)
+    while simulation.advance().name == "DECIDE":
+        simulation.log()
+        for decision in scheduler.decide(view):
+            simulation.apply(decision)
+            simulation.log()
+    assert simulation.log().digest() == whole
+
+
+@pytest.mark.parametrize("size", range(60, 70))
+def test_the_size_of_the_log_buffer_changes_nothing(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The buffer fills at another event for each size; a decision point must not be lost there."""
+    instance = random_instance(6, 100)
+    whole = simulate(instance, make_scheduler("fifo-skip")).digest()
+    monkeypatch.setattr("gpusched_env.simulator.state.EVENT_BUFFER", size)
+    assert simulate(instance, make_scheduler("fifo-skip")).digest() == whole

@@ -1,0 +1,67 @@
+"""Train a scheduler, evaluate it on unseen seeds beside every baseline, and save everything.
+
+    python train.py                                  the default scenario, about two minutes on two cores
+    python train.py --scenario tiny-v0 --steps 20000
+    python train.py --help                           every setting
+
+Writes to runs/<scenario>: model.zip, config.json, learning.csv (validation), results.json, results.csv, table.txt and
+comparison.png. The saved agent plays wherever a heuristic plays:
+
+    gpusched compare --scenario philly-64-v0 --schedulers srtf,learned:path=runs/philly-64-v0/model.zip
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from gpusched_env.agents.evaluation import evaluate_agent
+from gpusched_env.agents.training import TrainingConfig, train
+from gpusched_env.errors import GpuschedError
+from gpusched_env.scenarios import get_scenario
+
+
+@dataclass
+class Settings:
+    """Train an agent and compare it with every baseline."""
+
+    training: tyro.conf.OmitArgPrefixes[TrainingConfig] = field(default_factory=TrainingConfig)
+    """What to train, and how."""
+    output: Path | None = None
+    """Folder of the results; by default runs/<scenario>."""
+    report_seeds: int = 10
+    """Report seeds on which agent and baselines are compared; none of them is trained or validated on."""
+    workers: int = 2
+    """Processes of the comparison; results do not depend on it."""
+
+
+def run(settings: Settings) -> None:
+    """Train, evaluate, save and print."""
+    begin = time.perf_counter()
+    console = Console()
+    scenario = get_scenario(settings.training.scenario)
+    output = settings.output or Path("runs") / scenario.name
+    console.print(f"Training on [bold]{scenario.name}[/bold]: {scenario.description}")
+    columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"), TimeRemainingColumn())
+    with Progress(*columns, TextColumn("{task.fields[said]}"), console=console) as bar:
+        task = bar.add_task("training", total=settings.training.steps, said="")
+        model = train(
+            settings.training,
+            output,
+            lambda done, total, said: bar.update(task, completed=done, total=total, said=said),
+        )
+    evaluate_agent(model, scenario, output, settings.report_seeds, settings.workers, console)
+    console.print(f"Done in {time.perf_counter() - begin:.0f} s; everything is in {output}")
+
+
+if __name__ == "__main__":
+    try:
+        run(tyro.cli(Settings))
+    except GpuschedError as error:
+        sys.exit(f"error: {error}")
