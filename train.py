@@ -45,6 +45,8 @@ def run(settings: Settings) -> None:
     """Train, evaluate, save and print."""
     begin = time.perf_counter()
     console = Console()
+    if not console.is_terminal:
+        console.width = 150  # a pipe has no width
     scenario = get_scenario(settings.training.scenario)
     output = settings.output or Path("runs") / scenario.name
     console.print(f"Training on [bold]{scenario.name}[/bold]: {scenario.description}")

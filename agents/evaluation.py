@@ -13,14 +13,15 @@ from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import (
     RunResult,
     by_scheduler,
-    comparison_table,
     evaluate,
     plot_runs,
+    print_comparison,
     write_csv,
     write_json,
 )
 from gpusched_env.metrics import paired_ratio
 from gpusched_env.scenarios import Scenario
+from gpusched_env.simulator import Scheduler
 
 METRICS: Final = (
     "mean_jct_s", "median_jct_s", "p99_jct_s", "makespan_s", "mean_queueing_s", "utilisation", "preemptions_per_job",
@@ -45,27 +46,27 @@ def evaluate_agent(
     if not 1 <= report_seeds <= end - first:
         raise GpuschedError(f"report_seeds is {report_seeds}: scenario {scenario.name} has {end - first} of them")
     agent = LearnedScheduler(str(model))
-    players = [agent, LearnedScheduler(str(model), untrained=True), *list_baselines()]
+    players: list[str | Scheduler] = [agent, LearnedScheduler(str(model), untrained=True), *list_baselines()]
     results = evaluate(scenario, players, range(first, first + report_seeds), workers=workers, keep_logs=True)
     write_json(results, output / "results.json")
     write_csv(results, output / "results.csv")
 
     instance = scenario.instance(first)
-    logs = {result.scheduler.name: result.log for result in results if result.seed == first}
+    logs = {result.scheduler.name: result.log for result in results if result.seed == first and result.log is not None}
     plot_runs(
         instance,
-        {name: log for name in PLOTTED if (log := logs.get(name)) is not None},
+        {name: logs[name] for name in PLOTTED if name in logs},
         output / "comparison.png",
         title=f"{scenario.name}, report seed {first}",
         window=scenario.tracked_window,
     )
-    console.print(comparison_table(results, METRICS))
+    print_comparison(results, METRICS, console)
     verdicts = compare_to(results, "learned")
     for line in verdicts:
         console.print(line)
     with (output / "table.txt").open("w", encoding="utf-8") as stream:
         file = Console(file=stream, width=WIDTH)
-        file.print(comparison_table(results, METRICS))
+        print_comparison(results, METRICS, file)
         file.print("\n".join(verdicts))
     return results
 

@@ -54,7 +54,9 @@ class LearnedScheduler(Scheduler):
             names = ("queue_window", "running_window", "queue_order", "running_order", "rules")
             self._windows = Windows(**{name: training[name] for name in names})
         except OSError as error:
-            raise SchedulerError(f"{source}: cannot be read ({error.strerror}); it is written beside the model") from error
+            raise SchedulerError(
+                f"{source}: cannot be read ({error.strerror}); it is written beside the model"
+            ) from error
         except (ValueError, KeyError, TypeError) as error:
             raise SchedulerError(f"{source}: not a configuration written by train.py ({error!r})") from error
         self.clairvoyant = self._windows.clairvoyant
@@ -76,8 +78,13 @@ class LearnedScheduler(Scheduler):
             self._model = self._load()
 
     def _load(self) -> Any:
-        import torch
-        from sb3_contrib import MaskablePPO
+        try:
+            import torch
+            from sb3_contrib import MaskablePPO
+        except ImportError as error:
+            raise SchedulerError(
+                f'a learned scheduler needs {error.name}: pip install "gpusched-env[train]"'
+            ) from error
 
         torch.set_num_threads(_NUMBER_OF_THREADS)
         if not Path(self.path).is_file():

@@ -27,7 +27,9 @@ class SlotExtractor(BaseFeaturesExtractor):
         super().__init__(observation_space, (1 + self.slots) * WIDTH)
         globals_width = shapes["cluster"][0] + shapes["links"][0] * shapes["links"][1] + 2 * shapes["nodes"][1]
         self.context = nn.Sequential(nn.Linear(globals_width, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH), nn.Tanh())
-        self.queue = nn.Sequential(nn.Linear(shapes["queue"][1] + WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH), nn.Tanh())
+        self.queue = nn.Sequential(
+            nn.Linear(shapes["queue"][1] + WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH), nn.Tanh()
+        )
         self.has_running = "running" in shapes
         if self.has_running:
             self.running = nn.Sequential(
@@ -93,7 +95,7 @@ class SlotPolicy(MaskableMultiInputActorCriticPolicy):
 
     def __init__(self, *args: Any, rules: int, waits: int, **kwargs: Any) -> None:
         self._rules, self._waits = rules, waits
-        super().__init__(*args, **kwargs, net_arch=[], features_extractor_class=SlotExtractor)
+        super().__init__(*args, **(kwargs | {"net_arch": [], "features_extractor_class": SlotExtractor}))
 
     def _build(self, lr_schedule: Schedule) -> None:
         super()._build(lr_schedule)
@@ -104,13 +106,13 @@ class SlotPolicy(MaskableMultiInputActorCriticPolicy):
         self.action_net = SlotActions(
             queue[0], 0 if running is None or running.shape is None else running.shape[0], self._rules, self._waits
         )
-        self.value_net = SlotValue()
+        self.value_net = SlotValue()  # type: ignore[assignment] # declared as the Linear that it replaces
         # Begin with starting anything that fits, each choice alike; idling and preempting are rare until they pay.
         heads = {self.action_net.start: 0.0, self.action_net.wait: -3.0, self.action_net.preempt: -5.0}
         for head, bias in heads.items():
             nn.init.orthogonal_(head.weight, gain=0.01)
             nn.init.constant_(head.bias, bias)
-        self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
+        self.optimizer = self.optimizer_class(self.parameters(), **(self.optimizer_kwargs | {"lr": lr_schedule(1)}))
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
         data = super()._get_constructor_parameters()

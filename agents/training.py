@@ -6,7 +6,7 @@ import dataclasses
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -75,7 +75,16 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         """Refuse numbers that cannot work."""
-        for name in ("steps", "environments", "queue_window", "rollout", "batch", "epochs", "validations", "validation_seeds"):
+        for name in (
+            "steps",
+            "environments",
+            "queue_window",
+            "rollout",
+            "batch",
+            "epochs",
+            "validations",
+            "validation_seeds",
+        ):
             if getattr(self, name) < 1:
                 raise GpuschedError(f"training: {name} is {getattr(self, name)}: it must be at least 1")
 
@@ -102,7 +111,7 @@ def make_environments(config: TrainingConfig, scenario: Scenario) -> DummyVecEnv
 
 
 def train(config: TrainingConfig, output: Path, progress: Progress | None = None) -> Path:
-    """Train an agent and save ``model.zip``, ``config.json`` and ``learning.csv`` in ``output``; return the model's path.
+    """Train an agent, save ``model.zip``, ``config.json`` and ``learning.csv``; return the model's path.
 
     Files appear only when they are complete.
 

@@ -118,9 +118,7 @@ class Tiresias(Scheduler):
         demoted = self._queue(view.gpus[waiting] * executed) > 0
         return np.where(demoted, since + self.knob * executed, math.inf)
 
-    def _ranks(
-        self, view: ClusterView, rows: np.ndarray, attained: np.ndarray, queue: np.ndarray
-    ) -> list[np.ndarray]:
+    def _ranks(self, view: ClusterView, rows: np.ndarray, attained: np.ndarray, queue: np.ndarray) -> list[np.ndarray]:
         """Sort keys inside a queue, least important first; equal keys keep the order of rows."""
         keys = [view.first_start_s[rows]]
         if self.policy == "gittins":

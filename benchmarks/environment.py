@@ -84,7 +84,9 @@ def main(settings: Settings) -> None:
         table.add_column(heading, justify="left" if heading == "environment" else "right")
     table.add_row("CartPole-v1", f"{figures['cartpole_steps_per_cpu_s']:,.0f}", "1")
     table.add_row(
-        "gpusched/Cluster-v0, 256 GPUs, window 32", f"{figures['cluster_steps_per_cpu_s']:,.0f}", f"{figures['ratio']:.2f}"
+        "gpusched/Cluster-v0, 256 GPUs, window 32",
+        f"{figures['cluster_steps_per_cpu_s']:,.0f}",
+        f"{figures['ratio']:.2f}",
     )
     Console(width=100).print(table)
     if settings.output is not None:

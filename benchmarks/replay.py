@@ -1,7 +1,7 @@
 """Replay a log: seconds and peak memory of each scheduler, one fresh process each.
 
-    python benchmarks/replay.py --workload philly:PATH [--scenario philly-full-v0] [--schedulers fifo srtf tiresias]
-    python benchmarks/replay.py                      synthetic jobs instead of a log
+python benchmarks/replay.py --workload philly:PATH [--scenario philly-full-v0] [--schedulers fifo srtf tiresias]
+python benchmarks/replay.py                      synthetic jobs instead of a log
 """
 
 from __future__ import annotations

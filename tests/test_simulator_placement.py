@@ -164,9 +164,7 @@ def test_consolidate_uses_the_fewest_machines_or_refuses(situation) -> None:
     held = np.bincount(cluster.node_of_gpu[list(busy)], minlength=len(cluster.nodes)) if busy else 0
     free = cluster.nodes["gpus"] - held
     fitting = [
-        nodes
-        for nodes in map(list, itertools.combinations(range(len(free)), machines))
-        if gang <= free[nodes].sum()
+        nodes for nodes in map(list, itertools.combinations(range(len(free)), machines)) if gang <= free[nodes].sum()
     ]
     assert (gpus is not None) == bool(fitting)
     if gpus is not None:

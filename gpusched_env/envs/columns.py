@@ -31,8 +31,8 @@ QUEUE: Final = (
     Column("preemptions", "how often it was preempted", _COUNT),
     Column("remaining", "seconds left on the ideal placement; 0 unless clairvoyant", _TIME),
     Column("remaining_service", "gang size x seconds left; 0 unless clairvoyant", _GPU_TIME),
-    Column("loss_at_rack", "1 - ideal iteration time / iteration time when spread over a rack", _SHARE),
-    Column("loss_at_network", "1 - ideal iteration time / iteration time when spread over racks", _SHARE),
+    Column("loss_at_rack", "1 - ideal iteration time / iteration time when spread over a rack, at least 0", _SHARE),
+    Column("loss_at_network", "1 - ideal iteration time / iteration time when spread over racks, at least 0", _SHARE),
     Column("skew", "largest tensor / all tensor bytes", _SHARE),
     Column("fits", "1 if some enabled placement rule finds a place now", _SHARE),
 )

@@ -123,10 +123,22 @@ def comparison_table(results: Sequence[RunResult], metrics: Sequence[str] = DEFA
     return table
 
 
+def comparison_tables(results: Sequence[RunResult], metrics: Sequence[str], console: Console) -> list[Table]:
+    """Give :func:`comparison_table`, or several with fewer metrics each where the console is too narrow for one."""
+    from rich.measure import Measurement
+
+    table = comparison_table(results, metrics)
+    needed = Measurement.get(console, console.options.update(max_width=1_000), table).maximum
+    if needed <= console.width or len(metrics) == 1:
+        return [table]
+    half = (len(metrics) + 1) // 2
+    return [*comparison_tables(results, metrics[:half], console), *comparison_tables(results, metrics[half:], console)]
+
+
 def print_comparison(
     results: Sequence[RunResult], metrics: Sequence[str] = DEFAULT_METRICS, console: Console | None = None
 ) -> None:
-    """Print :func:`comparison_table` to a console, standard output by default.
+    """Print :func:`comparison_tables` to a console, standard output by default.
 
     Raises
     ------
@@ -138,7 +150,8 @@ def print_comparison(
         console = Console()
         if not console.is_terminal:
             console.width = 200  # a file or a pipe has no width: do not cut cells there
-    console.print(comparison_table(results, metrics))
+    for table in comparison_tables(results, metrics, console):
+        console.print(table)
 
 
 def _order_of(group: list[RunResult]) -> float:

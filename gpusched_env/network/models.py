@@ -78,7 +78,7 @@ COMMUNICATION_MODELS: Final[dict[str, CommunicationModel]] = {
 
 
 def communication_s(network: Network, gpus: np.ndarray, gradient_bytes: np.ndarray) -> np.ndarray:
-    """float64 [C, tiers]: seconds of communication of one iteration for C gangs of ``gpus`` GPUs; 0 for one GPU or no gradient.
+    """float64 [C, tiers]: seconds of communication of one iteration of C gangs; 0 for one GPU or no gradient.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from gpusched_env.simulator.jit import helper
 PLACEMENT_RULES: Final = {
     "count": "the lowest free GPU ids, topology ignored",
     "pack": "best fit on the tightest tier that has room: a machine, else a rack, else anywhere, on few machines",
-    "consolidate": "the fewest machines that could hold the gang on the empty cluster, in one rack if it can; else wait",
+    "consolidate": "as few machines as on the empty cluster, in one rack if possible; else wait",
     "yarn": "first fit: one machine, or whole machines plus one for the rest, all in one rack; else wait",
     "rack": "best fit on one machine, else within one rack; else wait",
     "spread": "one GPU from each machine in turn, in machine order",
