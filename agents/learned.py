@@ -73,7 +73,7 @@ class LearnedScheduler(Scheduler):
     def reset(self, view: ClusterView) -> None:
         """Look at a new simulation."""
         self._generator = np.random.default_rng(self.seed)
-        self._encoder = Encoder(self._windows, view.simulation, skip_forced_waits=False)
+        self._encoder = Encoder.for_view(self._windows, view)
         if self._model is None and not self.untrained:
             self._model = self._load()
 

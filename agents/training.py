@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -105,8 +105,7 @@ def make_environments(config: TrainingConfig, scenario: Scenario) -> DummyVecEnv
     environments = DummyVecEnv([one] * config.environments)
     # A seed names a workload: begin somewhere in the training range; later resets draw from all of it.
     first, end = scenario.seeds.train
-    last = max(first, end - config.environments)
-    environments.seed(int(np.random.default_rng(config.seed).integers(first, last + 1)))
+    environments.seed(int(np.random.default_rng(config.seed).integers(first, end - config.environments + 1)))
     return environments
 
 
@@ -120,6 +119,12 @@ def train(config: TrainingConfig, output: Path, progress: Progress | None = None
     progress : called now and then with (steps done, steps in all, latest result in words)
     """
     scenario = get_scenario(config.scenario)
+    for kind, wanted in (("train", config.environments), ("validation", config.validation_seeds)):
+        first, end = getattr(scenario.seeds, kind)
+        if end - first < wanted:
+            raise GpuschedError(
+                f"training: {wanted} {kind} seeds are needed but scenario {scenario.name} has {end - first}"
+            )
     output.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)  # the network is small: on two cores a second thread costs more than it gives
     set_random_seed(config.seed)
@@ -182,8 +187,9 @@ class _Validation(BaseCallback):
         candidate = self.output / f"candidate-{MODEL_FILE}"
         self.model.save(candidate)
         agent = LearnedScheduler(str(candidate), config=str(self.output / CONFIG_FILE))
-        results = [summarise(instance, simulate(instance, agent))["mean_jct_s"] for instance in self.instances]
-        mean = float(np.mean(results))
+        window = self.scenario.tracked_window
+        results = [summarise(instance, simulate(instance, agent), window=window) for instance in self.instances]
+        mean = float(np.mean([result["mean_jct_s"] for result in results]))
         kept = mean < self.best
         if kept:
             self.best = mean
@@ -200,6 +206,3 @@ def _write(path: Path, text: str) -> None:
     part = path.with_name(path.name + ".part")
     part.write_text(text, encoding="utf-8")
     part.replace(path)
-
-
-FILES: Final = (MODEL_FILE, CONFIG_FILE, "learning.csv")

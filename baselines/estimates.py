@@ -45,22 +45,39 @@ class EstimatingScheduler(Scheduler):
 
     def remaining_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
         """Estimate the run time left [s] of each of the jobs ``rows`` on the ideal placement."""
-        if self.estimator == "user":
-            claims = view.estimate_s[rows]
-            if np.isnan(claims).any():
-                job = view.job_id[rows[int(np.argmax(np.isnan(claims)))]]
-                raise SchedulerError(f"estimator 'user': job {job} has no estimate_s; use 'oracle' or 'noisy'")
-            return np.maximum(claims - view.service_s(rows), 0.0)
-        assert isinstance(view, ClairvoyantView)
-        seconds = view.remaining_s(rows)
-        return seconds * self._noise(view.arrived)[rows] if self.estimator == "noisy" else seconds
+        if not isinstance(view, ClairvoyantView):
+            return self._claims(view, rows)
+        return view.remaining_s(rows) * self._noise(view, rows)
 
-    def _noise(self, jobs: int) -> np.ndarray:
-        missing = jobs - len(self._factors)
+    def longest_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
+        """Estimate the run time left [s] of each of the jobs ``rows`` on the worst placement."""
+        if not isinstance(view, ClairvoyantView):
+            return self._claims(view, rows)
+        return view.slowest_remaining_s(rows) * self._noise(view, rows)
+
+    def ends_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
+        """Estimate when each of the running jobs ``rows`` will end where it is [s]."""
+        if not isinstance(view, ClairvoyantView):
+            return view.now_s + self._claims(view, rows)
+        if self.estimator == "oracle":
+            return view.end_s(rows)
+        return view.now_s + (view.end_s(rows) - view.now_s) * self._noise(view, rows)
+
+    def _claims(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
+        claims = view.estimate_s[rows]
+        if np.isnan(claims).any():
+            job = view.job_id[rows[int(np.argmax(np.isnan(claims)))]]
+            raise SchedulerError(f"estimator 'user': job {job} has no estimate_s; use 'oracle' or 'noisy'")
+        return np.maximum(claims - view.service_s(rows), 0.0)
+
+    def _noise(self, view: ClusterView, rows: np.ndarray) -> np.ndarray | float:
+        if self.estimator == "oracle":
+            return 1.0
+        missing = view.arrived - len(self._factors)
         if missing > 0:  # rows arrive in order, so each job's factor is fixed by the seed
             fresh = np.exp(self.sigma * self._generator.standard_normal(missing))
             self._factors = np.concatenate([self._factors, fresh])
-        return self._factors
+        return self._factors[rows]
 
 
 def is_strict(view: ClusterView, own: bool) -> bool:

@@ -28,7 +28,9 @@ class Fifo(EstimatingScheduler):
     Notes
     -----
     EASY reserves GPU counts, not places: ``shadow`` is the earliest time at which enough GPUs for the head are free by
-    estimated ends, ``extra`` what is then left over. Recomputed at every decision point. O(running log running).
+    estimated ends, ``extra`` what is then left over. A job passes only if even the worst placement would end it by
+    then, so true run times never delay the head (under a rule that takes any free GPUs); noisy ones may.
+    Recomputed at every decision point. O(running log running).
     The scenario's ``queue`` overrides strict and skip.
 
     References
@@ -44,19 +46,26 @@ class Fifo(EstimatingScheduler):
         super().__post_init__()
         if self.variant not in VARIANTS:
             raise SchedulerError(unknown_name("FIFO variant", self.variant, VARIANTS))
+        self._played = self.variant
         if self.variant != "easy":
             self.clairvoyant = False
 
     @property
     def name(self) -> str:
         """Name the variant always: papers rarely say which FIFO they ran."""
-        return f"fifo-{self.variant}"
+        return f"fifo-{self._played}"
+
+    def reset(self, view: ClusterView) -> None:
+        """See whether the scenario overrides the discipline."""
+        super().reset(view)
+        if self.variant != "easy":
+            self._played = "strict" if is_strict(view, self.variant == "strict") else "skip"
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Walk the queue in order of arrival."""
         waiting = view.waiting
         if self.variant != "easy":
-            yield from view.list_schedule(waiting, self.placement, is_strict(view, self.variant == "strict"))
+            yield from view.list_schedule(waiting, self.placement, self._played == "strict")
             return
         yield from view.list_schedule(waiting, self.placement, strict=True)
         waiting = view.waiting
@@ -66,17 +75,17 @@ class Fifo(EstimatingScheduler):
     def _backfill(self, view: ClusterView, waiting: np.ndarray) -> Iterable[Decision]:
         head, later = waiting[0], waiting[1:]
         running = view.running
-        ends = view.now_s + self.remaining_s(view, running)
+        ends = self.ends_s(view, running)
         by_end = np.argsort(ends, kind="stable")
         supply = view.free_gpus + np.cumsum(view.gpus[running][by_end])
         enough = int(np.searchsorted(supply, view.gpus[head]))
-        if enough == len(supply):  # the head fits by count but its placement rule refuses: nothing to reserve
+        if enough == len(supply):  # nothing runs: the head's placement rule refuses, there is nothing to reserve
             shadow, extra = np.inf, 0
         else:
             shadow = ends[by_end[enough]]
             by_shadow = int(np.searchsorted(ends[by_end], shadow, side="right")) - 1  # all that end together
             extra = int(supply[by_shadow] - view.gpus[head])
-        fits_before = view.now_s + self.remaining_s(view, later) <= shadow
+        fits_before = view.now_s + self.longest_s(view, later) <= shadow
         for job, before in zip(later.tolist(), fits_before.tolist(), strict=True):
             gang = int(view.gpus[job])
             if (before or gang <= extra) and view.can_place(job, self.placement):

@@ -14,7 +14,7 @@ import numpy as np
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
 from gpusched_env.network import Network
-from gpusched_env.performance import iteration_seconds, job_classes
+from gpusched_env.performance import ideal_iteration_seconds, iteration_seconds, job_classes
 from gpusched_env.workload import Workload
 
 TIE_ORDERS: Final = ("arrival-id", "arrival-smallest")
@@ -30,8 +30,9 @@ class Semantics:
     round_s : 0 = exact: schedulers decide at every event; > 0 = rounds: only at multiples of so many seconds
     checkpoint_s : seconds for which a preempted gang still holds its GPUs, without progress
     restore_s : seconds for which a resumed gang holds its GPUs before it makes progress
-    queue : "scheduler" = each scheduler's published discipline; "strict" = stop at the first waiting job that
-        does not fit (head-of-line blocking); "skip" = walk on and start whatever fits
+    queue : for the schedulers that start an ordered queue without preempting (fifo, sjf, ssf): "scheduler" = each
+        one's published discipline; "strict" = stop at the first waiting job that does not fit (head-of-line
+        blocking); "skip" = walk on and start whatever fits
     tie_order : order of jobs that tie: "arrival-id", or "arrival-smallest" (arrival, gang size, id)
     time_limit_s : the run is cut here; inf = until every job has finished
 
@@ -84,8 +85,8 @@ class Instance:
     job_class : int32 [J]; classes : int64 [C, 2] (profile, gang size)
     iteration_s : float64 [C, tiers, GPU types], seconds of one iteration
     iterations : float64 [J], work of each job
-    ideal_s : float64 [J], run time on the ideal placement: tightest attainable tier, fastest GPU type
-    ideal_tier : int32 [J]
+    ideal_iteration_s : float64 [C], seconds of one iteration on the best placement that the empty cluster offers
+    ideal_s : float64 [J], run time on that placement
 
     Raises
     ------
@@ -116,8 +117,8 @@ class Instance:
         jobs = self.workload.jobs
         self.classes, self.job_class = job_classes(self.workload)
         self.iteration_s = iteration_seconds(self.classes, self.workload, cluster, self.network)
-        self.ideal_tier = cluster.tightest_tier(jobs["gpus"])
-        ideal_iteration = self.iteration_s[self.job_class, self.ideal_tier].min(axis=1)
+        self.ideal_iteration_s = ideal_iteration_seconds(self.classes[:, 1], self.iteration_s, cluster)
+        ideal_iteration = self.ideal_iteration_s[self.job_class]
         by_iterations = np.isfinite(jobs["iterations"])
         self.iterations = np.where(by_iterations, jobs["iterations"], jobs["duration_s"] / ideal_iteration)
         self.ideal_s = np.where(by_iterations, jobs["iterations"] * ideal_iteration, jobs["duration_s"])

@@ -52,3 +52,29 @@ def iteration_seconds(classes: np.ndarray, workload: Workload, cluster: Cluster,
     compute = profiles.compute_s[classes[:, 0]][:, [profiles.gpu_types.index(name) for name in cluster.gpu_types]]
     communication = communication_s(network, classes[:, 1], rows["gradient_bytes"])
     return overlapped(compute[:, None, :], communication[:, :, None], rows["overlap"][:, None, None])
+
+
+def ideal_iteration_seconds(gangs: np.ndarray, iteration_s: np.ndarray, cluster: Cluster) -> np.ndarray:
+    """float64 [C]: seconds of one iteration on the best placement that the empty cluster offers each job class.
+
+    For each GPU type: use this type and all that are faster for the job, on the tightest tier where they are enough;
+    the slowest of them sets the pace. The ideal is the best of these.
+
+    Parameters
+    ----------
+    gangs : int [C], gang sizes
+    iteration_s : float64 [C, tiers, T], see :func:`iteration_seconds`
+    """
+    ideal = np.full(len(gangs), np.inf)
+    types = cluster.nodes["gpu_type"]
+    for slowest in range(iteration_s.shape[2]):
+        # Compute time alone orders the types, so any tier tells which ones are at least as fast.
+        as_fast = iteration_s[:, 0, :] <= iteration_s[:, 0, slowest, None]
+        for used in np.unique(as_fast, axis=0):
+            classes = (as_fast == used).all(axis=1)
+            sizes = np.where(used[types], cluster.nodes["gpus"], 0)
+            by_rack = np.bincount(cluster.nodes["rack"], weights=sizes)
+            for tier, room in enumerate((sizes.max(), by_rack.max(), sizes.sum())):
+                fitting = classes & (gangs <= room)
+                ideal[fitting] = np.minimum(ideal[fitting], iteration_s[fitting, tier, slowest])
+    return ideal

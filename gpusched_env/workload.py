@@ -120,13 +120,14 @@ class Workload:
             raise WorkloadError(f"workload {self.name!r}: jobs must be a one-dimensional array of JOB_DTYPE")
         if not len(jobs):
             raise WorkloadError(f"workload {self.name!r} has no jobs: check the trace, the time window and the filters")
-        by_iterations = np.isfinite(jobs["iterations"]) & (jobs["iterations"] > 0)
+        by_iterations = np.isfinite(jobs["iterations"]) & (jobs["iterations"] > 0) & np.isnan(jobs["duration_s"])
         by_duration = np.isfinite(jobs["duration_s"]) & (jobs["duration_s"] > 0) & np.isnan(jobs["iterations"])
         checks = {
             "arrival_s (a finite number of seconds >= 0)": np.isfinite(jobs["arrival_s"]) & (jobs["arrival_s"] >= 0),
             "gpus (a whole number >= 1)": jobs["gpus"] >= 1,
             "profile (a row of the profile table)": (jobs["profile"] >= 0)
             & (jobs["profile"] < len(self.profiles.rows)),
+            "estimate_s (a number of seconds >= 0, or NaN)": ~(jobs["estimate_s"] < 0),
             "iterations or duration_s (one of them finite and > 0, the other NaN)": by_iterations | by_duration,
         }
         for what, good in checks.items():
@@ -159,17 +160,20 @@ class Workload:
         profiles: Profiles | None = None,
         profile: Sequence[int] | np.ndarray | None = None,
         ids: Sequence[int] | np.ndarray | None = None,
+        estimate_s: Sequence[float] | np.ndarray | None = None,
         **kwargs: Any,
     ) -> Workload:
         """Build a workload from columns; without ``profiles`` every job uses the unit profile (exact durations)."""
         jobs = np.zeros(len(arrival_s), JOB_DTYPE)
         jobs["id"] = np.arange(len(jobs)) if ids is None else ids
         jobs["arrival_s"] = arrival_s
-        jobs["gpus"] = gpus
+        if not np.array_equal(gang := np.asarray(gpus), np.trunc(gang)):
+            raise WorkloadError(f"gpus: {gang[gang != np.trunc(gang)][0]} is not a whole number of GPUs")
+        jobs["gpus"] = gang
         jobs["profile"] = 0 if profile is None else profile
         jobs["iterations"] = np.nan if iterations is None else iterations
         jobs["duration_s"] = np.nan if duration_s is None else duration_s
-        jobs["estimate_s"] = np.nan
+        jobs["estimate_s"] = np.nan if estimate_s is None else estimate_s
         return cls(jobs, profiles or Profiles.unit(), **kwargs)
 
     def select(self, rows: np.ndarray) -> Workload:

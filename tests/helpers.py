@@ -115,7 +115,8 @@ class Script(Scheduler):
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         self.called_at.append(view.now_s)
         for decision in self.script.get(view.now_s, []):
-            self.refusals.append(view.simulation.apply(decision))
+            yield decision
+            self.refusals.append(view.refusal)
         if self.then:
             for job in view.waiting.tolist():
                 yield Start(job, self.then)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -23,14 +22,10 @@ HELD_OUT = range(200_010, 200_018)  # report seeds: neither trained nor validate
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train briefly on the default scenario with fewer jobs."""
+    """Train on the default scenario for half as long as ``train.py`` does."""
     folder = tmp_path_factory.mktemp("trained")
-    scenario = get_scenario("philly-64-v0")
-    workload = dataclasses.replace(scenario.workload, jobs=200, load=2.0)
-    save_scenario(scenario.replace(workload=workload), folder / "scenario.json")
-    config = TrainingConfig(
-        scenario=str(folder / "scenario.json"), steps=30_000, running_window=0, validations=1, validation_seeds=2
-    )
+    save_scenario(get_scenario("philly-64-v0"), folder / "scenario.json")
+    config = TrainingConfig(scenario=str(folder / "scenario.json"), steps=50_000, validations=1, validation_seeds=2)
     said: list[str] = []
     model = train(config, folder, lambda done, total, text: said.append(text))
     assert said[-1].startswith("validation mean JCT")
@@ -42,7 +37,7 @@ def test_the_agent_clearly_beats_random_choice_on_held_out_seeds(trained: Path) 
     players: list[str | Scheduler] = [LearnedScheduler(str(trained)), "random"]
     results = evaluate(scenario, players, HELD_OUT, progress=False)
     jct = np.array([result.metrics["mean_jct_s"] for result in results]).reshape(2, -1)
-    assert paired_ratio(jct[0], jct[1]).high < 0.95
+    assert paired_ratio(jct[0], jct[1]).high < 0.9
 
 
 def test_training_beats_its_own_windows_played_at_random(trained: Path) -> None:
@@ -51,7 +46,7 @@ def test_training_beats_its_own_windows_played_at_random(trained: Path) -> None:
     players: list[str | Scheduler] = [LearnedScheduler(str(trained)), LearnedScheduler(str(trained), untrained=True)]
     results = evaluate(scenario, players, HELD_OUT, progress=False)
     jct = np.array([result.metrics["mean_jct_s"] for result in results]).reshape(2, -1)
-    assert paired_ratio(jct[0], jct[1]).mean < 1.0
+    assert paired_ratio(jct[0], jct[1]).high < 1.0
 
 
 def test_an_agent_plays_the_same_schedule_again_and_in_other_processes(trained: Path) -> None:

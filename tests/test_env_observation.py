@@ -60,7 +60,7 @@ class Account:
         self.times = job_times(self.instance, self.log, self.now)
         self.held = {int(s["job"]): s for s in segments(self.instance, self.log, self.now)}  # the last of each job
         fastest = self.instance.iteration_s.min(axis=2)[self.instance.job_class]
-        self.ideal_iteration = fastest[np.arange(len(jobs)), self.instance.ideal_tier]
+        self.ideal_iteration = self.instance.ideal_s / self.instance.iterations  # the ideal: test_simulator_review.py
         # nothing is lost in a rack by a gang that no rack holds
         self.loss = np.maximum(1 - self.ideal_iteration[:, None] / fastest, 0.0)
         events = self.log.events

@@ -42,8 +42,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
     Feasible actions are marked in ``info["action_mask"]`` and ``env.action_masks()``. An infeasible action changes
     nothing, costs nothing, and is counted in ``info["refusals"]``. A gang cannot be preempted in the instant in which
-    it started. Preempting is infeasible while nothing waits; waiting is infeasible when nothing runs and nothing will
-    arrive.
+    it started. Preempting is infeasible while nothing waits (unless ``migration``); waiting for the next event is
+    infeasible when nothing runs, nothing will arrive and no timer is set.
 
     ## Observation space
     ``Dict`` of float32 arrays, all values in [0, 1]: ``queue`` [K, 13], ``running`` [V, 11], ``nodes`` [N, 4],
@@ -81,6 +81,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         "least-attained" or "most-attained"
     running_order : the same for the running slots, also "start"
     clairvoyant : show remaining run times; if False those columns are 0 and orders by run time are refused
+    migration : running jobs may be preempted even while nothing waits, to be started again elsewhere
     reward : component, or weights of components
     skip_forced_waits : do not ask while waiting is the only feasible action
     mask_in_observation : put the mask into the observation too, as key ``action_mask``
@@ -107,6 +108,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         queue_order: str = "arrival",
         running_order: str = "most-attained",
         clairvoyant: bool = True,
+        migration: bool = False,
         reward: str | Mapping[str, float] = "jct",
         skip_forced_waits: bool = True,
         mask_in_observation: bool = False,
@@ -116,7 +118,9 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         from gpusched_env.scenarios import get_scenario
 
         self.scenario = get_scenario(scenario) if isinstance(scenario, str) else scenario
-        self.windows = Windows(queue_window, running_window, rules, delays_s, queue_order, running_order, clairvoyant)
+        self.windows = Windows(
+            queue_window, running_window, rules, delays_s, queue_order, running_order, clairvoyant, migration
+        )
         if self.windows.delays_s and self.scenario.semantics.round_s > 0:
             raise ScenarioError("delays_s: the scenario plays in rounds, which alone end a wait; leave delays_s empty")
         if step_limit is not None and step_limit < 1:
@@ -162,7 +166,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         observation, _, _ = self._encoder.play(RESUME)
         world = simulation.state.world[0]
         self._clock_s = float(world["clock_s"])
-        self._levels = [float(world[field]) for _, _, field, _ in self._components]
+        self._levels = [0.0] * len(self._components)  # what passed before the first decision is paid with it
         return self._seen(observation), {"action_mask": self.mask.copy(), "dt": 0.0, "refusals": 0, "seed": drawn}
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -254,7 +258,10 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
     def wake_at(self, time_s: float) -> None:
         """Make the next wait end at simulated time ``time_s`` [s] at the latest (what a scheduler's Wait does)."""
+        from gpusched_env.envs.encoding import NO_ACTION
+
         self.simulation.wake_at(time_s)
+        self.encoder.play(NO_ACTION)  # with a timer set, waiting may have become feasible
 
     # --- inside
 
@@ -280,4 +287,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         from gpusched_env.metrics import summarise
 
         log = self.event_log()
-        return {"metrics": summarise(self.simulation.instance, log, self._clock_s), "digest": log.digest()}
+        return {
+            "metrics": summarise(self.simulation.instance, log, self._clock_s, self.scenario.tracked_window),
+            "digest": log.digest(),
+        }

@@ -12,6 +12,7 @@ from gymnasium import spaces
 from gpusched_env.cluster import TIERS
 from gpusched_env.envs import columns
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
+from gpusched_env.simulator import ClairvoyantView, ClusterView
 from gpusched_env.simulator.decisions import Decision, Preempt, Start, Wait
 from gpusched_env.simulator.placing import RULE_NUMBER
 
@@ -37,6 +38,7 @@ class Windows:
     queue_order: str = "arrival"
     running_order: str = "most-attained"
     clairvoyant: bool = True
+    migration: bool = False
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -116,7 +118,7 @@ class Encoder:
         config = np.zeros(1, CONFIG_DTYPE)
         config[0] = (
             WINDOW_ORDERS.index(windows.queue_order), WINDOW_ORDERS.index(windows.running_order), windows.clairvoyant,
-            skip_forced_waits,
+            windows.migration, skip_forced_waits,
         )  # fmt: skip
         self._shapes = windows.shapes(len(simulation.instance.cluster.nodes))
         self._arguments = (
@@ -129,6 +131,18 @@ class Encoder:
             self.running_slots,
             np.zeros(max(windows.queue_window, windows.running_window)),
         )
+
+    @classmethod
+    def for_view(cls, windows: Windows, view: ClusterView) -> Encoder:
+        """Look through windows at what a scheduler sees; they may be clairvoyant only if the view is.
+
+        Raises
+        ------
+        GpuschedError : the windows show run times but the scheduler does not declare to be clairvoyant
+        """
+        if windows.clairvoyant and not isinstance(view, ClairvoyantView):
+            raise GpuschedError("clairvoyant windows on a view without run times: declare the scheduler clairvoyant")
+        return cls(windows, view._simulation, skip_forced_waits=False)
 
     def play(self, action: int) -> tuple[Observation, int, bool]:
         """Play an action (or encoding.NO_ACTION, encoding.RESUME) and look.

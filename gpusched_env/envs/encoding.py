@@ -37,6 +37,7 @@ CONFIG_DTYPE: Final = np.dtype(
         ("queue_order", "<i8"),  # WINDOW_ORDERS
         ("running_order", "<i8"),
         ("clairvoyant", "<i8"),
+        ("migration", "<i8"),
         ("skip_forced_waits", "<i8"),
     ]
 )
@@ -94,7 +95,7 @@ def attained(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> fl
 def window_key(world: Array, jobs: Array, replicas: Array, classes: Array, b: int, row: int, order: int) -> float:
     """Sort key of a window; smaller comes first."""
     if order == SHORTEST or order == LONGEST:
-        seconds = work_left(world, jobs, replicas, b, row) * classes[b, jobs[b, row]["job_class"]]["ideal_iteration_s"]
+        seconds = work_left(world, jobs, replicas, b, row) * classes[0, jobs[b, row]["job_class"]]["ideal_iteration_s"]
         return seconds if order == SHORTEST else -seconds
     if order == LEAST_ATTAINED:
         return attained(world, jobs, replicas, b, row)
@@ -150,8 +151,8 @@ def fill_windows(
 
 @helper
 def fill_mask(
-    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, config: Array, rules: Array,
-    b: int, queue: Array, victims: Array, mask: Array,
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_node: Array,
+    chosen: Array, config: Array, rules: Array, b: int, queue: Array, victims: Array, mask: Array,
 ) -> bool:
     """Mark the feasible actions; return whether there is a choice beside one wait."""
     w = world[b]
@@ -161,22 +162,25 @@ def fill_mask(
         row = queue[k]
         gang = jobs[b, row]["gpus"] if row >= 0 else 0
         for p in range(len(rules)):
-            feasible = row >= 0 and fits(world, nodes, racks, free, b, gang, rules[p])
+            feasible = row >= 0 and fits(
+                world, nodes, racks, free, holder, gpu_node, chosen, b, gang, rules[p]
+            )
             mask[at] = 1 if feasible else 0
             choices += mask[at]
             at += 1
     for v in range(len(victims)):
         row = victims[v]
-        # To preempt for nobody's sake is never of use.
-        feasible = row >= 0 and w["waiting"] > 0 and preempt_refusal(world, jobs, replicas, b, row) == APPLIED
+        useful = w["waiting"] > 0 or config[0]["migration"]
+        feasible = row >= 0 and useful and preempt_refusal(world, jobs, replicas, b, row) == APPLIED
         mask[at] = 1 if feasible else 0
         choices += mask[at]
         at += 1
-    # With nothing running and nobody to come, waiting would last for ever.
-    may_wait = w["running"] > 0 or w["next_arrival"] < w["jobs"]
+    # With nothing running, nobody to come and no timer, waiting for an event would last for ever.
+    may_wait = w["running"] > 0 or w["next_arrival"] < w["jobs"] or w["timer_s"] < np.inf
     waits = len(mask) - at
-    for i in range(at, len(mask)):
-        mask[i] = 1 if may_wait else 0
+    mask[at] = 1 if may_wait else 0
+    for i in range(at + 1, len(mask)):
+        mask[i] = 1
     return choices > 0 or waits > 1
 
 
@@ -194,7 +198,7 @@ def show_queue(
                 out[k, c] = 0.0
             continue
         job = jobs[b, row]
-        kind = classes[b, job["job_class"]]
+        kind = classes[0, job["job_class"]]
         left = 0.0
         if config[0]["clairvoyant"]:
             left = job["remaining"] * kind["ideal_iteration_s"]
@@ -230,7 +234,7 @@ def show_running(
                 out[v, c] = 0.0
             continue
         job = jobs[b, row]
-        kind = classes[b, job["job_class"]]
+        kind = classes[0, job["job_class"]]
         r = replicas[b, job["replica"]]
         left = 0.0
         if config[0]["clairvoyant"]:
@@ -281,7 +285,7 @@ def show_machines(
             if r["tier"] == t:
                 gpus += r["gpus"]
                 gangs += 1
-                loss += 1.0 - classes[b, jobs[b, r["job"]]["job_class"]]["ideal_iteration_s"] / r["iteration_s"]
+                loss += 1.0 - classes[0, jobs[b, r["job"]]["job_class"]]["ideal_iteration_s"] / r["iteration_s"]
                 if r["phase"] == CHECKPOINTING:
                     checkpointing += r["gpus"]
         out_links[t, 0] = gpus / w["gpus"]
@@ -352,8 +356,10 @@ def play(
             if outcome == LOG_FULL:
                 return LOG_FULL
         fill_windows(world, jobs, replicas, waiting, running, config, classes, b, queue, victims, keys)
-        choice = fill_mask(world, jobs, replicas, nodes, racks, free, config, rules, b, queue, victims, mask)
-        if outcome != DECIDE or choice or not config[0]["skip_forced_waits"] or mask[len(mask) - 1] == 0:
+        choice = fill_mask(
+            world, jobs, replicas, nodes, racks, free, holder, gpu_node, chosen, config, rules, b, queue, victims, mask
+        )
+        if outcome != DECIDE or choice or not config[0]["skip_forced_waits"] or mask[starts + len(victims)] == 0:
             break
         step_time = True
     show_queue(world, jobs, replicas, config, classes, rules, b, queue, mask, out_queue)
@@ -369,14 +375,13 @@ def play(
 
 def class_table(instance: Instance) -> np.ndarray:
     """CLASS_DTYPE [1, C]: what the observation tells of a job's class."""
-    profile, gang = instance.classes[:, 0], instance.classes[:, 1]
     fastest = instance.iteration_s.min(axis=2)
-    ideal = fastest[np.arange(len(gang)), instance.cluster.tightest_tier(gang)]
-    table = np.zeros((1, len(gang)), CLASS_DTYPE)
+    ideal = instance.ideal_iteration_s
+    table = np.zeros((1, len(instance.classes)), CLASS_DTYPE)
     table["ideal_iteration_s"] = ideal
     table["rack_loss"] = np.maximum(1.0 - ideal / fastest[:, RACK], 0.0)
     table["network_loss"] = np.maximum(1.0 - ideal / fastest[:, NETWORK], 0.0)
-    table["skew"] = instance.workload.profiles.rows["skew"][profile]
+    table["skew"] = instance.workload.profiles.rows["skew"][instance.classes[:, 0]]
     return table
 
 

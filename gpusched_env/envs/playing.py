@@ -32,26 +32,32 @@ def play_scheduler(env: gym.Env[Any, Any], scheduler: Scheduler, seed: int) -> E
     env.reset(seed=seed)
     view = base.simulation.view_for(scheduler)
     scheduler.reset(view)
-    over = truncated = False
+    over = False
     while not over:
         for decision in scheduler.decide(view):
             if isinstance(decision, Wait):
                 base.wake_at(decision.until_s)
             elif (action := base.encoder.action_of(decision)) is not None:
-                _, _, _, truncated, _ = env.step(action)
+                over = _step(env, action, scheduler)
         if not base.mask[base.windows.wait_action]:
             raise SchedulerError(
                 f"scheduler {scheduler.name!r} stalls at {base.simulation.now_s:g} s: nothing runs, no job will come, "
                 f"and it starts none of the {len(view.waiting)} that wait"
             )
-        if not truncated:
-            _, _, over, truncated, _ = env.step(base.windows.wait_action)
-        if truncated:
-            raise SchedulerError(
-                f"scheduler {scheduler.name!r}: the episode was truncated at {base.simulation.now_s:g} s; "
-                "raise step_limit, or check that the scheduler starts every job"
-            )
+        over = _step(env, base.windows.wait_action, scheduler)
     return base.event_log()
+
+
+def _step(env: gym.Env[Any, Any], action: int, scheduler: Scheduler) -> bool:
+    """Play an action; return whether the run is over. The step limit is an error: a direct run has none."""
+    base = env.unwrapped
+    assert isinstance(base, ClusterEnv)
+    _, _, terminated, truncated, _ = env.step(action)
+    if truncated and base.simulation.now_s < base.scenario.semantics.time_limit_s:
+        raise SchedulerError(
+            f"scheduler {scheduler.name!r}: the episode was truncated at {base.simulation.now_s:g} s; raise step_limit"
+        )
+    return terminated or truncated
 
 
 def wide_open(scenario: Any, seed: int, **changes: Any) -> ClusterEnv:
@@ -61,6 +67,7 @@ def wide_open(scenario: Any, seed: int, **changes: Any) -> ClusterEnv:
         "queue_window": len(instance.workload),
         "running_window": min(instance.cluster.gpus, len(instance.workload)),
         "skip_forced_waits": False,
+        "migration": True,
         "step_limit": 10_000_000,
     }
     return ClusterEnv(scenario, **(options | changes))

@@ -185,7 +185,6 @@ def start(
     r["gpus"] = gang
     r["tier"] = tier
     r["first_gpu"] = chosen[b, 0]
-    r["gpu_type"] = slowest
     r["start_s"] = w["clock_s"]
     r["since_s"] = w["clock_s"] + (w["restore_s"] if resumed else 0.0)
     r["iteration_s"] = iteration_s[b, job["job_class"], tier, slowest]
@@ -343,7 +342,7 @@ def advance(
             replica = -1
             phase = ARRIVES
         if w["round_s"] > 0.0:
-            if w["waiting"] > 0 and next_round(world, b) * w["round_s"] < at:
+            if w["waiting"] + w["running"] > 0 and next_round(world, b) * w["round_s"] < at:
                 at = next_round(world, b) * w["round_s"]
                 phase = WAKES
         elif w["timer_s"] < at:
@@ -354,8 +353,10 @@ def advance(
             w["deciding"] = 0
             w["timer_s"] = np.inf  # a wait ends at the next decision point
             return DECIDE
-        if at == np.inf:
-            return DONE if w["finished"] == w["jobs"] else STALLED
+        if at == np.inf and w["finished"] == w["jobs"]:
+            return DONE
+        if at == np.inf and w["time_limit_s"] == np.inf:
+            return STALLED
         if at > w["time_limit_s"]:
             elapse(world, b, w["time_limit_s"])
             return TIME_LIMIT
@@ -389,7 +390,7 @@ def can_place(
     """Tell whether a waiting job could start now by a rule."""
     if row < 0 or row >= world[b]["jobs"] or jobs[b, row]["status"] != WAITING:
         return False
-    return fits(world, nodes, racks, free, b, jobs[b, row]["gpus"], rule)
+    return fits(world, nodes, racks, free, holder, gpu_node, chosen, b, jobs[b, row]["gpus"], rule)
 
 
 @kernel
@@ -399,7 +400,7 @@ def rule_holds(
     event_gpus: Array, chosen: Array, b: int, gang: int, rule: int,
 ) -> bool:
     """Tell whether a gang of a given size could be placed now by a rule."""
-    return fits(world, nodes, racks, free, b, gang, rule)
+    return fits(world, nodes, racks, free, holder, gpu_node, chosen, b, gang, rule)
 
 
 @kernel

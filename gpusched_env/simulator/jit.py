@@ -27,7 +27,9 @@ def _cache_folder() -> str | None:
     """
     digest = hashlib.sha256(numba.__version__.encode())
     package = Path(__file__).parents[1]
-    for source in sorted([*package.glob("simulator/*.py"), *package.glob("envs/*.py")]):
+    kernels = [*package.glob("simulator/*.py"), *package.glob("envs/*.py")]
+    constants = [package / "cluster.py", package / "event_log.py"]
+    for source in sorted([*kernels, *constants]):
         digest.update(source.read_bytes())
     base = os.environ.get("NUMBA_CACHE_DIR") or platformdirs.user_cache_dir("gpusched_env")
     folder = Path(base) / f"kernels-{digest.hexdigest()[:16]}"

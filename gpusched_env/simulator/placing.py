@@ -1,7 +1,7 @@
 """Placement rules: which GPUs a gang gets. A rule reserves GPUs; the caller commits or takes them back.
 
-To add a rule: write a ``_rule`` helper like those below, give it the next number and name in PLACEMENT_RULES,
-and add a line to :func:`reserve` and to :func:`fits`.
+To add a rule: write a helper like those below, give it a name in PLACEMENT_RULES and the next number, and add a line
+to :func:`reserve`.
 """
 
 from __future__ import annotations
@@ -312,24 +312,14 @@ def reserve(
 
 
 @helper
-def fits(world: Array, nodes: Array, racks: Array, free: Array, b: int, gang: int, rule: int) -> bool:
+def fits(
+    world: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_node: Array, chosen: Array, b: int,
+    gang: int, rule: int,
+) -> bool:
     """Tell whether :func:`reserve` would find a place now."""
-    if gang > world[b]["free_gpus"]:
-        return False
-    if rule in ANYWHERE:
-        return True
-    count = world[b]["nodes"]
-    first = nodes.shape[1]
-    if gang <= world[b]["node_gpus"] and _best_fit(free, b, 0, count, gang) >= 0:
-        return True
-    if rule == RACK_RULE:
-        return _best_fit(free, b, first, first + world[b]["racks"], gang) >= 0
-    if rule == CONSOLIDATE:
-        machines = _fewest_machines(world, nodes, b, gang)
-        return _most_free_of(free, b, 0, count, machines, world[b]["node_gpus"]) >= gang
-    for rack in range(world[b]["racks"]):
-        begin = racks[b, rack]["first_node"]
-        end = begin + racks[b, rack]["nodes"]
-        if gang > world[b]["node_gpus"] and _yarn_node(world, free, b, begin, end, gang) >= 0:
-            return True
-    return False
+    supply = world[b]["free_gpus"]
+    if gang > supply or rule in ANYWHERE:
+        return gang <= supply
+    end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, b, 0, gang, rule, supply)
+    unreserve(nodes, free, holder, gpu_node, chosen, b, 0, end)
+    return end > 0

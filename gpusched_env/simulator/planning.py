@@ -61,6 +61,15 @@ def _lend(
         gpu = gpu_next[b, gpu]
 
 
+@helper
+def _frees_at_once(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> bool:
+    """Tell whether preempting a job would free its GPUs in this instant."""
+    number = jobs[b, row]["replica"]
+    if number < 0 or world[b]["checkpoint_s"] > 0.0:
+        return False
+    return replicas[b, number]["phase"] == ACTIVE and replicas[b, number]["start_s"] < world[b]["clock_s"]
+
+
 SKIPPED, KEPT, NEWCOMER, BLOCKED, NOT_NOW = range(5)
 
 
@@ -77,8 +86,9 @@ def plan_preemptive(
     order, on what the others leave; one that finds no place hands its budget on. GPUs of gangs that are just being
     checkpointed count as free here, since they will be soon.
 
-    Fills ``verdict`` (int32, one for each entry of ``order``): KEPT, NEWCOMER (start it now), NOT_NOW (taken, but its
-    GPUs are still being checkpointed), SKIPPED (preempt it if it runs) or BLOCKED (no place).
+    Fills ``verdict`` (int32, one for each entry of ``order``): KEPT; NEWCOMER (start it now); NOT_NOW (taken, but its
+    GPUs, or those of a better gang that needs a particular place, are still being checkpointed); SKIPPED (preempt it
+    if it runs); BLOCKED (no place).
     """
     w = world[b]
     for i in range(len(order)):
@@ -132,18 +142,30 @@ def plan_preemptive(
             ):
                 _lend(nodes, free, holder, gpu_next, gpu_node, replicas, b, job["replica"], job["replica"])
     # 3. Who can start now: victims free their GPUs at once only if a checkpoint costs nothing.
-    instant = w["checkpoint_s"] == 0.0
     supply = w["free_gpus"]
     for i in range(len(order)):
-        job = jobs[b, order[i]]
-        if instant and verdict[i] == SKIPPED and job["status"] != WAITING:
-            if replicas[b, job["replica"]]["phase"] == ACTIVE and replicas[b, job["replica"]]["start_s"] < w["clock_s"]:
-                supply += job["gpus"]
+        if verdict[i] == SKIPPED and _frees_at_once(world, jobs, replicas, b, order[i]):
+            replica = jobs[b, order[i]]["replica"]
+            _lend(nodes, free, holder, gpu_next, gpu_node, replicas, b, replica, FREE)
+            supply += jobs[b, order[i]]["gpus"]
+    placed = 0
+    held_up = False
     for i in range(len(order)):
         if verdict[i] == NEWCOMER:
             gang = jobs[b, order[i]]["gpus"]
-            if gang <= supply:
+            end = placed
+            if not held_up:
+                end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, b, placed, gang, rules[i], supply)
+            if end > placed:
+                placed = end
                 supply -= gang
             else:
                 verdict[i] = NOT_NOW
+                # Its place is still being checkpointed: whoever started now might take part of it for good.
+                held_up = held_up or rules[i] not in ANYWHERE
+    unreserve(nodes, free, holder, gpu_node, chosen, b, 0, placed)
+    for i in range(len(order)):
+        if verdict[i] == SKIPPED and _frees_at_once(world, jobs, replicas, b, order[i]):
+            replica = jobs[b, order[i]]["replica"]
+            _lend(nodes, free, holder, gpu_next, gpu_node, replicas, b, replica, replica)
     w["random"] = random

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Final
 
@@ -23,7 +23,7 @@ from gpusched_env.simulator.view import ClairvoyantView, ClusterView
 
 Progress = Callable[[int, int], None]
 _PROGRESS_EVERY: Final = 512  # decision points
-_IDLE_LIMIT: Final = 10_000  # decision points at which jobs wait, nothing runs and nothing can come
+_IDLE_LIMIT: Final = 100_000  # decision points at which jobs wait, nothing runs and nothing can come
 
 
 class Outcome(IntEnum):
@@ -53,6 +53,7 @@ class Simulation:
         self.state = state
         self.b = b
         self.arguments = (*state, b)
+        self.refusal = ""
         self._drained_events: list[np.ndarray] = []
         self._drained_gpus: list[np.ndarray] = []
 
@@ -96,20 +97,22 @@ class Simulation:
     # --- decisions
 
     def apply(self, decision: Decision) -> str:
-        """Carry out one decision; return the reason if it is refused, else an empty string.
+        """Carry out one decision; return the reason if it is refused, else an empty string (also kept in ``refusal``).
 
         Raises
         ------
         GpuschedError : not a decision, an unknown placement rule, or a NaN time
         """
         if isinstance(decision, Start):
-            return self._start(decision)
-        if isinstance(decision, Preempt):
-            return events.REFUSALS[self._preempt(self._row(decision))]
-        if isinstance(decision, Wait):
+            self.refusal = self._start(decision)
+        elif isinstance(decision, Preempt):
+            self.refusal = events.REFUSALS[self._preempt(self._row(decision))]
+        elif isinstance(decision, Wait):
             self.wake_at(float(decision.until_s))
-            return ""
-        raise GpuschedError(f"{decision!r} is not a decision: use Start, Preempt or Wait")
+            self.refusal = ""
+        else:
+            raise GpuschedError(f"{decision!r} is not a decision: use Start, Preempt or Wait")
+        return self.refusal
 
     def _start(self, decision: Start) -> str:
         explicit = 0
@@ -182,7 +185,12 @@ class Simulation:
         scheduler.reset(view)
         idle = points = 0
         while (outcome := self.advance()) is Outcome.DECIDE:
-            for decision in scheduler.decide(view):
+            decisions = scheduler.decide(view)
+            if not isinstance(decisions, Iterable):
+                raise SchedulerError(
+                    f"scheduler {scheduler.name!r}: decide() gave {decisions!r}; yield decisions or return a list"
+                )
+            for decision in decisions:
                 self.apply(decision)
             stuck = self._world["running"] == 0 and self._world["next_arrival"] == self._world["jobs"]
             idle = idle + 1 if stuck else 0

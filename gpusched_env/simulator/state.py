@@ -39,8 +39,6 @@ WORLD_DTYPE: Final = np.dtype(
         ("finished", "<i8"),
         ("free_gpus", "<i8"),
         ("random", "<i8"),  # state of the generator of random placements, 1 .. 2**32-1
-        ("refusal", "<i8"),  # reason of the latest refused decision (decisions.REFUSALS)
-        ("refusals", "<i8"),
         ("preemptions", "<i8"),
         # integrals over time since the start, for rewards
         ("job_seconds", "<f8"),  # [s] of jobs in the system
@@ -70,7 +68,7 @@ JOB_STATE_DTYPE: Final = np.dtype(
         ("finish_s", "<f8"),  # [s] inf = not yet
         ("job_seconds", "<f8"),  # WORLD.job_seconds at arrival
         ("preemptions", "<i4"),
-        ("padding", "<i4"),
+        ("padding", "<i4"),  # keeps the 8-byte fields of an array aligned
     ]
 )
 REPLICA_DTYPE: Final = np.dtype(
@@ -80,7 +78,7 @@ REPLICA_DTYPE: Final = np.dtype(
         ("gpus", "<i4"),  # [GPU]
         ("tier", "<i4"),
         ("first_gpu", "<i4"),  # head of the chain of its GPUs (gpu_next)
-        ("gpu_type", "<i4"),  # slowest type of the gang for this job
+        ("padding", "<i4"),  # keeps the 8-byte fields aligned
         ("start_s", "<f8"),  # [s] when it took its GPUs
         ("since_s", "<f8"),  # [s] progress counts from here
         ("iteration_s", "<f8"),  # [s] seconds of one iteration

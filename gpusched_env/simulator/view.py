@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpusched_env.cluster import Cluster
+from gpusched_env.errors import GpuschedError
 from gpusched_env.instance import Semantics
 from gpusched_env.simulator import events, planning
 from gpusched_env.simulator.decisions import Decision, Preempt, Start
@@ -50,11 +51,6 @@ class ClusterView:
     @property
     def _job_state(self) -> np.ndarray:
         return self._state.jobs[self._b]
-
-    @property
-    def simulation(self) -> Simulation:
-        """The simulation behind the view, for agents that read its arrays; changing them is not a decision."""
-        return self._simulation
 
     # --- the cluster
 
@@ -145,15 +141,20 @@ class ClusterView:
         """float64: largest tensor / all tensor bytes of the model (Tiresias, NSDI 2019)."""
         return self._column("skew")
 
+    def _state_column(self, name: str) -> np.ndarray:
+        column = self._job_state[name][: self.arrived]
+        column.flags.writeable = False
+        return column
+
     @property
     def first_start_s(self) -> np.ndarray:
         """float64 [s]: when it first got GPUs; inf = not yet."""
-        return self._job_state["first_start_s"][: self.arrived]
+        return self._state_column("first_start_s")
 
     @property
     def last_stop_s(self) -> np.ndarray:
         """float64 [s]: when it last freed GPUs; its arrival if it never held any."""
-        return self._job_state["last_stop_s"][: self.arrived]
+        return self._state_column("last_stop_s")
 
     def service_s(self, rows: np.ndarray) -> np.ndarray:
         """float64 [s]: productive seconds executed so far by each of the jobs ``rows``."""
@@ -163,12 +164,36 @@ class ClusterView:
         """float64 [GPU s]: attained service of each of the jobs ``rows``, gang size x productive seconds."""
         return self.service_s(rows) * self._requests["gpus"][rows]
 
+    def progress_since_s(self, rows: np.ndarray) -> np.ndarray:
+        """float64 [s]: since when, or from when on, each of the jobs ``rows`` makes progress; inf if it holds no GPUs.
+
+        A resumed gang makes none before its restore ends, a gang that is being checkpointed none at all (inf).
+        """
+        return self._of_active(rows, "since_s")
+
+    def _of_active(self, rows: np.ndarray, name: str) -> np.ndarray:
+        numbers = self._job_state["replica"][self._known(rows)]
+        replicas = self._state.replicas[self._b][numbers]
+        return np.where((numbers >= 0) & (replicas["phase"] == ACTIVE), replicas[name], np.inf)
+
+    def _known(self, rows: np.ndarray) -> np.ndarray:
+        """Refuse rows of jobs that have not arrived: kernels check no bounds, and the future is nobody's business."""
+        known = np.ascontiguousarray(rows, np.int32)
+        if len(known) and not (known.min() >= 0 and known.max() < self.arrived):
+            raise GpuschedError(f"job rows must lie in 0..{self.arrived - 1}, the jobs that have arrived: {rows!r}")
+        return known
+
     def _progress(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         remaining, service = np.empty(len(rows)), np.empty(len(rows))
-        events.progress(*self._arguments, np.ascontiguousarray(rows, np.int32), remaining, service)
+        events.progress(*self._arguments, self._known(rows), remaining, service)
         return remaining, service
 
     # --- questions
+
+    @property
+    def refusal(self) -> str:
+        """Why the latest decision was refused; empty if it was carried out."""
+        return self._simulation.refusal
 
     def can_place(self, job: int, rule: str = "pack") -> bool:
         """Tell whether a waiting job could start now by a placement rule."""
@@ -186,7 +211,7 @@ class ClusterView:
         """
         if not len(order):
             return []
-        order = np.ascontiguousarray(order, np.int32)
+        order = self._known(order)
         starts = np.empty(len(order), np.int32)
         numbers = self._rules(order, rules)
         count = planning.plan_starts(*self._arguments, order, numbers, strict, starts)
@@ -205,7 +230,7 @@ class ClusterView:
         """
         if not len(order):
             return []
-        order = np.ascontiguousarray(order, np.int32)
+        order = self._known(order)
         verdict = np.empty(len(order), np.int32)
         numbers = self._rules(order, rules)
         planning.plan_preemptive(*self._arguments, order, numbers, verdict)
@@ -235,7 +260,8 @@ class ClairvoyantView(ClusterView):
         super().__init__(simulation)
         instance = simulation.instance
         self._ideal_s = instance.ideal_s
-        self._ideal_iteration_s = instance.ideal_s / instance.iterations
+        self._ideal_iteration_s = instance.ideal_iteration_s[instance.job_class]
+        self._slowest_iteration_s = instance.iteration_s.max(axis=(1, 2))[instance.job_class]
 
     @property
     def ideal_s(self) -> np.ndarray:
@@ -245,3 +271,11 @@ class ClairvoyantView(ClusterView):
     def remaining_s(self, rows: np.ndarray) -> np.ndarray:
         """float64 [s]: iterations left x seconds of one on the ideal placement, of each of the jobs ``rows``."""
         return self._progress(rows)[0] * self._ideal_iteration_s[rows]
+
+    def slowest_remaining_s(self, rows: np.ndarray) -> np.ndarray:
+        """float64 [s]: iterations left x seconds of one iteration on the worst placement, of the jobs ``rows``."""
+        return self._progress(rows)[0] * self._slowest_iteration_s[rows]
+
+    def end_s(self, rows: np.ndarray) -> np.ndarray:
+        """float64 [s]: when each of the running jobs ``rows`` will end as it is; inf if it makes no progress."""
+        return self._of_active(rows, "until_s")
