@@ -160,10 +160,10 @@ def fill_mask(
     choices = 0
     for k in range(len(queue)):
         row = queue[k]
-        gang = jobs[b, row]["gpus"] if row >= 0 else 0
+        gang = np.int64(jobs[b, row]["gpus"]) if row >= 0 else np.int64(0)
         for p in range(len(rules)):
             feasible = row >= 0 and fits(
-                world, nodes, racks, free, holder, gpu_node, chosen, b, gang, rules[p]
+                world, nodes, racks, free, holder, gpu_node, chosen, b, gang, np.int64(rules[p])
             )
             mask[at] = 1 if feasible else 0
             choices += mask[at]
@@ -333,12 +333,13 @@ def play(
         if action < starts:
             start(
                 world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, iteration_s,
-                events, event_gpus, chosen, b, queue[action // len(rules)], rules[action % len(rules)], 0,
+                events, event_gpus, chosen, b, np.int64(queue[action // len(rules)]),
+                np.int64(rules[action % len(rules)]), 0,
             )
         elif action < starts + len(victims):
             preempt(
                 world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, iteration_s,
-                events, event_gpus, chosen, b, victims[action - starts],
+                events, event_gpus, chosen, b, np.int64(victims[action - starts]),
             )
         else:
             step_time = True

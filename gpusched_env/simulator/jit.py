@@ -57,7 +57,10 @@ def kernel(function: Function) -> Function:
 
 
 def helper(function: Function) -> Function:
-    """Compile a function that only kernels call: it becomes part of each of them."""
+    """Compile a function that only kernels call: it becomes part of each of them.
+
+    Callers widen small integers (``np.int64(...)``): each combination of argument types is compiled anew.
+    """
     return numba.njit(forceinline=True, **_OPTIONS)(function)
 
 

@@ -31,8 +31,8 @@ def plan_starts(
     for i in range(len(order)):
         if supply == 0:
             break
-        gang = jobs[b, order[i]]["gpus"]
-        end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, b, at, gang, rules[i], supply)
+        gang = np.int64(jobs[b, order[i]]["gpus"])
+        end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, b, at, gang, np.int64(rules[i]), supply)
         if end > at:
             starts[found] = i
             found += 1
@@ -126,8 +126,9 @@ def plan_preemptive(
                 supply += job["gpus"]
         for i in range(len(order)):
             if verdict[i] == NEWCOMER:
-                gang = jobs[b, order[i]]["gpus"]
-                end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, b, placed, gang, rules[i], supply)
+                gang = np.int64(jobs[b, order[i]]["gpus"])
+                rule = np.int64(rules[i])
+                end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, b, placed, gang, rule, supply)
                 if end == placed:
                     verdict[i] = BLOCKED
                     again = True
@@ -152,10 +153,11 @@ def plan_preemptive(
     held_up = False
     for i in range(len(order)):
         if verdict[i] == NEWCOMER:
-            gang = jobs[b, order[i]]["gpus"]
+            gang = np.int64(jobs[b, order[i]]["gpus"])
             end = placed
             if not held_up:
-                end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, b, placed, gang, rules[i], supply)
+                rule = np.int64(rules[i])
+                end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, b, placed, gang, rule, supply)
             if end > placed:
                 placed = end
                 supply -= gang
