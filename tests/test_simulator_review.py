@@ -232,3 +232,14 @@ def test_the_name_of_a_fifo_tells_the_discipline_that_was_played() -> None:
     scheduler = make_scheduler("fifo")
     play(unit_instance([0], [1], [10], queue="skip"), scheduler)
     assert scheduler.name == "fifo-skip"
+
+
+def test_equal_run_times_tie_whatever_the_models() -> None:
+    """Ties go to the earlier job; rounding of iterations x seconds an iteration must not decide them."""
+    row = dict(batch=1, memory_bytes=0.0, skew=0.0, overlap=1.0, gradient_bytes=0.0)
+    profiles = Profiles.from_rows([row | {"name": f"m{i}", "compute_s": 0.1 + i / 7} for i in range(40)])
+    workload = Workload.from_columns(
+        [0.0] * 41, [1] * 41, [1.0, *[43_200.3] * 40], profiles=profiles, profile=[0, *range(40)]
+    )
+    log = play(Instance(Cluster.parse("1x1"), workload), make_scheduler("sjf"))
+    assert log.events["job"][log.events["kind"] == 1].tolist() == list(range(41))

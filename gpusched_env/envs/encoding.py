@@ -79,6 +79,12 @@ def work_left(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> f
 
 
 @helper
+def seconds_left(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> float:
+    """Run time left on the ideal placement as of the clock [s]; as a share of the whole, so that equal jobs tie."""
+    return work_left(world, jobs, replicas, b, row) / jobs[b, row]["iterations"] * jobs[b, row]["ideal_s"]
+
+
+@helper
 def attained(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> float:
     """Attained service as of the clock [GPU s]."""
     job = jobs[b, row]
@@ -92,10 +98,10 @@ def attained(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> fl
 
 
 @helper
-def window_key(world: Array, jobs: Array, replicas: Array, classes: Array, b: int, row: int, order: int) -> float:
+def window_key(world: Array, jobs: Array, replicas: Array, b: int, row: int, order: int) -> float:
     """Sort key of a window; smaller comes first."""
     if order == SHORTEST or order == LONGEST:
-        seconds = work_left(world, jobs, replicas, b, row) * classes[0, jobs[b, row]["job_class"]]["ideal_iteration_s"]
+        seconds = seconds_left(world, jobs, replicas, b, row)
         return seconds if order == SHORTEST else -seconds
     if order == LEAST_ATTAINED:
         return attained(world, jobs, replicas, b, row)
@@ -123,7 +129,7 @@ def insert(slots: Array, keys: Array, filled: int, row: int, key: float) -> int:
 
 @helper
 def fill_windows(
-    world: Array, jobs: Array, replicas: Array, waiting: Array, running: Array, config: Array, classes: Array, b: int,
+    world: Array, jobs: Array, replicas: Array, waiting: Array, running: Array, config: Array, b: int,
     queue: Array, victims: Array, keys: Array,
 ) -> None:
     """Choose the jobs that the queue and running slots show; -1 = empty slot."""
@@ -133,7 +139,7 @@ def fill_windows(
         if len(queue) == 0 or (order == ARRIVAL_ORDER and filled == len(queue)):
             break
         row = waiting[b, i]
-        key = window_key(world, jobs, replicas, classes, b, row, order)
+        key = window_key(world, jobs, replicas, b, row, order)
         filled = insert(queue, keys, filled, row, key)
     for i in range(filled, len(queue)):
         queue[i] = -1
@@ -143,7 +149,7 @@ def fill_windows(
         if len(victims) == 0 or (order == START_ORDER and filled == len(victims)):
             break
         row = replicas[b, running[b, i]]["job"]
-        key = float(row) if order == ARRIVAL_ORDER else window_key(world, jobs, replicas, classes, b, row, order)
+        key = float(row) if order == ARRIVAL_ORDER else window_key(world, jobs, replicas, b, row, order)
         filled = insert(victims, keys, filled, row, key)
     for i in range(filled, len(victims)):
         victims[i] = -1
@@ -201,7 +207,7 @@ def show_queue(
         kind = classes[0, job["job_class"]]
         left = 0.0
         if config[0]["clairvoyant"]:
-            left = job["remaining"] * kind["ideal_iteration_s"]
+            left = seconds_left(world, jobs, replicas, b, row)
         fits_somehow = 0
         for p in range(len(rules)):
             fits_somehow |= mask[k * len(rules) + p]
@@ -238,7 +244,7 @@ def show_running(
         r = replicas[b, job["replica"]]
         left = 0.0
         if config[0]["clairvoyant"]:
-            left = work_left(world, jobs, replicas, b, row) * kind["ideal_iteration_s"]
+            left = seconds_left(world, jobs, replicas, b, row)
         out[v, 0] = 1.0
         out[v, 1] = job["gpus"] / w["gpus"]
         out[v, 2] = squash(w["clock_s"] - r["start_s"])
@@ -356,7 +362,7 @@ def play(
             )
             if outcome == LOG_FULL:
                 return LOG_FULL
-        fill_windows(world, jobs, replicas, waiting, running, config, classes, b, queue, victims, keys)
+        fill_windows(world, jobs, replicas, waiting, running, config, b, queue, victims, keys)
         choice = fill_mask(
             world, jobs, replicas, nodes, racks, free, holder, gpu_node, chosen, config, rules, b, queue, victims, mask
         )

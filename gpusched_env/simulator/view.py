@@ -260,7 +260,7 @@ class ClairvoyantView(ClusterView):
         super().__init__(simulation)
         instance = simulation.instance
         self._ideal_s = instance.ideal_s
-        self._ideal_iteration_s = instance.ideal_iteration_s[instance.job_class]
+        self._iterations = instance.iterations
         self._slowest_iteration_s = instance.iteration_s.max(axis=(1, 2))[instance.job_class]
 
     @property
@@ -270,7 +270,8 @@ class ClairvoyantView(ClusterView):
 
     def remaining_s(self, rows: np.ndarray) -> np.ndarray:
         """float64 [s]: iterations left x seconds of one on the ideal placement, of each of the jobs ``rows``."""
-        return self._progress(rows)[0] * self._ideal_iteration_s[rows]
+        # as a share of the whole: equal run times stay equal, and tie, whatever the models' iterations
+        return self._progress(rows)[0] / self._iterations[rows] * self._ideal_s[rows]
 
     def slowest_remaining_s(self, rows: np.ndarray) -> np.ndarray:
         """float64 [s]: iterations left x seconds of one iteration on the worst placement, of the jobs ``rows``."""
