@@ -11,6 +11,7 @@ from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Scheduler
 
 ESTIMATORS: Final = ("oracle", "noisy", "user")
+KEYS: Final = ("time", "gpu-time")
 
 
 @dataclass
@@ -78,6 +79,33 @@ class EstimatingScheduler(Scheduler):
             fresh = np.exp(self.sigma * self._generator.standard_normal(missing))
             self._factors = np.concatenate([self._factors, fresh])
         return self._factors[rows]
+
+
+@dataclass
+class SizeOrderedScheduler(EstimatingScheduler):
+    """Base of the schedulers that serve the smallest job first.
+
+    Parameters
+    ----------
+    key : what the size of a job is: "time" = run time left, "gpu-time" = gang size x run time left
+    placement : placement rule of all jobs
+    """
+
+    key: str = "time"
+    placement: str = "pack"
+
+    def __post_init__(self) -> None:
+        """Check the key."""
+        super().__post_init__()
+        if self.key not in KEYS:
+            raise SchedulerError(unknown_name("key", self.key, KEYS))
+
+    def smallest_first(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
+        """Sort rows by size; equal ones keep their order."""
+        size = self.remaining_s(view, rows)
+        if self.key == "gpu-time":
+            size = size * view.gpus[rows]
+        return rows[np.argsort(size, kind="stable")]
 
 
 def is_strict(view: ClusterView, own: bool) -> bool:

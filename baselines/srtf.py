@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpusched_env.baselines.estimates import EstimatingScheduler
-from gpusched_env.baselines.sjf import KEYS
-from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.baselines.estimates import SizeOrderedScheduler
 from gpusched_env.simulator import ClusterView, Decision
 
 
 @dataclass
-class ShortestRemainingFirst(EstimatingScheduler):
+class ShortestRemainingFirst(SizeOrderedScheduler):
     """Let the jobs with the least remaining time (x gang size) hold the GPUs; preempt the others.
 
     Parameters
@@ -33,15 +31,6 @@ class ShortestRemainingFirst(EstimatingScheduler):
     J. Gu et al., "Tiresias: A GPU cluster manager for distributed deep learning", NSDI 2019 (SRSF).
     """
 
-    key: str = "time"
-    placement: str = "pack"
-
-    def __post_init__(self) -> None:
-        """Check the key."""
-        super().__post_init__()
-        if self.key not in KEYS:
-            raise SchedulerError(unknown_name("key", self.key, KEYS))
-
     @property
     def name(self) -> str:
         """Name: srtf or srsf."""
@@ -53,7 +42,4 @@ class ShortestRemainingFirst(EstimatingScheduler):
         if not len(waiting):
             return []
         rows = np.concatenate([np.sort(view.running), waiting])  # running first: they win ties
-        left = self.remaining_s(view, rows)
-        if self.key == "gpu-time":
-            left = left * view.gpus[rows]
-        return view.preemptive_schedule(rows[np.argsort(left, kind="stable")], self.placement)
+        return view.preemptive_schedule(self.smallest_first(view, rows), self.placement)
