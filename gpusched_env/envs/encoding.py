@@ -24,7 +24,7 @@ from gpusched_env.simulator.events import (
     rule_holds,
     start,
 )
-from gpusched_env.simulator.jit import helper, kernel
+from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.placing import fits
 from gpusched_env.simulator.state import ACTIVE, CHECKPOINTING
 
@@ -166,10 +166,10 @@ def fill_mask(
     choices = 0
     for k in range(len(queue)):
         row = queue[k]
-        gang = np.int64(jobs[b, row]["gpus"]) if row >= 0 else np.int64(0)
+        gang = int64(jobs[b, row]["gpus"]) if row >= 0 else int64(0)
         for p in range(len(rules)):
             feasible = row >= 0 and fits(
-                world, nodes, racks, free, holder, gpu_node, chosen, b, gang, np.int64(rules[p])
+                world, nodes, racks, free, holder, gpu_node, chosen, b, gang, int64(rules[p])
             )
             mask[at] = 1 if feasible else 0
             choices += mask[at]
@@ -339,13 +339,13 @@ def play(
         if action < starts:
             start(
                 world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, iteration_s,
-                events, event_gpus, chosen, b, np.int64(queue[action // len(rules)]),
-                np.int64(rules[action % len(rules)]), 0,
+                events, event_gpus, chosen, b, int64(queue[action // len(rules)]),
+                int64(rules[action % len(rules)]), 0,
             )
         elif action < starts + len(victims):
             preempt(
                 world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, iteration_s,
-                events, event_gpus, chosen, b, np.int64(victims[action - starts]),
+                events, event_gpus, chosen, b, int64(victims[action - starts]),
             )
         else:
             step_time = True

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpusched_env.cluster import MACHINE, NETWORK, RACK
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME, START
-from gpusched_env.simulator.jit import helper, kernel
+from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.placing import FREE, RESERVED, fits, reserve, unreserve
 from gpusched_env.simulator.state import ACTIVE, CHECKPOINTING, FINISHED, FUTURE, IDLE, RUNNING, WAITING
 
@@ -141,7 +141,7 @@ def start(
         if job["status"] == FUTURE:
             return NOT_ARRIVED
         return IS_RUNNING if job["status"] == RUNNING else IS_FINISHED
-    gang = np.int64(job["gpus"])
+    gang = int64(job["gpus"])
     if gang > w["free_gpus"]:
         return TOO_FEW_GPUS
     if w["events"] == events.shape[1] or w["event_gpus"] + gang > event_gpus.shape[1]:
@@ -390,7 +390,7 @@ def can_place(
     """Tell whether a waiting job could start now by a rule."""
     if row < 0 or row >= world[b]["jobs"] or jobs[b, row]["status"] != WAITING:
         return False
-    return fits(world, nodes, racks, free, holder, gpu_node, chosen, b, np.int64(jobs[b, row]["gpus"]), rule)
+    return fits(world, nodes, racks, free, holder, gpu_node, chosen, b, int64(jobs[b, row]["gpus"]), rule)
 
 
 @kernel

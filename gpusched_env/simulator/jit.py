@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import numba
+import numpy as np
 import platformdirs
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+# Widens an integer; typed Any because kernels annotate their integers as int.
+int64: Final[Any] = np.int64
 # Kernels never allocate, so reference counting of the array arguments is pure cost: without it an event loop runs
 # about five times faster. Floating-point stays strict: results must be bit-equal to plain Python.
 _OPTIONS: Final[dict[str, Any]] = {"nogil": True, "_nrt": False, "error_model": "numpy"}
@@ -59,7 +62,7 @@ def kernel(function: Function) -> Function:
 def helper(function: Function) -> Function:
     """Compile a function that only kernels call: it becomes part of each of them.
 
-    Callers widen small integers (``np.int64(...)``): each combination of argument types is compiled anew.
+    Callers widen small integers (``int64(...)``): each combination of argument types is compiled anew.
     """
     return numba.njit(forceinline=True, **_OPTIONS)(function)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpusched_env.simulator.jit import helper, kernel
+from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.placing import ANYWHERE, FREE, reserve, unreserve
 from gpusched_env.simulator.state import ACTIVE, CHECKPOINTING, WAITING
 
@@ -31,8 +31,8 @@ def plan_starts(
     for i in range(len(order)):
         if supply == 0:
             break
-        gang = np.int64(jobs[b, order[i]]["gpus"])
-        end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, b, at, gang, np.int64(rules[i]), supply)
+        gang = int64(jobs[b, order[i]]["gpus"])
+        end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, b, at, gang, int64(rules[i]), supply)
         if end > at:
             starts[found] = i
             found += 1
@@ -126,8 +126,8 @@ def plan_preemptive(
                 supply += job["gpus"]
         for i in range(len(order)):
             if verdict[i] == NEWCOMER:
-                gang = np.int64(jobs[b, order[i]]["gpus"])
-                rule = np.int64(rules[i])
+                gang = int64(jobs[b, order[i]]["gpus"])
+                rule = int64(rules[i])
                 end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, b, placed, gang, rule, supply)
                 if end == placed:
                     verdict[i] = BLOCKED
@@ -153,10 +153,10 @@ def plan_preemptive(
     held_up = False
     for i in range(len(order)):
         if verdict[i] == NEWCOMER:
-            gang = np.int64(jobs[b, order[i]]["gpus"])
+            gang = int64(jobs[b, order[i]]["gpus"])
             end = placed
             if not held_up:
-                rule = np.int64(rules[i])
+                rule = int64(rules[i])
                 end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, b, placed, gang, rule, supply)
             if end > placed:
                 placed = end
