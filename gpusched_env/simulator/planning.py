@@ -83,8 +83,8 @@ def plan_preemptive(
 
     Walks ``order`` (waiting and running jobs, best first) with all GPUs of the cluster as budget and takes what fits
     (Tiresias, NSDI 2019; baselines_common 5.4). Taken running jobs keep their GPUs. Taken waiting jobs are placed, in
-    order, on what the others leave; one that finds no place hands its budget on. GPUs of gangs that are just being
-    checkpointed count as free here, since they will be soon.
+    order, on what the others leave; one that finds no place hands its budget on, and so do worse gangs of its size and
+    rule. GPUs of gangs that are just being checkpointed count as free here, since they will be soon.
 
     Fills ``verdict`` (int32, one for each entry of ``order``): KEPT; NEWCOMER (start it now); NOT_NOW (taken, but its
     GPUs, or those of a better gang that needs a particular place, are still being checkpointed); SKIPPED (preempt it
@@ -130,7 +130,11 @@ def plan_preemptive(
                 rule = int64(rules[i])
                 end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, b, placed, gang, rule, supply)
                 if end == placed:
-                    verdict[i] = BLOCKED
+                    # Nor shall a worse gang of the same kind pass it; blocking all at once also spares a round each.
+                    for j in range(i, len(order)):
+                        job = jobs[b, order[j]]
+                        if job["status"] == WAITING and job["gpus"] == gang and rules[j] == rules[i]:
+                            verdict[j] = BLOCKED
                     again = True
                     break
                 placed = end
