@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from datetime import datetime
 from pathlib import Path
@@ -32,6 +33,7 @@ class JobColumns:
         self.submitted = array("d")
         self.gpus = array("q")
         self.duration = array("d")
+        self.estimate = array("d")
         self.attributes: dict[str, list[str]] = {name: [] for name in attributes}
         self.seen: set[str] = set()
 
@@ -41,7 +43,15 @@ class JobColumns:
             place.refuse(field, original, "this job id occurs twice; remove one of the two rows")
         self.seen.add(original)
 
-    def add(self, place: Place, submitted_s: float, gpus: int, duration_s: float, *attributes: str) -> None:
+    def add(
+        self,
+        place: Place,
+        submitted_s: float,
+        gpus: int,
+        duration_s: float,
+        *attributes: str,
+        estimate_s: float = math.nan,
+    ) -> None:
         """Keep a job, or drop and count it when it used no GPU or no time; its id is its row number from 0."""
         self.report.rows += 1
         if gpus == 0:
@@ -53,6 +63,7 @@ class JobColumns:
             self.submitted.append(submitted_s)
             self.gpus.append(gpus)
             self.duration.append(duration_s)
+            self.estimate.append(estimate_s)
             for column, value in zip(self.attributes.values(), attributes, strict=True):
                 column.append(value)
 
@@ -86,6 +97,7 @@ class JobColumns:
             np.array(self.gpus),
             np.array(self.duration),
             ids=np.array(self.ids),
+            estimate_s=np.array(self.estimate),
             name=name,
             source=source,
             attributes={key: np.array(column) for key, column in self.attributes.items()},

@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 from gpusched_env.errors import TraceError
 
 MAX_GPUS: Final = 2**31 - 1  # [GPU] the gang column is a 32-bit integer
+UNITS_S: Final = {"seconds": 1.0, "minutes": 60.0}
 NO_TIME: Final = frozenset({"", "None", "null"})  # how logs write a time that is not known
 
 
@@ -28,16 +29,20 @@ class Place:
         shown = shown if len(shown) <= 60 else shown[:57] + "..."
         raise TraceError(f"{self.path}, {self.unit} {self.number}, field {field!r}: {shown}: {remedy}")
 
-    def seconds(self, field: str, text: str) -> float:
-        """Read a finite number of seconds >= 0 [s]."""
+    def seconds(self, field: str, text: str, unit: str = "seconds") -> float:
+        """Read a finite number of seconds, or of another ``unit`` of time, >= 0 [s]."""
         try:
-            value = float(text)
+            value = float(text) * UNITS_S[unit]
         except ValueError:
             value = math.nan
         # float() also reads "1_000", which no log means
         if not math.isfinite(value) or value < 0 or "_" in text:
-            self.refuse(field, text, "expected a finite number of seconds >= 0; correct or remove the row")
+            self.refuse(field, text, f"expected a finite number of {unit} >= 0; correct or remove the row")
         return value
+
+    def seconds_or_none(self, field: str, text: str) -> float | None:
+        """Read seconds, or None where the log says that the time is not known [s]."""
+        return None if text in NO_TIME else self.seconds(field, text)
 
     def gpus(self, field: str, text: str) -> int:
         """Read a whole number of GPUs >= 0 [GPU]."""
@@ -58,6 +63,20 @@ class Place:
         if value is None or value.tzinfo is not None:
             self.refuse(field, text, "expected a time as YYYY-MM-DD HH:MM:SS; correct or remove the row")
         return value
+
+    def zoned(self, field: str, text: str) -> datetime:
+        """Read ``YYYY-MM-DD HH:MM:SS+HH:MM``; the result knows its distance from UTC."""
+        value: datetime | None = None
+        if len(text) == 25 and text[10] in " T":
+            with contextlib.suppress(ValueError):
+                value = datetime.fromisoformat(text)
+        if value is None or value.tzinfo is None:
+            self.refuse(field, text, "expected a time as YYYY-MM-DD HH:MM:SS+HH:MM; correct or remove the row")
+        return value
+
+    def zoned_or_none(self, field: str, text: str) -> datetime | None:
+        """Read a time with its zone, or None where the log says that it is not known."""
+        return None if text in NO_TIME else self.zoned(field, text)
 
     def when_or_none(self, field: str, text: object) -> datetime | None:
         """Read a time, or None where the log says that it is not known."""

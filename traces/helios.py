@@ -7,12 +7,12 @@ from typing import Final
 
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.columns import JobColumns, since_epoch
+from gpusched_env.traces.job_list import JOB_LIST, add_job_list
 from gpusched_env.traces.report import ReadReport
 from gpusched_env.traces.streams import csv_header, csv_rows
 from gpusched_env.workload import Workload
 
 ORIGINAL: Final = ("job_id", "user", "vc", "gpu_num", "state", "submit_time", "duration")
-JOB_LIST: Final = ("job_id", "arrival_s", "service_sec", "gpu_count")
 
 
 def read_helios(path: Path) -> tuple[Workload, ReadReport]:
@@ -36,10 +36,7 @@ def read_helios(path: Path) -> tuple[Workload, ReadReport]:
             jobs.add(place, when, size, seconds, original, user, vc, state)
     elif "arrival_s" in header:
         jobs = JobColumns(report, "original_id")
-        for place, (original, arrival, service, gpus) in csv_rows(path, JOB_LIST):
-            jobs.refuse_duplicate(place, "job_id", original)
-            when, seconds = place.seconds("arrival_s", arrival), place.seconds("service_sec", service)
-            jobs.add(place, when, place.gpus("gpu_count", gpus), seconds, original)
+        add_job_list(jobs, path)
     else:
         raise TraceError(
             f"{path}, line 1: not a Helios file: expected the columns {', '.join(ORIGINAL)} or {', '.join(JOB_LIST)}; "

@@ -64,10 +64,14 @@ def csv_header(path: Path) -> tuple[str, ...]:
 
 def _text_lines(path: Path, stream: BinaryIO) -> Iterator[str]:
     for number, raw in enumerate(stream, 1):
-        try:
-            yield raw.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise TraceError(f"{path}, line {number}: not UTF-8 ({error.reason}); is this the right file?") from error
+        yield _decoded(path, number, raw)
+
+
+def _decoded(path: Path, number: int, raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise TraceError(f"{path}, line {number}: not UTF-8 ({error.reason}); is this the right file?") from error
 
 
 def _rows(path: Path, reader: CsvReader) -> Iterator[list[str]]:
@@ -112,3 +116,30 @@ def csv_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Place, list[s
                     "the row is cut or has a stray comma: correct or remove it"
                 )
             yield Place(name, reader.line_num), [row[i] for i in index]
+
+
+def word_rows(path: Path, fields: int, comment: bytes) -> Iterator[tuple[Place, list[str]]]:
+    """Yield the place and the first ``fields`` words of every data line; comments, in any encoding, are skipped.
+
+    Parameters
+    ----------
+    fields : a line must have so many words or more
+    comment : how a comment line begins
+
+    Raises
+    ------
+    TraceError : a line with fewer words, not UTF-8
+    """
+    name = str(path)
+    with open_trace(path) as stream:
+        for number, raw in enumerate(stream, 1):
+            if raw.lstrip(b"\xef\xbb\xbf \t").startswith(comment):
+                continue
+            words = _decoded(path, number, raw).split()
+            if words and len(words) < fields:
+                raise TraceError(
+                    f"{path}, line {number}: {len(words)} fields where {fields} are expected; "
+                    "the row is cut or this is another format: correct or remove it"
+                )
+            if words:
+                yield Place(name, number), words[:fields]

@@ -1,0 +1,269 @@
+"""Acme, Standard Workload Format, PAI, openb, ElasticFlow, Chronus: one small file for each rule of a reader."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpusched_env.errors import TraceError
+from gpusched_env.traces import read_trace
+
+CPU = "CPU job (no GPUs)"
+SEREN = "job_id,user,node_num,gpu_num,cpu_num,type,state,submit_time,start_time,end_time,duration,queue,gpu_time\n"
+KALOS = (
+    "job_id,user,node_num,gpu_num,cpu_num,mem_per_pod_GB,shared_mem_per_pod,type,state,submit_time,start_time,end_time,"
+    "fail_time,stop_time,duration,queue,gpu_time\n"
+)
+SHORT = "job_id,gpu_num,submit_time,duration,queue\n"
+PAI = "job_id,arrival_s,service_sec,gpu_count\n"
+OPENB = (
+    "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
+)
+ELASTICFLOW = "job_id,submit_time,real_iteration,model_name,ddl,batch_size,num_gpu,real_duration,duration,iteration\n"
+CHRONUS = (
+    "job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,expect_value_list,"
+    "best_effort,job_type\n"
+)
+
+
+def write(path: Path, text: str | bytes) -> str:
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return str(path)
+
+
+def at(minute: int, second: int = 0, zone: str = "+00:00", hour: int = 11) -> str:
+    return f"2023-05-17 {hour:02d}:{minute:02d}:{second:02d}{zone}"
+
+
+def seren(job: str, gpus: int, state: str, submit: str, start: str, end: str, duration: object, queue: object) -> str:
+    return f"{job},u,1,{gpus},8,Other,{state},{submit},{start},{end},{duration},{queue},0\n"
+
+
+def kalos(job: str, gpus: int, state: str, submit: str, start: str, end: str, duration: object, queue: object) -> str:
+    return f"{job},u,1,{gpus},8,9,100.0,Other,{state},{submit},{start},{end},,,{duration},{queue},0\n"
+
+
+def swf(
+    job: int, submit: object, run: object, allocated: object, requested: object = -1, time: object = -1, status: int = 1
+) -> str:
+    return f"{job} {submit} 0 {run} {allocated} -1 -1 {requested} {time} -1 {status} 7 -1 -1 2 -1 -1 -1\n"
+
+
+def pod(
+    name: str, gpus: int, milli: object, created: object, scheduled: object, deleted: object, spec: str = ""
+) -> str:
+    return f"{name},1,1,{gpus},{milli},{spec},LS,Running,{created},{deleted},{scheduled}\n"
+
+
+def test_duration_has_the_queue_in_kalos_and_not_in_seren(tmp_path: Path) -> None:
+    row = ("a", 8, "COMPLETED", at(0), at(0, 10), at(1))
+    for name, header, line, duration in (("seren", SEREN, seren, 50), ("kalos", KALOS, kalos, 60)):
+        workload, report = read_trace("acme:" + write(tmp_path / name, header + line(*row, duration, 10)))
+        assert workload.jobs["duration_s"].tolist() == [50.0]
+        assert (workload.name, report.format, report.notes) == (f"acme-{name}", "acme", {})
+        assert workload.attributes["status"].tolist() == ["COMPLETED"]
+    workload, _ = read_trace("acme:" + write(tmp_path / "short", SHORT + f"a,8,{at(0)},60.0,10.0\n"))
+    assert (workload.name, workload.jobs["duration_s"].tolist()) == ("acme-kalos", [50.0])
+
+
+def test_acme_times_carry_their_zone(tmp_path: Path) -> None:
+    rows = seren("a", 1, "FAILED", at(0, 0, "+08:00"), at(0, 0, "+08:00"), at(1, 0, "+08:00"), 60, 0)
+    rows += seren("b", 1, "PREEMPTED", at(0, 5, hour=3), at(0, 5, hour=3), at(0, 6, hour=3), 1, 0)
+    workload, report = read_trace("acme:" + write(tmp_path / "t", SEREN + rows))
+    assert workload.jobs["arrival_s"].tolist() == [0.0, 5.0]
+    assert report.origin == "2023-05-17T11:00:00"
+    assert workload.attributes["status"].tolist() == ["FAILED", "PREEMPTED"]
+
+
+def test_acme_rows_without_a_run_time(tmp_path: Path) -> None:
+    rows = [
+        kalos("a", 8, "COMPLETED", at(0), at(0, 10), at(1), 60, 10),
+        kalos("b", 8, "RUNNING", at(0), at(0, 10), "", 60, 10),
+        kalos("c", 8, "CANCELLED", at(0), "", at(1), 60, ""),
+        kalos("d", 0, "RUNNING", at(0), at(0, 10), "", 60, 10),
+        kalos("e", 8, "FAILED", at(0), at(0, 10), at(0, 10), 10, 10),
+        kalos("f", 8, "FAILED", at(0), at(0, 10), at(0, 10), 5, 10),
+        kalos("g", 8, "FAILED", at(0), at(0, 10), at(0, 10), "", 10),
+        kalos("h", 8, "COMPLETED", at(0), at(0, 10), at(1), 50, 10),
+    ]
+    workload, report = read_trace("acme:" + write(tmp_path / "t", KALOS + "".join(rows)))
+    assert workload.attributes["original_id"].tolist() == ["a", "h"]
+    assert workload.jobs["duration_s"].tolist() == [50.0, 40.0]
+    assert report.dropped == {
+        "still running at the end of the log": 1,
+        "never started": 2,
+        CPU: 1,
+        "zero run time": 1,
+        "duration shorter than the queue": 1,
+    }
+    assert report.notes == {"jobs whose start and end do not give the run time; the duration column counts": 1}
+
+
+def test_swf_fields(tmp_path: Path) -> None:
+    rows = [
+        swf(1, 100, 50.5, 4, 8, 60),
+        swf(2, 110, 30, -1, 2),
+        swf(3, 120, 70, 1, 1, 60, status=0).rstrip("\n") + " 99 extra\n",
+        swf(4, -1, 1, 1),
+        swf(5, 130, -1, 1, status=5),
+        swf(6, 130, 1, -1, -1),
+        swf(6, 130, 0, 1, status=5).replace("6 ", "7 ", 1),
+        swf(1, 100, 20, 4, 8, 60, status=2),
+        swf(1, 100, 30.5, 4, 8, 60, status=3),
+    ]
+    workload, report = read_trace("swf:" + write(tmp_path / "t", b"; \xc5ke\n\n" + "".join(rows).encode() + b"  ; end"))
+    assert workload.jobs["arrival_s"].tolist() == [0.0, 10.0, 20.0]
+    assert workload.jobs["gpus"].tolist() == [4, 2, 1]
+    assert workload.jobs["duration_s"].tolist() == [50.5, 30.0, 70.0]
+    assert workload.jobs["estimate_s"].tolist() == pytest.approx([60.0, np.nan, 60.0], nan_ok=True)
+    assert workload.attributes["status"].tolist() == ["completed", "completed", "failed"]
+    assert workload.attributes["queue"].tolist() == ["2", "2", "2"]
+    assert report.dropped == {
+        "no submission time": 1,
+        "run time unknown": 1,
+        "number of processors unknown": 1,
+        "zero run time": 1,
+        "one of several runs of a job (status 2 to 4); its summary line counts": 2,
+    }
+    assert report.places["no submission time"] == [6]
+    assert sorted(report.notes.values()) == [1, 1]
+    assert report.rows == 9
+
+
+def test_swf_needs_no_header(tmp_path: Path) -> None:
+    workload, _ = read_trace("swf:" + write(tmp_path / "t", gzip.compress(swf(1, 5, 6, 7).encode())))
+    assert workload.jobs[["arrival_s", "gpus", "duration_s"]].tolist() == [(0.0, 7, 6.0)]
+
+
+def test_pai(tmp_path: Path) -> None:
+    workload, report = read_trace("pai:" + write(tmp_path / "t", PAI + "w#1,16670.0,20.0,8\nw#2,16680.5,172800.0,1\n"))
+    assert workload.jobs[["arrival_s", "gpus", "duration_s"]].tolist() == [(0.0, 8, 20.0), (10.5, 1, 172_800.0)]
+    assert (workload.name, report.format, report.origin) == ("pai", "pai", "")
+
+
+def test_openb(tmp_path: Path) -> None:
+    rows = [
+        pod("a", 1, 460, 100, 103, 110, "V100M16|V100M32"),
+        pod("b", 8, 1000, 105, 105, 125),
+        pod("c", 0, 0, 0, "", ""),
+        pod("d", 1, 1000, 0, "", 50),
+        pod("e", 1, 1000, 0, 5, ""),
+        pod("f", 1, 1000, 0, 5, 4),
+        pod("g", 1, 10, 0, 5, 5),
+    ]
+    workload, report = read_trace("openb:" + write(tmp_path / "t", OPENB + "".join(rows)))
+    assert workload.jobs[["arrival_s", "gpus", "duration_s"]].tolist() == [(0.0, 1, 7.0), (5.0, 8, 20.0)]
+    assert workload.attributes["gpu_spec"].tolist() == ["V100M16|V100M32", ""]
+    assert workload.attributes["gpu_milli"].tolist() == ["460", "1000"]
+    assert report.notes == {"pods with a share of a GPU, rounded up to one GPU": 1}
+    assert report.dropped == {
+        CPU: 1,
+        "never scheduled": 1,
+        "still running at the end of the log": 1,
+        "deleted before it was scheduled": 1,
+        "zero run time": 1,
+    }
+
+
+def test_elasticflow(tmp_path: Path) -> None:
+    rows = "0,10,5,vgg16,110,256,1,90,90,5\n1,30,5,bert,20,64,4,7,7,5\n"
+    workload, _ = read_trace("elasticflow:" + write(tmp_path / "t", ELASTICFLOW + rows))
+    assert workload.jobs[["arrival_s", "gpus", "duration_s"]].tolist() == [(0.0, 1, 90.0), (20.0, 4, 7.0)]
+    assert workload.attributes["model"].tolist() == ["vgg16", "bert"]
+    assert workload.attributes["deadline_s"].tolist() == ["100.0", "-10.0"]
+
+
+def test_chronus_is_in_minutes(tmp_path: Path) -> None:
+    rows = "0,v,1,10,5,alexnet,96,5,159-189,10-8,0,soft\n1,v,0,3,5,alexnet,9,5,20,10,0,strict\n"
+    rows += "2,v,4,4,5,vgg16,1.5,5,0,0,1,best\n"
+    workload, report = read_trace("chronus:" + write(tmp_path / "t", CHRONUS + rows))
+    assert workload.jobs[["arrival_s", "gpus", "duration_s"]].tolist() == [(360.0, 1, 5760.0), (0.0, 4, 90.0)]
+    assert workload.attributes["job_type"].tolist() == ["soft", "best"]
+    assert report.dropped == {CPU: 1}
+
+
+ACME_GOOD = kalos("a", 8, "COMPLETED", at(0), at(0, 10), at(1), 60, 10)
+OPENB_GOOD = pod("a", 1, 460, 100, 103, 110)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("acme", "a,b\n1,2\n", ["line 1", "not an Acme file", "submit_time"]),
+        ("acme", SHORT.replace("queue", "queue,gpu_time") + f"a,8,{at(0)},6,1,1\n", ["line 1", "not an Acme file"]),
+        ("acme", KALOS + ACME_GOOD + ACME_GOOD, ["line 3", "'job_id'", "twice"]),
+        ("acme", SHORT + "a,8,2023-05-17 11:00:00,60,10\n", ["line 2", "'submit_time'", "+HH:MM"]),
+        ("acme", SHORT + f"a,8,{at(0)},-60,10\n", ["line 2", "'duration'", "-60"]),
+        ("acme", SHORT + f"a,8,{at(0)},60,x\n", ["line 2", "'queue'", "'x'"]),
+        ("acme", SHORT + f"a,0.5,{at(0)},60,10\n", ["line 2", "'gpu_num'", "whole"]),
+        ("acme", KALOS + ACME_GOOD.replace(at(1), "soon"), ["line 2", "'end_time'", "'soon'"]),
+        ("swf", "", ["empty"]),
+        ("swf", "; only a header\n", ["no usable job"]),
+        ("swf", swf(1, 0, 1, 1) + "1 2 3\n", ["line 2", "3 fields", "18"]),
+        ("swf", swf(1, 0, 1, 1) * 2, ["line 2", "'job number'", "twice"]),
+        ("swf", swf(1, -7, 1, 1), ["line 1", "'submit time'", "-7"]),
+        ("swf", swf(1, 0, "nan", 1), ["line 1", "'run time'", "finite"]),
+        ("swf", swf(1, 0, 1, 1.5), ["line 1", "'allocated processors'", "whole"]),
+        ("swf", swf(1, 0, 1, 1, -2), ["line 1", "'requested processors'"]),
+        ("swf", swf(1, 0, 1, 1, 1, "x"), ["line 1", "'requested time'"]),
+        ("swf", swf(1, 0, 1, 1, status=9), ["line 1", "'status'", "'9'"]),
+        ("swf", swf(1, 0, 1, 1).encode() + b"\xff\n", ["line 2", "UTF-8"]),
+        ("pai", PAI + "w,1,2,0.5\n", ["line 2", "'gpu_count'", "whole"]),
+        ("pai", "job_id,arrival_s,gpu_count\n1,2,3\n", ["line 1", "'service_sec'", "missing"]),
+        ("openb", OPENB + OPENB_GOOD * 2, ["line 3", "'name'", "twice"]),
+        ("openb", OPENB + pod("a", 1, 0, 0, 1, 2), ["line 2", "'gpu_milli'", "1 to 1000"]),
+        ("openb", OPENB + pod("a", 1, 1001, 0, 1, 2), ["line 2", "'gpu_milli'"]),
+        ("openb", OPENB + pod("a", 1, 1000, "", 1, 2), ["line 2", "'creation_time'"]),
+        ("elasticflow", ELASTICFLOW + "0,10,5,vgg16,inf,256,1,90,90,5\n", ["line 2", "'ddl'", "finite"]),
+        ("elasticflow", CHRONUS, ["line 1", "'ddl'", "missing"]),
+        ("chronus", CHRONUS + "0,v,1,10,5,m,-1,5,1,1,0,soft\n", ["line 2", "'duration'", "minutes"]),
+        ("chronus", CHRONUS + "0,v,1,1e308,5,m,1,5,1,1,0,soft\n", ["line 2", "'submit_time'", "finite"]),
+    ],
+)
+def test_malformed_files_name_place_field_and_remedy(
+    tmp_path: Path, name: str, text: str | bytes, words: list[str]
+) -> None:
+    path = write(tmp_path / "trace", text)
+    with pytest.raises(TraceError) as caught:
+        read_trace(f"{name}:{path}")
+    for word in [path, *words]:
+        assert word in str(caught.value)
+
+
+LOGS = {
+    "acme": KALOS + "".join(kalos(f"j{i}", 8, "FAILED", at(0), at(0, 1), at(1), 60, 1) for i in range(4)),
+    "swf": "; header\n" + "".join(swf(i, i, 9, 2, 2, 10) for i in range(4)),
+    "pai": PAI + "".join(f"w#{i},{i},20.0,8\n" for i in range(4)),
+    "openb": OPENB + "".join(pod(f"p{i}", 1, 460, i, i, i + 5) for i in range(4)),
+    "elasticflow": ELASTICFLOW + "".join(f"{i},10,5,vgg16,110,256,1,90,90,5\n" for i in range(4)),
+    "chronus": CHRONUS + "".join(f"{i},v,1,10,5,alexnet,96,5,159-189,10-8,0,soft\n" for i in range(4)),
+}
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    name=st.sampled_from(sorted(LOGS)),
+    cut=st.integers(0, 600),
+    place=st.integers(0, 600),
+    garbage=st.one_of(st.binary(max_size=8), st.sampled_from([b",", b"-1", b"9e307", b"\n", b'"', b"0"])),
+)
+def test_damage_gives_a_workload_or_a_trace_error(
+    tmp_path: Path, name: str, cut: int, place: int, garbage: bytes
+) -> None:
+    damaged = bytearray(LOGS[name].encode()[: cut or None])
+    damaged[place : place + len(garbage)] = garbage
+    path = write(tmp_path / "damaged", bytes(damaged))
+    complaint = ""
+    try:
+        workload, report = read_trace(f"{name}:{path}")
+    except TraceError as error:
+        complaint = str(error)
+    if complaint:
+        assert path in complaint
+    else:
+        assert report.kept == len(workload) == report.rows - sum(report.dropped.values())
