@@ -28,16 +28,20 @@ class Place:
         shown = shown if len(shown) <= 60 else shown[:57] + "..."
         raise TraceError(f"{self.path}, {self.unit} {self.number}, field {field!r}: {shown}: {remedy}")
 
-    def seconds(self, field: str, text: str) -> float:
-        """Read a finite number of seconds >= 0 [s]."""
+    def amount(self, field: str, text: str, unit: str) -> float:
+        """Read a finite number >= 0; ``unit`` says of what in a refusal."""
         try:
             value = float(text)
         except ValueError:
             value = math.nan
         # float() also reads "1_000", which no log means
         if not math.isfinite(value) or value < 0 or "_" in text:
-            self.refuse(field, text, "expected a finite number of seconds >= 0; correct or remove the row")
+            self.refuse(field, text, f"expected a finite number of {unit} >= 0; correct or remove the row")
         return value
+
+    def seconds(self, field: str, text: str) -> float:
+        """Read a finite number of seconds >= 0 [s]."""
+        return self.amount(field, text, "seconds")
 
     def gpus(self, field: str, text: str) -> int:
         """Read a whole number of GPUs >= 0 [GPU]."""

@@ -11,6 +11,7 @@ from gpusched_env.traces.helios import read_helios
 from gpusched_env.traces.philly import read_philly, read_philly_csv
 from gpusched_env.traces.philly_json import read_philly_json
 from gpusched_env.traces.report import ReadReport
+from gpusched_env.traces.tiresias import read_tiresias
 from gpusched_env.workload import Workload
 
 Reader = Callable[[Path], tuple[Workload, ReadReport]]
@@ -31,6 +32,7 @@ READERS: Final[dict[str, Reader]] = {
     "philly": read_philly,
     "philly-csv": read_philly_csv,
     "philly-json": read_philly_json,
+    "tiresias": read_tiresias,
 }
 
 
