@@ -6,6 +6,7 @@ import csv
 import gzip
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,6 +18,10 @@ TRACES = Path(__file__).parents[2] / "shared" / "traces"
 published = pytest.mark.skipif(not TRACES.is_dir(), reason="published traces are not here: ../shared/traces is absent")
 
 TIRESIAS = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
+MURI = (
+    "job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,interval,iteration_time,"
+    "resource_time_0,resource_time_1,resource_time_2,priority\n"
+)
 
 
 def write(path: Path, text: str | bytes) -> str:
@@ -34,6 +39,14 @@ def manifest_rows() -> dict[str, int]:
     ("name", "file", "blank"),
     [
         ("tiresias", "tiresias/60_job.csv", 0),
+        ("muri", "muri/cluster_trace.csv", 0),
+        ("muri", "muri/trace2.csv.gz", 0),
+        ("muri", "muri/trace3.csv.gz", 0),
+        ("bsbf", "bsbf/cluster_trace_12.csv", 0),
+        ("bsbf", "bsbf/cluster_trace_20.csv", 1),  # the manifest counts the blank last line
+        ("bsbf", "bsbf/trace_data_new.csv", 0),
+        ("bsbf", "bsbf/trace_data_new_32.csv", 0),
+        ("bsbf", "bsbf/trace_data_new_origin.csv", 0),
     ],
 )
 def test_every_row_of_the_manifest_is_a_job(name: str, file: str, blank: int) -> None:
@@ -55,6 +68,47 @@ def test_tiresias_duration_is_the_work(tmp_path: Path) -> None:
     assert (report.rows, report.kept, report.format, report.origin) == (4, 2, "tiresias", "")
 
 
+@pytest.mark.parametrize("name", ["muri", "bsbf"])
+def test_muri_times_are_milliseconds_and_iterations_are_the_work(tmp_path: Path, name: str) -> None:
+    rows = [
+        "33,8,6568,294,a2c,64,162000,16000,555,502.0,14,0.4,0",
+        "3,8,2020,2836,vgg19,16,165835000,15000,226,82.0,88,60.0,1",  # iterations were cut, the duration was not
+        "4,0,2020,10,vgg19,16,1,0,226,0,0,0,1",
+        "5,1,2020,0,vgg19,16,1,0,226,0,0,0,1",
+        "6,1,2020,10,vgg19,16,1,0,0,0,0,0,1",
+    ]
+    workload, report = read_trace(f"{name}:" + write(tmp_path / "trace.csv", MURI + "\r\n".join(rows) + "\r\n\r\n"))
+    columns = ["id", "arrival_s", "gpus", "duration_s"]
+    assert workload.jobs[columns].tolist() == [(0, 4.548, 8, 163.17), (1, 0.0, 8, 640.936)]
+    assert np.isnan(workload.jobs["iterations"]).all()
+    labels = {key: column.tolist() for key, column in workload.attributes.items()}
+    assert labels == {
+        "original_id": ["33", "3"],
+        "model": ["a2c", "vgg19"],
+        "batch_size": ["64", "16"],
+        "priority": ["0", "1"],
+    }
+    assert report.dropped == {"CPU job (no GPUs)": 1, "zero run time": 2}
+    assert report.places == {"CPU job (no GPUs)": [4], "zero run time": [5, 6]}
+    assert (report.rows, report.kept, report.format) == (5, 2, name)
+    assert list(report.notes.values()) == [1]
+    assert "note 1: duration is off" in report.describe()
+
+
+@published
+def test_measured_runs_of_muri_follow_the_iterations() -> None:
+    """Where the two differ by more than a factor of 2, the run that Muri measured takes the time of the iterations."""
+    workload, report = read_trace(f"muri:{TRACES / 'muri/cluster_trace.csv'}")
+    ours = dict(zip(workload.attributes["original_id"].tolist(), workload.jobs["duration_s"].tolist(), strict=True))
+    with gzip.open(TRACES / "muri/published/tiresias_job.csv.gz", "rt", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    far = [row for row in rows if ours[row["job_id"]] > 2 * float(row["duration"])]
+    assert len(far) == sum(report.notes.values()) == 5
+    for row in far:
+        # overheads of a real cluster come on top: up to half a minute and 3 %
+        assert 0 <= float(row["real_executed_time"]) - ours[row["job_id"]] <= 30 + 0.03 * ours[row["job_id"]]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
@@ -65,6 +119,14 @@ def test_tiresias_duration_is_the_work(tmp_path: Path) -> None:
         ("tiresias", TIRESIAS + "0,1,soon,606,vgg19,1,30\n", ["line 2", "'submit_time'", "'soon'"]),
         ("tiresias", TIRESIAS + "0,0.5,0,606,vgg19,1,30\n", ["line 2", "'num_gpu'", "whole"]),
         ("tiresias", TIRESIAS + "0,1,0,606,vgg19,1,30\n" * 2, ["line 3", "'job_id'", "twice"]),
+        ("muri", MURI.replace("iteration_time", "time"), ["line 1", "'iteration_time'", "missing"]),
+        ("muri", MURI + "0,8,0,10,a2c,64,5,0,x,0,0,0,0\n", ["line 2", "'iteration_time'", "milliseconds"]),
+        ("muri", MURI + "0,8,0,-1,a2c,64,5,0,5,0,0,0,0\n", ["line 2", "'iterations'", "'-1'", "iterations >= 0"]),
+        ("muri", MURI + "0,8,0,1e200,a2c,64,5,0,1e200,0,0,0,0\n", ["line 2", "'iterations'", "infinite"]),
+        ("muri", MURI + "0,8,0,1,a2c,64,nan,0,5,0,0,0,0\n", ["line 2", "'duration'", "'nan'"]),
+        ("bsbf", MURI + "0,8,-1,1,a2c,64,5,0,5,0,0,0,0\n", ["line 2", "'submit_time'", "milliseconds >= 0"]),
+        ("bsbf", MURI + "0,8,0,1,a2c,64,5,0,5,0,0,0,0\n" * 2, ["line 3", "'job_id'", "twice"]),
+        ("bsbf", MURI + "0,8,0,1,a2c,64,5,0,5\n", ["line 2", "9 fields", "13"]),
     ],
 )
 def test_malformed_files_name_place_field_and_remedy(tmp_path: Path, name: str, text: str, words: list[str]) -> None:
@@ -76,6 +138,7 @@ def test_malformed_files_name_place_field_and_remedy(tmp_path: Path, name: str, 
 
 
 LOGS = {
+    "muri": MURI + "".join(f"{i},8,{i}568,294,a2c,64,162000,16000,555,502.0,14,0.4,0\n" for i in range(4)),
     "tiresias": TIRESIAS + "".join(f"{i},2,{i}5,606,vgg19,164,30\n" for i in range(4)),
 }
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from gpusched_env.errors import TraceError, WorkloadError, unknown_name
 from gpusched_env.traces.helios import read_helios
+from gpusched_env.traces.muri import read_bsbf, read_muri
 from gpusched_env.traces.philly import read_philly, read_philly_csv
 from gpusched_env.traces.philly_json import read_philly_json
 from gpusched_env.traces.report import ReadReport
@@ -27,8 +28,10 @@ def read_saved(path: Path) -> tuple[Workload, ReadReport]:
 
 
 READERS: Final[dict[str, Reader]] = {
+    "bsbf": read_bsbf,
     "file": read_saved,
     "helios": read_helios,
+    "muri": read_muri,
     "philly": read_philly,
     "philly-csv": read_philly_csv,
     "philly-json": read_philly_json,
