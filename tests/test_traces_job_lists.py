@@ -24,6 +24,13 @@ MURI = (
 )
 
 
+def shockwave(
+    gpus: object = 1, mode: str = "gns", duration: object = 10, arrival: object = 0, model: str = "LM (batch size 10)"
+) -> str:
+    head = [model, 'python3 main.py --data "%s/wikitext2, all"', "language_modeling", "--steps", "1", "134583"]
+    return "\t".join([*head, str(gpus), mode, "1", "-1.000000", str(duration), str(arrival)]) + "\n"
+
+
 def write(path: Path, text: str | bytes) -> str:
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return str(path)
@@ -42,6 +49,7 @@ def manifest_rows() -> dict[str, int]:
         ("muri", "muri/cluster_trace.csv", 0),
         ("muri", "muri/trace2.csv.gz", 0),
         ("muri", "muri/trace3.csv.gz", 0),
+        ("shockwave", "shockwave/120_jobs_dynamic.trace", 0),
         ("bsbf", "bsbf/cluster_trace_12.csv", 0),
         ("bsbf", "bsbf/cluster_trace_20.csv", 1),  # the manifest counts the blank last line
         ("bsbf", "bsbf/trace_data_new.csv", 0),
@@ -66,6 +74,46 @@ def test_tiresias_duration_is_the_work(tmp_path: Path) -> None:
     assert report.dropped == {"CPU job (no GPUs)": 1, "zero run time": 1}
     assert report.places == {"CPU job (no GPUs)": [3], "zero run time": [4]}
     assert (report.rows, report.kept, report.format, report.origin) == (4, 2, "tiresias", "")
+
+
+def test_shockwave_fields_go_by_position(tmp_path: Path) -> None:
+    rows = [
+        shockwave(2, "accordion", 1418, 60.5, "ResNet-18 (batch size 32)"),
+        shockwave(0),
+        "\n",
+        shockwave(duration=0),
+        shockwave(8, "static", 720.25, 60),
+    ]
+    workload, report = read_trace("shockwave:" + write(tmp_path / "dynamic.trace", "".join(rows)))
+    columns = ["id", "arrival_s", "gpus", "duration_s"]
+    assert workload.jobs[columns].tolist() == [(0, 0.5, 2, 1418.0), (3, 0.0, 8, 720.25)]
+    labels = {key: column.tolist() for key, column in workload.attributes.items()}
+    assert labels == {
+        "model": ["ResNet-18 (batch size 32)", "LM (batch size 10)"],
+        "mode": ["accordion", "static"],
+        "priority_weight": ["1", "1"],
+    }
+    assert report.dropped == {"CPU job (no GPUs)": 1, "zero run time": 1}
+    assert report.places == {"CPU job (no GPUs)": [2], "zero run time": [4]}
+    assert (report.rows, report.kept, report.format) == (4, 2, "shockwave")
+
+
+@published
+def test_shockwave_duration_is_the_steps_at_one_rate_for_each_job_type_and_gang() -> None:
+    """Whatever the mode: the durations hold no change of the batch size."""
+    rates: dict[tuple[str, str], list[float]] = {}
+    for line in (TRACES / "shockwave/120_jobs_dynamic.trace").read_text(encoding="utf-8").splitlines():
+        field = line.split("\t")
+        rates.setdefault((field[0], field[6]), []).append(float(field[5]) / float(field[10]))
+    for key, values in rates.items():
+        assert max(values) / min(values) < 1.001, key  # both are whole numbers
+
+
+@published
+@pytest.mark.parametrize("file", ["max_min_fairness.trace", "msr_seed0_103959.trace.gz"])
+def test_gavel_traces_have_no_run_time(file: str) -> None:
+    with pytest.raises(TraceError, match=r"line 1: \d+ fields.* steps and no run time"):
+        read_trace(f"shockwave:{TRACES / 'gavel' / file}")
 
 
 @pytest.mark.parametrize("name", ["muri", "bsbf"])
@@ -124,6 +172,13 @@ def test_measured_runs_of_muri_follow_the_iterations() -> None:
         ("muri", MURI + "0,8,0,-1,a2c,64,5,0,5,0,0,0,0\n", ["line 2", "'iterations'", "'-1'", "iterations >= 0"]),
         ("muri", MURI + "0,8,0,1e200,a2c,64,5,0,1e200,0,0,0,0\n", ["line 2", "'iterations'", "infinite"]),
         ("muri", MURI + "0,8,0,1,a2c,64,nan,0,5,0,0,0,0\n", ["line 2", "'duration'", "'nan'"]),
+        ("shockwave", "\n", ["no usable job"]),
+        ("shockwave", shockwave() + "a\tb\n", ["line 2", "2 fields", "12", "stray tab"]),
+        ("shockwave", "\t".join("abcdefg"), ["line 1", "7 fields", "no run time", "throughput"]),
+        ("shockwave", shockwave() + shockwave(gpus="two"), ["line 2", "'scale factor (7)'", "'two'", "whole"]),
+        ("shockwave", shockwave() + shockwave(duration=-3), ["line 2", "'duration (11)'", "'-3'", "seconds >= 0"]),
+        ("shockwave", shockwave(arrival="inf"), ["line 1", "'arrival (12)'", "'inf'"]),
+        ("shockwave", shockwave(mode="gsn"), ["line 1", "'mode (8)'", "'gsn'", "accordion"]),
         ("bsbf", MURI + "0,8,-1,1,a2c,64,5,0,5,0,0,0,0\n", ["line 2", "'submit_time'", "milliseconds >= 0"]),
         ("bsbf", MURI + "0,8,0,1,a2c,64,5,0,5,0,0,0,0\n" * 2, ["line 3", "'job_id'", "twice"]),
         ("bsbf", MURI + "0,8,0,1,a2c,64,5,0,5\n", ["line 2", "9 fields", "13"]),
@@ -138,6 +193,7 @@ def test_malformed_files_name_place_field_and_remedy(tmp_path: Path, name: str, 
 
 
 LOGS = {
+    "shockwave": "".join(shockwave(arrival=i) for i in range(4)),
     "muri": MURI + "".join(f"{i},8,{i}568,294,a2c,64,162000,16000,555,502.0,14,0.4,0\n" for i in range(4)),
     "tiresias": TIRESIAS + "".join(f"{i},2,{i}5,606,vgg19,164,30\n" for i in range(4)),
 }

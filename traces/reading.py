@@ -12,6 +12,7 @@ from gpusched_env.traces.muri import read_bsbf, read_muri
 from gpusched_env.traces.philly import read_philly, read_philly_csv
 from gpusched_env.traces.philly_json import read_philly_json
 from gpusched_env.traces.report import ReadReport
+from gpusched_env.traces.shockwave import read_shockwave
 from gpusched_env.traces.tiresias import read_tiresias
 from gpusched_env.workload import Workload
 
@@ -35,6 +36,7 @@ READERS: Final[dict[str, Reader]] = {
     "philly": read_philly,
     "philly-csv": read_philly_csv,
     "philly-json": read_philly_json,
+    "shockwave": read_shockwave,
     "tiresias": read_tiresias,
 }
 

@@ -112,3 +112,20 @@ def csv_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Place, list[s
                     "the row is cut or has a stray comma: correct or remove it"
                 )
             yield Place(name, reader.line_num), [row[i] for i in index]
+
+
+def tab_rows(path: Path) -> Iterator[tuple[Place, list[str]]]:
+    """Yield the place and the fields of every line of a file without a header; blank lines are skipped.
+
+    Quotes mean nothing here: fields end at tabs alone.
+
+    Raises
+    ------
+    TraceError : not UTF-8
+    """
+    name = str(path)
+    with open_trace(path) as stream:
+        for number, line in enumerate(_text_lines(path, stream), 1):
+            text = line.rstrip("\r\n")
+            if text:
+                yield Place(name, number), text.split("\t")
