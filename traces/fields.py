@@ -29,16 +29,20 @@ class Place:
         shown = shown if len(shown) <= 60 else shown[:57] + "..."
         raise TraceError(f"{self.path}, {self.unit} {self.number}, field {field!r}: {shown}: {remedy}")
 
-    def seconds(self, field: str, text: str, unit: str = "seconds") -> float:
-        """Read a finite number of seconds, or of another ``unit`` of time, >= 0 [s]."""
+    def amount(self, field: str, text: str, unit: str, scale: float = 1.0) -> float:
+        """Read a finite number >= 0 and multiply it by ``scale``; ``unit`` says of what it is in a refusal."""
         try:
-            value = float(text) * UNITS_S[unit]
+            value = float(text) * scale
         except ValueError:
             value = math.nan
         # float() also reads "1_000", which no log means
         if not math.isfinite(value) or value < 0 or "_" in text:
             self.refuse(field, text, f"expected a finite number of {unit} >= 0; correct or remove the row")
         return value
+
+    def seconds(self, field: str, text: str, unit: str = "seconds") -> float:
+        """Read a finite number of seconds, or of another ``unit`` of time, >= 0 [s]."""
+        return self.amount(field, text, unit, UNITS_S[unit])
 
     def seconds_or_none(self, field: str, text: str) -> float | None:
         """Read seconds, or None where the log says that the time is not known [s]."""

@@ -11,12 +11,15 @@ from gpusched_env.traces.acme import read_acme
 from gpusched_env.traces.chronus import read_chronus
 from gpusched_env.traces.elasticflow import read_elasticflow
 from gpusched_env.traces.helios import read_helios
+from gpusched_env.traces.muri import read_bsbf, read_muri
 from gpusched_env.traces.openb import read_openb
 from gpusched_env.traces.pai import read_pai
 from gpusched_env.traces.philly import read_philly, read_philly_csv
 from gpusched_env.traces.philly_json import read_philly_json
 from gpusched_env.traces.report import ReadReport
+from gpusched_env.traces.shockwave import read_shockwave
 from gpusched_env.traces.swf import read_swf
+from gpusched_env.traces.tiresias import read_tiresias
 from gpusched_env.workload import Workload
 
 Reader = Callable[[Path], tuple[Workload, ReadReport]]
@@ -33,16 +36,20 @@ def read_saved(path: Path) -> tuple[Workload, ReadReport]:
 
 READERS: Final[dict[str, Reader]] = {
     "acme": read_acme,
+    "bsbf": read_bsbf,
     "chronus": read_chronus,
     "elasticflow": read_elasticflow,
     "file": read_saved,
     "helios": read_helios,
+    "muri": read_muri,
     "openb": read_openb,
     "pai": read_pai,
     "philly": read_philly,
     "philly-csv": read_philly_csv,
     "philly-json": read_philly_json,
+    "shockwave": read_shockwave,
     "swf": read_swf,
+    "tiresias": read_tiresias,
 }
 
 
