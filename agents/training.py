@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ import gpusched_env
 from gpusched_env.agents.learned import CONFIG_FILE, MODEL_FILE, LearnedScheduler
 from gpusched_env.agents.policy import SlotPolicy
 from gpusched_env.errors import GpuschedError
+from gpusched_env.files import write_whole
 from gpusched_env.metrics import summarise
 from gpusched_env.scenarios import Scenario, get_scenario
 from gpusched_env.simulator import simulate
@@ -148,14 +148,14 @@ def train(config: TrainingConfig, output: Path, progress: Progress | None = None
         "scenario_fingerprint": scenario.fingerprint(),
         "version": gpusched_env.__version__,
     }
-    _write(output / CONFIG_FILE, json.dumps(record, indent=2))
+    write_whole(output / CONFIG_FILE, json.dumps(record, indent=2))
     validation = _Validation(config, scenario, output, progress)
     try:
         model.learn(config.steps, callback=validation)
     finally:
         environments.close()
     validation.check()
-    _write(output / "learning.csv", "\n".join(["steps,validation_mean_jct_s,kept", *validation.lines]) + "\n")
+    write_whole(output / "learning.csv", "\n".join(["steps,validation_mean_jct_s,kept", *validation.lines]) + "\n")
     return output / MODEL_FILE
 
 
@@ -193,16 +193,9 @@ class _Validation(BaseCallback):
         kept = mean < self.best
         if kept:
             self.best = mean
-            shutil.copyfile(candidate, self.output / f"{MODEL_FILE}.part")
-            (self.output / f"{MODEL_FILE}.part").replace(self.output / MODEL_FILE)
-        candidate.unlink()
+            candidate.replace(self.output / MODEL_FILE)
+        candidate.unlink(missing_ok=True)
         self.lines.append(f"{self.num_timesteps},{mean:.3f},{int(kept)}")
         self.said = f"validation mean JCT {mean / 3600:.2f} h"
         if self.progress is not None:
             self.progress(min(self.num_timesteps, self.config.steps), self.config.steps, self.said)
-
-
-def _write(path: Path, text: str) -> None:
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)

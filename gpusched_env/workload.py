@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
+from gpusched_env.files import whole
 
 JOB_DTYPE: Final = np.dtype(
     [
@@ -194,9 +195,7 @@ class Workload:
         """Write a compressed ``.npz`` that :meth:`load` gives back bit for bit."""
         header = json.dumps({"name": self.name, "source": self.source, "gpu_types": self.profiles.gpu_types})
         columns: dict[str, Any] = {f"attribute:{key}": column for key, column in self.attributes.items()}
-        target = Path(path)
-        partial = target.with_name(target.name + ".part")
-        with partial.open("wb") as stream:  # an open file: savez would add a suffix to a name
+        with whole(Path(path)) as partial, partial.open("wb") as stream:  # open: savez would add a suffix to a name
             np.savez_compressed(
                 stream,
                 header=np.array(header),
@@ -205,7 +204,6 @@ class Workload:
                 compute_s=self.profiles.compute_s,
                 **columns,
             )
-        partial.replace(target)
 
     @classmethod
     def load(cls, path: str | Path) -> Workload:

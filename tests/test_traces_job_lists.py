@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from damage import check_damaged
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -216,15 +217,4 @@ def test_gzip_is_recognised_by_its_bytes(tmp_path: Path, name: str) -> None:
 def test_damage_gives_a_workload_or_a_trace_error(
     tmp_path: Path, name: str, cut: int, place: int, garbage: bytes
 ) -> None:
-    damaged = bytearray(LOGS[name].encode()[: cut or None])
-    damaged[place : place + len(garbage)] = garbage
-    path = write(tmp_path / "damaged", bytes(damaged))
-    complaint = ""
-    try:
-        workload, report = read_trace(f"{name}:{path}")
-    except TraceError as error:
-        complaint = str(error)
-    if complaint:
-        assert path in complaint
-    else:
-        assert report.kept == len(workload) == report.rows - sum(report.dropped.values())
+    check_damaged(tmp_path, name, LOGS[name].encode(), cut, place, garbage)

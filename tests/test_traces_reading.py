@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from damage import check_damaged
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -184,18 +185,7 @@ HELIOS_LOG = (ORIGINAL + "".join(f"{i},u,v,8,4,1,X,2020-04-01 00:01:00,x,y,3,5\n
 def test_damage_gives_a_workload_or_a_trace_error(
     tmp_path: Path, name: str, log: bytes, cut: int, place: int, garbage: bytes
 ) -> None:
-    damaged = bytearray(log[: cut or None])
-    damaged[place : place + len(garbage)] = garbage
-    path = write(tmp_path / "damaged", bytes(damaged))
-    complaint = ""
-    try:
-        workload, report = read_trace(f"{name}:{path}")
-    except TraceError as error:
-        complaint = str(error)
-    if complaint:
-        assert path in complaint
-    else:
-        assert report.kept == len(workload) == report.rows - sum(report.dropped.values())
+    check_damaged(tmp_path, name, log, cut, place, garbage)
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpusched_env.errors import GpuschedError
+from gpusched_env.files import whole
 
 if TYPE_CHECKING:
     from gpusched_env.evaluation import RunResult
@@ -51,17 +51,6 @@ def check_plot(path: Path | None) -> None:
     check_output("--plot", path, PLOT_SUFFIXES)
     if path is not None and importlib.util.find_spec("matplotlib") is None:
         raise GpuschedError("--plot needs matplotlib: pip install 'gpusched-env[plot]'")
-
-
-@contextlib.contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """Give a path beside ``path`` to write to; it takes the place of ``path`` only if nothing goes wrong."""
-    partial = path.with_name(f".{path.stem}.part{path.suffix}")
-    try:
-        yield partial
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def save_results(results: Sequence[RunResult], path: Path) -> None:

@@ -229,10 +229,8 @@ def _title(results: Sequence[RunResult]) -> str:
 
 def _draw(scenario: Scenario, results: list[RunResult], path: Path) -> None:
     """Plot runs of one seed."""
-    from gpusched_env.cli.outputs import whole
     from gpusched_env.evaluation import plot_runs, scheduler_labels
 
     labels = scheduler_labels(results)
     logs = {label: result.log for label, result in zip(labels, results, strict=True) if result.log is not None}
-    with whole(path) as partial:
-        plot_runs(scenario.instance(results[0].seed), logs, partial, _title(results), results[0].window)
+    plot_runs(scenario.instance(results[0].seed), logs, path, _title(results), results[0].window)

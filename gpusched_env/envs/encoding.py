@@ -21,12 +21,14 @@ from gpusched_env.simulator.events import (
     advance,
     preempt,
     preempt_refusal,
+    productive_s,
     rule_holds,
     start,
+    work_left,
 )
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.placing import fits
-from gpusched_env.simulator.state import ACTIVE, CHECKPOINTING
+from gpusched_env.simulator.state import CHECKPOINTING
 
 Array = np.ndarray[Any, Any]
 
@@ -66,19 +68,6 @@ def squash(seconds: float) -> float:
 
 
 @helper
-def work_left(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> float:
-    """Iterations left as of the clock."""
-    job = jobs[b, row]
-    left = job["remaining"]
-    if job["replica"] >= 0:
-        r = replicas[b, job["replica"]]
-        elapsed = world[b]["clock_s"] - r["since_s"]
-        if r["phase"] == ACTIVE and elapsed > 0.0:
-            left = max(left - elapsed / r["iteration_s"], 0.0)
-    return left
-
-
-@helper
 def seconds_left(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> float:
     """Run time left on the ideal placement as of the clock [s]; as a share of the whole, so that equal jobs tie."""
     return work_left(world, jobs, replicas, b, row) / jobs[b, row]["iterations"] * jobs[b, row]["ideal_s"]
@@ -88,13 +77,7 @@ def seconds_left(world: Array, jobs: Array, replicas: Array, b: int, row: int) -
 def attained(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> float:
     """Attained service as of the clock [GPU s]."""
     job = jobs[b, row]
-    seconds = job["service_s"]
-    if job["replica"] >= 0:
-        r = replicas[b, job["replica"]]
-        elapsed = world[b]["clock_s"] - r["since_s"]
-        if r["phase"] == ACTIVE and elapsed > 0.0:
-            seconds += elapsed
-    return seconds * job["gpus"]
+    return (job["service_s"] + productive_s(world, replicas, b, job["replica"])) * job["gpus"]
 
 
 @helper

@@ -11,6 +11,7 @@ import numpy as np
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.units import unit_for
 from gpusched_env.event_log import EventLog
+from gpusched_env.files import whole
 from gpusched_env.instance import Instance
 from gpusched_env.metrics import StepFunction, Window, end_of_run, held_gpus, job_times, jobs_waiting
 from gpusched_env.metrics.summary import tracked
@@ -75,8 +76,8 @@ def plot_runs(
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         # Without a date and with a salt for the ids of SVG elements, the same runs give the same file.
         undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(Path(path).suffix.lower())
-        with rc_context({"svg.hashsalt": "gpusched"}):
-            figure.savefig(path, dpi=150, metadata=undated)
+        with whole(Path(path)) as partial, rc_context({"svg.hashsalt": "gpusched"}):
+            figure.savefig(partial, dpi=150, metadata=undated)
     return figure
 
 

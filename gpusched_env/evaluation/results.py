@@ -15,6 +15,7 @@ import numpy as np
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import EventLog
+from gpusched_env.files import write_whole
 from gpusched_env.instance import SchedulerInfo
 
 FORMAT: Final = "gpusched-results-1"
@@ -167,6 +168,4 @@ def _write(path: str | Path, text: str) -> None:
     """Write a file whole or not at all."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(target.name + ".part")
-    partial.write_text(text, encoding="utf-8", newline="")
-    partial.replace(target)
+    write_whole(target, text)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpusched_env.errors import ScenarioError
+from gpusched_env.files import write_whole
 from gpusched_env.scenarios.convert import build
 from gpusched_env.scenarios.scenario import Scenario
 
@@ -50,4 +51,4 @@ def load_scenario(path: str | Path) -> Scenario:
 
 def save_scenario(scenario: Scenario, path: str | Path) -> None:
     """Write a scenario as JSON; :func:`load_scenario` gives an equal one back."""
-    Path(path).write_text(json.dumps(scenario.as_dict(), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    write_whole(Path(path), json.dumps(scenario.as_dict(), indent=2, allow_nan=False) + "\n")

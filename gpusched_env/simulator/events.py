@@ -67,15 +67,32 @@ def write_event(
 
 
 @helper
+def productive_s(world: Array, replicas: Array, b: int, replica: int) -> float:
+    """Seconds of progress since a replica was last touched; 0 while it restores, checkpoints, or is none (-1) [s]."""
+    if replica < 0 or replicas[b, replica]["phase"] != ACTIVE:
+        return 0.0
+    return max(world[b]["clock_s"] - replicas[b, replica]["since_s"], 0.0)
+
+
+@helper
+def work_left(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> float:
+    """Iterations left as of the clock."""
+    job = jobs[b, row]
+    elapsed = productive_s(world, replicas, b, job["replica"])
+    if elapsed > 0.0:
+        return max(job["remaining"] - elapsed / replicas[b, job["replica"]]["iteration_s"], 0.0)
+    return job["remaining"]
+
+
+@helper
 def touch(world: Array, jobs: Array, replicas: Array, b: int, replica: int) -> None:
     """Bring the work of a replica's job up to the clock."""
-    r = replicas[b, replica]
-    elapsed = world[b]["clock_s"] - r["since_s"]
+    row = replicas[b, replica]["job"]
+    elapsed = productive_s(world, replicas, b, replica)
     if elapsed > 0.0:
-        job = jobs[b, r["job"]]
-        job["remaining"] = max(job["remaining"] - elapsed / r["iteration_s"], 0.0)
-        job["service_s"] += elapsed
-        r["since_s"] = world[b]["clock_s"]
+        jobs[b, row]["remaining"] = work_left(world, jobs, replicas, b, row)
+        jobs[b, row]["service_s"] += elapsed
+        replicas[b, replica]["since_s"] = world[b]["clock_s"]
 
 
 @helper
@@ -411,12 +428,6 @@ def progress(
 ) -> None:
     """Fill iterations left and productive seconds of the jobs ``rows`` as of the clock."""
     for i in range(len(rows)):
-        job = jobs[b, rows[i]]
-        remaining[i] = job["remaining"]
-        service_s[i] = job["service_s"]
-        if job["replica"] >= 0:
-            r = replicas[b, job["replica"]]
-            elapsed = world[b]["clock_s"] - r["since_s"]
-            if r["phase"] == ACTIVE and elapsed > 0.0:
-                remaining[i] = max(remaining[i] - elapsed / r["iteration_s"], 0.0)
-                service_s[i] += elapsed
+        row = rows[i]
+        remaining[i] = work_left(world, jobs, replicas, b, row)
+        service_s[i] = jobs[b, row]["service_s"] + productive_s(world, replicas, b, jobs[b, row]["replica"])
