@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.cluster import Cluster
+from gpusched_env.cluster import TIERS, Cluster
 from gpusched_env.errors import WorkloadError
 from gpusched_env.network import Network, communication_s
 from gpusched_env.workload import Workload
@@ -41,6 +41,20 @@ def iteration_seconds(classes: np.ndarray, workload: Workload, cluster: Cluster,
     ------
     WorkloadError : the profiles lack a GPU type of the cluster
     """
+    compute, communication = compute_and_communication_s(classes, workload, cluster, network)
+    overlap = workload.profiles.rows["overlap"][classes[:, 0]]
+    return overlapped(compute, communication, overlap[:, None, None])
+
+
+def compute_and_communication_s(
+    classes: np.ndarray, workload: Workload, cluster: Cluster, network: Network
+) -> tuple[np.ndarray, np.ndarray]:
+    """Two float64 [C, tiers, T]: seconds of compute, and of communication on an idle network, of one iteration.
+
+    Raises
+    ------
+    WorkloadError : the profiles lack a GPU type of the cluster
+    """
     profiles = workload.profiles
     missing = [name for name in cluster.gpu_types if name not in profiles.gpu_types]
     if missing:
@@ -48,10 +62,19 @@ def iteration_seconds(classes: np.ndarray, workload: Workload, cluster: Cluster,
             f"workload {workload.name!r}: its profiles give no compute time for the cluster's GPU type {missing[0]!r}; "
             f"they know {', '.join(profiles.gpu_types)}"
         )
+    types = [profiles.gpu_types.index(name) for name in cluster.gpu_types]
     rows = profiles.rows[classes[:, 0]]
-    compute = profiles.compute_s[classes[:, 0]][:, [profiles.gpu_types.index(name) for name in cluster.gpu_types]]
-    communication = communication_s(network, classes[:, 1], rows["gradient_bytes"])
-    return overlapped(compute[:, None, :], communication[:, :, None], rows["overlap"][:, None, None])
+    shape = (len(classes), len(TIERS), len(types))
+    compute = np.broadcast_to(profiles.compute_s[classes[:, 0]][:, None, types], shape).copy()
+    formula = communication_s(network, classes[:, 1], rows["gradient_bytes"])
+    communication = np.broadcast_to(formula[:, :, None], shape).copy()
+    class_of = {(profile, gang): index for index, (profile, gang) in enumerate(classes.tolist())}
+    for row in np.sort(profiles.measured, order="tier"):  # inner tiers first: an outer row replaces what they gave
+        index = class_of.get((int(row["profile"]), int(row["gpus"])))
+        if index is not None and row["gpu_type"] in types:
+            place = (index, slice(int(row["tier"]), None), types.index(row["gpu_type"]))
+            compute[place], communication[place] = row["compute_s"], row["communication_s"]
+    return compute, communication
 
 
 def ideal_iteration_seconds(gangs: np.ndarray, iteration_s: np.ndarray, cluster: Cluster) -> np.ndarray:
@@ -67,14 +90,13 @@ def ideal_iteration_seconds(gangs: np.ndarray, iteration_s: np.ndarray, cluster:
     """
     ideal = np.full(len(gangs), np.inf)
     types = cluster.nodes["gpu_type"]
-    for slowest in range(iteration_s.shape[2]):
-        # Compute time alone orders the types, so any tier tells which ones are at least as fast.
-        as_fast = iteration_s[:, 0, :] <= iteration_s[:, 0, slowest, None]
+    for tier, slowest in np.ndindex(iteration_s.shape[1:]):
+        as_fast = iteration_s[:, tier, :] <= iteration_s[:, tier, slowest, None]
         for used in np.unique(as_fast, axis=0):
             classes = (as_fast == used).all(axis=1)
             sizes = np.where(used[types], cluster.nodes["gpus"], 0)
-            by_rack = np.bincount(cluster.nodes["rack"], weights=sizes)
-            for tier, room in enumerate((sizes.max(), by_rack.max(), sizes.sum())):
-                fitting = classes & (gangs <= room)
+            groups = (sizes, np.bincount(cluster.nodes["rack"], weights=sizes), np.array([sizes.sum()]))
+            fitting = classes & (gangs <= groups[tier].max())
+            if fitting.any():
                 ideal[fitting] = np.minimum(ideal[fitting], iteration_s[fitting, tier, slowest])
     return ideal

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from gpusched_env.cluster import TIERS
 from gpusched_env.errors import WorkloadError
 from gpusched_env.files import whole
 
@@ -35,6 +36,21 @@ PROFILE_DTYPE: Final = np.dtype(
         ("overlap", "<f8"),  # exponent p of the overlap norm: 1 = none, inf = full
     ]
 )
+MEASURED_DTYPE: Final = np.dtype(
+    [
+        ("profile", "<i4"),  # row of Profiles.rows
+        ("gpu_type", "<i4"),  # index into Profiles.gpu_types
+        ("gpus", "<i4"),  # [GPU] gang size, >= 1
+        ("tier", "<i4"),  # index into TIERS: the row holds from this tier outwards, up to the next row's tier
+        ("compute_s", "<f8"),  # [s] of one iteration, > 0
+        ("communication_s", "<f8"),  # [s] of one iteration on an idle network, >= 0
+    ]
+)
+
+
+def no_measurements() -> np.ndarray:
+    """MEASURED_DTYPE [0]."""
+    return np.empty(0, MEASURED_DTYPE)
 
 
 @dataclass(frozen=True)
@@ -46,11 +62,14 @@ class Profiles:
     rows : PROFILE_DTYPE [P]
     compute_s : float64 [P, T], seconds of compute of one iteration on one GPU of each type
     gpu_types : names of the T GPU types
+    measured : MEASURED_DTYPE [M]; measured times of a profile on a gang. They replace, for that gang and GPU type and
+        from the row's tier outwards, what ``compute_s`` and the scenario's communication model would give
     """
 
     rows: np.ndarray
     compute_s: np.ndarray
     gpu_types: tuple[str, ...]
+    measured: np.ndarray = field(default_factory=no_measurements)
 
     def __post_init__(self) -> None:
         """Refuse profiles that have no meaning."""
@@ -73,6 +92,28 @@ class Profiles:
                 raise WorkloadError(f"profile {names[int(np.argmin(good))]!r}: {column} is out of range")
         if len(set(names)) != len(names):
             raise WorkloadError("profiles: two rows have the same name")
+        self._check_measured()
+
+    def _check_measured(self) -> None:
+        rows = self.measured
+        if rows.dtype != MEASURED_DTYPE or rows.ndim != 1:
+            raise WorkloadError("profiles: measured must be a one-dimensional array of MEASURED_DTYPE")
+        for column, end in (("profile", len(self.rows)), ("gpu_type", len(self.gpu_types)), ("tier", len(TIERS))):
+            if ((rows[column] < 0) | (rows[column] >= end)).any():
+                raise WorkloadError(f"profiles: a measured row has a {column} outside 0 to {end - 1}")
+        checks = {
+            "gpus": rows["gpus"] >= 1,
+            "compute_s": np.isfinite(rows["compute_s"]) & (rows["compute_s"] > 0),
+            "communication_s": np.isfinite(rows["communication_s"]) & (rows["communication_s"] >= 0),
+        }
+        for column, good in checks.items():
+            if not good.all():
+                bad = rows[int(np.argmin(good))]
+                name = str(self.rows["name"][bad["profile"]])
+                raise WorkloadError(f"profile {name!r}, measured on {bad['gpus']} GPUs: {column} is out of range")
+        keys = rows[["profile", "gpu_type", "gpus", "tier"]]
+        if len(np.unique(keys)) != len(keys):
+            raise WorkloadError("profiles: two measured rows have the same profile, GPU type, gang size and tier")
 
     @classmethod
     def from_rows(cls, rows: Sequence[Mapping[str, Any]], gpu_types: Sequence[str] = ("V100",)) -> Profiles:
@@ -189,6 +230,7 @@ class Workload:
         digest.update(self.profiles.rows.tobytes())
         digest.update(np.ascontiguousarray(self.profiles.compute_s).tobytes())
         digest.update(json.dumps(self.profiles.gpu_types).encode())
+        digest.update(self.profiles.measured.tobytes())
         return digest.hexdigest()
 
     def save(self, path: str | Path) -> None:
@@ -202,6 +244,7 @@ class Workload:
                 jobs=self.jobs,
                 profiles=self.profiles.rows,
                 compute_s=self.profiles.compute_s,
+                measured=self.profiles.measured,
                 **columns,
             )
 
@@ -216,7 +259,9 @@ class Workload:
         try:
             with np.load(path, allow_pickle=False) as data:
                 header = json.loads(str(data["header"]))
-                profiles = Profiles(data["profiles"], data["compute_s"], tuple(header["gpu_types"]))
+                # Files written before profiles could be measured lack the array.
+                measured = data["measured"] if "measured" in data.files else no_measurements()
+                profiles = Profiles(data["profiles"], data["compute_s"], tuple(header["gpu_types"]), measured)
                 attributes = {k.removeprefix("attribute:"): data[k] for k in data.files if k.startswith("attribute:")}
                 return cls(data["jobs"], profiles, header["name"], header["source"], attributes)
         except WorkloadError:
