@@ -132,6 +132,11 @@ class Profiles:
         row = dict(name="unit", batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0, compute_s=1.0)
         return cls.from_rows([row], (gpu_type,))
 
+    @property
+    def is_unit(self) -> bool:
+        """Whether this is the table of jobs whose models nobody has told."""
+        return bool(self.rows["name"].tolist() == ["unit"])
+
 
 @dataclass(frozen=True)
 class Workload:

@@ -81,7 +81,7 @@ def test_a_scenario_on_other_jobs_and_machines_says_so() -> None:
     found = chosen_scenario("tiny-v0", "philly:some/folder/log.csv.gz", "4x8/2")
     assert found.name == "tiny-v0 + philly:log.csv.gz + 4x8/2"
     assert (found.cluster.gpus, len(found.cluster.racks)) == (32, 2)
-    assert chosen_scenario("tiny-v0", "synthetic:venus", None).name == "tiny-v0 + synthetic:venus"
+    assert chosen_scenario("tiny-v0", "synthetic:helios-venus", None).name == "tiny-v0 + synthetic:helios-venus"
 
 
 def test_output_paths_are_checked_before_the_run(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from gpusched_env.scenarios import (
     scenario_from_dict,
 )
 from gpusched_env.traces import offered_load
+from gpusched_env.workload import Profiles, Workload
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
 LOG = "timestamp,duration,num_gpus,gpu_time,cluster\n" + "".join(
@@ -86,7 +87,7 @@ scenarios = st.builds(
     ).map(tuple),
     workload=st.builds(
         WorkloadSpec,
-        source=st.sampled_from(["synthetic:philly", "synthetic:venus"]),
+        source=st.sampled_from(["synthetic:philly", "synthetic:helios-venus"]),
         parameters=st.sampled_from([{}, {"rate_scale": 2.0}, {"demand": {"1": 0.5, "2": 0.5}}]),
         profiles=st.sampled_from(["mix", "unit"]),
         jobs=st.none() | st.integers(1, 10_000),
@@ -291,3 +292,15 @@ def test_whole_philly_log_on_its_cluster() -> None:
     instance = get_scenario("philly-full-v0").with_workload(source).instance(0)
     assert len(instance.workload) == 62_861
     assert instance.cluster.gpus == 2_480
+
+
+def test_jobs_that_bring_profiles_keep_them(tmp_path: Path) -> None:
+    own = Profiles.from_rows(
+        [dict(name="mine", batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0, compute_s=2.0)]
+    )
+    workload = Workload.from_columns([0.0], [1], iterations=[10.0], profiles=own)
+    workload.save(tmp_path / "jobs.npz")
+    source = f"file:{tmp_path / 'jobs.npz'}"
+    for rule, expected in (("mix", "mine"), ("own", "mine"), ("unit", "unit")):
+        drawn = get_scenario("tiny-v0").with_workload(source, profiles=rule).instance(0).workload
+        assert drawn.profiles.rows["name"].tolist() == [expected]

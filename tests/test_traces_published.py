@@ -87,7 +87,7 @@ def test_philly_statistics_are_the_published_ones() -> None:
 def test_venus_generator_has_the_run_times_of_the_file() -> None:
     """The file ends in July, the calibration in September."""
     real = np.sort(read_trace(f"helios:{TRACES / 'helios/venus_gpu_jobs_to_2020-07.csv.gz'}")[0].jobs["duration_s"])
-    drawn = np.sort(np.rint(generate_workload("venus", 0, 50_000).jobs["duration_s"]))
+    drawn = np.sort(np.rint(generate_workload("helios-venus", 0, 50_000).jobs["duration_s"]))
     at = np.unique(real)
     below = [np.searchsorted(sample, at, side="right") / len(sample) for sample in (real, drawn)]
     assert np.abs(below[0] - below[1]).max() <= 0.03

@@ -31,7 +31,7 @@ LOGS = {
         "class_share": {"1": 0.9353, "2": 0.02057, "3-4": 0.02239, "8": 0.01902, "9-16": 0.002131, "17-32": 0.0005839},
         "class_mean_s": {"1": 7184, "2": 37330, "3-4": 72540, "8": 110100},
     },
-    "venus": {
+    "helios-venus": {
         "rate_per_hour": 28.99,
         "gap_cv": 4.26,
         "gaps_to_10s": 0.239,
@@ -80,7 +80,7 @@ def measure(calibration: Calibration, run_time: tuple[float, ...]) -> Measured:
     return measured
 
 
-@pytest.fixture(scope="module", params=[("philly", PHILLY), ("venus", VENUS)], ids=["philly", "venus"])
+@pytest.fixture(scope="module", params=[("philly", PHILLY), ("helios-venus", VENUS)], ids=["philly", "helios-venus"])
 def drawn(request: pytest.FixtureRequest) -> tuple[dict[str, object], Measured, Calibration]:
     name, calibration = request.param
     return LOGS[name], measure(calibration, LOGS[name]["run_time"]), calibration  # type: ignore[arg-type]
@@ -145,7 +145,7 @@ def test_every_generator_gives_sorted_jobs_from_time_zero(name: str, jobs: int) 
 
 def test_draws_do_not_depend_on_the_number_of_jobs_wanted_elsewhere() -> None:
     before = generate_workload("philly", 3, 100).fingerprint()
-    generate_workload("venus", 3, 777)
+    generate_workload("helios-venus", 3, 777)
     assert generate_workload("philly", 3, 100).fingerprint() == before
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Mapping
@@ -16,19 +17,18 @@ from gpusched_env.traces.philly_calibration import PHILLY
 from gpusched_env.traces.venus_calibration import VENUS
 from gpusched_env.workload import Workload
 
-Columns = tuple[np.ndarray, np.ndarray, np.ndarray]  # arrival_s, gpus, duration_s
 DURATION_LAWS: Final = ("constant", "exponential")
-Generator = Callable[..., Columns]  # (rng, jobs, max_gpus=None, **parameters)
+Generator = Callable[..., Workload]  # (rng, jobs, max_gpus=None, **parameters)
 
 
-def philly(rng: np.random.Generator, jobs: int, max_gpus: int | None = None, **parameters: Any) -> Columns:
+def philly(rng: np.random.Generator, jobs: int, max_gpus: int | None = None, **parameters: Any) -> Workload:
     """Draw jobs like those of Philly, October and November 2017; parameters: see bursty_jobs."""
-    return bursty_jobs(rng, jobs, PHILLY, max_gpus, **parameters)
+    return Workload.from_columns(*bursty_jobs(rng, jobs, PHILLY, max_gpus, **parameters))
 
 
-def venus(rng: np.random.Generator, jobs: int, max_gpus: int | None = None, **parameters: Any) -> Columns:
+def helios_venus(rng: np.random.Generator, jobs: int, max_gpus: int | None = None, **parameters: Any) -> Workload:
     """Draw jobs like those of Helios Venus, April to September 2020; parameters: see bursty_jobs."""
-    return bursty_jobs(rng, jobs, VENUS, max_gpus, **parameters)
+    return Workload.from_columns(*bursty_jobs(rng, jobs, VENUS, max_gpus, **parameters))
 
 
 def poisson(
@@ -39,7 +39,7 @@ def poisson(
     mean_duration_s: float = 1.0,
     durations: str = "exponential",
     demand: Mapping[int, float] | None = None,
-) -> Columns:
+) -> Workload:
     """Draw Poisson arrivals, for comparison with queueing theory.
 
     Parameters
@@ -51,7 +51,8 @@ def poisson(
     """
     _positive("rate_per_s", rate_per_s)
     arrival = np.cumsum(rng.standard_exponential(jobs)) / rate_per_s
-    return arrival - arrival[0], _gangs(rng, jobs, demand, max_gpus), _durations(rng, jobs, durations, mean_duration_s)
+    gpus = _gangs(rng, jobs, demand, max_gpus)
+    return Workload.from_columns(arrival - arrival[0], gpus, _durations(rng, jobs, durations, mean_duration_s))
 
 
 def batch(
@@ -61,19 +62,20 @@ def batch(
     mean_duration_s: float = 1.0,
     durations: str = "exponential",
     demand: Mapping[int, float] | None = None,
-) -> Columns:
+) -> Workload:
     """Draw jobs that all arrive at time 0; parameters as for poisson."""
-    return np.zeros(jobs), _gangs(rng, jobs, demand, max_gpus), _durations(rng, jobs, durations, mean_duration_s)
+    gpus = _gangs(rng, jobs, demand, max_gpus)
+    return Workload.from_columns(np.zeros(jobs), gpus, _durations(rng, jobs, durations, mean_duration_s))
 
 
 GENERATORS: Final[dict[str, Generator]] = {
     "batch": batch,
+    "helios-venus": helios_venus,
     "philly": philly,
     "poisson": poisson,
-    "venus": venus,
 }
 # Generators that hand their keyword parameters on
-_HANDED_ON: Final = {"philly": bursty_jobs, "venus": bursty_jobs}
+_HANDED_ON: Final = {"helios-venus": bursty_jobs, "philly": bursty_jobs}
 _SET_HERE: Final = frozenset({"rng", "jobs", "calibration", "max_gpus", "parameters"})
 
 
@@ -119,7 +121,8 @@ def random_stream(seed: int, stream: int) -> np.random.Generator:
 def generate_workload(name: str, seed: int, jobs: int, max_gpus: int | None = None, **parameters: Any) -> Workload:
     """Draw ``jobs`` jobs from the generator ``name``; the same seed gives the same jobs.
 
-    Arrivals [s] start at 0; work is given by duration_s [s]; every job has the unit profile.
+    Arrivals [s] start at 0. Work is given by duration_s [s] and every job has the unit profile, unless the generator
+    says otherwise.
 
     Raises
     ------
@@ -131,8 +134,8 @@ def generate_workload(name: str, seed: int, jobs: int, max_gpus: int | None = No
     given = {key: value for key, value in parameters.items() if value is not None}
     if "demand" in given:
         given["demand"] = demand_of(given["demand"])
-    arrival, gpus, duration = GENERATORS[name](random_stream(seed, 0), jobs, max_gpus, **given)
-    return Workload.from_columns(arrival, gpus, duration, name=name, source=f"synthetic:{name}")
+    drawn = GENERATORS[name](random_stream(seed, 0), jobs, max_gpus, **given)
+    return dataclasses.replace(drawn, name=name, source=f"synthetic:{name}")
 
 
 def _positive(name: str, value: float) -> None:

@@ -59,7 +59,7 @@ SCENARIOS: Final = (
         name="helios-venus-v0",
         description="A cluster of Venus's size, for the Helios log; synthetic jobs by default.",
         groups=(NodeGroup(128, 8, nodes_per_rack=16),),
-        workload=WorkloadSpec("synthetic:venus", jobs=5_000, load=0.9),
+        workload=WorkloadSpec("synthetic:helios-venus", jobs=5_000, load=0.9),
     ),
     # 8 nodes, 64 GPUs, 1 rack; 5,000 jobs, 4,000 of them measured
     Scenario(

@@ -114,7 +114,7 @@ class Scenario:
         return self.replace(groups=cluster.groups)
 
     def with_workload(self, source: str, **changes: Any) -> Self:
-        """Return the same scenario with the jobs of ``source``, for example ``philly:PATH`` or ``synthetic:venus``.
+        """Return the same scenario with the jobs of ``source``, such as ``philly:PATH`` or ``synthetic:helios-venus``.
 
         Profiles and max_gpus stay; number of jobs, parameters, load and window are dropped unless given in ``changes``,
         so that a log is played whole and at its own times. The tracked window is dropped too.

@@ -36,9 +36,10 @@ class WorkloadSpec:
 
     Parameters
     ----------
-    source : "synthetic:GENERATOR" (philly, venus, poisson, batch) or "FORMAT:PATH" of a log ("file:" = saved workload)
+    source : "synthetic:GENERATOR" or "FORMAT:PATH" of a log ("file:" = saved workload)
     parameters : of the generator; a log takes none
-    profiles : "mix", "unit", or "own" = those that a saved workload brings along
+    profiles : a rule of assign_profiles, or "own" = those that the workload brings along. Jobs that bring profiles of
+        their own (measured models, say) keep them under every rule but "unit"
     jobs : jobs of an episode; of a log the first so many by arrival; None = 200 drawn, or the whole log
     max_gpus : larger demands do not occur, or are dropped from a log [GPU]; None = no limit
     load : arrival times are scaled so that the jobs offer so many cluster-fuls of work; None = as they come
@@ -80,10 +81,8 @@ class WorkloadSpec:
             raise ScenarioError(f"workload.profiles: {unknown_name('profile rule', self.profiles, rules)}")
         if self.synthetic:
             check_parameters(self.source.removeprefix(SYNTHETIC), self.parameters)
-            if self.start_s or self.stop_s is not None or self.profiles == "own":
-                raise ScenarioError(
-                    f"workload {self.source}: a window or profiles 'own' apply to logs only; leave them out"
-                )
+            if self.start_s or self.stop_s is not None:
+                raise ScenarioError(f"workload {self.source}: a window applies to logs only; leave it out")
         else:
             split_source(self.source)
             if self.parameters:
@@ -125,7 +124,7 @@ class WorkloadSpec:
             workload = log
         if self.load is not None:
             workload = scale_to_load(workload, self.load, cluster_gpus)
-        if self.profiles == "own":
+        if self.profiles == "own" or (self.profiles != "unit" and not workload.profiles.is_unit):
             return workload
         return assign_profiles(workload, self.profiles, random_stream(seed, 1), gpu_types)
 
