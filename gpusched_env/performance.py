@@ -39,7 +39,7 @@ def iteration_seconds(classes: np.ndarray, workload: Workload, cluster: Cluster,
 
     Raises
     ------
-    WorkloadError : the profiles lack a GPU type of the cluster
+    WorkloadError : the profiles lack a GPU type of the cluster, or a gang cannot run on one
     """
     compute, communication = compute_and_communication_s(classes, workload, cluster, network)
     overlap = workload.profiles.rows["overlap"][classes[:, 0]]
@@ -53,7 +53,7 @@ def compute_and_communication_s(
 
     Raises
     ------
-    WorkloadError : the profiles lack a GPU type of the cluster
+    WorkloadError : the profiles lack a GPU type of the cluster, or a gang cannot run on one
     """
     profiles = workload.profiles
     missing = [name for name in cluster.gpu_types if name not in profiles.gpu_types]
@@ -74,6 +74,12 @@ def compute_and_communication_s(
         if index is not None and row["gpu_type"] in types:
             place = (index, slice(int(row["tier"]), None), types.index(row["gpu_type"]))
             compute[place], communication[place] = row["compute_s"], row["communication_s"]
+    if np.isinf(compute).any():
+        index, _, gpu_type = np.argwhere(np.isinf(compute))[0].tolist()
+        raise WorkloadError(
+            f"workload {workload.name!r}: {rows['name'][index]!r} on {classes[index, 1]} GPUs cannot run on GPU type "
+            f"{cluster.gpu_types[gpu_type]!r}; leave out these jobs, or the machines of that type"
+        )
     return compute, communication
 
 

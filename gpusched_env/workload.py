@@ -42,7 +42,7 @@ MEASURED_DTYPE: Final = np.dtype(
         ("gpu_type", "<i4"),  # index into Profiles.gpu_types
         ("gpus", "<i4"),  # [GPU] gang size, >= 1
         ("tier", "<i4"),  # index into TIERS: the row holds from this tier outwards, up to the next row's tier
-        ("compute_s", "<f8"),  # [s] of one iteration, > 0
+        ("compute_s", "<f8"),  # [s] of one iteration, > 0; inf = the gang cannot run on this GPU type
         ("communication_s", "<f8"),  # [s] of one iteration on an idle network, >= 0
     ]
 )
@@ -60,7 +60,7 @@ class Profiles:
     Attributes
     ----------
     rows : PROFILE_DTYPE [P]
-    compute_s : float64 [P, T], seconds of compute of one iteration on one GPU of each type
+    compute_s : float64 [P, T], seconds of compute of one iteration on one GPU of each type; inf = cannot run there
     gpu_types : names of the T GPU types
     measured : MEASURED_DTYPE [M]; measured times of a profile on a gang. They replace, for that gang and GPU type and
         from the row's tier outwards, what ``compute_s`` and the scenario's communication model would give
@@ -81,7 +81,7 @@ class Profiles:
             raise WorkloadError("profiles: the table is empty: give at least one model profile")
         names = self.rows["name"].tolist()
         checks = {
-            "compute_s": (np.isfinite(self.compute_s) & (self.compute_s > 0)).all(axis=1),
+            "compute_s": (self.compute_s > 0).all(axis=1) & np.isfinite(self.compute_s).any(axis=1),
             "gradient_bytes": np.isfinite(self.rows["gradient_bytes"]) & (self.rows["gradient_bytes"] >= 0),
             "memory_bytes": np.isfinite(self.rows["memory_bytes"]) & (self.rows["memory_bytes"] >= 0),
             "skew": (self.rows["skew"] >= 0) & (self.rows["skew"] <= 1),
@@ -103,7 +103,7 @@ class Profiles:
                 raise WorkloadError(f"profiles: a measured row has a {column} outside 0 to {end - 1}")
         checks = {
             "gpus": rows["gpus"] >= 1,
-            "compute_s": np.isfinite(rows["compute_s"]) & (rows["compute_s"] > 0),
+            "compute_s": rows["compute_s"] > 0,
             "communication_s": np.isfinite(rows["communication_s"]) & (rows["communication_s"] >= 0),
         }
         for column, good in checks.items():

@@ -73,7 +73,12 @@ def test_the_wheel_holds_every_module_once(built: tuple[list[str], Path, Path]) 
         and "__pycache__" not in path.parts
         and not set(path.relative_to(ROOT).parts[1:2]) & set(FOLDERS)
     }
-    sources |= {f"gpusched_env/{path.relative_to(ROOT)}" for name in FOLDERS for path in (ROOT / name).glob("**/*.py")}
+    sources |= {
+        f"gpusched_env/{path.relative_to(ROOT)}"
+        for name in FOLDERS
+        for path in (ROOT / name).rglob("*")
+        if path.suffix in (".py", ".json")
+    }
     assert {name for name in names if name.startswith("gpusched_env/")} == sources
     assert "gpusched_env/py.typed" in names
     assert "gpusched = gpusched_env.cli:main" in entry_points

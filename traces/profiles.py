@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.traces.profile_tables import TABLES, measured_profiles
 from gpusched_env.workload import Profiles, Workload
 
 # Nine convolutional networks. Gradient size (all tensors) and skew (largest tensor / all): the public tensor lists of
@@ -67,7 +69,11 @@ def _mix(rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...
     return profiles, rng.integers(len(profiles.rows), size=len(workload), dtype=np.int32)
 
 
-PROFILE_RULES: Final[dict[str, Rule]] = {"mix": _mix, "unit": _unit}
+PROFILE_RULES: Final[dict[str, Rule]] = {
+    "mix": _mix,
+    "unit": _unit,
+    **{table: partial(measured_profiles, table) for table in TABLES},
+}
 
 
 def assign_profiles(
@@ -78,7 +84,8 @@ def assign_profiles(
     Parameters
     ----------
     rule : "unit" = one second an iteration and no communication, so run times hold on every placement; "mix" = a
-        uniform draw from the nine networks for every job, whatever its gang size (a single GPU never communicates)
+        uniform draw from the nine networks for every job, whatever its gang size (a single GPU never communicates);
+        a name of TABLES, "gavel" say = models measured by that paper, see measured_profiles
     rng : decides the draw; jobs are taken in the order of the workload
     gpu_types : GPU types of the cluster
 
@@ -89,7 +96,7 @@ def assign_profiles(
 
     Raises
     ------
-    WorkloadError : unknown rule, or "mix" on a GPU type that it does not know
+    WorkloadError : unknown rule, or one that does not know a GPU type of the cluster, or the gang of a job
     """
     if rule not in PROFILE_RULES:
         raise WorkloadError(unknown_name("profile rule", rule, PROFILE_RULES))

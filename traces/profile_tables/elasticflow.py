@@ -1,0 +1,59 @@
+"""ElasticFlow (Gu et al., ASPLOS 2023): iterations a second of models at a fixed global batch size, on 1 to 64 GPUs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.errors import TraceError
+from gpusched_env.traces.profile_tables.table import MeasuredModel, ProfileTable
+from gpusched_env.traces.streams import csv_header, csv_rows
+
+FOLDERS: Final = {"A100": "throughputs_A100", "T4": "throughputs_T4"}
+BATCH: Final = "global_batch_size"
+NOT_MEASURED: Final = frozenset({"", "nan", "0"})
+
+
+def elasticflow_table(source: Path) -> ProfileTable:
+    """Read the folder with ``throughputs_A100`` and ``throughputs_T4``: a file a model, a row a global batch size.
+
+    The columns after the batch size are gang sizes. A gang has one rate, wherever its GPUs are. An iteration is one of
+    the whole gang at the global batch size, so the batch of a GPU shrinks as the gang grows.
+
+    Raises
+    ------
+    TraceError : a folder without files, or a malformed file
+    """
+    rates: dict[str, dict[str, dict[int, tuple[float, ...]]]] = {}
+    for gpu_type, folder in FOLDERS.items():
+        files = sorted([*(source / folder).glob("*.csv"), *(source / folder).glob("*.csv.gz")])
+        if not files:
+            raise TraceError(
+                f"{source / folder}: no CSV file there; give the folder that holds {' and '.join(FOLDERS.values())}"
+            )
+        for file in files:
+            model = file.name.removesuffix(".gz").removesuffix(".csv")
+            for batch, gangs in _rows(file):
+                rates.setdefault(f"{model} (batch size {batch})", {})[gpu_type] = gangs
+    return ProfileTable(
+        "elasticflow",
+        "gudiandian/ElasticFlow, ElasticFlow/scheduler/throughputs_*; Gu et al., ASPLOS 2023",
+        "Apache-2.0",
+        "gpusched traces fit-profiles elasticflow scheduler",
+        tuple(FOLDERS),
+        {name: MeasuredModel(name, rates[name]) for name in sorted(rates)},
+    )
+
+
+def _rows(file: Path) -> list[tuple[int, dict[int, tuple[float, ...]]]]:
+    """Global batch size, and gang size -> rate, of each row; gangs without a rate are left out."""
+    header = csv_header(file)
+    sizes = [name for name in header if name != BATCH]
+    found = []
+    for place, (batch, *values) in csv_rows(file, [BATCH, *sizes]):
+        gangs: dict[int, tuple[float, ...]] = {}
+        for size, value in zip(sizes, values, strict=True):
+            if value not in NOT_MEASURED:
+                gangs[place.gpus("gang size in the header", size)] = (place.amount(size, value, "iterations a second"),)
+        found.append((place.gpus(BATCH, batch), gangs))
+    return found

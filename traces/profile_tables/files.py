@@ -1,0 +1,106 @@
+"""Profile tables as JSON: those of this package, and those that ``gpusched traces fit-profiles`` writes."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.files import write_whole
+from gpusched_env.traces.profile_tables.table import MeasuredModel, ProfileTable
+
+TABLES: Final = ("elasticflow", "gavel")  # shipped beside this file as NAME.json
+WORDS: Final = ("name", "source", "licence", "made")
+COLUMNS: Final = ("batch", "gradient_bytes", "memory_bytes", "skew", "overlap")  # written only where they are told
+
+
+@functools.cache
+def load_table(name: str) -> ProfileTable:
+    """Load a table of this package.
+
+    Raises
+    ------
+    WorkloadError : unknown table
+    """
+    if name not in TABLES:
+        raise WorkloadError(unknown_name("profile table", name, TABLES))
+    file = resources.files("gpusched_env.traces.profile_tables") / f"{name}.json"
+    return _table(file.read_text(encoding="utf-8"), file.name)
+
+
+def read_table(path: str | Path) -> ProfileTable:
+    """Read what :func:`write_table` wrote.
+
+    Raises
+    ------
+    WorkloadError : the file cannot be read, is no profile table, or has a value out of range
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise WorkloadError(f"{path}: cannot be read ({error})") from error
+    return _table(text, str(path))
+
+
+def write_table(table: ProfileTable, path: Path) -> None:
+    """Write a table, whole or not at all: one line a model, equal tables as equal bytes."""
+    lines = [f"{json.dumps(key)}: {json.dumps(getattr(table, key))}" for key in WORDS]
+    lines.append(f'"gpu_types": {json.dumps(table.gpu_types)}')
+    models = [f"{json.dumps(name)}: {json.dumps(_model_data(model))}" for name, model in table.models.items()]
+    lines.append('"models": {\n' + ",\n".join(models) + "\n}")
+    packed = [f"{json.dumps(gpu_type)}: {_matrix(table, gpu_type)}" for gpu_type in table.packed]
+    lines.append('"packed": {\n' + ",\n".join(packed) + "\n}")
+    write_whole(path, "{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def _model_data(model: MeasuredModel) -> dict[str, Any]:
+    told = {column: getattr(model, column) for column in COLUMNS}
+    plain = {column: value for column, value in told.items() if value != getattr(MeasuredModel, column)}
+    return plain | {"rates": model.rates}
+
+
+def _matrix(table: ProfileTable, gpu_type: str) -> str:
+    """One line for each own model, in the table's order, over the other models; null = not measured."""
+    rates = table.packed[gpu_type]
+    rows = [json.dumps([rates.get((own, other)) for other in table.models]) for own in table.models]
+    return "[\n" + ",\n".join(rows) + "\n]"
+
+
+def _table(text: str, where: str) -> ProfileTable:
+    place = where
+    try:
+        data = json.loads(text)
+        models = {}
+        for name, row in data["models"].items():
+            place = f"{where}, model {name!r}"
+            models[name] = _model(name, row)
+        packed = {}
+        for gpu_type, matrix in data["packed"].items():
+            place = f"{where}, packed on {gpu_type!r}"
+            packed[gpu_type] = {
+                (own, other): float(rate)
+                for own, row in zip(models, matrix, strict=True)
+                for other, rate in zip(models, row, strict=True)
+                if rate is not None
+            }
+        place = where
+        words = {key: str(data[key]) for key in WORDS}
+        return ProfileTable(gpu_types=tuple(map(str, data["gpu_types"])), models=models, packed=packed, **words)
+    except WorkloadError as error:
+        raise WorkloadError(f"{where}: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise WorkloadError(
+            f"{place}: not as gpusched traces fit-profiles writes it ({type(error).__name__}: {error}); make it again"
+        ) from error
+
+
+def _model(name: str, row: Mapping[str, Any]) -> MeasuredModel:
+    rates = {
+        gpu_type: {int(gpus): tuple(map(float, values)) for gpus, values in gangs.items()}
+        for gpu_type, gangs in row["rates"].items()
+    }
+    return MeasuredModel(name, rates, **{column: row[column] for column in COLUMNS if column in row})

@@ -1,0 +1,29 @@
+"""From the files that authors published to profile tables. A new table is one function and one line in FITTERS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.errors import TraceError, unknown_name
+from gpusched_env.traces.profile_tables.elasticflow import elasticflow_table
+from gpusched_env.traces.profile_tables.gavel import gavel_table
+from gpusched_env.traces.profile_tables.table import ProfileTable
+
+FITTERS: Final[dict[str, Callable[[Path], ProfileTable]]] = {
+    "elasticflow": elasticflow_table,
+    "gavel": gavel_table,
+}
+
+
+def fit_table(name: str, source: Path) -> ProfileTable:
+    """Make the table ``name`` from the published files at ``source``, a file or a folder as the table wants it.
+
+    Raises
+    ------
+    TraceError : unknown table, or a file that is absent or malformed
+    """
+    if name not in FITTERS:
+        raise TraceError(unknown_name("profile table", name, FITTERS))
+    return FITTERS[name](source)

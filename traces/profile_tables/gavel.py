@@ -1,0 +1,118 @@
+"""Gavel (Narayanan et al., OSDI 2020): steps a second of 26 models on three GPU types, alone and two on a GPU."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from gpusched_env.errors import TraceError
+from gpusched_env.traces.profile_tables.table import MeasuredModel, ProfileTable
+from gpusched_env.traces.streams import open_trace
+
+GPU_TYPES: Final = {"V100": "v100", "P100": "p100", "K80": "k80"}  # here and in the file
+APART: Final = "_unconsolidated"
+# Gavel's generator draws from its job types in this order, each by ascending batch size.
+FAMILIES: Final = ("ResNet-18", "ResNet-50", "Transformer", "LM", "Recommendation", "A3C", "CycleGAN")
+DIGITS: Final = 3  # of a packed rate; rates alone stay as published, so that generated steps are Gavel's own
+
+Key = tuple[str, int]  # job type, scale factor
+Rates = dict[Key, dict[Key | None, Any]]  # None = alone
+
+
+def gavel_table(source: Path) -> ProfileTable:
+    """Read ``simulation_throughputs.json`` or ``physical_cluster_throughputs.json``, packed with gzip or not.
+
+    A gang in one machine runs at the rate of the plain GPU type, a spread one at the rate of ``_unconsolidated``. Only
+    pairs of one-GPU jobs have packed rates; those of larger gangs are 0 throughout the file.
+
+    Raises
+    ------
+    TraceError : the file is absent, no JSON, or not of Gavel's layout
+    """
+    with open_trace(source) as stream:
+        try:
+            data = json.load(stream)
+            raw = {name: {_key(key): _others(row) for key, row in rows.items()} for name, rows in data.items()}
+            rates = {gpu_type: (raw[name], raw.get(name + APART, {})) for gpu_type, name in GPU_TYPES.items()}
+            keys = {key for together, _ in rates.values() for key in together}
+            names = sorted({name for name, _ in keys}, key=_order)
+            models = {name: _model(name, keys, rates) for name in names}
+            packed = {gpu_type: _packed(names, together) for gpu_type, (together, _) in rates.items()}
+        except (
+            AttributeError,
+            KeyError,
+            RecursionError,
+            SyntaxError,
+            TypeError,
+            ValueError,
+            ZeroDivisionError,
+        ) as error:
+            raise TraceError(
+                f"{source}: not a throughput file of Gavel ({type(error).__name__}: {error}); expected GPU type -> "
+                '"(\'job type\', scale factor)" -> "null" or another key; fetch it again'
+            ) from error
+    return ProfileTable(
+        "gavel",
+        "stanford-futuredata/gavel, scheduler/simulation_throughputs.json; Narayanan et al., OSDI 2020",
+        "MIT",
+        f"gpusched traces fit-profiles gavel {source.name.removesuffix('.gz')}",
+        tuple(GPU_TYPES),
+        models,
+        packed,
+    )
+
+
+def _key(text: str) -> Key:
+    """Read a Python tuple written as text."""
+    name, gpus = ast.literal_eval(text)
+    return str(name), int(gpus)
+
+
+def _others(row: dict[str, Any]) -> dict[Key | None, Any]:
+    return {None if key == "null" else _key(key): value for key, value in row.items()}
+
+
+def _order(name: str) -> tuple[int, int]:
+    return FAMILIES.index(name.partition(" (")[0]), _batch(name)
+
+
+def _batch(name: str) -> int:
+    """Samples of a step on one GPU; 0 where the job type does not tell."""
+    match = re.search(r"\(batch size (\d+)\)$", name)
+    return int(match[1]) if match else 0
+
+
+def _model(name: str, keys: set[Key], rates: dict[str, tuple[Rates, Rates]]) -> MeasuredModel:
+    gangs = sorted(gpus for model, gpus in keys if model == name)
+    measured = {}
+    for gpu_type, (together, apart) in rates.items():
+        measured[gpu_type] = {gpus: _alone(together, apart, (name, gpus)) for gpus in gangs if (name, gpus) in together}
+    return MeasuredModel(name, measured, _batch(name))
+
+
+def _alone(together: Rates, apart: Rates, key: Key) -> tuple[float, ...]:
+    """Rate in one machine, then spread where that was measured and is another."""
+    one = float(together[key][None])
+    spread = float(apart[key][None]) if key in apart else one
+    return (one,) if spread == one else (one, spread)
+
+
+def _packed(names: list[str], alone: Rates) -> dict[tuple[str, str], float]:
+    """Rate of the first of two one-GPU jobs on a GPU over its rate alone."""
+    rates = {}
+    for own in names:
+        row = alone[own, 1]
+        for other in names:
+            if (other, 1) in row and row[None] > 0:
+                rates[own, other] = _rounded(float(row[other, 1][0]) / row[None])
+    return rates
+
+
+def _rounded(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError(f"packed rate {value}")
+    return float(f"{value:.{DIGITS}g}")

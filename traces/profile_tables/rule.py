@@ -1,0 +1,51 @@
+"""The rule of assign_profiles behind each table: who trains which measured model."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusched_env.errors import WorkloadError
+from gpusched_env.traces.profile_tables.files import load_table
+from gpusched_env.traces.profile_tables.table import ProfileTable
+from gpusched_env.workload import Profiles, Workload
+
+
+def measured_profiles(
+    table: str, rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]
+) -> tuple[Profiles, np.ndarray]:
+    """Give every job a model of the table.
+
+    A job whose attribute ``model``, alone or with ``batch_size``, names one of the table's models gets that one. Any
+    other job draws uniformly among the models that train its gang on every GPU type of the cluster.
+
+    Raises
+    ------
+    WorkloadError : a GPU type that was not measured, or a gang that no model, or not the one named, trains on all types
+    """
+    found = load_table(table)
+    names = _named(found, workload)
+    gangs = workload.jobs["gpus"]
+    drawn = rng.random(len(workload))
+    for gpus in np.unique(gangs).tolist():
+        able = [name for name in found.models if set(gpu_types) <= set(found.gpu_types_of(name, gpus))]
+        for job in np.flatnonzero(gangs == gpus).tolist():
+            if not names[job] and able:
+                names[job] = able[int(drawn[job] * len(able))]
+            if names[job] not in able:
+                who = repr(names[job]) if names[job] else "any model"
+                sizes = sorted({size for model in found.models.values() for size in model.gangs})
+                raise WorkloadError(
+                    f"profiles {table!r}, job {workload.jobs['id'][job]}: no throughput was measured for {who} on "
+                    f"{gpus} GPUs of each of {', '.join(gpu_types)}; the table has GPU types "
+                    f"{', '.join(found.gpu_types)} and gangs of {', '.join(map(str, sizes))}; limit the jobs "
+                    "(max_gpus), or use other profiles"
+                )
+    return found.for_jobs(names, gangs, gpu_types)
+
+
+def _named(table: ProfileTable, workload: Workload) -> list[str]:
+    """Name of the table's model that each job names; "" if it names none."""
+    empty = np.full(len(workload), "")
+    models = workload.attributes.get("model", empty).tolist()
+    batches = workload.attributes.get("batch_size", empty).tolist()
+    return [table.named(str(model), str(batch)) for model, batch in zip(models, batches, strict=True)]

@@ -1,0 +1,194 @@
+"""A table of measured models, and the model profiles of the jobs that train them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.cluster import MACHINE, RACK
+from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.workload import MEASURED_DTYPE, Profiles
+
+Times = tuple[
+    tuple[int, float, float], ...
+]  # (tier, compute [s], communication [s]) of an iteration; () = does not run
+CANNOT_RUN: Final[Times] = ((MACHINE, math.inf, 0.0),)  # how Profiles.measured writes it
+
+
+@dataclass(frozen=True)
+class MeasuredModel:
+    """A model whose throughput was measured gang by gang.
+
+    Attributes
+    ----------
+    name : as jobs name it
+    rates : GPU type -> gang size -> iterations a second of the whole gang, in one machine and, if measured, spread over
+        machines; 0 = does not run (out of memory). A gang that is absent was not measured, and does not run either
+    batch : samples per GPU; 0 = not told, or another for each gang
+    gradient_bytes, memory_bytes, skew : as in PROFILE_DTYPE; 0 = not told
+    overlap : exponent of the overlap norm
+    """
+
+    name: str
+    rates: Mapping[str, Mapping[int, tuple[float, ...]]]
+    batch: int = 0
+    gradient_bytes: float = 0.0
+    memory_bytes: float = 0.0
+    skew: float = 0.0
+    overlap: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse rates that no measurement gives."""
+        for gpu_type, gangs in self.rates.items():
+            for gpus, rates in gangs.items():
+                if gpus < 1 or not 1 <= len(rates) <= 2 or not all(0 <= rate < math.inf for rate in rates):
+                    raise WorkloadError(
+                        f"model {self.name!r}, {gpu_type}, {gpus} GPUs: rates {list(rates)}: give one or two finite "
+                        "numbers >= 0, together and apart, for a gang of at least 1 GPU"
+                    )
+
+    @property
+    def gangs(self) -> tuple[int, ...]:
+        """Gang sizes that run on some GPU type, ascending [GPU]."""
+        sizes = {gpus for gangs in self.rates.values() for gpus, rates in gangs.items() if rates[0] > 0}
+        return tuple(sorted(sizes))
+
+    def times(self, gpu_type: str, gpus: int) -> Times:
+        """Seconds of an iteration of a gang by tier; () if it does not run.
+
+        The gang in one machine is taken to compute alone. What it takes longer apart is communication; where it is
+        faster apart, the whole time is compute. Rack and network are not told apart.
+        """
+        together, *apart = self.rates.get(gpu_type, {}).get(gpus, (0.0,))
+        if together == 0:
+            return ()
+        times = [(MACHINE, 1 / together, 0.0)]
+        if apart and apart[0] > 0 and apart[0] != together:
+            longer = max(0.0, 1 / apart[0] - 1 / together)
+            times.append((RACK, 1 / together if longer else 1 / apart[0], longer))
+        return tuple(times)
+
+
+@dataclass(frozen=True)
+class ProfileTable:
+    """Measured models of one publication.
+
+    Attributes
+    ----------
+    name : of the table
+    source, licence, made : where the measurements come from, under what terms, and how this table was made from them
+    gpu_types : GPU types measured
+    models : by name, in the order of random draws
+    packed : GPU type -> (own, other) -> rate of one of two one-GPU jobs that share a GPU / its rate alone; 0 = the two
+        do not fit into the GPU's memory
+    """
+
+    name: str
+    source: str
+    licence: str
+    made: str
+    gpu_types: tuple[str, ...]
+    models: Mapping[str, MeasuredModel]
+    packed: Mapping[str, Mapping[tuple[str, str], float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse a table that says nothing, or speaks of GPU types and models that it does not list."""
+        if not self.models or not self.gpu_types:
+            raise WorkloadError(f"profile table {self.name!r}: it lists no model or no GPU type")
+        for name, model in self.models.items():
+            strange = [gpu_type for gpu_type in model.rates if gpu_type not in self.gpu_types]
+            if name != model.name or strange or not model.gangs:
+                complaint = f"GPU type {strange[0]!r} is not listed" if strange else "another name, or no rate above 0"
+                raise WorkloadError(f"profile table {self.name!r}, model {name!r}: {complaint}")
+        for gpu_type, pairs in self.packed.items():
+            for pair, rate in pairs.items():
+                if gpu_type not in self.gpu_types or not set(pair) <= set(self.models) or not 0 <= rate < math.inf:
+                    raise WorkloadError(
+                        f"profile table {self.name!r}, packed on {gpu_type!r}: {pair} has rate {rate!r}"
+                    )
+
+    def named(self, model: str, batch: str = "") -> str:
+        """Name of the table's model that a job means, by its name alone or with its batch size; "" if there is none."""
+        return next((name for name in (model, f"{model} (batch size {batch})") if name in self.models), "")
+
+    def gpu_types_of(self, model: str, gpus: int) -> tuple[str, ...]:
+        """GPU types on which a gang of ``gpus`` GPUs trains the model."""
+        found = self.models.get(model)
+        return tuple(t for t in self.gpu_types if found and found.times(t, gpus))
+
+    def packed_rate(self, gpu_type: str, own: str, other: str) -> float:
+        """Rate of a one-GPU job of model ``own`` that shares its GPU with ``other``, over its rate alone; 0 = no room.
+
+        Raises
+        ------
+        WorkloadError : the pair was not measured on this GPU type
+        """
+        rate = self.packed.get(gpu_type, {}).get((own, other))
+        if rate is None:
+            raise WorkloadError(f"profile table {self.name!r}: {own!r} with {other!r} on one {gpu_type}: not measured")
+        return rate
+
+    def for_jobs(
+        self, models: Sequence[str], gangs: Sequence[int] | np.ndarray, gpu_types: Iterable[str] = ()
+    ) -> tuple[Profiles, np.ndarray]:
+        """Make the profiles of jobs.
+
+        Parameters
+        ----------
+        models : name of each job's model
+        gangs : gang size of each job [GPU]
+        gpu_types : those that the profiles shall know; none = all of the table
+
+        Returns
+        -------
+        profiles : the models that occur, in the table's order, with measured rows for the gangs that occur. A gang that
+            does not run on one of the types has infinite compute there, and a cluster with that type refuses the jobs
+        rows : int32 [J], profile of each job
+
+        Raises
+        ------
+        WorkloadError : a model that the table lacks, a gang that none of the types runs, a type that was not measured
+        """
+        types = tuple(gpu_types) or self.gpu_types
+        for gpu_type in types:
+            if gpu_type not in self.gpu_types:
+                raise WorkloadError(
+                    f"profile table {self.name!r}: {unknown_name('GPU type', gpu_type, self.gpu_types)}"
+                )
+        uses = sorted(set(zip(models, np.asarray(gangs).tolist(), strict=True)))
+        for model, gpus in uses:
+            if model not in self.models:
+                raise WorkloadError(f"profile table {self.name!r}: {unknown_name('model', model, self.models)}")
+            if not set(self.gpu_types_of(model, gpus)) & set(types):
+                known = ", ".join(map(str, self.models[model].gangs))
+                raise WorkloadError(
+                    f"profile table {self.name!r}: {model!r} on {gpus} GPUs of {' or '.join(types)} was not "
+                    f"measured, or does not fit into memory; measured gangs: {known}"
+                )
+        used = {model for model, _ in uses}
+        names = [name for name in self.models if name in used]
+        row_of = {name: row for row, name in enumerate(names)}
+        measured = [
+            (row_of[model], column, gpus, *time)
+            for model, gpus in uses
+            for column, gpu_type in enumerate(types)
+            for time in self.models[model].times(gpu_type, gpus) or CANNOT_RUN
+        ]
+        rows = [self._profile(self.models[name], types) for name in names]
+        plain = Profiles.from_rows(rows, types)
+        profiles = Profiles(plain.rows, plain.compute_s, types, np.array(measured, MEASURED_DTYPE))
+        return profiles, np.array([row_of[model] for model in models], np.int32)
+
+    @staticmethod
+    def _profile(model: MeasuredModel, gpu_types: Sequence[str]) -> dict[str, object]:
+        """One row of Profiles; its compute_s is that of the smallest gang that runs on the type."""
+        compute = []
+        for gpu_type in gpu_types:
+            gangs = (times[0][1] for gpus in model.gangs if (times := model.times(gpu_type, gpus)))
+            compute.append(next(gangs, math.inf))
+        columns = ("name", "batch", "gradient_bytes", "memory_bytes", "skew", "overlap")
+        return {column: getattr(model, column) for column in columns} | {"compute_s": compute}
