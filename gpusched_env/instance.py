@@ -83,7 +83,7 @@ class Instance:
     ----------
     workload : the given one, its jobs sorted by the tie order: the row of a job is its rank in every tie
     job_class : int32 [J]; classes : int64 [C, 2] (profile, gang size)
-    iteration_s : float64 [C, tiers, GPU types], seconds of one iteration
+    iteration_s, compute_s : float64 [C, tiers, GPU types], seconds of one iteration, and of the compute in it
     iterations : float64 [J], work of each job
     ideal_iteration_s : float64 [C], seconds of one iteration on the best placement that the empty cluster offers
     ideal_s : float64 [J], run time on that placement
@@ -116,7 +116,7 @@ class Instance:
         self.workload = workload.select(np.lexsort(keys))
         jobs = self.workload.jobs
         self.classes, self.job_class = job_classes(self.workload)
-        self.iteration_s = iteration_seconds(self.classes, self.workload, cluster, self.network)
+        self.iteration_s, self.compute_s = iteration_seconds(self.classes, self.workload, cluster, self.network)
         self.ideal_iteration_s = ideal_iteration_seconds(self.classes[:, 1], self.iteration_s, cluster)
         ideal_iteration = self.ideal_iteration_s[self.job_class]
         by_iterations = np.isfinite(jobs["iterations"])

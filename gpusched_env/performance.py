@@ -32,10 +32,16 @@ def job_classes(workload: Workload) -> tuple[np.ndarray, np.ndarray]:
     return classes, of_job.reshape(-1).astype(np.int32)
 
 
-def iteration_seconds(classes: np.ndarray, workload: Workload, cluster: Cluster, network: Network) -> np.ndarray:
-    """float64 [C, tiers, T]: seconds of one iteration of each job class on each tier, all GPUs of one type.
+def iteration_seconds(
+    classes: np.ndarray, workload: Workload, cluster: Cluster, network: Network
+) -> tuple[np.ndarray, np.ndarray]:
+    """Seconds of one iteration of each job class on each tier, all GPUs of one type, and the compute among them.
 
     A gang on mixed types runs at the largest of its types' values: a synchronous gang waits for its slowest member.
+
+    Returns
+    -------
+    iteration_s, compute_s : float64 [C, tiers, T]
 
     Raises
     ------
@@ -43,7 +49,7 @@ def iteration_seconds(classes: np.ndarray, workload: Workload, cluster: Cluster,
     """
     compute, communication = compute_and_communication_s(classes, workload, cluster, network)
     overlap = workload.profiles.rows["overlap"][classes[:, 0]]
-    return overlapped(compute, communication, overlap[:, None, None])
+    return overlapped(compute, communication, overlap[:, None, None]), compute
 
 
 def compute_and_communication_s(

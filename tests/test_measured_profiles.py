@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import play
 
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import WorkloadError
 from gpusched_env.instance import Instance
+from gpusched_env.metrics import job_times
 from gpusched_env.workload import MEASURED_DTYPE, Profiles, Workload
 
 ROW = dict(batch=64, gradient_bytes=1e8, memory_bytes=0.0, skew=0.0, overlap=1.0)
@@ -89,3 +91,20 @@ def test_meaningless_rows_are_refused(field: str, value: float, complaint: str) 
 def test_repeated_rows_are_refused() -> None:
     with pytest.raises(WorkloadError, match="two measured rows"):
         profiles(MEASURED[[0, 0]])
+
+
+def test_the_communication_time_of_a_run_is_the_measured_one() -> None:
+    workload = Workload.from_columns([0.0], [2], iterations=[10.0], profiles=profiles(), profile=[0])
+    apart = Instance(Cluster.parse("2x1"), workload)
+    [times] = job_times(apart, play(apart, "fifo"))
+    assert (times["jct_s"], times["communication_s"]) == pytest.approx((7.5, 2.5))
+
+
+def test_a_type_that_cannot_run_the_gang_refuses_the_job() -> None:
+    cannot = np.array([(0, 1, 2, 0, np.inf, 0.0)], MEASURED_DTYPE)
+    with pytest.raises(WorkloadError, match=r"'a' on 2 GPUs cannot run on GPU type 'K80'; leave out"):
+        instance(cannot)
+    workload = Workload.from_columns([0.0], [2], iterations=[10.0], profiles=profiles(cannot), profile=[0])
+    assert Instance(Cluster.parse("1x2"), workload).ideal_s[0] == pytest.approx(3.0, rel=0.01)
+    with pytest.raises(WorkloadError, match="compute_s is out of range"):
+        Profiles.from_rows([ROW | dict(name="nowhere", compute_s=[np.inf, np.inf])], ("V100", "K80"))

@@ -104,17 +104,15 @@ def _seconds_per_iteration(instance: Instance, log: EventLog) -> dict[str, np.nd
         return result
     placed = events[starts]
     job_class, tier = instance.job_class[placed["job"]], placed["tier"]
-    profiles, types = instance.workload.profiles, instance.cluster.gpu_types
-    columns = [profiles.gpu_types.index(name) for name in types]
-    compute = profiles.compute_s[instance.classes[:, 0]][:, columns]
-    if len(types) == 1:
-        result["iteration_s"][starts] = instance.iteration_s[job_class, tier, 0]
-        result["compute_s"][starts] = compute[job_class, 0]
+    per_iteration = {"iteration_s": instance.iteration_s, "compute_s": instance.compute_s}
+    if len(instance.cluster.gpu_types) == 1:
+        for name, seconds in per_iteration.items():
+            result[name][starts] = seconds[job_class, tier, 0]
         return result
     # A synchronous gang waits for its slowest member: the largest value over its GPUs.
     count, first = placed["gpu_count"], placed["gpu_at"]
     gpu_type = np.repeat(instance.cluster.nodes["gpu_type"], instance.cluster.nodes["gpus"])[log.gpus]
     classes, tiers = np.repeat(job_class, count), np.repeat(tier, count)
-    result["iteration_s"][starts] = np.maximum.reduceat(instance.iteration_s[classes, tiers, gpu_type], first)
-    result["compute_s"][starts] = np.maximum.reduceat(compute[classes, gpu_type], first)
+    for name, seconds in per_iteration.items():
+        result[name][starts] = np.maximum.reduceat(seconds[classes, tiers, gpu_type], first)
     return result
