@@ -55,11 +55,12 @@ def gavel_table(source: Path) -> ProfileTable:
                 f"{source}: not a throughput file of Gavel ({type(error).__name__}: {error}); expected GPU type -> "
                 '"(\'job type\', scale factor)" -> "null" or another key; fetch it again'
             ) from error
+    file = source.name.removesuffix(".gz")
     return ProfileTable(
         "gavel",
-        "stanford-futuredata/gavel, scheduler/simulation_throughputs.json; Narayanan et al., OSDI 2020",
+        f"stanford-futuredata/gavel, scheduler/{file}; Narayanan et al., OSDI 2020",
         "MIT",
-        f"gpusched traces fit-profiles gavel {source.name.removesuffix('.gz')}",
+        f"gpusched traces fit-profiles gavel {file}",
         tuple(GPU_TYPES),
         models,
         packed,
@@ -95,9 +96,9 @@ def _model(name: str, keys: set[Key], rates: dict[str, tuple[Rates, Rates]]) -> 
 
 
 def _alone(together: Rates, apart: Rates, key: Key) -> tuple[float, ...]:
-    """Rate in one machine, then spread where that was measured and is another."""
+    """Rate in one machine, then spread where that was measured and is another; one GPU is never spread."""
     one = float(together[key][None])
-    spread = float(apart[key][None]) if key in apart else one
+    spread = float(apart[key][None]) if key in apart and key[1] > 1 else one
     return (one,) if spread == one else (one, spread)
 
 
