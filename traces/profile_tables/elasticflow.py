@@ -33,7 +33,7 @@ def elasticflow_table(source: Path) -> ProfileTable:
             )
         for file in files:
             model = file.name.removesuffix(".gz").removesuffix(".csv")
-            for batch, gangs in _rows(file):
+            for batch, gangs in _rows(file).items():
                 rates.setdefault(f"{model} (batch size {batch})", {})[gpu_type] = gangs
     return ProfileTable(
         "elasticflow",
@@ -45,15 +45,17 @@ def elasticflow_table(source: Path) -> ProfileTable:
     )
 
 
-def _rows(file: Path) -> list[tuple[int, dict[int, tuple[float, ...]]]]:
-    """Global batch size, and gang size -> rate, of each row; gangs without a rate are left out."""
-    header = csv_header(file)
-    sizes = [name for name in header if name != BATCH]
-    found = []
+def _rows(file: Path) -> dict[int, dict[int, tuple[float, ...]]]:
+    """Global batch size -> gang size -> rate; gangs without a rate are left out."""
+    sizes = [name for name in csv_header(file) if name != BATCH]
+    found: dict[int, dict[int, tuple[float, ...]]] = {}
     for place, (batch, *values) in csv_rows(file, [BATCH, *sizes]):
-        gangs: dict[int, tuple[float, ...]] = {}
-        for size, value in zip(sizes, values, strict=True):
-            if value not in NOT_MEASURED:
-                gangs[place.gpus("gang size in the header", size)] = (place.amount(size, value, "iterations a second"),)
-        found.append((place.gpus(BATCH, batch), gangs))
+        samples = place.gpus(BATCH, batch)
+        if samples in found:
+            place.refuse(BATCH, batch, "this batch size occurs twice; remove one of the two rows")
+        found[samples] = {
+            place.gpus("gang size in the header", size): (place.amount(size, value, "iterations a second"),)
+            for size, value in zip(sizes, values, strict=True)
+            if value not in NOT_MEASURED
+        }
     return found

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from gpusched_env.errors import TraceError, unknown_name
+from gpusched_env.errors import TraceError, WorkloadError, unknown_name
 from gpusched_env.traces.profile_tables.elasticflow import elasticflow_table
 from gpusched_env.traces.profile_tables.gavel import gavel_table
 from gpusched_env.traces.profile_tables.table import ProfileTable
@@ -26,4 +26,7 @@ def fit_table(name: str, source: Path) -> ProfileTable:
     """
     if name not in FITTERS:
         raise TraceError(unknown_name("profile table", name, FITTERS))
-    return FITTERS[name](source)
+    try:
+        return FITTERS[name](source)
+    except WorkloadError as error:  # numbers of which no profile can be made
+        raise TraceError(f"{source}: {error}") from error
