@@ -81,10 +81,11 @@ def compute_and_communication_s(
             place = (index, slice(int(row["tier"]), None), types.index(row["gpu_type"]))
             compute[place], communication[place] = row["compute_s"], row["communication_s"]
     if np.isinf(compute).any():
-        index, _, gpu_type = np.argwhere(np.isinf(compute))[0].tolist()
+        index, _, column = np.argwhere(np.isinf(compute))[0].tolist()
+        name, gpu_type = str(rows["name"][index]), cluster.gpu_types[column]
         raise WorkloadError(
-            f"workload {workload.name!r}: {rows['name'][index]!r} on {classes[index, 1]} GPUs cannot run on GPU type "
-            f"{cluster.gpu_types[gpu_type]!r}; leave out these jobs, or the machines of that type"
+            f"workload {workload.name!r}: {name!r} on {classes[index, 1]} GPUs cannot run on GPU type {gpu_type!r}; "
+            "leave out these jobs, or the machines of that type"
         )
     return compute, communication
 

@@ -175,7 +175,7 @@ def test_measured_runs_of_muri_follow_the_iterations() -> None:
         ("muri", MURI + "0,8,0,1,a2c,64,nan,0,5,0,0,0,0\n", ["line 2", "'duration'", "'nan'"]),
         ("shockwave", "\n", ["no usable job"]),
         ("shockwave", shockwave() + "a\tb\n", ["line 2", "2 fields", "12", "stray tab"]),
-        ("shockwave", "\t".join("abcdefg"), ["line 1", "7 fields", "no run time", "throughput"]),
+        ("shockwave", "\t".join("abcdefg"), ["line 1", "7 fields", "no run time", "gavel:PATH"]),
         ("shockwave", shockwave() + shockwave(gpus="two"), ["line 2", "'scale factor (7)'", "'two'", "whole"]),
         ("shockwave", shockwave() + shockwave(duration=-3), ["line 2", "'duration (11)'", "'-3'", "seconds >= 0"]),
         ("shockwave", shockwave(arrival="inf"), ["line 1", "'arrival (12)'", "'inf'"]),

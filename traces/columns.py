@@ -13,7 +13,7 @@ import numpy as np
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.fields import Place
 from gpusched_env.traces.report import ReadReport
-from gpusched_env.workload import Workload
+from gpusched_env.workload import Profiles, Workload
 
 EPOCH: Final = datetime(1970, 1, 1)
 
@@ -32,7 +32,7 @@ class JobColumns:
         self.ids = array("q")
         self.submitted = array("d")
         self.gpus = array("q")
-        self.duration = array("d")
+        self.work = array("d")
         self.estimate = array("d")
         self.attributes: dict[str, list[str]] = {name: [] for name in attributes}
         self.seen: set[str] = set()
@@ -48,21 +48,26 @@ class JobColumns:
         place: Place,
         submitted_s: float,
         gpus: int,
-        duration_s: float,
+        work: float,
         *attributes: str,
         estimate_s: float = math.nan,
     ) -> None:
-        """Keep a job, or drop and count it when it used no GPU or no time; its id is its row number from 0."""
+        """Keep a job, or drop and count it when it used no GPU or no time; its id is its row number from 0.
+
+        Parameters
+        ----------
+        work : run time [s], or iterations of the model that :meth:`workload` is given
+        """
         self.report.rows += 1
         if gpus == 0:
             self.report.drop("CPU job (no GPUs)", place.number)
-        elif duration_s == 0:
+        elif work == 0:
             self.report.drop("zero run time", place.number)
         else:
             self.ids.append(self.report.rows - 1)
             self.submitted.append(submitted_s)
             self.gpus.append(gpus)
-            self.duration.append(duration_s)
+            self.work.append(work)
             self.estimate.append(estimate_s)
             for column, value in zip(self.attributes.values(), attributes, strict=True):
                 column.append(value)
@@ -72,12 +77,15 @@ class JobColumns:
         self.report.rows += 1
         self.report.drop(reason, place.number)
 
-    def workload(self, name: str, dated: bool) -> tuple[Workload, ReadReport]:
+    def workload(
+        self, name: str, dated: bool, models: tuple[Profiles, np.ndarray] | None = None
+    ) -> tuple[Workload, ReadReport]:
         """Build the workload; arrival 0 is the first submission that was kept.
 
         Parameters
         ----------
         dated : submission seconds count from EPOCH, so that the report can name the origin
+        models : profiles, and the profile of each kept job, whose work is then in iterations; None = it is in seconds
 
         Raises
         ------
@@ -92,10 +100,15 @@ class JobColumns:
         if dated:
             report.origin = str(np.datetime64(EPOCH, "s") + np.timedelta64(round(float(first)), "s"))
         source = f"{report.format}:{Path(report.path).name}" + (f" from {report.origin}" if report.origin else "")
+        work = np.array(self.work)
+        profiles, profile = models or (None, None)
         workload = Workload.from_columns(
             submitted - first,
             np.array(self.gpus),
-            np.array(self.duration),
+            duration_s=work if models is None else None,
+            iterations=None if models is None else work,
+            profiles=profiles,
+            profile=profile,
             ids=np.array(self.ids),
             estimate_s=np.array(self.estimate),
             name=name,

@@ -10,6 +10,7 @@ from gpusched_env.errors import TraceError, WorkloadError, unknown_name
 from gpusched_env.traces.acme import read_acme
 from gpusched_env.traces.chronus import read_chronus
 from gpusched_env.traces.elasticflow import read_elasticflow
+from gpusched_env.traces.gavel import read_gavel
 from gpusched_env.traces.helios import read_helios
 from gpusched_env.traces.muri import read_bsbf, read_muri
 from gpusched_env.traces.openb import read_openb
@@ -40,6 +41,7 @@ READERS: Final[dict[str, Reader]] = {
     "chronus": read_chronus,
     "elasticflow": read_elasticflow,
     "file": read_saved,
+    "gavel": read_gavel,
     "helios": read_helios,
     "muri": read_muri,
     "openb": read_openb,
@@ -71,8 +73,9 @@ def split_source(source: str) -> tuple[Reader, Path]:
 def read_trace(source: str) -> tuple[Workload, ReadReport]:
     """Read ``format:path``, for example ``philly:cluster_job_log.json``, and say what was kept and dropped.
 
-    Arrivals [s] count from the first submission kept; work is given by ``duration_s`` [s]; every job has the unit
-    profile until :func:`gpusched_env.traces.assign_profiles` gives it another. Files may be packed with gzip.
+    Arrivals [s] count from the first submission kept. Work is given by ``duration_s`` [s], and every job has the unit
+    profile until :func:`gpusched_env.traces.assign_profiles` gives it another; where jobs are steps of measured models,
+    it is given by ``iterations``, and they have those profiles. Files may be packed with gzip.
 
     Raises
     ------

@@ -5,14 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from gpusched_env.errors import TraceError
 from gpusched_env.traces.columns import JobColumns
+from gpusched_env.traces.gavel_rows import SHOCKWAVE_FIELDS, gavel_rows
 from gpusched_env.traces.report import ReadReport
-from gpusched_env.traces.streams import tab_rows
 from gpusched_env.workload import Workload
 
-FIELDS: Final = 12
-GAVEL_FIELDS: Final = (7, 10)
 MODES: Final = ("static", "accordion", "gns")
 
 
@@ -30,18 +27,11 @@ def read_shockwave(path: Path) -> tuple[Workload, ReadReport]:
     TraceError : a malformed row, or one of Gavel's own traces, which give steps and no run time
     """
     jobs = JobColumns(ReadReport("shockwave", str(path)), "model", "mode", "priority_weight")
-    for place, row in tab_rows(path):
-        if len(row) != FIELDS:
-            remedy = "the row is cut or has a stray tab: correct or remove it"
-            if len(row) in GAVEL_FIELDS:
-                remedy = "a Gavel trace gives steps and no run time, so it cannot be read without throughput tables"
-            raise TraceError(
-                f"{place.path}, line {place.number}: {len(row)} fields, separated by tabs, "
-                f"where Shockwave has {FIELDS}; {remedy}"
-            )
-        model, gpus, mode, weight, duration, arrival = row[0], row[6], row[7], row[8], row[10], row[11]
+    remedy = "a Gavel trace gives steps and no run time: read it as gavel:PATH"
+    for place, row in gavel_rows(path, (SHOCKWAVE_FIELDS,), remedy):
+        model, mode, weight = (row[name][1] for name in ("job type", "mode", "priority weight"))
         if mode not in MODES:
-            place.refuse("mode (8)", mode, f"expected one of {', '.join(MODES)}; correct or remove the row")
-        when, seconds = place.seconds("arrival (12)", arrival), place.seconds("duration (11)", duration)
-        jobs.add(place, when, place.gpus("scale factor (7)", gpus), seconds, model, mode, weight)
+            place.refuse(*row["mode"], f"expected one of {', '.join(MODES)}; correct or remove the row")
+        when, seconds = place.seconds(*row["arrival"]), place.seconds(*row["duration"])
+        jobs.add(place, when, place.gpus(*row["scale factor"]), seconds, model, mode, weight)
     return jobs.workload("shockwave", dated=False)

@@ -13,12 +13,13 @@ import numpy as np
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.traces.bursty import bursty_jobs
 from gpusched_env.traces.demand import demand_of, demand_table, draw_demand
+from gpusched_env.traces.gavel_jobs import gavel_jobs
 from gpusched_env.traces.philly_calibration import PHILLY
 from gpusched_env.traces.venus_calibration import VENUS
 from gpusched_env.workload import Workload
 
 DURATION_LAWS: Final = ("constant", "exponential")
-Generator = Callable[..., Workload]  # (rng, jobs, max_gpus=None, **parameters)
+Generator = Callable[..., Workload]  # (rng, jobs, max_gpus=None, **parameters); those of SEEDED take the seed for rng
 
 
 def philly(rng: np.random.Generator, jobs: int, max_gpus: int | None = None, **parameters: Any) -> Workload:
@@ -70,17 +71,20 @@ def batch(
 
 GENERATORS: Final[dict[str, Generator]] = {
     "batch": batch,
+    "gavel": gavel_jobs,
     "helios-venus": helios_venus,
     "philly": philly,
     "poisson": poisson,
 }
+# Published generators with random streams of their own
+SEEDED: Final = frozenset({"gavel"})
 # Generators that hand their keyword parameters on
 _HANDED_ON: Final = {"helios-venus": bursty_jobs, "philly": bursty_jobs}
-_SET_HERE: Final = frozenset({"rng", "jobs", "calibration", "max_gpus", "parameters"})
+_SET_HERE: Final = frozenset({"rng", "seed", "jobs", "calibration", "max_gpus", "parameters"})
 
 
-def generator_parameters(name: str) -> tuple[str, ...]:
-    """Names of the parameters of a generator beside ``jobs`` and ``max_gpus``.
+def generator_parameters(name: str) -> dict[str, Any]:
+    """Names and defaults of the parameters of a generator beside ``jobs`` and ``max_gpus``.
 
     Raises
     ------
@@ -88,7 +92,8 @@ def generator_parameters(name: str) -> tuple[str, ...]:
     """
     if name not in GENERATORS:
         raise WorkloadError(unknown_name("generator", name, GENERATORS))
-    return tuple(p for p in inspect.signature(_HANDED_ON.get(name, GENERATORS[name])).parameters if p not in _SET_HERE)
+    parameters = inspect.signature(_HANDED_ON.get(name, GENERATORS[name])).parameters
+    return {key: parameter.default for key, parameter in parameters.items() if key not in _SET_HERE}
 
 
 def check_parameters(name: str, parameters: Mapping[str, Any]) -> None:
@@ -107,6 +112,9 @@ def check_parameters(name: str, parameters: Mapping[str, Any]) -> None:
         elif key == "durations":
             if value not in DURATION_LAWS:
                 raise WorkloadError(f"durations: {unknown_name('law', str(value), DURATION_LAWS)}")
+        elif isinstance(known[key], bool):
+            if not isinstance(value, bool | None):
+                raise WorkloadError(f"synthetic:{name}: {key} is {value!r}: give true or false, or leave it out")
         elif value is not None and (
             isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)
         ):
@@ -134,7 +142,7 @@ def generate_workload(name: str, seed: int, jobs: int, max_gpus: int | None = No
     given = {key: value for key, value in parameters.items() if value is not None}
     if "demand" in given:
         given["demand"] = demand_of(given["demand"])
-    drawn = GENERATORS[name](random_stream(seed, 0), jobs, max_gpus, **given)
+    drawn = GENERATORS[name](seed if name in SEEDED else random_stream(seed, 0), jobs, max_gpus, **given)
     return dataclasses.replace(drawn, name=name, source=f"synthetic:{name}")
 
 

@@ -87,14 +87,22 @@ def scale_to_load(workload: Workload, load: float, cluster_gpus: int) -> Workloa
 
 
 def describe_workload(workload: Workload) -> dict[str, float]:
-    """Say what is in a workload: jobs, span [s], mean gang size [GPU], median and mean run time [s], demand [GPU h]."""
+    """Say what is in a workload: jobs, span [s], mean gang size [GPU], median and mean run time [s], demand [GPU h].
+
+    Jobs given by iterations have no run time before they meet a cluster: then median and mean iterations.
+    """
     jobs = workload.jobs
     duration = jobs["duration_s"]
-    return {
+    description = {
         "jobs": len(jobs),
         "span_s": float(np.ptp(jobs["arrival_s"])),
         "mean_gpus": float(jobs["gpus"].mean()),
         "max_gpus": int(jobs["gpus"].max()),
+    }
+    if np.isnan(duration).any():
+        iterations = jobs["iterations"][np.isfinite(jobs["iterations"])]
+        return description | {"median_iterations": float(np.median(iterations)), "mean_iterations": iterations.mean()}
+    return description | {
         "median_duration_s": float(np.median(duration)),
         "mean_duration_s": float(duration.mean()),
         "offered_gpu_hours": float((jobs["gpus"] * duration).sum() / 3600.0),

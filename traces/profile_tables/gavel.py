@@ -55,11 +55,12 @@ def gavel_table(source: Path) -> ProfileTable:
                 f"{source}: not a throughput file of Gavel ({type(error).__name__}: {error}); expected GPU type -> "
                 '"(\'job type\', scale factor)" -> "null" or another key; fetch it again'
             ) from error
+    file = source.name.removesuffix(".gz")
     return ProfileTable(
         "gavel",
-        "stanford-futuredata/gavel, scheduler/simulation_throughputs.json; Narayanan et al., OSDI 2020",
+        f"stanford-futuredata/gavel, scheduler/{file}; Narayanan et al., OSDI 2020",
         "MIT",
-        f"gpusched traces fit-profiles gavel {source.name.removesuffix('.gz')}",
+        f"gpusched traces fit-profiles gavel {file}",
         tuple(GPU_TYPES),
         models,
         packed,

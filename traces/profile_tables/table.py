@@ -133,7 +133,11 @@ class ProfileTable:
         return rate
 
     def for_jobs(
-        self, models: Sequence[str], gangs: Sequence[int] | np.ndarray, gpu_types: Iterable[str] = ()
+        self,
+        models: Sequence[str],
+        gangs: Sequence[int] | np.ndarray,
+        gpu_types: Iterable[str] = (),
+        ignore_placement: bool = False,
     ) -> tuple[Profiles, np.ndarray]:
         """Make the profiles of jobs.
 
@@ -142,6 +146,7 @@ class ProfileTable:
         models : name of each job's model
         gangs : gang size of each job [GPU]
         gpu_types : those that the profiles shall know; none = all of the table
+        ignore_placement : gangs run everywhere at the rate measured in one machine
 
         Returns
         -------
@@ -176,7 +181,7 @@ class ProfileTable:
             (row_of[model], column, gpus, *time)
             for model, gpus in uses
             for column, gpu_type in enumerate(types)
-            for time in self.models[model].times(gpu_type, gpus) or CANNOT_RUN
+            for time in (self.models[model].times(gpu_type, gpus) or CANNOT_RUN)[: 1 if ignore_placement else None]
         ]
         rows = [self._profile(self.models[name], types) for name in names]
         plain = Profiles.from_rows(rows, types)

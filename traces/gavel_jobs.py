@@ -1,0 +1,95 @@
+"""Gavel's continuous generator (Narayanan et al., OSDI 2020), with the random streams of its code."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+import random
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.errors import WorkloadError
+from gpusched_env.traces.profile_tables import load_table
+from gpusched_env.workload import Workload
+
+SCALE_FACTORS: Final = (1, 2, 4, 8)  # [GPU]
+SCALE_BOUNDS: Final = (0.7, 0.8, 0.95, 1.0)  # cumulative probability
+LONG: Final = 0.8  # draws from here on are long jobs
+EXPONENTS: Final = {False: (1.5, 3.0), True: (3.0, 4.0)}  # minutes = 10 ** uniform, short and long jobs
+WEIGHT: Final = 5.0  # of a job with priority
+WITH_PRIORITY: Final = 0.2  # share of such jobs
+SLOS: Final = (1.2, 2.0, 10.0)
+SLO_BOUNDS: Final = (0.33, 0.67)
+
+
+def gavel_jobs(
+    seed: int,
+    jobs: int,
+    max_gpus: int | None = None,
+    mean_gap_s: float = 900.0,
+    multi_gpu: bool = False,
+    priorities: bool = False,
+    slos: bool = False,
+    ignore_placement: bool = False,
+) -> Workload:
+    """Draw the jobs that Gavel's simulator draws from this seed: arrivals, job types, gangs and steps are the same.
+
+    A job takes 10**1.5 to 10**4 minutes on V100, and has the steps that the job type does there in that time. Profiles
+    know V100, P100 and K80. Attributes: model (the job type), and priority_weight and slo if they are drawn.
+
+    Parameters
+    ----------
+    seed : of the scenario. Gavel's streams follow from it: jobs seed + 2, arrivals seed + 3, objectives seed + 6
+    max_gpus : larger gangs do not occur; below 8 the multi-GPU jobs are no longer Gavel's
+    mean_gap_s : mean seconds between arrivals; 0 = all at once. The default is four jobs an hour
+    multi_gpu : gangs of 1, 2, 4 and 8 GPUs, of the job types that can use them; else every job has one GPU
+    priorities : weight 5 for a fifth of the jobs, 1 for the others
+    slos : deadlines of 1.2, 2 or 10 times the run time on V100 after arrival
+    ignore_placement : gangs run everywhere at the rate measured in one machine, as in Gavel's simulator
+
+    Notes
+    -----
+    Deviation: none in the jobs. Gavel draws them one by one as its clock reaches them, which gives the same.
+
+    References
+    ----------
+    stanford-futuredata/gavel, scheduler/utils.py (generate_job) and scheduler/scheduler.py (simulate).
+    """
+    if not 0 <= mean_gap_s < math.inf:
+        raise WorkloadError(f"mean_gap_s is {mean_gap_s!r}: it must be a finite number of seconds >= 0")
+    allowed = [size for size in SCALE_FACTORS if max_gpus is None or size <= max_gpus]
+    table = load_table("gavel")
+    job_stream, gap_stream, slo_stream = (random.Random(int(seed) + stream) for stream in (2, 3, 6))
+    rates = {name: model.rates["V100"] for name, model in table.models.items()}
+    names = list(rates)
+    models, gangs, steps, weights = [], [], [], []
+    for _ in range(jobs):
+        # Drawn also where every job has one GPU
+        drawn = job_stream.uniform(0, 1) * SCALE_BOUNDS[len(allowed) - 1]
+        gpus = SCALE_FACTORS[bisect.bisect_left(SCALE_BOUNDS, drawn)] if multi_gpu else 1
+        seconds = 60 * 10 ** job_stream.uniform(*EXPONENTS[job_stream.random() >= LONG])
+        model = job_stream.choice(names)
+        while gpus not in rates[model]:
+            model = job_stream.choice(names)
+        if priorities:
+            weights.append(WEIGHT if job_stream.uniform(0, 1) <= WITH_PRIORITY else 1.0)
+        models.append(model)
+        gangs.append(gpus)
+        steps.append(seconds * rates[model][gpus][0])
+    gaps = (-math.log(1.0 - gap_stream.random()) * mean_gap_s for _ in range(jobs - 1))
+    attributes = {"model": np.array(models)}
+    if priorities:
+        attributes["priority_weight"] = np.array(weights)
+    if slos:
+        attributes["slo"] = np.array([SLOS[bisect.bisect_right(SLO_BOUNDS, slo_stream.random())] for _ in range(jobs)])
+    profiles, profile = table.for_jobs(models, gangs, ignore_placement=ignore_placement)
+    return Workload.from_columns(
+        np.fromiter(itertools.accumulate(gaps, initial=0.0), float, jobs),
+        gangs,
+        iterations=steps,
+        profiles=profiles,
+        profile=profile,
+        attributes=attributes,
+    )
