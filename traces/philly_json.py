@@ -10,9 +10,9 @@ import ijson
 
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.columns import JobColumns, since_epoch
+from gpusched_env.traces.containers import open_trace
 from gpusched_env.traces.fields import Place
 from gpusched_env.traces.report import ReadReport
-from gpusched_env.traces.streams import open_trace
 from gpusched_env.workload import Workload
 
 
