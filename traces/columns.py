@@ -72,6 +72,10 @@ class JobColumns:
         self.report.rows += 1
         self.report.drop(reason, place.number)
 
+    def note(self, place: Place, remark: str) -> None:
+        """Count one remark on a job that is kept."""
+        self.report.note(remark, place.number)
+
     def workload(self, name: str, dated: bool) -> tuple[Workload, ReadReport]:
         """Build the workload; arrival 0 is the first submission that was kept.
 

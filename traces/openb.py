@@ -48,6 +48,6 @@ def read_openb(path: Path) -> tuple[Workload, ReadReport]:
             jobs.drop(place, "deleted before it was scheduled")
         else:
             if size == 1 and milli < WHOLE and deleted > scheduled:
-                report.note("pods with a share of a GPU, rounded up to one GPU")
+                jobs.note(place, "pods with a share of a GPU, rounded up to one GPU")
             jobs.add(place, created, size, deleted - scheduled, *labels)
     return jobs.workload("openb", dated=False)

@@ -45,7 +45,7 @@ def read_philly_json(path: Path) -> tuple[Workload, ReadReport]:
             jobs.drop(place, "no attempt with a start and an end")
         else:
             if unusable and gpus and running:
-                report.note("jobs with an attempt that lacks a start or an end; the other attempts count")
+                jobs.note(place, "jobs with an attempt that lacks a start or an end; the other attempts count")
             jobs.add(place, since_epoch(submitted), gpus, running, *labels)
     return jobs.workload("philly", dated=True)
 
