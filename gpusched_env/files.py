@@ -6,16 +6,26 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpusched_env.errors import GpuschedError
+
 
 @contextlib.contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Give a path beside ``path`` to write to; it takes the place of ``path`` only if nothing goes wrong."""
+    """Give a path beside ``path`` to write to; it takes the place of ``path`` only if nothing goes wrong.
+
+    Raises
+    ------
+    GpuschedError : the disk is full, the folder is missing, or it may not be written
+    """
     partial = path.with_name(f".{path.stem}.part{path.suffix}")
     try:
         yield partial
         partial.replace(path)
+    except OSError as error:
+        raise GpuschedError(f"{path}: cannot be written ({error.strerror or error}); name another place") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -126,6 +126,8 @@ def test_what_a_reader_dropped_is_printed(log: Path) -> None:
     assert "dropped 1: " in compared.stdout
     assert f"seed {get_scenario('tiny-v0').seeds.report[0]}," in compared.stdout  # one draw, for the jobs are the log's
     described = gpusched("traces", "read", f"philly:{log}")
+    assert gpusched("traces", "read", "philly", log).stdout == described.stdout
+    assert gpusched("traces", "read", "auto", log).stdout == described.stdout
     assert described.exit_code == 0
     assert "5 jobs kept" in described.stdout
     assert "max GPUs" in described.stdout
@@ -175,7 +177,9 @@ def test_schedulers_are_listed_with_parameters_and_explained() -> None:
         (["compare", "--schedulers", "fifo", "--workers", "0"], "workers is 0"),
         (["schedulers", "show", "fif"], "unknown scheduler"),
         (["scenarios", "show", "nix"], "unknown scenario"),
-        (["traces", "read", "log.csv"], "write FORMAT:PATH"),
+        (["traces", "read", "log.csv"], "write FORMAT:PATH, or auto:PATH"),
+        (["traces", "read", "philly:log.csv", "log.csv"], "not both"),
+        (["traces", "read", "auto", "nowhere.csv"], "no such file"),
     ],
 )
 def test_wrong_input_is_one_line_on_stderr(arguments: list[str], message: str) -> None:

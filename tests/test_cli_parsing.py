@@ -102,7 +102,7 @@ def test_output_paths_are_checked_before_the_run(tmp_path: Path) -> None:
 def test_files_are_whole_or_absent(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with pytest.raises(FileNotFoundError), whole(path):
+    with pytest.raises(GpuschedError, match=r"a\.txt: cannot be written"), whole(path):
         pass  # nothing was written: the old file stays
     with pytest.raises(UnicodeEncodeError), whole(path) as partial:
         partial.write_text("half \ud800", encoding="utf-8")

@@ -2,128 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
 
 import numpy as np
 import pytest
 
 from gpusched_env.errors import WorkloadError
 from gpusched_env.traces import GENERATORS, describe_workload, generate_workload, generator_parameters
-from gpusched_env.traces.bursty import bursty_jobs
-from gpusched_env.traces.calibration import CLASS_NAMES, Calibration, demand_class
+from gpusched_env.traces.acceptance import Bound, Check, acceptance, measure, measure_generator
+from gpusched_env.traces.pai_calibration import PAI
 from gpusched_env.traces.philly_calibration import PHILLY
-from gpusched_env.traces.synthetic import random_stream
-from gpusched_env.traces.venus_calibration import VENUS
-
-JOBS, DRAWS = 50_000, 40
-
-# Statistics of the logs themselves: Philly, October and November 2017; Venus, April to September 2020.
-QUANTILE = (0.01, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 0.99, 0.999)
-LOGS = {
-    "philly": {
-        "rate_per_hour": 46.8,
-        "gap_cv": 2.27,
-        "gaps_to_10s": 0.583,
-        "dispersion": 168.0,
-        "same_demand": 0.98,
-        "gpus_demanded": 472.0,
-        "run_time": (17, 51, 62, 87, 182.2, 355, 821, 1415, 1986, 2632, 3389, 4689, 11130, 36790, 218100, 879900),
-        "class_share": {"1": 0.9353, "2": 0.02057, "3-4": 0.02239, "8": 0.01902, "9-16": 0.002131, "17-32": 0.0005839},
-        "class_mean_s": {"1": 7184, "2": 37330, "3-4": 72540, "8": 110100},
-    },
-    "helios-venus": {
-        "rate_per_hour": 28.99,
-        "gap_cv": 4.26,
-        "gaps_to_10s": 0.239,
-        "dispersion": 39.1,
-        "same_demand": 0.701,
-        "gpus_demanded": 554.9,
-        "run_time": (1, 6, 18, 50, 72, 94, 140, 203, 344, 760.1, 1275, 2272, 17930, 57400, 172800, 172800),
-        "class_share": {"1": 0.5186, "2": 0.05545, "3-4": 0.07415, "5-7": 0.004384, "8": 0.2473, "9-16": 0.04154,
-                        "17-32": 0.03614, "33-64": 0.00948, ">64": 0.01292},
-        "class_mean_s": {"1": 6244, "2": 17870, "3-4": 11790, "5-7": 14750, "8": 9774, "9-16": 17770, "17-32": 15400,
-                         "33-64": 9520, ">64": 3847},
-    },
-}  # fmt: skip
-Measured = dict[str, np.ndarray]
+from gpusched_env.traces.synthetic import CALIBRATIONS
+from gpusched_env.workload import Workload
 
 
-def measure(calibration: Calibration, run_time: tuple[float, ...]) -> Measured:
-    rows: dict[str, list[object]] = {}
-    for seed in range(DRAWS):
-        rng = random_stream(seed, 0)
-        begin = rng.uniform(0, 168)
-        arrival, gpus, duration = bursty_jobs(rng, JOBS, calibration, start_hour=begin)
-        gap, span, kind = np.diff(arrival), arrival[-1], demand_class(gpus)
-        hourly = np.bincount((arrival // 3600).astype(int))[:-1]
-        near = gap <= 10
-        clock = ((arrival / 3600 + begin) % 24).astype(int)
-        below = np.searchsorted(np.sort(duration), run_time, side="right") / JOBS
-        known = np.asarray(run_time) < duration.max()  # nothing lies between the cut of a log and itself
-        values: dict[str, object] = {
-            "rate_per_hour": JOBS / span * 3600,
-            "gap_cv": gap.std() / gap.mean(),
-            "gaps_to_10s": near.mean(),
-            "dispersion": hourly.var() / hourly.mean(),
-            "same_demand": (gpus[1:] == gpus[:-1])[near].mean(),
-            "gpus_demanded": (gpus * duration).sum() / span,
-            "quantiles": np.quantile(duration, [0.5, 0.9, 0.99]),
-            "ks": np.abs(below - QUANTILE)[known].max(),
-            "class_share": np.bincount(kind, minlength=len(CLASS_NAMES)) / JOBS,
-            "class_mean_s": [duration[kind == k].mean() if (kind == k).any() else 0 for k in range(len(CLASS_NAMES))],
-            "clock": np.bincount(clock, minlength=24) / span,
-        }
-        for key, value in values.items():
-            rows.setdefault(key, []).append(value)
-    measured = {key: np.median(np.array(values), axis=0) for key, values in rows.items()}
-    measured["clock"] = np.mean(np.array(rows["clock"]), axis=0)  # of one draw it is mostly noise
-    return measured
+@pytest.fixture(scope="module", params=sorted(CALIBRATIONS))
+def checks(request: pytest.FixtureRequest) -> list[Check]:
+    return acceptance(measure_generator(request.param), CALIBRATIONS[request.param])
 
 
-@pytest.fixture(scope="module", params=[("philly", PHILLY), ("helios-venus", VENUS)], ids=["philly", "helios-venus"])
-def drawn(request: pytest.FixtureRequest) -> tuple[dict[str, object], Measured, Calibration]:
-    name, calibration = request.param
-    return LOGS[name], measure(calibration, LOGS[name]["run_time"]), calibration  # type: ignore[arg-type]
+def test_generators_look_like_their_logs(checks: list[Check]) -> None:
+    """Medians over 40 draws of 50,000 jobs."""
+    far = [f"{check.name}: drawn {check.measured:.4g}, log {check.log:.4g}" for check in checks if not check.passed]
+    assert not far
+    assert len(checks) >= 21  # 11 of all jobs, the rest by demand class
+
+
+def test_poisson_arrivals_would_be_noticed() -> None:
+    """As many independent jobs an hour, with the log's demands: the bursts, the run times and the hours are missing."""
+    for calibration in CALIBRATIONS.values():
+        rate = calibration.statistics.jobs_per_hour / 3600
+        parameters = {"rate_per_s": rate, "mean_duration_s": 5_000.0, "demand": calibration.demand}
+        drawn = generate_workload("poisson", 0, 50_000, **parameters)
+        failed = {check.name for check in acceptance(measure(drawn, calibration, 0.0), calibration) if not check.passed}
+        expected = {"cv of gaps", "dispersion of hourly counts", "same demand within 10 s", "run time p50 [s]"}
+        assert expected | {"KS to the log's run times", "correlation of hours of the day"} <= failed
+        assert "jobs per hour" not in failed
+        assert not [name for name in failed if name.startswith("share of")]
+
+
+def test_a_workload_is_measured_by_its_definitions() -> None:
+    """Six jobs: gaps of 5, 5, 10, 3580 and 1800 s; the first of one and a half hours has four jobs."""
+    log = dataclasses.replace(PHILLY, statistics=dataclasses.replace(PHILLY.statistics, run_time=[100.0] * 16))
+    workload = Workload.from_columns(
+        [0, 5, 10, 20, 3600, 5400], [1, 1, 2, 2, 1, 1], [50.0, 100.0, 150.0, 200.0, 250.0, 300.0]
+    )
+    measured = measure(workload, log, start_hour=23.0)
+    assert measured["jobs_per_hour"] == pytest.approx(6 / 1.5)
+    assert measured["gaps_to_10s"] == 3 / 5
+    assert measured["same_demand"] == 2 / 3
+    gaps = np.array([5, 5, 10, 3580, 1800])
+    assert measured["gap_cv"] == pytest.approx(gaps.std() / gaps.mean())
+    assert measured["gpus_demanded"] == pytest.approx((50 + 100 + 300 + 400 + 250 + 300) / 5400)
+    assert measured["class_share"].tolist() == [4 / 6, 2 / 6, 0, 0, 0, 0, 0, 0, 0]
+    assert measured["class_mean"][:2].tolist() == [175, 175]
+    assert np.isnan(measured["class_mean"][2:]).all()
+    assert measured["quantiles"].tolist() == pytest.approx([175, 275, 297.5])
+    assert measured["ks"] == pytest.approx(0.999 - 2 / 6)  # two of six run times are 100 s or less
+    assert measured["hour_of_day"][[23, 0]].tolist() == [16, 8]
+    assert measured["dispersion"] == 0  # one full hour
+
+
+def test_what_cannot_be_measured_is_neither_right_nor_wrong() -> None:
+    alone = measure(Workload.from_columns([0.0], [1], iterations=[5.0]), PHILLY)
+    checks = {check.name: check for check in acceptance(alone, PHILLY)}
+    for name in ("jobs per hour", "cv of gaps", "KS to the log's run times", "correlation of hours of the day"):
+        assert checks[name].passed is None
+    assert checks["share of 1 GPU"].passed is False
 
 
 @pytest.mark.parametrize(
-    ("key", "close"),
+    ("bound", "inside", "outside", "text"),
     [
-        ("rate_per_hour", lambda x, log: abs(x / log - 1) <= 0.05),
-        ("gap_cv", lambda x, log: 0.5 <= x / log <= 2),
-        ("dispersion", lambda x, log: 0.5 <= x / log <= 2),
-        ("gaps_to_10s", lambda x, log: abs(x - log) <= 0.08),
-        ("same_demand", lambda x, log: abs(x - log) <= 0.05),
-        ("gpus_demanded", lambda x, log: abs(x / log - 1) <= 0.10),
+        (Bound("relative", 0.05), (95.0, 105.0), (94.9, 105.1), "± 5%"),
+        (Bound("absolute", 0.08), (99.92, 100.08), (99.9, 100.1), "± 0.08"),
+        (Bound("factor", 2), (50.0, 200.0), (49.9, 200.1), "factor 2"),
+        (Bound("at most", 0.03), (0.0, 0.03), (0.031,), "at most 0.03"),
+        (Bound("at least", 0.95), (0.95, 1.0), (0.949, -1.0), "at least 0.95"),
     ],
 )
-def test_arrivals_and_demand_are_those_of_the_log(
-    drawn: tuple[dict[str, float], Measured, Calibration], key: str, close: Callable[[float, float], bool]
-) -> None:
-    log, measured, _ = drawn
-    assert close(float(measured[key]), log[key]), f"{key}: drawn {measured[key]:.4g}, log {log[key]:.4g}"
-
-
-def test_run_times_are_those_of_the_log(drawn: tuple[dict[str, tuple[float, ...]], Measured, Calibration]) -> None:
-    log, measured, _ = drawn
-    p50, p90, p99 = measured["quantiles"] / np.array(log["run_time"])[[QUANTILE.index(p) for p in (0.5, 0.9, 0.99)]]
-    assert abs(p50 - 1) <= 0.10
-    assert abs(p90 - 1) <= 0.20
-    assert abs(p99 - 1) <= 0.35
-    assert measured["ks"] <= 0.03
-
-
-def test_classes_are_those_of_the_log(drawn: tuple[dict[str, dict[str, float]], Measured, Calibration]) -> None:
-    log, measured, _ = drawn
-    for name, share in log["class_share"].items():
-        assert measured["class_share"][CLASS_NAMES.index(name)] == pytest.approx(share, abs=0.01)
-    for name, mean in log["class_mean_s"].items():
-        assert measured["class_mean_s"][CLASS_NAMES.index(name)] == pytest.approx(mean, rel=0.25), name
-
-
-def test_hours_of_the_day_are_those_of_the_log(drawn: tuple[object, Measured, Calibration]) -> None:
-    _, measured, calibration = drawn
-    assert np.corrcoef(measured["clock"], calibration.hour_of_day)[0, 1] >= 0.95
+def test_bounds(bound: Bound, inside: tuple[float, ...], outside: tuple[float, ...], text: str) -> None:
+    assert all(bound.holds(x, 100.0) for x in inside)
+    assert not any(bound.holds(x, 100.0) for x in outside)
+    assert str(bound) == text
 
 
 @pytest.mark.parametrize("name", sorted(GENERATORS))
@@ -153,6 +114,13 @@ def test_a_day_without_weekly_rhythm_would_be_noticed() -> None:
     hours = PHILLY.hourly_rate.reshape(7, 24)
     assert hours.mean() == pytest.approx(PHILLY.bursts_per_hour)
     assert hours[:, 7].mean() / hours[:, 14].mean() == pytest.approx(2.18 / 0.493)
+
+
+def test_rate_scale_brings_the_pai_sample_to_the_whole_cluster() -> None:
+    """The sample holds 8.2 % of the tasks, and 1 / 0.082 = 12.2."""
+    sample, whole = (measure_generator("pai", jobs=20_000, draws=5, rate_scale=x) for x in (1.0, 12.2))
+    assert whole["jobs_per_hour"] / sample["jobs_per_hour"] == pytest.approx(12.2, rel=0.1)
+    assert max(PAI.demand) == 400
 
 
 def test_parameters_bound_what_is_drawn() -> None:

@@ -54,7 +54,7 @@ def read_acme(path: Path) -> tuple[Workload, ReadReport]:
             continue
         running = (seconds or 0.0) - (waited or 0.0) * kalos
         if size and running and measured is not None and abs(measured - running) > 1:
-            jobs.report.note("jobs whose start and end do not give the run time; the duration column counts")
+            jobs.note(place, "jobs whose start and end do not give the run time; the duration column counts")
         labels = [job_id, user, kind, state] if original else [job_id]
         jobs.add(place, (when - EPOCH.replace(tzinfo=UTC) + zone).total_seconds(), size, running, *labels)
     return jobs.workload("acme-kalos" if kalos else "acme-seren", dated=True)

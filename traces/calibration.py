@@ -15,6 +15,40 @@ CLASS_NAMES: Final = ("1", "2", "3-4", "5-7", "8", "9-16", "17-32", "33-64", ">6
 CLASS_BOUNDS: Final = (1, 2, 4, 7, 8, 16, 32, 64)
 
 
+# Probabilities of the quantiles in LogStatistics.run_time
+RUN_TIME_RANKS: Final = (
+    0.01, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 0.99, 0.999,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LogStatistics:
+    """What a log looks like from outside: a workload drawn from its calibration must look so too.
+
+    Parameters
+    ----------
+    jobs_per_hour : jobs over the span from the first to the last arrival
+    gap_cv : coefficient of variation of the gaps between arrivals
+    gaps_to_10s : share of gaps of at most 10 s
+    dispersion : variance over mean of the number of jobs in full hours
+    same_demand : share of jobs with the demand of the one before, where that came at most 10 s earlier
+    gpus_demanded : sum of gang size x run time over the span [GPU]
+    run_time : quantiles of all run times at RUN_TIME_RANKS [s]
+    class_share : share of the jobs in each demand class
+    class_mean : mean run time of the demand classes with at least 500 jobs [s]
+    """
+
+    jobs_per_hour: float
+    gap_cv: float
+    gaps_to_10s: float
+    dispersion: float
+    same_demand: float
+    gpus_demanded: float
+    run_time: Sequence[float]
+    class_share: Mapping[str, float]
+    class_mean: Mapping[str, float]
+
+
 @dataclass(frozen=True)
 class Calibration:
     """Statistics of one log.
@@ -30,6 +64,7 @@ class Calibration:
     keep_demand, keep_run_time : probability that a job repeats its predecessor's demand, and its run time too
     demand : probability of each gang size [GPU]
     run_time : for each demand class, quantiles (probability, seconds)
+    statistics : of the same jobs, for comparison with what is drawn
     """
 
     log: str
@@ -44,6 +79,7 @@ class Calibration:
     keep_run_time: float
     demand: Mapping[int, float]
     run_time: Mapping[str, Sequence[tuple[float, float]]]
+    statistics: LogStatistics
 
     @cached_property
     def hourly_rate(self) -> np.ndarray:

@@ -77,6 +77,10 @@ class JobColumns:
         self.report.rows += 1
         self.report.drop(reason, place.number)
 
+    def note(self, place: Place, remark: str) -> None:
+        """Count one remark on a job that is kept."""
+        self.report.note(remark, place.number)
+
     def workload(
         self, name: str, dated: bool, models: tuple[Profiles, np.ndarray] | None = None
     ) -> tuple[Workload, ReadReport]:

@@ -58,6 +58,6 @@ def read_milliseconds(path: Path, name: str) -> tuple[Workload, ReadReport]:
             place.refuse("iterations", iterations, "times iteration_time it is infinite; correct or remove the row")
         claimed = place.amount("duration", duration, "milliseconds") / 1000
         if size and work and not claimed / 2 <= work <= claimed * 2:
-            jobs.report.note(STALE)
+            jobs.note(place, STALE)
         jobs.add(place, when, size, work, original, model, batch, priority)
     return jobs.workload(name, dated=False)

@@ -13,6 +13,7 @@ from gpusched_env.workload import Workload
 WHOLE: Final = 1000  # gpu_milli of a whole GPU
 LABELS: Final = ("name", "gpu_milli", "gpu_spec", "qos", "pod_phase")
 TIMES: Final = ("creation_time", "scheduled_time", "deletion_time")
+COLUMNS: Final = (*TIMES, "num_gpu", *LABELS)
 
 
 def read_openb(path: Path) -> tuple[Workload, ReadReport]:
@@ -28,7 +29,7 @@ def read_openb(path: Path) -> tuple[Workload, ReadReport]:
     """
     report = ReadReport("openb", str(path))
     jobs = JobColumns(report, "original_id", "gpu_milli", "gpu_spec", "qos", "status")
-    for place, row in csv_rows(path, (*TIMES, "num_gpu", *LABELS)):
+    for place, row in csv_rows(path, COLUMNS):
         times, gpus, labels = row[:3], row[3], row[4:]
         name, share = labels[:2]
         jobs.refuse_duplicate(place, "name", name)
@@ -47,6 +48,6 @@ def read_openb(path: Path) -> tuple[Workload, ReadReport]:
             jobs.drop(place, "deleted before it was scheduled")
         else:
             if size == 1 and milli < WHOLE and deleted > scheduled:
-                report.note("pods with a share of a GPU, rounded up to one GPU")
+                jobs.note(place, "pods with a share of a GPU, rounded up to one GPU")
             jobs.add(place, created, size, deleted - scheduled, *labels)
     return jobs.workload("openb", dated=False)

@@ -7,9 +7,10 @@ from typing import Final
 
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.columns import JobColumns, since_epoch
+from gpusched_env.traces.containers import first_bytes
 from gpusched_env.traces.philly_json import read_philly_json
 from gpusched_env.traces.report import ReadReport
-from gpusched_env.traces.streams import csv_header, csv_rows, first_bytes
+from gpusched_env.traces.streams import csv_header, csv_rows
 from gpusched_env.workload import Workload
 
 PROCESSED: Final = ("timestamp", "duration", "num_gpus", "cluster")  # the Pollux artifact's philly.csv
@@ -18,7 +19,7 @@ FULL_LOG: Final = ("jobid", "submitted_time", "num_gpus", "duration_s")
 
 def read_philly(path: Path) -> tuple[Workload, ReadReport]:
     """Read either form: a file whose first character is ``[`` is the JSON log, any other a CSV."""
-    start = first_bytes(path).removeprefix(b"\xef\xbb\xbf").lstrip()
+    start = first_bytes(path).lstrip()
     return read_philly_json(path) if start[:1] in (b"[", b"{") else read_philly_csv(path)
 
 

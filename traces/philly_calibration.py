@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpusched_env.traces.calibration import Calibration
+from gpusched_env.traces.calibration import Calibration, LogStatistics
 
 # fmt: off
 PHILLY: Final = Calibration(
@@ -67,5 +67,16 @@ PHILLY: Final = Calibration(
             (0.95, 80190), (0.99, 126_100), (1, 128_900),
         ),
     },
+    statistics=LogStatistics(
+        jobs_per_hour=46.8,
+        gap_cv=2.27,
+        gaps_to_10s=0.583,
+        dispersion=168.0,
+        same_demand=0.98,
+        gpus_demanded=472.0,
+        run_time=(17, 51, 62, 87, 182.2, 355, 821, 1415, 1986, 2632, 3389, 4689, 11130, 36790, 218_100, 879_900),
+        class_share={"1": 0.9353, "2": 0.02057, "3-4": 0.02239, "8": 0.01902, "9-16": 0.002131, "17-32": 0.0005839},
+        class_mean={"1": 7184, "2": 37330, "3-4": 72540, "8": 110_100},
+    ),
 )
 # fmt: on

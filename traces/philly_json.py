@@ -10,9 +10,9 @@ import ijson
 
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.columns import JobColumns, since_epoch
+from gpusched_env.traces.containers import open_trace
 from gpusched_env.traces.fields import Place
 from gpusched_env.traces.report import ReadReport
-from gpusched_env.traces.streams import open_trace
 from gpusched_env.workload import Workload
 
 
@@ -45,7 +45,7 @@ def read_philly_json(path: Path) -> tuple[Workload, ReadReport]:
             jobs.drop(place, "no attempt with a start and an end")
         else:
             if unusable and gpus and running:
-                report.note("jobs with an attempt that lacks a start or an end; the other attempts count")
+                jobs.note(place, "jobs with an attempt that lacks a start or an end; the other attempts count")
             jobs.add(place, since_epoch(submitted), gpus, running, *labels)
     return jobs.workload("philly", dated=True)
 

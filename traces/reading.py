@@ -1,4 +1,7 @@
-"""Read a public cluster log by ``format:path``. To add a format, write one reader and add one line to READERS."""
+"""Read a public cluster log by ``format:path``.
+
+To add a format, write one reader and add one line to READERS and one to SIGNATURES.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,23 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError, WorkloadError, unknown_name
+from gpusched_env.traces import acme, chronus, elasticflow, helios, muri, openb, philly, tiresias
 from gpusched_env.traces.acme import read_acme
 from gpusched_env.traces.chronus import read_chronus
+from gpusched_env.traces.detection import (
+    SWF_NUMBERS,
+    Signature,
+    arrays,
+    columns,
+    recognise,
+    record,
+    tab_fields,
+)
 from gpusched_env.traces.elasticflow import read_elasticflow
 from gpusched_env.traces.gavel import read_gavel
+from gpusched_env.traces.gavel_rows import SHOCKWAVE_FIELDS
 from gpusched_env.traces.helios import read_helios
+from gpusched_env.traces.job_list import JOB_LIST
 from gpusched_env.traces.muri import read_bsbf, read_muri
 from gpusched_env.traces.openb import read_openb
 from gpusched_env.traces.pai import read_pai
@@ -55,8 +70,33 @@ READERS: Final[dict[str, Reader]] = {
 }
 
 
-def split_source(source: str) -> tuple[Reader, Path]:
-    """Split ``format:path`` into the reader and the path.
+# What auto:PATH looks for, format by format: one signature for each layout. A larger signature beats one within it.
+SIGNATURES: Final[dict[str, tuple[Signature, ...]]] = {
+    "acme": (columns(*acme.ORIGINAL), columns(*acme.SHORT, only=True)),
+    "bsbf": (columns(*muri.COLUMNS),),
+    "chronus": (columns(*chronus.COLUMNS),),
+    "elasticflow": (columns(*elasticflow.COLUMNS),),
+    "file": (arrays("header", "jobs", "profiles", "compute_s"),),
+    "gavel": (tab_fields(7), tab_fields(10)),
+    "helios": (columns(*helios.ORIGINAL), columns(*JOB_LIST)),
+    "muri": (columns(*muri.COLUMNS),),
+    "openb": (columns(*openb.COLUMNS),),
+    "pai": (columns(*JOB_LIST),),
+    "philly": (columns(*philly.PROCESSED), columns(*philly.FULL_LOG), record("jobid", "submitted_time", "attempts")),
+    "shockwave": (tab_fields(SHOCKWAVE_FIELDS),),
+    "swf": (frozenset({SWF_NUMBERS}),),
+    "tiresias": (columns(*tiresias.COLUMNS),),
+}
+# Why auto:PATH never answers with one of the other formats
+UNDETECTED: Final = {
+    "philly-csv": "found as philly, which tells the two apart",
+    "philly-json": "found as philly, which tells the two apart",
+}
+AUTO: Final = "auto"
+
+
+def split_source(source: str) -> tuple[str, Path]:
+    """Split ``format:path`` into the name of a format, or "auto", and the path; the file is not touched.
 
     Raises
     ------
@@ -64,10 +104,23 @@ def split_source(source: str) -> tuple[Reader, Path]:
     """
     name, colon, path = source.partition(":")
     if not colon or not path:
-        raise TraceError(f"workload {source!r}: write FORMAT:PATH; formats: {', '.join(sorted(READERS))}")
-    if name not in READERS:
-        raise TraceError(f"workload {source!r}: {unknown_name('trace format', name, READERS)}")
-    return READERS[name], Path(path).expanduser()
+        raise TraceError(
+            f"workload {source!r}: write FORMAT:PATH, or {AUTO}:PATH; formats: {', '.join(sorted(READERS))}"
+        )
+    if name != AUTO and name not in READERS:
+        raise TraceError(f"workload {source!r}: {unknown_name('trace format', name, [AUTO, *READERS])}")
+    return name, Path(path).expanduser()
+
+
+def resolve_source(source: str) -> tuple[str, Path]:
+    """Split ``format:path``; ``auto`` becomes the format that the file's beginning shows.
+
+    Raises
+    ------
+    TraceError : as :func:`split_source`; for ``auto``, no format or several fit, or the file cannot be read
+    """
+    name, path = split_source(source)
+    return (recognise(path, SIGNATURES) if name == AUTO else name), path
 
 
 def read_trace(source: str) -> tuple[Workload, ReadReport]:
@@ -75,14 +128,15 @@ def read_trace(source: str) -> tuple[Workload, ReadReport]:
 
     Arrivals [s] count from the first submission kept. Work is given by ``duration_s`` [s], and every job has the unit
     profile until :func:`gpusched_env.traces.assign_profiles` gives it another; where jobs are steps of measured models,
-    it is given by ``iterations``, and they have those profiles. Files may be packed with gzip.
+    it is given by ``iterations``, and they have those profiles. ``auto:path`` recognises
+    the format. Files may be packed with gzip, zstd or zip.
 
     Raises
     ------
     TraceError : with file, line or record, field and remedy
     """
-    reader, path = split_source(source)
-    return reader(path)
+    name, path = resolve_source(source)
+    return READERS[name](path)
 
 
 def read_workload(source: str) -> Workload:

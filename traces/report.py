@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+from array import array
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
-EXAMPLES: Final = 5  # dropped places remembered for each reason
+import numpy as np
+
+from gpusched_env.files import whole
+
+EXAMPLES: Final = 5  # places shown for each reason
+COLUMNS: Final = ("file", "unit", "number", "outcome", "reason")
 
 
 @dataclass
@@ -16,13 +24,13 @@ class ReadReport:
     ----------
     format : name of the format that was recognised
     path : the file
-    unit : what ``places`` count: "line" of a text file (1 is the header) or "record" of a JSON list (from 1)
+    unit : what places count: "line" of a text file (1 is the header) or "record" of a JSON list (from 1)
     rows : data rows or records read
     kept : jobs of the workload
     origin : submission time of the first kept job, ISO 8601 local time of the log; empty when the log has no dates
     dropped : number of rows dropped for each reason
-    places : the first few dropped lines or records for each reason
     notes : remarks on kept jobs, with counts
+    dropped_at, noted_at : int64 arrays of the places of all of these, for each reason or remark
     """
 
     format: str
@@ -32,23 +40,29 @@ class ReadReport:
     kept: int = 0
     origin: str = ""
     dropped: dict[str, int] = field(default_factory=dict)
-    places: dict[str, list[int]] = field(default_factory=dict)
     notes: dict[str, int] = field(default_factory=dict)
+    dropped_at: dict[str, array[int]] = field(default_factory=dict, repr=False)
+    noted_at: dict[str, array[int]] = field(default_factory=dict, repr=False)
+
+    @property
+    def places(self) -> dict[str, list[int]]:
+        """The first few dropped lines or records for each reason."""
+        return {reason: places[:EXAMPLES].tolist() for reason, places in self.dropped_at.items()}
 
     def drop(self, reason: str, place: int) -> None:
         """Count one row that carries no usable job."""
         self.drop_many(reason, 1)
-        if len(places := self.places.setdefault(reason, [])) < EXAMPLES:
-            places.append(place)
+        _remember(self.dropped_at, reason, place)
 
     def drop_many(self, reason: str, count: int) -> None:
         """Count rows that a later filter took out, without their places."""
         if count:
             self.dropped[reason] = self.dropped.get(reason, 0) + count
 
-    def note(self, remark: str) -> None:
+    def note(self, remark: str, place: int) -> None:
         """Count one remark on a job that is kept."""
         self.notes[remark] = self.notes.get(remark, 0) + 1
+        _remember(self.noted_at, remark, place)
 
     def describe(self) -> str:
         """Say in a few lines what was read, kept and dropped."""
@@ -62,3 +76,29 @@ class ReadReport:
             lines.append(f"  dropped {count:,}: {reason}{where}")
         lines += [f"  note {count:,}: {remark}" for remark, count in self.notes.items()]
         return "\n".join(lines)
+
+    def write_csv(self, path: Path) -> None:
+        """Write one row for every dropped row and every remark, in the order of the file.
+
+        Columns: file, unit (line or record), number, outcome (dropped or noted), reason.
+
+        Raises
+        ------
+        GpuschedError : the file cannot be written
+        """
+        groups = [("dropped", *item) for item in self.dropped_at.items()]
+        groups += [("noted", *item) for item in self.noted_at.items()]
+        number = np.concatenate([np.array(places) for _, _, places in groups]) if groups else np.empty(0, np.int64)
+        group = np.repeat(np.arange(len(groups)), [len(places) for _, _, places in groups])
+        with whole(path) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
+            out = csv.writer(stream, lineterminator="\n")
+            out.writerow(COLUMNS)
+            for i in np.lexsort([group, number]):
+                outcome, reason, _ = groups[group[i]]
+                out.writerow((self.path, self.unit, number[i], outcome, reason))
+
+
+def _remember(places: dict[str, array[int]], reason: str, place: int) -> None:
+    if reason not in places:
+        places[reason] = array("q")
+    places[reason].append(place)

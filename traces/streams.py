@@ -1,57 +1,18 @@
-"""Open a trace, packed with gzip or not, and walk its rows; damage of any kind becomes a TraceError."""
+"""Walk the rows of a trace; a row of another shape becomes a TraceError."""
 
 from __future__ import annotations
 
 import csv
-import gzip
-import io
-import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, BinaryIO
 
 from gpusched_env.errors import TraceError
+from gpusched_env.traces.containers import open_trace
 from gpusched_env.traces.fields import Place
 
 if TYPE_CHECKING:
     from _csv import Reader as CsvReader
-
-GZIP_MAGIC: Final = b"\x1f\x8b"
-
-
-@contextmanager
-def open_trace(path: Path) -> Iterator[BinaryIO]:
-    """Open for reading bytes, unpacking gzip by its first two bytes.
-
-    Raises
-    ------
-    TraceError : the file is missing, unreadable, empty, or its gzip data are cut or damaged
-    """
-    try:
-        with path.open("rb") as file:
-            magic = file.read(2)
-            file.seek(0)
-            if not magic:
-                raise TraceError(f"{path}: the file is empty; fetch it again")
-            if magic != GZIP_MAGIC:
-                yield file
-                return
-            with gzip.GzipFile(fileobj=file) as unpacked:
-                # 1 MiB buffer: GzipFile answers small reads slowly
-                yield cast(BinaryIO, io.BufferedReader(unpacked, 1 << 20))
-    except FileNotFoundError as error:
-        raise TraceError(f"{path}: no such file; check the path after the format's colon") from error
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise TraceError(f"{path}: the gzip data are cut or damaged ({error}); fetch the file again") from error
-    except OSError as error:
-        raise TraceError(f"{path}: cannot be read ({error.strerror or error})") from error
-
-
-def first_bytes(path: Path, count: int = 4096) -> bytes:
-    """Return the first unpacked bytes, to recognise a format."""
-    with open_trace(path) as stream:
-        return stream.read(count)
 
 
 def csv_header(path: Path) -> tuple[str, ...]:
@@ -69,7 +30,7 @@ def _text_lines(path: Path, stream: BinaryIO) -> Iterator[str]:
 
 def _decoded(path: Path, number: int, raw: bytes) -> str:
     try:
-        return raw.decode("utf-8-sig" if number == 1 else "utf-8")
+        return raw.decode()
     except UnicodeDecodeError as error:
         raise TraceError(f"{path}, line {number}: not UTF-8 ({error.reason}); is this the right file?") from error
 
@@ -133,7 +94,7 @@ def word_rows(path: Path, fields: int, comment: bytes) -> Iterator[tuple[Place, 
     name = str(path)
     with open_trace(path) as stream:
         for number, raw in enumerate(stream, 1):
-            if raw.lstrip(b"\xef\xbb\xbf \t").startswith(comment):
+            if raw.lstrip().startswith(comment):
                 continue
             words = _decoded(path, number, raw).split()
             if words and len(words) < fields:

@@ -50,9 +50,9 @@ def read_swf(path: Path) -> tuple[Workload, ReadReport]:
             jobs.drop(place, "number of processors unknown")
         else:
             if running and allocated and requested and allocated != requested:
-                report.note("jobs that got another number of processors than requested; what they got counts")
+                jobs.note(place, "jobs that got another number of processors than requested; what they got counts")
             if running > estimate:
-                report.note("jobs that ran longer than the time they requested; both times are kept")
+                jobs.note(place, "jobs that ran longer than the time they requested; both times are kept")
             labels = words[0], words[11], words[14], STATUS[status]
             jobs.add(place, submitted, allocated or requested, running, *labels, estimate_s=estimate)
     return jobs.workload("swf", dated=False)

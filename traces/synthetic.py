@@ -6,14 +6,17 @@ import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.traces.bursty import bursty_jobs
+from gpusched_env.traces.calibration import Calibration
 from gpusched_env.traces.demand import demand_of, demand_table, draw_demand
 from gpusched_env.traces.gavel_jobs import gavel_jobs
+from gpusched_env.traces.pai_calibration import PAI
 from gpusched_env.traces.philly_calibration import PHILLY
 from gpusched_env.traces.venus_calibration import VENUS
 from gpusched_env.workload import Workload
@@ -22,14 +25,11 @@ DURATION_LAWS: Final = ("constant", "exponential")
 Generator = Callable[..., Workload]  # (rng, jobs, max_gpus=None, **parameters); those of SEEDED take the seed for rng
 
 
-def philly(rng: np.random.Generator, jobs: int, max_gpus: int | None = None, **parameters: Any) -> Workload:
-    """Draw jobs like those of Philly, October and November 2017; parameters: see bursty_jobs."""
-    return Workload.from_columns(*bursty_jobs(rng, jobs, PHILLY, max_gpus, **parameters))
-
-
-def helios_venus(rng: np.random.Generator, jobs: int, max_gpus: int | None = None, **parameters: Any) -> Workload:
-    """Draw jobs like those of Helios Venus, April to September 2020; parameters: see bursty_jobs."""
-    return Workload.from_columns(*bursty_jobs(rng, jobs, VENUS, max_gpus, **parameters))
+def calibrated(
+    rng: np.random.Generator, jobs: int, max_gpus: int | None = None, *, calibration: Calibration, **parameters: Any
+) -> Workload:
+    """Draw jobs like those of a log; parameters: see bursty_jobs."""
+    return Workload.from_columns(*bursty_jobs(rng, jobs, calibration, max_gpus, **parameters))
 
 
 def poisson(
@@ -69,18 +69,18 @@ def batch(
     return Workload.from_columns(np.zeros(jobs), gpus, _durations(rng, jobs, durations, mean_duration_s))
 
 
+CALIBRATIONS: Final = {"helios-venus": VENUS, "pai": PAI, "philly": PHILLY}
 GENERATORS: Final[dict[str, Generator]] = {
     "batch": batch,
     "gavel": gavel_jobs,
-    "helios-venus": helios_venus,
-    "philly": philly,
     "poisson": poisson,
+    **{name: partial(calibrated, calibration=calibration) for name, calibration in CALIBRATIONS.items()},
 }
 # Published generators with random streams of their own
 SEEDED: Final = frozenset({"gavel"})
 # Generators that hand their keyword parameters on
-_HANDED_ON: Final = {"helios-venus": bursty_jobs, "philly": bursty_jobs}
-_SET_HERE: Final = frozenset({"rng", "seed", "jobs", "calibration", "max_gpus", "parameters"})
+_HANDED_ON: Final = dict.fromkeys(CALIBRATIONS, bursty_jobs)
+_SET_HERE: Final = frozenset({"rng", "jobs", "calibration", "max_gpus", "parameters", "seed"})
 
 
 def generator_parameters(name: str) -> dict[str, Any]:

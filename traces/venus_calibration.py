@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpusched_env.traces.calibration import Calibration
+from gpusched_env.traces.calibration import Calibration, LogStatistics
 
 # fmt: off
 VENUS: Final = Calibration(
@@ -78,5 +78,22 @@ VENUS: Final = Calibration(
             (0.99, 156_600), (1, 172_800),
         ),
     },
+    statistics=LogStatistics(
+        jobs_per_hour=28.99,
+        gap_cv=4.26,
+        gaps_to_10s=0.239,
+        dispersion=39.1,
+        same_demand=0.701,
+        gpus_demanded=554.9,
+        run_time=(1, 6, 18, 50, 72, 94, 140, 203, 344, 760.1, 1275, 2272, 17930, 57400, 172_800, 172_800),
+        class_share={
+            "1": 0.5186, "2": 0.05545, "3-4": 0.07415, "5-7": 0.004384, "8": 0.2473, "9-16": 0.04154, "17-32": 0.03614,
+            "33-64": 0.00948, ">64": 0.01292,
+        },
+        class_mean={
+            "1": 6244, "2": 17870, "3-4": 11790, "5-7": 14750, "8": 9774, "9-16": 17770, "17-32": 15400, "33-64": 9520,
+            ">64": 3847,
+        },
+    ),
 )
 # fmt: on

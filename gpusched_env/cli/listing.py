@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -94,16 +95,30 @@ def show_scheduler(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None
 
 
 @traces_app.command("read")
-def read_log(source: Annotated[str, typer.Argument(metavar="FORMAT:PATH")]) -> None:
+def read_log(
+    source: Annotated[str, typer.Argument(metavar="FORMAT:PATH", help="or FORMAT PATH; FORMAT auto finds the format")],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="when FORMAT stands alone", show_default=False)] = "",
+    report_to: Annotated[
+        Path | None,
+        typer.Option("--report", help="Save every dropped row and every remark as .csv, line by line.", metavar="FILE"),
+    ] = None,
+) -> None:
     """Read a log and say what was kept, what was dropped and why, and what is in it."""
     from rich.table import Table
 
     from gpusched_env.cli.console import show
+    from gpusched_env.cli.outputs import check_output
+    from gpusched_env.errors import TraceError
     from gpusched_env.evaluation.units import three_digits, unit_for
     from gpusched_env.traces import describe_workload, read_trace
 
-    workload, report = read_trace(source)
+    if path and ":" in source:
+        raise TraceError(f"{source} {path}: write FORMAT:PATH or FORMAT PATH, not both")
+    check_output("--report", report_to, (".csv",))
+    workload, report = read_trace(f"{source}:{path}" if path else source)
     print(report.describe())
+    if report_to is not None:
+        report.write_csv(report_to)
     table = Table("of the jobs kept", "value", show_edge=False, pad_edge=False)
     table.columns[1].justify = "right"
     for name, value in describe_workload(workload).items():

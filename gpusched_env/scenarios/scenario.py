@@ -136,8 +136,7 @@ class Scenario:
         """SHA-256 over all that decides results: the bytes of a log, but not its place, nor name and description."""
         data = self.as_dict()
         del data["name"], data["description"]
-        if (digest := self.workload.file_digest()) is not None:
-            data["workload"]["source"] = f"{self.workload.source.partition(':')[0]}:{digest}"
+        data["workload"]["source"] = self.workload.identity()
         data["results_version"] = RESULTS_VERSION
         text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
@@ -22,7 +21,7 @@ from gpusched_env.traces import (
     up_to_gpus,
     window,
 )
-from gpusched_env.traces.reading import split_source
+from gpusched_env.traces.reading import resolve_source, split_source
 from gpusched_env.traces.synthetic import check_parameters, random_stream
 from gpusched_env.workload import Workload
 
@@ -36,7 +35,7 @@ class WorkloadSpec:
 
     Parameters
     ----------
-    source : "synthetic:GENERATOR" or "FORMAT:PATH" of a log ("file:" = saved workload)
+    source : "synthetic:GENERATOR" or "FORMAT:PATH" of a log ("file:" = saved workload, "auto:" = find the format)
     parameters : of the generator; a log takes none
     profiles : a rule of assign_profiles, or "own" = those that the workload brings along. Jobs that bring profiles of
         their own (measured models, say) keep them under every rule but "unit"
@@ -128,13 +127,18 @@ class WorkloadSpec:
             return workload
         return assign_profiles(workload, self.profiles, random_stream(seed, 1), gpu_types)
 
-    def file_digest(self) -> str | None:
-        """SHA-256 of the log's bytes; None for a generator."""
+    def identity(self) -> str:
+        """Name the source without its place: a log by its format, found or given, and the SHA-256 of its bytes.
+
+        Raises
+        ------
+        TraceError, WorkloadError : the log cannot be read, or its format cannot be found
+        """
         if self.synthetic:
-            return None
-        path: Path = split_source(self.source)[1]
+            return self.source
+        name, path = resolve_source(self.source)
         try:
             with path.open("rb") as stream:
-                return hashlib.file_digest(stream, "sha256").hexdigest()
+                return f"{name}:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
         except OSError as error:
             raise WorkloadError(f"{path}: cannot be read ({error.strerror or error})") from error

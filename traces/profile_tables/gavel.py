@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpusched_env.errors import TraceError
+from gpusched_env.traces.containers import open_trace
 from gpusched_env.traces.profile_tables.table import MeasuredModel, ProfileTable
-from gpusched_env.traces.streams import open_trace
 
 GPU_TYPES: Final = {"V100": "v100", "P100": "p100", "K80": "k80"}  # here and in the file
 APART: Final = "_unconsolidated"
@@ -55,7 +55,7 @@ def gavel_table(source: Path) -> ProfileTable:
                 f"{source}: not a throughput file of Gavel ({type(error).__name__}: {error}); expected GPU type -> "
                 '"(\'job type\', scale factor)" -> "null" or another key; fetch it again'
             ) from error
-    file = source.name.removesuffix(".gz")
+    file = source.name.partition(".json")[0] + ".json"  # without .gz and the like
     return ProfileTable(
         "gavel",
         f"stanford-futuredata/gavel, scheduler/{file}; Narayanan et al., OSDI 2020",

@@ -1,0 +1,116 @@
+"""``auto:PATH`` finds the format by what a file begins with, or says why it cannot."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from trace_samples import LAYOUTS, SAMPLES
+
+from gpusched_env.errors import ScenarioError, TraceError
+from gpusched_env.scenarios import get_scenario
+from gpusched_env.traces import READERS, read_trace
+from gpusched_env.traces.reading import SIGNATURES, UNDETECTED, resolve_source
+
+TRACES = Path(__file__).parents[2] / "shared" / "traces"
+AMBIGUOUS = {  # layouts that two formats share, by format and number of the sample
+    ("bsbf", 0): "bsbf or muri",
+    ("muri", 0): "bsbf or muri",
+    ("helios", 1): "helios or pai",
+    ("pai", 0): "helios or pai",
+}
+
+
+def write(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+def test_every_reader_has_a_signature_or_a_reason_and_samples() -> None:
+    assert sorted([*SIGNATURES, *UNDETECTED]) == sorted(READERS) == sorted(SAMPLES)
+    assert all(SIGNATURES.values())
+
+
+@pytest.mark.parametrize(("name", "number"), LAYOUTS)
+def test_every_layout_is_found_or_called_ambiguous(tmp_path: Path, name: str, number: int) -> None:
+    path = write(tmp_path / "log", SAMPLES[name][number])
+    if (name, number) in AMBIGUOUS:
+        names = AMBIGUOUS[name, number]
+        with pytest.raises(TraceError) as caught:
+            read_trace(f"auto:{path}")
+        assert f"{path}: could be {names}" in str(caught.value)
+        assert f"write {names.split()[0]}:{path} or {names.split()[-1]}:{path}" in str(caught.value)
+        return
+    found = resolve_source(f"auto:{path}")[0]
+    assert found == ("philly" if name in UNDETECTED else name)
+    assert read_trace(f"auto:{path}")[0].fingerprint() == read_trace(f"{name}:{path}")[0].fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (b"a,b\n1,2\n", "the columns 'a, b'"),
+        (b"job_id,num_gpu\n", "the columns 'job_id, num_gpu'"),
+        (b"a\tb\tc\n", "3 fields, separated by tabs"),
+        (b'[{"jobid": 1, "user": 2}]', "JSON; keys of the first record: jobid, user"),
+        (b'{"jobid": 1}', "JSON; keys of the first record: none"),
+        (b"[", "JSON; keys of the first record: none"),
+        (b"\x00\xff\x01", "no text"),
+        (b"; nothing\n\n", "the columns ''"),
+        (b"1 2 3\n", "the columns '1 2 3'"),
+    ],
+)
+def test_what_fits_no_format_is_shown(tmp_path: Path, data: bytes, found: str) -> None:
+    path = write(tmp_path / "log", data)
+    with pytest.raises(TraceError) as caught:
+        read_trace(f"auto:{path}")
+    for words in (str(path), f"found {found};", "FORMAT:PATH", *SIGNATURES):
+        assert words in str(caught.value)
+
+
+def test_byte_order_mark_comments_blank_lines_and_packing_do_not_hide_a_format(tmp_path: Path) -> None:
+    mark = b"\xef\xbb\xbf"
+    for name, data in [
+        ("tiresias", mark + SAMPLES["tiresias"][0]),
+        ("philly", mark + b" \n" + SAMPLES["philly-json"][0]),
+        ("swf", b"; one\n" * 10 + b"\n" + SAMPLES["swf"][0]),
+        ("shockwave", gzip.compress(SAMPLES["shockwave"][0])),
+    ]:
+        assert resolve_source(f"auto:{write(tmp_path / 'log', data)}")[0] == name
+
+
+def test_a_scenario_is_the_same_whether_its_format_is_given_or_found(tmp_path: Path) -> None:
+    tiny = get_scenario("tiny-v0")
+    path = write(tmp_path / "log", SAMPLES["philly"][0])
+    found, given = (tiny.with_workload(f"{name}:{path}", max_gpus=4) for name in ("auto", "philly"))
+    assert found.fingerprint() == given.fingerprint()
+    assert found.instance(0).fingerprint() == given.instance(0).fingerprint()
+    path.write_bytes(SAMPLES["tiresias"][0])
+    assert found.fingerprint() == tiny.with_workload(f"tiresias:{path}", max_gpus=4).fingerprint()
+    with pytest.raises(ScenarioError, match="a log takes no parameters"):
+        tiny.with_workload(f"auto:{path}", parameters={"x": 1})
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason="published traces are not here: ../shared/traces is absent")
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("philly", "philly/philly_jobs.csv.gz"),
+        ("philly", "philly/full_log_sample_1000.csv"),
+        ("philly", "philly/cluster_job_log_sample.json"),
+        ("helios", "helios/cluster_log_sample.csv"),
+        ("acme", "acme/kalos_gpu_jobs_first800.csv.gz"),
+        ("acme", "acme/trace_kalos_sample.csv"),
+        ("acme", "acme/trace_seren_sample.csv"),
+        ("openb", "alibaba/openb_pod_list_default.csv.gz"),
+        ("elasticflow", "philly/elasticflow_103959.csv.gz"),
+        ("chronus", "chronus/trace_job_Philly_MIX2.csv.gz"),
+        ("swf", "swf/hpc2n_extract.swf.gz"),
+        ("swf", "swf/lublin_256.swf.gz"),
+        ("tiresias", "tiresias/60_job.csv"),
+        ("shockwave", "shockwave/120_jobs_dynamic.trace"),
+    ],
+)
+def test_published_files_are_found(name: str, file: str) -> None:
+    assert resolve_source(f"auto:{TRACES / file}")[0] == name

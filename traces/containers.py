@@ -1,0 +1,148 @@
+"""Open a trace, plain or packed with gzip, zstd or zip; damage of any kind becomes a TraceError."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
+
+from gpusched_env.errors import TraceError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+CHUNK: Final = 1 << 18  # [byte]
+ZSTD_CHUNK: Final = 1 << 8  # [byte] zstd unpacks to 32,768 times the size at most: 8 MiB at a time
+SHOWN: Final = 5  # members of a zip named in a refusal
+
+
+@contextmanager
+def open_trace(path: Path) -> Iterator[BinaryIO]:
+    """Open for reading bytes as a stream; gzip, zstd and zip are recognised by their first bytes, not by the name.
+
+    A byte order mark is skipped.
+
+    Raises
+    ------
+    TraceError : the file is missing, unreadable or empty; the packed data are cut or damaged; a zip holds not exactly
+        one file; the content is a tar archive
+    """
+    try:
+        with path.open("rb") as file:
+            magic = file.read(4)
+            file.seek(0)
+            stream: io.BufferedReader = file
+            for start, (name, unpack) in CONTAINERS.items():
+                if magic.startswith(start):
+                    stream = io.BufferedReader(_Unpacked(_translated(path, name, unpack(path, file))), CHUNK)
+            beginning = stream.peek(512)
+            if not beginning:
+                raise TraceError(f"{path}: the file is empty; fetch it again")
+            if beginning[257:262] == b"ustar":
+                raise TraceError(f"{path}: a tar archive: unpack it and name the file in it")
+            if beginning.startswith(codecs.BOM_UTF8):
+                stream.read(len(codecs.BOM_UTF8))
+            yield cast(BinaryIO, stream)
+    except FileNotFoundError as error:
+        raise TraceError(f"{path}: no such file; check the path after the format's colon") from error
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be read ({error.strerror or error}); check the path") from error
+
+
+def first_bytes(path: Path, count: int = 4096) -> bytes:
+    """Return the first unpacked bytes, to recognise a format."""
+    with open_trace(path) as stream:
+        return stream.read(count)
+
+
+def zip_members(path: Path) -> list[str]:
+    """Names of the files in a zip; none when it is no zip, or is damaged."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.namelist()
+    except Exception:  # see _translated
+        return []
+
+
+class _Unpacked(io.RawIOBase):
+    """Serve chunks of unpacked bytes as a stream."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self.chunks = chunks
+        self.rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        target = memoryview(buffer).cast("B")
+        while not self.rest:
+            chunk = next(self.chunks, None)
+            if chunk is None:
+                return 0
+            self.rest = memoryview(chunk)
+        count = min(len(target), len(self.rest))
+        target[:count] = self.rest[:count]
+        self.rest = self.rest[count:]
+        return count
+
+
+def _translated(path: Path, name: str, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    try:
+        yield from chunks
+    except TraceError:
+        raise
+    except Exception as error:  # damage makes the unpackers raise a dozen types, struct.error among them
+        raise TraceError(
+            f"{path}: cannot be unpacked: the {name} data are cut or damaged ({error}); fetch the file again"
+        ) from error
+
+
+def _gzip(path: Path, file: BinaryIO) -> Iterator[bytes]:
+    with gzip.GzipFile(fileobj=file) as unpacked:
+        while chunk := unpacked.read(CHUNK):
+            yield chunk
+
+
+def _zstd(path: Path, file: BinaryIO) -> Iterator[bytes]:
+    import zstandard
+
+    # zstandard's own stream ends without a word where the data are cut, so each frame is seen to its end here.
+    frame = None
+    while packed := file.read(ZSTD_CHUNK):
+        while packed:
+            frame = frame or zstandard.ZstdDecompressor().decompressobj()
+            yield frame.decompress(packed)
+            packed = frame.unused_data
+            frame = None if frame.eof else frame
+    if frame is not None:
+        raise EOFError("the last frame does not end")
+
+
+def _zip(path: Path, file: BinaryIO) -> Iterator[bytes]:
+    with zipfile.ZipFile(file) as archive:
+        members = [member for member in archive.infolist() if not member.is_dir()]
+        if len(members) != 1:
+            names = ", ".join(member.filename for member in members[:SHOWN]) + ", ..." * (len(members) > SHOWN)
+            raise TraceError(
+                f"{path}: a zip must hold exactly one file, this one holds {len(members)}"
+                f"{f' ({names})' if members else ''}; unpack it and name the trace, or pack the trace alone"
+            )
+        if members[0].flag_bits & 1:
+            raise TraceError(f"{path}: the zip is encrypted; unpack it with its password and name the file")
+        with archive.open(members[0]) as unpacked:
+            while chunk := unpacked.read(CHUNK):
+                yield chunk
+
+
+CONTAINERS: Final[dict[bytes, tuple[str, Callable[[Path, BinaryIO], Iterator[bytes]]]]] = {
+    b"\x1f\x8b": ("gzip", _gzip),
+    b"\x28\xb5\x2f\xfd": ("zstd", _zstd),
+    b"PK\x03\x04": ("zip", _zip),
+    b"PK\x05\x06": ("zip", _zip),  # a zip without files
+}
