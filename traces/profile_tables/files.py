@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.files import write_whole
-from gpusched_env.traces.profile_tables.table import MeasuredModel, ProfileTable
+from gpusched_env.traces.profile_tables.measured import MeasuredModel
+from gpusched_env.traces.profile_tables.table import ProfileTable
 
 TABLES: Final = ("elasticflow", "gavel")  # shipped beside this file as NAME.json
 WORDS: Final = ("name", "source", "licence", "made")

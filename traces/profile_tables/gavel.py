@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.containers import open_trace
-from gpusched_env.traces.profile_tables.table import MeasuredModel, ProfileTable
+from gpusched_env.traces.profile_tables.measured import MeasuredModel
+from gpusched_env.traces.profile_tables.table import ProfileTable
 
 GPU_TYPES: Final = {"V100": "v100", "P100": "p100", "K80": "k80"}  # here and in the file
 APART: Final = "_unconsolidated"

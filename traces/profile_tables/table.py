@@ -9,68 +9,12 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, RACK
+from gpusched_env.cluster import MACHINE
 from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.traces.profile_tables.measured import MeasuredModel, Times
 from gpusched_env.workload import MEASURED_DTYPE, Profiles
 
-Times = tuple[
-    tuple[int, float, float], ...
-]  # (tier, compute [s], communication [s]) of an iteration; () = does not run
 CANNOT_RUN: Final[Times] = ((MACHINE, math.inf, 0.0),)  # how Profiles.measured writes it
-
-
-@dataclass(frozen=True)
-class MeasuredModel:
-    """A model whose throughput was measured gang by gang.
-
-    Attributes
-    ----------
-    name : as jobs name it
-    rates : GPU type -> gang size -> iterations a second of the whole gang, in one machine and, if measured, spread over
-        machines; 0 = does not run (out of memory). A gang that is absent was not measured, and does not run either
-    batch : samples per GPU; 0 = not told, or another for each gang
-    gradient_bytes, memory_bytes, skew : as in PROFILE_DTYPE; 0 = not told
-    overlap : exponent of the overlap norm
-    """
-
-    name: str
-    rates: Mapping[str, Mapping[int, tuple[float, ...]]]
-    batch: int = 0
-    gradient_bytes: float = 0.0
-    memory_bytes: float = 0.0
-    skew: float = 0.0
-    overlap: float = 1.0
-
-    def __post_init__(self) -> None:
-        """Refuse rates that no measurement gives."""
-        for gpu_type, gangs in self.rates.items():
-            for gpus, rates in gangs.items():
-                if gpus < 1 or not 1 <= len(rates) <= 2 or not all(0 <= rate < math.inf for rate in rates):
-                    raise WorkloadError(
-                        f"model {self.name!r}, {gpu_type}, {gpus} GPUs: rates {list(rates)}: give one or two finite "
-                        "numbers >= 0, together and apart, for a gang of at least 1 GPU"
-                    )
-
-    @property
-    def gangs(self) -> tuple[int, ...]:
-        """Gang sizes that run on some GPU type, ascending [GPU]."""
-        sizes = {gpus for gangs in self.rates.values() for gpus, rates in gangs.items() if rates[0] > 0}
-        return tuple(sorted(sizes))
-
-    def times(self, gpu_type: str, gpus: int) -> Times:
-        """Seconds of an iteration of a gang by tier; () if it does not run.
-
-        The gang in one machine is taken to compute alone. What it takes longer apart is communication; where it is
-        faster apart, the whole time is compute. Rack and network are not told apart.
-        """
-        together, *apart = self.rates.get(gpu_type, {}).get(gpus, (0.0,))
-        if together == 0:
-            return ()
-        times = [(MACHINE, 1 / together, 0.0)]
-        if apart and apart[0] > 0 and apart[0] != together:
-            longer = max(0.0, 1 / apart[0] - 1 / together)
-            times.append((RACK, 1 / together if longer else 1 / apart[0], longer))
-        return tuple(times)
 
 
 @dataclass(frozen=True)
