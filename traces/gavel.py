@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,7 @@ def read_gavel(path: Path) -> tuple[Workload, ReadReport]:
     TraceError : a malformed row, or no job that was measured
     """
     table = load_table("gavel")
+    runs_on = functools.cache(table.gpu_types_of)
     jobs: JobColumns | None = None
     for place, row in gavel_rows(path):
         if len(row) == SHOCKWAVE_FIELDS:
@@ -38,7 +40,7 @@ def read_gavel(path: Path) -> tuple[Workload, ReadReport]:
         model = row["job type"][1]
         when, steps = place.seconds(*row["arrival"]), place.amount(*row["steps"], "steps")
         gpus = place.gpus(*row["scale factor"])
-        if gpus and not table.gpu_types_of(model, gpus):
+        if gpus and not runs_on(model, gpus):
             jobs.drop(place, NOT_MEASURED)
         else:
             jobs.add(place, when, gpus, steps, model, *(row[name][1] for name in told))

@@ -45,6 +45,8 @@ def gavel_rows(path: Path, widths: Collection[int] = tuple(LAYOUTS), refusal: st
                 f"{place.path}, line {place.number}: {len(row)} fields, separated by tabs, "
                 f"where {wanted} are expected; {remedy}"
             )
-        width = len(row)
-        names = LAYOUTS[width]
-        yield place, {name: (f"{name} ({i})", text) for i, (name, text) in enumerate(zip(names, row, strict=True), 1)}
+        if not width:
+            width = len(row)
+            names = LAYOUTS[width]
+            shown = [f"{name} ({position})" for position, name in enumerate(names, 1)]
+        yield place, dict(zip(names, zip(shown, row, strict=True), strict=True))
