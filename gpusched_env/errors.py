@@ -22,6 +22,10 @@ class TraceError(GpuschedError):
     """A trace file that cannot be read; the message names file, line, field and remedy."""
 
 
+class FetchError(GpuschedError):
+    """Public data that could not be fetched; the message says how to get it by hand."""
+
+
 class ScenarioError(GpuschedError):
     """An unknown or inconsistent scenario, or a scenario file with a wrong field."""
 

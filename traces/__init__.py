@@ -1,5 +1,6 @@
 """Workloads: readers of public cluster logs, calibrated synthetic generators, model profiles."""
 
+from gpusched_env.traces.fetching import fetch
 from gpusched_env.traces.profiles import PROFILE_RULES, assign_profiles, mix_profiles
 from gpusched_env.traces.reading import READERS, read_trace, read_workload
 from gpusched_env.traces.report import ReadReport
@@ -20,6 +21,7 @@ __all__ = [
     "ReadReport",
     "assign_profiles",
     "describe_workload",
+    "fetch",
     "first_jobs",
     "generate_workload",
     "generator_parameters",

@@ -32,6 +32,7 @@ from gpusched_env.traces.openb import read_openb
 from gpusched_env.traces.pai import read_pai
 from gpusched_env.traces.philly import read_philly, read_philly_csv
 from gpusched_env.traces.philly_json import read_philly_json
+from gpusched_env.traces.public_files import find
 from gpusched_env.traces.report import ReadReport
 from gpusched_env.traces.shockwave import read_shockwave
 from gpusched_env.traces.swf import read_swf
@@ -98,9 +99,12 @@ AUTO: Final = "auto"
 def split_source(source: str) -> tuple[str, Path]:
     """Split ``format:path`` into the name of a format, or "auto", and the path; the file is not touched.
 
+    ``format:@name`` means a file that ``gpusched traces fetch name`` keeps.
+
     Raises
     ------
     TraceError : no colon, no path, or an unknown format
+    FetchError : an unknown name
     """
     name, colon, path = source.partition(":")
     if not colon or not path:
@@ -109,7 +113,7 @@ def split_source(source: str) -> tuple[str, Path]:
         )
     if name != AUTO and name not in READERS:
         raise TraceError(f"workload {source!r}: {unknown_name('trace format', name, [AUTO, *READERS])}")
-    return name, Path(path).expanduser()
+    return name, find(path[1:]).file if path.startswith("@") else Path(path).expanduser()
 
 
 def resolve_source(source: str) -> tuple[str, Path]:
@@ -117,9 +121,13 @@ def resolve_source(source: str) -> tuple[str, Path]:
 
     Raises
     ------
-    TraceError : as :func:`split_source`; for ``auto``, no format or several fit, or the file cannot be read
+    TraceError : as :func:`split_source`; a file that was not fetched; for ``auto``, no format or several fit, or the
+        file cannot be read
     """
     name, path = split_source(source)
+    given = source.partition(":")[2]
+    if given.startswith("@") and not path.exists():
+        raise TraceError(f"workload {source!r}: not fetched yet; do that with: gpusched traces fetch {given[1:]}")
     return (recognise(path, SIGNATURES) if name == AUTO else name), path
 
 

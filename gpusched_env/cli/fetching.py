@@ -1,0 +1,117 @@
+"""``gpusched traces list`` and ``gpusched traces fetch``: public data by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from gpusched_env.traces.public_files import PublicFile
+    from gpusched_env.traces.resuming import Watch
+
+
+def list_files(
+    pattern: Annotated[
+        str,
+        typer.Argument(help="Name, or a pattern such as 'pollux/*'.", show_default="all lists of jobs"),
+    ] = "",
+) -> None:
+    """List the public data that can be fetched, with licence, and what is here already.
+
+    Example: gpusched traces list 'sia/*'
+    """
+    from rich.filesize import decimal
+    from rich.table import Table
+
+    from gpusched_env.cli.console import console, show
+    from gpusched_env.traces.public_files import data_folder, matching, public_files
+
+    files = matching(pattern) if pattern else [file for file in public_files().values() if file.format]
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("name", overflow="fold")
+    table.add_column("format", no_wrap=True)
+    for heading in ("rows", "size"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("licence", no_wrap=True)
+    table.add_column("here", justify="right", no_wrap=True)
+    for file in files:
+        rows = "" if file.rows is None else f"{file.rows:,}"
+        size = decimal(file.bytes, precision=0).replace("bytes", "B")
+        table.add_row(file.name, file.format, rows, size, _short_licence(file), _here(file))
+    show(table)
+    notes = []
+    if any(file.restricted for file in files):
+        notes.append("* no licence stated, or a restricted one: you fetch it from its owners and under their terms")
+    if not pattern:
+        others = len(public_files()) - len(files)
+        notes.append(f"{others} more files (measured tables, machines): gpusched traces list '*'")
+    if short := sorted(file.alias for file in files if file.alias):
+        notes.append(f"short names, each for the main file: {', '.join(short)}")
+    notes.append(f"data folder: {data_folder()}")
+    console().print(*notes, sep="\n", markup=False)
+
+
+def fetch_files(
+    names: Annotated[
+        list[str],
+        typer.Argument(help="Names (gpusched traces list), or patterns such as 'pollux/*'.", metavar="NAME..."),
+    ],
+    mirror: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Address to fetch from, with {repository}, {commit} and {path}, or with {file}, {name} or {sha256}; "
+            "several are tried in order.",
+            metavar="TEMPLATE",
+            show_default="GPUSCHED_MIRRORS, or else the owners' own",
+        ),
+    ] = None,
+) -> None:
+    """Download public data, check its SHA-256 and keep it; what is here already stays.
+
+    Files go to the folder GPUSCHED_DATA, or else to the cache folder that gpusched traces list shows. A download that
+    was cut goes on where it stopped when the command is run again.
+
+    Example: gpusched traces fetch openb
+    """
+    from gpusched_env.traces.fetching import fetch
+    from gpusched_env.traces.public_files import matching
+
+    for file in {file: None for name in names for file in matching(name)}:
+        with _progress(file) as watch:
+            path = fetch(file.name, mirror or (), watch)
+        terms = f"{file.licence}; {file.paper or file.repository}"
+        use = f"gpusched traces read {file.format}:@{file.alias or file.name}" if file.format else "not a list of jobs"
+        print(f"{path}\n  {terms}\n  {use}")
+
+
+@contextmanager
+def _progress(file: PublicFile) -> Iterator[Watch]:
+    """Show a bar on a terminal; say nothing elsewhere."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    errors = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
+        task = progress.add_task("checking", total=file.bytes)
+
+        def watch(step: str, done: int, size: int) -> None:
+            progress.update(task, description=f"{step} {file.name}", completed=done, total=size)
+
+        yield watch
+
+
+def _short_licence(file: PublicFile) -> str:
+    """Write the licence in one word; ``fetch`` prints all of it."""
+    word = file.licence.split()[0]
+    return ("none" if word == "no" else word) + "*" * file.restricted
+
+
+def _here(file: PublicFile) -> str:
+    """Tell how much of the file is in the data folder; only ``fetch`` reads it and checks its SHA-256."""
+    if file.file.is_file() and (file.packed or file.file.stat().st_size == file.bytes):
+        return "yes"
+    return f"{file.partial.stat().st_size / file.bytes:.0%}" if file.partial.is_file() else ""

@@ -1,0 +1,148 @@
+"""Public data by name: where it was published, where it is kept here, and the SHA-256 that it must have."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Final
+from urllib.parse import quote
+
+from gpusched_env.errors import FetchError
+
+RAW: Final = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
+OPEN_LICENCES: Final = ("Apache-2.0", "CC-BY-4.0", "MIT")
+
+
+@dataclass(frozen=True, slots=True)
+class PublicFile:
+    """One file as its owners published it; a row of ``public_files.toml``.
+
+    Parameters
+    ----------
+    name : FOLDER/FILE here
+    repository, commit, path : where it was published
+    licence, paper : the owners' terms; what to cite, "" = nothing but the repository
+    bytes, sha256 : of the download [byte]
+    unpacked_sha256 : of the file, where the download is a .tar.gz and the owners say; "" = unknown
+    rows : data rows; None = not counted
+    format : of the reader; "" = not a list of jobs
+    alias : short name; "" = none
+    address : template of the URL
+    """
+
+    name: str
+    repository: str
+    commit: str
+    path: str
+    licence: str
+    paper: str
+    bytes: int
+    sha256: str
+    unpacked_sha256: str = ""
+    rows: int | None = None
+    format: str = ""
+    alias: str = ""
+    address: str = RAW
+
+    @property
+    def packed(self) -> bool:
+        """Whether the download is a tar archive that holds the file beside others."""
+        return self.path.endswith(".tar.gz")
+
+    @property
+    def restricted(self) -> bool:
+        """Whether the owners state no licence, or one that restricts the use."""
+        return not self.licence.startswith(OPEN_LICENCES)
+
+    @property
+    def file(self) -> Path:
+        """Where the file is, or will be, in the data folder."""
+        return data_folder() / self.name
+
+    @property
+    def download(self) -> Path:
+        """Where the bytes with ``sha256`` are kept: the file, or the archive beside it."""
+        return self.file.with_name(PurePosixPath(self.path).name) if self.packed else self.file
+
+    @property
+    def partial(self) -> Path:
+        """What a download that was cut has left; the checksum in its name keeps versions apart."""
+        return self.download.with_name(f".{self.download.name}.{self.sha256[:8]}.partial")
+
+    def url(self, template: str) -> str:
+        """Fill an address template: {repository}, {commit}, {path}, {file} (end of the path), {name}, {sha256}.
+
+        Raises
+        ------
+        FetchError : not an http address, an unknown field, or none that tells files apart
+        """
+        fields = {key: quote(getattr(self, key)) for key in ("repository", "commit", "path", "name", "sha256")}
+        fields["file"] = PurePosixPath(fields["path"]).name
+        try:
+            url = template.format_map(fields)
+        except (KeyError, ValueError, IndexError, AttributeError):
+            url = ""
+        if not url.startswith(("http://", "https://")) or not any(
+            fields[key] in url for key in ("file", "name", "sha256")
+        ):
+            raise FetchError(
+                f"mirror {template!r}: write an http or https address with the fields "
+                "{repository}, {commit} and {path}, or with {file}, {name} or {sha256}"
+            )
+        return url
+
+
+def data_folder() -> Path:
+    """Folder of fetched files: the environment variable GPUSCHED_DATA, or else the platform's cache folder."""
+    import platformdirs
+
+    chosen = os.environ.get("GPUSCHED_DATA")
+    return Path(chosen).expanduser() if chosen else Path(platformdirs.user_cache_dir("gpusched_env")) / "traces"
+
+
+@cache
+def public_files() -> dict[str, PublicFile]:
+    """All files that can be fetched, by name."""
+    import tomllib
+
+    sources = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["source"]
+    files = [PublicFile(**source | row) for source in sources for row in source.pop("files")]
+    return {file.name: file for file in sorted(files, key=lambda file: file.name)}
+
+
+def find(name: str) -> PublicFile:
+    """Look a file up by name or alias.
+
+    Raises
+    ------
+    FetchError : unknown, with the nearest known names
+    """
+    known = {file.alias: file for file in public_files().values() if file.alias} | public_files()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+        raise FetchError(
+            f"unknown public file {name!r}: {hint}gpusched traces list '*' names all {len(public_files())}"
+        )
+    return known[name]
+
+
+def matching(pattern: str) -> list[PublicFile]:
+    """Files whose name a pattern with ``*``, ``?`` or ``[...]`` matches, or the one that has this name or alias.
+
+    Raises
+    ------
+    FetchError : no file matches
+    """
+    if not any(sign in pattern for sign in "*?["):
+        return [find(pattern)]
+    found = [file for name, file in public_files().items() if fnmatchcase(name, pattern)]
+    if not found:
+        raise FetchError(
+            f"no public file matches {pattern!r}: gpusched traces list '*' names all {len(public_files())}"
+        )
+    return found

@@ -1,0 +1,166 @@
+"""Download over HTTP so that a cut download goes on where it stopped, and only the right bytes get through."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import shutil
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from requests import RequestException, Response
+
+CHUNK: Final = 1 << 16  # [byte] what a cut connection loses at most
+TIMEOUT_S = 30.0  # [s] for a connection, and between two chunks
+PAUSES_S = (1.0, 4.0)  # [s] before the second and the third try
+BUSY: Final = frozenset({429, 500, 502, 503, 504})  # HTTP status: try again
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+Watch = Callable[[str, int, int], None]
+"""Is told what is being done, and how many bytes of how many are there."""
+
+
+class AddressError(Exception):
+    """Why one address did not give the file, in words for the user."""
+
+
+class CutError(Exception):
+    """The server was busy, or the connection was cut: worth another try."""
+
+
+@dataclass(frozen=True)
+class ResumingDownloader:
+    """A downloader for pooch that keeps what has arrived in ``partial`` until it is whole and right.
+
+    Parameters
+    ----------
+    partial : file of what has arrived; a later call goes on from it
+    size, sha256 : of the whole file [byte]
+    watch : is told of progress
+
+    Raises
+    ------
+    AddressError : when called, if the address does not give the file; ``partial`` is kept if more may come
+    OSError : when called, if the folder cannot be written; a full disk takes ``partial`` with it
+    """
+
+    partial: Path
+    size: int
+    sha256: str
+    watch: Watch
+
+    def __call__(self, url: str, output_file: str, _pooch: object) -> None:
+        """Download ``url`` and move it to ``output_file``."""
+        pauses = iter(PAUSES_S)
+        while True:
+            try:
+                resumed = self._transfer(url)
+            except CutError as error:
+                pause_s = next(pauses, None)
+                if pause_s is None:
+                    kept = f"; {self._have():,} of {self.size:,} bytes are kept: run it again to resume"
+                    raise AddressError(f"{error}, {1 + len(PAUSES_S)} times{kept if self._have() else ''}") from error
+                time.sleep(pause_s)
+                continue
+            problem = self._problem()
+            if not problem:
+                break
+            self.partial.unlink()
+            if not resumed:  # or else the part that was kept may be to blame: once more from the beginning
+                raise AddressError(problem)
+        self.partial.replace(output_file)
+
+    def _have(self) -> int:
+        return self.partial.stat().st_size if self.partial.exists() else 0
+
+    def _transfer(self, url: str) -> bool:
+        """Get what is missing; tell whether it was added to what an earlier try had left."""
+        import requests
+
+        have = self._have()
+        if have == self.size:
+            return True
+        headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
+        try:
+            response = requests.get(url, headers=headers, stream=True, timeout=TIMEOUT_S)
+        except requests.RequestException as error:
+            raise AddressError(_unreachable(error)) from error
+        with response:
+            if have and response.status_code == 416:  # what is kept is longer than what is there
+                self.partial.unlink()
+                return self._transfer(url)
+            if response.status_code in BUSY:
+                raise CutError(f"HTTP {response.status_code} ({response.reason})")
+            if not response.ok:
+                raise AddressError(f"HTTP {response.status_code} ({response.reason})")
+            resumed = response.headers.get("Content-Range", "").startswith(f"bytes {have}-")
+            self._write(response, have if resumed else 0)
+        return resumed
+
+    def _write(self, response: Response, done: int) -> None:
+        import requests
+
+        length = response.headers.get("Content-Length", "")
+        whole = done + (int(length) if length.isdigit() else 0)
+        if shutil.disk_usage(self.partial.parent).free < self.size - done:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        try:
+            with self.partial.open("ab" if done else "wb") as file:
+                for chunk in response.iter_content(CHUNK):
+                    done += file.write(chunk)
+                    self.watch("downloading", done, self.size)
+                    if done > self.size:
+                        return
+        except requests.RequestException as error:
+            raise CutError("the connection was cut") from error
+        except OSError as error:
+            if error.errno in FULL:
+                self.partial.unlink()
+            raise
+        if done < whole:  # urllib3 before version 2 does not mind
+            raise CutError("the connection was cut")
+
+    def _problem(self) -> str:
+        """Say what is wrong with what has arrived; empty if it is the file."""
+        size, found = self._have(), sha256_of(self.partial)
+        if found == self.sha256:
+            return ""
+        with self.partial.open("rb") as file:
+            beginning = file.read(100).lstrip().lower()
+        if beginning.startswith(b"version https://git-lfs"):
+            return "gave a Git LFS pointer instead of the file: take an address that serves large files"
+        if beginning.startswith((b"<!doctype html", b"<html")):
+            return "gave a web page instead of the file; does the network want a login?"
+        return (
+            f"gave another file, which was not kept: SHA-256 {found} ({size:,} bytes) instead of {self.sha256} "
+            f"({self.size:,} bytes); it was changed or damaged there: take another address"
+        )
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _unreachable(error: RequestException) -> str:
+    """Say why no connection came about."""
+    import requests
+
+    if isinstance(error, requests.Timeout):
+        return f"no answer within {TIMEOUT_S:g} s"
+    if isinstance(error, requests.exceptions.SSLError):
+        return "the server's certificate was refused"
+    if isinstance(error, requests.exceptions.ProxyError):
+        return "the proxy was not reached"
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, socket.gaierror):
+            return "the host is unknown; is there a network?"
+        cause = cause.__cause__ or cause.__context__
+    return f"no connection ({type(error).__name__})"
