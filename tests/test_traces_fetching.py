@@ -113,6 +113,14 @@ def test_a_cut_download_goes_on_where_it_stopped(site: Site, alone: Path) -> Non
     assert kept(alone) == ["log.csv"]
 
 
+def test_a_server_that_hangs_up_is_asked_again(site: Site) -> None:
+    site.hang_up = 2
+    fetch("made", [site.template]).unlink()
+    site.hang_up = 3
+    with pytest.raises(FetchError, match="the connection was cut, 3 times"):
+        fetch("made", [site.template])
+
+
 def test_what_arrived_is_kept_until_the_next_run(site: Site, alone: Path) -> None:
     site.limit = BLOCK
     with pytest.raises(FetchError, match=f"cut, 3 times; {3 * BLOCK:,} of {5 * BLOCK:,} bytes are kept: run it again"):

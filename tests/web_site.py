@@ -21,6 +21,7 @@ class Site:
     statuses: list[int] = field(default_factory=list)  # of the next answers; then 200
     pause_s: float = 0.0  # before an answer
     pace_s: float = 0.0  # between blocks of 64 KiB
+    hang_up: int = 0  # so many requests get no answer
     moved: bool = False  # every path but /new is redirected there
     requests: list[tuple[str, str | None]] = field(default_factory=list)
     port: int = 0
@@ -52,6 +53,9 @@ class _Handler(BaseHTTPRequestHandler):
         site, wanted = self.site, self.headers.get("Range")
         site.requests.append((self.path, wanted))
         time.sleep(site.pause_s)
+        if site.hang_up:
+            site.hang_up -= 1
+            return
         if "gzip" in self.headers.get("Accept-Encoding", ""):
             self.send_error(406)  # others would pack the answer, and a range of packed bytes is of no use
             return

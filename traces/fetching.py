@@ -40,7 +40,7 @@ def fetch(name: str, mirrors: Sequence[str] = (), watch: Watch = lambda step, do
         from filelock import FileLock
 
         public.file.parent.mkdir(parents=True, exist_ok=True)
-        watch("waiting for another process", 0, public.bytes)
+        watch("waiting for", 0, public.bytes)  # another process, or the first byte
         with FileLock(public.download.with_name(f".{public.download.name}.lock")):
             if not unharmed(public):
                 _download(public, urls, watch)

@@ -7,7 +7,7 @@ import hashlib
 import shutil
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -89,6 +89,8 @@ class ResumingDownloader:
         try:
             response = requests.get(url, headers=headers, stream=True, timeout=TIMEOUT_S)
         except requests.RequestException as error:
+            if any(isinstance(cause, ConnectionResetError) for cause in _causes(error)):
+                raise CutError("the connection was cut") from error
             raise AddressError(_unreachable(error)) from error
         with response:
             if have and response.status_code == 416:  # what is kept is longer than what is there
@@ -158,9 +160,14 @@ def _unreachable(error: RequestException) -> str:
         return "the server's certificate was refused"
     if isinstance(error, requests.exceptions.ProxyError):
         return "the proxy was not reached"
+    if any(isinstance(cause, socket.gaierror) for cause in _causes(error)):
+        return "the host is unknown; is there a network?"
+    return f"no connection ({type(error).__name__})"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Walk from an error of requests, over those of urllib3, to that of the socket."""
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, socket.gaierror):
-            return "the host is unknown; is there a network?"
+        yield cause
         cause = cause.__cause__ or cause.__context__
-    return f"no connection ({type(error).__name__})"

@@ -96,10 +96,10 @@ def _progress(file: PublicFile) -> Iterator[Watch]:
     errors = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as progress:
-        task = progress.add_task("checking", total=file.bytes)
+        task = progress.add_task(f"checking {file.file.name}", total=file.bytes)
 
         def watch(step: str, done: int, size: int) -> None:
-            progress.update(task, description=f"{step} {file.name}", completed=done, total=size)
+            progress.update(task, description=f"{step} {file.file.name}", completed=done, total=size)
 
         yield watch
 
