@@ -88,8 +88,11 @@ class WorkloadSpec:
                 )
         if self.load is not None and not (0 < self.load < math.inf):
             raise ScenarioError(f"workload.load is {self.load!r}: it must be a finite number > 0, or left out")
-        if not 0 <= self.start_s < (math.inf if self.stop_s is None else self.stop_s):
-            raise ScenarioError(f"workload window {self.start_s!r} to {self.stop_s!r}: give 0 <= start_s < stop_s")
+        if not 0 <= self.start_s < (math.inf if self.stop_s is None else self.stop_s) or self.stop_s == math.inf:
+            raise ScenarioError(
+                f"workload window {self.start_s!r} to {self.stop_s!r}: give 0 <= start_s < stop_s, "
+                "and leave stop_s out for a window to the end"
+            )
         rules = [*PROFILE_RULES, "own"]
         if self.profiles not in rules:
             raise ScenarioError(f"workload.profiles: {unknown_name('profile rule', self.profiles, rules)}")
