@@ -30,6 +30,7 @@ from gpusched_env.scenarios import (
     save_scenario,
     scenario_from_dict,
 )
+from gpusched_env.scenarios.workload_spec import LATER_FIELDS
 from gpusched_env.traces import offered_load
 from gpusched_env.workload import Profiles, Workload
 
@@ -93,6 +94,15 @@ scenarios = st.builds(
         jobs=st.none() | st.integers(1, 10_000),
         max_gpus=st.none() | st.integers(1, 64),
         load=st.none() | st.floats(0.01, 10),
+    )
+    | st.builds(
+        WorkloadSpec,
+        source=st.just("philly:log.csv"),
+        where=st.lists(st.sampled_from(["user=ann", "status!=Killed", "virtual_cluster=a,b"])).map(tuple),
+        sample=st.none() | st.floats(0.01, 0.99) | st.integers(2, 1_000).map(float),
+        sample_seed=st.integers(0, 2**64),
+        clip=st.booleans(),
+        max_gpus=st.integers(1, 64),
     ),
     network=st.builds(Network, model=st.sampled_from(["none", "tiered-ring"])),
     semantics=st.builds(
@@ -110,7 +120,8 @@ scenarios = st.builds(
 def test_any_scenario_round_trips_through_json(scenario: Scenario) -> None:
     again = scenario_from_dict(json.loads(json.dumps(scenario.as_dict())))
     assert again == scenario
-    assert again.fingerprint() == scenario.fingerprint()
+    if scenario.workload.synthetic:
+        assert again.fingerprint() == scenario.fingerprint()
 
 
 json_values = st.recursive(
@@ -121,6 +132,7 @@ json_values = st.recursive(
 paths = [(key,) for key in get_scenario("tiny-v0").as_dict()]
 for outer in ("workload", "network", "semantics", "seeds"):
     paths += [(outer, inner) for inner in get_scenario("tiny-v0").as_dict()[outer]]
+paths += [("workload", field) for field in LATER_FIELDS]
 
 
 @settings(max_examples=300, deadline=None)
@@ -149,6 +161,13 @@ def test_any_wrong_value_is_refused_or_builds_a_scenario(path: tuple[str, ...], 
         (("workload", "profiles"), "mixed", ["did you mean 'mix'"]),
         (("workload", "parameters"), {"rate": 1}, ["did you mean 'rate_per_s'"]),
         (("workload", "load"), -1, ["load"]),
+        (("workload", "where"), "user=ann", ["workload.where", "list"]),
+        (("workload", "where"), ["user"], ["'user'", "ATTRIBUTE=VALUE"]),
+        (("workload", "where"), ["user=ann"], ["where applies to logs only"]),
+        (("workload", "sample"), 1, ["sample is 1.0", "at least 2"]),
+        (("workload", "sample"), 0.5, ["sample applies to logs only"]),
+        (("workload", "sample_seed"), 0.5, ["workload.sample_seed", "whole number"]),
+        (("workload", "clip"), True, ["give max_gpus"]),
         (("network", "model"), "ring", ["did you mean 'tiered-ring'"]),
         (("network", "bandwidth_GBps"), [1, 2], ["bandwidth_GBps", "list of 3"]),
         (("semantics", "queue"), "fifo", ["queue discipline"]),
@@ -243,6 +262,54 @@ def test_log_is_cut_counted_and_read_once(log: str, monkeypatch: pytest.MonkeyPa
     assert scenario.instance(1).workload.fingerprint() == first.fingerprint()
 
 
+def test_conditions_and_samples_are_counted(log: str, tmp_path: Path) -> None:
+    path = tmp_path / "two.csv"
+    path.write_text(LOG + LOG.replace(",0,a", ",0,b").partition("\n")[2])
+    spec = WorkloadSpec(f"philly:{path}", where=("virtual_cluster!=a",), max_gpus=4, sample=2, sample_seed=4, jobs=1)
+    workload, report = spec.read()
+    assert workload.attributes["virtual_cluster"].tolist() == ["b"]
+    assert report.dropped == {
+        "not virtual_cluster!=a (the scenario's where)": 6,
+        "more than 4 GPUs (the scenario's max_gpus)": 2,
+        "not in sample 4 of 2": 2,
+        "after the first 1 jobs": 1,
+    }
+    assert report.kept == len(workload) == 1
+    with pytest.raises(WorkloadError, match="did you mean 'virtual_cluster'"):
+        WorkloadSpec(f"philly:{path}", where=("virtual=a",)).read()
+
+
+def test_clipped_demands_keep_their_gpu_time(log: str) -> None:
+    whole, _ = WorkloadSpec(log).read()
+    spec = WorkloadSpec(log, max_gpus=4, clip=True)
+    played, report = get_scenario("tiny-v0").with_workload(log, max_gpus=4, clip=True)._log or (None, None)
+    assert played is not None
+    assert report is not None
+    assert report.notes == {"demand cut to 4 GPUs, run time lengthened to the same GPU time": 2}
+    clipped = spec.draw(0, played, 64, ("V100",))
+    assert clipped.jobs["gpus"].tolist() == [1, 2, 4, 4, 4, 1]
+    work, clipped_work = ((w.jobs["gpus"] * w.jobs["duration_s"]).tolist() for w in (whole, clipped))
+    assert work == clipped_work
+    drawn = WorkloadSpec("synthetic:helios-venus", max_gpus=8, clip=True, jobs=2_000).draw(0, None, 64, ("V100",))
+    assert (drawn.jobs["gpus"] == 8).mean() > 0.3  # 25 % in the log, and the 10 % that ask for more
+
+
+def test_poisson_and_batch_at_a_target_load() -> None:
+    """Under ``load`` the rate cancels; jobs that all arrive at once have no load."""
+    parameters = {"mean_duration_s": 100.0, "demand": {"1": 0.5, "4": 0.5}}
+    slow, fast = (
+        WorkloadSpec("synthetic:poisson", parameters | {"rate_per_s": rate}, jobs=500, load=0.7)
+        .draw(1, None, 64, ("V100",))
+        .jobs["arrival_s"]
+        for rate in (0.01, 5.0)
+    )
+    assert slow == pytest.approx(fast, rel=1e-9)
+    drawn = WorkloadSpec("synthetic:poisson", parameters, jobs=500, load=0.7).draw(1, None, 64, ("V100",))
+    assert offered_load(drawn, 64) == pytest.approx(0.7, rel=1e-12)
+    with pytest.raises(WorkloadError, match="all jobs arrive at once, so no load can be set; leave it out"):
+        WorkloadSpec("synthetic:batch", parameters, load=0.7).draw(1, None, 64, ("V100",))
+
+
 def test_with_workload_plays_a_log_whole_at_its_own_times(log: str) -> None:
     scenario = get_scenario("poisson-64-v0").with_workload(log)
     assert scenario.instance(0).workload.jobs["arrival_s"].tolist() == [0, 60, 120, 180, 240, 300]
@@ -261,6 +328,11 @@ def test_fingerprint_follows_what_decides_results(log: str, tmp_path: Path) -> N
         tiny.replace(workload=dataclasses.replace(tiny.workload, jobs=11)),
         tiny.with_cluster(Cluster.parse("2x8")),
         tiny.with_workload(log),
+        tiny.with_workload(log, where=("virtual_cluster=a",)),
+        tiny.with_workload(log, sample=0.5),
+        tiny.with_workload(log, sample=0.5, sample_seed=1),
+        tiny.with_workload(log, max_gpus=4),
+        tiny.with_workload(log, max_gpus=4, clip=True),
     ]
     assert len({scenario.fingerprint() for scenario in [tiny, *changed]}) == len(changed) + 1
     elsewhere = tmp_path / "elsewhere"
@@ -270,6 +342,19 @@ def test_fingerprint_follows_what_decides_results(log: str, tmp_path: Path) -> N
     assert same.fingerprint() == tiny.with_workload(log).fingerprint()
     (elsewhere / "other.csv").write_text(LOG.replace(",60,", ",61,"))
     assert same.fingerprint() != tiny.with_workload(log).fingerprint()
+
+
+def test_registered_scenarios_keep_their_fingerprints() -> None:
+    """Published results name them."""
+    published = {
+        "philly-64-v0": "d42b8cd59ef939db0e89da9a504743573444062ea18668a9be7ccf5a7e54df86",
+        "philly-256-v0": "2fbc25f820e7b9811c8d8b90c15f8400fee5697894f2d686ab0d9e4cf446c15c",
+        "philly-full-v0": "e03877ff1f327668ac2037d3fd072f7a182fa9cdc25f9998b91e8f433bb104e1",
+        "helios-venus-v0": "d48a225d37fd101f2f9d3241332a2ab94a44a235053335139b0d3d4a9c463bbe",
+        "poisson-64-v0": "7cff95cf38742a5013e2c615bdc7264de25705de839257fec9f5c2cc24bccc4a",
+        "tiny-v0": "193195dc27ac2bdb1547fb9bdb5fcb8b77e986552331bbcc68ecfa45800de6e3",
+    }
+    assert {name: get_scenario(name).fingerprint() for name in published} == published
 
 
 def test_impossible_combinations(log: str) -> None:

@@ -1,17 +1,17 @@
 """Workloads: readers of public cluster logs, calibrated synthetic generators, model profiles."""
 
 from gpusched_env.traces.fetching import fetch
+from gpusched_env.traces.filters import first_jobs, sample, up_to_gpus, where, window
 from gpusched_env.traces.profiles import PROFILE_RULES, assign_profiles, mix_profiles
 from gpusched_env.traces.reading import READERS, read_trace, read_workload
 from gpusched_env.traces.report import ReadReport
 from gpusched_env.traces.synthetic import GENERATORS, generate_workload, generator_parameters
 from gpusched_env.traces.transform import (
+    clip_gpus,
     describe_workload,
-    first_jobs,
+    from_zero,
     offered_load,
     scale_to_load,
-    up_to_gpus,
-    window,
 )
 
 __all__ = [
@@ -20,16 +20,20 @@ __all__ = [
     "READERS",
     "ReadReport",
     "assign_profiles",
+    "clip_gpus",
     "describe_workload",
     "fetch",
     "first_jobs",
+    "from_zero",
     "generate_workload",
     "generator_parameters",
     "mix_profiles",
     "offered_load",
     "read_trace",
     "read_workload",
+    "sample",
     "scale_to_load",
     "up_to_gpus",
+    "where",
     "window",
 ]

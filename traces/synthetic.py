@@ -18,6 +18,7 @@ from gpusched_env.traces.demand import demand_of, demand_table, draw_demand
 from gpusched_env.traces.gavel_jobs import gavel_jobs
 from gpusched_env.traces.pai_calibration import PAI
 from gpusched_env.traces.philly_calibration import PHILLY
+from gpusched_env.traces.ring_all_reduce import ring_all_reduce_jobs
 from gpusched_env.traces.venus_calibration import VENUS
 from gpusched_env.workload import Workload
 
@@ -74,6 +75,7 @@ GENERATORS: Final[dict[str, Generator]] = {
     "batch": batch,
     "gavel": gavel_jobs,
     "poisson": poisson,
+    "ring-all-reduce": ring_all_reduce_jobs,
     **{name: partial(calibrated, calibration=calibration) for name, calibration in CALIBRATIONS.items()},
 }
 # Published generators with random streams of their own

@@ -1,4 +1,4 @@
-"""Cut, filter and rescale a workload; attributes travel along."""
+"""Move, scale and clip the jobs of a workload; ids and attributes travel along."""
 
 from __future__ import annotations
 
@@ -9,41 +9,6 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError
 from gpusched_env.workload import Workload
-
-
-def window(workload: Workload, start_s: float = 0.0, stop_s: float = math.inf) -> Workload:
-    """Keep the jobs that arrive in ``start_s <= arrival < stop_s`` [s]; times then count from the first of them.
-
-    Raises
-    ------
-    WorkloadError : no job arrives in the window
-    """
-    arrival = workload.jobs["arrival_s"]
-    rows = np.flatnonzero((arrival >= start_s) & (arrival < stop_s))
-    if not len(rows):
-        raise WorkloadError(
-            f"workload {workload.name!r}: no job arrives from {start_s:g} s to {stop_s:g} s; "
-            f"arrivals run from 0 s to {arrival.max():g} s"
-        )
-    return from_zero(workload.select(rows))
-
-
-def first_jobs(workload: Workload, count: int) -> Workload:
-    """Keep the ``count`` jobs that arrive first, in order of arrival and id; all of them when there are fewer."""
-    return workload.select(np.lexsort([workload.jobs["id"], workload.jobs["arrival_s"]])[:count])
-
-
-def up_to_gpus(workload: Workload, max_gpus: int) -> Workload:
-    """Drop the jobs that demand more than ``max_gpus`` GPUs.
-
-    Raises
-    ------
-    WorkloadError : every job demands more
-    """
-    rows = np.flatnonzero(workload.jobs["gpus"] <= max_gpus)
-    if not len(rows):
-        raise WorkloadError(f"workload {workload.name!r}: every job demands more than max_gpus = {max_gpus}; raise it")
-    return from_zero(workload.select(rows))
 
 
 def from_zero(workload: Workload) -> Workload:
@@ -84,6 +49,26 @@ def scale_to_load(workload: Workload, load: float, cluster_gpus: int) -> Workloa
     if math.isinf(now):
         raise WorkloadError(f"workload {workload.name!r}: all jobs arrive at once, so no load can be set; leave it out")
     return _at(workload, workload.jobs["arrival_s"] * (now / load))
+
+
+def clip_gpus(workload: Workload, max_gpus: int) -> Workload:
+    """Cut demands above ``max_gpus`` GPUs to it, and lengthen those jobs by the same factor: their GPU time stays.
+
+    The factor applies to run time, estimate and iterations alike. The batch of a GPU stays, so a job given by
+    iterations works through as many samples as before, in smaller steps.
+
+    Raises
+    ------
+    WorkloadError : max_gpus below 1
+    """
+    if max_gpus < 1:
+        raise WorkloadError(f"max_gpus is {max_gpus!r}: it must be a whole number of at least 1")
+    jobs = workload.jobs.copy()
+    factor = np.maximum(jobs["gpus"] / max_gpus, 1.0)
+    jobs["gpus"] = np.minimum(jobs["gpus"], max_gpus)
+    for column in ("iterations", "duration_s", "estimate_s"):
+        jobs[column] *= factor
+    return dataclasses.replace(workload, jobs=jobs)
 
 
 def describe_workload(workload: Workload) -> dict[str, float]:

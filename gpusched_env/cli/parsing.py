@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gpusched_env.errors import GpuschedError
 
@@ -16,22 +17,32 @@ DEFAULT_SEEDS: Final = 5  # of a generator; a log has the same jobs in each draw
 _PARAMETER: Final = re.compile(r"\w+=")  # a scheduler's spec has a colon before its first parameter
 
 
-def chosen_scenario(scenario: str, workload: str | None, cluster: str | None) -> Scenario:
+def chosen_scenario(
+    scenario: str, workload: str | None, cluster: str | None, jobs: dict[str, Any] | None = None
+) -> Scenario:
     """Give a scenario by name or path, on other jobs or machines if asked; its name then says so.
+
+    Parameters
+    ----------
+    jobs : fields of the workload to change; see :func:`gpusched_env.cli.choosing.chosen_jobs`
 
     Raises
     ------
     GpuschedError : unknown name, damaged file, malformed workload or cluster
     """
+    from gpusched_env.cli.choosing import in_words
     from gpusched_env.cluster import Cluster
     from gpusched_env.scenarios import get_scenario
 
     found = get_scenario(scenario)
     changes = []
     if workload is not None:
-        found = found.with_workload(workload)
+        found = found.with_workload(workload, **(jobs or {}))
         kind, _, place = workload.partition(":")
         changes.append(f"{kind}:{place if found.workload.synthetic else Path(place).name}")
+    elif jobs:
+        found = found.replace(workload=dataclasses.replace(found.workload, **jobs))
+    changes += in_words(jobs or {})
     if cluster is not None:
         found = found.with_cluster(Cluster.parse(cluster))
         changes.append(cluster.strip())

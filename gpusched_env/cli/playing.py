@@ -10,6 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpusched_env.cli.choosing import (
+    JobsOption,
+    LoadOption,
+    MaxGpusOption,
+    SampleOption,
+    WhereOption,
+    WindowOption,
+    chosen_jobs,
+)
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -48,6 +58,12 @@ def run(
     scenario: ScenarioOption = "philly-64-v0",
     workload: WorkloadOption = None,
     cluster: ClusterOption = None,
+    window: WindowOption = None,
+    where: WhereOption = None,
+    max_gpus: MaxGpusOption = None,
+    sample: SampleOption = None,
+    jobs: JobsOption = None,
+    load: LoadOption = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Which draw of the scenario.", show_default="first report seed")
     ] = None,
@@ -68,7 +84,7 @@ def run(
     check_output("--output", output, RESULT_SUFFIXES)
     check_output("--log", log, LOG_SUFFIXES)
     check_plot(plot)
-    chosen = chosen_scenario(scenario, workload, cluster)
+    chosen = chosen_scenario(scenario, workload, cluster, chosen_jobs(window, where, max_gpus, sample, jobs, load))
     seeds = [chosen.seeds.report[0] if seed is None else seed]
     specs = chosen_schedulers([scheduler])
     if len(specs) > 1:
@@ -105,6 +121,12 @@ def compare(
     scenario: ScenarioOption = "philly-64-v0",
     workload: WorkloadOption = None,
     cluster: ClusterOption = None,
+    window: WindowOption = None,
+    where: WhereOption = None,
+    max_gpus: MaxGpusOption = None,
+    sample: SampleOption = None,
+    jobs: JobsOption = None,
+    load: LoadOption = None,
     seeds: Annotated[
         str | None,
         typer.Option(
@@ -129,7 +151,7 @@ def compare(
 
     check_output("--output", output, RESULT_SUFFIXES)
     check_plot(plot)
-    chosen = chosen_scenario(scenario, workload, cluster)
+    chosen = chosen_scenario(scenario, workload, cluster, chosen_jobs(window, where, max_gpus, sample, jobs, load))
     draws = chosen_seeds(seeds, chosen)
     specs = chosen_schedulers(scheduler)
     _tell_what_was_read(chosen)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
+from gpusched_env.evaluation.drawing import COLOURS, DASHES, check_suffix, log_time_axis, save, tidy
 from gpusched_env.evaluation.units import unit_for
 from gpusched_env.event_log import EventLog
-from gpusched_env.files import whole
 from gpusched_env.instance import Instance
 from gpusched_env.metrics import StepFunction, Window, end_of_run, held_gpus, job_times, jobs_waiting
 from gpusched_env.metrics.summary import tracked
@@ -20,15 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SUFFIXES: Final = (".png", ".svg", ".pdf")
-# Okabe and Ito, "Color Universal Design" (2008), without the yellow, which is too pale for lines on white.
-COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-DASHES: Final = ("solid", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
-# Ticks of the log axis: a decade of seconds means nothing to anyone.
-TICKS: Final = {
-    1e-3: "1 ms", 1e-2: "10 ms", 0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3_600: "1 h",
-    36_000: "10 h", 259_200: "3 d", 2_592_000: "30 d", 25_920_000: "300 d",
-}  # fmt: skip
 STEPS: Final = 300  # more steps than this are averaged: a line that changes in every pixel is a grey block
 
 
@@ -55,10 +46,9 @@ def plot_runs(
     """
     if not logs:
         raise GpuschedError("plot_runs: give at least one run")
-    if path is not None and Path(path).suffix.lower() not in SUFFIXES:
-        raise GpuschedError(f"{path}: a figure is saved as {', '.join(SUFFIXES)}")
+    if path is not None:
+        check_suffix(path)
     # Figure, not pyplot: no window, no backend and no figure that stays open for ever.
-    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     rows = -(-len(logs) // 4)
@@ -73,11 +63,7 @@ def plot_runs(
     if title:
         figure.suptitle(title)
     if path is not None:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        # Without a date and with a salt for the ids of SVG elements, the same runs give the same file.
-        undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(Path(path).suffix.lower())
-        with whole(Path(path)) as partial, rc_context({"svg.hashsalt": "gpusched"}):
-            figure.savefig(partial, dpi=150, metadata=undated)
+        save(figure, path)
     return figure
 
 
@@ -91,16 +77,12 @@ def _draw_jct(axes: Axes, instance: Instance, logs: Mapping[str, EventLog], wind
         axes.step(done, share, where="post", label=label, **_style(number, len(jcts)))
         if len(done):
             shortest, longest = min(shortest, done[0]), max(longest, done[-1])
-    axes.set_xscale("log")
     if longest > 0:
-        axes.set_xlim(shortest / 1.3, longest * 1.3)
-        shown = [tick for tick in TICKS if shortest / 1.3 <= tick <= longest * 1.3]
-        axes.set_xticks(shown, [TICKS[tick] for tick in shown])
-        axes.minorticks_off()
+        log_time_axis(axes, shortest / 1.3, longest * 1.3)
     axes.set_ylim(0, 1.005)
     axes.set_xlabel("job completion time (log scale)")
     axes.set_ylabel("share of jobs finished within it")
-    _tidy(axes)
+    tidy(axes)
 
 
 def _draw_over_time(use: Axes, queue: Axes, instance: Instance, logs: Mapping[str, EventLog]) -> None:
@@ -127,8 +109,8 @@ def _draw_over_time(use: Axes, queue: Axes, instance: Instance, logs: Mapping[st
     queue.set_ylabel("jobs waiting")
     queue.set_xlabel(f"time since the first arrival [{unit.sign}]")
     queue.set_xlim(0, (edges[-1] - start) / unit.seconds)
-    _tidy(use)
-    _tidy(queue)
+    tidy(use)
+    tidy(queue)
     use.figure.align_ylabels([use, queue])
 
 
@@ -147,9 +129,3 @@ def _style(number: int, lines: int) -> dict[str, Any]:
     """Colour, dashes and width of a line: no two of 28 look alike, and one that lies on another does not hide it."""
     colour, dashes = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
     return {"color": colour, "linestyle": dashes, "linewidth": 2.6 - 1.4 * number / max(lines - 1, 1)}
-
-
-def _tidy(axes: Axes) -> None:
-    axes.grid(visible=True, which="major", color="#dddddd", linewidth=0.7)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)

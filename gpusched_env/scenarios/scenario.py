@@ -116,16 +116,17 @@ class Scenario:
     def with_workload(self, source: str, **changes: Any) -> Self:
         """Return the same scenario with the jobs of ``source``, such as ``philly:PATH`` or ``synthetic:helios-venus``.
 
-        Profiles and max_gpus stay; number of jobs, parameters, load and window are dropped unless given in ``changes``,
-        so that a log is played whole and at its own times. The tracked window is dropped too.
+        Profiles, max_gpus and clip stay; number of jobs, parameters, load, window, where and sample are dropped unless
+        given in ``changes``, so that a log is played whole and at its own times. The tracked window is dropped too.
         """
-        kept = {"profiles": self.workload.profiles, "max_gpus": self.workload.max_gpus}
+        kept = {name: getattr(self.workload, name) for name in ("profiles", "max_gpus", "clip")}
         return self.replace(workload=WorkloadSpec(source, **{**kept, **changes}), tracked_window=None)
 
     def as_dict(self) -> dict[str, Any]:
         """Give plain data for JSON; :func:`gpusched_env.scenarios.scenario_from_dict` builds the scenario again."""
         data = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
-        for name in ("workload", "network", "seeds"):
+        data["workload"] = self.workload.as_dict()
+        for name in ("network", "seeds"):
             data[name] = dataclasses.asdict(data[name])
         data["groups"] = [dataclasses.asdict(group) for group in self.groups]
         data["semantics"] = self.semantics.as_dict()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from typing import Any, Final
 
@@ -14,19 +14,25 @@ from gpusched_env.traces import (
     PROFILE_RULES,
     ReadReport,
     assign_profiles,
+    clip_gpus,
     first_jobs,
     generate_workload,
     read_trace,
+    sample,
     scale_to_load,
     up_to_gpus,
+    where,
     window,
 )
+from gpusched_env.traces.filters import check_amount, split_condition
 from gpusched_env.traces.reading import resolve_source, split_source
 from gpusched_env.traces.synthetic import check_parameters, random_stream
 from gpusched_env.workload import Workload
 
 SYNTHETIC: Final = "synthetic:"
 DEFAULT_JOBS: Final = 200  # [job] of a generator when ``jobs`` is None
+# Fields that are written only where they differ from their defaults: scenarios older than they keep their fingerprints.
+LATER_FIELDS: Final = ("where", "sample", "sample_seed", "clip")
 
 
 @dataclass(frozen=True)
@@ -43,10 +49,15 @@ class WorkloadSpec:
     max_gpus : larger demands do not occur, or are dropped from a log [GPU]; None = no limit
     load : arrival times are scaled so that the jobs offer so many cluster-fuls of work; None = as they come
     start_s, stop_s : window of a log by arrival [s]; stop_s None = to the end
+    where : conditions on a log's attributes that all hold for the jobs played, such as "virtual_cluster=6214e9,11cb48"
+        or "status!=Killed"; see :func:`gpusched_env.traces.where`
+    sample : random part of a log: a share below 1, or a number of jobs; None = all
+    sample_seed : which sample; the scenario's seeds do not change it
+    clip : demands above max_gpus are cut to it and the jobs lengthened to the same GPU time, instead of left out
 
     Notes
     -----
-    Order: window, max_gpus, jobs, load, profiles.
+    Order: window, where, max_gpus, sample, jobs, load, profiles.
 
     Raises
     ------
@@ -62,6 +73,10 @@ class WorkloadSpec:
     load: float | None = None
     start_s: float = 0.0
     stop_s: float | None = None
+    where: tuple[str, ...] = ()
+    sample: float | None = None
+    sample_seed: int = 0
+    clip: bool = False
 
     def __post_init__(self) -> None:
         """Check every field, without touching the file."""
@@ -73,15 +88,31 @@ class WorkloadSpec:
                 )
         if self.load is not None and not (0 < self.load < math.inf):
             raise ScenarioError(f"workload.load is {self.load!r}: it must be a finite number > 0, or left out")
-        if not 0 <= self.start_s < (math.inf if self.stop_s is None else self.stop_s):
-            raise ScenarioError(f"workload window {self.start_s!r} to {self.stop_s!r}: give 0 <= start_s < stop_s")
+        if not 0 <= self.start_s < (math.inf if self.stop_s is None else self.stop_s) or self.stop_s == math.inf:
+            raise ScenarioError(
+                f"workload window {self.start_s!r} to {self.stop_s!r}: give 0 <= start_s < stop_s, "
+                "and leave stop_s out for a window to the end"
+            )
         rules = [*PROFILE_RULES, "own"]
         if self.profiles not in rules:
             raise ScenarioError(f"workload.profiles: {unknown_name('profile rule', self.profiles, rules)}")
+        if isinstance(self.where, str):
+            raise ScenarioError(f"workload.where is {self.where!r}: give a list of conditions, such as ['user=ann']")
+        object.__setattr__(self, "where", tuple(self.where))
+        for condition in self.where:
+            split_condition(condition)
+        if self.sample is not None:
+            check_amount(self.sample)
+        if isinstance(self.sample_seed, bool) or not isinstance(self.sample_seed, int):
+            raise ScenarioError(f"workload.sample_seed is {self.sample_seed!r}: it must be a whole number")
+        if self.clip and self.max_gpus is None:
+            raise ScenarioError("workload.clip cuts demands to max_gpus: give max_gpus, or leave clip out")
         if self.synthetic:
             check_parameters(self.source.removeprefix(SYNTHETIC), self.parameters)
-            if self.start_s or self.stop_s is not None:
-                raise ScenarioError(f"workload {self.source}: a window applies to logs only; leave it out")
+            cuts = {"a window": self.start_s or self.stop_s is not None, "where": self.where, "sample": self.sample}
+            for name, given in cuts.items():
+                if given:
+                    raise ScenarioError(f"workload {self.source}: {name} applies to logs only; leave it out")
         else:
             split_source(self.source)
             if self.parameters:
@@ -92,24 +123,39 @@ class WorkloadSpec:
         """Whether each seed draws other jobs."""
         return self.source.startswith(SYNTHETIC)
 
+    def as_dict(self) -> dict[str, Any]:
+        """Give plain data for JSON."""
+        default = {item.name: item.default for item in fields(self)}
+        data = asdict(self)
+        return {name: data[name] for name in data if name not in LATER_FIELDS or data[name] != default[name]}
+
     def read(self) -> tuple[Workload, ReadReport]:
         """Read a log and cut it; the report also counts what the cuts took out."""
         workload, report = read_trace(self.source)
-        cuts: dict[str, Callable[[Workload], Workload]] = {}
-        if self.start_s or self.stop_s is not None:
-            stop_s = math.inf if self.stop_s is None else self.stop_s
-            cuts["outside the scenario's window"] = partial(window, start_s=self.start_s, stop_s=stop_s)
-        if self.max_gpus is not None:
-            reason = f"more than {self.max_gpus} GPUs (the scenario's max_gpus)"
-            cuts[reason] = partial(up_to_gpus, max_gpus=self.max_gpus)
-        if self.jobs is not None:
-            cuts[f"after the first {self.jobs} jobs"] = partial(first_jobs, count=self.jobs)
-        for reason, cut in cuts.items():
+        for reason, cut in self._cuts():
             before = len(workload)
             workload = cut(workload)
             report.drop_many(reason, before - len(workload))
+        if self.clip and (larger := int((workload.jobs["gpus"] > (self.max_gpus or 0)).sum())):
+            report.notes[f"demand cut to {self.max_gpus} GPUs, run time lengthened to the same GPU time"] = larger
         report.kept = len(workload)
         return workload, report
+
+    def _cuts(self) -> Iterator[tuple[str, Callable[[Workload], Workload]]]:
+        """Why jobs of a log are left out, and what leaves them out, in order."""
+        if self.start_s or self.stop_s is not None:
+            stop_s = math.inf if self.stop_s is None else self.stop_s
+            yield "outside the scenario's window", partial(window, start_s=self.start_s, stop_s=stop_s)
+        for condition in self.where:
+            yield f"not {condition} (the scenario's where)", partial(where, condition=condition)
+        if self.max_gpus is not None and not self.clip:
+            reason = f"more than {self.max_gpus} GPUs (the scenario's max_gpus)"
+            yield reason, partial(up_to_gpus, max_gpus=self.max_gpus)
+        if self.sample is not None:
+            reason = f"not in sample {self.sample_seed} of {self.sample:g}"
+            yield reason, partial(sample, amount=self.sample, seed=self.sample_seed)
+        if self.jobs is not None:
+            yield f"after the first {self.jobs} jobs", partial(first_jobs, count=self.jobs)
 
     def draw(self, seed: int, log: Workload | None, cluster_gpus: int, gpu_types: tuple[str, ...]) -> Workload:
         """Make the workload of one seed; ``log`` is what :meth:`read` gave, None for a generator.
@@ -117,10 +163,12 @@ class WorkloadSpec:
         The seed decides a generator's jobs and, for both kinds, which job trains which model.
         """
         if log is None:
-            name = self.source.removeprefix(SYNTHETIC)
-            workload = generate_workload(name, seed, self.jobs or DEFAULT_JOBS, self.max_gpus, **self.parameters)
+            name, largest = self.source.removeprefix(SYNTHETIC), None if self.clip else self.max_gpus
+            workload = generate_workload(name, seed, self.jobs or DEFAULT_JOBS, largest, **self.parameters)
         else:
             workload = log
+        if self.clip and self.max_gpus is not None:
+            workload = clip_gpus(workload, self.max_gpus)
         if self.load is not None:
             workload = scale_to_load(workload, self.load, cluster_gpus)
         if self.profiles == "own" or (self.profiles != "unit" and not workload.profiles.is_unit):

@@ -1,0 +1,78 @@
+"""Options that choose and scale the jobs: fields of a scenario's workload, in the order of their steps."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import typer
+
+from gpusched_env.errors import GpuschedError
+
+PANEL: Final = "Which jobs"
+
+
+def _option(name: str, metavar: str, text: str, **limits: Any) -> Any:
+    return typer.Option(name, help=text, metavar=metavar, rich_help_panel=PANEL, show_default=False, **limits)
+
+
+WindowOption = Annotated[str | None, _option("--window", "START:STOP", "Of a log, those that arrive in these seconds.")]
+WhereOption = Annotated[
+    list[str] | None,
+    _option(
+        "--where",
+        "ATTRIBUTE=VALUES",
+        "Of a log, those with an attribute: virtual_cluster=6214e9,11cb48 or status!=Killed. May be given repeatedly.",
+    ),
+]
+MaxGpusOption = Annotated[int | None, _option("--max-gpus", "GPUS", "Leave out larger demands.", min=1)]
+SampleOption = Annotated[
+    float | None, _option("--sample", "SHARE|COUNT", "Of a log, a random share below 1, or so many jobs.")
+]
+JobsOption = Annotated[int | None, _option("--jobs", "COUNT", "So many; of a log the first.", min=1)]
+LoadOption = Annotated[
+    float | None, _option("--load", "LOAD", "Scale arrival times until the jobs offer this load on the cluster.")
+]
+
+
+def chosen_jobs(
+    window: str | None = None,
+    where: list[str] | None = None,
+    max_gpus: int | None = None,
+    sample: float | None = None,
+    jobs: int | None = None,
+    load: float | None = None,
+) -> dict[str, Any]:
+    """Turn the options that were given into fields of a WorkloadSpec.
+
+    Raises
+    ------
+    GpuschedError : a malformed window
+    """
+    changes: dict[str, Any] = {} if window is None else _seconds(window)
+    given = {"where": tuple(where or ()), "max_gpus": max_gpus, "sample": sample, "jobs": jobs, "load": load}
+    return changes | {name: value for name, value in given.items() if value not in (None, ())}
+
+
+def _seconds(window: str) -> dict[str, float | None]:
+    start, colon, stop = window.partition(":")
+    try:
+        if colon:
+            return {"start_s": float(start or 0), "stop_s": float(stop) if stop else None}
+    except ValueError:
+        pass
+    raise GpuschedError(
+        f"--window {window!r}: write START:STOP in seconds from the first arrival, such as 0:86400 or 3600:"
+    )
+
+
+def in_words(changes: dict[str, Any]) -> list[str]:
+    """Say in a few words what :func:`chosen_jobs` chose, for the name of a scenario."""
+    parts = []
+    if "start_s" in changes:
+        stop = changes["stop_s"]
+        parts.append(f"window {changes['start_s']:.15g}:{'' if stop is None else f'{stop:.15g}'}")
+    parts += changes.get("where", ())
+    for name in ("max_gpus", "sample", "jobs", "load"):
+        if name in changes:
+            parts.append(f"{name.replace('_', ' ')} {changes[name]:g}")
+    return parts
