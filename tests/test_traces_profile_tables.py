@@ -17,7 +17,7 @@ from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import TraceError, WorkloadError
 from gpusched_env.instance import Instance
 from gpusched_env.traces import assign_profiles, generate_workload, profile_tables, read_workload
-from gpusched_env.traces.profile_tables import TABLES, load_table, read_table, write_table
+from gpusched_env.traces.profile_tables import ELASTIC_TABLES, TABLES, load_table, read_table, write_table
 from gpusched_env.traces.profile_tables.fitting import FITTERS, fit_table
 from gpusched_env.traces.synthetic import random_stream
 from gpusched_env.workload import Workload
@@ -59,7 +59,7 @@ def test_tables_are_small_and_written_as_they_are_read(tmp_path: Path, name: str
     assert (tmp_path / "again.json").read_bytes() == shipped(name).read_bytes()
     assert read_table(tmp_path / "again.json") == load_table(name)
     assert shipped(name).stat().st_size < 40_000
-    assert set(TABLES) == set(FITTERS)
+    assert {*TABLES, *ELASTIC_TABLES} == set(FITTERS)
 
 
 # Rates [steps/s], read by hand in simulation_throughputs.json: in one machine, spread.

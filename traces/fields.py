@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 
 from gpusched_env.errors import TraceError
 
-MAX_GPUS: Final = 2**31 - 1  # [GPU] the gang column is a 32-bit integer
+MAX_WHOLE: Final = 2**31 - 1  # columns of gangs and batches are 32-bit integers
 UNITS_S: Final = {"seconds": 1.0, "minutes": 60.0}
 NO_TIME: Final = frozenset({"", "None", "null"})  # how logs write a time that is not known
 
@@ -50,12 +50,16 @@ class Place:
 
     def gpus(self, field: str, text: str) -> int:
         """Read a whole number of GPUs >= 0 [GPU]."""
+        return self.whole(field, text, "GPUs")
+
+    def whole(self, field: str, text: str, unit: str) -> int:
+        """Read a whole number of ``unit`` >= 0 that fits into 32 bits."""
         try:
             value = float(text)
         except ValueError:
             value = math.nan
-        if not 0 <= value <= MAX_GPUS or value != int(value) or "_" in text:
-            self.refuse(field, text, "expected a whole number of GPUs >= 0; correct or remove the row")
+        if not 0 <= value <= MAX_WHOLE or value != int(value) or "_" in text:
+            self.refuse(field, text, f"expected a whole number of {unit} >= 0; correct or remove the row")
         return int(value)
 
     def when(self, field: str, text: object) -> datetime:

@@ -8,40 +8,67 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from gpusched_env.traces.profile_tables import ProfileTable
+    from gpusched_env.traces.profile_tables import ElasticTable, ProfileTable
+
+Rows = list[tuple[str, ...]]  # the first one is the header
 
 
 def fit_profiles(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="gavel or elasticflow.")],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="gavel, elasticflow, pollux or sia.")],
     source: Annotated[
         Path,
         typer.Argument(
             metavar="SOURCE",
-            help="Gavel's simulation_throughputs.json, packed with gzip or not, or the folder that holds "
-            "ElasticFlow's throughputs_A100 and throughputs_T4.",
+            help="Gavel's simulation_throughputs.json, packed with gzip or not; the folder that holds ElasticFlow's "
+            "throughputs_A100 and throughputs_T4; the folder of Pollux's or Sia's simulator with a folder for each "
+            "application (traces).",
         ),
     ],
     output: Annotated[Path, typer.Option("--output", metavar="FILE", help="The table, as .json.")],
 ) -> None:
-    """Make a table of model profiles from published throughput files."""
+    """Make a table of model profiles from published measurements."""
     from rich.table import Table
 
     from gpusched_env.cli.console import show
     from gpusched_env.cli.outputs import check_output
-    from gpusched_env.traces.profile_tables import write_table
+    from gpusched_env.traces.profile_tables import ElasticTable, write_elastic, write_table
     from gpusched_env.traces.profile_tables.fitting import fit_table
 
     check_output("--output", output, (".json",))
     made = fit_table(table, source.expanduser())
-    write_table(made, output)
-    columns = ("GPU type", "models", "gang sizes", "rates", "of them also spread", "pairs on one GPU", "without room")
+    if isinstance(made, ElasticTable):
+        write_elastic(made, output)
+        columns, *rows = _errors(made)
+        title = f"{made.name}: relative error of iteration times, median / 90th percentile (measurements)"
+    else:
+        write_table(made, output)
+        columns, *rows = _rates(made)
+        title = f"{made.name}: {len(made.models)} models of {made.source} ({made.licence})"
     summary = Table(*columns, show_edge=False, pad_edge=False)
     for column in summary.columns[1:]:
         column.justify = "right"
-    for gpu_type in made.gpu_types:
-        summary.add_row(gpu_type, *_counts(made, gpu_type))
-    show(summary, f"{made.name}: {len(made.models)} models of {made.source} ({made.licence})")
+    for row in rows:
+        summary.add_row(*row)
+    show(summary, title)
     print(f"{output}: {output.stat().st_size:,} bytes")
+
+
+def _errors(table: ElasticTable) -> Rows:
+    """Say how far each fit is off, one row a GPU type and application."""
+    fits = [(gpu_type, name, fit) for gpu_type, row in table.fits.items() for name, fit in row.items()]
+    groups = list(dict.fromkeys(group for *_, fit in fits for group in fit.errors))
+    rows: Rows = [("GPU type", "application", *groups)]
+    for gpu_type, name, fit in fits:
+        found = (fit.errors.get(group) for group in groups)
+        cells = (f"{e[1]:.1%} / {e[2]:.1%} ({e[0]:,})" if e else "-" for e in found)
+        rows.append((gpu_type, name, *cells))
+    return rows
+
+
+def _rates(table: ProfileTable) -> Rows:
+    """Count what is known of each GPU type."""
+    columns = ("GPU type", "models", "gang sizes", "rates", "of them also spread", "pairs on one GPU", "without room")
+    return [columns, *((gpu_type, *_counts(table, gpu_type)) for gpu_type in table.gpu_types)]
 
 
 def _counts(table: ProfileTable, gpu_type: str) -> list[str]:

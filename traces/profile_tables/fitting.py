@@ -7,17 +7,23 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError, WorkloadError, unknown_name
+from gpusched_env.traces.profile_tables.elastic import ElasticTable
 from gpusched_env.traces.profile_tables.elasticflow import elasticflow_table
 from gpusched_env.traces.profile_tables.gavel import gavel_table
+from gpusched_env.traces.profile_tables.pollux import pollux_table, sia_table
 from gpusched_env.traces.profile_tables.table import ProfileTable
 
-FITTERS: Final[dict[str, Callable[[Path], ProfileTable]]] = {
+Table = ProfileTable | ElasticTable
+
+FITTERS: Final[dict[str, Callable[[Path], Table]]] = {
     "elasticflow": elasticflow_table,
     "gavel": gavel_table,
+    "pollux": pollux_table,
+    "sia": sia_table,
 }
 
 
-def fit_table(name: str, source: Path) -> ProfileTable:
+def fit_table(name: str, source: Path) -> Table:
     """Make the table ``name`` from the published files at ``source``, a file or a folder as the table wants it.
 
     Raises

@@ -1,0 +1,78 @@
+"""An application that jobs train, and how fast GPUs of one type do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from gpusched_env.traces.profile_tables.throughput import Throughput
+
+
+@dataclass(frozen=True)
+class Application:
+    """What a job trains, whatever the GPU type.
+
+    Attributes
+    ----------
+    name : as workloads name it
+    iterations : batch of the whole gang [samples] -> iterations to completion
+    gradient_bytes, skew : as in PROFILE_DTYPE
+    """
+
+    name: str
+    iterations: Mapping[int, float]
+    gradient_bytes: float
+    skew: float
+
+    @property
+    def initial_batch(self) -> int:
+        """Smallest batch that was trained to completion [samples]; Pollux's jobs begin with it."""
+        return min(self.iterations)
+
+    def iterations_at(self, batch: float) -> float:
+        """Iterations to completion, linear between the batches that were trained, as in Pollux; NaN beyond them."""
+        known = sorted(self.iterations)
+        return float(np.interp(batch, known, [self.iterations[b] for b in known], math.nan, math.nan))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One application on one GPU type.
+
+    Attributes
+    ----------
+    throughput : as fitted
+    largest_batch : samples that fit on a GPU; more are split into passes
+    largest_local : largest gang that was measured in one machine [GPU]
+    errors : number of measurements, median and 90th percentile of the relative error of their iteration times; of all,
+        of each of KINDS, and of those held out
+    """
+
+    throughput: Throughput
+    largest_batch: int
+    largest_local: int
+    errors: Mapping[str, tuple[int, float, float]]
+
+    def passes(self, share: Fraction) -> int:
+        """Passes that a GPU needs for ``share`` samples."""
+        return max(1, math.ceil(share / self.largest_batch))
+
+    def compute_s(self, share: Fraction, passes: int) -> float:
+        """Seconds to compute the gradients of ``share`` samples on each GPU in ``passes`` passes."""
+        return passes * float(self.throughput.gradient_s(float(share / passes)))
+
+    def iteration_s(self, gpus: int, machines: int, share: Fraction, passes: int) -> float:
+        """Seconds of an iteration; a larger gang than was measured in one machine is no slower there than if spread.
+
+        The line through the few gangs that fit into the measured machines is steep and says nothing of larger machines.
+        """
+        batch = float(share / passes)
+        spread = float(self.throughput.iteration_s(gpus, 2, batch, passes))
+        local = float(self.throughput.iteration_s(gpus, 1, batch, passes))
+        if machines > 1:
+            return spread
+        return min(local, spread) if gpus > self.largest_local else local

@@ -1,0 +1,97 @@
+"""Tables of fitted models as JSON: those of this package, and those that ``gpusched traces fit-profiles`` writes."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.files import write_whole
+from gpusched_env.traces.profile_tables.application import Application, Fit
+from gpusched_env.traces.profile_tables.elastic import ElasticTable
+from gpusched_env.traces.profile_tables.throughput import Throughput
+
+ELASTIC_TABLES: Final = ("pollux", "sia")  # shipped beside this file as NAME.json
+WORDS: Final = ("name", "source", "licence", "made")
+PARAMETERS: Final = tuple(field.name for field in dataclasses.fields(Throughput))
+
+
+@functools.cache
+def load_elastic(name: str) -> ElasticTable:
+    """Load a table of this package: ``pollux`` on T4 alone, ``sia`` on its three GPU types and on T4.
+
+    Raises
+    ------
+    WorkloadError : unknown table
+    """
+    if name not in ELASTIC_TABLES:
+        raise WorkloadError(unknown_name("profile table", name, ELASTIC_TABLES))
+    file = resources.files("gpusched_env.traces.profile_tables") / f"{name}.json"
+    table = _table(file.read_text(encoding="utf-8"), file.name)
+    if table.applications:
+        return table
+    pollux = load_elastic("pollux")
+    return dataclasses.replace(table, applications=pollux.applications, fits={**table.fits, **pollux.fits})
+
+
+def write_elastic(table: ElasticTable, path: Path) -> None:
+    """Write a table, whole or not at all: one line an application or fit, equal tables as equal bytes."""
+    lines = [f"{json.dumps(key)}: {json.dumps(getattr(table, key))}" for key in WORDS]
+    lines.append('"applications": ' + _lines({name: _columns(app) for name, app in table.applications.items()}))
+    fits = [f"{json.dumps(t)}: {_lines({n: _columns(fit) for n, fit in row.items()})}" for t, row in table.fits.items()]
+    lines.append('"fits": {\n' + ",\n".join(fits) + "\n}")
+    write_whole(path, "{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def read_elastic(path: str | Path) -> ElasticTable:
+    """Read what :func:`write_elastic` wrote.
+
+    Raises
+    ------
+    WorkloadError : the file cannot be read, or is no such table
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise WorkloadError(f"{path}: cannot be read ({error})") from error
+    return _table(text, str(path))
+
+
+def _table(text: str, where: str) -> ElasticTable:
+    try:
+        data = json.loads(text)
+        applications = {name: _application(name, row) for name, row in data["applications"].items()}
+        fits = {t: {name: _fit(row) for name, row in rows.items()} for t, rows in data["fits"].items()}
+        return ElasticTable(applications=applications, fits=fits, **{key: str(data[key]) for key in WORDS})
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise WorkloadError(
+            f"{where}: not as gpusched traces fit-profiles writes it ({type(error).__name__}: {error}); make it again"
+        ) from error
+
+
+def _lines(rows: Mapping[str, Mapping[str, Any]]) -> str:
+    return "{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items()) + "\n}"
+
+
+def _columns(row: Application | Fit) -> dict[str, Any]:
+    """Fields of an application or fit, those of its throughput among them."""
+    flat = {key: value for key, value in dataclasses.asdict(row).items() if key != "name"}
+    return flat.pop("throughput", {}) | flat
+
+
+def _application(name: str, row: Mapping[str, Any]) -> Application:
+    iterations = {int(batch): float(count) for batch, count in row["iterations"].items()}
+    return Application(name, iterations, float(row["gradient_bytes"]), float(row["skew"]))
+
+
+def _fit(row: Mapping[str, Any]) -> Fit:
+    errors = {
+        str(group): (int(rows), float(median), float(p90)) for group, (rows, median, p90) in row["errors"].items()
+    }
+    throughput = Throughput(*(float(row[key]) for key in PARAMETERS))
+    return Fit(throughput, int(row["largest_batch"]), int(row["largest_local"]), errors)

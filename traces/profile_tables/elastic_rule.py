@@ -1,0 +1,29 @@
+"""The rule of assign_profiles behind each table of fitted models: who trains which application."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusched_env.traces.profile_tables.elastic_files import load_elastic
+from gpusched_env.workload import Profiles, Workload
+
+
+def fitted_profiles(
+    table: str, rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]
+) -> tuple[Profiles, np.ndarray]:
+    """Give every job an application of the table, with its initial batch on each GPU, as users of Pollux's jobs choose.
+
+    A job whose attribute ``model`` names an application gets that one, any other job draws uniformly.
+
+    Raises
+    ------
+    WorkloadError : a GPU type that was not measured
+    """
+    found = load_elastic(table)
+    names = list(found.applications)
+    drawn = rng.integers(len(names), size=len(workload)).tolist()
+    told = workload.attributes.get("model", np.full(len(workload), "")).tolist()
+    chosen = [str(name) if name in found.applications else names[k] for name, k in zip(told, drawn, strict=True)]
+    gangs = workload.jobs["gpus"].astype(np.int64)
+    batches = gangs * [found.applications[name].initial_batch for name in chosen]
+    return found.for_jobs(chosen, batches, gangs, gpu_types)

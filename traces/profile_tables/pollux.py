@@ -1,0 +1,131 @@
+"""Pollux (Qiao et al., OSDI 2021) and Sia (Jayaram Subramanya et al., SOSP 2023): measurements to fitted models."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.errors import TraceError
+from gpusched_env.traces.profile_tables.application import Application, Fit
+from gpusched_env.traces.profile_tables.elastic import ElasticTable
+from gpusched_env.traces.profile_tables.throughput import KINDS, MEASUREMENT_DTYPE, Throughput, is_measurement, kinds
+from gpusched_env.traces.profile_tables.throughput_fitting import fit_throughput, held_out_errors
+from gpusched_env.traces.streams import csv_rows
+
+# Bytes of all gradients in single precision, and largest tensor / all, counted from the definitions of the models:
+# BERT-base with a head for questions, ResNet-18, Deep Speech 2 (5 bidirectional GRU layers of 800), ResNet-50, NeuMF on
+# MovieLens-1M, YOLOv3 for 20 classes (petuum/adaptdl, branch osdi21-artifact, benchmark/models).
+GRADIENTS: Final = {
+    "bert": (4.38e8, 0.214),
+    "cifar10": (4.47e7, 0.211),
+    "deepspeech2": (1.65e8, 0.0764),
+    "imagenet": (1.02e8, 0.0923),
+    "ncf": (6.41e6, 0.482),
+    "yolov3": (2.47e8, 0.0766),
+}
+# Where the simulators of Pollux and Sia stay below the largest batch that was measured [samples]
+LARGEST_BATCH: Final = {("T4", "yolov3"): 8, ("RTX2080Ti", "deepspeech2"): 57}
+SIA_TYPES: Final = {"A100": "-dgx-ext", "QuadroRTX6000": "-quad", "RTX2080Ti": "-rtx"}  # GPU type, end of file names
+TIMES: Final = ("local_bsz", "step_time", "sync_time")
+DIGITS: Final = 6  # significant, of a fitted parameter
+ERROR_DECIMALS: Final = 4
+
+
+def pollux_table(source: Path) -> ElasticTable:
+    """Fit the measurements of 16 machines with 4 T4: a folder an application, as in ``simulator/traces``.
+
+    ``placements.csv`` and ``scalability.csv`` give seconds of an iteration (``step_time``) and the part of it that
+    waits for the gradients of others (``sync_time``). ``validation-BATCH.csv`` give the iterations to each epoch; a job
+    is complete after the epochs that every batch size was trained for.
+
+    Raises
+    ------
+    TraceError : a file is absent or malformed
+    """
+    return ElasticTable(
+        "pollux",
+        "petuum/adaptdl, branch osdi21-artifact, simulator/traces; Qiao et al., OSDI 2021",
+        "Apache-2.0",
+        "gpusched traces fit-profiles pollux traces",
+        {name: Application(name, _iterations(source / name), *GRADIENTS[name]) for name in GRADIENTS},
+        {"T4": {name: _fit(source / name, "T4", "") for name in GRADIENTS}},
+    )
+
+
+def sia_table(source: Path) -> ElasticTable:
+    """Fit Sia's measurements of three more GPU types; the applications are Pollux's, which this table leaves out.
+
+    ``gpt_pmp`` is not read: it trains in a pipeline of machines, which this model of data-parallel training is not for.
+
+    Raises
+    ------
+    TraceError : a file is absent or malformed
+    """
+    return ElasticTable(
+        "sia",
+        "fitted to siasosp23/artifacts, sia-simulator/traces; Jayaram Subramanya et al., SOSP 2023",
+        "not stated; fitted parameters only",
+        "gpusched traces fit-profiles sia traces",
+        {},
+        {
+            gpu_type: {name: _fit(source / name, gpu_type, suffix) for name in GRADIENTS}
+            for gpu_type, suffix in SIA_TYPES.items()
+        },
+    )
+
+
+def _fit(folder: Path, gpu_type: str, suffix: str) -> Fit:
+    spread = _measurements(folder / f"placements{suffix}.csv", "placement")
+    more = _measurements(folder / f"scalability{suffix}.csv", "num_nodes", "num_replicas")
+    rows = np.unique(np.concatenate([spread, more]))  # some of Sia's files repeat each other
+    throughput = fit_throughput(rows)
+    rounded = Throughput(*(float(f"{value:.{DIGITS}g}") for value in dataclasses.astuple(throughput)))
+    found, kind = rounded.relative_errors(rows), kinds(rows)
+    groups = {"all": found} | {name: found[kind == k] for k, name in enumerate(KINDS)}
+    groups["held out"] = held_out_errors(rows)
+    batch = LARGEST_BATCH.get((gpu_type, folder.name), int(rows["batch"].max()))
+    local = int(rows["gpus"][rows["machines"] == 1].max(initial=1))
+    return Fit(rounded, batch, local, {name: _summary(errors) for name, errors in groups.items() if len(errors)})
+
+
+def _summary(errors: np.ndarray) -> tuple[int, float, float]:
+    median, p90 = np.quantile(errors, [0.5, 0.9]).round(ERROR_DECIMALS).tolist()
+    return len(errors), median, p90
+
+
+def _measurements(path: Path, *gang: str) -> np.ndarray:
+    """MEASUREMENT_DTYPE [R]; ``gang`` is the placement, one digit a machine, or the columns of machines and GPUs."""
+    rows = []
+    for place, (batch, iteration, sync, *where) in csv_rows(path, [*TIMES, *gang]):
+        if len(gang) == 1:
+            if not re.fullmatch("[1-9]+", where[0]):
+                place.refuse(gang[0], where[0], "expected a digit from 1 to 9 for each machine; correct the row")
+            machines, gpus = len(where[0]), sum(map(int, where[0]))
+        else:
+            machines, gpus = (place.gpus(column, text) for column, text in zip(gang, where, strict=True))
+        samples = place.whole("local_bsz", batch, "samples")
+        times = place.seconds("step_time", iteration), place.seconds("sync_time", sync)
+        row = np.array((machines, gpus, samples, *times), MEASUREMENT_DTYPE)
+        if not is_measurement(row):
+            place.refuse("step_time", iteration, "expected more than sync_time, of samples on a GPU of every machine")
+        rows.append(row)
+    if not rows:
+        raise TraceError(f"{path}: no measurements; fetch the file again")
+    return np.array(rows, MEASUREMENT_DTYPE)
+
+
+def _iterations(folder: Path) -> dict[int, float]:
+    """Batch -> iterations after the last epoch that all batches were trained for."""
+    counts: dict[int, list[float]] = {}
+    for path in folder.glob("validation-*.csv"):
+        if name := re.fullmatch(r"validation-([1-9]\d*)\.csv", path.name):
+            rows = csv_rows(path, ["iteration"])
+            counts[int(name[1])] = [place.amount("iteration", text, "iterations") for place, (text,) in rows]
+    epochs = min(map(len, counts.values()), default=0)
+    if not epochs:
+        raise TraceError(f"{folder}: no validation-BATCH.csv there, or one without rows; give the folder above it")
+    return {batch: counts[batch][epochs - 1] for batch in sorted(counts)}

@@ -1,0 +1,77 @@
+"""Pollux's model of the iteration time of data-parallel training, and measurements of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.performance import overlapped
+
+MEASUREMENT_DTYPE: Final = np.dtype(
+    [
+        ("machines", "<i4"),  # over which the gang is spread, >= 1
+        ("gpus", "<i4"),  # [GPU] gang size
+        ("batch", "<f8"),  # [samples] on each GPU, > 0
+        ("iteration_s", "<f8"),  # [s] of one iteration, > sync_s
+        ("sync_s", "<f8"),  # [s] from the last gradient until all are reduced, >= 0
+    ]
+)
+SECONDS: Final = (1e-9, 1e9)  # [s] shorter gradients and longer iterations are no measurements
+KINDS: Final = ("one GPU", "one machine", "across machines")
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """Iteration time as a function of gang, spread and batch (Qiao et al., OSDI 2021, section 3.2).
+
+    Attributes
+    ----------
+    alpha_grad, beta_grad : gradients take alpha_grad + beta_grad x samples on a GPU [s], [s/sample]
+    alpha_local, beta_local : K > 1 GPUs of one machine synchronise in alpha_local + beta_local x (K - 2) [s]
+    alpha_node, beta_node : the same across machines [s]
+    gamma : overlap exponent, 1 (none) to 10 (nearly full)
+    """
+
+    alpha_grad: float
+    beta_grad: float
+    alpha_local: float
+    beta_local: float
+    alpha_node: float
+    beta_node: float
+    gamma: float
+
+    def gradient_s(self, batch: float | np.ndarray) -> np.ndarray:
+        """Seconds to compute the gradients of ``batch`` samples on each GPU."""
+        return np.asarray(self.alpha_grad + self.beta_grad * np.asarray(batch, float))
+
+    def sync_s(self, gpus: int | np.ndarray, machines: int | np.ndarray) -> np.ndarray:
+        """Seconds to synchronise a gang on an idle network; 0 for one GPU."""
+        more = np.maximum(np.asarray(gpus) - 2, 0)
+        local, node = self.alpha_local + self.beta_local * more, self.alpha_node + self.beta_node * more
+        return np.where(np.asarray(machines) > 1, node, np.where(np.asarray(gpus) > 1, local, 0.0))
+
+    def iteration_s(
+        self, gpus: int | np.ndarray, machines: int | np.ndarray, batch: float | np.ndarray, passes: int = 1
+    ) -> np.ndarray:
+        """Seconds of an iteration of ``passes`` passes over ``batch`` samples on each GPU; sync overlaps the last."""
+        gradient = self.gradient_s(batch)
+        last = overlapped(gradient, self.sync_s(gpus, machines), np.asarray(self.gamma))
+        return (passes - 1) * gradient + last
+
+    def relative_errors(self, rows: np.ndarray) -> np.ndarray:
+        """float64 [R]: abs(model / measurement - 1) of the iteration time of MEASUREMENT_DTYPE rows."""
+        return np.abs(self.iteration_s(rows["gpus"], rows["machines"], rows["batch"]) / rows["iteration_s"] - 1)
+
+
+def is_measurement(rows: np.ndarray) -> np.ndarray:
+    """Say of each of MEASUREMENT_DTYPE rows [R] whether it can be fitted."""
+    good = (rows["gpus"] >= rows["machines"]) & (rows["machines"] >= 1) & (rows["batch"] > 0)
+    good &= (rows["sync_s"] >= 0) & (rows["iteration_s"] - rows["sync_s"] >= SECONDS[0])
+    return good & (rows["iteration_s"] <= SECONDS[1])
+
+
+def kinds(rows: np.ndarray) -> np.ndarray:
+    """int64 [R]: index into KINDS of MEASUREMENT_DTYPE rows."""
+    return np.where(rows["gpus"] == 1, 0, np.where(rows["machines"] == 1, 1, 2))
