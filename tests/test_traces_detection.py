@@ -19,6 +19,8 @@ AMBIGUOUS = {  # layouts that two formats share, by format and number of the sam
     ("muri", 0): "bsbf or muri",
     ("helios", 1): "helios or pai",
     ("pai", 0): "helios or pai",
+    ("pollux", 0): "pollux or sia",
+    ("sia", 0): "pollux or sia",
 }
 
 

@@ -45,6 +45,7 @@ _MURI = _rows(
     "job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,interval,iteration_time,resource_time_0,"
     "resource_time_1,resource_time_2,priority\n",
 )
+_POLLUX = _rows("bert-@,1@.5,bert,2,96", "name,time,application,num_replicas,batch_size\n")
 _ACME_TIMES = "2023-05-17 11:00:00+00:00,2023-05-17 11:00:10+00:00,2023-05-17 11:01:00+00:00"
 
 SAMPLES: Final[dict[str, tuple[bytes, ...]]] = {
@@ -98,11 +99,13 @@ SAMPLES: Final[dict[str, tuple[bytes, ...]]] = {
     "philly": (*_PHILLY, _philly_json()),
     "philly-csv": _PHILLY,
     "philly-json": (_philly_json(),),
+    "pollux": (_POLLUX,),
     "shockwave": (
         _rows(
             'LM (batch size 10)\tpython3 main.py --data "%s/wikitext2, all"\tlm\t--steps\t1\t134\t2\tgns\t1\t-1\t9\t@'
         ),
     ),
+    "sia": (_POLLUX,),
     "swf": (_rows("@ 10@ 0 50.5 4 -1 -1 8 60 -1 1 7 -1 -1 2 -1 -1 -1", "; UnixStartTime: 0\n"),),
     "tiresias": (
         _rows("@,2,1@5,606,vgg19,164,30", "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError, WorkloadError, unknown_name
-from gpusched_env.traces import acme, chronus, elasticflow, helios, muri, openb, philly, tiresias
+from gpusched_env.traces import acme, chronus, elasticflow, helios, muri, openb, philly, pollux, tiresias
 from gpusched_env.traces.acme import read_acme
 from gpusched_env.traces.chronus import read_chronus
 from gpusched_env.traces.detection import (
@@ -32,6 +32,7 @@ from gpusched_env.traces.openb import read_openb
 from gpusched_env.traces.pai import read_pai
 from gpusched_env.traces.philly import read_philly, read_philly_csv
 from gpusched_env.traces.philly_json import read_philly_json
+from gpusched_env.traces.pollux import read_pollux, read_sia
 from gpusched_env.traces.public_files import find
 from gpusched_env.traces.report import ReadReport
 from gpusched_env.traces.shockwave import read_shockwave
@@ -65,7 +66,9 @@ READERS: Final[dict[str, Reader]] = {
     "philly": read_philly,
     "philly-csv": read_philly_csv,
     "philly-json": read_philly_json,
+    "pollux": read_pollux,
     "shockwave": read_shockwave,
+    "sia": read_sia,
     "swf": read_swf,
     "tiresias": read_tiresias,
 }
@@ -84,7 +87,9 @@ SIGNATURES: Final[dict[str, tuple[Signature, ...]]] = {
     "openb": (columns(*openb.COLUMNS),),
     "pai": (columns(*JOB_LIST),),
     "philly": (columns(*philly.PROCESSED), columns(*philly.FULL_LOG), record("jobid", "submitted_time", "attempts")),
+    "pollux": (columns(*pollux.COLUMNS),),
     "shockwave": (tab_fields(SHOCKWAVE_FIELDS),),
+    "sia": (columns(*pollux.COLUMNS),),
     "swf": (frozenset({SWF_NUMBERS}),),
     "tiresias": (columns(*tiresias.COLUMNS),),
 }

@@ -18,6 +18,7 @@ from gpusched_env.traces.demand import demand_of, demand_table, draw_demand
 from gpusched_env.traces.gavel_jobs import gavel_jobs
 from gpusched_env.traces.pai_calibration import PAI
 from gpusched_env.traces.philly_calibration import PHILLY
+from gpusched_env.traces.pollux_jobs import pollux_jobs
 from gpusched_env.traces.ring_all_reduce import ring_all_reduce_jobs
 from gpusched_env.traces.venus_calibration import VENUS
 from gpusched_env.workload import Workload
@@ -75,6 +76,7 @@ GENERATORS: Final[dict[str, Generator]] = {
     "batch": batch,
     "gavel": gavel_jobs,
     "poisson": poisson,
+    "pollux": pollux_jobs,
     "ring-all-reduce": ring_all_reduce_jobs,
     **{name: partial(calibrated, calibration=calibration) for name, calibration in CALIBRATIONS.items()},
 }

@@ -1,0 +1,120 @@
+"""Pollux's eight-hour workloads (Qiao et al., OSDI 2021), from statistics of the log that its generator samples."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.errors import WorkloadError
+from gpusched_env.traces.profile_tables import load_elastic
+from gpusched_env.workload import Workload
+
+JOBS: Final = 160  # in a window, at relative load 1
+HOUR: Final = 3600.0  # [s]
+
+# Philly (Jeon et al., USENIX ATC 2019; CC-BY-4.0), the 62,861 jobs that Pollux publishes: 26,383 of them were submitted
+# between 2 and 10 h, ran for a minute or longer and took less than 1,000 GPU hours, as its generator demands.
+HOURLY: Final = (0.1124, 0.1077, 0.06038, 0.1157, 0.1727, 0.2247, 0.1086, 0.09779)  # share of each hour
+# Applications by the log's GPU time [GPU h]: below 1, 10, 100, and more; each with its share of the jobs, and the gangs
+# of the log. From 10 GPU hours on, Pollux draws the gangs from jobs of at most 24 h.
+CLASSES: Final[tuple[tuple[float, tuple[str, ...], dict[int, float]], ...]] = (
+    (0.7768, ("cifar10", "ncf"), {1: 0.9838, 2: 0.002391, 4: 0.008344, 8: 0.004977, 16: 0.0005367}),
+    (
+        0.1706,
+        ("deepspeech2", "bert"),
+        {1: 0.958, 2: 0.001555, 4: 0.016, 8: 0.01911, 12: 0.0002222, 16: 0.002888, 24: 0.0004443, 32: 0.001777},
+    ),
+    (
+        0.03559,
+        ("yolov3",),
+        {1: 0.4275, 2: 0.04683, 4: 0.281, 8: 0.21, 12: 0.001511, 16: 0.01662, 32: 0.0136, 64: 0.003021},
+    ),
+    (0.01702, ("imagenet",), {8: 0.6364, 16: 0.2727, 32: 0.09091}),
+)
+# Gangs and batches with 50 to 80 % of linear speed-up, from Pollux's published workloads; each is as probable
+TUNED: Final = {
+    "bert": ((6, 384), (8, 384), (12, 384), (16, 384)),
+    "cifar10": ((6, 2048), (8, 2048), (12, 4096), (16, 4096)),
+    "deepspeech2": ((6, 320), (8, 320), (12, 640)),
+    "imagenet": ((24, 3200), (32, 6400), (48, 6400)),
+    "ncf": ((1, 32768),),
+    "yolov3": ((4, 64),),
+}
+
+Choice = tuple[str, int, int, float]  # application, gang [GPU], batch of the gang [samples], probability
+
+
+def pollux_jobs(
+    rng: np.random.Generator,
+    jobs: int,
+    max_gpus: int | None = None,
+    relative_load: float = 1.0,
+    realistic: bool = False,
+) -> Workload:
+    """Draw applications to train on T4, as Pollux's generator samples them from Philly.
+
+    A window of eight hours holds 160 x ``relative_load`` jobs at independent times, with the log's share of each hour;
+    further jobs come in further windows, one after another. ``jobs`` are the first so many. Profiles know T4.
+    Attributes: model (the application), batch_size.
+
+    Parameters
+    ----------
+    max_gpus : larger gangs do not occur; the others keep their proportions [GPU]
+    relative_load : Pollux publishes workloads with 0.5, 1, 1.5 and 2
+    realistic : gangs of the log, with the application's initial batch on each GPU; else gangs and batches that Pollux
+        tuned for 50 to 80 % of linear speed-up
+
+    Raises
+    ------
+    WorkloadError : a relative load that is not a finite number > 0
+    """
+    if not 0 < relative_load < math.inf:
+        raise WorkloadError(f"relative_load is {relative_load!r}: it must be a finite number > 0")
+    table = load_elastic("pollux")
+    initial = {name: application.initial_batch for name, application in table.applications.items()}
+    choices = [choice for choice in _choices(realistic, initial) if max_gpus is None or choice[1] <= max_gpus]
+    cumulative = np.cumsum([probability for *_, probability in choices])
+    arrival = _arrivals(rng, jobs, max(1, round(JOBS * relative_load)))
+    drawn = np.searchsorted(cumulative / cumulative[-1], rng.random(jobs), side="right").tolist()
+    models, gangs, batches = ([choices[k][column] for k in drawn] for column in range(3))
+    iterations = [table.applications[name].iterations_at(batch) for name, batch in zip(models, batches, strict=True)]
+    profiles, profile = table.for_jobs(models, batches, gangs)
+    return Workload.from_columns(
+        arrival - arrival[0],
+        gangs,
+        iterations=iterations,
+        profiles=profiles,
+        profile=profile,
+        attributes={"model": np.array(models), "batch_size": np.array(batches)},
+    )
+
+
+def _choices(realistic: bool, initial_batch: dict[str, int]) -> list[Choice]:
+    """List what a job may be."""
+    choices: list[Choice] = []
+    for share, applications, gangs in CLASSES:
+        for name in applications:
+            each = share / len(applications)
+            if realistic:
+                choices += [(name, gpus, gpus * initial_batch[name], each * p) for gpus, p in gangs.items()]
+            else:
+                choices += [(name, *tuned, each / len(TUNED[name])) for tuned in TUNED[name]]
+    return choices
+
+
+def _arrivals(rng: np.random.Generator, jobs: int, window: int) -> np.ndarray:
+    """float64 [jobs], ascending: the first times of windows with ``window`` independent times each [s].
+
+    Sorted uniform numbers are partial sums of exponential ones over their total, so only the first ones are drawn.
+    """
+    cumulative = np.concatenate([[0.0], np.cumsum(HOURLY)])
+    arrivals = []
+    for first in range(0, jobs, window):
+        count = min(window, jobs - first)
+        sums = np.cumsum(rng.standard_exponential(count))
+        total = sums[-1] + rng.standard_gamma(window + 1 - count)
+        hours = np.interp(sums / total * cumulative[-1], cumulative, np.arange(len(cumulative)))
+        arrivals.append(HOUR * (len(HOURLY) * (first // window) + hours))
+    return np.concatenate(arrivals)
