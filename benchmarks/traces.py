@@ -1,4 +1,4 @@
-"""Seconds and memory to read a long trace of each layout, one fresh process each.
+"""CPU seconds and memory to read a long trace of each layout, one fresh process each.
 
     python benchmarks/traces.py [--rows 1000000] [--layouts helios swf] [--output FILE.json]
 
@@ -87,6 +87,10 @@ MURI: Final = (
     "job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,interval,iteration_time,resource_time_0,"
     "resource_time_1,resource_time_2,priority"
 )
+CHRONUS: Final = (
+    "job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,expect_value_list,"
+    "best_effort,job_type"
+)
 # Layout: format, header, one row
 LAYOUTS: Final[dict[str, tuple[str, str, Callable[[Draw], str]]]] = {
     "philly-csv": (
@@ -129,8 +133,7 @@ LAYOUTS: Final[dict[str, tuple[str, str, Callable[[Draw], str]]]] = {
     ),
     "chronus": (
         "chronus",
-        "job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,expect_value_list,"
-        "best_effort,job_type",
+        CHRONUS,
         lambda d: f"{d.i},{d.vc},{d.gpus},{d.at},5,alexnet,{d.run},5,159-189,10-8,0,soft",
     ),
     "swf": (
@@ -147,6 +150,14 @@ LAYOUTS: Final[dict[str, tuple[str, str, Callable[[Draw], str]]]] = {
         "muri",
         MURI,
         lambda d: f"{d.i},{d.gpus},{d.at},{d.run},vgg19,64,{555 * d.run},16000,555,502.0,14,0.4,0",
+    ),
+    "gavel": (
+        "gavel",
+        "",
+        lambda d: (
+            f"ResNet-18 (batch size 32)\tpython3 main.py --data_dir=%s/cifar10\timage_classification/cifar10\t"
+            f"--num_steps\t1\t{d.run}\t{min(d.gpus, 8)}\t1\t-1.000000\t{d.at}"
+        ),
     ),
     "shockwave": (
         "shockwave",
@@ -186,12 +197,12 @@ def measure(source: str) -> dict[str, float]:
     gc.collect()
     before = resident("VmRSS")
     Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # the peak begins here
-    begin = time.perf_counter()
+    begin = time.process_time()
     workload, report = read_trace(source)
-    seconds = time.perf_counter() - begin
+    seconds = time.process_time() - begin
     arrays = workload.jobs.nbytes + sum(column.nbytes for column in workload.attributes.values())
     beyond = resident("VmHWM") - before - arrays
-    return {"seconds": seconds, "array_bytes": arrays / report.rows, "beyond_bytes": beyond / report.rows}
+    return {"cpu_seconds": seconds, "array_bytes": arrays / report.rows, "beyond_bytes": beyond / report.rows}
 
 
 def main(settings: Settings) -> None:
@@ -212,14 +223,15 @@ def main(settings: Settings) -> None:
             figures[layout] = {key: float(np.median([run[key] for run in runs])) for key in runs[0]}
             path.unlink()
     machine = f"Python {platform.python_version()}, {platform.machine()}, gpusched-env {gpusched_env.__version__}"
-    table = Table(title=f"reading {settings.rows:,} rows; {machine}", title_justify="left")
-    for heading in ("layout", "seconds", "workload [B/row]", "beyond it [B/row]"):
+    table = Table(title=f"reading {settings.rows:,} rows\n{machine}", title_justify="left")
+    for heading in ("layout", "CPU seconds", "workload [B/row]", "beyond it [B/row]"):
         table.add_column(heading, justify="left" if heading == "layout" else "right")
     for layout, row in figures.items():
-        table.add_row(layout, f"{row['seconds']:.1f}", f"{row['array_bytes']:.0f}", f"{row['beyond_bytes']:.0f}")
+        table.add_row(layout, f"{row['cpu_seconds']:.1f}", f"{row['array_bytes']:.0f}", f"{row['beyond_bytes']:.0f}")
     table.caption = (
-        f"wanted of a million rows: {SECONDS:.0f} s and {BYTES:.0f} B/row at most; medians of {settings.repeats}"
+        f"medians of {settings.repeats}; wanted of a million rows: {SECONDS:.0f} s, {BYTES:.0f} B/row at most"
     )
+    table.caption_justify = "left"
     Console(width=100).print(table)
     if settings.output is not None:
         settings.output.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
