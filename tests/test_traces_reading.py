@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from damage import check_damaged
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from trace_samples import LAYOUTS, WRITERS
 
 from gpusched_env.errors import TraceError
 from gpusched_env.traces import READERS, read_trace, read_workload
@@ -193,3 +195,20 @@ def test_damage_gives_a_workload_or_a_trace_error(
 def test_garbage_gives_a_trace_error(tmp_path: Path, name: str, data: bytes) -> None:
     with pytest.raises(TraceError):
         read_trace(f"{name}:{write(tmp_path / 'garbage', data)}")
+
+
+@pytest.mark.parametrize(("name", "number"), LAYOUTS)
+def test_reading_takes_at_most_300_bytes_a_job_beside_the_workload(tmp_path: Path, name: str, number: int) -> None:
+    """The issue's bound for a million jobs; benchmarks/traces.py measures those."""
+    rows = 3_000
+    source = f"{name}:{write(tmp_path / 'log', WRITERS[name][number](rows))}"
+    read_trace(source)  # imports and tables that are loaded once
+    tracemalloc.start()
+    try:
+        workload, report = read_trace(source)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert report.kept == rows
+    arrays = workload.jobs.nbytes + sum(column.nbytes for column in workload.attributes.values())
+    assert peak - arrays < 300 * rows, (peak - arrays) / rows

@@ -13,6 +13,7 @@ import numpy as np
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.fields import Place
 from gpusched_env.traces.report import ReadReport
+from gpusched_env.traces.texts import Ids, Texts
 from gpusched_env.workload import Profiles, Workload
 
 EPOCH: Final = datetime(1970, 1, 1)
@@ -34,14 +35,12 @@ class JobColumns:
         self.gpus = array("q")
         self.work = array("d")
         self.estimate = array("d")
-        self.attributes: dict[str, list[str]] = {name: [] for name in attributes}
-        self.seen: set[str] = set()
+        self.attributes = {name: Texts() for name in attributes}
+        self.originals = Ids()
 
     def refuse_duplicate(self, place: Place, field: str, original: str) -> None:
-        """Refuse an id that an earlier row, kept or dropped, has."""
-        if original in self.seen:
-            place.refuse(field, original, "this job id occurs twice; remove one of the two rows")
-        self.seen.add(original)
+        """Refuse an id that an earlier row, kept or dropped, has; :meth:`workload` does, once it knows them all."""
+        self.originals.append(place, field, original)
 
     def add(
         self,
@@ -69,8 +68,8 @@ class JobColumns:
             self.gpus.append(gpus)
             self.work.append(work)
             self.estimate.append(estimate_s)
-            for column, value in zip(self.attributes.values(), attributes, strict=True):
-                column.append(value)
+            for (name, column), value in zip(self.attributes.items(), attributes, strict=True):
+                column.append(place, name, value)
 
     def drop(self, place: Place, reason: str) -> None:
         """Drop and count a row that is well formed but carries no usable job."""
@@ -93,31 +92,32 @@ class JobColumns:
 
         Raises
         ------
-        TraceError : nothing was kept
+        TraceError : nothing was kept, or an id occurs twice
         """
+        self.originals.refuse_duplicates()
         report = self.report
         report.kept = len(self.ids)
         if not self.ids:
             raise TraceError(f"{report.path}: no usable job.\n{report.describe()}\nCheck that this is the right file")
-        submitted = np.array(self.submitted)
+        submitted = np.frombuffer(self.submitted)
         first = submitted.min()
         if dated:
             report.origin = str(np.datetime64(EPOCH, "s") + np.timedelta64(round(float(first)), "s"))
         source = f"{report.format}:{Path(report.path).name}" + (f" from {report.origin}" if report.origin else "")
-        work = np.array(self.work)
+        work = np.frombuffer(self.work)
         profiles, profile = models or (None, None)
         workload = Workload.from_columns(
             submitted - first,
-            np.array(self.gpus),
+            np.frombuffer(self.gpus, np.int64),
             duration_s=work if models is None else None,
             iterations=None if models is None else work,
             profiles=profiles,
             profile=profile,
-            ids=np.array(self.ids),
-            estimate_s=np.array(self.estimate),
+            ids=np.frombuffer(self.ids, np.int64),
+            estimate_s=np.frombuffer(self.estimate),
             name=name,
             source=source,
-            attributes={key: np.array(column) for key, column in self.attributes.items()},
+            attributes={key: column.pop_array() for key, column in self.attributes.items()},
         )
         return workload, report
 

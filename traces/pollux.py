@@ -54,5 +54,5 @@ def read_applications(path: Path, name: str) -> tuple[Workload, ReadReport]:
         if gpus:
             batches.append(batch)
         jobs.add(place, when, gpus, iterations, original, application, size)
-    models = table.for_jobs(jobs.attributes["model"], batches, jobs.gpus) if jobs.ids else None
+    models = table.for_jobs(list(jobs.attributes["model"]), batches, jobs.gpus) if jobs.ids else None
     return jobs.workload(name, dated=False, models=models)

@@ -1,0 +1,241 @@
+"""CPU seconds and memory to read a long trace of each layout, one fresh process each.
+
+    python benchmarks/traces.py [--rows 1000000] [--layouts helios swf] [--output FILE.json]
+
+The files are written into a temporary folder first. Memory is the peak of the resident set while reading, less what
+the process held before and less the arrays of the workload, for each row; read from /proc, so on Linux alone.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+import gpusched_env
+
+SECONDS: Final = 20.0  # [s] a million rows at most
+BYTES: Final = 300.0  # [byte] a row at most
+
+
+@dataclass
+class Settings:
+    """Measure the readers."""
+
+    rows: int = 1_000_000
+    """Rows of each file."""
+    layouts: tuple[str, ...] = ()
+    """Layouts to measure; none = all."""
+    repeats: int = 3
+    """Reads of each file, each in a process of its own; medians count."""
+    output: Path | None = None
+    """JSON file of the figures."""
+    one: str | None = None
+    """Read this FORMAT:PATH in this process and print JSON (used by the command itself)."""
+
+
+@dataclass
+class Draw:
+    """Values of one row: number, seconds since the start, GPUs, run time [s], names that repeat."""
+
+    i: int
+    at: int
+    gpus: int
+    run: int
+    user: str
+    vc: str
+    state: str
+
+    def clock(self, add: int = 0) -> str:
+        """Write the time ``add`` seconds after submission."""
+        return str(np.datetime64("2020-04-01", "s") + self.at + add).replace("T", " ")
+
+
+def draws(rows: int) -> Iterator[Draw]:
+    """Draw the rows; the same for every layout."""
+    rng = np.random.default_rng(0)
+    at = np.cumsum(rng.integers(0, 60, rows)).tolist()
+    gpus, run = rng.choice([1, 2, 4, 8, 16], rows).tolist(), rng.integers(1, 172_800, rows).tolist()
+    user, vc, state = (rng.integers(0, count, rows).tolist() for count in (500, 15, 4))
+    states = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT")
+    for i in range(rows):
+        yield Draw(i, at[i], gpus[i], run[i], f"u{user[i]:05d}", f"vc{vc[i]:03d}", states[state[i]])
+
+
+def philly_record(d: Draw) -> str:
+    """Write a job of the original Philly log."""
+    detail = [{"ip": f"m{d.i % 500}", "gpus": [f"gpu{k}" for k in range(d.gpus)]}]
+    attempt = {"start_time": d.clock(9), "end_time": d.clock(9 + d.run), "detail": detail}
+    job = {"status": "Pass", "vc": d.vc, "jobid": f"application_1506638472019_{d.i}", "attempts": [attempt]}
+    return json.dumps({**job, "submitted_time": d.clock(), "user": d.user})
+
+
+MURI: Final = (
+    "job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,interval,iteration_time,resource_time_0,"
+    "resource_time_1,resource_time_2,priority"
+)
+CHRONUS: Final = (
+    "job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,expect_value_list,"
+    "best_effort,job_type"
+)
+# Layout: format, header, one row
+LAYOUTS: Final[dict[str, tuple[str, str, Callable[[Draw], str]]]] = {
+    "philly-csv": (
+        "philly",
+        "timestamp,duration,num_gpus,gpu_time,cluster",
+        lambda d: f"{d.clock()},{d.run}.0,{d.gpus},{d.run * d.gpus}.0,{d.vc}",
+    ),
+    "philly-json": ("philly", "", philly_record),
+    "helios": (
+        "helios",
+        "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue",
+        lambda d: (
+            f"{d.i},{d.user},{d.vc},{d.gpus},8,1,{d.state},{d.clock()},{d.clock(9)},{d.clock(9 + d.run)},{d.run},9"
+        ),
+    ),
+    "acme-seren": (
+        "acme",
+        "job_id,user,node_num,gpu_num,cpu_num,type,state,submit_time,start_time,end_time,duration,queue,gpu_time",
+        lambda d: (
+            f"{d.i:08x},{d.user},1,{d.gpus},8,Other,{d.state},{d.clock()}+08:00,{d.clock(9)}+08:00,"
+            f"{d.clock(9 + d.run)}+08:00,{d.run},9,0"
+        ),
+    ),
+    "pai": (
+        "pai",
+        "job_id,arrival_s,service_sec,gpu_count",
+        lambda d: f"worker{d.i % 900}#{d.i},{d.at}.0,{d.run}.0,{d.gpus}",
+    ),
+    "openb": (
+        "openb",
+        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time",
+        lambda d: (
+            f"openb-pod-{d.i:07d},6000,12288,1,460,V100M16|V100M32,LS,Running,{d.at},{d.at + 9 + d.run},{d.at + 9}"
+        ),
+    ),
+    "elasticflow": (
+        "elasticflow",
+        "job_id,submit_time,real_iteration,model_name,ddl,batch_size,num_gpu,real_duration,duration,iteration",
+        lambda d: f"{d.i},{d.at},5,inception3,{d.at + 2 * d.run},256,{d.gpus},{d.run},{d.run},5",
+    ),
+    "chronus": (
+        "chronus",
+        CHRONUS,
+        lambda d: f"{d.i},{d.vc},{d.gpus},{d.at},5,alexnet,{d.run},5,159-189,10-8,0,soft",
+    ),
+    "swf": (
+        "swf",
+        "; UnixStartTime: 0",
+        lambda d: f"{d.i} {d.at} 9 {d.run} {d.gpus} -1 -1 {d.gpus} {2 * d.run} -1 1 {d.i % 500} -1 -1 2 -1 -1 -1",
+    ),
+    "tiresias": (
+        "tiresias",
+        "job_id,num_gpu,submit_time,iterations,model_name,duration,interval",
+        lambda d: f"{d.i},{d.gpus},{d.at},606,inception3,{d.run},30",
+    ),
+    "muri": (
+        "muri",
+        MURI,
+        lambda d: f"{d.i},{d.gpus},{d.at},{d.run},vgg19,64,{555 * d.run},16000,555,502.0,14,0.4,0",
+    ),
+    "gavel": (
+        "gavel",
+        "",
+        lambda d: (
+            f"ResNet-18 (batch size 32)\tpython3 main.py --data_dir=%s/cifar10\timage_classification/cifar10\t"
+            f"--num_steps\t1\t{d.run}\t{min(d.gpus, 8)}\t1\t-1.000000\t{d.at}"
+        ),
+    ),
+    "shockwave": (
+        "shockwave",
+        "",
+        lambda d: (
+            f"ResNet-18 (batch size 32)\tpython3 main.py --data_dir=%s/cifar10\timage_classification/cifar10\t"
+            f"--num_steps\t1\t{d.run}\t{d.gpus}\tstatic\t1\t-1.000000\t{d.run}\t{d.at}"
+        ),
+    ),
+}
+
+
+def write(layout: str, rows: int, path: Path) -> None:
+    """Write a file of this layout."""
+    _, header, row = LAYOUTS[layout]
+    if layout == "philly-json":
+        first, between, last = "[", ",\n", "]\n"
+    else:
+        first, between, last = header + "\n" * bool(header), "\n", "\n"
+    with path.open("w", encoding="utf-8") as file:
+        file.write(first)
+        for draw in draws(rows):
+            file.write((between if draw.i else "") + row(draw))
+        file.write(last)
+
+
+def resident(field: str) -> int:
+    """Resident set of this process, VmRSS now or VmHWM at its peak [byte]."""
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith(field)).split()[1])
+
+
+def measure(source: str) -> dict[str, float]:
+    """Read one file in this process."""
+    from gpusched_env.traces import read_trace
+
+    gc.collect()
+    before = resident("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # the peak begins here
+    begin = time.process_time()
+    workload, report = read_trace(source)
+    seconds = time.process_time() - begin
+    arrays = workload.jobs.nbytes + sum(column.nbytes for column in workload.attributes.values())
+    beyond = resident("VmHWM") - before - arrays
+    return {"cpu_seconds": seconds, "array_bytes": arrays / report.rows, "beyond_bytes": beyond / report.rows}
+
+
+def main(settings: Settings) -> None:
+    """Measure each layout in processes of its own, print and save."""
+    if settings.one is not None:
+        print(json.dumps(measure(settings.one)))
+        return
+    figures: dict[str, dict[str, float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for layout in settings.layouts or LAYOUTS:
+            path = Path(folder) / layout
+            write(layout, settings.rows, path)
+            command = [sys.executable, __file__, "--one", f"{LAYOUTS[layout][0]}:{path}"]
+            runs = [
+                json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+                for _ in range(settings.repeats)
+            ]
+            figures[layout] = {key: float(np.median([run[key] for run in runs])) for key in runs[0]}
+            path.unlink()
+    machine = f"Python {platform.python_version()}, {platform.machine()}, gpusched-env {gpusched_env.__version__}"
+    table = Table(title=f"reading {settings.rows:,} rows\n{machine}", title_justify="left")
+    for heading in ("layout", "CPU seconds", "workload [B/row]", "beyond it [B/row]"):
+        table.add_column(heading, justify="left" if heading == "layout" else "right")
+    for layout, row in figures.items():
+        table.add_row(layout, f"{row['cpu_seconds']:.1f}", f"{row['array_bytes']:.0f}", f"{row['beyond_bytes']:.0f}")
+    table.caption = (
+        f"medians of {settings.repeats}; wanted of a million rows: {SECONDS:.0f} s, {BYTES:.0f} B/row at most"
+    )
+    table.caption_justify = "left"
+    Console(width=100).print(table)
+    if settings.output is not None:
+        settings.output.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Settings))
