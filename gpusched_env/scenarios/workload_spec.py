@@ -58,7 +58,7 @@ class WorkloadSpec:
 
     Notes
     -----
-    Order: window, where, max_gpus, sample, jobs, load, profiles.
+    Order: window, where, max_gpus, sample, jobs, clip, load, profiles.
 
     Raises
     ------
