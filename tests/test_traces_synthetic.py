@@ -74,6 +74,9 @@ def test_what_cannot_be_measured_is_neither_right_nor_wrong() -> None:
     for name in ("jobs per hour", "cv of gaps", "KS to the log's run times", "correlation of hours of the day"):
         assert checks[name].passed is None
     assert checks["share of 1 GPU"].passed is False
+    hourly = Workload.from_columns(3600.0 * np.arange(24), [1] * 24, [1.0] * 24)
+    even = {check.name: check for check in acceptance(measure(hourly, PHILLY, 0.0), PHILLY)}
+    assert even["correlation of hours of the day"].passed is None
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,8 @@ def acceptance(measured: Measured, calibration: Calibration) -> list[Check]:
         published = log.run_time[RUN_TIME_RANKS.index(rank)]
         checks.append(Check(f"run time p{100 * rank:.0f} [s]", float(value), published, bound))
     checks.append(Check("KS to the log's run times", float(measured["ks"]), 0.0, Bound("at most", 0.03)))
-    correlation = float(np.corrcoef(measured["hour_of_day"], calibration.hour_of_day)[0, 1])
+    hours = measured["hour_of_day"]
+    correlation = float(np.corrcoef(hours, calibration.hour_of_day)[0, 1]) if np.ptp(hours) > 0 else math.nan
     checks.append(Check("correlation of hours of the day", correlation, 1.0, Bound("at least", 0.95)))
     for title, key, bound in (
         ("share of {} GPU", "class_share", Bound("absolute", 0.01)),
