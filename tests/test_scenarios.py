@@ -254,6 +254,7 @@ def test_log_is_cut_counted_and_read_once(log: str, monkeypatch: pytest.MonkeyPa
     assert report.rows == 6
     assert report.kept == 3
     assert sum(report.dropped.values()) == 3
+    assert report.origin == "2017-10-09T00:01:00"  # of the first job that is played
     monkeypatch.setattr("gpusched_env.scenarios.workload_spec.read_trace", lambda source: pytest.fail("read again"))
     columns = ["id", "arrival_s", "gpus", "duration_s"]
     others = [scenario.instance(seed).workload for seed in range(10)]

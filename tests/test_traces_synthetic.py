@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gpusched_env.errors import WorkloadError
-from gpusched_env.traces import GENERATORS, describe_workload, generate_workload, generator_parameters
+from gpusched_env.traces import GENERATORS, describe_workload, generate_workload, generator_parameters, read_trace
 from gpusched_env.traces.acceptance import Bound, Check, acceptance, measure, measure_generator
+from gpusched_env.traces.calibration import CLASS_NAMES, Calibration
 from gpusched_env.traces.pai_calibration import PAI
 from gpusched_env.traces.philly_calibration import PHILLY
 from gpusched_env.traces.synthetic import CALIBRATIONS
 from gpusched_env.workload import Workload
+
+TRACES = Path(__file__).parents[2] / "shared" / "traces"
 
 
 @pytest.fixture(scope="module", params=sorted(CALIBRATIONS))
@@ -69,6 +74,9 @@ def test_what_cannot_be_measured_is_neither_right_nor_wrong() -> None:
     for name in ("jobs per hour", "cv of gaps", "KS to the log's run times", "correlation of hours of the day"):
         assert checks[name].passed is None
     assert checks["share of 1 GPU"].passed is False
+    hourly = Workload.from_columns(3600.0 * np.arange(24), [1] * 24, [1.0] * 24)
+    even = {check.name: check for check in acceptance(measure(hourly, PHILLY, 0.0), PHILLY)}
+    assert even["correlation of hours of the day"].passed is None
 
 
 @pytest.mark.parametrize(
@@ -173,3 +181,32 @@ def test_wrong_parameters_are_refused(name: str, parameters: dict[str, object], 
     with pytest.raises(WorkloadError, match=words):
         generate_workload(name, 0, 10, max_gpus=8, **parameters)
     assert "rate_scale" in generator_parameters("philly")
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason="published traces are not here: ../shared/traces is absent")
+@pytest.mark.parametrize(
+    ("source", "key", "calibration", "gpus"),
+    [
+        ("philly:philly/philly_jobs.csv.gz", "philly_shared_vcs", PHILLY, "offered_gpus"),
+        ("pai:alibaba/pai2020_gpu_tasks_days00-31.csv.gz", "pai2020_shared", PAI, "offered_gpus_of_sample"),
+    ],
+)
+def test_logs_are_measured_as_they_were_published(source: str, key: str, calibration: Calibration, gpus: str) -> None:
+    """The published statistics of these files were computed by somebody else."""
+    published = json.loads((TRACES / "calibration.json").read_text(encoding="utf-8"))[key]
+    name, _, path = source.partition(":")
+    measured = measure(read_trace(f"{name}:{TRACES / path}")[0], calibration)
+    arrivals = published["arrivals"]
+    expected = {
+        "jobs_per_hour": arrivals["rate_per_hour"],
+        "gap_cv": arrivals["interarrival"]["cv"],
+        "gaps_to_10s": arrivals["interarrival"]["share_le_10s"],
+        "dispersion": arrivals["hourly_counts"]["index_of_dispersion"],  # its hours begin on the clock
+        "gpus_demanded": published[gpus],
+    }
+    assert {field: float(measured[field]) for field in expected} == pytest.approx(expected, rel=5e-3)
+    assert measured["quantiles"] == pytest.approx([published["duration_s"][p] for p in ("p50", "p90", "p99")], rel=1e-3)
+    for number, size in enumerate(CLASS_NAMES):
+        assert measured["class_share"][number] == pytest.approx(
+            published["demand"]["class_share"].get(size, 0), rel=1e-3
+        )

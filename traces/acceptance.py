@@ -6,6 +6,7 @@ The bounds are meant for medians over many draws of 50,000 jobs; a single draw, 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -67,12 +68,12 @@ PLAIN: Final = (
 QUANTILES: Final = {0.5: Bound("relative", 0.10), 0.9: Bound("relative", 0.20), 0.99: Bound("relative", 0.35)}
 
 
-def measure(workload: Workload, calibration: Calibration, start_hour: float = math.nan) -> Measured:
+def measure(workload: Workload, calibration: Calibration | None, start_hour: float = math.nan) -> Measured:
     """Statistics of a workload under the names of LogStatistics; NaN where it has too few jobs, or no run times.
 
     Parameters
     ----------
-    calibration : the log to compare with
+    calibration : the log whose quantiles of run times ``ks`` is taken at; None = no such log
     start_hour : hour of the week, from Monday 0 h, of the workload's time 0; NaN = unknown
 
     Returns
@@ -85,23 +86,18 @@ def measure(workload: Workload, calibration: Calibration, start_hour: float = ma
     jobs = workload.jobs[np.argsort(workload.jobs["arrival_s"], kind="stable")]
     arrival, gpus, duration = jobs["arrival_s"], jobs["gpus"], jobs["duration_s"]
     gap, span, kind = np.diff(arrival), float(np.ptp(arrival)), demand_class(gpus)
-    hourly = np.bincount(((arrival - arrival[0]) // HOUR).astype(np.int64))[:-1]  # the last hour is not full
     near = gap <= 10
-    at_log = np.asarray(calibration.statistics.run_time)
-    # Nothing lies between the cut of a log and itself.
-    distance = np.abs(np.searchsorted(np.sort(duration), at_log, side="right") / len(jobs) - RUN_TIME_RANKS)
-    timed = not np.isnan(duration).any()
     values: dict[str, object] = {
         "jobs_per_hour": _ratio(len(jobs) * HOUR, span),
         "gap_cv": _ratio(gap.std(), gap.mean()) if len(gap) else math.nan,
         "gaps_to_10s": _mean(near),
-        "dispersion": _ratio(hourly.var(), hourly.mean()) if len(hourly) else math.nan,
+        "dispersion": _dispersion(arrival - arrival[0], int(span // HOUR)),
         "same_demand": _mean((gpus[1:] == gpus[:-1])[near]),
         "gpus_demanded": _ratio(float((gpus * duration).sum()), span),
         "class_share": np.bincount(kind, minlength=len(CLASS_NAMES)) / len(jobs),
         "class_mean": [_mean(duration[kind == k]) for k in range(len(CLASS_NAMES))],
         "quantiles": np.quantile(duration, list(QUANTILES)),
-        "ks": distance[at_log < duration.max()].max(initial=0.0) if timed else math.nan,
+        "ks": math.nan if calibration is None else _distance(duration, calibration.statistics.run_time),
         "hour_of_day": _by_hour(arrival, start_hour),
     }
     return {name: np.asarray(value, float) for name, value in values.items()}
@@ -140,7 +136,8 @@ def acceptance(measured: Measured, calibration: Calibration) -> list[Check]:
         published = log.run_time[RUN_TIME_RANKS.index(rank)]
         checks.append(Check(f"run time p{100 * rank:.0f} [s]", float(value), published, bound))
     checks.append(Check("KS to the log's run times", float(measured["ks"]), 0.0, Bound("at most", 0.03)))
-    correlation = float(np.corrcoef(measured["hour_of_day"], calibration.hour_of_day)[0, 1])
+    hours = measured["hour_of_day"]
+    correlation = float(np.corrcoef(hours, calibration.hour_of_day)[0, 1]) if np.ptp(hours) > 0 else math.nan
     checks.append(Check("correlation of hours of the day", correlation, 1.0, Bound("at least", 0.95)))
     for title, key, bound in (
         ("share of {} GPU", "class_share", Bound("absolute", 0.01)),
@@ -149,6 +146,23 @@ def acceptance(measured: Measured, calibration: Calibration) -> list[Check]:
         by_class = dict(zip(CLASS_NAMES, measured[key].tolist(), strict=True))
         checks += [Check(title.format(name), by_class[name], x, bound) for name, x in getattr(log, key).items()]
     return checks
+
+
+def _dispersion(arrival_s: np.ndarray, hours: int) -> float:
+    """Variance over mean of the arrivals in each of the first full hours, without a place for every empty hour."""
+    if not hours:
+        return math.nan
+    counts = np.unique(arrival_s[arrival_s < hours * HOUR] // HOUR, return_counts=True)[1]
+    mean = counts.sum() / hours
+    return float((counts**2).sum() / hours - mean**2) / mean
+
+
+def _distance(duration_s: np.ndarray, quantiles: Sequence[float]) -> float:
+    if np.isnan(duration_s).any():
+        return math.nan
+    below = np.searchsorted(np.sort(duration_s), quantiles, side="right") / len(duration_s)
+    known = np.asarray(quantiles) < duration_s.max()  # nothing lies between the cut of a log and itself
+    return float(np.abs(below - RUN_TIME_RANKS)[known].max(initial=0.0))
 
 
 def _by_hour(arrival_s: np.ndarray, start_hour: float) -> np.ndarray:

@@ -161,7 +161,7 @@ def _unreachable(error: RequestException) -> str:
     if isinstance(error, requests.exceptions.ProxyError):
         return "the proxy was not reached"
     if any(isinstance(cause, socket.gaierror) for cause in _causes(error)):
-        return "the host is unknown; is there a network?"
+        return "the host is unknown (no network, or a wrong address)"
     return f"no connection ({type(error).__name__})"
 
 

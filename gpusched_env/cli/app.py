@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from gpusched_env.cli.describing import describe
 from gpusched_env.cli.fetching import fetch_files, list_files
 from gpusched_env.cli.fitting import fit_profiles
 from gpusched_env.cli.listing import scenarios_app, schedulers_app, traces_app
@@ -61,6 +62,7 @@ app.add_typer(scenarios_app, name="scenarios")
 app.add_typer(schedulers_app, name="schedulers")
 traces_app.command("list")(list_files)
 traces_app.command("fetch")(fetch_files)
+traces_app.command("describe")(describe)
 traces_app.command("fit-profiles")(fit_profiles)
 app.add_typer(traces_app, name="traces")
 

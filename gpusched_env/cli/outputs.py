@@ -49,6 +49,24 @@ def check_plot(path: Path | None) -> None:
     GpuschedError : as :func:`check_output`, or matplotlib is not installed
     """
     check_output("--plot", path, PLOT_SUFFIXES)
+    _need_matplotlib(path)
+
+
+def check_figures(path: Path | None) -> None:
+    """Refuse a plot, or a folder of plots (a path without suffix), that could not be written, or drawn.
+
+    Raises
+    ------
+    GpuschedError : as :func:`check_plot`
+    """
+    if path is None or path.suffix:
+        return check_plot(path)
+    if path.exists() and not path.is_dir():
+        raise GpuschedError(f"--plot {path}: this is a file; name a folder, or a file that ends in .png, .svg or .pdf")
+    return check_plot(path / "any.png")
+
+
+def _need_matplotlib(path: Path | None) -> None:
     if path is not None and importlib.util.find_spec("matplotlib") is None:
         raise GpuschedError("--plot needs matplotlib: pip install 'gpusched-env[plot]'")
 

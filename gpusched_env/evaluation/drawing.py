@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpusched_env.errors import GpuschedError
+from gpusched_env.evaluation.units import UNITS
 from gpusched_env.files import whole
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ TICKS: Final = {
     1e-3: "1 ms", 1e-2: "10 ms", 0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3_600: "1 h",
     36_000: "10 h", 259_200: "3 d", 2_592_000: "30 d", 25_920_000: "300 d",
 }  # fmt: skip
+FINE_TICKS: Final = TICKS | {
+    count * unit.seconds: f"{count} {unit.sign}" for unit in UNITS for count in (1, 2, 5, 10, 20, 30)
+}  # where fewer than three of the others would show
 
 
 def check_suffix(path: str | Path) -> None:
@@ -49,8 +53,11 @@ def log_time_axis(axes: Axes, shortest_s: float, longest_s: float) -> None:
     """Make the horizontal axis logarithmic between two times, with ticks that people read."""
     axes.set_xscale("log")
     axes.set_xlim(shortest_s, longest_s)
-    shown = [tick for tick in TICKS if shortest_s <= tick <= longest_s]
-    axes.set_xticks(shown, [TICKS[tick] for tick in shown])
+    for ticks in (TICKS, FINE_TICKS):
+        shown = [tick for tick in ticks if shortest_s <= tick <= longest_s]
+        if len(shown) > 2:
+            break
+    axes.set_xticks(shown, [ticks[tick] for tick in shown])
     axes.minorticks_off()
 
 

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -57,7 +58,7 @@ class WorkloadSpec:
 
     Notes
     -----
-    Order: window, where, max_gpus, sample, jobs, load, profiles.
+    Order: window, where, max_gpus, sample, jobs, clip, load, profiles.
 
     Raises
     ------
@@ -131,7 +132,8 @@ class WorkloadSpec:
 
     def read(self) -> tuple[Workload, ReadReport]:
         """Read a log and cut it; the report also counts what the cuts took out."""
-        workload, report = read_trace(self.source)
+        whole, report = read_trace(self.source)
+        workload = whole
         for reason, cut in self._cuts():
             before = len(workload)
             workload = cut(workload)
@@ -139,6 +141,10 @@ class WorkloadSpec:
         if self.clip and (larger := int((workload.jobs["gpus"] > (self.max_gpus or 0)).sum())):
             report.notes[f"demand cut to {self.max_gpus} GPUs, run time lengthened to the same GPU time"] = larger
         report.kept = len(workload)
+        if report.origin:
+            same_job = whole.jobs["id"] == workload.jobs["id"][0]
+            later_s = float(whole.jobs["arrival_s"][same_job][0] - workload.jobs["arrival_s"][0])
+            report.origin = (datetime.fromisoformat(report.origin) + timedelta(seconds=later_s)).isoformat()
         return workload, report
 
     def _cuts(self) -> Iterator[tuple[str, Callable[[Workload], Workload]]]:

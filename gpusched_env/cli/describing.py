@@ -1,0 +1,149 @@
+"""``gpusched traces describe``: what is in a workload, in tables and figures, and how near it is to a log."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+import typer
+
+from gpusched_env.cli.choosing import (
+    JobsOption,
+    LoadOption,
+    MaxGpusOption,
+    SampleOption,
+    WhereOption,
+    WindowOption,
+    chosen_jobs,
+)
+
+if TYPE_CHECKING:
+    from gpusched_env.cluster import Cluster
+    from gpusched_env.evaluation.picture import Picture
+    from gpusched_env.workload import Workload
+
+CALIBRATED_JOBS: Final = 50_000  # drawn from a calibrated generator when --jobs is not given
+
+
+def describe(
+    source: Annotated[str, typer.Argument(metavar="FORMAT:PATH|synthetic:NAME")],
+    cluster: Annotated[
+        str | None, typer.Option(help="Give the load on these machines, such as 310x8/31.", metavar="NxG|NxG/R")
+    ] = None,
+    calibration: Annotated[
+        str | None,
+        typer.Option(
+            help="Hold the jobs to the statistics of this log: helios-venus, pai or philly.",
+            metavar="NAME",
+            show_default="that of the source",
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw all panels into a .png, .svg or .pdf, or each into a folder.", metavar="FILE|FOLDER"),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Which draw of a generator.")] = 0,
+    window: WindowOption = None,
+    where: WhereOption = None,
+    max_gpus: MaxGpusOption = None,
+    sample: SampleOption = None,
+    jobs: JobsOption = None,
+    load: LoadOption = None,
+) -> None:
+    """Describe the jobs of a log or a generator: arrivals, demand, run times, load, users, nearness to a log.
+
+    Example: gpusched traces describe philly:cluster_job_log.json --cluster 310x8 --plot philly.png
+    """
+    from gpusched_env.cli.console import show
+    from gpusched_env.cli.outputs import check_figures
+    from gpusched_env.cli.workload_tables import class_table, group_tables, overview_table
+    from gpusched_env.errors import GpuschedError, unknown_name
+    from gpusched_env.evaluation.picture import Picture
+    from gpusched_env.traces import scale_to_load
+    from gpusched_env.traces.description import with_run_times
+    from gpusched_env.traces.synthetic import CALIBRATIONS
+
+    check_figures(plot)
+    if calibration is not None and calibration not in CALIBRATIONS:
+        raise GpuschedError(f"--calibration: {unknown_name('calibration', calibration, CALIBRATIONS)}")
+    if load is not None and cluster is None:
+        raise GpuschedError("--load is a load on a cluster: give --cluster too")
+    found = _find(source, seed, chosen_jobs(window, where, max_gpus, sample, jobs))
+    workload = found.workload
+    machines = None if cluster is None else _machines(cluster, workload)
+    if machines is not None:
+        workload = with_run_times(workload, machines)
+        if load is not None:
+            workload = scale_to_load(workload, load, machines.gpus)
+    # A log is held to the calibration of its kind: philly-json to philly, and helios to helios-venus.
+    kind = found.kind.split("-")[0]
+    calibration = calibration or next((name for name in CALIBRATIONS if name.split("-")[0] == kind), None)
+    log = CALIBRATIONS[calibration] if calibration else None
+    picture = Picture(workload, log, found.start_hour, machines.gpus if machines else None)
+    show(overview_table(picture), found.title)
+    for table in (class_table(workload), *group_tables(workload)):
+        print()
+        show(table)
+    if calibration is not None:
+        _compare(picture, calibration, seed if calibration == found.kind else None, max_gpus)
+    if plot is not None:
+        from gpusched_env.evaluation.workload_plots import plot_panels, plot_workload
+
+        (plot_workload if plot.suffix else plot_panels)(picture, plot, found.title)
+
+
+class _Found(NamedTuple):
+    """Jobs; the hour of the week at which they begin; what they are called; their format or generator."""
+
+    workload: Workload
+    start_hour: float
+    title: str
+    kind: str
+
+
+def _find(source: str, seed: int, changes: dict[str, Any]) -> _Found:
+    """Draw the jobs, or read them and print what was kept and dropped."""
+    from gpusched_env.scenarios import WorkloadSpec
+    from gpusched_env.scenarios.workload_spec import DEFAULT_JOBS, SYNTHETIC
+    from gpusched_env.traces.description import hour_of_week
+    from gpusched_env.traces.synthetic import CALIBRATIONS
+
+    spec = WorkloadSpec(source, profiles="own", **changes)
+    if not spec.synthetic:
+        workload, report = spec.read()
+        print(report.describe())
+        return _Found(workload, hour_of_week(report.origin), f"{report.format}:{Path(report.path).name}", report.format)
+    generator = source.removeprefix(SYNTHETIC)
+    calibrated = generator in CALIBRATIONS
+    count = spec.jobs or (CALIBRATED_JOBS if calibrated else DEFAULT_JOBS)
+    parameters = {"start_hour": 0.0} if calibrated else {}  # a known hour, so that the hours of the week can be told
+    workload = dataclasses.replace(spec, jobs=count, parameters=parameters).draw(seed, None, 0, ())
+    return _Found(workload, parameters.get("start_hour", math.nan), f"{source}, seed {seed}", generator)
+
+
+def _compare(picture: Picture, name: str, seed: int | None, max_gpus: int | None) -> None:
+    """Print the jobs beside the log; with a ``seed``, draws of the log's own generator from there on."""
+    from gpusched_env.cli.console import show
+    from gpusched_env.cli.workload_tables import fit_table
+    from gpusched_env.traces.acceptance import acceptance, measure, measure_generator
+    from gpusched_env.traces.synthetic import CALIBRATIONS
+
+    log = CALIBRATIONS[name]
+    if seed is None:
+        measured, what = measure(picture.workload, log, picture.start_hour), "bounds for medians of many draws"
+    else:
+        measured, what = measure_generator(name, seed, max_gpus=max_gpus), "medians of 40 draws of 50,000 jobs"
+    show(fit_table(acceptance(measured, log)), f"\nbeside {log.log} ({what})")
+
+
+def _machines(text: str, workload: Workload) -> Cluster:
+    """Read the cluster; its GPUs are of a type that the profiles know."""
+    from gpusched_env.cluster import Cluster
+
+    cluster = Cluster.parse(text)
+    known = workload.profiles.gpu_types
+    if cluster.gpu_types[0] in known:
+        return cluster
+    return Cluster([dataclasses.replace(group, gpu_type=known[0]) for group in cluster.groups])

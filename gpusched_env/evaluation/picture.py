@@ -1,0 +1,64 @@
+"""What the panels of a workload's figure are drawn from, and how they look."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from gpusched_env.evaluation.drawing import COLOURS, tidy
+from gpusched_env.traces.calibration import Calibration
+from gpusched_env.workload import Workload
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BLUE, ORANGE, GREEN, GREY = COLOURS[0], COLOURS[1], COLOURS[2], "#777777"
+# Published statistics of a log look the same in every panel.
+PUBLISHED: Final[dict[str, Any]] = {"color": ORANGE, "markerfacecolor": "white", "linestyle": "none", "zorder": 5}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A workload and what to lay over it.
+
+    Attributes
+    ----------
+    workload : jobs in any order
+    calibration : the log to compare with, if any
+    start_hour : hour of the week, from Monday 0 h, of time 0; NaN = unknown
+    cluster_gpus : drawn beside the demand, if known [GPU]
+    """
+
+    workload: Workload
+    calibration: Calibration | None = None
+    start_hour: float = math.nan
+    cluster_gpus: int | None = None
+
+    @property
+    def arrival_s(self) -> np.ndarray:
+        """float64 [J], ascending, from the first arrival [s]."""
+        arrival: np.ndarray = np.sort(self.workload.jobs["arrival_s"])
+        return arrival - arrival[0]
+
+
+def finish(axes: Axes, across: str, up: str, columns: int = 3) -> None:
+    """Label the axes, and put the legend above the panel, where it hides nothing."""
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+    style = {"frameon": False, "fontsize": 9, "handlelength": 1.6, "columnspacing": 1.2, "borderaxespad": 0.2}
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, **style)
+    tidy(axes)
+
+
+def say(axes: Axes, why: str) -> None:
+    """Say in an empty panel why it is empty."""
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, why, ha="center", va="center", transform=axes.transAxes, color=GREY)
+
+
+def ranks(values: np.ndarray) -> np.ndarray:
+    """float64, shape of the sorted ``values``: share of them up to each one."""
+    return np.arange(1, len(values) + 1) / len(values)

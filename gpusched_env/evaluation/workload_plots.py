@@ -1,0 +1,63 @@
+"""Figures of a workload: one with all panels, or a file for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gpusched_env.evaluation.arrival_panels import arrivals, gaps, week
+from gpusched_env.evaluation.drawing import check_suffix, save
+from gpusched_env.evaluation.picture import Picture
+from gpusched_env.evaluation.work_panels import demand, load, run_times
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PANELS: Final[dict[str, Callable[[Axes, Picture], None]]] = {
+    "arrivals": arrivals,
+    "week": week,
+    "gaps": gaps,
+    "demand": demand,
+    "run-times": run_times,
+    "load": load,
+}
+
+
+def plot_workload(picture: Picture, path: str | Path | None = None, title: str = "") -> Figure:
+    """Draw all panels in one figure; the suffix of ``path`` (.png, .svg or .pdf) decides the format.
+
+    Raises
+    ------
+    GpuschedError : a suffix that is none of the three
+    """
+    if path is not None:
+        check_suffix(path)
+    # Figure, not pyplot: no window, no backend and no figure that stays open for ever.
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    figure = Figure(figsize=(16.5, 9.2), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1))
+    for axes, draw in zip(figure.subplots(2, 3).flat, PANELS.values(), strict=True):
+        draw(axes, picture)
+    if title:
+        figure.suptitle(title)
+    if path is not None:
+        save(figure, path)
+    return figure
+
+
+def plot_panels(picture: Picture, folder: str | Path, title: str = "") -> list[Path]:
+    """Draw every panel into a file of its own, ``NAME.png`` for each name in PANELS."""
+    from matplotlib.figure import Figure
+
+    written = []
+    for name, draw in PANELS.items():
+        figure = Figure(figsize=(7.5, 4.8), layout="constrained")
+        draw(figure.subplots(), picture)
+        if title:
+            figure.suptitle(title, fontsize=10)
+        written.append(Path(folder) / f"{name}.png")
+        save(figure, written[-1])
+    return written

@@ -1,0 +1,100 @@
+"""Panels of a workload: they show the numbers, and say why where there is nothing to show."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from gpusched_env.errors import GpuschedError
+from gpusched_env.evaluation.picture import Picture
+from gpusched_env.evaluation.workload_plots import PANELS, plot_workload
+from gpusched_env.traces import generate_workload
+from gpusched_env.traces.synthetic import CALIBRATIONS
+from gpusched_env.workload import Workload
+
+
+def panel(name: str, picture: Picture) -> Axes:
+    axes = Figure().subplots()
+    PANELS[name](axes, picture)
+    return axes
+
+
+def said(axes: Axes) -> str:
+    return " ".join(text.get_text() for text in axes.texts)
+
+
+@pytest.mark.parametrize("name", sorted(CALIBRATIONS))
+def test_every_panel_has_labels_and_a_legend(name: str) -> None:
+    workload = generate_workload(name, 0, 10_000, start_hour=30.0)
+    figure = plot_workload(Picture(workload, CALIBRATIONS[name], 30.0, 1_000), title=name)
+    assert len(figure.axes) == len(PANELS)
+    for axes in figure.axes:
+        assert axes.get_xlabel()
+        assert axes.get_ylabel()
+        legend = axes.get_legend()
+        assert legend is not None
+        assert any("calibration" in text.get_text() or "mean" in text.get_text() for text in legend.get_texts()) or (
+            axes is figure.axes[-1]
+        )
+
+
+def test_what_cannot_be_drawn_is_said() -> None:
+    batch = Picture(generate_workload("batch", 0, 50))
+    assert "all 50 jobs arrive at once" in said(panel("arrivals", batch))
+    assert "all 50 jobs arrive at once" in said(panel("gaps", batch))
+    assert "less than a week" in said(panel("week", batch))
+    work = Picture(generate_workload("ring-all-reduce", 0, 160))
+    assert "--cluster" in said(panel("load", work))
+    assert "iterations" in panel("run-times", work).get_xlabel()
+    mixed = Workload.from_columns([0, 1], [1, 1], duration_s=[1.0, np.nan], iterations=[np.nan, 5.0])
+    assert "others iterations" in said(panel("run-times", Picture(mixed)))
+    assert "no job" not in said(panel("demand", Picture(mixed)))
+
+
+def test_arrivals_are_counted_by_the_hour() -> None:
+    """Three jobs in the first hour, one in the last of 100."""
+    arrival = [0, 10, 20, 100 * 3600 - 1]
+    axes = panel("arrivals", Picture(Workload.from_columns(arrival, [1] * 4, [1.0] * 4)))
+    heights = axes.patches[0].get_data().values  # type: ignore[attr-defined]
+    assert len(heights) == 100
+    assert heights[0] == 3
+    assert heights[1:99].sum() == 0
+    assert heights[99] == pytest.approx(1, rel=1e-3)
+    mean = axes.lines[-1].get_ydata()
+    assert mean == pytest.approx([4 / 100] * 2, rel=1e-3)
+
+
+def test_the_week_is_averaged_over_the_weeks() -> None:
+    """One job at the same hour of the week, three weeks long, from Wednesday 12:30; the last hour is half seen."""
+    arrival = [3600.0 * 168 * week for week in range(4)]
+    axes = panel("week", Picture(Workload.from_columns(arrival, [1] * 4, [1.0] * 4), start_hour=60.5))
+    rate = axes.patches[0].get_data().values  # type: ignore[attr-defined]
+    assert rate[60] == pytest.approx(4 / 3)  # four jobs; the hour is seen half, twice whole, and half
+    assert rate.sum() == rate[60]
+    assert [label.get_text() for label in axes.get_xticklabels()][:2] == ["Mon", "Tue"]
+    unknown = panel("week", Picture(Workload.from_columns(arrival, [1] * 4, [1.0] * 4)))
+    assert "date unknown" in unknown.get_xlabel()
+
+
+def test_the_load_is_the_demand_over_time() -> None:
+    workload = Workload.from_columns([0, 5, 10], [1, 2, 4], [10.0, 10.0, 2.0])
+    axes = panel("load", Picture(workload, cluster_gpus=8))
+    assert axes.patches[0].get_data().values.tolist() == [1, 3, 6, 2]  # type: ignore[attr-defined]
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]  # type: ignore[union-attr]
+    assert "all work / time of arrivals: 4" in labels  # 38 GPU-seconds in 10 s
+    assert "cluster: 8" in labels
+
+
+def test_gaps_reach_one() -> None:
+    workload = Workload.from_columns([0, 0, 1, 11], [1] * 4, [1.0] * 4)
+    axes = panel("gaps", Picture(workload))
+    x, y = axes.lines[0].get_data()
+    assert list(zip(x[1:], y[1:], strict=True)) == [(1, 2 / 3), (10, 1)]
+    assert "33% are 0 s" in axes.get_xlabel()
+
+
+def test_suffix() -> None:
+    with pytest.raises(GpuschedError, match=r"\.png"):
+        plot_workload(Picture(generate_workload("batch", 0, 5)), "a.gif")

@@ -1,0 +1,93 @@
+"""What is in a workload: the numbers behind the tables and figures of ``gpusched traces describe``."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gpusched_env.cluster import Cluster
+from gpusched_env.instance import Instance
+from gpusched_env.traces.calibration import CLASS_NAMES, demand_class
+from gpusched_env.workload import Workload
+
+RANKS: Final = (0.1, 0.5, 0.9, 0.99)  # quantiles of run times in a table
+
+
+class Part(NamedTuple):
+    """Some of the jobs: how many, their share of all jobs and of all GPU time, and their work.
+
+    ``work`` holds the quantiles at RANKS and the mean, in seconds of run time, or in iterations of jobs given by these;
+    ``gpu_time`` is NaN then.
+    """
+
+    name: str
+    jobs: int
+    share: float
+    gpu_time: float
+    work: tuple[float, ...]
+
+
+def by_class(workload: Workload) -> list[Part]:
+    """Split the jobs by demand class, and all of them last."""
+    kind = demand_class(workload.jobs["gpus"])
+    present = [(name, kind == number) for number, name in enumerate(CLASS_NAMES) if (kind == number).any()]
+    return [_part(workload, name, rows) for name, rows in [*present, ("all", np.ones(len(kind), bool))]]
+
+
+def largest_groups(workload: Workload, attribute: str, count: int) -> tuple[list[Part], int]:
+    """Give the ``count`` values of an attribute that most jobs have, and the number of all values."""
+    values, group, jobs = np.unique(workload.attributes[attribute], return_inverse=True, return_counts=True)
+    largest = np.argsort(-jobs, kind="stable")[:count]
+    return [_part(workload, str(values[i]), group == i) for i in largest], len(values)
+
+
+def _part(workload: Workload, name: str, rows: np.ndarray) -> Part:
+    jobs = workload.jobs
+    gpu_time = jobs["gpus"] * jobs["duration_s"]
+    work = (jobs["duration_s"] if has_run_times(workload) else jobs["iterations"])[rows]
+    quantiles = (*np.quantile(work, RANKS).tolist(), float(work.mean()))
+    return Part(name, int(rows.sum()), float(rows.mean()), float(gpu_time[rows].sum() / gpu_time.sum()), quantiles)
+
+
+def has_run_times(workload: Workload) -> bool:
+    """Whether every job gives its run time; else some give iterations, which take no time before they meet a GPU."""
+    return not np.isnan(workload.jobs["duration_s"]).any()
+
+
+def with_run_times(workload: Workload, cluster: Cluster) -> Workload:
+    """Give jobs that give iterations their run time on the ideal placement of a cluster with the default network.
+
+    Raises
+    ------
+    WorkloadError : a gang larger than the cluster, or profiles that lack its GPU type
+    """
+    ideal = Instance(cluster, workload)
+    jobs = ideal.workload.jobs.copy()
+    jobs["duration_s"], jobs["iterations"] = ideal.ideal_s, np.nan
+    return dataclasses.replace(ideal.workload, jobs=jobs)
+
+
+def demanded_gpus(workload: Workload) -> tuple[np.ndarray, np.ndarray]:
+    """GPUs that run if every job starts when it arrives and takes its run time.
+
+    Returns
+    -------
+    times_s : float64 [S], ascending [s]
+    gpus : float64 [S], GPUs from each time to the next; the last is 0
+    """
+    jobs = workload.jobs
+    time = np.concatenate([jobs["arrival_s"], jobs["arrival_s"] + jobs["duration_s"]])
+    change = np.concatenate([jobs["gpus"], -jobs["gpus"]])
+    times, step = np.unique(time, return_inverse=True)
+    return times, np.cumsum(np.bincount(step, weights=change))
+
+
+def hour_of_week(origin: str) -> float:
+    """Hour of the week, from Monday 0 h, of an ISO 8601 time; NaN for an empty text."""
+    if not origin:
+        return float("nan")
+    when = datetime.fromisoformat(origin)
+    return 24.0 * when.weekday() + when.hour + when.minute / 60 + when.second / 3600
