@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
@@ -262,14 +262,25 @@ class Workload:
         WorkloadError : the file is missing, damaged or not a workload
         """
         try:
-            with np.load(path, allow_pickle=False) as data:
-                header = json.loads(str(data["header"]))
-                # Files written before profiles could be measured lack the array.
-                measured = data["measured"] if "measured" in data.files else no_measurements()
-                profiles = Profiles(data["profiles"], data["compute_s"], tuple(header["gpu_types"]), measured)
-                attributes = {k.removeprefix("attribute:"): data[k] for k in data.files if k.startswith("attribute:")}
-                return cls(data["jobs"], profiles, header["name"], header["source"], attributes)
-        except WorkloadError:
-            raise
-        except Exception as error:
-            raise WorkloadError(f"{path}: not a workload file written by Workload.save ({error})") from error
+            with Path(path).open("rb") as file:
+                try:
+                    return cls._unpacked(file)
+                except Exception as error:  # numpy, zipfile and json raise a dozen types for damage
+                    raise WorkloadError(
+                        f"{path}: not a workload file written by Workload.save, or damaged ({error}); save it again"
+                    ) from error
+        except OSError as error:
+            raise WorkloadError(f"{path}: cannot be read ({error.strerror or error}); check the path") from error
+
+    @classmethod
+    def _unpacked(cls, file: BinaryIO) -> Workload:
+        if file.read(4) != b"PK\x03\x04":
+            raise WorkloadError("it is no .npz")  # numpy would advise to trust a pickle
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as data:
+            header = json.loads(str(data["header"]))
+            # Files written before profiles could be measured lack the array.
+            measured = data["measured"] if "measured" in data.files else no_measurements()
+            profiles = Profiles(data["profiles"], data["compute_s"], tuple(header["gpu_types"]), measured)
+            attributes = {k.removeprefix("attribute:"): data[k] for k in data.files if k.startswith("attribute:")}
+            return cls(data["jobs"], profiles, header["name"], header["source"], attributes)

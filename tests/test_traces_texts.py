@@ -31,11 +31,13 @@ def test_texts_come_back(some: list[str], repeat: int) -> None:
     assert packed.dtype.str == f"<U{max([1, *map(len, values)])}"
 
 
-def test_a_text_that_would_blow_up_its_column_is_refused() -> None:
+def test_a_text_that_a_column_cannot_hold_is_refused() -> None:
     column = Texts()
     column.append(PLACE, "user", "x" * LONGEST)
     with pytest.raises(TraceError, match=r"log, line 7, field 'user': 'x+\.\.\.: .*131,072 characters; shorten it"):
         column.append(PLACE, "user", "x" * 131_072)
+    with pytest.raises(TraceError, match=r"log, line 7, field 'user': 'a\\x00': a NUL character; remove it"):
+        column.append(PLACE, "user", "a\0")  # numpy would lose it
 
 
 @pytest.mark.parametrize("hashed", [hash, lambda text: 0, lambda text: hash(text) % 2])

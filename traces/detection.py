@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import ijson
-
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.containers import open_trace, zip_members
+from gpusched_env.traces.json_records import json_records
 
 LONGEST_LINE: Final = 1 << 20  # [byte] no header is longer
 SWF_NUMBERS: Final = "18 numbers or more"
@@ -103,19 +102,12 @@ def _first_line(path: Path) -> str:
 
 
 def _first_keys(path: Path) -> list[str]:
-    """Return the keys of the first object in a JSON list; what comes before damage, when there is any."""
-    keys: list[str] = []
-    with open_trace(path) as stream:
-        try:
-            for prefix, event, value in ijson.parse(stream, use_float=True):
-                if (prefix, event) == ("item", "map_key"):
-                    keys.append(value)
-                elif (prefix, event) == ("item", "end_map"):
-                    break
-        except (ijson.JSONError, ValueError, OverflowError) as error:
-            if isinstance(error, TraceError):
-                raise
-    return keys
+    """Return the keys of the first object in a JSON list; none when there is none, or it is damaged."""
+    try:
+        first = next(json_records(path))[1]
+    except TraceError:
+        first = None
+    return list(first) if isinstance(first, dict) else []
 
 
 def _csv_fields(line: str) -> list[str]:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import ijson
-
-from gpusched_env.errors import TraceError
 from gpusched_env.traces.columns import JobColumns, since_epoch
-from gpusched_env.traces.containers import open_trace
 from gpusched_env.traces.fields import Place
+from gpusched_env.traces.json_records import json_records
 from gpusched_env.traces.report import ReadReport
 from gpusched_env.workload import Workload
 
@@ -33,7 +29,7 @@ def read_philly_json(path: Path) -> tuple[Workload, ReadReport]:
     """
     report = ReadReport("philly-json", str(path), unit="record")
     jobs = JobColumns(report, "original_id", "virtual_cluster", "user", "status")
-    for place, record in _records(path):
+    for place, record in json_records(path):
         original = _text(place, record, "jobid")
         jobs.refuse_duplicate(place, "jobid", original)
         labels = [original, *(_text(place, record, name) for name in ("vc", "user", "status"))]
@@ -64,23 +60,6 @@ def _attempts(place: Place, record: dict[str, Any]) -> tuple[float | None, int, 
         running = (running or 0.0) + (end - start).total_seconds()
         gpus = max(gpus, used)
     return running, gpus, unusable
-
-
-def _records(path: Path) -> Iterator[tuple[Place, Any]]:
-    number = 0
-    with open_trace(path) as stream:
-        try:
-            for number, record in enumerate(ijson.items(stream, "item", use_float=True), 1):
-                yield Place(str(path), number, "record"), record
-        except (ijson.JSONError, UnicodeDecodeError, ValueError, OverflowError) as error:
-            if isinstance(error, TraceError):
-                raise
-            first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise TraceError(
-                f"{path}, after record {number}: the JSON is cut or damaged ({first_line}); fetch the file again"
-            ) from error
-    if number == 0:
-        raise TraceError(f"{path}: no records; expected a JSON list of jobs with jobid, submitted_time and attempts")
 
 
 def _get(place: Place, record: object, name: str, owner: str) -> Any:

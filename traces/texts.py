@@ -24,9 +24,11 @@ class Texts:
         self.longest = 1
 
     def append(self, place: Place, field: str, text: str) -> None:
-        """Add a text, or refuse one that is too long for a column."""
+        """Add a text, or refuse one that a column cannot hold."""
         if len(text) > LONGEST:
             place.refuse(field, text, f"a text of {len(text):,} characters; shorten it to {LONGEST} or fewer")
+        if "\0" in text:
+            place.refuse(field, text, "a NUL character; remove it, or fetch the file again")
         self.recent.append(text)
         if len(self.recent) == PIECE:
             self._pack()
