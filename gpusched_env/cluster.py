@@ -96,9 +96,9 @@ class Cluster:
                 gpu += group.gpus
             rack += 1
         self.racks = np.zeros(rack, RACK_DTYPE)
-        for index in range(rack):
-            members = np.flatnonzero(self.nodes["rack"] == index)
-            self.racks[index] = (members[0], len(members), self.nodes["gpus"][members].sum())
+        self.racks["first_node"] = np.searchsorted(self.nodes["rack"], np.arange(rack))
+        self.racks["nodes"] = np.bincount(self.nodes["rack"])
+        self.racks["gpus"] = np.bincount(self.nodes["rack"], weights=self.nodes["gpus"])
 
     @classmethod
     def homogeneous(

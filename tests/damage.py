@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sized
 from pathlib import Path
 
 from gpusched_env.errors import TraceError
-from gpusched_env.traces import read_trace
+from gpusched_env.traces import ReadReport, read_trace
 
 
-def check_damaged(folder: Path, name: str, log: bytes, cut: int, place: int, garbage: bytes) -> None:
-    """Cut a log and write garbage over it: a workload whose counts add up, or a TraceError that names the file."""
+def check_damaged(
+    folder: Path,
+    name: str,
+    log: bytes,
+    cut: int,
+    place: int,
+    garbage: bytes,
+    file: str = "damaged",
+    read: Callable[[str], tuple[object, ReadReport]] = read_trace,
+) -> None:
+    """Cut a file and write garbage over it: a result whose counts add up, or a TraceError that names the file."""
     damaged = bytearray(log[: cut or None])
     damaged[place : place + len(garbage)] = garbage
-    path = folder / "damaged"
+    path = folder / file
     path.write_bytes(bytes(damaged))
     complaint = ""
     try:
-        workload, report = read_trace(f"{name}:{path}")
+        result, report = read(f"{name}:{path}")
     except TraceError as error:
         complaint = str(error)
     if complaint:
         assert str(path) in complaint
     else:
-        assert report.kept == len(workload) == report.rows - sum(report.dropped.values())
+        assert report.kept == report.rows - sum(report.dropped.values())
+        assert not isinstance(result, Sized) or len(result) == report.kept

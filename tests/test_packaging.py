@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from published import digests, here, published_digests
 
 import gpusched_env
 
@@ -82,6 +83,18 @@ def test_the_wheel_holds_every_module_once(built: tuple[list[str], Path, Path]) 
     assert {name for name in names if name.startswith("gpusched_env/")} == sources
     assert "gpusched_env/py.typed" in names
     assert "gpusched = gpusched_env.cli:main" in entry_points
+
+
+@here
+def test_neither_sdist_nor_wheel_holds_a_published_file(built: tuple[list[str], Path, Path]) -> None:
+    published = published_digests()
+    _, from_sdist, from_checkout = built
+    for wheel in (from_sdist, from_checkout):
+        with zipfile.ZipFile(wheel) as archive:
+            assert [name for name in archive.namelist() if digests(archive.read(name)) & published] == []
+    unpacked = [path for path in (from_sdist.parents[1] / "unpacked").rglob("*") if path.is_file()]
+    assert len(unpacked) > 100
+    assert [path for path in unpacked if digests(path.read_bytes()) & published] == []
 
 
 def test_the_sdist_holds_the_folders_where_they_are(built: tuple[list[str], Path, Path]) -> None:

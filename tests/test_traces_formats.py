@@ -160,7 +160,7 @@ def test_openb(tmp_path: Path) -> None:
     workload, report = read_trace("openb:" + write(tmp_path / "t", OPENB + "".join(rows)))
     assert workload.jobs[["arrival_s", "gpus", "duration_s"]].tolist() == [(0.0, 1, 7.0), (5.0, 8, 20.0)]
     assert workload.attributes["gpu_spec"].tolist() == ["V100M16|V100M32", ""]
-    assert workload.attributes["gpu_milli"].tolist() == ["460", "1000"]
+    assert workload.attributes["gpu_milli"].tolist() == [460, 1000]
     assert report.notes == {"pods with a share of a GPU, rounded up to one GPU": 1}
     assert report.dropped == {
         CPU: 1,
@@ -176,7 +176,7 @@ def test_elasticflow(tmp_path: Path) -> None:
     workload, _ = read_trace("elasticflow:" + write(tmp_path / "t", ELASTICFLOW + rows))
     assert workload.jobs[["arrival_s", "gpus", "duration_s"]].tolist() == [(0.0, 1, 90.0), (20.0, 4, 7.0)]
     assert workload.attributes["model"].tolist() == ["vgg16", "bert"]
-    assert workload.attributes["deadline_s"].tolist() == ["100.0", "-10.0"]
+    assert workload.attributes["deadline_s"].tolist() == [100, -10]
 
 
 def test_chronus_is_in_minutes(tmp_path: Path) -> None:

@@ -94,6 +94,7 @@ WRITERS: Final[dict[str, tuple[Callable[..., bytes], ...]]] = {
         ),
         _JOB_LIST,
     ),
+    "hydra": (_table(",job_name,norm_job_submit_time,ddl,A100,V100,GTX2080Ti", "@,h@,0,inf,1020.0,1540.0,2595.0"),),
     "muri": (_MURI,),
     "openb": (
         _table(
@@ -103,6 +104,7 @@ WRITERS: Final[dict[str, tuple[Callable[..., bytes], ...]]] = {
         ),
     ),
     "pai": (_JOB_LIST,),
+    "pai-tables": (),  # a folder: tests/test_traces_pai_tables.py
     "philly": (*_PHILLY, _philly_json),
     "philly-csv": _PHILLY,
     "philly-json": (_philly_json,),

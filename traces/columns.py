@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,9 +27,10 @@ class JobColumns:
     ----------
     report : counts are kept up to date here
     attributes : names of text columns, for example original_id, user, virtual_cluster
+    numbers : names of columns of numbers, with their array type: "q" = int64, "d" = float64
     """
 
-    def __init__(self, report: ReadReport, *attributes: str) -> None:
+    def __init__(self, report: ReadReport, *attributes: str, numbers: Mapping[str, str] | None = None) -> None:
         self.report = report
         self.ids = array("q")
         self.submitted = array("d")
@@ -36,6 +38,7 @@ class JobColumns:
         self.work = array("d")
         self.estimate = array("d")
         self.attributes = {name: Texts() for name in attributes}
+        self.numbers: dict[str, array[Any]] = {name: array(kind) for name, kind in (numbers or {}).items()}
         self.originals = Ids()
 
     def refuse_duplicate(self, place: Place, field: str, original: str) -> None:
@@ -50,6 +53,7 @@ class JobColumns:
         work: float,
         *attributes: str,
         estimate_s: float = math.nan,
+        **numbers: float,
     ) -> None:
         """Keep a job, or drop and count it when it used no GPU or no time; its id is its row number from 0.
 
@@ -70,6 +74,8 @@ class JobColumns:
             self.estimate.append(estimate_s)
             for (name, column), value in zip(self.attributes.items(), attributes, strict=True):
                 column.append(place, name, value)
+            for name, values in self.numbers.items():
+                values.append(numbers[name])
 
     def drop(self, place: Place, reason: str) -> None:
         """Drop and count a row that is well formed but carries no usable job."""
@@ -117,7 +123,8 @@ class JobColumns:
             estimate_s=np.frombuffer(self.estimate),
             name=name,
             source=source,
-            attributes={key: column.pop_array() for key, column in self.attributes.items()},
+            attributes={key: column.pop_array() for key, column in self.attributes.items()}
+            | {key: np.array(values) for key, values in self.numbers.items()},
         )
         return workload, report
 

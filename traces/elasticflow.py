@@ -23,11 +23,13 @@ def read_elasticflow(path: Path) -> tuple[Workload, ReadReport]:
     ------
     TraceError : a missing column, or a malformed row
     """
-    jobs = JobColumns(ReadReport("elasticflow", str(path)), "original_id", "model", "batch_size", "deadline_s")
+    jobs = JobColumns(
+        ReadReport("elasticflow", str(path)), "original_id", "model", "batch_size", numbers={"deadline_s": "d"}
+    )
     for place, (original, submitted, gpus, duration, deadline, model, batch) in csv_rows(path, COLUMNS):
         jobs.refuse_duplicate(place, "job_id", original)
         when = place.seconds("submit_time", submitted)
         size, running = place.gpus("num_gpu", gpus), place.seconds("duration", duration)
-        left = repr(place.seconds("ddl", deadline) - when)
-        jobs.add(place, when, size, running, original, model, batch, left)
+        left = place.seconds("ddl", deadline) - when
+        jobs.add(place, when, size, running, original, model, batch, deadline_s=left)
     return jobs.workload("elasticflow", dated=False)

@@ -63,7 +63,7 @@ def _mix(rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...
     if missing:
         raise WorkloadError(
             f"profiles 'mix': compute times are known for GPU type V100 only, not for {missing[0]!r}; "
-            "use profiles 'unit' or a workload file with its own profiles"
+            "use profiles 'unit' (--profiles unit), or a workload file with its own profiles"
         )
     profiles = mix_profiles()
     return profiles, rng.integers(len(profiles.rows), size=len(workload), dtype=np.int32)

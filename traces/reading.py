@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from gpusched_env.errors import TraceError, WorkloadError, unknown_name
-from gpusched_env.traces import acme, chronus, elasticflow, helios, muri, openb, philly, pollux, tiresias
+from gpusched_env.errors import TraceError, WorkloadError
+from gpusched_env.traces import acme, chronus, elasticflow, helios, hydra, muri, openb, philly, pollux, tiresias
 from gpusched_env.traces.acme import read_acme
 from gpusched_env.traces.chronus import read_chronus
 from gpusched_env.traces.detection import (
@@ -26,16 +26,18 @@ from gpusched_env.traces.elasticflow import read_elasticflow
 from gpusched_env.traces.gavel import read_gavel
 from gpusched_env.traces.gavel_rows import SHOCKWAVE_FIELDS
 from gpusched_env.traces.helios import read_helios
+from gpusched_env.traces.hydra import read_hydra
 from gpusched_env.traces.job_list import JOB_LIST
 from gpusched_env.traces.muri import read_bsbf, read_muri
 from gpusched_env.traces.openb import read_openb
 from gpusched_env.traces.pai import read_pai
+from gpusched_env.traces.pai_tables import pai_tables, read_pai_tables
 from gpusched_env.traces.philly import read_philly, read_philly_csv
 from gpusched_env.traces.philly_json import read_philly_json
 from gpusched_env.traces.pollux import read_pollux, read_sia
-from gpusched_env.traces.public_files import find
 from gpusched_env.traces.report import ReadReport
 from gpusched_env.traces.shockwave import read_shockwave
+from gpusched_env.traces.sources import AUTO, split, split_here
 from gpusched_env.traces.swf import read_swf
 from gpusched_env.traces.tiresias import read_tiresias
 from gpusched_env.workload import Workload
@@ -60,9 +62,11 @@ READERS: Final[dict[str, Reader]] = {
     "file": read_saved,
     "gavel": read_gavel,
     "helios": read_helios,
+    "hydra": read_hydra,
     "muri": read_muri,
     "openb": read_openb,
     "pai": read_pai,
+    "pai-tables": read_pai_tables,
     "philly": read_philly,
     "philly-csv": read_philly_csv,
     "philly-json": read_philly_json,
@@ -72,7 +76,7 @@ READERS: Final[dict[str, Reader]] = {
     "swf": read_swf,
     "tiresias": read_tiresias,
 }
-
+FILES: Final[dict[str, Callable[[Path], list[Path]]]] = {"pai-tables": pai_tables}  # formats that read several
 
 # What auto:PATH looks for, format by format: one signature for each layout. A larger signature beats one within it.
 SIGNATURES: Final[dict[str, tuple[Signature, ...]]] = {
@@ -83,6 +87,7 @@ SIGNATURES: Final[dict[str, tuple[Signature, ...]]] = {
     "file": (arrays("header", "jobs", "profiles", "compute_s"),),
     "gavel": (tab_fields(7), tab_fields(10)),
     "helios": (columns(*helios.ORIGINAL), columns(*JOB_LIST)),
+    "hydra": (columns(*hydra.COLUMNS),),
     "muri": (columns(*muri.COLUMNS),),
     "openb": (columns(*openb.COLUMNS),),
     "pai": (columns(*JOB_LIST),),
@@ -95,10 +100,10 @@ SIGNATURES: Final[dict[str, tuple[Signature, ...]]] = {
 }
 # Why auto:PATH never answers with one of the other formats
 UNDETECTED: Final = {
+    "pai-tables": "a folder of tables without header lines",
     "philly-csv": "found as philly, which tells the two apart",
     "philly-json": "found as philly, which tells the two apart",
 }
-AUTO: Final = "auto"
 
 
 def split_source(source: str) -> tuple[str, Path]:
@@ -111,14 +116,7 @@ def split_source(source: str) -> tuple[str, Path]:
     TraceError : no colon, no path, or an unknown format
     FetchError : an unknown name
     """
-    name, colon, path = source.partition(":")
-    if not colon or not path:
-        raise TraceError(
-            f"workload {source!r}: write FORMAT:PATH, or {AUTO}:PATH; formats: {', '.join(sorted(READERS))}"
-        )
-    if name != AUTO and name not in READERS:
-        raise TraceError(f"workload {source!r}: {unknown_name('trace format', name, [AUTO, *READERS])}")
-    return name, find(path[1:]).file if path.startswith("@") else Path(path).expanduser()
+    return split(source, "workload", (AUTO, *READERS))
 
 
 def resolve_source(source: str) -> tuple[str, Path]:
@@ -129,11 +127,18 @@ def resolve_source(source: str) -> tuple[str, Path]:
     TraceError : as :func:`split_source`; a file that was not fetched; for ``auto``, no format or several fit, or the
         file cannot be read
     """
-    name, path = split_source(source)
-    given = source.partition(":")[2]
-    if given.startswith("@") and not path.exists():
-        raise TraceError(f"workload {source!r}: not fetched yet; do that with: gpusched traces fetch {given[1:]}")
+    name, path = split_here(source, "workload", (AUTO, *READERS))
     return (recognise(path, SIGNATURES) if name == AUTO else name), path
+
+
+def source_files(name: str, path: Path) -> list[Path]:
+    """Files that the reader of a format opens: ``path`` itself, but for formats of several tables.
+
+    Raises
+    ------
+    TraceError : one of several files is missing
+    """
+    return FILES[name](path) if name in FILES else [path]
 
 
 def read_trace(source: str) -> tuple[Workload, ReadReport]:

@@ -26,7 +26,8 @@ class ReadReport:
     path : the file
     unit : what places count: "line" of a text file (1 is the header) or "record" of a JSON list (from 1)
     rows : data rows or records read
-    kept : jobs of the workload
+    kept : jobs of the workload, nodes of the cluster, or rows of the table
+    things : what ``kept`` counts
     origin : submission time of the first kept job, ISO 8601 local time of the log; empty when the log has no dates
     dropped : number of rows dropped for each reason
     notes : remarks on kept jobs, with counts
@@ -41,6 +42,7 @@ class ReadReport:
     origin: str = ""
     dropped: dict[str, int] = field(default_factory=dict)
     notes: dict[str, int] = field(default_factory=dict)
+    things: str = "jobs"
     dropped_at: dict[str, array[int]] = field(default_factory=dict, repr=False)
     noted_at: dict[str, array[int]] = field(default_factory=dict, repr=False)
 
@@ -66,7 +68,7 @@ class ReadReport:
 
     def describe(self) -> str:
         """Say in a few lines what was read, kept and dropped."""
-        lines = [f"{self.path} ({self.format}): {self.rows:,} {self.unit}s read, {self.kept:,} jobs kept"]
+        lines = [f"{self.path} ({self.format}): {self.rows:,} {self.unit}s read, {self.kept:,} {self.things} kept"]
         if self.origin:
             lines.append(f"  first submission {self.origin} is time 0")
         for reason, count in self.dropped.items():

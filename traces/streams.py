@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -42,12 +43,13 @@ def _rows(path: Path, reader: CsvReader) -> Iterator[list[str]]:
         raise TraceError(f"{path}, line {reader.line_num}: not CSV ({error}); correct or remove the row") from error
 
 
-def csv_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Place, list[str]]]:
+def csv_rows(path: Path, columns: Sequence[str], names: Sequence[str] = ()) -> Iterator[tuple[Place, list[str]]]:
     """Yield the place and the values of ``columns``, in that order, of every data row; blank lines are skipped.
 
     Parameters
     ----------
     columns : names that the header must have, in any order; other columns are ignored
+    names : of all columns, where the file is published without a header line; one that somebody added is skipped
 
     Raises
     ------
@@ -57,7 +59,10 @@ def csv_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Place, list[s
     with open_trace(path) as stream:
         reader = csv.reader(_text_lines(path, stream), strict=True)
         rows = _rows(path, reader)
-        header = [text.strip() for text in next(rows, [])]
+        first = next(rows, [])
+        header = [text.strip() for text in first]
+        if names and header != list(names):
+            header, rows = list(names), chain([first], rows)
         missing = [column for column in columns if column not in header]
         if missing:
             raise TraceError(

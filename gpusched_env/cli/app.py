@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from gpusched_env.cli.contents import describe_cluster, describe_table
 from gpusched_env.cli.describing import describe
 from gpusched_env.cli.fetching import fetch_files, list_files
 from gpusched_env.cli.fitting import fit_profiles
@@ -63,6 +64,8 @@ app.add_typer(schedulers_app, name="schedulers")
 traces_app.command("list")(list_files)
 traces_app.command("fetch")(fetch_files)
 traces_app.command("describe")(describe)
+traces_app.command("cluster")(describe_cluster)
+traces_app.command("table")(describe_table)
 traces_app.command("fit-profiles")(fit_profiles)
 app.add_typer(traces_app, name="traces")
 

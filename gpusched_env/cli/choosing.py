@@ -1,4 +1,4 @@
-"""Options that choose and scale the jobs: fields of a scenario's workload, in the order of their steps."""
+"""Options that choose the jobs, scale them and give them models: fields of a workload, in the order of their steps."""
 
 from __future__ import annotations
 
@@ -32,6 +32,15 @@ JobsOption = Annotated[int | None, _option("--jobs", "COUNT", "So many; of a log
 LoadOption = Annotated[
     float | None, _option("--load", "LOAD", "Scale arrival times until the jobs offer this load on the cluster.")
 ]
+ProfilesOption = Annotated[
+    str | None,
+    _option(
+        "--profiles",
+        "RULE",
+        "Models of jobs that bring none: unit = equal run times on every GPU type and placement; mix (V100), "
+        "gavel (V100, P100, K80) and elasticflow (A100, T4) draw them.",
+    ),
+]
 
 
 def chosen_jobs(
@@ -41,6 +50,7 @@ def chosen_jobs(
     sample: float | None = None,
     jobs: int | None = None,
     load: float | None = None,
+    profiles: str | None = None,
 ) -> dict[str, Any]:
     """Turn the options that were given into fields of a WorkloadSpec.
 
@@ -49,7 +59,8 @@ def chosen_jobs(
     GpuschedError : a malformed window
     """
     changes: dict[str, Any] = {} if window is None else _seconds(window)
-    given = {"where": tuple(where or ()), "max_gpus": max_gpus, "sample": sample, "jobs": jobs, "load": load}
+    numbers = {"max_gpus": max_gpus, "sample": sample, "jobs": jobs, "load": load}
+    given = {"where": tuple(where or ()), **numbers, "profiles": profiles}
     return changes | {name: value for name, value in given.items() if value not in (None, ())}
 
 
@@ -75,4 +86,6 @@ def in_words(changes: dict[str, Any]) -> list[str]:
     for name in ("max_gpus", "sample", "jobs", "load"):
         if name in changes:
             parts.append(f"{name.replace('_', ' ')} {changes[name]:g}")
+    if "profiles" in changes:
+        parts.append(f"profiles {changes['profiles']}")
     return parts

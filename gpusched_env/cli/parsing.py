@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpusched_env.errors import GpuschedError
 
 if TYPE_CHECKING:
+    from gpusched_env.cluster import Cluster
     from gpusched_env.scenarios import Scenario
 
 DEFAULT_SEEDS: Final = 5  # of a generator; a log has the same jobs in each draw
@@ -31,7 +32,6 @@ def chosen_scenario(
     GpuschedError : unknown name, damaged file, malformed workload or cluster
     """
     from gpusched_env.cli.choosing import in_words
-    from gpusched_env.cluster import Cluster
     from gpusched_env.scenarios import get_scenario
 
     found = get_scenario(scenario)
@@ -44,9 +44,28 @@ def chosen_scenario(
         found = found.replace(workload=dataclasses.replace(found.workload, **jobs))
     changes += in_words(jobs or {})
     if cluster is not None:
-        found = found.with_cluster(Cluster.parse(cluster))
-        changes.append(cluster.strip())
+        machines, name = chosen_cluster(cluster.strip())
+        found = found.with_cluster(machines)
+        changes.append(name)
     return found.replace(name=" + ".join([found.name, *changes]))
+
+
+def chosen_cluster(text: str) -> tuple[Cluster, str]:
+    """Give machines and a short name: ``NxG`` or ``NxG/R`` itself, or ``FORMAT:FILE``, whose report is printed.
+
+    Raises
+    ------
+    GpuschedError : neither form, or a description that cannot be read
+    """
+    from gpusched_env.cluster import Cluster
+    from gpusched_env.traces import read_cluster
+
+    kind, described, place = text.partition(":")
+    if not described:
+        return Cluster.parse(text), text
+    machines, report = read_cluster(text)
+    print(report.describe())
+    return machines, f"{kind}:{Path(place).name}"
 
 
 def chosen_seeds(text: str | None, scenario: Scenario) -> list[int]:

@@ -14,6 +14,7 @@ from gpusched_env.cli.choosing import (
     JobsOption,
     LoadOption,
     MaxGpusOption,
+    ProfilesOption,
     SampleOption,
     WhereOption,
     WindowOption,
@@ -39,8 +40,9 @@ WorkloadOption = Annotated[
 ClusterOption = Annotated[
     str | None,
     typer.Option(
-        help="Play on these machines instead: nodes x GPUs, or nodes x GPUs / nodes of a rack, such as 310x8/31.",
-        metavar="NxG|NxG/R",
+        help="Play on these machines instead: nodes x GPUs, or nodes x GPUs / nodes of a rack, such as 310x8/31; "
+        "or a cluster description (openb, pai, philly, ...).",
+        metavar="NxG|NxG/R|FORMAT:PATH",
     ),
 ]
 OutputOption = Annotated[Path | None, typer.Option(help="Save all metrics as .json or .csv.", metavar="FILE")]
@@ -64,6 +66,7 @@ def run(
     sample: SampleOption = None,
     jobs: JobsOption = None,
     load: LoadOption = None,
+    profiles: ProfilesOption = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Which draw of the scenario.", show_default="first report seed")
     ] = None,
@@ -84,7 +87,8 @@ def run(
     check_output("--output", output, RESULT_SUFFIXES)
     check_output("--log", log, LOG_SUFFIXES)
     check_plot(plot)
-    chosen = chosen_scenario(scenario, workload, cluster, chosen_jobs(window, where, max_gpus, sample, jobs, load))
+    wanted = chosen_jobs(window, where, max_gpus, sample, jobs, load, profiles)
+    chosen = chosen_scenario(scenario, workload, cluster, wanted)
     seeds = [chosen.seeds.report[0] if seed is None else seed]
     specs = chosen_schedulers([scheduler])
     if len(specs) > 1:
@@ -127,6 +131,7 @@ def compare(
     sample: SampleOption = None,
     jobs: JobsOption = None,
     load: LoadOption = None,
+    profiles: ProfilesOption = None,
     seeds: Annotated[
         str | None,
         typer.Option(
@@ -151,7 +156,8 @@ def compare(
 
     check_output("--output", output, RESULT_SUFFIXES)
     check_plot(plot)
-    chosen = chosen_scenario(scenario, workload, cluster, chosen_jobs(window, where, max_gpus, sample, jobs, load))
+    wanted = chosen_jobs(window, where, max_gpus, sample, jobs, load, profiles)
+    chosen = chosen_scenario(scenario, workload, cluster, wanted)
     draws = chosen_seeds(seeds, chosen)
     specs = chosen_schedulers(scheduler)
     _tell_what_was_read(chosen)

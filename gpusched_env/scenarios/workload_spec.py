@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
@@ -26,7 +27,7 @@ from gpusched_env.traces import (
     window,
 )
 from gpusched_env.traces.filters import check_amount, split_condition
-from gpusched_env.traces.reading import resolve_source, split_source
+from gpusched_env.traces.reading import resolve_source, source_files, split_source
 from gpusched_env.traces.synthetic import check_parameters, random_stream
 from gpusched_env.workload import Workload
 
@@ -182,7 +183,7 @@ class WorkloadSpec:
         return assign_profiles(workload, self.profiles, random_stream(seed, 1), gpu_types)
 
     def identity(self) -> str:
-        """Name the source without its place: a log by its format, found or given, and the SHA-256 of its bytes.
+        """Name the source without its place: a log by its format, found or given, and the SHA-256 of its files.
 
         Raises
         ------
@@ -191,8 +192,12 @@ class WorkloadSpec:
         if self.synthetic:
             return self.source
         name, path = resolve_source(self.source)
-        try:
-            with path.open("rb") as stream:
-                return f"{name}:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
-        except OSError as error:
-            raise WorkloadError(f"{path}: cannot be read ({error.strerror or error})") from error
+        return f"{name}:{'+'.join(map(_digest, source_files(name, path)))}"
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise WorkloadError(f"{path}: cannot be read ({error.strerror or error})") from error

@@ -1,0 +1,60 @@
+"""``gpusched traces cluster`` and ``gpusched traces table``: what is in the files that list no jobs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def describe_cluster(source: Annotated[str, typer.Argument(metavar="FORMAT:PATH")]) -> None:
+    """Read a cluster description and say what was kept, what was dropped and why, and which machines there are.
+
+    Formats: bsbf, helios, muri, openb, pai, philly, spot, tiresias. --cluster of run and compare takes the same.
+    """
+    from rich.table import Table
+
+    from gpusched_env.cli.console import show
+    from gpusched_env.traces import read_cluster
+
+    cluster, report = read_cluster(source)
+    print(report.describe())
+    table = Table("GPU type", "GPUs a node", "nodes", "GPUs", "nodes a rack", show_edge=False, pad_edge=False)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for group in cluster.groups:
+        counts = (group.gpus, group.count, group.count * group.gpus, group.nodes_per_rack or group.count)
+        table.add_row(group.gpu_type, *(f"{count:,}" for count in counts))
+    note = f"{cluster.gpus:,} GPUs in {len(cluster.nodes):,} nodes in {len(cluster.racks):,} racks"
+    show(table, note=note)
+
+
+def describe_table(source: Annotated[str, typer.Argument(metavar="LAYOUT:PATH|auto:PATH")]) -> None:
+    """Read a published table that lists no jobs and say what was read, and what its columns hold.
+
+    Layouts: docs/traces.md; auto finds them by the header, except in JSON.
+    """
+    import numpy as np
+    from rich.table import Table
+    from rich.text import Text
+
+    from gpusched_env.cli.console import show
+    from gpusched_env.traces import LAYOUTS, read_table
+
+    read, report = read_table(source)
+    print(report.describe())
+    table = Table("column", "unit", "smallest", "median", "largest", show_edge=False, pad_edge=False)
+    for column in table.columns[2:]:
+        column.justify = "right"
+    for name, values in read.columns.items():
+        if values.dtype.kind == "U":
+            cells = ["", f"{len(np.unique(values)):,} different", ""]
+        else:
+            told = np.sort(values[~np.isnan(values)] if values.dtype.kind == "f" else values)
+            cells = [_shown(told[i]) for i in (0, (len(told) - 1) // 2, -1)] if len(told) else [""] * 3
+        table.add_row(Text(name or '""'), read.units[name], *cells)
+    show(table, f"{read.layout}: {LAYOUTS[read.layout].about}")
+
+
+def _shown(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value).replace("T", " ")

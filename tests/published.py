@@ -1,0 +1,35 @@
+"""The published files that lie beside the repository, and what their manifest says of them."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+TRACES: Final = Path(__file__).parents[2] / "shared" / "traces"
+here = pytest.mark.skipif(not TRACES.is_dir(), reason="published traces are not here: ../shared/traces is absent")
+
+
+def manifest() -> list[dict[str, str]]:
+    """Rows of MANIFEST.csv; none when the files are absent."""
+    if not TRACES.is_dir():
+        return []
+    with (TRACES / "MANIFEST.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def digests(data: bytes) -> set[str]:
+    """SHA-256 of the bytes and, where they are packed with gzip, of what is in them."""
+    found = {hashlib.sha256(data).hexdigest()}
+    if data.startswith(b"\x1f\x8b"):
+        found.add(hashlib.sha256(gzip.decompress(data)).hexdigest())
+    return found
+
+
+def published_digests() -> set[str]:
+    """SHA-256 of every published file, as it is stored and unpacked."""
+    return {row[column] for row in manifest() for column in ("sha256", "sha256_uncompressed")}

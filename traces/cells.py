@@ -1,0 +1,45 @@
+"""The texts of a column as an array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+
+EXPECTED: Final = {  # by kind of column
+    "text": "a text",
+    "time": "a date as YYYY-MM-DD, or a time as YYYY-MM-DD HH:MM:SS",
+    "whole": "a whole number",
+    "number": "a finite number",
+}
+EXACT: Final = 2**53  # whole numbers up to here survive the way through a float
+
+
+def parse(kind: str, texts: Sequence[str]) -> np.ndarray:
+    """Give text, datetime64[s] (without zone), int64, or float64 in which nothing and ``nan`` are NaN.
+
+    Raises
+    ------
+    ValueError : a text that is none of this kind
+    """
+    if kind == "text":
+        return np.array(texts, np.str_)
+    if kind == "time":
+        return np.array([_time(text) for text in texts], "datetime64[s]")
+    values = np.array([float(text or "nan") for text in texts])
+    if np.isinf(values).any() or "_" in "".join(texts):  # float() also reads "1_000", which no table means
+        raise ValueError
+    if kind == "number":
+        return values
+    if not ((np.abs(values) <= EXACT) & (values == np.trunc(values))).all():  # NaN is neither
+        raise ValueError
+    return values.astype(np.int64)
+
+
+def _time(text: str) -> datetime:
+    when = datetime.fromisoformat(text)
+    if when.tzinfo is not None or len(text) not in (len("2020-04-01"), len("2020-04-01 00:00:00")):
+        raise ValueError
+    return when

@@ -1,0 +1,41 @@
+"""Read a cluster description by ``format:path``. To add a format, write one reader and add one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.cluster import Cluster
+from gpusched_env.traces.node_lists import read_nodes, read_philly_nodes, read_switches, read_virtual_clusters
+from gpusched_env.traces.report import ReadReport
+from gpusched_env.traces.sources import split_here
+
+ClusterReader = Callable[[Path], tuple[Cluster, ReadReport]]
+
+CLUSTER_READERS: Final[dict[str, ClusterReader]] = {
+    "bsbf": partial(read_switches, name="bsbf"),
+    "helios": partial(read_virtual_clusters, name="helios"),
+    "muri": partial(read_switches, name="muri"),
+    "openb": partial(read_nodes, name="openb"),
+    "pai": partial(read_nodes, name="pai"),
+    "philly": read_philly_nodes,
+    "spot": partial(read_nodes, name="spot"),
+    "tiresias": partial(read_switches, name="tiresias"),
+}
+
+
+def read_cluster(source: str) -> tuple[Cluster, ReadReport]:
+    """Read ``format:path``, for example ``openb:openb_node_list_gpu_node.csv``, and say what was kept and dropped.
+
+    ``format:@name`` means a file that ``gpusched traces fetch name`` keeps. Some files name no GPU type or no
+    racks: the report's notes say what stands in for them.
+
+    Raises
+    ------
+    TraceError : an unknown format, or with file, line, field and remedy
+    FetchError : an unknown name
+    """
+    name, path = split_here(source, "cluster", CLUSTER_READERS)
+    return CLUSTER_READERS[name](path)

@@ -1,0 +1,111 @@
+"""Published tables that list no jobs: measured times, series, summaries, results. A layout is data (layouts.py)."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from gpusched_env.errors import TraceError
+from gpusched_env.traces.cells import EXPECTED, parse
+from gpusched_env.traces.detection import Signature, columns, recognise
+from gpusched_env.traces.fields import Place
+from gpusched_env.traces.json_rows import json_rows
+from gpusched_env.traces.layouts import LAYOUTS, Column, Layout
+from gpusched_env.traces.report import ReadReport
+from gpusched_env.traces.sources import AUTO, split_here
+from gpusched_env.traces.streams import csv_header, csv_rows
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of equal length.
+
+    Attributes
+    ----------
+    layout : name of the layout
+    columns : array for each column: text, datetime64[s] (local time of the log), int64, or float64 (NaN = not told)
+    units : unit of each column; empty = none
+    """
+
+    layout: str
+    columns: Mapping[str, np.ndarray]
+    units: Mapping[str, str]
+
+    def __len__(self) -> int:
+        """Count the rows."""
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, column: str) -> np.ndarray:
+        """Give a column by its name in the file."""
+        return self.columns[column]
+
+
+def read_table(source: str) -> tuple[Table, ReadReport]:
+    """Read ``layout:path``, or ``auto:path`` for a CSV file whose header tells, such as ``tiresias-gpu-time:PATH``.
+
+    ``layout:@name`` means a file that ``gpusched traces fetch name`` keeps. Every row is kept; the report notes
+    the numbers that are not told. Files may be packed with gzip, zstd or zip.
+
+    Raises
+    ------
+    TraceError : an unknown layout, a missing column, or a malformed value, with file, line or record, field and remedy
+    """
+    name, path = split_here(source, "table", (AUTO, *LAYOUTS))
+    if name == AUTO:
+        name = recognise(path, {known: _signatures(layout) for known, layout in LAYOUTS.items()})
+    layout = LAYOUTS[name]
+    told = _columns(path, layout)
+    report = ReadReport(name, str(path), unit="record" if layout.levels else "line", things="rows")
+    numbers = array("q")
+    texts: list[list[str]] = [[] for _ in told]
+    for place, row in _rows(path, layout, told):
+        numbers.append(place.number)
+        for cells, text in zip(texts, row, strict=True):
+            cells.append(text)
+    if not numbers:
+        raise TraceError(f"{path}: there are no rows; check that this is the right file")
+    report.rows = report.kept = len(numbers)
+    arrays = {column.name: _array(column, cells, numbers, report) for column, cells in zip(told, texts, strict=True)}
+    return Table(name, arrays, {column.name: column.unit for column in told}), report
+
+
+def _signatures(layout: Layout) -> list[Signature]:
+    """CSV headers that have these columns and, unless the rest is open, no others; JSON is not recognised."""
+    names = [column.name for column in layout.columns]
+    return [] if layout.levels else [columns(*names, only=layout.rest is None)]
+
+
+def _columns(path: Path, layout: Layout) -> tuple[Column, ...]:
+    if layout.rest is None:
+        return layout.columns
+    told = {column.name for column in layout.columns}
+    others = [name for name in csv_header(path) if name not in told]
+    return (*layout.columns, *(Column(name, layout.rest.kind, layout.rest.unit) for name in others))
+
+
+def _rows(path: Path, layout: Layout, told: tuple[Column, ...]) -> Iterator[tuple[Place, list[str]]]:
+    if layout.levels:
+        return json_rows(path, layout.root, layout.levels, len(told) - layout.levels)
+    return csv_rows(path, [column.name for column in told])
+
+
+def _array(column: Column, texts: list[str], numbers: array[int], report: ReadReport) -> np.ndarray:
+    """Parse a column at once; only where that fails, look for the cell."""
+    try:
+        values = parse(column.kind, texts)
+    except ValueError:
+        for number, text in zip(numbers, texts, strict=True):
+            try:
+                parse(column.kind, [text])
+            except ValueError:
+                remedy = f"expected {EXPECTED[column.kind]}; correct or remove the row"
+                Place(report.path, number, report.unit).refuse(column.name, text, remedy)
+        raise
+    if column.kind == "number":
+        for row in np.flatnonzero(np.isnan(values)):
+            report.note(f"{column.name} is not told", numbers[row])
+    return values
