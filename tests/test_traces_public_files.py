@@ -55,6 +55,11 @@ def test_every_row_is_well_formed() -> None:
     assert find("openb") is public_files()["alibaba/openb_pod_list_default.csv"]
 
 
+def test_every_reader_has_a_file_to_fetch_but_for_those_whose_owners_publish_no_checksum() -> None:
+    readable = {file.format for file in public_files().values() if file.format}
+    assert READERS.keys() - readable == {"acme", "file", "helios", "pai", "philly-csv", "philly-json"}
+
+
 @needs_traces
 def test_unchanged_files_agree_with_the_manifest() -> None:
     rows = {row["file"].removesuffix(".gz"): row for row in manifest()}
