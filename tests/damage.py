@@ -16,13 +16,12 @@ def check_damaged(
     cut: int,
     place: int,
     garbage: bytes,
-    file: str = "damaged",
     read: Callable[[str], tuple[object, ReadReport]] = read_trace,
 ) -> None:
     """Cut a file and write garbage over it: a result whose counts add up, or a TraceError that names the file."""
     damaged = bytearray(log[: cut or None])
     damaged[place : place + len(garbage)] = garbage
-    path = folder / file
+    path = folder / "damaged"
     path.write_bytes(bytes(damaged))
     complaint = ""
     try:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from damage import check_damaged
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -169,7 +168,27 @@ def test_a_scenario_knows_a_change_of_any_table(tmp_path: Path) -> None:
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(cut=st.integers(0, len(TASKS)), place=st.integers(0, len(TASKS)), garbage=st.binary(max_size=8))
-def test_damage_gives_a_workload_or_a_trace_error(tmp_path: Path, cut: int, place: int, garbage: bytes) -> None:
-    tables(tmp_path)
-    check_damaged(tmp_path, "pai-tables", TASKS.encode(), cut, place, garbage, "pai_task_table.csv")
+@given(
+    table=st.sampled_from(["job", "task", "instance"]),
+    cut=st.integers(0, len(TASKS)),
+    place=st.integers(0, len(TASKS)),
+    garbage=st.binary(max_size=8),
+)
+def test_damage_gives_a_workload_or_a_trace_error(
+    tmp_path: Path, table: str, cut: int, place: int, garbage: bytes
+) -> None:
+    contents = {"job": JOBS, "task": TASKS, "instance": INSTANCES}
+    tables(tmp_path, **contents)
+    path = tmp_path / f"pai_{table}_table.csv"
+    damaged = bytearray(contents[table].encode()[: cut or None])
+    damaged[place : place + len(garbage)] = garbage
+    path.write_bytes(bytes(damaged))
+    complaint = ""
+    try:
+        workload, report = read(tmp_path)
+    except TraceError as error:
+        complaint = str(error)
+    if complaint:
+        assert str(path) in complaint or f"{tmp_path}: no usable job" in complaint
+    else:
+        assert report.kept == len(workload) == report.rows - sum(report.dropped.values())
