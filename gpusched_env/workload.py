@@ -239,7 +239,16 @@ class Workload:
         return digest.hexdigest()
 
     def save(self, path: str | Path) -> None:
-        """Write a compressed ``.npz`` that :meth:`load` gives back bit for bit."""
+        """Write a compressed ``.npz`` that :meth:`load` gives back bit for bit.
+
+        Raises
+        ------
+        WorkloadError : an attribute holds Python objects
+        GpuschedError : the file cannot be written
+        """
+        for key, column in self.attributes.items():
+            if column.dtype.hasobject:
+                raise WorkloadError(f"{path}: attribute {key!r} is of dtype {column.dtype}: make it text or numbers")
         header = json.dumps({"name": self.name, "source": self.source, "gpu_types": self.profiles.gpu_types})
         columns: dict[str, Any] = {f"attribute:{key}": column for key, column in self.attributes.items()}
         with whole(Path(path)) as partial, partial.open("wb") as stream:  # open: savez would add a suffix to a name

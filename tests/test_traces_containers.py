@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import tarfile
 import tracemalloc
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 import pytest
 import zstandard
-from trace_samples import LAYOUTS, SAMPLES
+from trace_samples import LAYOUTS, PACK, SAMPLES, gzipped, zipped
 
 from gpusched_env.errors import TraceError
 from gpusched_env.traces import read_trace, read_workload
 from gpusched_env.traces.containers import open_trace
-
-
-def zipped(data: bytes, *names: str, method: int = zipfile.ZIP_DEFLATED) -> bytes:
-    """A zip with one entry for each name; folders end in a slash."""
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", method) as archive:
-        for name in names or ("log.csv",):
-            archive.writestr(name, b"" if name.endswith("/") else data)
-    return stream.getvalue()
-
-
-PACK: Final[dict[str, Callable[[bytes], bytes]]] = {
-    "gzip": gzip.compress,
-    "zstd": zstandard.ZstdCompressor().compress,
-    "zip": zipped,
-}
 
 
 @pytest.mark.parametrize("kind", PACK)
@@ -48,7 +29,7 @@ def test_every_format_reads_packed_files_whatever_their_name(tmp_path: Path, kin
 @pytest.mark.parametrize(
     "packed",
     [
-        gzip.compress(b"one\n") + gzip.compress(b"two\n"),
+        gzipped(b"one\n") + gzipped(b"two\n"),
         zstandard.compress(b"one\n") + zstandard.compress(b"") + zstandard.compress(b"two\n"),
         b"".join([zstandard.compress(b"one\n"), b"\x50\x2a\x4d\x18\x02\x00\x00\x00ab", zstandard.compress(b"two\n")]),
         zipped(b"one\ntwo\n", "folder/", "folder/log.csv"),
@@ -82,7 +63,7 @@ def encrypted() -> bytes:
     ("data", "words"),
     [
         (b"", ["empty", "fetch"]),
-        (gzip.compress(b""), ["empty"]),
+        (gzipped(b""), ["empty"]),
         (zstandard.compress(b""), ["empty"]),
         (zipped(b""), ["empty"]),
         (zipped(b"a", "a.csv", "b.csv"), ["exactly one file", "2 (a.csv, b.csv)", "unpack"]),
@@ -92,8 +73,8 @@ def encrypted() -> bytes:
         (b"PK\x05\x06" + bytes(18), ["exactly one file", "holds 0"]),
         (encrypted(), ["encrypted", "password"]),
         (tar(), ["tar", "unpack"]),
-        (gzip.compress(tar()), ["tar", "unpack"]),
-        (gzip.compress(b"a,b\n") + b"rubbish", ["gzip", "damaged", "fetch"]),
+        (gzipped(tar()), ["tar", "unpack"]),
+        (gzipped(b"a,b\n") + b"rubbish", ["gzip", "damaged", "fetch"]),
         (zstandard.compress(b"a,b\n") + b"rubbish", ["zstd", "damaged", "fetch"]),
     ],
 )

@@ -7,9 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from damage import check_damaged
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from gpusched_env.errors import TraceError
 from gpusched_env.traces import read_trace
@@ -234,26 +231,3 @@ def test_malformed_files_name_place_field_and_remedy(
         read_trace(f"{name}:{path}")
     for word in [path, *words]:
         assert word in str(caught.value)
-
-
-LOGS = {
-    "acme": KALOS + "".join(kalos(f"j{i}", 8, "FAILED", at(0), at(0, 1), at(1), 60, 1) for i in range(4)),
-    "swf": "; header\n" + "".join(swf(i, i, 9, 2, 2, 10) for i in range(4)),
-    "pai": PAI + "".join(f"w#{i},{i},20.0,8\n" for i in range(4)),
-    "openb": OPENB + "".join(pod(f"p{i}", 1, 460, i, i, i + 5) for i in range(4)),
-    "elasticflow": ELASTICFLOW + "".join(f"{i},10,5,vgg16,110,256,1,90,90,5\n" for i in range(4)),
-    "chronus": CHRONUS + "".join(f"{i},v,1,10,5,alexnet,96,5,159-189,10-8,0,soft\n" for i in range(4)),
-}
-
-
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    name=st.sampled_from(sorted(LOGS)),
-    cut=st.integers(0, 600),
-    place=st.integers(0, 600),
-    garbage=st.one_of(st.binary(max_size=8), st.sampled_from([b",", b"-1", b"9e307", b"\n", b'"', b"0"])),
-)
-def test_damage_gives_a_workload_or_a_trace_error(
-    tmp_path: Path, name: str, cut: int, place: int, garbage: bytes
-) -> None:
-    check_damaged(tmp_path, name, LOGS[name].encode(), cut, place, garbage)

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import csv
-import gzip
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from damage import check_damaged
 from helpers import finish
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import TraceError, WorkloadError
@@ -138,21 +134,6 @@ def test_malformed_files_name_place_field_and_remedy(tmp_path: Path, text: str, 
         read_trace(f"gavel:{path}")
     for word in [path, *words]:
         assert word in str(caught.value)
-
-
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    row=st.sampled_from([seven, ten]),
-    packed=st.booleans(),
-    cut=st.integers(0, 500),
-    place=st.integers(0, 500),
-    garbage=st.one_of(st.binary(max_size=8), st.sampled_from([b"-1", b"1e308", b"\t", b"\n", b'"', b"LM"])),
-)
-def test_damage_gives_a_workload_or_a_trace_error(
-    tmp_path: Path, row: Any, packed: bool, cut: int, place: int, garbage: bytes
-) -> None:
-    log = "".join(row(gpus=2, arrival=i) for i in range(4)).encode()
-    check_damaged(tmp_path, "gavel", gzip.compress(log, mtime=0) if packed else log, cut, place, garbage)
 
 
 def test_a_trace_played_on_v100_takes_steps_over_rate(tmp_path: Path) -> None:

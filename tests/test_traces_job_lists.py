@@ -8,12 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from damage import check_damaged
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from gpusched_env.errors import TraceError
-from gpusched_env.traces import read_trace, read_workload
+from gpusched_env.traces import read_trace
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
 published = pytest.mark.skipif(not TRACES.is_dir(), reason="published traces are not here: ../shared/traces is absent")
@@ -191,30 +188,3 @@ def test_malformed_files_name_place_field_and_remedy(tmp_path: Path, name: str, 
         read_trace(f"{name}:{path}")
     for word in [path, *words]:
         assert word in str(caught.value)
-
-
-LOGS = {
-    "shockwave": "".join(shockwave(arrival=i) for i in range(4)),
-    "muri": MURI + "".join(f"{i},8,{i}568,294,a2c,64,162000,16000,555,502.0,14,0.4,0\n" for i in range(4)),
-    "tiresias": TIRESIAS + "".join(f"{i},2,{i}5,606,vgg19,164,30\n" for i in range(4)),
-}
-
-
-@pytest.mark.parametrize("name", sorted(LOGS))
-def test_gzip_is_recognised_by_its_bytes(tmp_path: Path, name: str) -> None:
-    plain = read_workload(f"{name}:{write(tmp_path / 'plain', LOGS[name])}")
-    packed = read_workload(f"{name}:{write(tmp_path / 'packed', gzip.compress(LOGS[name].encode()))}")
-    assert packed.fingerprint() == plain.fingerprint()
-
-
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    name=st.sampled_from(sorted(LOGS)),
-    cut=st.integers(0, 600),
-    place=st.integers(0, 600),
-    garbage=st.one_of(st.binary(max_size=8), st.sampled_from([b"-1", b"1e308", b"\t", b",", b"\n", b'"'])),
-)
-def test_damage_gives_a_workload_or_a_trace_error(
-    tmp_path: Path, name: str, cut: int, place: int, garbage: bytes
-) -> None:
-    check_damaged(tmp_path, name, LOGS[name].encode(), cut, place, garbage)

@@ -12,9 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from damage import check_damaged
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import TraceError, WorkloadError
@@ -118,20 +115,6 @@ def test_malformed_workloads_name_place_field_and_remedy(
         read_trace(f"{name}:{path}")
     for word in [path, *words]:
         assert word in str(caught.value)
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    name=st.sampled_from(["pollux", "sia"]),
-    cut=st.integers(0, 150),
-    place=st.integers(0, 150),
-    garbage=st.one_of(st.binary(max_size=8), st.sampled_from([b"-1", b"1e308", b"99", b",", b"\n", b'"'])),
-)
-def test_damage_gives_a_workload_or_a_trace_error(
-    tmp_path: Path, name: str, cut: int, place: int, garbage: bytes
-) -> None:
-    rows = [f"bert-{i},{i}0,bert,{i + 1},{192 - i}\nncf-{i},{i}5,ncf,1,32768\n" for i in range(3)]
-    check_damaged(tmp_path, name, (HEADER + "".join(rows)).encode(), cut, place, garbage)
 
 
 # The generator

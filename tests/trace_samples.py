@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import tempfile
+import zipfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import numpy as np
+import zstandard
 
 from gpusched_env.workload import Workload
 
 ROWS: Final = 6
+
+
+def zipped(data: bytes, *names: str, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """A zip with one entry for each name; folders end in a slash."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name in names or ("log.csv",):
+            archive.writestr(zipfile.ZipInfo(name), b"" if name.endswith("/") else data, method)
+    return stream.getvalue()
+
+
+gzipped = partial(gzip.compress, mtime=0)  # workers that run tests side by side must agree on the bytes
+PACK: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "gzip": gzipped,
+    "zstd": zstandard.ZstdCompressor().compress,
+    "zip": zipped,
+}
 
 
 def _text(header: str, row: str, rows: int = ROWS) -> bytes:

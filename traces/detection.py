@@ -12,8 +12,8 @@ from typing import Final
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.containers import open_trace, zip_members
 from gpusched_env.traces.json_records import json_records
+from gpusched_env.traces.streams import lines
 
-LONGEST_LINE: Final = 1 << 20  # [byte] no header is longer
 SWF_NUMBERS: Final = "18 numbers or more"
 
 # What a file must show to be of a format: facts as Beginning tells them.
@@ -94,7 +94,7 @@ def _beginning(path: Path) -> Beginning:
 def _first_line(path: Path) -> str:
     """Return the first line that is neither blank nor, as Standard Workload Format has them, a comment."""
     with open_trace(path) as stream:
-        while raw := stream.readline(LONGEST_LINE):
+        for _, raw in lines(path, stream):
             line = raw.decode(errors="backslashreplace").rstrip("\r\n")
             if line.strip() and not line.lstrip().startswith(";"):
                 return line

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.containers import open_trace
@@ -14,6 +15,8 @@ from gpusched_env.traces.fields import Place
 
 if TYPE_CHECKING:
     from _csv import Reader as CsvReader
+
+LONGEST_LINE: Final = 1 << 20  # [byte]
 
 
 def csv_header(path: Path) -> tuple[str, ...]:
@@ -24,8 +27,21 @@ def csv_header(path: Path) -> tuple[str, ...]:
     raise TraceError(f"{path}: the file is empty; fetch it again")
 
 
+def lines(path: Path, stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Yield the number, from 1, and the bytes of every line.
+
+    Raises
+    ------
+    TraceError : a line that no trace has, as in a file without line ends
+    """
+    for number, raw in enumerate(iter(partial(stream.readline, LONGEST_LINE), b""), 1):
+        if len(raw) == LONGEST_LINE:
+            raise TraceError(f"{path}, line {number}: {LONGEST_LINE:,} bytes or more; is this the right file?")
+        yield number, raw
+
+
 def _text_lines(path: Path, stream: BinaryIO) -> Iterator[str]:
-    for number, raw in enumerate(stream, 1):
+    for number, raw in lines(path, stream):
         yield _decoded(path, number, raw)
 
 
@@ -98,7 +114,7 @@ def word_rows(path: Path, fields: int, comment: bytes) -> Iterator[tuple[Place, 
     """
     name = str(path)
     with open_trace(path) as stream:
-        for number, raw in enumerate(stream, 1):
+        for number, raw in lines(path, stream):
             if raw.lstrip().startswith(comment):
                 continue
             words = _decoded(path, number, raw).split()
