@@ -11,7 +11,7 @@ from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.picture import Picture
 from gpusched_env.evaluation.workload_plots import PANELS, plot_workload
 from gpusched_env.traces import generate_workload
-from gpusched_env.traces.synthetic import CALIBRATIONS
+from gpusched_env.traces.generators.synthetic import CALIBRATIONS
 from gpusched_env.workload import Workload
 
 

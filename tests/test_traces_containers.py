@@ -14,7 +14,7 @@ from trace_samples import LAYOUTS, PACK, SAMPLES, gzipped, zipped
 
 from gpusched_env.errors import TraceError
 from gpusched_env.traces import read_trace, read_workload
-from gpusched_env.traces.containers import open_trace
+from gpusched_env.traces.parsing.containers import open_trace
 
 
 @pytest.mark.parametrize("kind", PACK)

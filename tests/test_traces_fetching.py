@@ -25,7 +25,7 @@ import gpusched_env
 from gpusched_env.cli import app
 from gpusched_env.errors import FetchError, TraceError
 from gpusched_env.traces import fetch, read_workload
-from gpusched_env.traces.public_files import PublicFile, find
+from gpusched_env.traces.downloads.public_files import PublicFile, find
 
 BLOCK = 1 << 16  # [byte] what is read and kept at once
 HEADER = b"timestamp,duration,num_gpus,gpu_time,cluster\n"
@@ -61,7 +61,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-    monkeypatch.setattr("gpusched_env.traces.resuming.PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr("gpusched_env.traces.downloads.resuming.PAUSES_S", (0.0, 0.0))
     monkeypatch.setenv("GPUSCHED_DATA", str(tmp_path / "data"))
     monkeypatch.delenv("GPUSCHED_MIRRORS", raising=False)
     publish(monkeypatch, PUBLIC)
@@ -69,7 +69,9 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def publish(monkeypatch: pytest.MonkeyPatch, *files: PublicFile) -> None:
-    monkeypatch.setattr("gpusched_env.traces.public_files.public_files", lambda: {file.name: file for file in files})
+    monkeypatch.setattr(
+        "gpusched_env.traces.downloads.public_files.public_files", lambda: {file.name: file for file in files}
+    )
 
 
 @pytest.fixture
@@ -145,7 +147,7 @@ def test_a_server_without_ranges_starts_from_the_beginning(site: Site) -> None:
 def test_a_killed_process_leaves_what_the_next_one_resumes(site: Site, alone: Path) -> None:
     site.pace_s = 0.1
     code = (
-        "import gpusched_env.traces.public_files as p; from gpusched_env.traces import fetch\n"
+        "import gpusched_env.traces.downloads.public_files as p; from gpusched_env.traces import fetch\n"
         f"file = p.{PUBLIC!r}\np.public_files = lambda: {{file.name: file}}\nfetch(file.name, [{site.template!r}])"
     )
     environment = os.environ | {"PYTHONPATH": str(Path(gpusched_env.__file__).parents[1])}
@@ -248,7 +250,7 @@ def test_no_network(alone: Path) -> None:
 
 
 def test_a_server_that_says_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpusched_env.traces.resuming.TIMEOUT_S", 0.1)
+    monkeypatch.setattr("gpusched_env.traces.downloads.resuming.TIMEOUT_S", 0.1)
     site.pause_s = 0.3
     with pytest.raises(FetchError, match=r"no answer within 0\.1 s"):
         fetch("made", [site.template])

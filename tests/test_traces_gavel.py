@@ -15,8 +15,8 @@ from gpusched_env.errors import TraceError, WorkloadError
 from gpusched_env.instance import Instance
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.traces import assign_profiles, generate_workload, read_trace, read_workload, scale_to_load
+from gpusched_env.traces.generators.synthetic import random_stream
 from gpusched_env.traces.profile_tables import load_table
-from gpusched_env.traces.synthetic import random_stream
 from gpusched_env.workload import Workload
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"

@@ -12,7 +12,7 @@ import pytest
 from published import TRACES, digests, here, manifest, published_digests
 
 from gpusched_env.traces import ReadReport, read_cluster, read_table, read_trace
-from gpusched_env.traces.containers import open_trace
+from gpusched_env.traces.parsing.containers import open_trace
 
 pytestmark = here
 ROOT = Path(__file__).parents[1]

@@ -17,7 +17,7 @@ from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import TraceError, WorkloadError
 from gpusched_env.instance import Instance
 from gpusched_env.traces import generate_workload, read_trace, read_workload
-from gpusched_env.traces.pollux_jobs import CLASSES, HOURLY, TUNED
+from gpusched_env.traces.generators.pollux_jobs import CLASSES, HOURLY, TUNED
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
 published = pytest.mark.skipif(not TRACES.is_dir(), reason="published traces are not here: ../shared/traces is absent")

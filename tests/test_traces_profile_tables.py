@@ -17,9 +17,9 @@ from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import TraceError, WorkloadError
 from gpusched_env.instance import Instance
 from gpusched_env.traces import assign_profiles, generate_workload, profile_tables, read_workload
+from gpusched_env.traces.generators.synthetic import random_stream
 from gpusched_env.traces.profile_tables import ELASTIC_TABLES, TABLES, load_table, read_table, write_table
 from gpusched_env.traces.profile_tables.fitting import FITTERS, fit_table
-from gpusched_env.traces.synthetic import random_stream
 from gpusched_env.workload import Workload
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"

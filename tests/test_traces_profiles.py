@@ -19,7 +19,7 @@ from gpusched_env.traces import (
     up_to_gpus,
     window,
 )
-from gpusched_env.traces.synthetic import random_stream
+from gpusched_env.traces.generators.synthetic import random_stream
 from gpusched_env.workload import Workload
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from gpusched_env.cli.console import WIDTH_OF_A_PIPE
 from gpusched_env.traces import READERS, read_trace
-from gpusched_env.traces.public_files import RAW, PublicFile, data_folder, find, matching, public_files
+from gpusched_env.traces.downloads.public_files import RAW, PublicFile, data_folder, find, matching, public_files
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
 needs_traces = pytest.mark.skipif(not (TRACES / "MANIFEST.csv").exists(), reason="shared/traces is not here")

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.errors import TraceError
-from gpusched_env.traces import texts
-from gpusched_env.traces.fields import Place
-from gpusched_env.traces.texts import LONGEST, PIECE, Ids, Texts
+from gpusched_env.traces.parsing import texts
+from gpusched_env.traces.parsing.fields import Place
+from gpusched_env.traces.parsing.texts import LONGEST, PIECE, Ids, Texts
 
 PLACE = Place("log", 7)
 ANY_TEXT = st.text(st.characters(exclude_characters="\0"), max_size=9)  # surrogates too, as JSON may hold them

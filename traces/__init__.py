@@ -1,13 +1,13 @@
 """Workloads: readers of public cluster logs, calibrated synthetic generators, model profiles."""
 
 from gpusched_env.traces.clusters import CLUSTER_READERS, read_cluster
-from gpusched_env.traces.fetching import fetch
+from gpusched_env.traces.downloads.fetching import fetch
 from gpusched_env.traces.filters import first_jobs, sample, up_to_gpus, where, window
+from gpusched_env.traces.generators.synthetic import GENERATORS, generate_workload, generator_parameters
 from gpusched_env.traces.layouts import LAYOUTS
+from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.profiles import PROFILE_RULES, assign_profiles, mix_profiles
 from gpusched_env.traces.reading import READERS, read_trace, read_workload
-from gpusched_env.traces.report import ReadReport
-from gpusched_env.traces.synthetic import GENERATORS, generate_workload, generator_parameters
 from gpusched_env.traces.tables import Table, read_table
 from gpusched_env.traces.transform import (
     clip_gpus,

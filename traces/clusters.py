@@ -9,8 +9,8 @@ from typing import Final
 
 from gpusched_env.cluster import Cluster
 from gpusched_env.traces.node_lists import read_nodes, read_philly_nodes, read_switches, read_virtual_clusters
-from gpusched_env.traces.report import ReadReport
-from gpusched_env.traces.sources import split_here
+from gpusched_env.traces.parsing.report import ReadReport
+from gpusched_env.traces.parsing.sources import split_here
 
 ClusterReader = Callable[[Path], tuple[Cluster, ReadReport]]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpusched_env.cluster import Cluster
 from gpusched_env.instance import Instance
-from gpusched_env.traces.calibration import CLASS_NAMES, demand_class
+from gpusched_env.traces.generators.calibration import CLASS_NAMES, demand_class
 from gpusched_env.workload import Workload
 
 RANKS: Final = (0.1, 0.5, 0.9, 0.99)  # quantiles of run times in a table

@@ -8,8 +8,8 @@ from typing import Final
 
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import TraceError
-from gpusched_env.traces.fields import Place
-from gpusched_env.traces.report import ReadReport
+from gpusched_env.traces.parsing.fields import Place
+from gpusched_env.traces.parsing.report import ReadReport
 
 MAX_CLUSTER: Final = 1_000_000  # [GPU] more is a damaged file
 GPU_TYPE: Final = NodeGroup(1, 1).gpu_type  # where the file names none: the built-in model profiles know this one

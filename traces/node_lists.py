@@ -8,8 +8,8 @@ from typing import Final
 
 from gpusched_env.cluster import Cluster
 from gpusched_env.traces.machines import Machines
-from gpusched_env.traces.report import ReadReport
-from gpusched_env.traces.streams import csv_header, csv_rows
+from gpusched_env.traces.parsing.report import ReadReport
+from gpusched_env.traces.parsing.streams import csv_header, csv_rows
 
 HOST: Final = 8  # [GPU] of a node of the virtual clusters of Philly and Helios, whose files give numbers of nodes
 SHARED: Final = f"nodes taken for {HOST} GPUs each, and open to the jobs of every virtual cluster"

@@ -10,10 +10,26 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError, WorkloadError
-from gpusched_env.traces import acme, chronus, elasticflow, helios, hydra, muri, openb, philly, pollux, tiresias
-from gpusched_env.traces.acme import read_acme
-from gpusched_env.traces.chronus import read_chronus
-from gpusched_env.traces.detection import (
+from gpusched_env.traces.formats import acme, chronus, elasticflow, helios, hydra, muri, openb, philly, pollux, tiresias
+from gpusched_env.traces.formats.acme import read_acme
+from gpusched_env.traces.formats.chronus import read_chronus
+from gpusched_env.traces.formats.elasticflow import read_elasticflow
+from gpusched_env.traces.formats.gavel import read_gavel
+from gpusched_env.traces.formats.gavel_rows import SHOCKWAVE_FIELDS
+from gpusched_env.traces.formats.helios import read_helios
+from gpusched_env.traces.formats.hydra import read_hydra
+from gpusched_env.traces.formats.job_list import JOB_LIST
+from gpusched_env.traces.formats.muri import read_bsbf, read_muri
+from gpusched_env.traces.formats.openb import read_openb
+from gpusched_env.traces.formats.pai import read_pai
+from gpusched_env.traces.formats.pai_tables import pai_tables, read_pai_tables
+from gpusched_env.traces.formats.philly import read_philly, read_philly_csv
+from gpusched_env.traces.formats.philly_json import read_philly_json
+from gpusched_env.traces.formats.pollux import read_pollux, read_sia
+from gpusched_env.traces.formats.shockwave import read_shockwave
+from gpusched_env.traces.formats.swf import read_swf
+from gpusched_env.traces.formats.tiresias import read_tiresias
+from gpusched_env.traces.parsing.detection import (
     SWF_NUMBERS,
     Signature,
     arrays,
@@ -22,24 +38,8 @@ from gpusched_env.traces.detection import (
     record,
     tab_fields,
 )
-from gpusched_env.traces.elasticflow import read_elasticflow
-from gpusched_env.traces.gavel import read_gavel
-from gpusched_env.traces.gavel_rows import SHOCKWAVE_FIELDS
-from gpusched_env.traces.helios import read_helios
-from gpusched_env.traces.hydra import read_hydra
-from gpusched_env.traces.job_list import JOB_LIST
-from gpusched_env.traces.muri import read_bsbf, read_muri
-from gpusched_env.traces.openb import read_openb
-from gpusched_env.traces.pai import read_pai
-from gpusched_env.traces.pai_tables import pai_tables, read_pai_tables
-from gpusched_env.traces.philly import read_philly, read_philly_csv
-from gpusched_env.traces.philly_json import read_philly_json
-from gpusched_env.traces.pollux import read_pollux, read_sia
-from gpusched_env.traces.report import ReadReport
-from gpusched_env.traces.shockwave import read_shockwave
-from gpusched_env.traces.sources import AUTO, split, split_here
-from gpusched_env.traces.swf import read_swf
-from gpusched_env.traces.tiresias import read_tiresias
+from gpusched_env.traces.parsing.report import ReadReport
+from gpusched_env.traces.parsing.sources import AUTO, split, split_here
 from gpusched_env.workload import Workload
 
 Reader = Callable[[Path], tuple[Workload, ReadReport]]

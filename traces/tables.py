@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from gpusched_env.errors import TraceError
-from gpusched_env.traces.cells import EXPECTED, parse
-from gpusched_env.traces.detection import Signature, columns, recognise
-from gpusched_env.traces.fields import Place
-from gpusched_env.traces.json_rows import json_rows
 from gpusched_env.traces.layouts import LAYOUTS, Column, Layout
-from gpusched_env.traces.report import ReadReport
-from gpusched_env.traces.sources import AUTO, split_here
-from gpusched_env.traces.streams import csv_header, csv_rows
+from gpusched_env.traces.parsing.cells import EXPECTED, parse
+from gpusched_env.traces.parsing.detection import Signature, columns, recognise
+from gpusched_env.traces.parsing.fields import Place
+from gpusched_env.traces.parsing.json_rows import json_rows
+from gpusched_env.traces.parsing.report import ReadReport
+from gpusched_env.traces.parsing.sources import AUTO, split_here
+from gpusched_env.traces.parsing.streams import csv_header, csv_rows
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def describe(
     from gpusched_env.evaluation.picture import Picture
     from gpusched_env.traces import scale_to_load
     from gpusched_env.traces.description import with_run_times
-    from gpusched_env.traces.synthetic import CALIBRATIONS
+    from gpusched_env.traces.generators.synthetic import CALIBRATIONS
 
     check_figures(plot)
     if calibration is not None and calibration not in CALIBRATIONS:
@@ -108,7 +108,7 @@ def _find(source: str, seed: int, changes: dict[str, Any]) -> _Found:
     from gpusched_env.scenarios import WorkloadSpec
     from gpusched_env.scenarios.workload_spec import DEFAULT_JOBS, SYNTHETIC
     from gpusched_env.traces.description import hour_of_week
-    from gpusched_env.traces.synthetic import CALIBRATIONS
+    from gpusched_env.traces.generators.synthetic import CALIBRATIONS
 
     spec = WorkloadSpec(source, profiles="own", **changes)
     if not spec.synthetic:
@@ -127,8 +127,8 @@ def _compare(picture: Picture, name: str, seed: int | None, max_gpus: int | None
     """Print the jobs beside the log; with a ``seed``, draws of the log's own generator from there on."""
     from gpusched_env.cli.console import show
     from gpusched_env.cli.workload_tables import fit_table
-    from gpusched_env.traces.acceptance import acceptance, measure, measure_generator
-    from gpusched_env.traces.synthetic import CALIBRATIONS
+    from gpusched_env.traces.generators.acceptance import acceptance, measure, measure_generator
+    from gpusched_env.traces.generators.synthetic import CALIBRATIONS
 
     log = CALIBRATIONS[name]
     if seed is None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from gpusched_env.traces.public_files import PublicFile
-    from gpusched_env.traces.resuming import Watch
+    from gpusched_env.traces.downloads.public_files import PublicFile
+    from gpusched_env.traces.downloads.resuming import Watch
 
 
 def list_files(
@@ -27,7 +27,7 @@ def list_files(
     from rich.table import Table
 
     from gpusched_env.cli.console import console, show
-    from gpusched_env.traces.public_files import data_folder, matching, public_files
+    from gpusched_env.traces.downloads.public_files import data_folder, matching, public_files
 
     files = matching(pattern) if pattern else [file for file in public_files().values() if file.format]
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
@@ -76,8 +76,8 @@ def fetch_files(
 
     Example: gpusched traces fetch openb
     """
-    from gpusched_env.traces.fetching import fetch
-    from gpusched_env.traces.public_files import matching
+    from gpusched_env.traces.downloads.fetching import fetch
+    from gpusched_env.traces.downloads.public_files import matching
 
     for file in {file: None for name in names for file in matching(name)}:
         with _progress(file) as watch:

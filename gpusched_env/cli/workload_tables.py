@@ -13,9 +13,9 @@ from rich.text import Text
 from gpusched_env.evaluation.picture import Picture
 from gpusched_env.evaluation.units import three_digits, unit_for
 from gpusched_env.traces import offered_load
-from gpusched_env.traces.acceptance import Check, measure
-from gpusched_env.traces.bursty import HOUR
 from gpusched_env.traces.description import RANKS, by_class, demanded_gpus, has_run_times, largest_groups
+from gpusched_env.traces.generators.acceptance import Check, measure
+from gpusched_env.traces.generators.bursty import HOUR
 from gpusched_env.workload import Workload
 
 GROUPS: Final = ("virtual_cluster", "user", "queue", "status", "model")  # attributes whose values are counted

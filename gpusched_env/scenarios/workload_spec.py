@@ -27,8 +27,8 @@ from gpusched_env.traces import (
     window,
 )
 from gpusched_env.traces.filters import check_amount, split_condition
+from gpusched_env.traces.generators.synthetic import check_parameters, random_stream
 from gpusched_env.traces.reading import resolve_source, source_files, split_source
-from gpusched_env.traces.synthetic import check_parameters, random_stream
 from gpusched_env.workload import Workload
 
 SYNTHETIC: Final = "synthetic:"

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError
+from gpusched_env.traces.parsing.streams import csv_header, csv_rows
 from gpusched_env.traces.profile_tables.measured import MeasuredModel
 from gpusched_env.traces.profile_tables.table import ProfileTable
-from gpusched_env.traces.streams import csv_header, csv_rows
 
 FOLDERS: Final = {"A100": "throughputs_A100", "T4": "throughputs_T4"}
 BATCH: Final = "global_batch_size"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpusched_env.errors import TraceError
-from gpusched_env.traces.containers import open_trace
+from gpusched_env.traces.parsing.containers import open_trace
 from gpusched_env.traces.profile_tables.measured import MeasuredModel
 from gpusched_env.traces.profile_tables.table import ProfileTable
 

@@ -10,11 +10,11 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import TraceError
+from gpusched_env.traces.parsing.streams import csv_rows
 from gpusched_env.traces.profile_tables.application import Application, Fit
 from gpusched_env.traces.profile_tables.elastic import ElasticTable
 from gpusched_env.traces.profile_tables.throughput import KINDS, MEASUREMENT_DTYPE, Throughput, is_measurement, kinds
 from gpusched_env.traces.profile_tables.throughput_fitting import fit_throughput, held_out_errors
-from gpusched_env.traces.streams import csv_rows
 
 # Bytes of all gradients in single precision, and largest tensor / all, counted from the definitions of the models:
 # BERT-base with a head for questions, ResNet-18, Deep Speech 2 (5 bidirectional GRU layers of 800), ResNet-50, NeuMF on

@@ -1,0 +1,1 @@
+"""Public files by name: the list, verified and resumable downloads."""

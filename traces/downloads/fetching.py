@@ -1,0 +1,101 @@
+"""Fetch public data by name: download once, check the SHA-256, keep."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from gpusched_env.errors import FetchError
+from gpusched_env.traces.downloads.public_files import PublicFile, data_folder, find
+from gpusched_env.traces.downloads.resuming import FULL, AddressError, ResumingDownloader, Watch
+from gpusched_env.traces.downloads.unpacking import unharmed, unpack
+
+
+def fetch(name: str, mirrors: Sequence[str] = (), watch: Watch = lambda step, done, size: None) -> Path:
+    """Give the path of a public file in the data folder, and download it first unless it is there unharmed.
+
+    A download that was cut goes on where it stopped. Several processes may fetch the same file at once: one downloads.
+
+    Parameters
+    ----------
+    name : name or alias of the file, as ``gpusched traces list`` shows it
+    mirrors : templates of addresses to try in this order, such as ``https://host/{repository}/{commit}/{path}``; by
+        default those in the environment variable GPUSCHED_MIRRORS (separated by spaces), or else the owners' own
+    watch : is called with what is being done, bytes so far and bytes in all
+
+    Raises
+    ------
+    FetchError : unknown name, no network, an address without the file, a wrong checksum, a folder that is full or
+        cannot be written; the message says how to get the file by hand
+    """
+    public = find(name)
+    templates = mirrors or os.environ.get("GPUSCHED_MIRRORS", "").split() or [public.address]
+    urls = [public.url(template) for template in templates]
+    with _explained(public):
+        if unharmed(public):
+            return public.file
+        from filelock import FileLock
+
+        public.file.parent.mkdir(parents=True, exist_ok=True)
+        watch("waiting for", 0, public.bytes)  # another process, or the first byte
+        with FileLock(public.download.with_name(f".{public.download.name}.lock")):
+            if not unharmed(public):
+                _download(public, urls, watch)
+                if public.packed:
+                    unpack(public, watch)
+    return public.file
+
+
+def _download(public: PublicFile, urls: Sequence[str], watch: Watch) -> None:
+    """Try one address after the other; pooch keeps a download that is there and right."""
+    import pooch
+
+    downloader = ResumingDownloader(public.partial, public.bytes, public.sha256, watch)
+    failures = []
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel("WARNING")  # its notes would spoil a progress bar
+    try:
+        for url in urls:
+            try:
+                pooch.retrieve(
+                    url,
+                    f"sha256:{public.sha256}",
+                    fname=public.download.name,
+                    path=public.download.parent,
+                    downloader=downloader,
+                )
+                return
+            except AddressError as error:
+                failures.append(f"{url}: {error}")
+    finally:
+        logger.setLevel(level)
+    raise FetchError(
+        f"{public.name} could not be fetched.\n"
+        + ".\n".join(failures)
+        + f".\nBy hand: open {public.url(public.address)} "
+        f"and save it as {public.download} (SHA-256 {public.sha256}), then run this again; or set GPUSCHED_DATA to a "
+        "folder that has it, or try another address with --mirror or GPUSCHED_MIRRORS"
+    )
+
+
+@contextmanager
+def _explained(public: PublicFile) -> Iterator[None]:
+    """Turn errors of the file system into what to do about them."""
+    try:
+        yield
+    except OSError as error:
+        folder = data_folder()
+        if error.errno in FULL:
+            free = shutil.disk_usage(next(parent for parent in public.file.parents if parent.exists())).free
+            raise FetchError(
+                f"{folder}: the disk is full: {public.name} takes {public.bytes:,} bytes, {free:,} are "
+                "free; make room, or set GPUSCHED_DATA to a folder on another disk"
+            ) from error
+        raise FetchError(
+            f"{error.filename or folder}: cannot be written or read ({error.strerror or error}); "
+            "set GPUSCHED_DATA to a folder where you may write"
+        ) from error

@@ -1,0 +1,75 @@
+"""Acme (Hu et al., NSDI 2024): the clusters Seren and Kalos, which mean two things by duration."""
+
+from __future__ import annotations
+
+from datetime import UTC, timedelta
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.errors import TraceError
+from gpusched_env.traces.parsing.columns import EPOCH, JobColumns
+from gpusched_env.traces.parsing.fields import NO_TIME, Place
+from gpusched_env.traces.parsing.report import ReadReport
+from gpusched_env.traces.parsing.streams import csv_header, csv_rows
+from gpusched_env.workload import Workload
+
+SHORT: Final = ("job_id", "gpu_num", "submit_time", "duration", "queue")  # an excerpt of Kalos
+ORIGINAL: Final = (*SHORT, "user", "type", "state", "start_time", "end_time")
+ONLY_KALOS: Final = ("fail_time", "stop_time")
+
+
+def read_acme(path: Path) -> tuple[Workload, ReadReport]:
+    """Read ``trace_seren.csv`` (13 columns), ``trace_kalos.csv`` (17) or the five-column excerpt of Kalos.
+
+    Run time [s] is ``duration`` in Seren, and ``duration - queue`` in Kalos, whose duration begins at submission. A
+    job whose start and end say otherwise is kept and noted. Times carry their zone; the origin is given in the zone of
+    the first row. The job id is the row number from 0. Attributes: original_id; original layouts also give user, type
+    and status.
+
+    Raises
+    ------
+    TraceError : unknown columns, or a malformed row
+    """
+    header = csv_header(path)
+    original = set(ORIGINAL) <= set(header)
+    kalos = set(ONLY_KALOS) <= set(header) if original else set(header) == set(SHORT)
+    if not original and not kalos:
+        raise TraceError(
+            f"{path}, line 1: not an Acme file: expected the columns {', '.join(ORIGINAL)}, or {', '.join(SHORT)} and "
+            f"no other; found {', '.join(header)[:200]}"
+        )
+    jobs = JobColumns(ReadReport("acme", str(path)), "original_id", *(("user", "type", "status") if original else ()))
+    zone: timedelta | None = None
+    for place, (job_id, gpus, submitted, duration, queue, *more) in csv_rows(path, ORIGINAL if original else SHORT):
+        jobs.refuse_duplicate(place, "job_id", job_id)
+        when = place.zoned("submit_time", submitted)
+        zone = (when.utcoffset() or timedelta()) if zone is None else zone
+        size = place.gpus("gpu_num", gpus)
+        user, kind, state, start, end = more or [""] * 5
+        seconds, waited = place.seconds_or_none("duration", duration), place.seconds_or_none("queue", queue)
+        measured = _between(place, start, end)
+        reason = _unusable(state, seconds, waited, original and start in NO_TIME, kalos)
+        if reason and size:
+            jobs.drop(place, reason)
+            continue
+        running = (seconds or 0.0) - (waited or 0.0) * kalos
+        if size and running and measured is not None and abs(measured - running) > 1:
+            jobs.note(place, "jobs whose start and end do not give the run time; the duration column counts")
+        labels = [job_id, user, kind, state] if original else [job_id]
+        jobs.add(place, (when - EPOCH.replace(tzinfo=UTC) + zone).total_seconds(), size, running, *labels)
+    return jobs.workload("acme-kalos" if kalos else "acme-seren", dated=True)
+
+
+def _unusable(state: str, seconds: float | None, waited: float | None, no_start: bool, kalos: bool) -> str:
+    """Say why the row has no run time; empty when it has one."""
+    if state == "RUNNING":
+        return "still running at the end of the log"
+    if no_start or seconds is None or (kalos and waited is None):
+        return "never started"
+    return "duration shorter than the queue" if kalos and waited is not None and seconds < waited else ""
+
+
+def _between(place: Place, start: str, end: str) -> float | None:
+    """Seconds from start to end; None where one of them is not known [s]."""
+    begun, ended = place.zoned_or_none("start_time", start), place.zoned_or_none("end_time", end)
+    return None if begun is None or ended is None else (ended - begun).total_seconds()

@@ -1,0 +1,35 @@
+"""Chronus (Gao et al., SoCC 2021): Philly jobs with strict deadlines, soft ones and best effort; times in minutes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.traces.parsing.columns import JobColumns
+from gpusched_env.traces.parsing.report import ReadReport
+from gpusched_env.traces.parsing.streams import csv_rows
+from gpusched_env.workload import Workload
+
+LABELS: Final = ("user", "model_name", "job_type", "expect_time_list", "expect_value_list")
+COLUMNS: Final = ("job_id", "submit_time", "num_gpu", "duration", *LABELS)
+
+
+def read_chronus(path: Path) -> tuple[Workload, ReadReport]:
+    """Read a job list whose submit_time and duration are in minutes.
+
+    The unit is inferred: the last submission, 20,151, is then 14 days after the first. The job id is the row number
+    from 0. Attributes: original_id, user, model, job_type (strict, soft, best), expect_time_list (minutes of the
+    file, joined by ``-``) and expect_value_list.
+
+    Raises
+    ------
+    TraceError : a missing column, or a malformed row
+    """
+    attributes = ("original_id", "user", "model", "job_type", "expect_time_list", "expect_value_list")
+    jobs = JobColumns(ReadReport("chronus", str(path)), *attributes)
+    for place, (original, submitted, gpus, duration, *labels) in csv_rows(path, COLUMNS):
+        jobs.refuse_duplicate(place, "job_id", original)
+        when = place.seconds("submit_time", submitted, "minutes")
+        size, running = place.gpus("num_gpu", gpus), place.seconds("duration", duration, "minutes")
+        jobs.add(place, when, size, running, original, *labels)
+    return jobs.workload("chronus", dated=False)

@@ -1,0 +1,49 @@
+"""Gavel (Narayanan et al., OSDI 2020): jobs as steps of measured job types."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.traces.formats.gavel_rows import SHOCKWAVE_FIELDS, gavel_rows
+from gpusched_env.traces.formats.shockwave import read_shockwave
+from gpusched_env.traces.parsing.columns import JobColumns
+from gpusched_env.traces.parsing.report import ReadReport
+from gpusched_env.traces.profile_tables import load_table
+from gpusched_env.workload import Workload
+
+NOT_MEASURED: Final = "no throughput was measured for this job type on so many GPUs"
+TOLD: Final = ("priority weight", "slo")  # with 10 fields only
+
+
+def read_gavel(path: Path) -> tuple[Workload, ReadReport]:
+    """Read a ``.trace`` of 7 or 10 fields, separated by tabs, without a header; one of 12 is read as Shockwave's.
+
+    Work is ``steps``; the rates of the job type on V100, P100 and K80 are those of the table ``gavel``, in one machine
+    and spread. Jobs whose job type was not measured on so many GPUs are dropped and counted. Commands are text and are
+    never run. The job id is the row number from 0. Attributes: model (the job type), and with 10 fields priority_weight
+    and slo (deadline after arrival as a multiple of the run time on V100; below 0 = none), which no scheduler sees.
+
+    Raises
+    ------
+    TraceError : a malformed row, or no job that was measured
+    """
+    table = load_table("gavel")
+    runs_on = functools.cache(table.gpu_types_of)
+    jobs: JobColumns | None = None
+    for place, row in gavel_rows(path):
+        if len(row) == SHOCKWAVE_FIELDS:
+            return read_shockwave(path)
+        told = [name for name in TOLD if name in row]
+        jobs = jobs or JobColumns(ReadReport("gavel", str(path)), "model", *(name.replace(" ", "_") for name in told))
+        model = row["job type"][1]
+        when, steps = place.seconds(*row["arrival"]), place.amount(*row["steps"], "steps")
+        gpus = place.gpus(*row["scale factor"])
+        if gpus and not runs_on(model, gpus):
+            jobs.drop(place, NOT_MEASURED)
+        else:
+            jobs.add(place, when, gpus, steps, model, *(row[name][1] for name in told))
+    jobs = jobs or JobColumns(ReadReport("gavel", str(path)), "model")
+    models = table.for_jobs(list(jobs.attributes["model"]), jobs.gpus) if jobs.ids else None
+    return jobs.workload("gavel", dated=False, models=models)

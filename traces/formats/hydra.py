@@ -1,0 +1,59 @@
+"""Hydra (Yang et al., IEEE Transactions on Computers 2023): jobs whose run time depends on the GPU type."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.traces.parsing.columns import JobColumns
+from gpusched_env.traces.parsing.report import ReadReport
+from gpusched_env.traces.parsing.streams import csv_rows
+from gpusched_env.workload import PROFILE_DTYPE, Profiles, Workload
+
+GPU_TYPES: Final = ("A100", "V100", "GTX2080Ti")
+COLUMNS: Final = ("job_name", "norm_job_submit_time", "ddl", *GPU_TYPES)
+
+
+def read_hydra(path: Path) -> tuple[Workload, ReadReport]:
+    """Read ``job_name,norm_job_submit_time,ddl,A100,V100,GTX2080Ti``: run times in seconds on each GPU type.
+
+    Every job takes one GPU: the jobs are PAI tasks of one instance on one whole GPU. PAI measured one of the three run
+    times, on a T4, P100 or V100; the authors drew the others and renamed the types (preprocess.ipynb). An iteration is
+    a second on an A100, and each job has a profile of its own, since no two jobs have the same ratios; memory,
+    gradients and batch are not told. The job id is the row number from 0. Attributes: original_id, deadline_s (seconds
+    after the submission, inf = none; schedulers do not see it).
+
+    Raises
+    ------
+    TraceError : a missing column, or a malformed row
+    """
+    jobs = JobColumns(ReadReport("hydra", str(path)), "original_id", numbers={"deadline_s": "d"})
+    run_times = array("d")  # [s] of the kept jobs, for each GPU type
+    for place, (original, submitted, deadline, *texts) in csv_rows(path, COLUMNS):
+        jobs.refuse_duplicate(place, "job_name", original)
+        when = place.seconds("norm_job_submit_time", submitted)
+        left = math.inf if deadline == "inf" else place.seconds("ddl", deadline) - when
+        seconds = [place.seconds(name, text) for name, text in zip(GPU_TYPES, texts, strict=True)]
+        if 0 in seconds:
+            jobs.drop(place, "zero run time")
+            continue
+        if not all(0 < other / seconds[0] < math.inf for other in seconds):
+            place.refuse(
+                GPU_TYPES[0], texts[0], "cannot be compared with the other run times; correct or remove the row"
+            )
+        jobs.add(place, when, 1, seconds[0], original, deadline_s=left)
+        run_times.extend(seconds)
+    return jobs.workload("hydra", dated=False, models=_models(jobs, run_times) if run_times else None)
+
+
+def _models(jobs: JobColumns, run_times_s: array[float]) -> tuple[Profiles, np.ndarray]:
+    """One profile for each job, whose iteration is a second on the first GPU type."""
+    rows = np.zeros(len(jobs.ids), PROFILE_DTYPE)
+    rows["name"] = [f"job {number}" for number in jobs.ids]
+    rows["batch"] = rows["overlap"] = 1
+    times = np.array(run_times_s).reshape(-1, len(GPU_TYPES))
+    return Profiles(rows, times / times[:, :1], GPU_TYPES), np.arange(len(rows))

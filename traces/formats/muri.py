@@ -1,0 +1,63 @@
+"""Muri (Zhao et al., SIGCOMM 2022) and SJF-BSBF, which shares its layout: job lists in milliseconds."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.traces.parsing.columns import JobColumns
+from gpusched_env.traces.parsing.report import ReadReport
+from gpusched_env.traces.parsing.streams import csv_rows
+from gpusched_env.workload import Workload
+
+COLUMNS: Final = (
+    "job_id",
+    "num_gpu",
+    "submit_time",
+    "iterations",
+    "model_name",
+    "batch_size",
+    "duration",
+    "iteration_time",
+    "priority",
+)
+STALE: Final = "duration is off iterations x iteration_time, which counts, by more than a factor of 2"
+
+
+def read_muri(path: Path) -> tuple[Workload, ReadReport]:
+    """Read a job list of Muri; see :func:`read_milliseconds`."""
+    return read_milliseconds(path, "muri")
+
+
+def read_bsbf(path: Path) -> tuple[Workload, ReadReport]:
+    """Read a job list of SJF-BSBF; see :func:`read_milliseconds`."""
+    return read_milliseconds(path, "bsbf")
+
+
+def read_milliseconds(path: Path, name: str) -> tuple[Workload, ReadReport]:
+    """Read ``job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,...,iteration_time,...,priority``.
+
+    All times of the file are in milliseconds. Work is ``iterations`` x ``iteration_time``, handed over in seconds:
+    ``duration`` comes from the log that the job was drawn from, or from before the iterations were cut, and measured
+    runs follow the product. The report notes how many durations are far off. The job id is the row number from 0.
+    Attributes: original_id, model, batch_size, priority (0 = guaranteed, 1 = opportunistic).
+
+    Raises
+    ------
+    TraceError : a missing column, or a malformed row
+    """
+    jobs = JobColumns(ReadReport(name, str(path)), "original_id", "model", "batch_size", "priority")
+    for place, row in csv_rows(path, COLUMNS):
+        original, gpus, submitted, iterations, model, batch, duration, iteration_time, priority = row
+        jobs.refuse_duplicate(place, "job_id", original)
+        when = place.amount("submit_time", submitted, "milliseconds") / 1000
+        size, count = place.gpus("num_gpu", gpus), place.amount("iterations", iterations, "iterations")
+        work = count * place.amount("iteration_time", iteration_time, "milliseconds") / 1000
+        if math.isinf(work):
+            place.refuse("iterations", iterations, "times iteration_time it is infinite; correct or remove the row")
+        claimed = place.amount("duration", duration, "milliseconds") / 1000
+        if size and work and not claimed / 2 <= work <= claimed * 2:
+            jobs.note(place, STALE)
+        jobs.add(place, when, size, work, original, model, batch, priority)
+    return jobs.workload(name, dated=False)

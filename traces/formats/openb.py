@@ -1,0 +1,53 @@
+"""Alibaba openb 2023 (Weng et al., USENIX ATC 2023): pods of a cluster whose GPUs are shared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.traces.parsing.columns import JobColumns
+from gpusched_env.traces.parsing.report import ReadReport
+from gpusched_env.traces.parsing.streams import csv_rows
+from gpusched_env.workload import Workload
+
+WHOLE: Final = 1000  # gpu_milli of a whole GPU
+LABELS: Final = ("gpu_spec", "qos", "pod_phase")
+TIMES: Final = ("creation_time", "scheduled_time", "deletion_time")
+COLUMNS: Final = ("name", "num_gpu", "gpu_milli", *TIMES, *LABELS)
+
+
+def read_openb(path: Path) -> tuple[Workload, ReadReport]:
+    """Read a pod list; run time [s] is deletion minus scheduling, arrival is creation.
+
+    A share of a GPU (``gpu_milli`` below 1000) becomes one GPU and is noted. Creation times are very uneven and a few
+    pods run for months, so that pod lists suit tests of packing more than of arrivals. The job id is the row number
+    from 0. Attributes: original_id, gpu_milli (a number), gpu_spec (types joined by ``|``, empty = any),
+    qos, status.
+
+    Raises
+    ------
+    TraceError : a missing column, or a malformed row
+    """
+    report = ReadReport("openb", str(path))
+    jobs = JobColumns(report, "original_id", "gpu_spec", "qos", "status", numbers={"gpu_milli": "q"})
+    for place, (name, gpus, share, *row) in csv_rows(path, COLUMNS):
+        jobs.refuse_duplicate(place, "name", name)
+        size, milli = place.gpus("num_gpu", gpus), place.gpus("gpu_milli", share)
+        if size == 1 and not 0 < milli <= WHOLE:
+            place.refuse("gpu_milli", share, f"expected 1 to {WHOLE} for one GPU; correct or remove the row")
+        labels = name, *row[3:]
+        created = place.seconds(TIMES[0], row[0])
+        scheduled, deleted = (place.seconds_or_none(TIMES[i], row[i]) for i in (1, 2))
+        if size == 0:
+            jobs.add(place, created, size, 0.0, *labels, gpu_milli=milli)
+        elif scheduled is None:
+            jobs.drop(place, "never scheduled")
+        elif deleted is None:
+            jobs.drop(place, "still running at the end of the log")
+        elif deleted < scheduled:
+            jobs.drop(place, "deleted before it was scheduled")
+        else:
+            if size == 1 and milli < WHOLE and deleted > scheduled:
+                jobs.note(place, "pods with a share of a GPU, rounded up to one GPU")
+            jobs.add(place, created, size, deleted - scheduled, *labels, gpu_milli=milli)
+    return jobs.workload("openb", dated=False)

@@ -1,0 +1,26 @@
+"""Alibaba PAI 2020 (Weng et al., NSDI 2022): the published sample of finished GPU tasks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpusched_env.traces.formats.job_list import add_job_list
+from gpusched_env.traces.parsing.columns import JobColumns
+from gpusched_env.traces.parsing.report import ReadReport
+from gpusched_env.workload import Workload
+
+
+def read_pai(path: Path) -> tuple[Workload, ReadReport]:
+    """Read ``job_id,arrival_s,service_sec,gpu_count``.
+
+    The sample holds 8.2 % of the tasks: multiply arrival rates by 12.2. Its arrival is the start of the task, as the
+    task table has no submission; gpu_count is instances x GPUs, shares rounded up to one GPU. The job id is the row
+    number from 0. Attribute: original_id.
+
+    Raises
+    ------
+    TraceError : a missing column, or a malformed row
+    """
+    jobs = JobColumns(ReadReport("pai", str(path)), "original_id")
+    add_job_list(jobs, path)
+    return jobs.workload("pai", dated=False)

@@ -1,0 +1,107 @@
+"""Alibaba PAI 2020 (Weng et al., NSDI 2022): the original tables of jobs, tasks and instances."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.errors import TraceError
+from gpusched_env.traces.formats.pai_tasks import UNKNOWN, WHOLE, GpuTasks, known_s
+from gpusched_env.traces.parsing.columns import JobColumns
+from gpusched_env.traces.parsing.report import ReadReport
+from gpusched_env.traces.parsing.streams import csv_rows
+from gpusched_env.workload import Workload
+
+JOB: Final = ("job_name", "inst_id", "user", "status", "start_time", "end_time")  # the table has no header line
+OPEN: Final = {"Running": "still running at the end of the log", "Waiting": "never started"}
+STATUS: Final = ("Terminated", "Failed", *OPEN)  # Terminated is success
+SHARES: Final = "jobs with a share of a GPU, rounded up to whole GPUs for each instance"
+WAITS: Final = "run times that include the wait of tasks for their instances, as pai_instance_table is not here"
+
+
+def read_pai_tables(path: Path) -> tuple[Workload, ReadReport]:
+    """Read ``pai_job_table`` and ``pai_task_table``, and ``pai_instance_table`` where it lies beside them.
+
+    A job is a row of the job table; its start_time is the submission. Its gang is the sum over its tasks with GPUs of
+    inst_num x plan_gpu, rounded up to whole GPUs for each instance. Its run time [s] reaches from the first start to
+    the last end of the instances of those tasks; without the instance table, of the tasks themselves, which includes
+    their wait for instances. Failed jobs count like finished ones. The job id is the row number from 0.
+    Attributes: original_id, user, status, gpu_type (those assigned, joined by ``|``), gpu_percent (before rounding).
+    Places in the report are lines of the job table.
+
+    Parameters
+    ----------
+    path : the folder with the tables, or one of the tables
+
+    Raises
+    ------
+    TraceError : a missing or ambiguous table, or a malformed row
+    """
+    job_table, task_table, *instance_tables = pai_tables(path)
+    tasks = GpuTasks()
+    tasks.read_tasks(task_table, with_times=not instance_tables)
+    for table in instance_tables:
+        tasks.read_instances(table)
+    report = ReadReport("pai-tables", str(path))
+    jobs = _jobs(report, job_table, tasks, waits=not instance_tables)
+    return jobs.workload("pai-tables", dated=False)
+
+
+def pai_tables(path: Path) -> list[Path]:
+    """Find the tables of jobs, tasks and, where it is there, instances: ``NAME.csv``, packed or not.
+
+    Raises
+    ------
+    TraceError : a table is missing, or there in two forms
+    """
+    folder = path if path.is_dir() else path.parent
+    found = []
+    for name, needed in (("pai_job_table", True), ("pai_task_table", True), ("pai_instance_table", False)):
+        files = sorted(folder.glob(f"{name}.csv*"))
+        if len(files) > 1:
+            raise TraceError(f"{folder}: {files[0].name} and {files[1].name} are both there; keep one of them")
+        if needed and not files:
+            raise TraceError(
+                f"{path}: no such file there: {name}.csv; name the folder of the tables, and unpack {name}.tar.gz in it"
+            )
+        found += files
+    return found
+
+
+def _jobs(report: ReadReport, table: Path, tasks: GpuTasks, waits: bool) -> JobColumns:
+    jobs = JobColumns(report, "original_id", "user", "status", "gpu_type", numbers={"gpu_percent": "d"})
+    met = bytearray(len(tasks.row))  # whether the job table had the job
+    for place, (name, user, status, start) in csv_rows(table, ("job_name", "user", "status", "start_time"), JOB):
+        if status not in STATUS:
+            place.refuse("status", status, f"expected one of {', '.join(STATUS)}; correct or remove the row")
+        submitted = known_s(place, "start_time", start)
+        row = tasks.row.get(name)
+        if row is None:
+            jobs.drop(place, "no task with a GPU")
+            continue
+        seconds = tasks.end_s[row] - tasks.start_s[row]
+        if met[row]:
+            jobs.drop(place, "job name given before")
+        elif status in OPEN:
+            jobs.drop(place, OPEN[status])
+        elif submitted is None:
+            jobs.drop(place, "no submission time")
+        elif tasks.gpus[row] == UNKNOWN:
+            jobs.drop(place, "a task without its number of instances")
+        elif math.isinf(seconds):
+            jobs.drop(place, "no start or no end of its GPU tasks")
+        elif seconds < 0:
+            jobs.drop(place, "ended before it started")
+        else:
+            percent = tasks.percent[row]
+            if percent != WHOLE * tasks.gpus[row]:
+                jobs.note(place, SHARES)
+            if waits:
+                jobs.note(place, WAITS)
+            labels = name, user, status, tasks.gpu_types[row]
+            jobs.add(place, submitted, tasks.gpus[row], seconds, *labels, gpu_percent=percent)
+        met[row] = 1
+    if lost := met.count(0):
+        report.notes["jobs of the task table that the job table lacks"] = lost
+    return jobs

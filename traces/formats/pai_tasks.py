@@ -1,0 +1,97 @@
+"""Alibaba PAI 2020: what the GPU tasks of each job demand, and when they ran."""
+
+from __future__ import annotations
+
+import math
+import sys
+from array import array
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.traces.parsing.fields import MAX_WHOLE, Place
+from gpusched_env.traces.parsing.streams import csv_rows
+
+# Names of all columns (the published .header files); the tables themselves have no header line.
+TASK: Final = (
+    *("job_name", "task_name", "inst_num", "status", "start_time", "end_time"),
+    *("plan_cpu", "plan_mem", "plan_gpu", "gpu_type"),
+)
+INSTANCE: Final = (
+    *("job_name", "task_name", "inst_name", "worker_name", "inst_id"),
+    *("status", "start_time", "end_time", "machine"),
+)
+WHOLE: Final = 100  # plan_gpu of a whole GPU [%]
+UNKNOWN: Final = -1  # GPUs of a job with a task that does not tell its number of instances
+
+
+class GpuTasks:
+    """Columns over the jobs with GPU tasks; tasks on CPUs (parameter servers, say) do not count."""
+
+    def __init__(self) -> None:
+        self.row: dict[str, int] = {}  # of the columns, by job name
+        self.names: list[str] = []  # of the tasks, joined by |
+        self.gpu_types: list[str] = []  # that were assigned, joined by |
+        self.gpus = array("q")  # [GPU] or UNKNOWN
+        self.percent = array("d")  # [% of a GPU] before rounding
+        self.start_s = array("d")  # [s] inf = unknown
+        self.end_s = array("d")  # [s] -inf = unknown
+
+    def read_tasks(self, table: Path, with_times: bool) -> None:
+        """Add the tasks with GPUs; their times too, if wanted."""
+        columns = ("job_name", "task_name", "inst_num", "start_time", "end_time", "plan_gpu", "gpu_type")
+        for place, (job, name, instances, start, end, plan, gpu_type) in csv_rows(table, columns, TASK):
+            percent = place.amount("plan_gpu", plan, "percent of a GPU") if plan else 0.0
+            if percent:
+                row = self._row(job)
+                self.names[row] = _joined(self.names[row], name)
+                self.gpu_types[row] = _joined(self.gpu_types[row], gpu_type)
+                self._demand(place, row, instances, percent)
+                if with_times:
+                    self._ran(place, row, start, end)
+
+    def read_instances(self, table: Path) -> None:
+        """Add the times of the instances of these tasks."""
+        for place, (job, name, start, end) in csv_rows(
+            table, ("job_name", "task_name", "start_time", "end_time"), INSTANCE
+        ):
+            row = self.row.get(job)
+            if row is not None and name in self.names[row].split("|"):
+                self._ran(place, row, start, end)
+
+    def _row(self, job: str) -> int:
+        row = self.row.setdefault(job, len(self.row))
+        if row == len(self.gpus):
+            self.names.append("")
+            self.gpu_types.append("")
+            self.gpus.append(0)
+            self.percent.append(0.0)
+            self.start_s.append(math.inf)
+            self.end_s.append(-math.inf)
+        return row
+
+    def _demand(self, place: Place, row: int, instances: str, percent: float) -> None:
+        if not instances or self.gpus[row] == UNKNOWN:
+            self.gpus[row] = UNKNOWN
+            return
+        count = place.gpus("inst_num", instances)
+        gpus = self.gpus[row] + count * math.ceil(percent / WHOLE)
+        if gpus > MAX_WHOLE:
+            place.refuse("inst_num", instances, f"the job demands over {MAX_WHOLE} GPUs; correct or remove the row")
+        self.gpus[row] = gpus
+        self.percent[row] += count * percent
+
+    def _ran(self, place: Place, row: int, start: str, end: str) -> None:
+        self.start_s[row] = min(self.start_s[row], known_s(place, "start_time", start) or math.inf)
+        self.end_s[row] = max(self.end_s[row], known_s(place, "end_time", end) or -math.inf)
+
+
+def known_s(place: Place, field: str, text: str) -> float | None:
+    """Seconds, or None where the log says that the time is not known: 0 or nothing [s]."""
+    return place.seconds_or_none(field, text) or None
+
+
+def _joined(names: str, name: str) -> str:
+    """Add a name to those joined by ``|``, once; equal texts are stored once."""
+    if not name or name in names.split("|"):
+        return names
+    return sys.intern(f"{names}|{name}" if names else name)

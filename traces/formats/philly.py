@@ -1,0 +1,55 @@
+"""Microsoft Philly (Jeon et al., USENIX ATC 2019): the original JSON log and the processed CSV files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.errors import TraceError
+from gpusched_env.traces.formats.philly_json import read_philly_json
+from gpusched_env.traces.parsing.columns import JobColumns, since_epoch
+from gpusched_env.traces.parsing.containers import first_bytes
+from gpusched_env.traces.parsing.report import ReadReport
+from gpusched_env.traces.parsing.streams import csv_header, csv_rows
+from gpusched_env.workload import Workload
+
+PROCESSED: Final = ("timestamp", "duration", "num_gpus", "cluster")  # the Pollux artifact's philly.csv
+FULL_LOG: Final = ("jobid", "submitted_time", "num_gpus", "duration_s")
+
+
+def read_philly(path: Path) -> tuple[Workload, ReadReport]:
+    """Read either form: a file whose first character is ``[`` is the JSON log, any other a CSV."""
+    start = first_bytes(path).lstrip()
+    return read_philly_json(path) if start[:1] in (b"[", b"{") else read_philly_csv(path)
+
+
+def read_philly_csv(path: Path) -> tuple[Workload, ReadReport]:
+    """Read a processed log.
+
+    Columns: ``timestamp,duration,num_gpus,gpu_time,cluster``, or ``jobid,submitted_time,num_gpus,duration_s``.
+    Times are local; rows may come in any order; the duration [s] is the running time of all attempts. The job id is
+    the row number from 0. Attributes: virtual_cluster, or original_id in the second layout.
+
+    Raises
+    ------
+    TraceError : unknown columns, or a malformed row
+    """
+    header = csv_header(path)
+    report = ReadReport("philly-csv", str(path))
+    if "timestamp" in header:
+        jobs = JobColumns(report, "virtual_cluster")
+        for place, (submitted, duration, gpus, cluster) in csv_rows(path, PROCESSED):
+            when = since_epoch(place.when("timestamp", submitted))
+            jobs.add(place, when, place.gpus("num_gpus", gpus), place.seconds("duration", duration), cluster)
+    elif "jobid" in header:
+        jobs = JobColumns(report, "original_id")
+        for place, (original, submitted, gpus, duration) in csv_rows(path, FULL_LOG):
+            jobs.refuse_duplicate(place, "jobid", original)
+            when = since_epoch(place.when("submitted_time", submitted))
+            jobs.add(place, when, place.gpus("num_gpus", gpus), place.seconds("duration_s", duration), original)
+    else:
+        raise TraceError(
+            f"{path}, line 1: not a Philly CSV: expected the columns {', '.join(PROCESSED)} or {', '.join(FULL_LOG)}; "
+            f"found {', '.join(header)[:200]}"
+        )
+    return jobs.workload("philly", dated=True)

@@ -1,0 +1,58 @@
+"""Pollux (Qiao et al., OSDI 2021) and Sia (Jayaram Subramanya et al., SOSP 2023): jobs as applications to train."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.traces.parsing.columns import JobColumns
+from gpusched_env.traces.parsing.report import ReadReport
+from gpusched_env.traces.parsing.streams import csv_rows
+from gpusched_env.traces.profile_tables import load_elastic
+from gpusched_env.workload import Workload
+
+COLUMNS: Final = ("name", "time", "application", "num_replicas", "batch_size")
+NOT_MEASURED: Final = "no measurements of this application (of gpt_pmp there are, but not of data-parallel training)"
+NOT_TRAINED: Final = "batch size beyond those that were trained to completion"
+
+
+def read_pollux(path: Path) -> tuple[Workload, ReadReport]:
+    """Read a workload for Pollux's cluster of T4; see :func:`read_applications`."""
+    return read_applications(path, "pollux")
+
+
+def read_sia(path: Path) -> tuple[Workload, ReadReport]:
+    """Read a workload for Sia's cluster of A100, Quadro RTX 6000, RTX 2080 Ti and T4; see :func:`read_applications`."""
+    return read_applications(path, "sia")
+
+
+def read_applications(path: Path, name: str) -> tuple[Workload, ReadReport]:
+    """Read ``name,time,application,num_replicas,batch_size``: seconds, GPUs, samples of the whole gang.
+
+    Work is the iterations that the application takes to completion at the batch size, which stays: neither it nor the
+    gang adapts. Profiles are those of the table ``name`` for these applications, batches and gangs. Jobs of an
+    application that was not measured, or with a batch size beyond those that were trained, are dropped and counted. The
+    job id is the row number from 0. Attributes: original_id, model (the application), batch_size.
+
+    Raises
+    ------
+    TraceError : a missing column, or a malformed row
+    """
+    table = load_elastic(name)
+    jobs = JobColumns(ReadReport(name, str(path)), "original_id", "model", "batch_size")
+    batches = []
+    for place, (original, time, application, replicas, size) in csv_rows(path, COLUMNS):
+        jobs.refuse_duplicate(place, "name", original)
+        when, gpus = place.seconds("time", time), place.gpus("num_replicas", replicas)
+        batch = place.whole("batch_size", size, "samples")
+        trained = table.applications.get(application)
+        iterations = trained.iterations_at(batch) if trained else math.nan
+        if gpus and math.isnan(iterations):
+            jobs.drop(place, NOT_TRAINED if trained else NOT_MEASURED)
+            continue
+        if gpus:
+            batches.append(batch)
+        jobs.add(place, when, gpus, iterations, original, application, size)
+    models = table.for_jobs(list(jobs.attributes["model"]), batches, jobs.gpus) if jobs.ids else None
+    return jobs.workload(name, dated=False, models=models)

@@ -1,0 +1,37 @@
+"""Shockwave (Zheng et al., NSDI 2023): Gavel's trace layout with a mode and a run time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.traces.formats.gavel_rows import SHOCKWAVE_FIELDS, gavel_rows
+from gpusched_env.traces.parsing.columns import JobColumns
+from gpusched_env.traces.parsing.report import ReadReport
+from gpusched_env.workload import Workload
+
+MODES: Final = ("static", "accordion", "gns")
+
+
+def read_shockwave(path: Path) -> tuple[Workload, ReadReport]:
+    """Read a ``.trace`` of 12 fields, separated by tabs, without a header.
+
+    Fields: job type, command, directory, steps option, needs data directory, steps, scale factor (GPUs), mode,
+    priority weight, service level objective, duration [s], arrival [s]. Work is ``duration``, the steps at the rate of
+    the batch size that the job begins with; ``accordion`` and ``gns`` jobs change it while they run, which is not
+    simulated. Commands are text and are never run. The job id is the row number from 0. Attributes: model (the job
+    type), mode, priority_weight.
+
+    Raises
+    ------
+    TraceError : a malformed row, or one of Gavel's own traces, which give steps and no run time
+    """
+    jobs = JobColumns(ReadReport("shockwave", str(path)), "model", "mode", "priority_weight")
+    remedy = "a Gavel trace gives steps and no run time: read it as gavel:PATH"
+    for place, row in gavel_rows(path, (SHOCKWAVE_FIELDS,), remedy):
+        model, mode, weight = (row[name][1] for name in ("job type", "mode", "priority weight"))
+        if mode not in MODES:
+            place.refuse(*row["mode"], f"expected one of {', '.join(MODES)}; correct or remove the row")
+        when, seconds = place.seconds(*row["arrival"]), place.seconds(*row["duration"])
+        jobs.add(place, when, place.gpus(*row["scale factor"]), seconds, model, mode, weight)
+    return jobs.workload("shockwave", dated=False)

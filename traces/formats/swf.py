@@ -1,0 +1,68 @@
+"""Standard Workload Format of the Parallel Workloads Archive (Chapin et al., JSSPP 1999)."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.traces.parsing.columns import JobColumns
+from gpusched_env.traces.parsing.fields import Place
+from gpusched_env.traces.parsing.report import ReadReport
+from gpusched_env.traces.parsing.streams import word_rows
+from gpusched_env.workload import Workload
+
+FIELDS: Final = 18  # some logs add more; they are not read
+PARTIAL: Final = frozenset({"2", "3", "4"})  # status of one of several runs of a job that has a summary line too
+STATUS: Final = {"-1": "unknown", "0": "failed", "1": "completed", "5": "cancelled"}
+
+
+def read_swf(path: Path) -> tuple[Workload, ReadReport]:
+    """Read a log of 18 fields a line; lines that begin with ``;`` are skipped and -1 means unknown.
+
+    A processor counts as a GPU. The gang is the number of allocated processors, which the run time belongs to, or of
+    requested ones where that is unknown; the requested time becomes ``estimate_s`` [s]. The job id is the row number
+    from 0. Attributes: original_id, user, queue, status.
+
+    Raises
+    ------
+    TraceError : a line with fewer than 18 fields, or a malformed field
+    """
+    report = ReadReport("swf", str(path))
+    jobs = JobColumns(report, "original_id", "user", "queue", "status")
+    for place, words in word_rows(path, FIELDS, b";"):
+        submitted, running = _known(place, "submit time", words[1]), _known(place, "run time", words[3])
+        allocated = _processors(place, "allocated processors", words[4])
+        requested = _processors(place, "requested processors", words[7])
+        estimate = _known(place, "requested time", words[8]) or math.nan
+        status = words[10]
+        if status in PARTIAL:
+            jobs.drop(place, "one of several runs of a job (status 2 to 4); its summary line counts")
+            continue
+        if status not in STATUS:
+            place.refuse("status", status, "expected a whole number from -1 to 5; correct or remove the row")
+        jobs.refuse_duplicate(place, "job number", words[0])
+        if submitted is None:
+            jobs.drop(place, "no submission time")
+        elif running is None:
+            jobs.drop(place, "run time unknown")
+        elif not (allocated or requested):
+            jobs.drop(place, "number of processors unknown")
+        else:
+            if running and allocated and requested and allocated != requested:
+                jobs.note(place, "jobs that got another number of processors than requested; what they got counts")
+            if running > estimate:
+                jobs.note(place, "jobs that ran longer than the time they requested; both times are kept")
+            labels = words[0], words[11], words[14], STATUS[status]
+            jobs.add(place, submitted, allocated or requested, running, *labels, estimate_s=estimate)
+    return jobs.workload("swf", dated=False)
+
+
+def _known(place: Place, field: str, word: str) -> float | None:
+    """Seconds, or None for -1 [s]."""
+    return None if word == "-1" else place.seconds(field, word)
+
+
+def _processors(place: Place, field: str, word: str) -> int:
+    """Number of processors, 0 where it is unknown."""
+    return 0 if word == "-1" else place.gpus(field, word)

@@ -1,0 +1,1 @@
+"""Synthetic workloads, the calibrations behind them, and the bounds that they meet."""

@@ -1,0 +1,151 @@
+"""Draw jobs as users submit them: bursts of similar jobs under a weekly rhythm, calibrated on a real log."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.errors import WorkloadError
+from gpusched_env.traces.generators.calibration import Calibration, demand_class
+from gpusched_env.traces.generators.demand import demand_table, draw_demand
+
+HOUR: Final = 3600.0  # [s]
+WEEK: Final = 168  # [h]
+JITTER: Final = 0.1  # standard deviation of ln(run time) between a job and the one it repeats
+
+
+def bursty_jobs(
+    rng: np.random.Generator,
+    jobs: int,
+    calibration: Calibration,
+    max_gpus: int | None = None,
+    min_duration_s: float = 0.0,
+    max_duration_s: float = math.inf,
+    rate_scale: float = 1.0,
+    demand: Mapping[int, float] | None = None,
+    start_hour: float | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draw the first ``jobs`` submissions of a process that looks like the log.
+
+    Parameters
+    ----------
+    jobs : number of jobs
+    max_gpus : demands above do not occur; the others keep their proportions [GPU]
+    min_duration_s, max_duration_s : run times beyond are set to the bound, as a time limit does [s]
+    rate_scale : bursts come so many times as often as in the log; bursts themselves stay
+    demand : probability of each gang size in place of the log's; proportions are enough
+    start_hour : hour of the week, from Monday 0 h, at which submissions begin; None draws it uniformly
+
+    Returns
+    -------
+    arrival_s : float64 [J], ascending, the first is 0
+    gpus : int64 [J]
+    duration_s : float64 [J]
+
+    Notes
+    -----
+    Bursts are a Poisson process with rate = weekly profile x exp(z), z an AR(1) normal by the hour. Burst sizes and
+    run times come from quantile tables with log-linear interpolation (sizes rounded), gaps inside a burst, at most
+    60 s, from another. Inside a burst a job keeps its predecessor's demand with probability
+    keep_demand, else draws again; where its demand class is the same, it keeps the run time up to 10 % with
+    probability keep_run_time, else draws from its class. So each class keeps its own run times.
+
+    Raises
+    ------
+    WorkloadError : a parameter out of range
+    """
+    sizes_pmf = demand_table(demand if demand is not None else calibration.demand, max_gpus)
+    if not rate_scale > 0 or not math.isfinite(rate_scale):
+        raise WorkloadError(f"rate_scale is {rate_scale!r}: it must be a finite number > 0")
+    if not 0 <= min_duration_s <= max_duration_s or max_duration_s == 0:
+        raise WorkloadError(f"run times {min_duration_s!r} s to {max_duration_s!r} s: give 0 <= min <= max, max > 0")
+    # Each burst holds a job or more, so the first `jobs` bursts always hold the first `jobs` submissions.
+    probability, log_size = calibration.burst_size_table
+    size = np.rint(np.exp(np.interp(rng.random(jobs), probability, log_size))).astype(np.int64)
+    start = _burst_starts(rng, jobs, calibration, rate_scale, start_hour)
+    size, arrival = _arrivals(rng, jobs, size, start, calibration)
+    first = np.zeros(len(arrival), bool)
+    first[np.cumsum(size) - size] = True
+    gpus, duration = _repeated_draws(rng, first, sizes_pmf, calibration)
+    order = np.argsort(arrival, kind="stable")[:jobs]
+    arrival = arrival[order]
+    return arrival - arrival[0], gpus[order], np.clip(duration[order], max(min_duration_s, 1e-3), max_duration_s)
+
+
+def _burst_starts(
+    rng: np.random.Generator, bursts: int, calibration: Calibration, rate_scale: float, start_hour: float | None
+) -> np.ndarray:
+    """float64 [bursts], ascending: start times [s], by inversion of the cumulative rate."""
+    begin = rng.uniform(0, WEEK) if start_hour is None else float(start_hour)
+    if not 0 <= begin < WEEK:
+        raise WorkloadError(f"start_hour is {start_hour!r}: it must be an hour of the week, 0 <= start_hour < {WEEK}")
+    passed = np.cumsum(rng.standard_exponential(bursts))
+    first_hour = int(begin)
+    sigma, phi = calibration.modulation_sigma, calibration.modulation_phi
+    z = sigma * rng.standard_normal()
+    innovation = sigma * math.sqrt(1.0 - phi * phi)
+    edges = [0.0]  # expected bursts up to each full hour
+    weekly = (rate_scale * calibration.hourly_rate).tolist()
+    end = passed[-1] + weekly[first_hour] * math.exp(5 * sigma)
+    noise: list[float] = []
+    while edges[-1] <= end:
+        if not noise:
+            noise = (innovation * rng.standard_normal(256)).tolist()
+        rate = weekly[(first_hour + len(edges) - 1) % WEEK]
+        edges.append(edges[-1] + rate * math.exp(z - sigma * sigma / 2))  # mean of exp(z - sigma^2 / 2) is 1
+        z = phi * z + noise.pop()
+    skipped = (begin - first_hour) * edges[1]
+    start: np.ndarray = HOUR * np.interp(passed + skipped, edges, np.arange(len(edges)))
+    return start
+
+
+def _arrivals(
+    rng: np.random.Generator, jobs: int, size: np.ndarray, start: np.ndarray, calibration: Calibration
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sizes of the bursts that begin before the last wanted job, and the arrivals of all their jobs, burst by burst."""
+    enough = int(np.searchsorted(np.cumsum(size), jobs)) + 1
+    arrival = _submissions(rng, size[:enough], start[:enough], calibration)
+    last = np.partition(arrival, jobs - 1)[jobs - 1]
+    late = int(np.searchsorted(start, last, side="right"))
+    if late > enough:  # bursts that begin while a long one still runs
+        arrival = np.concatenate([arrival, _submissions(rng, size[enough:late], start[enough:late], calibration)])
+    return size[: max(late, enough)], arrival
+
+
+def _submissions(rng: np.random.Generator, size: np.ndarray, start: np.ndarray, calibration: Calibration) -> np.ndarray:
+    """Arrival of every job of the bursts [s]."""
+    total = int(size.sum())
+    elapsed = np.cumsum(np.interp(rng.random(total), *calibration.burst_gap_table))
+    first = np.cumsum(size) - size
+    arrival: np.ndarray = np.repeat(start - elapsed[first], size) + elapsed
+    return arrival
+
+
+def _repeated_draws(
+    rng: np.random.Generator, first: np.ndarray, pmf: tuple[np.ndarray, np.ndarray], calibration: Calibration
+) -> tuple[np.ndarray, np.ndarray]:
+    """Demand and run time of jobs in burst order; ``first`` marks the first job of each burst."""
+    count = len(first)
+    drawn = draw_demand(rng, count, pmf)
+    fresh = first | (rng.random(count) >= calibration.keep_demand)
+    gpus = drawn[np.flatnonzero(fresh)[np.cumsum(fresh) - 1]]
+    kind = demand_class(gpus)
+    fresh = first | (rng.random(count) >= calibration.keep_run_time)
+    fresh[1:] |= kind[1:] != kind[:-1]
+    rank, step = rng.random(count), JITTER * rng.standard_normal(count)
+    log_time = np.empty(count)
+    for index, table in enumerate(calibration.run_time_tables):
+        members = kind == index
+        if table is not None:
+            log_time[members] = np.interp(rank[members], *table)
+        elif members.any():  # a demand that the log does not have takes the run times of the nearest class that it has
+            known = [i for i, other in enumerate(calibration.run_time_tables) if other is not None]
+            nearest = calibration.run_time_tables[min(known, key=lambda other: abs(other - index))]
+            assert nearest is not None
+            log_time[members] = np.interp(rank[members], *nearest)
+    source = np.flatnonzero(fresh)[np.cumsum(fresh) - 1]
+    walked = np.cumsum(step)
+    return gpus, np.minimum(np.exp(log_time[source] + walked - walked[source]), calibration.longest_s)

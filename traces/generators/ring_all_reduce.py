@@ -1,0 +1,124 @@
+"""The job mix on which SJF-BCO was evaluated: 160 ring-all-reduce jobs that all arrive at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.errors import WorkloadError
+from gpusched_env.traces.generators.demand import demand_table
+from gpusched_env.workload import PROFILE_DTYPE, Profiles, Workload
+
+# Jobs of each gang size (Yu et al., MobiHoc 2022, section 7: scaled from the Microsoft trace)
+MIX: Final = {1: 80, 2: 14, 4: 26, 8: 30, 16: 8, 32: 2}
+CONTENDERS: Final = 8  # [job] that share a server's link, at which contention costs half of ``extra`` (choice)
+
+
+def ring_all_reduce_jobs(
+    rng: np.random.Generator,
+    jobs: int,
+    max_gpus: int | None = None,
+    demand: Mapping[int, float] | None = None,
+    min_iterations: int = 1_000,
+    max_iterations: int = 6_000,
+    min_iteration_slots: float = 0.01,
+    max_iteration_slots: float = 0.05 * (1 - 0.15),
+    estimate_slots: float = 0.05,
+    slot_s: float = 1.0,
+    extra: float = 0.15,
+    xi1: float = 0.5,
+    alpha: float = 0.2,
+    between_GBps: float = 12.0,
+    inside_GBps: float = 120.0,
+    batch: int = 32,
+) -> Workload:
+    """Draw the jobs of the evaluation of SJF-BCO; each has a profile of its own, and 160 have the paper's gang sizes.
+
+    Parameters
+    ----------
+    jobs : 160 in the paper; other numbers get the same shares, by largest remainders
+    max_gpus : larger demands do not occur; the others keep their proportions [GPU]
+    demand : jobs of each gang size in place of the paper's; proportions are enough
+    min_iterations, max_iterations : uniform whole numbers, bounds included (paper)
+    min_iteration_slots, max_iteration_slots : an iteration on one server takes uniformly as long [slot]; the paper has
+        0.01 to 0.05 with contention and overhead, which are within 15 % (the upper bound here leaves room for them)
+    estimate_slots : the job's estimate is so long for each iteration [slot]; paper: 50 to 300 slots in all
+    slot_s : length of a slot [s] (choice: the paper gives none)
+    extra : contention and overhead together, as a share of the run time; the paper says 0.15, but an independent
+        implementation comes near its figures with 0.45 to 0.60. Decides the gradient sizes
+    xi1, alpha : of the contention model that the gradient sizes assume: p contenders are k = xi1 p effective ones, and
+        slow the exchange down by f = k + alpha (k - 1) (choice: the paper has no values)
+    between_GBps, inside_GBps : rates between and inside servers that the profiles assume [1e9 byte/s] (choice: those
+        of the default Network)
+    batch : samples of a GPU (choice; without effect)
+
+    Returns
+    -------
+    Workload given by iterations, all arrivals 0, in a random order, which is that of the trace. At the assumed rates,
+    without latency, an iteration inside one server takes the tau drawn for it. Between servers the exchange takes
+    sigma x tau, sigma = extra / (2 (1 - extra) (f - 1)) with the f of eight contenders: these then cost half of
+    ``extra``. The reduction (speed C of the paper) is part of compute_s; the overhead of each server (xi2), the other
+    half, belongs to the network and is not in a profile.
+
+    Raises
+    ------
+    WorkloadError : a parameter out of range
+
+    References
+    ----------
+    Yu, Ji, Rajan and Liu, "On Scheduling Ring-All-Reduce Learning Jobs in Multi-Tenant GPU Clusters with Communication
+    Contention", MobiHoc 2022 (arXiv 2207.07817), equation 8 and section 7.
+    """
+    _check(min_iterations, max_iterations, min_iteration_slots, max_iteration_slots, extra, xi1, alpha)
+    rates = {"slot_s": slot_s, "estimate_slots": estimate_slots, "between_GBps": between_GBps, "batch": batch}
+    for name, value in rates.items():
+        if not 0 < value < math.inf:
+            raise WorkloadError(f"{name} is {value!r}: it must be a finite number > 0")
+    if not between_GBps <= inside_GBps < math.inf:
+        raise WorkloadError(f"inside_GBps is {inside_GBps!r}: it must be finite and at least between_GBps")
+    gpus = rng.permutation(_gangs(jobs, demand or MIX, max_gpus))
+    iterations = rng.integers(int(min_iterations), int(max_iterations), size=jobs, endpoint=True)
+    iteration_s = slot_s * rng.uniform(min_iteration_slots, max_iteration_slots, jobs)
+    sigma = 0.5 * extra / (1 - extra) / ((1 + alpha) * (xi1 * CONTENDERS - 1))
+    exchange_s = np.where(gpus > 1, sigma * iteration_s, 0.0)  # between servers; one GPU exchanges nothing
+    rows = np.zeros(jobs, PROFILE_DTYPE)
+    rows["name"] = [f"job-{number}" for number in range(jobs)]
+    rows["batch"] = batch
+    rows["gradient_bytes"] = exchange_s * between_GBps * 1e9 * gpus / np.maximum(2 * (gpus - 1), 1)
+    rows["overlap"] = 1.0  # computation and communication add up
+    compute_s = iteration_s - exchange_s * between_GBps / inside_GBps
+    return Workload.from_columns(
+        np.zeros(jobs),
+        gpus,
+        iterations=iterations,
+        profiles=Profiles(rows, compute_s[:, None], ("V100",)),
+        profile=np.arange(jobs),
+        estimate_s=estimate_slots * slot_s * iterations,
+    )
+
+
+def _check(
+    min_iterations: int, max_iterations: int, shortest: float, longest: float, extra: float, xi1: float, alpha: float
+) -> None:
+    if not 1 <= min_iterations <= max_iterations or min_iterations % 1 or max_iterations % 1:
+        raise WorkloadError(f"iterations {min_iterations!r} to {max_iterations!r}: give whole numbers, 1 <= min <= max")
+    if not 0 < shortest <= longest:
+        raise WorkloadError(f"iteration_slots {shortest!r} to {longest!r}: give 0 < min <= max")
+    if not 0 <= extra < 1:
+        raise WorkloadError(f"extra is {extra!r}: it must be a share, 0 <= extra < 1")
+    if not (1 / CONTENDERS < xi1 <= 1 and alpha >= 0):
+        raise WorkloadError(f"xi1 {xi1!r}, alpha {alpha!r}: give 1/{CONTENDERS} < xi1 <= 1 and alpha >= 0")
+
+
+def _gangs(jobs: int, mix: Mapping[int, float], max_gpus: int | None) -> np.ndarray:
+    """int64 [jobs], ascending: gang sizes in the mix's proportions; the largest remainders get the jobs left over."""
+    sizes, cumulative = demand_table(mix, max_gpus)
+    exact = jobs * np.diff(cumulative, prepend=0.0)
+    counts = np.floor(exact + 1e-9).astype(np.int64)
+    left = np.argsort(counts - exact, kind="stable")[: jobs - counts.sum()]
+    counts[left] += 1
+    gangs: np.ndarray = np.repeat(sizes, counts)
+    return gangs

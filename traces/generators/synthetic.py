@@ -1,0 +1,166 @@
+"""Workloads drawn from a seed. To add a generator, write one function and add one line to GENERATORS."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.traces.generators.bursty import bursty_jobs
+from gpusched_env.traces.generators.calibration import Calibration
+from gpusched_env.traces.generators.demand import demand_of, demand_table, draw_demand
+from gpusched_env.traces.generators.gavel_jobs import gavel_jobs
+from gpusched_env.traces.generators.pai_calibration import PAI
+from gpusched_env.traces.generators.philly_calibration import PHILLY
+from gpusched_env.traces.generators.pollux_jobs import pollux_jobs
+from gpusched_env.traces.generators.ring_all_reduce import ring_all_reduce_jobs
+from gpusched_env.traces.generators.venus_calibration import VENUS
+from gpusched_env.workload import Workload
+
+DURATION_LAWS: Final = ("constant", "exponential")
+Generator = Callable[..., Workload]  # (rng, jobs, max_gpus=None, **parameters); those of SEEDED take the seed for rng
+
+
+def calibrated(
+    rng: np.random.Generator, jobs: int, max_gpus: int | None = None, *, calibration: Calibration, **parameters: Any
+) -> Workload:
+    """Draw jobs like those of a log; parameters: see bursty_jobs."""
+    return Workload.from_columns(*bursty_jobs(rng, jobs, calibration, max_gpus, **parameters))
+
+
+def poisson(
+    rng: np.random.Generator,
+    jobs: int,
+    max_gpus: int | None = None,
+    rate_per_s: float = 1.0,
+    mean_duration_s: float = 1.0,
+    durations: str = "exponential",
+    demand: Mapping[int, float] | None = None,
+) -> Workload:
+    """Draw Poisson arrivals, for comparison with queueing theory.
+
+    Parameters
+    ----------
+    rate_per_s : arrivals a second
+    mean_duration_s : mean run time [s]
+    durations : "exponential" or "constant"
+    demand : probability of each gang size; None = one GPU each
+    """
+    _positive("rate_per_s", rate_per_s)
+    arrival = np.cumsum(rng.standard_exponential(jobs)) / rate_per_s
+    gpus = _gangs(rng, jobs, demand, max_gpus)
+    return Workload.from_columns(arrival - arrival[0], gpus, _durations(rng, jobs, durations, mean_duration_s))
+
+
+def batch(
+    rng: np.random.Generator,
+    jobs: int,
+    max_gpus: int | None = None,
+    mean_duration_s: float = 1.0,
+    durations: str = "exponential",
+    demand: Mapping[int, float] | None = None,
+) -> Workload:
+    """Draw jobs that all arrive at time 0; parameters as for poisson."""
+    gpus = _gangs(rng, jobs, demand, max_gpus)
+    return Workload.from_columns(np.zeros(jobs), gpus, _durations(rng, jobs, durations, mean_duration_s))
+
+
+CALIBRATIONS: Final = {"helios-venus": VENUS, "pai": PAI, "philly": PHILLY}
+GENERATORS: Final[dict[str, Generator]] = {
+    "batch": batch,
+    "gavel": gavel_jobs,
+    "poisson": poisson,
+    "pollux": pollux_jobs,
+    "ring-all-reduce": ring_all_reduce_jobs,
+    **{name: partial(calibrated, calibration=calibration) for name, calibration in CALIBRATIONS.items()},
+}
+# Published generators with random streams of their own
+SEEDED: Final = frozenset({"gavel"})
+# Generators that hand their keyword parameters on
+_HANDED_ON: Final = dict.fromkeys(CALIBRATIONS, bursty_jobs)
+_SET_HERE: Final = frozenset({"rng", "jobs", "calibration", "max_gpus", "parameters", "seed"})
+
+
+def generator_parameters(name: str) -> dict[str, Any]:
+    """Names and defaults of the parameters of a generator beside ``jobs`` and ``max_gpus``.
+
+    Raises
+    ------
+    WorkloadError : unknown generator
+    """
+    if name not in GENERATORS:
+        raise WorkloadError(unknown_name("generator", name, GENERATORS))
+    parameters = inspect.signature(_HANDED_ON.get(name, GENERATORS[name])).parameters
+    return {key: parameter.default for key, parameter in parameters.items() if key not in _SET_HERE}
+
+
+def check_parameters(name: str, parameters: Mapping[str, Any]) -> None:
+    """Refuse an unknown generator, an unknown parameter, or a value of another type than its default.
+
+    Raises
+    ------
+    WorkloadError : with the nearest known names
+    """
+    known = generator_parameters(name)
+    for key, value in parameters.items():
+        if key not in known:
+            raise WorkloadError(f"synthetic:{name}: {unknown_name('parameter', key, known)}")
+        if key == "demand" and value is not None:
+            demand_of(value)
+        elif key == "durations":
+            if value not in DURATION_LAWS:
+                raise WorkloadError(f"durations: {unknown_name('law', str(value), DURATION_LAWS)}")
+        elif isinstance(known[key], bool):
+            if not isinstance(value, bool | None):
+                raise WorkloadError(f"synthetic:{name}: {key} is {value!r}: give true or false, or leave it out")
+        elif value is not None and (
+            isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)
+        ):
+            raise WorkloadError(f"synthetic:{name}: {key} is {value!r}: give a finite number, or leave it out")
+
+
+def random_stream(seed: int, stream: int) -> np.random.Generator:
+    """Make the PCG64 generator number ``stream`` of a seed; the same on every machine, worker and order of calls."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(stream,))))
+
+
+def generate_workload(name: str, seed: int, jobs: int, max_gpus: int | None = None, **parameters: Any) -> Workload:
+    """Draw ``jobs`` jobs from the generator ``name``; the same seed gives the same jobs.
+
+    Arrivals [s] start at 0. Work is given by duration_s [s] and every job has the unit profile, unless the generator
+    says otherwise.
+
+    Raises
+    ------
+    WorkloadError : unknown generator or parameter, or a parameter out of range
+    """
+    check_parameters(name, parameters)
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise WorkloadError(f"synthetic:{name}: jobs is {jobs!r}: it must be a whole number of at least 1")
+    given = {key: value for key, value in parameters.items() if value is not None}
+    if "demand" in given:
+        given["demand"] = demand_of(given["demand"])
+    drawn = GENERATORS[name](seed if name in SEEDED else random_stream(seed, 0), jobs, max_gpus, **given)
+    return dataclasses.replace(drawn, name=name, source=f"synthetic:{name}")
+
+
+def _positive(name: str, value: float) -> None:
+    if not value > 0 or not math.isfinite(value):
+        raise WorkloadError(f"{name} is {value!r}: it must be a finite number > 0")
+
+
+def _gangs(rng: np.random.Generator, jobs: int, demand: Mapping[int, float] | None, max_gpus: int | None) -> np.ndarray:
+    return draw_demand(rng, jobs, demand_table(demand or {1: 1.0}, max_gpus))
+
+
+def _durations(rng: np.random.Generator, jobs: int, law: str, mean_s: float) -> np.ndarray:
+    _positive("mean_duration_s", mean_s)
+    if law == "constant":
+        return np.full(jobs, float(mean_s))
+    return np.maximum(mean_s * rng.standard_exponential(jobs), np.finfo(float).tiny)

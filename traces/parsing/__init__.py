@@ -1,0 +1,1 @@
+"""What readers share: containers, rows, fields, columns, the account of what was kept."""

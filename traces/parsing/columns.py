@@ -1,0 +1,134 @@
+"""Collect the jobs that a reader keeps, then hand them over as a Workload."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.errors import TraceError
+from gpusched_env.traces.parsing.fields import Place
+from gpusched_env.traces.parsing.report import ReadReport
+from gpusched_env.traces.parsing.texts import Ids, Texts
+from gpusched_env.workload import Profiles, Workload
+
+EPOCH: Final = datetime(1970, 1, 1)
+
+
+class JobColumns:
+    """Columns of the kept jobs; memory grows with them alone.
+
+    Parameters
+    ----------
+    report : counts are kept up to date here
+    attributes : names of text columns, for example original_id, user, virtual_cluster
+    numbers : names of columns of numbers, with their array type: "q" = int64, "d" = float64
+    """
+
+    def __init__(self, report: ReadReport, *attributes: str, numbers: Mapping[str, str] | None = None) -> None:
+        self.report = report
+        self.ids = array("q")
+        self.submitted = array("d")
+        self.gpus = array("q")
+        self.work = array("d")
+        self.estimate = array("d")
+        self.attributes = {name: Texts() for name in attributes}
+        self.numbers: dict[str, array[Any]] = {name: array(kind) for name, kind in (numbers or {}).items()}
+        self.originals = Ids()
+
+    def refuse_duplicate(self, place: Place, field: str, original: str) -> None:
+        """Refuse an id that an earlier row, kept or dropped, has; :meth:`workload` does, once it knows them all."""
+        self.originals.append(place, field, original)
+
+    def add(
+        self,
+        place: Place,
+        submitted_s: float,
+        gpus: int,
+        work: float,
+        *attributes: str,
+        estimate_s: float = math.nan,
+        **numbers: float,
+    ) -> None:
+        """Keep a job, or drop and count it when it used no GPU or no time; its id is its row number from 0.
+
+        Parameters
+        ----------
+        work : run time [s], or iterations of the model that :meth:`workload` is given
+        """
+        self.report.rows += 1
+        if gpus == 0:
+            self.report.drop("CPU job (no GPUs)", place.number)
+        elif work == 0:
+            self.report.drop("zero run time", place.number)
+        else:
+            self.ids.append(self.report.rows - 1)
+            self.submitted.append(submitted_s)
+            self.gpus.append(gpus)
+            self.work.append(work)
+            self.estimate.append(estimate_s)
+            for (name, column), value in zip(self.attributes.items(), attributes, strict=True):
+                column.append(place, name, value)
+            for name, values in self.numbers.items():
+                values.append(numbers[name])
+
+    def drop(self, place: Place, reason: str) -> None:
+        """Drop and count a row that is well formed but carries no usable job."""
+        self.report.rows += 1
+        self.report.drop(reason, place.number)
+
+    def note(self, place: Place, remark: str) -> None:
+        """Count one remark on a job that is kept."""
+        self.report.note(remark, place.number)
+
+    def workload(
+        self, name: str, dated: bool, models: tuple[Profiles, np.ndarray] | None = None
+    ) -> tuple[Workload, ReadReport]:
+        """Build the workload; arrival 0 is the first submission that was kept.
+
+        Parameters
+        ----------
+        dated : submission seconds count from EPOCH, so that the report can name the origin
+        models : profiles, and the profile of each kept job, whose work is then in iterations; None = it is in seconds
+
+        Raises
+        ------
+        TraceError : nothing was kept, or an id occurs twice
+        """
+        self.originals.refuse_duplicates()
+        report = self.report
+        report.kept = len(self.ids)
+        if not self.ids:
+            raise TraceError(f"{report.path}: no usable job.\n{report.describe()}\nCheck that this is the right file")
+        submitted = np.frombuffer(self.submitted)
+        first = submitted.min()
+        if dated:
+            report.origin = str(np.datetime64(EPOCH, "s") + np.timedelta64(round(float(first)), "s"))
+        source = f"{report.format}:{Path(report.path).name}" + (f" from {report.origin}" if report.origin else "")
+        work = np.frombuffer(self.work)
+        profiles, profile = models or (None, None)
+        workload = Workload.from_columns(
+            submitted - first,
+            np.frombuffer(self.gpus, np.int64),
+            duration_s=work if models is None else None,
+            iterations=None if models is None else work,
+            profiles=profiles,
+            profile=profile,
+            ids=np.frombuffer(self.ids, np.int64),
+            estimate_s=np.frombuffer(self.estimate),
+            name=name,
+            source=source,
+            attributes={key: column.pop_array() for key, column in self.attributes.items()}
+            | {key: np.array(values) for key, values in self.numbers.items()},
+        )
+        return workload, report
+
+
+def since_epoch(when: datetime) -> float:
+    """Seconds from EPOCH; local times of the log are taken as they stand, so a change of clocks is not undone [s]."""
+    return (when - EPOCH).total_seconds()

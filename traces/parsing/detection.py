@@ -1,0 +1,124 @@
+"""Recognise the format of a trace by its first line, its first JSON record, or the arrays in it."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.errors import TraceError
+from gpusched_env.traces.parsing.containers import open_trace, zip_members
+from gpusched_env.traces.parsing.json_records import json_records
+from gpusched_env.traces.parsing.streams import lines
+
+SWF_NUMBERS: Final = "18 numbers or more"
+
+# What a file must show to be of a format: facts as Beginning tells them.
+Signature = frozenset[str]
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What a file begins with.
+
+    Attributes
+    ----------
+    facts : such as "column job_id", "4 columns", "12 tab fields", "18 numbers or more", "key jobid", "array jobs"
+    shown : the same for a message
+    """
+
+    facts: frozenset[str]
+    shown: str
+
+
+def columns(*names: str, only: bool = False) -> Signature:
+    """Signature of a CSV header that has these columns; ``only``: and no others."""
+    return frozenset({f"column {name}" for name in names} | ({f"{len(names)} columns"} if only else set()))
+
+
+def tab_fields(count: int) -> Signature:
+    """Signature of a file without a header whose lines have so many fields, separated by tabs."""
+    return frozenset({f"{count} tab fields"})
+
+
+def record(*keys: str) -> Signature:
+    """Signature of a JSON list whose first record has these keys."""
+    return frozenset(f"key {key}" for key in keys)
+
+
+def arrays(*names: str) -> Signature:
+    """Signature of a numpy archive with these arrays."""
+    return frozenset(f"array {name}" for name in names)
+
+
+def recognise(path: Path, signatures: Mapping[str, Iterable[Signature]]) -> str:
+    """Name the format whose signature the file shows; of two, one within the other, the larger one counts.
+
+    Raises
+    ------
+    TraceError : no format fits, or several do; the file cannot be read
+    """
+    beginning = _beginning(path)
+    found = [(name, one) for name, several in signatures.items() for one in several if one <= beginning.facts]
+    names = sorted({name for name, one in found if not any(one < other for _, other in found)})
+    if len(names) == 1:
+        return names[0]
+    if names:
+        choices = " or ".join(f"{name}:{path}" for name in names)
+        raise TraceError(f"{path}: could be {' or '.join(names)}, which share this layout: write {choices}")
+    raise TraceError(
+        f"{path}: no format fits: found {beginning.shown}; if it is a trace, write FORMAT:PATH; "
+        f"formats: {', '.join(sorted(signatures))}"
+    )
+
+
+def _beginning(path: Path) -> Beginning:
+    members = [name.removesuffix(".npy") for name in zip_members(path) if name.endswith(".npy")]
+    if members:
+        return Beginning(arrays(*members), f"the arrays {', '.join(members)[:200]}")
+    line = _first_line(path)
+    if line.lstrip().startswith(("[", "{")):
+        keys = _first_keys(path)
+        return Beginning(record(*keys), f"JSON; keys of the first record: {', '.join(keys)[:200] or 'none'}")
+    fields, words, tabs = _csv_fields(line), line.split(), line.split("\t")
+    facts = columns(*fields, only=True) | tab_fields(len(tabs))
+    if len(words) >= 18 and all(map(_is_number, words[:18])):
+        facts |= {SWF_NUMBERS}
+    shown = f"{len(tabs)} fields, separated by tabs" if len(tabs) > 1 else f"the columns {', '.join(fields)[:200]!r}"
+    return Beginning(facts, shown if "".join(tabs).isprintable() else "no text")
+
+
+def _first_line(path: Path) -> str:
+    """Return the first line that is neither blank nor, as Standard Workload Format has them, a comment."""
+    with open_trace(path) as stream:
+        for _, raw in lines(path, stream):
+            line = raw.decode(errors="backslashreplace").rstrip("\r\n")
+            if line.strip() and not line.lstrip().startswith(";"):
+                return line
+    return ""
+
+
+def _first_keys(path: Path) -> list[str]:
+    """Return the keys of the first object in a JSON list; none when there is none, or it is damaged."""
+    try:
+        first = next(json_records(path))[1]
+    except TraceError:
+        first = None
+    return list(first) if isinstance(first, dict) else []
+
+
+def _csv_fields(line: str) -> list[str]:
+    with contextlib.suppress(csv.Error):
+        return [name.strip() for name in next(csv.reader([line], strict=True), [])]
+    return []
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,144 @@
+"""Walk the rows of a trace; a row of another shape becomes a TraceError."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from gpusched_env.errors import TraceError
+from gpusched_env.traces.parsing.containers import open_trace
+from gpusched_env.traces.parsing.fields import Place
+
+if TYPE_CHECKING:
+    from _csv import Reader as CsvReader
+
+LONGEST_LINE: Final = 1 << 20  # [byte]
+
+
+def csv_header(path: Path) -> tuple[str, ...]:
+    """Return the column names of the first line."""
+    with open_trace(path) as stream:
+        for row in _rows(path, csv.reader(_text_lines(path, stream), strict=True)):
+            return tuple(name.strip() for name in row)
+    raise TraceError(f"{path}: the file is empty; fetch it again")
+
+
+def lines(path: Path, stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Yield the number, from 1, and the bytes of every line.
+
+    Raises
+    ------
+    TraceError : a line that no trace has, as in a file without line ends
+    """
+    for number, raw in enumerate(iter(partial(stream.readline, LONGEST_LINE), b""), 1):
+        if len(raw) == LONGEST_LINE:
+            raise TraceError(f"{path}, line {number}: {LONGEST_LINE:,} bytes or more; is this the right file?")
+        yield number, raw
+
+
+def _text_lines(path: Path, stream: BinaryIO) -> Iterator[str]:
+    for number, raw in lines(path, stream):
+        yield _decoded(path, number, raw)
+
+
+def _decoded(path: Path, number: int, raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise TraceError(f"{path}, line {number}: not UTF-8 ({error.reason}); is this the right file?") from error
+
+
+def _rows(path: Path, reader: CsvReader) -> Iterator[list[str]]:
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise TraceError(f"{path}, line {reader.line_num}: not CSV ({error}); correct or remove the row") from error
+
+
+def csv_rows(path: Path, columns: Sequence[str], names: Sequence[str] = ()) -> Iterator[tuple[Place, list[str]]]:
+    """Yield the place and the values of ``columns``, in that order, of every data row; blank lines are skipped.
+
+    Parameters
+    ----------
+    columns : names that the header must have, in any order; other columns are ignored
+    names : of all columns, where the file is published without a header line; one that somebody added is skipped
+
+    Raises
+    ------
+    TraceError : a missing or repeated column, a row that is wider or narrower than the header, bad quoting, not UTF-8
+    """
+    name = str(path)
+    with open_trace(path) as stream:
+        reader = csv.reader(_text_lines(path, stream), strict=True)
+        rows = _rows(path, reader)
+        first = next(rows, [])
+        header = [text.strip() for text in first]
+        if names and header != list(names):
+            header, rows = list(names), chain([first], rows)
+        missing = [column for column in columns if column not in header]
+        if missing:
+            raise TraceError(
+                f"{path}, line 1: column {missing[0]!r} is missing; expected {', '.join(columns)}; "
+                f"found {', '.join(header)[:200]}"
+            )
+        repeated = [column for column in columns if header.count(column) > 1]
+        if repeated:
+            raise TraceError(f"{path}, line 1: column {repeated[0]!r} occurs twice; keep one")
+        index = [header.index(column) for column in columns]
+        for row in rows:
+            if not row:
+                continue
+            if len(row) != len(header):
+                raise TraceError(
+                    f"{path}, line {reader.line_num}: {len(row)} fields where the header has {len(header)}; "
+                    "the row is cut or has a stray comma: correct or remove it"
+                )
+            yield Place(name, reader.line_num), [row[i] for i in index]
+
+
+def word_rows(path: Path, fields: int, comment: bytes) -> Iterator[tuple[Place, list[str]]]:
+    """Yield the place and the first ``fields`` words of every data line; comments, in any encoding, are skipped.
+
+    Parameters
+    ----------
+    fields : a line must have so many words or more
+    comment : how a comment line begins
+
+    Raises
+    ------
+    TraceError : a line with fewer words, not UTF-8
+    """
+    name = str(path)
+    with open_trace(path) as stream:
+        for number, raw in lines(path, stream):
+            if raw.lstrip().startswith(comment):
+                continue
+            words = _decoded(path, number, raw).split()
+            if words and len(words) < fields:
+                raise TraceError(
+                    f"{path}, line {number}: {len(words)} fields where {fields} are expected; "
+                    "the row is cut or this is another format: correct or remove it"
+                )
+            if words:
+                yield Place(name, number), words[:fields]
+
+
+def tab_rows(path: Path) -> Iterator[tuple[Place, list[str]]]:
+    """Yield the place and the fields of every line of a file without a header; blank lines are skipped.
+
+    Quotes mean nothing here: fields end at tabs alone.
+
+    Raises
+    ------
+    TraceError : not UTF-8
+    """
+    name = str(path)
+    with open_trace(path) as stream:
+        for number, line in enumerate(_text_lines(path, stream), 1):
+            text = line.rstrip("\r\n")
+            if text:
+                yield Place(name, number), text.split("\t")

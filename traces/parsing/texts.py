@@ -1,0 +1,100 @@
+"""Columns of text in little memory: as Python strings, a million ids would take more than all the rest of a trace."""
+
+from __future__ import annotations
+
+import dataclasses
+from array import array
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.traces.parsing.fields import Place
+
+PIECE: Final = 1 << 10  # texts packed together
+LONGEST: Final = 256  # [characters] numpy gives every row of a column the room of the longest text
+
+
+class Texts:
+    """A column of texts, packed piece by piece as UTF-8 of equal width."""
+
+    def __init__(self) -> None:
+        self.pieces: list[np.ndarray] = []
+        self.recent: list[str] = []
+        self.longest = 1
+
+    def append(self, place: Place, field: str, text: str) -> None:
+        """Add a text, or refuse one that a column cannot hold."""
+        if len(text) > LONGEST:
+            place.refuse(field, text, f"a text of {len(text):,} characters; shorten it to {LONGEST} or fewer")
+        if "\0" in text:
+            place.refuse(field, text, "a NUL character; remove it, or fetch the file again")
+        self.recent.append(text)
+        if len(self.recent) == PIECE:
+            self._pack()
+
+    def __getitem__(self, row: int) -> str:
+        """Return the text of a row."""
+        piece, i = divmod(row, PIECE)
+        return self.recent[i] if piece == len(self.pieces) else _unpacked(self.pieces[piece][i : i + 1])[0]
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield all texts."""
+        for piece in self.pieces:
+            yield from _unpacked(piece).tolist()
+        yield from self.recent
+
+    def pop_array(self) -> np.ndarray:
+        """Return all texts, str [J], and give up the packed ones on the way."""
+        if self.recent:
+            self._pack()
+        values = np.empty(sum(map(len, self.pieces)), f"<U{self.longest}")
+        end = len(values)
+        while self.pieces:
+            piece = self.pieces.pop()
+            values[end - len(piece) : end] = _unpacked(piece)
+            end -= len(piece)
+        return values
+
+    def _pack(self) -> None:
+        self.longest = max(self.longest, *map(len, self.recent))
+        self.pieces.append(np.array([text.encode("utf-8", "surrogatepass") for text in self.recent]))
+        self.recent.clear()
+
+
+def _unpacked(piece: np.ndarray) -> np.ndarray:
+    texts: np.ndarray = np.char.decode(piece, "utf-8", "surrogatepass")
+    return texts
+
+
+class Ids:
+    """The ids of all rows, kept or dropped, and where they stand."""
+
+    def __init__(self) -> None:
+        self.texts = Texts()
+        self.hashes = array("q")
+        self.numbers = array("q")
+
+    def append(self, place: Place, field: str, text: str) -> None:
+        """Add an id."""
+        self.texts.append(place, field, text)
+        self.hashes.append(hash(text))
+        self.numbers.append(place.number)
+        self.last = place, field
+
+    def refuse_duplicates(self) -> None:
+        """Refuse the first id that an earlier row has.
+
+        A hash that occurs once belongs to an id that occurs once; the ids behind other hashes are compared as texts.
+        """
+        hashes = np.array(self.hashes, np.int64)
+        ordered = np.sort(hashes)
+        shared = ordered[1:][ordered[1:] == ordered[:-1]]
+        first: dict[str, int] = {}
+        for row in np.flatnonzero(np.isin(hashes, shared)).tolist() if len(shared) else []:
+            text, number = self.texts[row], self.numbers[row]
+            if text in first:
+                place = dataclasses.replace(self.last[0], number=number)
+                remedy = f"this id occurs twice, first in {place.unit} {first[text]}; remove one of the two"
+                place.refuse(self.last[1], text, remedy)
+            first[text] = number
