@@ -159,6 +159,11 @@ LAYOUTS: Final[dict[str, tuple[str, str, Callable[[Draw], str]]]] = {
             f"--num_steps\t1\t{d.run}\t{min(d.gpus, 8)}\t1\t-1.000000\t{d.at}"
         ),
     ),
+    "pollux": (
+        "pollux",
+        "name,time,application,num_replicas,batch_size",
+        lambda d: f"bert-{d.i},{d.at},bert,{min(d.gpus, 8)},96",
+    ),
     "shockwave": (
         "shockwave",
         "",
