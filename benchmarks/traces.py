@@ -119,6 +119,11 @@ LAYOUTS: Final[dict[str, tuple[str, str, Callable[[Draw], str]]]] = {
         "job_id,arrival_s,service_sec,gpu_count",
         lambda d: f"worker{d.i % 900}#{d.i},{d.at}.0,{d.run}.0,{d.gpus}",
     ),
+    "hydra": (
+        "hydra",
+        ",job_name,norm_job_submit_time,ddl,A100,V100,GTX2080Ti",
+        lambda d: f"{d.i},job{d.i},0,inf,{d.run}.0,{d.run + d.at % 997}.5,{d.run + d.at % 9973}.5",
+    ),
     "openb": (
         "openb",
         "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time",
@@ -158,6 +163,11 @@ LAYOUTS: Final[dict[str, tuple[str, str, Callable[[Draw], str]]]] = {
             f"ResNet-18 (batch size 32)\tpython3 main.py --data_dir=%s/cifar10\timage_classification/cifar10\t"
             f"--num_steps\t1\t{d.run}\t{min(d.gpus, 8)}\t1\t-1.000000\t{d.at}"
         ),
+    ),
+    "pollux": (
+        "pollux",
+        "name,time,application,num_replicas,batch_size",
+        lambda d: f"bert-{d.i},{d.at},bert,{min(d.gpus, 8)},96",
     ),
     "shockwave": (
         "shockwave",
@@ -201,6 +211,7 @@ def measure(source: str) -> dict[str, float]:
     workload, report = read_trace(source)
     seconds = time.process_time() - begin
     arrays = workload.jobs.nbytes + sum(column.nbytes for column in workload.attributes.values())
+    arrays += sum(part.nbytes for part in (workload.profiles.rows, workload.profiles.compute_s))
     beyond = resident("VmHWM") - before - arrays
     return {"cpu_seconds": seconds, "array_bytes": arrays / report.rows, "beyond_bytes": beyond / report.rows}
 

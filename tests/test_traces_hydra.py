@@ -8,10 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from damage import check_damaged
 from helpers import finish
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import TraceError
@@ -58,12 +55,6 @@ def test_deadlines_count_from_the_submission(tmp_path: Path) -> None:
 def test_malformed_rows_are_refused(tmp_path: Path, row: str, message: str) -> None:
     with pytest.raises(TraceError, match=message):
         read_trace(write(tmp_path / "log", HEADER + row))
-
-
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(cut=st.integers(0, len(LOG)), place=st.integers(0, len(LOG)), garbage=st.binary(max_size=8))
-def test_damage_gives_a_workload_or_a_trace_error(tmp_path: Path, cut: int, place: int, garbage: bytes) -> None:
-    check_damaged(tmp_path, "hydra", LOG.encode(), cut, place, garbage)
 
 
 @pytest.mark.skipif(not FILE.exists(), reason="published traces are not here: ../shared/traces is absent")

@@ -45,6 +45,7 @@ def read_pai_tables(path: Path) -> tuple[Workload, ReadReport]:
         tasks.read_instances(table)
     report = ReadReport("pai-tables", str(path))
     jobs = _jobs(report, job_table, tasks, waits=not instance_tables)
+    del tasks  # the arrays of the workload take their room
     return jobs.workload("pai-tables", dated=False)
 
 
