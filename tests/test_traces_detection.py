@@ -112,6 +112,9 @@ def test_a_scenario_is_the_same_whether_its_format_is_given_or_found(tmp_path: P
         ("swf", "swf/lublin_256.swf.gz"),
         ("tiresias", "tiresias/60_job.csv"),
         ("shockwave", "shockwave/120_jobs_dynamic.trace"),
+        ("gavel", "gavel/max_min_fairness.trace"),
+        ("gavel", "gavel/msr_seed0_103959.trace.gz"),
+        ("hydra", "hydra/20_ddl.csv.gz"),
     ],
 )
 def test_published_files_are_found(name: str, file: str) -> None:
