@@ -107,6 +107,15 @@ def test_generators_are_held_to_their_logs() -> None:
     assert "beside" not in gpusched("traces", "describe", "synthetic:poisson").stdout
 
 
+def test_a_log_is_held_to_its_calibration_as_it_is(tmp_path: Path) -> None:
+    """Also where format and calibration have the same name, as ``pai`` does."""
+    path = tmp_path / "log.csv"
+    path.write_text("job_id,arrival_s,service_sec,gpu_count\n" + "".join(f"j{i},{i}0,20.0,1\n" for i in range(9)))
+    result = gpusched("traces", "describe", f"pai:{path}")
+    assert "bounds for medians of many draws" in result.stdout
+    assert cells(result)["run time p50 [s]"][:2] == ["20.0", "618"]
+
+
 def test_figures(log: str, tmp_path: Path) -> None:
     source = ("traces", "describe", log, "--cluster", "2x8", "--plot")
     for number in (1, 2):

@@ -61,6 +61,7 @@ def describe(
     from gpusched_env.cli.workload_tables import class_table, group_tables, overview_table
     from gpusched_env.errors import GpuschedError, unknown_name
     from gpusched_env.evaluation.picture import Picture
+    from gpusched_env.scenarios.workload_spec import SYNTHETIC
     from gpusched_env.traces import scale_to_load
     from gpusched_env.traces.description import with_run_times
     from gpusched_env.traces.generators.synthetic import CALIBRATIONS
@@ -87,7 +88,7 @@ def describe(
         print()
         show(table)
     if calibration is not None:
-        _compare(picture, calibration, seed if calibration == found.kind else None, max_gpus)
+        _compare(picture, calibration, seed if source == SYNTHETIC + calibration else None, max_gpus)
     if plot is not None:
         from gpusched_env.evaluation.workload_plots import plot_panels, plot_workload
 
