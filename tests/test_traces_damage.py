@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Final
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from trace_samples import PACK, SAMPLES
 
 from gpusched_env.errors import TraceError
-from gpusched_env.traces import READERS, read_trace
+from gpusched_env.traces import READERS, describe_workload, read_trace
 from gpusched_env.traces.reading import FILES as SEVERAL
 
 WRONG: Final = [  # in place of a field
@@ -136,6 +137,7 @@ def check(path: Path, source: str, data: bytes) -> None:
         assert report.dropped == {reason: len(places) for reason, places in report.dropped_at.items()}
         assert report.notes == {remark: len(places) for remark, places in report.noted_at.items()}
         assert workload.jobs["arrival_s"].min() == 0
+        assert all(map(math.isfinite, describe_workload(workload).values()))
         return
     assert complaint.startswith("PATH")
     assert REMEDY.search(complaint), complaint

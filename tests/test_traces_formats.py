@@ -220,7 +220,7 @@ OPENB_GOOD = pod("a", 1, 460, 100, 103, 110)
         ("elasticflow", ELASTICFLOW + "0,10,5,vgg16,inf,256,1,90,90,5\n", ["line 2", "'ddl'", "finite"]),
         ("elasticflow", CHRONUS, ["line 1", "'ddl'", "missing"]),
         ("chronus", CHRONUS + "0,v,1,10,5,m,-1,5,1,1,0,soft\n", ["line 2", "'duration'", "minutes"]),
-        ("chronus", CHRONUS + "0,v,1,1e308,5,m,1,5,1,1,0,soft\n", ["line 2", "'submit_time'", "finite"]),
+        ("chronus", CHRONUS + "0,v,1,1e308,5,m,1,5,1,1,0,soft\n", ["line 2", "'submit_time'", "at most 1e+15"]),
     ],
 )
 def test_malformed_files_name_place_field_and_remedy(

@@ -48,7 +48,7 @@ def test_deadlines_count_from_the_submission(tmp_path: Path) -> None:
         ("0,a,0,inf,1,2\n", "line 2: 6 fields"),
         ("0,a,0,never,1,2,3\n", "line 2, field 'ddl'"),
         ("0,a,0,inf,1,-2,3\n", "line 2, field 'V100'"),
-        ("0,a,0,inf,1e-300,1e300,3\n", "line 2, field 'A100': '1e-300': cannot be compared"),
+        ("0,a,0,inf,1e-320,3,3\n", "line 2, field 'A100': '1e-320': cannot be compared"),
         ("0,a,0,inf,1,2,3\n0,a,0,inf,1,2,3\n", "line 3, field 'job_name'"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Final
 
@@ -54,8 +53,6 @@ def read_milliseconds(path: Path, name: str) -> tuple[Workload, ReadReport]:
         when = place.amount("submit_time", submitted, "milliseconds") / 1000
         size, count = place.gpus("num_gpu", gpus), place.amount("iterations", iterations, "iterations")
         work = count * place.amount("iteration_time", iteration_time, "milliseconds") / 1000
-        if math.isinf(work):
-            place.refuse("iterations", iterations, "times iteration_time it is infinite; correct or remove the row")
         claimed = place.amount("duration", duration, "milliseconds") / 1000
         if size and work and not claimed / 2 <= work <= claimed * 2:
             jobs.note(place, STALE)

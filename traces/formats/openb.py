@@ -32,7 +32,7 @@ def read_openb(path: Path) -> tuple[Workload, ReadReport]:
     jobs = JobColumns(report, "original_id", "gpu_spec", "qos", "status", numbers={"gpu_milli": "q"})
     for place, (name, gpus, share, *row) in csv_rows(path, COLUMNS):
         jobs.refuse_duplicate(place, "name", name)
-        size, milli = place.gpus("num_gpu", gpus), place.gpus("gpu_milli", share)
+        size, milli = place.gpus("num_gpu", gpus), place.whole("gpu_milli", share, "thousandths of a GPU")
         if size == 1 and not 0 < milli <= WHOLE:
             place.refuse("gpu_milli", share, f"expected 1 to {WHOLE} for one GPU; correct or remove the row")
         labels = name, *row[3:]

@@ -73,7 +73,7 @@ class GpuTasks:
         if not instances or self.gpus[row] == UNKNOWN:
             self.gpus[row] = UNKNOWN
             return
-        count = place.gpus("inst_num", instances)
+        count = place.whole("inst_num", instances, "instances")
         gpus = self.gpus[row] + count * math.ceil(percent / WHOLE)
         if gpus > MAX_WHOLE:
             place.refuse("inst_num", instances, f"the job demands over {MAX_WHOLE} GPUs; correct or remove the row")

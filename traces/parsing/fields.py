@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 from gpusched_env.errors import TraceError
 
 MAX_WHOLE: Final = 2**31 - 1  # columns of gangs and batches are 32-bit integers
+MAX_AMOUNT: Final = 1e15  # beyond what any log means; so sums and products of amounts stay finite
 UNITS_S: Final = {"seconds": 1.0, "minutes": 60.0}
 NO_TIME: Final = frozenset({"", "None", "null"})  # how logs write a time that is not known
 
@@ -30,18 +31,19 @@ class Place:
         raise TraceError(f"{self.path}, {self.unit} {self.number}, field {field!r}: {shown}: {remedy}")
 
     def amount(self, field: str, text: str, unit: str, scale: float = 1.0) -> float:
-        """Read a finite number >= 0 and multiply it by ``scale``; ``unit`` says of what it is in a refusal."""
+        """Read a number from 0 to MAX_AMOUNT and multiply it by ``scale``; ``unit`` says of what it is in a refusal."""
         try:
-            value = float(text) * scale
+            value = float(text)
         except ValueError:
             value = math.nan
         # float() also reads "1_000", which no log means
-        if not math.isfinite(value) or value < 0 or "_" in text:
-            self.refuse(field, text, f"expected a finite number of {unit} >= 0; correct or remove the row")
-        return value
+        if not 0 <= value <= MAX_AMOUNT or "_" in text:
+            wanted = f"expected a finite number of {unit} >= 0, at most {MAX_AMOUNT:g}"
+            self.refuse(field, text, f"{wanted}; correct or remove the row")
+        return value * scale
 
     def seconds(self, field: str, text: str, unit: str = "seconds") -> float:
-        """Read a finite number of seconds, or of another ``unit`` of time, >= 0 [s]."""
+        """Read seconds, or another ``unit`` of time, from 0 to MAX_AMOUNT [s]."""
         return self.amount(field, text, unit, UNITS_S[unit])
 
     def seconds_or_none(self, field: str, text: str) -> float | None:

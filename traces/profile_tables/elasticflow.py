@@ -51,7 +51,7 @@ def _rows(file: Path) -> dict[int, dict[int, tuple[float, ...]]]:
     sizes = [name for name in csv_header(file) if name != BATCH]
     found: dict[int, dict[int, tuple[float, ...]]] = {}
     for place, (batch, *values) in csv_rows(file, [BATCH, *sizes]):
-        samples = place.gpus(BATCH, batch)
+        samples = place.whole(BATCH, batch, "samples")
         if samples in found:
             place.refuse(BATCH, batch, "this batch size occurs twice; remove one of the two rows")
         found[samples] = {

@@ -106,7 +106,7 @@ def _measurements(path: Path, *gang: str) -> np.ndarray:
                 place.refuse(gang[0], where[0], "expected a digit from 1 to 9 for each machine; correct the row")
             machines, gpus = len(where[0]), sum(map(int, where[0]))
         else:
-            machines, gpus = (place.gpus(column, text) for column, text in zip(gang, where, strict=True))
+            machines, gpus = map(place.whole, gang, where, ("machines", "GPUs"))
         samples = place.whole("local_bsz", batch, "samples")
         times = place.seconds("step_time", iteration), place.seconds("sync_time", sync)
         row = np.array((machines, gpus, samples, *times), MEASUREMENT_DTYPE)
