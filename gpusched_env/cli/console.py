@@ -21,6 +21,18 @@ def console() -> Console:
     return out
 
 
+def plain_table(*headings: str, texts: int = 1) -> Table:
+    """Give a table without a frame; its first ``texts`` columns hold names, which are never cut, the others numbers."""
+    from rich.table import Table
+
+    table = Table(*headings, show_edge=False, pad_edge=False)
+    for column in table.columns[:texts]:
+        column.overflow = "fold"
+    for column in table.columns[texts:]:
+        column.justify = "right"
+    return table
+
+
 def show(table: Table, title: str = "", note: str = "") -> None:
     """Print a table under a title that no markup in names can spoil."""
     from rich.text import Text

@@ -12,19 +12,17 @@ def describe_cluster(source: Annotated[str, typer.Argument(metavar="FORMAT:PATH"
 
     Formats: bsbf, helios, muri, openb, pai, philly, spot, tiresias. --cluster of run and compare takes the same.
     """
-    from rich.table import Table
+    from rich.text import Text
 
-    from gpusched_env.cli.console import show
+    from gpusched_env.cli.console import plain_table, show
     from gpusched_env.traces import read_cluster
 
     cluster, report = read_cluster(source)
     print(report.describe())
-    table = Table("GPU type", "GPUs a node", "nodes", "GPUs", "nodes a rack", show_edge=False, pad_edge=False)
-    for column in table.columns[1:]:
-        column.justify = "right"
+    table = plain_table("GPU type", "GPUs a node", "nodes", "GPUs", "nodes a rack")
     for group in cluster.groups:
         counts = (group.gpus, group.count, group.count * group.gpus, group.nodes_per_rack or group.count)
-        table.add_row(group.gpu_type, *(f"{count:,}" for count in counts))
+        table.add_row(Text(group.gpu_type), *(f"{count:,}" for count in counts))
     note = f"{cluster.gpus:,} GPUs in {len(cluster.nodes):,} nodes in {len(cluster.racks):,} racks"
     show(table, note=note)
 
@@ -35,17 +33,14 @@ def describe_table(source: Annotated[str, typer.Argument(metavar="LAYOUT:PATH|au
     Layouts: docs/traces.md; auto finds them by the header, except in JSON.
     """
     import numpy as np
-    from rich.table import Table
     from rich.text import Text
 
-    from gpusched_env.cli.console import show
+    from gpusched_env.cli.console import plain_table, show
     from gpusched_env.traces import LAYOUTS, read_table
 
     read, report = read_table(source)
     print(report.describe())
-    table = Table("column", "unit", "smallest", "median", "largest", show_edge=False, pad_edge=False)
-    for column in table.columns[2:]:
-        column.justify = "right"
+    table = plain_table("column", "unit", "smallest", "median", "largest", texts=2)
     for name, values in read.columns.items():
         if values.dtype.kind == "U":
             cells = ["", f"{len(np.unique(values)):,} different", ""]

@@ -27,9 +27,7 @@ def fit_profiles(
     output: Annotated[Path, typer.Option("--output", metavar="FILE", help="The table, as .json.")],
 ) -> None:
     """Make a table of model profiles from published measurements."""
-    from rich.table import Table
-
-    from gpusched_env.cli.console import show
+    from gpusched_env.cli.console import plain_table, show
     from gpusched_env.cli.outputs import check_output
     from gpusched_env.traces.profile_tables import ElasticTable, write_elastic, write_table
     from gpusched_env.traces.profile_tables.fitting import fit_table
@@ -39,14 +37,12 @@ def fit_profiles(
     if isinstance(made, ElasticTable):
         write_elastic(made, output)
         columns, *rows = _errors(made)
-        title = f"{made.name}: relative error of iteration times, median / 90th percentile (measurements)"
+        title = f"{made.name}: relative error of iteration times [%], median / 90th percentile"
     else:
         write_table(made, output)
         columns, *rows = _rates(made)
         title = f"{made.name}: {len(made.models)} models of {made.source} ({made.licence})"
-    summary = Table(*columns, show_edge=False, pad_edge=False)
-    for column in summary.columns[1:]:
-        column.justify = "right"
+    summary = plain_table(*columns, texts=1 + isinstance(made, ElasticTable))
     for row in rows:
         summary.add_row(*row)
     show(summary, title)
@@ -55,13 +51,15 @@ def fit_profiles(
 
 def _errors(table: ElasticTable) -> Rows:
     """Say how far each fit is off, one row a GPU type and application."""
-    fits = [(gpu_type, name, fit) for gpu_type, row in table.fits.items() for name, fit in row.items()]
-    groups = list(dict.fromkeys(group for *_, fit in fits for group in fit.errors))
-    rows: Rows = [("GPU type", "application", *groups)]
-    for gpu_type, name, fit in fits:
-        found = (fit.errors.get(group) for group in groups)
-        cells = (f"{e[1]:.1%} / {e[2]:.1%} ({e[0]:,})" if e else "-" for e in found)
-        rows.append((gpu_type, name, *cells))
+    from gpusched_env.traces.profile_tables.throughput import KINDS
+
+    groups = (*KINDS, "held out")
+    rows: Rows = [("GPU type", "application", "measured", *groups)]
+    for gpu_type, fits in table.fits.items():
+        for name, fit in fits.items():
+            found = (fit.errors.get(group) for group in groups)
+            cells = (f"{100 * e[1]:.1f} / {100 * e[2]:.1f}" if e else "-" for e in found)
+            rows.append((gpu_type, name, f"{fit.errors['all'][0]:,}", *cells))
     return rows
 
 

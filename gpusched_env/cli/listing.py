@@ -104,32 +104,25 @@ def read_log(
     ] = None,
 ) -> None:
     """Read a log and say what was kept, what was dropped and why, and what is in it."""
-    from rich.table import Table
-
-    from gpusched_env.cli.console import show
+    from gpusched_env.cli.console import plain_table, show
     from gpusched_env.cli.outputs import check_output
     from gpusched_env.errors import TraceError
-    from gpusched_env.evaluation.units import three_digits, unit_for
+    from gpusched_env.evaluation.units import readable, three_digits
     from gpusched_env.traces import describe_workload, read_trace
 
     if path and ":" in source:
         raise TraceError(f"{source} {path}: write FORMAT:PATH or FORMAT PATH, not both")
     check_output("--report", report_to, (".csv",))
     workload, report = read_trace(f"{source}:{path}" if path else source)
-    print(report.describe())
-    if report_to is not None:
+    if report_to is not None:  # first: whoever reads what is printed may stop reading
         report.write_csv(report_to)
-    table = Table("of the jobs kept", "value", show_edge=False, pad_edge=False)
-    table.columns[1].justify = "right"
+    print(report.describe())
+    table = plain_table("of the jobs kept", "value")
     for name, value in describe_workload(workload).items():
-        unit = unit_for([value]) if name.endswith("_s") else None
-        text = f"{three_digits(value / unit.seconds)} {unit.sign}" if unit else _number(value)
+        count = f"{value:,}" if isinstance(value, int) else three_digits(value)
+        text = readable(value) if name.endswith("_s") else count
         table.add_row(name.removesuffix("_s").replace("_", " ").replace("gpu", "GPU"), text)
     show(table)
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value == int(value) or value >= 1000 else f"{value:,.3g}"
 
 
 def _class_of(target: str) -> Any:

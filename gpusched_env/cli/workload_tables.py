@@ -10,8 +10,9 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
+from gpusched_env.cli.console import plain_table
 from gpusched_env.evaluation.picture import Picture
-from gpusched_env.evaluation.units import three_digits, unit_for
+from gpusched_env.evaluation.units import readable, three_digits
 from gpusched_env.traces import offered_load
 from gpusched_env.traces.description import RANKS, by_class, demanded_gpus, has_run_times, largest_groups
 from gpusched_env.traces.generators.acceptance import Check, measure
@@ -27,11 +28,9 @@ def overview_table(picture: Picture) -> Table:
     workload, arrival = picture.workload, picture.arrival_s
     measured = {key: float(value) for key, value in measure(workload, None).items() if value.ndim == 0}
     busiest = np.unique(arrival // HOUR, return_counts=True)[1].max()
-    span = float(arrival[-1])
-    unit = unit_for([span])
     rows = {
         "jobs": f"{len(workload):,}",
-        "from the first to the last arrival": f"{three_digits(span / unit.seconds)} {unit.sign}",
+        "from the first to the last arrival": readable(float(arrival[-1])),
         "arrivals per hour": three_digits(measured["jobs_per_hour"]),
         "arrivals in the busiest hour": f"{busiest:,}",
         "dispersion of hourly counts (variance / mean; Poisson: 1)": three_digits(measured["dispersion"]),
@@ -41,14 +40,14 @@ def overview_table(picture: Picture) -> Table:
         "demand, mean and largest": f"{workload.jobs['gpus'].mean():.3g} and {workload.jobs['gpus'].max():,} GPUs",
     }
     if has_run_times(workload):
-        most = f"{demanded_gpus(workload)[1].max():,.0f}"
-        rows["GPUs in use if no job waited: mean, most"] = f"{three_digits(measured['gpus_demanded'])}, {most}"
+        rows["GPUs demanded at once (work / time of arrivals)"] = three_digits(measured["gpus_demanded"])
+        rows["most GPUs in use if no job waited"] = f"{demanded_gpus(workload)[1].max():,.0f}"
         if picture.cluster_gpus is not None:
             heading = f"load on {picture.cluster_gpus:,} GPUs (work / GPUs / time of arrivals)"
             rows[heading] = three_digits(offered_load(workload, picture.cluster_gpus))
     else:
         rows["work"] = "given by iterations: run times and load need a cluster (--cluster)"
-    table = _table("arrivals and load", "value")
+    table = plain_table("arrivals and load", "value")
     for row in rows.items():
         table.add_row(*row)
     return table
@@ -59,13 +58,9 @@ def class_table(workload: Workload) -> Table:
     timed = has_run_times(workload)
     what = "run time" if timed else "iterations"
     ranks = (*(f"{what} p{100 * rank:.0f}" for rank in RANKS), f"mean {what}")
-    table = _table("demand [GPU]", "jobs", "share", "GPU time", *ranks)
+    table = plain_table("demand [GPU]", "jobs", "share", "GPU time", *ranks)
     for part in by_class(workload):
-        units = [unit_for([value]) for value in part.work]
-        work = [
-            f"{three_digits(value / unit.seconds)} {unit.sign}" if timed else three_digits(value)
-            for value, unit in zip(part.work, units, strict=True)
-        ]
+        work = map(readable if timed else three_digits, part.work)
         table.add_row(part.name, f"{part.jobs:,}", _percent(part.share), _percent(part.gpu_time), *work)
     return table
 
@@ -77,7 +72,7 @@ def group_tables(workload: Workload) -> Iterator[Table]:
             continue
         parts, count = largest_groups(workload, attribute, TOP)
         heading = attribute.replace("_", " ")
-        table = _table(heading, "jobs", "share", "GPU time")
+        table = plain_table(heading, "jobs", "share", "GPU time")
         for part in parts:
             name = Text(part.name or "(none)")  # as it stands: a name may hold what looks like markup
             table.add_row(name, f"{part.jobs:,}", _percent(part.share), _percent(part.gpu_time))
@@ -89,7 +84,7 @@ def group_tables(workload: Workload) -> Iterator[Table]:
 
 def fit_table(checks: list[Check]) -> Table:
     """Every statistic beside the log's, and whether it is within its bound."""
-    table = _table("statistic", "here", "log", "bound", "within it")
+    table = plain_table("statistic", "here", "log", "bound", "within it")
     for check in checks:
         word = {True: "yes", False: "[bold red]no[/]", None: "-"}[check.passed]
         log = "" if check.bound.kind.startswith("at ") else three_digits(check.log)
@@ -97,14 +92,6 @@ def fit_table(checks: list[Check]) -> Table:
     told = [check.passed for check in checks if check.passed is not None]
     table.caption = f"{sum(told)} of {len(told)} within their bounds"
     table.caption_justify = "left"
-    return table
-
-
-def _table(*headings: str) -> Table:
-    """No frame; numbers, which are all but the first column, end flush."""
-    table = Table(*headings, show_edge=False, pad_edge=False)
-    for column in table.columns[1:]:
-        column.justify = "right"
     return table
 
 

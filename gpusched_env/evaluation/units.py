@@ -23,6 +23,14 @@ def unit_for(seconds: Iterable[float]) -> Unit:
     return next((unit for unit in reversed(UNITS) if largest >= 2 * unit.seconds), UNITS[0])
 
 
+def readable(seconds: float) -> str:
+    """Write a time with three significant digits, in the unit that suits it; NaN is a dash."""
+    if not math.isfinite(seconds):
+        return "-"
+    unit = unit_for([seconds])
+    return f"{three_digits(seconds / unit.seconds)} {unit.sign}"
+
+
 def three_digits(value: float) -> str:
     """Write a number with three significant digits and no exponent below a billion; NaN is a dash."""
     if not math.isfinite(value):
