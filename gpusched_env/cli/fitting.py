@@ -37,7 +37,7 @@ def fit_profiles(
     if isinstance(made, ElasticTable):
         write_elastic(made, output)
         columns, *rows = _errors(made)
-        title = f"{made.name}: relative error of iteration times [%], median / 90th percentile"
+        title = f"{made.name}: relative error of iteration times [%], median/90th percentile"
     else:
         write_table(made, output)
         columns, *rows = _rates(made)
@@ -54,11 +54,11 @@ def _errors(table: ElasticTable) -> Rows:
     from gpusched_env.traces.profile_tables.throughput import KINDS
 
     groups = (*KINDS, "held out")
-    rows: Rows = [("GPU type", "application", "measured", *groups)]
+    rows: Rows = [("GPU type", "application", "rows", *groups)]
     for gpu_type, fits in table.fits.items():
         for name, fit in fits.items():
             found = (fit.errors.get(group) for group in groups)
-            cells = (f"{100 * e[1]:.1f} / {100 * e[2]:.1f}" if e else "-" for e in found)
+            cells = (f"{100 * e[1]:.1f}/{100 * e[2]:.1f}" if e else "-" for e in found)
             rows.append((gpu_type, name, f"{fit.errors['all'][0]:,}", *cells))
     return rows
 
