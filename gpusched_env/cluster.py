@@ -109,12 +109,21 @@ class Cluster:
 
     @classmethod
     def parse(cls, text: str) -> Cluster:
-        """Read ``NODESxGPUS`` or ``NODESxGPUS/NODES_PER_RACK``, for example ``310x8/31``."""
-        match = re.fullmatch(r"(\d+)x(\d+)(?:/(\d+))?", text.strip())
-        if match is None:
-            raise ClusterError(f"cluster {text!r}: write NODESxGPUS or NODESxGPUS/NODES_PER_RACK, for example 16x8/4")
-        nodes, gpus, per_rack = match.groups()
-        return cls.homogeneous(int(nodes), int(gpus), int(per_rack) if per_rack else None)
+        """Read ``NODESxGPUS``, with ``/NODES_PER_RACK`` or ``@GPU_TYPE`` if wanted; commas between kinds of nodes.
+
+        Examples: ``310x8/31``, or ``16x4@T4,4x8/2@A100``. Without a GPU type they are V100.
+        """
+        groups = []
+        for part in text.split(","):
+            match = re.fullmatch(r"(\d+)x(\d+)(?:/(\d+))?(?:@([^@/]+))?", part.strip())
+            if match is None:
+                raise ClusterError(
+                    f"cluster {text!r}: write NODESxGPUS, NODESxGPUS/NODES_PER_RACK or NODESxGPUS@GPU_TYPE, and "
+                    "several kinds of nodes with commas; for example 16x8/4, or 16x4@T4,4x8@A100"
+                )
+            nodes, gpus, per_rack, gpu_type = match.groups()
+            groups.append(NodeGroup(int(nodes), int(gpus), gpu_type or "V100", int(per_rack) if per_rack else None))
+        return cls(groups)
 
     @property
     def gpus(self) -> int:

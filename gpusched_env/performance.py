@@ -66,7 +66,7 @@ def compute_and_communication_s(
     if missing:
         raise WorkloadError(
             f"workload {workload.name!r}: its profiles give no compute time for the cluster's GPU type {missing[0]!r}; "
-            f"they know {', '.join(profiles.gpu_types)}"
+            f"they know {', '.join(profiles.gpu_types)}; name such a type, as in --cluster 16x4@{profiles.gpu_types[0]}"
         )
     types = [profiles.gpu_types.index(name) for name in cluster.gpu_types]
     rows = profiles.rows[classes[:, 0]]

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from gpusched_env.cli.app import app
 from gpusched_env.cli.parsing import chosen_scenario
-from gpusched_env.cluster import Cluster
+from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import ClusterError, TraceError, WorkloadError
 from gpusched_env.traces import CLUSTER_READERS, ReadReport, read_cluster
 
@@ -140,6 +140,8 @@ def test_scenarios_and_the_command_line_take_them(tmp_path: Path) -> None:
     assert scenario.name == "philly-64-v0 + profiles unit + openb:nodes.csv"
     assert scenario.cluster.gpu_types == ("P100", "G2")
     assert all(math.isfinite(time) for time in finish(scenario.instance(0), "fifo"))
+    described = CliRunner().invoke(app, ["traces", "describe", "synthetic:poisson", "--cluster", f"openb:{path}"])
+    assert f"load on {scenario.cluster.gpus} GPUs" in described.output
     with pytest.raises(ClusterError, match="NODESxGPUS"):
         chosen_scenario("tiny-v0", None, "eight")
     shown = CliRunner().invoke(app, ["traces", "cluster", f"openb:{path}"])
@@ -169,3 +171,21 @@ def test_published_clusters(name: str, file: str, rows: int, nodes: int, gpus: i
     """GPU totals of openb, PAI, spot and Philly as published with the data."""
     cluster, report = read_cluster(f"{name}:{TRACES / file}")
     assert (report.rows, len(cluster.nodes), cluster.gpus, len(cluster.racks)) == (rows, nodes, gpus, racks)
+
+
+def test_a_cluster_in_words() -> None:
+    """Kinds of nodes between commas, racks and GPU types where they are wanted."""
+    cluster = Cluster.parse("16x4@T4, 4x8/2@A100,2x1")
+    assert cluster.groups == (NodeGroup(16, 4, "T4"), NodeGroup(4, 8, "A100", 2), NodeGroup(2, 1, "V100"))
+    for text in ("", "16x4@", "16x4,", "16x4@T4/2", "x4", "16x4 T4", "-1x4"):
+        with pytest.raises(ClusterError, match="NODESxGPUS"):
+            Cluster.parse(text)
+    with pytest.raises(ClusterError, match="count"):
+        Cluster.parse("0x4")
+
+
+def test_fitted_models_are_played_on_the_machines_that_they_know() -> None:
+    command = ["run", "--workload", "synthetic:pollux", "--jobs", "5", "--scheduler", "fifo", "--cluster"]
+    assert CliRunner().invoke(app, [*command, "16x4@T4"]).exit_code == 0
+    refused = CliRunner().invoke(app, [*command, "16x4"])
+    assert "they know T4; name such a type, as in --cluster 16x4@T4" in refused.stderr

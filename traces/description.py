@@ -11,6 +11,7 @@ import numpy as np
 from gpusched_env.cluster import Cluster
 from gpusched_env.instance import Instance
 from gpusched_env.traces.generators.calibration import CLASS_NAMES, demand_class
+from gpusched_env.traces.profiles import assign_profiles
 from gpusched_env.workload import Workload
 
 RANKS: Final = (0.1, 0.5, 0.9, 0.99)  # quantiles of run times in a table
@@ -60,10 +61,14 @@ def has_run_times(workload: Workload) -> bool:
 def with_run_times(workload: Workload, cluster: Cluster) -> Workload:
     """Give jobs that give iterations their run time on the ideal placement of a cluster with the default network.
 
+    Given run times stay. Without models they hold on every GPU type.
+
     Raises
     ------
     WorkloadError : a gang larger than the cluster, or profiles that lack its GPU type
     """
+    if workload.profiles.is_unit:
+        workload = assign_profiles(workload, "unit", np.random.default_rng(0), cluster.gpu_types)
     ideal = Instance(cluster, workload)
     jobs = ideal.workload.jobs.copy()
     jobs["duration_s"], jobs["iterations"] = ideal.ideal_s, np.nan

@@ -20,7 +20,6 @@ from gpusched_env.cli.choosing import (
 )
 
 if TYPE_CHECKING:
-    from gpusched_env.cluster import Cluster
     from gpusched_env.evaluation.picture import Picture
     from gpusched_env.workload import Workload
 
@@ -30,7 +29,11 @@ CALIBRATED_JOBS: Final = 50_000  # drawn from a calibrated generator when --jobs
 def describe(
     source: Annotated[str, typer.Argument(metavar="FORMAT:PATH|synthetic:NAME")],
     cluster: Annotated[
-        str | None, typer.Option(help="Give the load on these machines, such as 310x8/31.", metavar="NxG|NxG/R")
+        str | None,
+        typer.Option(
+            help="Give the load on these machines: 310x8/31, 16x4@T4, or a cluster description (openb, pai, ...).",
+            metavar="NxG/R@TYPE|FORMAT:PATH",
+        ),
     ] = None,
     calibration: Annotated[
         str | None,
@@ -58,6 +61,7 @@ def describe(
     """
     from gpusched_env.cli.console import show
     from gpusched_env.cli.outputs import check_figures
+    from gpusched_env.cli.parsing import chosen_cluster
     from gpusched_env.cli.workload_tables import class_table, group_tables, overview_table
     from gpusched_env.errors import GpuschedError, unknown_name
     from gpusched_env.evaluation.picture import Picture
@@ -73,7 +77,7 @@ def describe(
         raise GpuschedError("--load is a load on a cluster: give --cluster too")
     found = _find(source, seed, chosen_jobs(window, where, max_gpus, sample, jobs))
     workload = found.workload
-    machines = None if cluster is None else _machines(cluster, workload)
+    machines = None if cluster is None else chosen_cluster(cluster)[0]
     if machines is not None:
         workload = with_run_times(workload, machines)
         if load is not None:
@@ -137,14 +141,3 @@ def _compare(picture: Picture, name: str, seed: int | None, max_gpus: int | None
     else:
         measured, what = measure_generator(name, seed, max_gpus=max_gpus), "medians of 40 draws of 50,000 jobs"
     show(fit_table(acceptance(measured, log)), f"\nbeside {log.log} ({what})")
-
-
-def _machines(text: str, workload: Workload) -> Cluster:
-    """Read the cluster; its GPUs are of a type that the profiles know."""
-    from gpusched_env.cluster import Cluster
-
-    cluster = Cluster.parse(text)
-    known = workload.profiles.gpu_types
-    if cluster.gpu_types[0] in known:
-        return cluster
-    return Cluster([dataclasses.replace(group, gpu_type=known[0]) for group in cluster.groups])

@@ -44,14 +44,14 @@ def chosen_scenario(
         found = found.replace(workload=dataclasses.replace(found.workload, **jobs))
     changes += in_words(jobs or {})
     if cluster is not None:
-        machines, name = chosen_cluster(cluster.strip())
+        machines, name = chosen_cluster(cluster)
         found = found.with_cluster(machines)
         changes.append(name)
     return found.replace(name=" + ".join([found.name, *changes]))
 
 
 def chosen_cluster(text: str) -> tuple[Cluster, str]:
-    """Give machines and a short name: ``NxG`` or ``NxG/R`` itself, or ``FORMAT:FILE``, whose report is printed.
+    """Give machines and a short name: that of Cluster.parse itself, or ``FORMAT:FILE``, whose report is printed.
 
     Raises
     ------
@@ -60,6 +60,7 @@ def chosen_cluster(text: str) -> tuple[Cluster, str]:
     from gpusched_env.cluster import Cluster
     from gpusched_env.traces import read_cluster
 
+    text = text.strip()
     kind, described, place = text.partition(":")
     if not described:
         return Cluster.parse(text), text

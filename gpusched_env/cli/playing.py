@@ -40,9 +40,9 @@ WorkloadOption = Annotated[
 ClusterOption = Annotated[
     str | None,
     typer.Option(
-        help="Play on these machines instead: nodes x GPUs, or nodes x GPUs / nodes of a rack, such as 310x8/31; "
-        "or a cluster description (openb, pai, philly, ...).",
-        metavar="NxG|NxG/R|FORMAT:PATH",
+        help="Play on these machines instead: nodes x GPUs, / nodes of a rack and @ GPU type if wanted, such as "
+        "310x8/31 or 16x4@T4,4x8@A100; or a cluster description (openb, pai, philly, ...).",
+        metavar="NxG/R@TYPE|FORMAT:PATH",
     ),
 ]
 OutputOption = Annotated[Path | None, typer.Option(help="Save all metrics as .json or .csv.", metavar="FILE")]
