@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 import gpusched_env
+from gpusched_env.errors import unknown_name
 
 SECONDS: Final = 20.0  # [s] a million rows at most
 BYTES: Final = 300.0  # [byte] a row at most
@@ -178,15 +179,34 @@ LAYOUTS: Final[dict[str, tuple[str, str, Callable[[Draw], str]]]] = {
         ),
     ),
 }
+# The one layout of several files, a row a job in each; with pai_instance_table there are a few more rows a job
+PAI_TABLES: Final[dict[str, Callable[[Draw], str]]] = {
+    "pai_job_table.csv": lambda d: f"{d.i:024x},{d.i:024x},{d.user},Terminated,{d.at + 1}.0,{d.at + 9 + d.run}.0",
+    "pai_task_table.csv": lambda d: (
+        f"{d.i:024x},worker,{d.gpus}.0,Terminated,{d.at + 9}.0,{d.at + 9 + d.run}.0,600.0,29.3,50.0,T4"
+    ),
+}
+NAMES: Final = (*LAYOUTS, "pai-tables")
 
 
-def write(layout: str, rows: int, path: Path) -> None:
-    """Write a file of this layout."""
-    _, header, row = LAYOUTS[layout]
+def write(layout: str, rows: int, path: Path) -> str:
+    """Write a trace of this layout, and say how to read it."""
+    if layout == "pai-tables":
+        path.mkdir()
+        for name, row in PAI_TABLES.items():
+            _write_rows(path / name, "", row, rows)
+        return f"{layout}:{path}"
+    kind, header, row = LAYOUTS[layout]
     if layout == "philly-json":
-        first, between, last = "[", ",\n", "]\n"
+        _write_rows(path, "[", row, rows, between=",\n", last="]\n")
     else:
-        first, between, last = header + "\n" * bool(header), "\n", "\n"
+        _write_rows(path, header + "\n" * bool(header), row, rows)
+    return f"{kind}:{path}"
+
+
+def _write_rows(
+    path: Path, first: str, row: Callable[[Draw], str], rows: int, between: str = "\n", last: str = "\n"
+) -> None:
     with path.open("w", encoding="utf-8") as file:
         file.write(first)
         for draw in draws(rows):
@@ -221,18 +241,19 @@ def main(settings: Settings) -> None:
     if settings.one is not None:
         print(json.dumps(measure(settings.one)))
         return
+    for layout in settings.layouts:
+        if layout not in NAMES:
+            raise SystemExit(unknown_name("layout", layout, NAMES))
     figures: dict[str, dict[str, float]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for layout in settings.layouts or LAYOUTS:
-            path = Path(folder) / layout
-            write(layout, settings.rows, path)
-            command = [sys.executable, __file__, "--one", f"{LAYOUTS[layout][0]}:{path}"]
+    for layout in settings.layouts or NAMES:
+        with tempfile.TemporaryDirectory() as folder:
+            source = write(layout, settings.rows, Path(folder) / layout)
+            command = [sys.executable, __file__, "--one", source]
             runs = [
                 json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
                 for _ in range(settings.repeats)
             ]
-            figures[layout] = {key: float(np.median([run[key] for run in runs])) for key in runs[0]}
-            path.unlink()
+        figures[layout] = {key: float(np.median([run[key] for run in runs])) for key in runs[0]}
     machine = f"Python {platform.python_version()}, {platform.machine()}, gpusched-env {gpusched_env.__version__}"
     table = Table(title=f"reading {settings.rows:,} rows\n{machine}", title_justify="left")
     for heading in ("layout", "CPU seconds", "workload [B/row]", "beyond it [B/row]"):
