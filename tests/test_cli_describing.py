@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from gpusched_env.cli import app
 from gpusched_env.cluster import Cluster
+from gpusched_env.evaluation.workload_plots import PANELS
 from gpusched_env.instance import Instance
 from gpusched_env.traces import generate_workload
 from gpusched_env.traces.description import by_class, demanded_gpus, hour_of_week, largest_groups, with_run_times
@@ -113,7 +114,7 @@ def test_a_log_is_held_to_its_calibration_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("job_id,arrival_s,service_sec,gpu_count\n" + "".join(f"j{i},{i}0,20.0,1\n" for i in range(9)))
     result = gpusched("traces", "describe", f"pai:{path}")
-    assert "bounds for medians of many draws" in result.stdout
+    assert "these jobs; the bounds are for medians of many draws" in result.stdout
     assert cells(result)["run time p50 [s]"][:2] == ["20.0", "618"]
 
 
@@ -123,10 +124,18 @@ def test_figures(log: str, tmp_path: Path) -> None:
         assert gpusched(*source, tmp_path / f"{number}.svg").exit_code == 0
     assert (tmp_path / "1.svg").read_bytes() == (tmp_path / "2.svg").read_bytes()
     drawn = (tmp_path / "1.svg").read_text()
-    for label in ("arrivals [jobs/h]", "demand [GPU]", "run time (log scale)", "cluster: 16", "Poisson arrivals"):
+    for label in (
+        "arrivals [jobs/h]",
+        "demand [GPU]",
+        "run time (log scale)",
+        "cluster: 16",
+        "Poisson arrivals",
+        "virtual cluster",
+    ):
         assert f"<!-- {label}" in drawn
     assert gpusched(*source, tmp_path / "folder").exit_code == 0
-    names = {"arrivals.png", "week.png", "gaps.png", "demand.png", "run-times.png", "load.png"}
+    names = {f"{panel}.png" for panel in PANELS}
+    assert len(names) == 8
     assert {path.name for path in (tmp_path / "folder").iterdir()} == names
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
@@ -11,6 +13,7 @@ from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.picture import Picture
 from gpusched_env.evaluation.workload_plots import PANELS, plot_workload
 from gpusched_env.traces import generate_workload
+from gpusched_env.traces.generators.acceptance import Bound, Check, acceptance, measure
 from gpusched_env.traces.generators.synthetic import CALIBRATIONS
 from gpusched_env.workload import Workload
 
@@ -28,16 +31,18 @@ def said(axes: Axes) -> str:
 @pytest.mark.parametrize("name", sorted(CALIBRATIONS))
 def test_every_panel_has_labels_and_a_legend(name: str) -> None:
     workload = generate_workload(name, 0, 10_000, start_hour=30.0)
-    figure = plot_workload(Picture(workload, CALIBRATIONS[name], 30.0, 1_000), title=name)
+    users = {"user": np.arange(10_000) % 12}
+    checks = acceptance(measure(workload, CALIBRATIONS[name], 30.0), CALIBRATIONS[name])
+    picture = Picture(dataclasses.replace(workload, attributes=users), CALIBRATIONS[name], 30.0, 1_000, checks)
+    figure = plot_workload(picture, title=name)
     assert len(figure.axes) == len(PANELS)
-    for axes in figure.axes:
+    for panel_name, axes in zip(PANELS, figure.axes, strict=True):
         assert axes.get_xlabel()
         assert axes.get_ylabel()
         legend = axes.get_legend()
         assert legend is not None
-        assert any("calibration" in text.get_text() or "mean" in text.get_text() for text in legend.get_texts()) or (
-            axes is figure.axes[-1]
-        )
+        words = " ".join(text.get_text() for text in legend.get_texts())
+        assert "calibration" in words or "mean" in words or panel_name in ("nearness", "load", "groups")
 
 
 def test_what_cannot_be_drawn_is_said() -> None:
@@ -50,7 +55,39 @@ def test_what_cannot_be_drawn_is_said() -> None:
     assert "iterations" in panel("run-times", work).get_xlabel()
     mixed = Workload.from_columns([0, 1], [1, 1], duration_s=[1.0, np.nan], iterations=[np.nan, 5.0])
     assert "others iterations" in said(panel("run-times", Picture(mixed)))
+    assert "no users" in said(panel("groups", batch))
+    assert "--calibration" in said(panel("nearness", batch))
     assert "no job" not in said(panel("demand", Picture(mixed)))
+
+
+def test_groups_are_the_largest_first() -> None:
+    """Of a virtual cluster and a user the first counts; names are no markup."""
+    attributes = {"user": np.array(["u"] * 4), "virtual_cluster": np.array(["a", "$b$", "$b$", "c" * 50])}
+    axes = panel("groups", Picture(Workload.from_columns([0] * 4, [1, 1, 3, 5], [1.0] * 4, attributes=attributes)))
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names == ["$b$", "a", "c" * 35 + "\N{HORIZONTAL ELLIPSIS}"]
+    jobs, gpu_time = (
+        [bar.get_width() for bar in container.patches]  # type: ignore[attr-defined]
+        for container in axes.containers
+    )
+    assert jobs == [50, 25, 25]
+    assert gpu_time == [40, 10, 50]
+    assert axes.get_ylabel() == "virtual cluster"
+
+
+def test_distances_from_the_log() -> None:
+    checks = (
+        Check("near", 1.04, 1.0, Bound("relative", 0.05)),
+        Check("far", 8.0, 1.0, Bound("factor", 2)),
+        Check("none", 0.0, 1.0, Bound("factor", 2)),
+        Check("untold", np.nan, 1.0, Bound("factor", 2)),
+    )
+    axes = panel("nearness", Picture(Workload.from_columns([0], [1], [1.0]), checks=checks))
+    (near, place), (far, places) = (line.get_data() for line in axes.lines)
+    assert near == pytest.approx([0.8])
+    assert list(far) == [3, -3]
+    assert [*place, *places] == [0, 1, 2]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["near", "far", "none"]
 
 
 def test_arrivals_are_counted_by_the_hour() -> None:

@@ -90,8 +90,8 @@ def test_what_cannot_be_measured_is_neither_right_nor_wrong() -> None:
     ],
 )
 def test_bounds(bound: Bound, inside: tuple[float, ...], outside: tuple[float, ...], text: str) -> None:
-    assert all(bound.holds(x, 100.0) for x in inside)
-    assert not any(bound.holds(x, 100.0) for x in outside)
+    assert all(abs(bound.distance(x, 100.0)) <= 1 for x in inside)
+    assert not any(abs(bound.distance(x, 100.0)) <= 1 for x in outside)
     assert str(bound) == text
 
 

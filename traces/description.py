@@ -15,6 +15,8 @@ from gpusched_env.traces.profiles import assign_profiles
 from gpusched_env.workload import Workload
 
 RANKS: Final = (0.1, 0.5, 0.9, 0.99)  # quantiles of run times in a table
+GROUPS: Final = ("virtual_cluster", "user", "queue", "status", "model")  # attributes whose values are counted
+TOP: Final = 10  # values of an attribute that are shown
 
 
 class Part(NamedTuple):
@@ -38,7 +40,7 @@ def by_class(workload: Workload) -> list[Part]:
     return [_part(workload, name, rows) for name, rows in [*present, ("all", np.ones(len(kind), bool))]]
 
 
-def largest_groups(workload: Workload, attribute: str, count: int) -> tuple[list[Part], int]:
+def largest_groups(workload: Workload, attribute: str, count: int = TOP) -> tuple[list[Part], int]:
     """Give the ``count`` values of an attribute that most jobs have, and the number of all values."""
     values, group, jobs = np.unique(workload.attributes[attribute], return_inverse=True, return_counts=True)
     largest = np.argsort(-jobs, kind="stable")[:count]

@@ -62,7 +62,7 @@ def describe(
     from gpusched_env.cli.console import show
     from gpusched_env.cli.outputs import check_figures
     from gpusched_env.cli.parsing import chosen_cluster
-    from gpusched_env.cli.workload_tables import class_table, group_tables, overview_table
+    from gpusched_env.cli.workload_tables import class_table, fit_table, group_tables, overview_table
     from gpusched_env.errors import GpuschedError, unknown_name
     from gpusched_env.evaluation.picture import Picture
     from gpusched_env.scenarios.workload_spec import SYNTHETIC
@@ -85,14 +85,15 @@ def describe(
     # A log is held to the calibration of its kind: philly-json to philly, and helios to helios-venus.
     kind = found.kind.split("-")[0]
     calibration = calibration or next((name for name in CALIBRATIONS if name.split("-")[0] == kind), None)
-    log = CALIBRATIONS[calibration] if calibration else None
-    picture = Picture(workload, log, found.start_hour, machines.gpus if machines else None)
+    picture = Picture(workload, None, found.start_hour, machines.gpus if machines else None)
+    if calibration is not None:
+        picture = _beside(picture, calibration, seed if source == SYNTHETIC + calibration else None, max_gpus)
     show(overview_table(picture), found.title)
     for table in (class_table(workload), *group_tables(workload)):
         print()
         show(table)
-    if calibration is not None:
-        _compare(picture, calibration, seed if source == SYNTHETIC + calibration else None, max_gpus)
+    if picture.calibration is not None:
+        show(fit_table(picture.checks), f"\nbeside {picture.calibration.log} ({picture.judged})")
     if plot is not None:
         from gpusched_env.evaluation.workload_plots import plot_panels, plot_workload
 
@@ -128,16 +129,16 @@ def _find(source: str, seed: int, changes: dict[str, Any]) -> _Found:
     return _Found(workload, parameters.get("start_hour", math.nan), f"{source}, seed {seed}", generator)
 
 
-def _compare(picture: Picture, name: str, seed: int | None, max_gpus: int | None) -> None:
-    """Print the jobs beside the log; with a ``seed``, draws of the log's own generator from there on."""
-    from gpusched_env.cli.console import show
-    from gpusched_env.cli.workload_tables import fit_table
+def _beside(picture: Picture, name: str, seed: int | None, max_gpus: int | None) -> Picture:
+    """Hold the jobs to a log, or with a ``seed`` draws of the log's own generator from there on."""
     from gpusched_env.traces.generators.acceptance import acceptance, measure, measure_generator
     from gpusched_env.traces.generators.synthetic import CALIBRATIONS
 
     log = CALIBRATIONS[name]
     if seed is None:
-        measured, what = measure(picture.workload, log, picture.start_hour), "bounds for medians of many draws"
+        measured = measure(picture.workload, log, picture.start_hour)
+        judged = "these jobs; the bounds are for medians of many draws"
     else:
-        measured, what = measure_generator(name, seed, max_gpus=max_gpus), "medians of 40 draws of 50,000 jobs"
-    show(fit_table(acceptance(measured, log)), f"\nbeside {log.log} ({what})")
+        measured = measure_generator(name, seed, max_gpus=max_gpus)
+        judged = "medians of 40 draws of 50,000 jobs"
+    return dataclasses.replace(picture, calibration=log, checks=acceptance(measured, log), judged=judged)

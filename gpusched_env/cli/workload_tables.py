@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from rich.table import Table
@@ -14,13 +13,10 @@ from gpusched_env.cli.console import plain_table
 from gpusched_env.evaluation.picture import Picture
 from gpusched_env.evaluation.units import readable, three_digits
 from gpusched_env.traces import offered_load
-from gpusched_env.traces.description import RANKS, by_class, demanded_gpus, has_run_times, largest_groups
+from gpusched_env.traces.description import GROUPS, RANKS, by_class, demanded_gpus, has_run_times, largest_groups
 from gpusched_env.traces.generators.acceptance import Check, measure
 from gpusched_env.traces.generators.bursty import HOUR
 from gpusched_env.workload import Workload
-
-GROUPS: Final = ("virtual_cluster", "user", "queue", "status", "model")  # attributes whose values are counted
-TOP: Final = 10
 
 
 def overview_table(picture: Picture) -> Table:
@@ -70,7 +66,7 @@ def group_tables(workload: Workload) -> Iterator[Table]:
     for attribute in GROUPS:
         if attribute not in workload.attributes:
             continue
-        parts, count = largest_groups(workload, attribute, TOP)
+        parts, count = largest_groups(workload, attribute)
         heading = attribute.replace("_", " ")
         table = plain_table(heading, "jobs", "share", "GPU time")
         for part in parts:
@@ -82,7 +78,7 @@ def group_tables(workload: Workload) -> Iterator[Table]:
         yield table
 
 
-def fit_table(checks: list[Check]) -> Table:
+def fit_table(checks: Sequence[Check]) -> Table:
     """Every statistic beside the log's, and whether it is within its bound."""
     table = plain_table("statistic", "here", "log", "bound", "within it")
     for check in checks:

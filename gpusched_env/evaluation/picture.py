@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from gpusched_env.evaluation.drawing import COLOURS, tidy
+from gpusched_env.traces.generators.acceptance import Check
 from gpusched_env.traces.generators.calibration import Calibration
 from gpusched_env.workload import Workload
 
@@ -30,12 +32,16 @@ class Picture:
     calibration : the log to compare with, if any
     start_hour : hour of the week, from Monday 0 h, of time 0; NaN = unknown
     cluster_gpus : drawn beside the demand, if known [GPU]
+    checks : statistics held to those of the log
+    judged : what of the jobs these are, in words
     """
 
     workload: Workload
     calibration: Calibration | None = None
     start_hour: float = math.nan
     cluster_gpus: int | None = None
+    checks: Sequence[Check] = ()
+    judged: str = ""
 
     @property
     def arrival_s(self) -> np.ndarray:

@@ -32,7 +32,7 @@ def demand(axes: Axes, picture: Picture) -> None:
         centre = place + (number - (len(shares) - 1) / 2) * width
         bars = axes.bar(centre, 100 * np.array(values), width, color=(BLUE, GREEN)[number], label=label)
         texts = [f"{100 * value:.{0 if value > 0.0995 else 1}f}" if value >= 0.0005 else "" for value in values]
-        axes.bar_label(bars, texts, fontsize=8, padding=3)
+        axes.bar_label(bars, texts, fontsize=7, padding=3)
     if picture.calibration is not None:
         published = picture.calibration.statistics.class_share
         log = [100 * published.get(name, np.nan) for name in CLASS_NAMES]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpusched_env.evaluation.arrival_panels import arrivals, gaps, week
 from gpusched_env.evaluation.drawing import check_suffix, save
+from gpusched_env.evaluation.log_panels import groups, nearness
 from gpusched_env.evaluation.picture import Picture
 from gpusched_env.evaluation.work_panels import demand, load, run_times
 
@@ -19,9 +20,11 @@ PANELS: Final[dict[str, Callable[[Axes, Picture], None]]] = {
     "arrivals": arrivals,
     "week": week,
     "gaps": gaps,
+    "nearness": nearness,
     "demand": demand,
     "run-times": run_times,
     "load": load,
+    "groups": groups,
 }
 
 
@@ -38,8 +41,8 @@ def plot_workload(picture: Picture, path: str | Path | None = None, title: str =
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    figure = Figure(figsize=(16.5, 9.2), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1))
-    for axes, draw in zip(figure.subplots(2, 3).flat, PANELS.values(), strict=True):
+    figure = Figure(figsize=(22, 9.2), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1))
+    for axes, draw in zip(figure.subplots(2, 4).flat, PANELS.values(), strict=True):
         draw(axes, picture)
     if title:
         figure.suptitle(title)

@@ -26,15 +26,15 @@ class Bound(NamedTuple):
     kind: str
     size: float
 
-    def holds(self, measured: float, log: float) -> bool:
-        """Whether ``measured`` is near enough."""
+    def distance(self, measured: float, log: float) -> float:
+        """How far ``measured`` is from the log's, above or below; from -1 to 1 is near enough."""
         if self.kind == "factor":
-            return log / self.size <= measured <= log * self.size
+            return math.log(measured / log, self.size) if measured > 0 else -math.inf
         if self.kind == "at most":
-            return measured <= self.size
+            return measured / self.size
         if self.kind == "at least":
-            return measured >= self.size
-        return abs(measured - log) <= self.size * (abs(log) if self.kind == "relative" else 1.0)
+            return (measured - log) / (log - self.size)
+        return (measured - log) / (self.size * (abs(log) if self.kind == "relative" else 1.0))
 
     def __str__(self) -> str:
         """As in a table."""
@@ -51,9 +51,14 @@ class Check(NamedTuple):
     bound: Bound
 
     @property
+    def distance(self) -> float:
+        """How many bounds ``measured`` is from the log's."""
+        return self.bound.distance(self.measured, self.log)
+
+    @property
     def passed(self) -> bool | None:
         """Whether the bound holds."""
-        return None if math.isnan(self.measured) else self.bound.holds(self.measured, self.log)
+        return None if math.isnan(self.measured) else abs(self.distance) <= 1
 
 
 # Statistics of arrivals and demand: name in a table, field of LogStatistics, bound

@@ -1,0 +1,59 @@
+"""Panels of a workload's figure: who submitted its jobs, and how near it is to a log."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from gpusched_env.evaluation.picture import BLUE, GREEN, ORANGE, Picture, finish, say
+from gpusched_env.traces.description import GROUPS, has_run_times, largest_groups
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LONGEST: Final = 36  # characters of a name
+FARTHEST: Final = 3.0  # distance from the log at which the axis ends
+
+
+def groups(axes: Axes, picture: Picture) -> None:
+    """Shares of the largest virtual clusters, or of users and so on where there are none, in jobs and GPU time."""
+    attribute = next((name for name in GROUPS if name in picture.workload.attributes), None)
+    if attribute is None:
+        return say(axes, "no users, virtual clusters or models are told")
+    parts, count = largest_groups(picture.workload, attribute)
+    place = np.arange(len(parts))
+    shares = {"jobs": [part.share for part in parts]}
+    if has_run_times(picture.workload):
+        shares["GPU time"] = [part.gpu_time for part in parts]
+    height = 0.8 / len(shares)
+    for number, (label, values) in enumerate(shares.items()):
+        offset = (number - (len(shares) - 1) / 2) * height
+        axes.barh(place + offset, 100 * np.array(values), height, color=(BLUE, GREEN)[number], label=label)
+    names = [part.name or "(none)" for part in parts]
+    short = [name if len(name) <= LONGEST else name[: LONGEST - 1] + "\N{HORIZONTAL ELLIPSIS}" for name in names]
+    axes.set_yticks(place, short, parse_math=False, fontsize=8)
+    axes.invert_yaxis()
+    what = attribute.replace("_", " ")
+    finish(axes, "share [%]", what if count == len(parts) else f"{what}, {len(parts)} largest of {count:,}")
+    return axes.grid(visible=False, axis="y")
+
+
+def nearness(axes: Axes, picture: Picture) -> None:
+    """Distance of each statistic from the log's, in parts of its bound."""
+    told = [check for check in picture.checks if not math.isnan(check.measured)]
+    if not told:
+        return say(axes, "no log to compare with:\n--calibration chooses one")
+    place = np.arange(len(told))
+    distance = np.array([check.distance for check in told])
+    passed = np.abs(distance) <= 1
+    axes.axvspan(-1, 1, color="#e8e8e8", label="within its bound")
+    for chosen, colour, label in ((passed, BLUE, "within"), (~passed, ORANGE, "beyond")):
+        if chosen.any():
+            shown = np.clip(distance[chosen], -FARTHEST, FARTHEST)
+            axes.plot(shown, place[chosen], "o", color=colour, markersize=5, label=f"{label}: {chosen.sum()}")
+    axes.set_xlim(-1.05 * FARTHEST, 1.05 * FARTHEST)
+    axes.set_yticks(place, [check.name for check in told], fontsize=7)
+    axes.invert_yaxis()
+    return finish(axes, f"distance from the log, in bounds (cut at {FARTHEST:g})\n{picture.judged}", "statistic")
