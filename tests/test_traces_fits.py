@@ -18,7 +18,7 @@ from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import TraceError, WorkloadError
 from gpusched_env.instance import Instance
 from gpusched_env.traces import assign_profiles
-from gpusched_env.traces.profile_tables import ElasticTable, load_elastic, read_elastic, write_elastic
+from gpusched_env.traces.profile_tables import FittedTable, load_fitted, read_fitted, write_fitted
 from gpusched_env.traces.profile_tables.application import Application, Fit
 from gpusched_env.traces.profile_tables.fitting import fit_table
 from gpusched_env.traces.profile_tables.throughput import MEASUREMENT_DTYPE, Throughput
@@ -47,17 +47,17 @@ def fit(model: Throughput, largest_batch: int = 32, largest_local: int = 4) -> F
     return Fit(model, largest_batch, largest_local, {})
 
 
-def table(**models: Fit) -> ElasticTable:
+def table(**models: Fit) -> FittedTable:
     """One application, "net", on the GPU types that are given."""
     net = Application("net", {8: 100.0, 16: 60.0, 64: 36.0, 512: 12.0}, 1e8, 0.25)
-    return ElasticTable(
+    return FittedTable(
         "own", "", "", "", {"net": net}, {gpu_type: {"net": found} for gpu_type, found in models.items()}
     )
 
 
-def times(elastic: ElasticTable, batch: int, gpus: int, groups: list[NodeGroup]) -> np.ndarray:
+def times(table: FittedTable, batch: int, gpus: int, groups: list[NodeGroup]) -> np.ndarray:
     """Seconds of an iteration on each tier and GPU type, as the simulator has them."""
-    profiles, rows = elastic.for_jobs(["net"], [batch], [gpus])
+    profiles, rows = table.for_jobs(["net"], [batch], [gpus])
     workload = Workload.from_columns([0.0], [gpus], iterations=[1.0], profiles=profiles, profile=rows)
     return Instance(Cluster(groups), workload).iteration_s[0]
 
@@ -239,7 +239,7 @@ def test_unknown_names_are_refused() -> None:
     with pytest.raises(WorkloadError, match="application 'nets': did you mean 'net'"):
         table(T4=fit(MODEL)).for_jobs(["nets"], [8], [1])
     with pytest.raises(WorkloadError, match="profile table 'polux'"):
-        load_elastic("polux")
+        load_fitted("polux")
 
 
 def test_rules_give_applications_with_their_initial_batch() -> None:
@@ -263,26 +263,26 @@ def test_rules_give_applications_with_their_initial_batch() -> None:
 
 
 def test_tables_of_the_package() -> None:
-    assert load_elastic("pollux").gpu_types == ("T4",)
-    assert load_elastic("sia").gpu_types == ("A100", "QuadroRTX6000", "RTX2080Ti", "T4")
+    assert load_fitted("pollux").gpu_types == ("T4",)
+    assert load_fitted("sia").gpu_types == ("A100", "QuadroRTX6000", "RTX2080Ti", "T4")
     for name in ("pollux", "sia"):
-        found = load_elastic(name)
+        found = load_fitted(name)
         assert list(found.applications) == APPLICATIONS
         assert all(list(fits) == list(found.applications) for fits in found.fits.values())
 
 
 def test_a_written_table_is_read_back(tmp_path: Path) -> None:
-    made, path = load_elastic("pollux"), tmp_path / "table.json"
-    write_elastic(made, path)
-    assert read_elastic(path) == made
+    made, path = load_fitted("pollux"), tmp_path / "table.json"
+    write_fitted(made, path)
+    assert read_fitted(path) == made
     text = path.read_text(encoding="utf-8")
     for damage in ("", "[]", "{}", text.replace("alpha_node", "alpha"), text.replace("[720", '["many"')):
         path.write_text(damage, encoding="utf-8")
         with pytest.raises(WorkloadError, match=r"table\.json: not as gpusched traces fit-profiles writes it"):
-            read_elastic(path)
+            read_fitted(path)
     path.write_bytes(b"\xff")
     with pytest.raises(WorkloadError, match=r"table\.json: cannot be read"):
-        read_elastic(path)
+        read_fitted(path)
 
 
 def close(found: object, expected: object) -> bool:
@@ -313,7 +313,7 @@ def test_the_command_makes_the_table_of_the_package(tmp_path: Path, name: str) -
 @published
 def test_fits_are_as_good_as_documented() -> None:
     """Median error below 10 % everywhere but yolov3 on A100, and no worse for gangs that the fit never saw."""
-    for gpu_type, fits in load_elastic("sia").fits.items():
+    for gpu_type, fits in load_fitted("sia").fits.items():
         for name, found in fits.items():
             bound = 0.25 if (gpu_type, name) == ("A100", "yolov3") else 0.1
             assert found.errors["all"][1] < bound
@@ -326,7 +326,7 @@ def test_measured_examples_of_the_calibration() -> None:
     """One placement at the largest batch each. Two machines with four GPUs each share two links: Pollux's form has no
     word for that and is up to 37 % too fast there."""
     examples = json.loads((TRACES / "calibration.json").read_text(encoding="utf-8"))["pollux_measured_examples"]
-    fits = load_elastic("pollux").fits["T4"]
+    fits = load_fitted("pollux").fits["T4"]
     errors = {}
     for name, places in examples.items():
         for place, row in places.items():
@@ -353,7 +353,7 @@ def measurements(folder: Path, bert: str = "1,4,0.5,0.1") -> Path:
 
 def test_measurements_become_a_table(tmp_path: Path) -> None:
     found = fit_table("pollux", measurements(tmp_path))
-    assert isinstance(found, ElasticTable)
+    assert isinstance(found, FittedTable)
     assert found.applications["bert"].iterations == {8: 180.0, 32: 61.0}  # after the epochs that both were trained for
     bert = found.fits["T4"]["bert"]
     assert (bert.largest_batch, bert.largest_local) == (8, 4)

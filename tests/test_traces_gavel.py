@@ -16,7 +16,7 @@ from gpusched_env.instance import Instance
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.traces import assign_profiles, generate_workload, read_trace, read_workload, scale_to_load
 from gpusched_env.traces.generators.synthetic import random_stream
-from gpusched_env.traces.profile_tables import load_table
+from gpusched_env.traces.profile_tables import load_measured
 from gpusched_env.workload import Workload
 
 TRACES = Path(__file__).parents[2] / "shared" / "traces"
@@ -45,7 +45,7 @@ def models(workload: Workload) -> list[str]:
 
 def rates(workload: Workload, gpu_type: str = "V100") -> np.ndarray:
     """Steps a second of each job, in one machine."""
-    table = load_table("gavel").models
+    table = load_measured("gavel").models
     gangs = workload.jobs["gpus"].tolist()
     return np.array([table[m].rates[gpu_type][g][0] for m, g in zip(models(workload), gangs, strict=True)])
 

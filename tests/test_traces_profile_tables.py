@@ -18,7 +18,13 @@ from gpusched_env.errors import TraceError, WorkloadError
 from gpusched_env.instance import Instance
 from gpusched_env.traces import assign_profiles, generate_workload, profile_tables, read_workload
 from gpusched_env.traces.generators.synthetic import random_stream
-from gpusched_env.traces.profile_tables import ELASTIC_TABLES, TABLES, load_table, read_table, write_table
+from gpusched_env.traces.profile_tables import (
+    FITTED_TABLES,
+    MEASURED_TABLES,
+    load_measured,
+    read_measured,
+    write_measured,
+)
 from gpusched_env.traces.profile_tables.fitting import FITTERS, fit_table
 from gpusched_env.workload import Workload
 
@@ -36,30 +42,30 @@ def shipped(name: str) -> Path:
 
 def measured(model: str, gpus: int, gpu_type: str = "V100", table: str = "gavel") -> np.ndarray:
     """Seconds of an iteration on the three tiers, as the simulator sees them."""
-    profiles, profile = load_table(table).for_jobs([model], [gpus])
+    profiles, profile = load_measured(table).for_jobs([model], [gpus])
     workload = Workload.from_columns([0.0], [gpus], iterations=[1.0], profiles=profiles, profile=profile)
     return Instance(Cluster([NodeGroup(1, 64, gpu_type)]), workload).iteration_s[0, :, 0]
 
 
 @published
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", MEASURED_TABLES)
 def test_the_shipped_table_is_what_the_command_makes(tmp_path: Path, name: str) -> None:
     output = tmp_path / "table.json"
     arguments = ["traces", "fit-profiles", name, str(TRACES / SOURCES[name]), "--output", str(output)]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0
     assert output.read_bytes() == shipped(name).read_bytes()
-    table = load_table(name)
+    table = load_measured(name)
     assert all(word in result.stdout for word in (f"{len(table.models)} models", *table.gpu_types))
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", MEASURED_TABLES)
 def test_tables_are_small_and_written_as_they_are_read(tmp_path: Path, name: str) -> None:
-    write_table(load_table(name), tmp_path / "again.json")
+    write_measured(load_measured(name), tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == shipped(name).read_bytes()
-    assert read_table(tmp_path / "again.json") == load_table(name)
+    assert read_measured(tmp_path / "again.json") == load_measured(name)
     assert shipped(name).stat().st_size < 40_000
-    assert {*TABLES, *ELASTIC_TABLES} == set(FITTERS)
+    assert {*MEASURED_TABLES, *FITTED_TABLES} == set(FITTERS)
 
 
 # Rates [steps/s], read by hand in simulation_throughputs.json: in one machine, spread.
@@ -84,7 +90,7 @@ def test_an_iteration_takes_one_over_the_measured_rate(
 
 
 def test_communication_is_what_a_gang_takes_longer_apart() -> None:
-    table = load_table("gavel")
+    table = load_measured("gavel")
     (_, inside, none), (tier, compute, communication) = table.models[LM].times("V100", 8)
     assert (tier, none, compute) == (1, 0.0, inside)
     assert communication == pytest.approx(1 / 65.52054641658911 - 1 / 615.0934647748222, rel=1e-12)
@@ -100,7 +106,7 @@ def test_communication_is_what_a_gang_takes_longer_apart() -> None:
 
 def test_elasticflow_rates_hold_wherever_the_gang_is() -> None:
     assert measured("bert (batch size 64)", 16, "A100", "elasticflow") == pytest.approx([1 / 10.98694501596299] * 3)
-    table = load_table("elasticflow")
+    table = load_measured("elasticflow")
     assert table.gpu_types_of("bert (batch size 64)", 64) == ("A100",)
     # An empty field, not-a-number, and zeros of the published files
     for model, largest in (("deepspeech2 (batch size 32)", 32), ("yolov3 (batch size 64)", 16)):
@@ -109,7 +115,7 @@ def test_elasticflow_rates_hold_wherever_the_gang_is() -> None:
 
 
 def test_packed_rates_are_those_of_one_job_over_its_rate_alone() -> None:
-    table = load_table("gavel")
+    table = load_measured("gavel")
     other = "LM (batch size 20)"
     assert table.packed_rate("V100", RESNET, other) == pytest.approx(3.0214759821669617 / 4.394774823323071, abs=5e-4)
     assert table.packed_rate("V100", other, RESNET) == pytest.approx(24.79801703692631 / 64.74245099960703, abs=5e-4)
@@ -122,7 +128,7 @@ def test_packed_rates_are_those_of_one_job_over_its_rate_alone() -> None:
 
 
 def test_a_gang_without_a_rate_is_refused_where_it_would_run() -> None:
-    table = load_table("gavel")
+    table = load_measured("gavel")
     assert table.gpu_types_of(LARGE, 2) == ("V100", "P100")
     profiles, profile = table.for_jobs([LARGE, LM], [2, 2])
     workload = Workload.from_columns([0.0, 0.0], [2, 2], iterations=[9.0, 9.0], profiles=profiles, profile=profile)
@@ -141,7 +147,7 @@ def test_a_gang_without_a_rate_is_refused_where_it_would_run() -> None:
 
 
 def test_placement_may_be_left_out() -> None:
-    profiles, _ = load_table("gavel").for_jobs([LM], [2], ["V100"], ignore_placement=True)
+    profiles, _ = load_measured("gavel").for_jobs([LM], [2], ["V100"], ignore_placement=True)
     assert profiles.measured["tier"].tolist() == [0]
 
 
@@ -223,18 +229,18 @@ def test_a_damaged_table_names_place_and_remedy(tmp_path: Path, text: str, words
     path = tmp_path / "table.json"
     path.write_text(text)
     with pytest.raises(WorkloadError) as caught:
-        read_table(path)
+        read_measured(path)
     for word in [str(path), *words]:
         assert word in str(caught.value)
 
 
 def test_unknown_tables_and_absent_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(WorkloadError, match="did you mean 'gavel'"):
-        load_table("gavle")
+        load_measured("gavle")
     with pytest.raises(TraceError, match="unknown profile table"):
         fit_table("gavle", tmp_path)
     with pytest.raises(WorkloadError, match="cannot be read"):
-        read_table(tmp_path / "none.json")
+        read_measured(tmp_path / "none.json")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from trace_samples import LAYOUTS, SAMPLES
 from gpusched_env.cluster import TIERS
 from gpusched_env.errors import WorkloadError
 from gpusched_env.traces import GENERATORS, generate_workload, read_workload
-from gpusched_env.traces.profile_tables import TABLES, load_table
+from gpusched_env.traces.profile_tables import MEASURED_TABLES, load_measured
 from gpusched_env.workload import JOB_DTYPE, MEASURED_DTYPE, PROFILE_DTYPE, Profiles, Workload
 
 
@@ -51,9 +51,9 @@ def test_workloads_of_every_generator(tmp_path: Path, name: str) -> None:
     check_round_trip(generate_workload(name, 3, 40), tmp_path / "saved.npz")
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", MEASURED_TABLES)
 def test_profiles_of_every_table(tmp_path: Path, name: str) -> None:
-    table = load_table(name)
+    table = load_measured(name)
     jobs = [(model, gpus) for model, measured in table.models.items() for gpus in measured.gangs]
     profiles, rows = table.for_jobs([model for model, _ in jobs], [gpus for _, gpus in jobs])
     count = len(jobs)

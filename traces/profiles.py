@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
-from gpusched_env.traces.profile_tables import ELASTIC_TABLES, TABLES, fitted_profiles, measured_profiles
+from gpusched_env.traces.profile_tables import FITTED_TABLES, MEASURED_TABLES, fitted_profiles, measured_profiles
 from gpusched_env.workload import Profiles, Workload
 
 # Nine convolutional networks. Gradient size (all tensors) and skew (largest tensor / all): the public tensor lists of
@@ -72,8 +72,8 @@ def _mix(rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...
 PROFILE_RULES: Final[dict[str, Rule]] = {
     "mix": _mix,
     "unit": _unit,
-    **{table: partial(measured_profiles, table) for table in TABLES},
-    **{table: partial(fitted_profiles, table) for table in ELASTIC_TABLES},
+    **{table: partial(measured_profiles, table) for table in MEASURED_TABLES},
+    **{table: partial(fitted_profiles, table) for table in FITTED_TABLES},
 }
 
 
@@ -86,8 +86,8 @@ def assign_profiles(
     ----------
     rule : "unit" = one second an iteration and no communication, so run times hold on every placement; "mix" = a
         uniform draw from the nine networks for every job, whatever its gang size (a single GPU never communicates);
-        a name of TABLES, "gavel" say = models measured by that paper, see measured_profiles; a name of ELASTIC_TABLES,
-        "pollux" or "sia" = applications fitted to that paper's measurements, see fitted_profiles
+        a name of MEASURED_TABLES, "gavel" say = models measured by that paper, see measured_profiles; a name of
+        FITTED_TABLES, "pollux" or "sia" = applications fitted to that paper's measurements, see fitted_profiles
     rng : decides the draw; jobs are taken in the order of the workload
     gpu_types : GPU types of the cluster
 

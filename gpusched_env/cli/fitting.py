@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from gpusched_env.traces.profile_tables import ElasticTable, ProfileTable
+    from gpusched_env.traces.profile_tables import FittedTable, MeasuredTable
 
 Rows = list[tuple[str, ...]]  # the first one is the header
 
@@ -29,27 +29,27 @@ def fit_profiles(
     """Make a table of model profiles from published measurements."""
     from gpusched_env.cli.console import plain_table, show
     from gpusched_env.cli.outputs import check_output
-    from gpusched_env.traces.profile_tables import ElasticTable, write_elastic, write_table
+    from gpusched_env.traces.profile_tables import FittedTable, write_fitted, write_measured
     from gpusched_env.traces.profile_tables.fitting import fit_table
 
     check_output("--output", output, (".json",))
     made = fit_table(table, source.expanduser())
-    if isinstance(made, ElasticTable):
-        write_elastic(made, output)
+    if isinstance(made, FittedTable):
+        write_fitted(made, output)
         columns, *rows = _errors(made)
         title = f"{made.name}: relative error of iteration times [%], median/90th percentile"
     else:
-        write_table(made, output)
+        write_measured(made, output)
         columns, *rows = _rates(made)
         title = f"{made.name}: {len(made.models)} models of {made.source} ({made.licence})"
-    summary = plain_table(*columns, texts=1 + isinstance(made, ElasticTable))
+    summary = plain_table(*columns, texts=1 + isinstance(made, FittedTable))
     for row in rows:
         summary.add_row(*row)
     show(summary, title)
     print(f"{output}: {output.stat().st_size:,} bytes")
 
 
-def _errors(table: ElasticTable) -> Rows:
+def _errors(table: FittedTable) -> Rows:
     """Say how far each fit is off, one row a GPU type and application."""
     from gpusched_env.traces.profile_tables.throughput import KINDS
 
@@ -63,13 +63,13 @@ def _errors(table: ElasticTable) -> Rows:
     return rows
 
 
-def _rates(table: ProfileTable) -> Rows:
+def _rates(table: MeasuredTable) -> Rows:
     """Count what is known of each GPU type."""
     columns = ("GPU type", "models", "gang sizes", "rates", "of them also spread", "pairs on one GPU", "without room")
     return [columns, *((gpu_type, *_counts(table, gpu_type)) for gpu_type in table.gpu_types)]
 
 
-def _counts(table: ProfileTable, gpu_type: str) -> list[str]:
+def _counts(table: MeasuredTable, gpu_type: str) -> list[str]:
     """Count what is known of a GPU type, one text a column."""
     times = {(n, g): t for n, m in table.models.items() for g in m.gangs if (t := m.times(gpu_type, g))}
     pairs = table.packed.get(gpu_type, {}).values()

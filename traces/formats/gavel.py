@@ -10,7 +10,7 @@ from gpusched_env.traces.formats.gavel_rows import SHOCKWAVE_FIELDS, gavel_rows
 from gpusched_env.traces.formats.shockwave import read_shockwave
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
-from gpusched_env.traces.profile_tables import load_table
+from gpusched_env.traces.profile_tables import load_measured
 from gpusched_env.workload import Workload
 
 NOT_MEASURED: Final = "no throughput was measured for this job type on so many GPUs"
@@ -29,7 +29,7 @@ def read_gavel(path: Path) -> tuple[Workload, ReadReport]:
     ------
     TraceError : a malformed row, or no job that was measured
     """
-    table = load_table("gavel")
+    table = load_measured("gavel")
     runs_on = functools.cache(table.gpu_types_of)
     jobs: JobColumns | None = None
     for place, row in gavel_rows(path):

@@ -9,7 +9,7 @@ from typing import Final
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_rows
-from gpusched_env.traces.profile_tables import load_elastic
+from gpusched_env.traces.profile_tables import load_fitted
 from gpusched_env.workload import Workload
 
 COLUMNS: Final = ("name", "time", "application", "num_replicas", "batch_size")
@@ -39,7 +39,7 @@ def read_applications(path: Path, name: str) -> tuple[Workload, ReadReport]:
     ------
     TraceError : a missing column, or a malformed row
     """
-    table = load_elastic(name)
+    table = load_fitted(name)
     jobs = JobColumns(ReadReport(name, str(path)), "original_id", "model", "batch_size")
     batches = []
     for place, (original, time, application, replicas, size) in csv_rows(path, COLUMNS):

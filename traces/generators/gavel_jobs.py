@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
-from gpusched_env.traces.profile_tables import load_table
+from gpusched_env.traces.profile_tables import load_measured
 from gpusched_env.workload import Workload
 
 SCALE_FACTORS: Final = (1, 2, 4, 8)  # [GPU]
@@ -60,7 +60,7 @@ def gavel_jobs(
     if not 0 <= mean_gap_s < math.inf:
         raise WorkloadError(f"mean_gap_s is {mean_gap_s!r}: it must be a finite number of seconds >= 0")
     allowed = [size for size in SCALE_FACTORS if max_gpus is None or size <= max_gpus]
-    table = load_table("gavel")
+    table = load_measured("gavel")
     job_stream, gap_stream, slo_stream = (random.Random(int(seed) + stream) for stream in (2, 3, 6))
     rates = {name: model.rates["V100"] for name, model in table.models.items()}
     names = list(rates)

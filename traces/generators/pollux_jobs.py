@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
-from gpusched_env.traces.profile_tables import load_elastic
+from gpusched_env.traces.profile_tables import load_fitted
 from gpusched_env.workload import Workload
 
 JOBS: Final = 160  # in a window, at relative load 1
@@ -72,7 +72,7 @@ def pollux_jobs(
     """
     if not 0 < relative_load < math.inf:
         raise WorkloadError(f"relative_load is {relative_load!r}: it must be a finite number > 0")
-    table = load_elastic("pollux")
+    table = load_fitted("pollux")
     initial = {name: application.initial_batch for name, application in table.applications.items()}
     choices = [choice for choice in _choices(realistic, initial) if max_gpus is None or choice[1] <= max_gpus]
     cumulative = np.cumsum([probability for *_, probability in choices])

@@ -1,25 +1,30 @@
 """Measured throughput of published models, as small tables in the package, and the model profiles made from them."""
 
-from gpusched_env.traces.profile_tables.elastic import ElasticTable
-from gpusched_env.traces.profile_tables.elastic_files import ELASTIC_TABLES, load_elastic, read_elastic, write_elastic
-from gpusched_env.traces.profile_tables.elastic_rule import fitted_profiles
-from gpusched_env.traces.profile_tables.files import TABLES, load_table, read_table, write_table
-from gpusched_env.traces.profile_tables.measured import MeasuredModel
-from gpusched_env.traces.profile_tables.rule import measured_profiles
-from gpusched_env.traces.profile_tables.table import ProfileTable
+from gpusched_env.traces.profile_tables.fitted_files import FITTED_TABLES, load_fitted, read_fitted, write_fitted
+from gpusched_env.traces.profile_tables.fitted_rule import fitted_profiles
+from gpusched_env.traces.profile_tables.fitted_table import FittedTable
+from gpusched_env.traces.profile_tables.measured_files import (
+    MEASURED_TABLES,
+    load_measured,
+    read_measured,
+    write_measured,
+)
+from gpusched_env.traces.profile_tables.measured_model import MeasuredModel
+from gpusched_env.traces.profile_tables.measured_rule import measured_profiles
+from gpusched_env.traces.profile_tables.measured_table import MeasuredTable
 
 __all__ = [
-    "ELASTIC_TABLES",
-    "TABLES",
-    "ElasticTable",
+    "FITTED_TABLES",
+    "MEASURED_TABLES",
+    "FittedTable",
     "MeasuredModel",
-    "ProfileTable",
+    "MeasuredTable",
     "fitted_profiles",
-    "load_elastic",
-    "load_table",
+    "load_fitted",
+    "load_measured",
     "measured_profiles",
-    "read_elastic",
-    "read_table",
-    "write_elastic",
-    "write_table",
+    "read_fitted",
+    "read_measured",
+    "write_fitted",
+    "write_measured",
 ]

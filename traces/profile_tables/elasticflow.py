@@ -7,15 +7,15 @@ from typing import Final
 
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows
-from gpusched_env.traces.profile_tables.measured import MeasuredModel
-from gpusched_env.traces.profile_tables.table import ProfileTable
+from gpusched_env.traces.profile_tables.measured_model import MeasuredModel
+from gpusched_env.traces.profile_tables.measured_table import MeasuredTable
 
 FOLDERS: Final = {"A100": "throughputs_A100", "T4": "throughputs_T4"}
 BATCH: Final = "global_batch_size"
 NOT_MEASURED: Final = frozenset({"", "nan", "0"})
 
 
-def elasticflow_table(source: Path) -> ProfileTable:
+def elasticflow_table(source: Path) -> MeasuredTable:
     """Read the folder with ``throughputs_A100`` and ``throughputs_T4``: a file a model, a row a global batch size.
 
     The columns after the batch size are gang sizes. A gang has one rate, wherever its GPUs are. An iteration is one of
@@ -36,7 +36,7 @@ def elasticflow_table(source: Path) -> ProfileTable:
             model = file.name.removesuffix(".gz").removesuffix(".csv")
             for batch, gangs in _rows(file).items():
                 rates.setdefault(f"{model} (batch size {batch})", {})[gpu_type] = gangs
-    return ProfileTable(
+    return MeasuredTable(
         "elasticflow",
         "gudiandian/ElasticFlow, ElasticFlow/scheduler/throughputs_*; Gu et al., ASPLOS 2023",
         "Apache-2.0",

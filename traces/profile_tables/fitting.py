@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError, WorkloadError, unknown_name
-from gpusched_env.traces.profile_tables.elastic import ElasticTable
 from gpusched_env.traces.profile_tables.elasticflow import elasticflow_table
+from gpusched_env.traces.profile_tables.fitted_table import FittedTable
 from gpusched_env.traces.profile_tables.gavel import gavel_table
+from gpusched_env.traces.profile_tables.measured_table import MeasuredTable
 from gpusched_env.traces.profile_tables.pollux import pollux_table, sia_table
-from gpusched_env.traces.profile_tables.table import ProfileTable
 
-Table = ProfileTable | ElasticTable
+Table = MeasuredTable | FittedTable
 
 FITTERS: Final[dict[str, Callable[[Path], Table]]] = {
     "elasticflow": elasticflow_table,

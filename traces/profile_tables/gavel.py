@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.parsing.containers import open_trace
-from gpusched_env.traces.profile_tables.measured import MeasuredModel
-from gpusched_env.traces.profile_tables.table import ProfileTable
+from gpusched_env.traces.profile_tables.measured_model import MeasuredModel
+from gpusched_env.traces.profile_tables.measured_table import MeasuredTable
 
 GPU_TYPES: Final = {"V100": "v100", "P100": "p100", "K80": "k80"}  # here and in the file
 APART: Final = "_unconsolidated"
@@ -24,7 +24,7 @@ Key = tuple[str, int]  # job type, scale factor
 Rates = dict[Key, dict[Key | None, Any]]  # None = alone
 
 
-def gavel_table(source: Path) -> ProfileTable:
+def gavel_table(source: Path) -> MeasuredTable:
     """Read ``simulation_throughputs.json`` or ``physical_cluster_throughputs.json``, packed with gzip or not.
 
     A gang in one machine runs at the rate of the plain GPU type, a spread one at the rate of ``_unconsolidated``. Only
@@ -57,7 +57,7 @@ def gavel_table(source: Path) -> ProfileTable:
                 '"(\'job type\', scale factor)" -> "null" or another key; fetch it again'
             ) from error
     file = source.name.partition(".json")[0] + ".json"  # without .gz and the like
-    return ProfileTable(
+    return MeasuredTable(
         "gavel",
         f"stanford-futuredata/gavel, scheduler/{file}; Narayanan et al., OSDI 2020",
         "MIT",

@@ -12,7 +12,7 @@ import numpy as np
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.parsing.streams import csv_rows
 from gpusched_env.traces.profile_tables.application import Application, Fit
-from gpusched_env.traces.profile_tables.elastic import ElasticTable
+from gpusched_env.traces.profile_tables.fitted_table import FittedTable
 from gpusched_env.traces.profile_tables.throughput import KINDS, MEASUREMENT_DTYPE, Throughput, is_measurement, kinds
 from gpusched_env.traces.profile_tables.throughput_fitting import fit_throughput, held_out_errors
 
@@ -35,7 +35,7 @@ DIGITS: Final = 6  # significant, of a fitted parameter
 ERROR_DECIMALS: Final = 4
 
 
-def pollux_table(source: Path) -> ElasticTable:
+def pollux_table(source: Path) -> FittedTable:
     """Fit the measurements of 16 machines with 4 T4: a folder an application, as in ``simulator/traces``.
 
     ``placements.csv`` and ``scalability.csv`` give seconds of an iteration (``step_time``) and the part of it that
@@ -46,7 +46,7 @@ def pollux_table(source: Path) -> ElasticTable:
     ------
     TraceError : a file is absent or malformed
     """
-    return ElasticTable(
+    return FittedTable(
         "pollux",
         "petuum/adaptdl, branch osdi21-artifact, simulator/traces; Qiao et al., OSDI 2021",
         "Apache-2.0",
@@ -56,7 +56,7 @@ def pollux_table(source: Path) -> ElasticTable:
     )
 
 
-def sia_table(source: Path) -> ElasticTable:
+def sia_table(source: Path) -> FittedTable:
     """Fit Sia's measurements of three more GPU types; the applications are Pollux's, which this table leaves out.
 
     ``gpt_pmp`` is not read: it trains in a pipeline of machines, which this model of data-parallel training is not for.
@@ -65,7 +65,7 @@ def sia_table(source: Path) -> ElasticTable:
     ------
     TraceError : a file is absent or malformed
     """
-    return ElasticTable(
+    return FittedTable(
         "sia",
         "fitted to siasosp23/artifacts, sia-simulator/traces; Jayaram Subramanya et al., SOSP 2023",
         "not stated; fitted parameters only",

@@ -11,14 +11,14 @@ import numpy as np
 
 from gpusched_env.cluster import MACHINE
 from gpusched_env.errors import WorkloadError, unknown_name
-from gpusched_env.traces.profile_tables.measured import MeasuredModel, Times
+from gpusched_env.traces.profile_tables.measured_model import MeasuredModel, Times
 from gpusched_env.workload import MEASURED_DTYPE, Profiles
 
 CANNOT_RUN: Final[Times] = ((MACHINE, math.inf, 0.0),)  # how Profiles.measured writes it
 
 
 @dataclass(frozen=True)
-class ProfileTable:
+class MeasuredTable:
     """Measured models of one publication.
 
     Attributes

@@ -6,40 +6,35 @@ import dataclasses
 import functools
 import json
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
-from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.files import write_whole
 from gpusched_env.traces.profile_tables.application import Application, Fit
-from gpusched_env.traces.profile_tables.elastic import ElasticTable
+from gpusched_env.traces.profile_tables.fitted_table import FittedTable
+from gpusched_env.traces.profile_tables.json_files import WORDS, not_as_written, shipped_text, written_text
 from gpusched_env.traces.profile_tables.throughput import Throughput
 
-ELASTIC_TABLES: Final = ("pollux", "sia")  # shipped beside this file as NAME.json
-WORDS: Final = ("name", "source", "licence", "made")
+FITTED_TABLES: Final = ("pollux", "sia")  # shipped beside this file as NAME.json
 PARAMETERS: Final = tuple(field.name for field in dataclasses.fields(Throughput))
 
 
 @functools.cache
-def load_elastic(name: str) -> ElasticTable:
+def load_fitted(name: str) -> FittedTable:
     """Load a table of this package: ``pollux`` on T4 alone, ``sia`` on its three GPU types and on T4.
 
     Raises
     ------
     WorkloadError : unknown table
     """
-    if name not in ELASTIC_TABLES:
-        raise WorkloadError(unknown_name("profile table", name, ELASTIC_TABLES))
-    file = resources.files("gpusched_env.traces.profile_tables") / f"{name}.json"
-    table = _table(file.read_text(encoding="utf-8"), file.name)
+    table = _table(shipped_text(name, FITTED_TABLES), name)
     if table.applications:
         return table
-    pollux = load_elastic("pollux")
+    pollux = load_fitted("pollux")
     return dataclasses.replace(table, applications=pollux.applications, fits={**table.fits, **pollux.fits})
 
 
-def write_elastic(table: ElasticTable, path: Path) -> None:
+def write_fitted(table: FittedTable, path: Path) -> None:
     """Write a table, whole or not at all: one line an application or fit, equal tables as equal bytes."""
     lines = [f"{json.dumps(key)}: {json.dumps(getattr(table, key))}" for key in WORDS]
     lines.append('"applications": ' + _lines({name: _columns(app) for name, app in table.applications.items()}))
@@ -48,30 +43,24 @@ def write_elastic(table: ElasticTable, path: Path) -> None:
     write_whole(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
-def read_elastic(path: str | Path) -> ElasticTable:
-    """Read what :func:`write_elastic` wrote.
+def read_fitted(path: str | Path) -> FittedTable:
+    """Read what :func:`write_fitted` wrote.
 
     Raises
     ------
     WorkloadError : the file cannot be read, or is no such table
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise WorkloadError(f"{path}: cannot be read ({error})") from error
-    return _table(text, str(path))
+    return _table(written_text(path), str(path))
 
 
-def _table(text: str, where: str) -> ElasticTable:
+def _table(text: str, where: str) -> FittedTable:
     try:
         data = json.loads(text)
         applications = {name: _application(name, row) for name, row in data["applications"].items()}
         fits = {t: {name: _fit(row) for name, row in rows.items()} for t, rows in data["fits"].items()}
-        return ElasticTable(applications=applications, fits=fits, **{key: str(data[key]) for key in WORDS})
+        return FittedTable(applications=applications, fits=fits, **{key: str(data[key]) for key in WORDS})
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise WorkloadError(
-            f"{where}: not as gpusched traces fit-profiles writes it ({type(error).__name__}: {error}); make it again"
-        ) from error
+        raise not_as_written(where, error) from error
 
 
 def _lines(rows: Mapping[str, Mapping[str, Any]]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
-from gpusched_env.traces.profile_tables.files import load_table
-from gpusched_env.traces.profile_tables.table import ProfileTable
+from gpusched_env.traces.profile_tables.measured_files import load_measured
+from gpusched_env.traces.profile_tables.measured_table import MeasuredTable
 from gpusched_env.workload import Profiles, Workload
 
 
@@ -22,7 +22,7 @@ def measured_profiles(
     ------
     WorkloadError : a GPU type that was not measured, or a gang that no model, or not the one named, trains on all types
     """
-    found = load_table(table)
+    found = load_measured(table)
     names = _named(found, workload)
     gangs = workload.jobs["gpus"]
     drawn = rng.random(len(workload))
@@ -43,7 +43,7 @@ def measured_profiles(
     return found.for_jobs(names, gangs, gpu_types)
 
 
-def _named(table: ProfileTable, workload: Workload) -> list[str]:
+def _named(table: MeasuredTable, workload: Workload) -> list[str]:
     """Name of the table's model that each job names; "" if it names none."""
     empty = np.full(len(workload), "")
     models = workload.attributes.get("model", empty).tolist()

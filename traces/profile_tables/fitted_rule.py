@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.traces.profile_tables.elastic_files import load_elastic
+from gpusched_env.traces.profile_tables.fitted_files import load_fitted
 from gpusched_env.workload import Profiles, Workload
 
 
@@ -19,7 +19,7 @@ def fitted_profiles(
     ------
     WorkloadError : a GPU type that was not measured
     """
-    found = load_elastic(table)
+    found = load_fitted(table)
     names = list(found.applications)
     drawn = rng.integers(len(names), size=len(workload)).tolist()
     told = workload.attributes.get("model", np.full(len(workload), "")).tolist()

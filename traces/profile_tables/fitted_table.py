@@ -16,7 +16,7 @@ from gpusched_env.workload import MEASURED_DTYPE, Profiles
 
 
 @dataclass(frozen=True)
-class ElasticTable:
+class FittedTable:
     """Fitted models of one publication.
 
     Attributes

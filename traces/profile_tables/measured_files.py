@@ -5,49 +5,41 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
-from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.errors import WorkloadError
 from gpusched_env.files import write_whole
-from gpusched_env.traces.profile_tables.measured import MeasuredModel
-from gpusched_env.traces.profile_tables.table import ProfileTable
+from gpusched_env.traces.profile_tables.json_files import WORDS, not_as_written, shipped_text, written_text
+from gpusched_env.traces.profile_tables.measured_model import MeasuredModel
+from gpusched_env.traces.profile_tables.measured_table import MeasuredTable
 
-TABLES: Final = ("elasticflow", "gavel")  # shipped beside this file as NAME.json
-WORDS: Final = ("name", "source", "licence", "made")
+MEASURED_TABLES: Final = ("elasticflow", "gavel")  # shipped beside this file as NAME.json
 COLUMNS: Final = ("batch", "gradient_bytes", "memory_bytes", "skew", "overlap")  # written only where they are told
 
 
 @functools.cache
-def load_table(name: str) -> ProfileTable:
+def load_measured(name: str) -> MeasuredTable:
     """Load a table of this package.
 
     Raises
     ------
     WorkloadError : unknown table
     """
-    if name not in TABLES:
-        raise WorkloadError(unknown_name("profile table", name, TABLES))
-    file = resources.files("gpusched_env.traces.profile_tables") / f"{name}.json"
-    return _table(file.read_text(encoding="utf-8"), file.name)
+    return _table(shipped_text(name, MEASURED_TABLES), name)
 
 
-def read_table(path: str | Path) -> ProfileTable:
-    """Read what :func:`write_table` wrote.
+def read_measured(path: str | Path) -> MeasuredTable:
+    """Read what :func:`write_measured` wrote.
 
     Raises
     ------
     WorkloadError : the file cannot be read, is no profile table, or has a value out of range
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise WorkloadError(f"{path}: cannot be read ({error})") from error
-    return _table(text, str(path))
+    return _table(written_text(path), str(path))
 
 
-def write_table(table: ProfileTable, path: Path) -> None:
+def write_measured(table: MeasuredTable, path: Path) -> None:
     """Write a table, whole or not at all: one line a model, equal tables as equal bytes."""
     lines = [f"{json.dumps(key)}: {json.dumps(getattr(table, key))}" for key in WORDS]
     lines.append(f'"gpu_types": {json.dumps(table.gpu_types)}')
@@ -64,14 +56,14 @@ def _model_data(model: MeasuredModel) -> dict[str, Any]:
     return plain | {"rates": model.rates}
 
 
-def _matrix(table: ProfileTable, gpu_type: str) -> str:
+def _matrix(table: MeasuredTable, gpu_type: str) -> str:
     """One line for each own model, in the table's order, over the other models; null = not measured."""
     rates = table.packed[gpu_type]
     rows = [json.dumps([rates.get((own, other)) for other in table.models]) for own in table.models]
     return "[\n" + ",\n".join(rows) + "\n]"
 
 
-def _table(text: str, where: str) -> ProfileTable:
+def _table(text: str, where: str) -> MeasuredTable:
     place = where
     try:
         data = json.loads(text)
@@ -90,13 +82,11 @@ def _table(text: str, where: str) -> ProfileTable:
             }
         place = where
         words = {key: str(data[key]) for key in WORDS}
-        return ProfileTable(gpu_types=tuple(map(str, data["gpu_types"])), models=models, packed=packed, **words)
+        return MeasuredTable(gpu_types=tuple(map(str, data["gpu_types"])), models=models, packed=packed, **words)
     except WorkloadError as error:
         raise WorkloadError(f"{where}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise WorkloadError(
-            f"{place}: not as gpusched traces fit-profiles writes it ({type(error).__name__}: {error}); make it again"
-        ) from error
+        raise not_as_written(place, error) from error
 
 
 def _model(name: str, row: Mapping[str, Any]) -> MeasuredModel:

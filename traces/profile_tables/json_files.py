@@ -1,0 +1,44 @@
+"""What the JSON files of measured and of fitted tables share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.errors import WorkloadError, unknown_name
+
+WORDS: Final = ("name", "source", "licence", "made")  # texts of every table
+
+
+def shipped_text(name: str, known: Collection[str]) -> str:
+    """Read ``NAME.json`` beside this file.
+
+    Raises
+    ------
+    WorkloadError : ``name`` is none of ``known``
+    """
+    if name not in known:
+        raise WorkloadError(unknown_name("profile table", name, known))
+    return (resources.files("gpusched_env.traces.profile_tables") / f"{name}.json").read_text(encoding="utf-8")
+
+
+def written_text(path: str | Path) -> str:
+    """Read a file that ``gpusched traces fit-profiles`` wrote.
+
+    Raises
+    ------
+    WorkloadError : it cannot be read
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise WorkloadError(f"{path}: cannot be read ({error})") from error
+
+
+def not_as_written(place: str, error: Exception) -> WorkloadError:
+    """Say that a file is damaged, or another one."""
+    return WorkloadError(
+        f"{place}: not as gpusched traces fit-profiles writes it ({type(error).__name__}: {error}); make it again"
+    )
