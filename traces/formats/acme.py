@@ -6,11 +6,10 @@ from datetime import UTC, timedelta
 from pathlib import Path
 from typing import Final
 
-from gpusched_env.errors import TraceError
 from gpusched_env.traces.parsing.columns import EPOCH, JobColumns
 from gpusched_env.traces.parsing.fields import NO_TIME, Place
 from gpusched_env.traces.parsing.report import ReadReport
-from gpusched_env.traces.parsing.streams import csv_header, csv_rows
+from gpusched_env.traces.parsing.streams import csv_header, csv_rows, other_header
 from gpusched_env.workload import Workload
 
 SHORT: Final = ("job_id", "gpu_num", "submit_time", "duration", "queue")  # an excerpt of Kalos
@@ -34,10 +33,7 @@ def read_acme(path: Path) -> tuple[Workload, ReadReport]:
     original = set(ORIGINAL) <= set(header)
     kalos = set(ONLY_KALOS) <= set(header) if original else set(header) == set(SHORT)
     if not original and not kalos:
-        raise TraceError(
-            f"{path}, line 1: not an Acme file: expected the columns {', '.join(ORIGINAL)}, or {', '.join(SHORT)} and "
-            f"no other; found {', '.join(header)[:200]}"
-        )
+        raise other_header(path, header, "an Acme file", ORIGINAL, (*SHORT[:-1], f"{SHORT[-1]} and no other"))
     jobs = JobColumns(ReadReport("acme", str(path)), "original_id", *(("user", "type", "status") if original else ()))
     zone: timedelta | None = None
     for place, (job_id, gpus, submitted, duration, queue, *more) in csv_rows(path, ORIGINAL if original else SHORT):

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from gpusched_env.errors import TraceError
 from gpusched_env.traces.formats.job_list import JOB_LIST, add_job_list
 from gpusched_env.traces.parsing.columns import JobColumns, since_epoch
 from gpusched_env.traces.parsing.report import ReadReport
-from gpusched_env.traces.parsing.streams import csv_header, csv_rows
+from gpusched_env.traces.parsing.streams import csv_header, csv_rows, other_header
 from gpusched_env.workload import Workload
 
 ORIGINAL: Final = ("job_id", "user", "vc", "gpu_num", "state", "submit_time", "duration")
@@ -38,8 +37,5 @@ def read_helios(path: Path) -> tuple[Workload, ReadReport]:
         jobs = JobColumns(report, "original_id")
         add_job_list(jobs, path)
     else:
-        raise TraceError(
-            f"{path}, line 1: not a Helios file: expected the columns {', '.join(ORIGINAL)} or {', '.join(JOB_LIST)}; "
-            f"found {', '.join(header)[:200]}"
-        )
+        raise other_header(path, header, "a Helios file", ORIGINAL, JOB_LIST)
     return jobs.workload("helios", dated="submit_time" in header)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from gpusched_env.errors import TraceError
 from gpusched_env.traces.formats.philly_json import read_philly_json
 from gpusched_env.traces.parsing.columns import JobColumns, since_epoch
 from gpusched_env.traces.parsing.containers import first_bytes
 from gpusched_env.traces.parsing.report import ReadReport
-from gpusched_env.traces.parsing.streams import csv_header, csv_rows
+from gpusched_env.traces.parsing.streams import csv_header, csv_rows, other_header
 from gpusched_env.workload import Workload
 
 PROCESSED: Final = ("timestamp", "duration", "num_gpus", "cluster")  # the Pollux artifact's philly.csv
@@ -48,8 +47,5 @@ def read_philly_csv(path: Path) -> tuple[Workload, ReadReport]:
             when = since_epoch(place.when("submitted_time", submitted))
             jobs.add(place, when, place.gpus("num_gpus", gpus), place.seconds("duration_s", duration), original)
     else:
-        raise TraceError(
-            f"{path}, line 1: not a Philly CSV: expected the columns {', '.join(PROCESSED)} or {', '.join(FULL_LOG)}; "
-            f"found {', '.join(header)[:200]}"
-        )
+        raise other_header(path, header, "a Philly CSV", PROCESSED, FULL_LOG)
     return jobs.workload("philly", dated=True)

@@ -27,6 +27,12 @@ def csv_header(path: Path) -> tuple[str, ...]:
     raise TraceError(f"{path}: the file is empty; fetch it again")
 
 
+def other_header(path: Path, header: Sequence[str], what: str, *layouts: Sequence[str]) -> TraceError:
+    """Say that a header is that of none of the layouts."""
+    expected = " or ".join(", ".join(columns) for columns in layouts)
+    return TraceError(f"{path}, line 1: not {what}: expected the columns {expected}; found {', '.join(header)[:200]}")
+
+
 def lines(path: Path, stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """Yield the number, from 1, and the bytes of every line.
 
