@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -10,9 +11,11 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 from published import digests, here, published_digests
 
 import gpusched_env
@@ -130,12 +133,7 @@ def _site(code: str) -> str:
 
 
 def test_pins_cover_every_dependency() -> None:
-    text = (ROOT / "constraints.txt").read_text()
-    pins = [line for line in text.splitlines() if line and not line.startswith("#")]
-    assert all(
-        re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9][0-9a-z.]*", pin) for pin in pins
-    )  # no local versions, no addresses
-    pinned = {_normal(pin.partition("==")[0]) for pin in pins}
+    pinned = _pins()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [
         *project["dependencies"],
@@ -143,6 +141,25 @@ def test_pins_cover_every_dependency() -> None:
     ]
     names = {_normal(re.split(r"[\[<>=]", item)[0]) for item in wanted}
     assert names - {"gpusched-env"} <= pinned
+
+
+def test_pins_cover_what_the_dependencies_need_in_turn() -> None:
+    pinned = _pins()
+    needed: set[str] = set()
+    for name in pinned:
+        with contextlib.suppress(PackageNotFoundError):  # what is not installed cannot be asked
+            wants = map(Requirement, requires(name) or ())
+            needed |= {_normal(want.name) for want in wants if not want.marker or want.marker.evaluate({"extra": ""})}
+    assert len(needed) > 30
+    for_gpus = {name for name in needed if re.match("cuda|nvidia|triton", name)}  # builds of torch for GPUs pin these
+    assert needed - for_gpus <= pinned
+
+
+def _pins() -> set[str]:
+    """Names in constraints.txt, which has exact versions only: no local ones, no addresses."""
+    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line and not line.startswith("#")]
+    assert all(re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9][0-9a-z.]*", line) for line in lines)
+    return {_normal(line.partition("==")[0]) for line in lines}
 
 
 def _normal(name: str) -> str:
