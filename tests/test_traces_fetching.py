@@ -302,6 +302,10 @@ def test_a_folder_without_permission_still_gives_what_it_has(site: Site, alone: 
 
 
 def test_wrong_names_and_mirrors(site: Site) -> None:
+    with pytest.raises(
+        FetchError, match=r"helios: its owners publish no checksum; download it from https://github\.com/"
+    ):
+        fetch("helios")
     with pytest.raises(FetchError, match="unknown public file 'mad': did you mean 'made'"):
         fetch("mad")
     for template in ("ftp://host/{path}", "https://host/{pth}", "https://host/file", "{", "https://host/{0}"):

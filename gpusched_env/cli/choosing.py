@@ -38,7 +38,7 @@ ProfilesOption = Annotated[
         "--profiles",
         "RULE",
         "Models of jobs that bring none: unit = equal run times on every GPU type and placement; mix (V100), "
-        "gavel (V100, P100, K80) and elasticflow (A100, T4) draw them.",
+        "gavel (V100, P100, K80), elasticflow (A100, T4), pollux (T4) and sia (A100, RTX2080Ti, ...) draw them.",
     ),
 ]
 

@@ -14,6 +14,11 @@ from urllib.parse import quote
 from gpusched_env.errors import FetchError
 
 RAW: Final = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
+# Logs whose owners publish no checksum
+BY_HAND: Final = {
+    "acme": "https://github.com/InternLM/AcmeTrace",
+    "helios": "https://github.com/S-Lab-System-Group/HeliosData",
+}
 OPEN_LICENCES: Final = ("Apache-2.0", "CC-BY-4.0", "MIT")
 
 
@@ -122,6 +127,10 @@ def find(name: str) -> PublicFile:
     FetchError : unknown, with the nearest known names
     """
     known = {file.alias: file for file in public_files().values() if file.alias} | public_files()
+    if name in BY_HAND:
+        raise FetchError(
+            f"{name}: its owners publish no checksum; download it from {BY_HAND[name]} and read it by path"
+        )
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
         hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
