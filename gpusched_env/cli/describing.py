@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from gpusched_env.evaluation.picture import Picture
     from gpusched_env.workload import Workload
 
+# Logs and the generators that are calibrated on them, where their names differ
+CALIBRATION_OF: Final = {"helios": "helios-venus", "philly-csv": "philly", "philly-json": "philly"}
 CALIBRATED_JOBS: Final = 50_000  # drawn from a calibrated generator when --jobs is not given
 
 
@@ -82,9 +84,8 @@ def describe(
         workload = with_run_times(workload, machines)
         if load is not None:
             workload = scale_to_load(workload, load, machines.gpus)
-    # A log is held to the calibration of its kind: philly-json to philly, and helios to helios-venus.
-    kind = found.kind.split("-")[0]
-    calibration = calibration or next((name for name in CALIBRATIONS if name.split("-")[0] == kind), None)
+    own = CALIBRATION_OF.get(found.kind, found.kind)
+    calibration = calibration or (own if own in CALIBRATIONS else None)
     picture = Picture(workload, None, found.start_hour, machines.gpus if machines else None)
     if calibration is not None:
         picture = _beside(picture, calibration, seed if source == SYNTHETIC + calibration else None, max_gpus)
