@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from published import TRACES
 from typer.testing import CliRunner, Result
 
 import gpusched_env
@@ -26,7 +27,6 @@ from gpusched_env.simulator import simulate
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(gpusched_env.__file__).parents[1])}  # without installing, too
 TINY = ["--scenario", "tiny-v0"]
-TRACES = Path(__file__).parents[2] / "shared" / "traces"
 LOG = "timestamp,duration,num_gpus,gpu_time,cluster\n" + "".join(
     f"2017-10-09 00:{m:02d}:00,{60 * g},{g},0,a\n" for m, g in enumerate([1, 2, 0, 4, 8, 1])
 )

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from published import TRACES, here
 
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import GpuschedError, ScenarioError, WorkloadError
@@ -34,7 +35,6 @@ from gpusched_env.scenarios.workload_spec import LATER_FIELDS
 from gpusched_env.traces import offered_load
 from gpusched_env.workload import Profiles, Workload
 
-TRACES = Path(__file__).parents[2] / "shared" / "traces"
 LOG = "timestamp,duration,num_gpus,gpu_time,cluster\n" + "".join(
     f"2017-10-09 00:{m:02d}:00,{60 + m},{g},0,a\n" for m, g in enumerate([1, 2, 4, 8, 16, 1])
 )
@@ -372,7 +372,7 @@ def test_impossible_combinations(log: str) -> None:
         tiny.with_workload(log, max_gpus=8).replace(tracked_window=(2, 6)).instance(0)
 
 
-@pytest.mark.skipif(not TRACES.is_dir(), reason="published traces are not here: ../shared/traces is absent")
+@here
 def test_whole_philly_log_on_its_cluster() -> None:
     source = f"philly:{TRACES / 'philly/philly_jobs.csv.gz'}"
     instance = get_scenario("philly-full-v0").with_workload(source).instance(0)

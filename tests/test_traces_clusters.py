@@ -10,6 +10,7 @@ from damage import check_damaged
 from helpers import finish
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from published import TRACES, here
 from typer.testing import CliRunner
 
 from gpusched_env.cli.app import app
@@ -18,7 +19,6 @@ from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import ClusterError, TraceError, WorkloadError
 from gpusched_env.traces import CLUSTER_READERS, ReadReport, read_cluster
 
-TRACES = Path(__file__).parents[2] / "shared" / "traces"
 UNNAMED = "nodes whose GPU type the file does not name, taken for V100"
 NO_RACKS = "racks that stand for kinds of nodes (GPU type and GPUs a node), as the file names none"
 SHARED = "nodes taken for 8 GPUs each, and open to the jobs of every virtual cluster"
@@ -150,7 +150,7 @@ def test_scenarios_and_the_command_line_take_them(tmp_path: Path) -> None:
     assert "16 GPUs in 4 nodes in 3 racks" in shown.output
 
 
-@pytest.mark.skipif(not TRACES.is_dir(), reason="published traces are not here: ../shared/traces is absent")
+@here
 @pytest.mark.parametrize(
     ("name", "file", "rows", "nodes", "gpus", "racks"),
     [

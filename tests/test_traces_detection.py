@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 
 import pytest
+from published import TRACES, here
 from trace_samples import LAYOUTS, SAMPLES
 
 from gpusched_env.errors import ScenarioError, TraceError
@@ -13,7 +14,6 @@ from gpusched_env.scenarios import get_scenario
 from gpusched_env.traces import READERS, read_trace
 from gpusched_env.traces.reading import SIGNATURES, UNDETECTED, resolve_source
 
-TRACES = Path(__file__).parents[2] / "shared" / "traces"
 AMBIGUOUS = {  # layouts that two formats share, by format and number of the sample
     ("bsbf", 0): "bsbf or muri",
     ("muri", 0): "bsbf or muri",
@@ -94,7 +94,7 @@ def test_a_scenario_is_the_same_whether_its_format_is_given_or_found(tmp_path: P
         tiny.with_workload(f"auto:{path}", parameters={"x": 1})
 
 
-@pytest.mark.skipif(not TRACES.is_dir(), reason="published traces are not here: ../shared/traces is absent")
+@here
 @pytest.mark.parametrize(
     ("name", "file"),
     [

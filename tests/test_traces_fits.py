@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from published import TRACES, here
 from typer.testing import CliRunner
 
 from gpusched_env.cli.app import app
@@ -24,9 +25,6 @@ from gpusched_env.traces.profile_tables.fitting import fit_table
 from gpusched_env.traces.profile_tables.throughput import MEASUREMENT_DTYPE, Throughput
 from gpusched_env.traces.profile_tables.throughput_fitting import fit_throughput, held_out_errors
 from gpusched_env.workload import Workload
-
-TRACES = Path(__file__).parents[2] / "shared" / "traces"
-published = pytest.mark.skipif(not TRACES.is_dir(), reason="published traces are not here: ../shared/traces is absent")
 
 APPLICATIONS = ["bert", "cifar10", "deepspeech2", "imagenet", "ncf", "yolov3"]
 SCALABILITY = "num_nodes,num_replicas,local_bsz,step_time,sync_time\n"
@@ -296,7 +294,7 @@ def close(found: object, expected: object) -> bool:
     return found == expected
 
 
-@published
+@here
 @pytest.mark.parametrize("name", ["pollux", "sia"])
 def test_the_command_makes_the_table_of_the_package(tmp_path: Path, name: str) -> None:
     output = tmp_path / "made.json"
@@ -310,7 +308,7 @@ def test_the_command_makes_the_table_of_the_package(tmp_path: Path, name: str) -
     assert close(*documents)
 
 
-@published
+@here
 def test_fits_are_as_good_as_documented() -> None:
     """Median error below 10 % everywhere but yolov3 on A100, and no worse for gangs that the fit never saw."""
     for gpu_type, fits in load_fitted("sia").fits.items():
@@ -321,7 +319,7 @@ def test_fits_are_as_good_as_documented() -> None:
                 assert found.errors["held out"][1] < found.errors["across machines"][1] + 0.01
 
 
-@published
+@here
 def test_measured_examples_of_the_calibration() -> None:
     """One placement at the largest batch each. Two machines with four GPUs each share two links: Pollux's form has no
     word for that and is up to 37 % too fast there."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import finish
+from published import TRACES, here
 
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import TraceError, WorkloadError
@@ -19,8 +20,6 @@ from gpusched_env.traces.generators.synthetic import random_stream
 from gpusched_env.traces.profile_tables import load_measured
 from gpusched_env.workload import Workload
 
-TRACES = Path(__file__).parents[2] / "shared" / "traces"
-published = pytest.mark.skipif(not TRACES.is_dir(), reason="published traces are not here: ../shared/traces is absent")
 NOT_MEASURED = "no throughput was measured for this job type on so many GPUs"
 COMMAND = 'python3 main.py --data "%s/wikitext2, all"'
 
@@ -50,7 +49,7 @@ def rates(workload: Workload, gpu_type: str = "V100") -> np.ndarray:
     return np.array([table[m].rates[gpu_type][g][0] for m, g in zip(models(workload), gangs, strict=True)])
 
 
-@published
+@here
 @pytest.mark.parametrize(
     ("file", "dropped"),
     [
@@ -72,7 +71,7 @@ def test_every_row_of_the_manifest_is_kept_or_counted(file: str, dropped: int) -
     assert models(workload) == workload.attributes["model"].tolist()
 
 
-@published
+@here
 def test_the_largest_published_trace_is_that_of_the_paper_set_up() -> None:
     """96 jobs to 46,317 s on gangs of 1, 2 and 4."""
     jobs = read_workload(f"gavel:{TRACES / 'gavel/max_min_fairness.trace'}").jobs
@@ -144,7 +143,7 @@ def test_a_trace_played_on_v100_takes_steps_over_rate(tmp_path: Path) -> None:
     assert finished == pytest.approx([500 / rate[0], 10_000 / rate[1], 300 / rate[2]], rel=1e-9)
 
 
-@published
+@here
 def test_a_published_trace_played_on_each_gpu_type_takes_steps_over_rate() -> None:
     workload = read_workload(f"gavel:{TRACES / 'gavel/artifact_evaluation.trace'}")
     for gpu_type in ("V100", "P100", "K80"):

@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import finish
+from published import TRACES, here
 
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import TraceError
 from gpusched_env.instance import Instance
 from gpusched_env.traces import read_trace, read_workload
 
-FILE = Path(__file__).parents[2] / "shared" / "traces" / "hydra" / "20_ddl.csv.gz"
+FILE = TRACES / "hydra" / "20_ddl.csv.gz"
 TYPES = ("A100", "V100", "GTX2080Ti")
 HEADER = ",job_name,norm_job_submit_time,ddl,A100,V100,GTX2080Ti\n"
 LOG = HEADER + "0,a,0,inf,1020.0,1540.0,2595.0\n1,b,10,2500.0,5384.0,8235.0,10278.0\n2,c,5,inf,0,1,2\n"
@@ -57,7 +58,7 @@ def test_malformed_rows_are_refused(tmp_path: Path, row: str, message: str) -> N
         read_trace(write(tmp_path / "log", HEADER + row))
 
 
-@pytest.mark.skipif(not FILE.exists(), reason="published traces are not here: ../shared/traces is absent")
+@here
 def test_published_file() -> None:
     workload, report = read_trace(f"hydra:{FILE}")
     with gzip.open(FILE, "rt", newline="") as stream:

@@ -8,12 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from published import TRACES, here
 
 from gpusched_env.errors import TraceError
 from gpusched_env.traces import read_trace
-
-TRACES = Path(__file__).parents[2] / "shared" / "traces"
-published = pytest.mark.skipif(not TRACES.is_dir(), reason="published traces are not here: ../shared/traces is absent")
 
 TIRESIAS = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
 MURI = (
@@ -39,7 +37,7 @@ def manifest_rows() -> dict[str, int]:
         return {row["file"]: int(row["rows"] or 0) for row in csv.DictReader(file)}
 
 
-@published
+@here
 @pytest.mark.parametrize(
     ("name", "file", "blank"),
     [
@@ -96,7 +94,7 @@ def test_shockwave_fields_go_by_position(tmp_path: Path) -> None:
     assert (report.rows, report.kept, report.format) == (4, 2, "shockwave")
 
 
-@published
+@here
 def test_shockwave_duration_is_the_steps_at_one_rate_for_each_job_type_and_gang() -> None:
     """Whatever the mode: the durations hold no change of the batch size."""
     rates: dict[tuple[str, str], list[float]] = {}
@@ -107,7 +105,7 @@ def test_shockwave_duration_is_the_steps_at_one_rate_for_each_job_type_and_gang(
         assert max(values) / min(values) < 1.001, key  # both are whole numbers
 
 
-@published
+@here
 @pytest.mark.parametrize("file", ["max_min_fairness.trace", "msr_seed0_103959.trace.gz"])
 def test_gavel_traces_have_no_run_time(file: str) -> None:
     with pytest.raises(TraceError, match=r"line 1: \d+ fields.* steps and no run time"):
@@ -141,7 +139,7 @@ def test_muri_times_are_milliseconds_and_iterations_are_the_work(tmp_path: Path,
     assert "note 1: duration is off" in report.describe()
 
 
-@published
+@here
 def test_measured_runs_of_muri_follow_the_iterations() -> None:
     """Where the two differ by more than a factor of 2, the run that Muri measured takes the time of the iterations."""
     workload, report = read_trace(f"muri:{TRACES / 'muri/cluster_trace.csv'}")

@@ -12,15 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from published import TRACES, here
 
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import TraceError, WorkloadError
 from gpusched_env.instance import Instance
 from gpusched_env.traces import generate_workload, read_trace, read_workload
 from gpusched_env.traces.generators.pollux_jobs import CLASSES, HOURLY, TUNED
-
-TRACES = Path(__file__).parents[2] / "shared" / "traces"
-published = pytest.mark.skipif(not TRACES.is_dir(), reason="published traces are not here: ../shared/traces is absent")
 
 HEADER = "name,time,application,num_replicas,batch_size\n"
 
@@ -30,7 +28,7 @@ def write(path: Path, text: str) -> str:
     return str(path)
 
 
-@published
+@here
 def test_every_row_of_the_manifest_is_a_job() -> None:
     with (TRACES / "MANIFEST.csv").open(encoding="utf-8", newline="") as file:
         rows = {row["file"]: int(row["rows"] or 0) for row in csv.DictReader(file)}
@@ -41,7 +39,7 @@ def test_every_row_of_the_manifest_is_a_job() -> None:
         assert (report.rows, report.kept, report.dropped) == (rows[file], rows[file], {}), file
 
 
-@published
+@here
 def test_ideal_times_are_those_of_undisturbed_published_jobs() -> None:
     """The shortest of each kind of job in Pollux's simulation of Tiresias, less the 30 s that a start takes there.
 
@@ -182,7 +180,7 @@ def test_generated_jobs_play_on_t4(tmp_path: Path) -> None:
         Instance(Cluster([NodeGroup(16, 4, "V100")]), workload)
 
 
-@published
+@here
 def test_tuned_gangs_are_those_of_the_published_workloads() -> None:
     found: dict[str, set[tuple[int, int]]] = {}
     for file in sorted((TRACES / "pollux/workloads").glob("*.csv")):
@@ -192,7 +190,7 @@ def test_tuned_gangs_are_those_of_the_published_workloads() -> None:
     assert {name: tuple(sorted(choices)) for name, choices in found.items()} == TUNED
 
 
-@published
+@here
 def test_shares_are_those_of_the_log_under_the_filters_of_pollux() -> None:
     with gzip.open(TRACES / "philly/philly_jobs.csv.gz", "rt", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))

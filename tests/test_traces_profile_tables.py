@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from published import TRACES, here
 from typer.testing import CliRunner
 
 from gpusched_env.cli import app
@@ -28,9 +29,7 @@ from gpusched_env.traces.profile_tables import (
 from gpusched_env.traces.profile_tables.fitting import FITTERS, fit_table
 from gpusched_env.workload import Workload
 
-TRACES = Path(__file__).parents[2] / "shared" / "traces"
 SOURCES = {"gavel": "gavel/simulation_throughputs.json.gz", "elasticflow": "elasticflow"}
-published = pytest.mark.skipif(not TRACES.is_dir(), reason="published files are not here: ../shared/traces is absent")
 
 RESNET, LM = "ResNet-50 (batch size 64)", "LM (batch size 10)"
 LARGE = "ResNet-50 (batch size 128)"  # does not fit into a K80 with two GPUs and more
@@ -47,7 +46,7 @@ def measured(model: str, gpus: int, gpu_type: str = "V100", table: str = "gavel"
     return Instance(Cluster([NodeGroup(1, 64, gpu_type)]), workload).iteration_s[0, :, 0]
 
 
-@published
+@here
 @pytest.mark.parametrize("name", MEASURED_TABLES)
 def test_the_shipped_table_is_what_the_command_makes(tmp_path: Path, name: str) -> None:
     output = tmp_path / "table.json"
@@ -189,7 +188,7 @@ def test_the_rule_refuses_what_was_not_measured() -> None:
         assign_profiles(named, "gavel", random_stream(0, 1), ("K80",))
 
 
-@published
+@here
 def test_published_jobs_get_the_models_they_name() -> None:
     traces = {"elasticflow": ("philly/elasticflow_103959.csv.gz", "elasticflow", "A100")}
     traces["shockwave"] = ("shockwave/120_jobs_dynamic.trace", "gavel", "V100")

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import hashlib
 import re
 from pathlib import Path
 
 import pytest
+from published import TRACES, here, manifest
 
 from gpusched_env.cli.console import WIDTH_OF_A_PIPE
 from gpusched_env.traces import READERS, read_trace
 from gpusched_env.traces.downloads.public_files import RAW, PublicFile, data_folder, find, matching, public_files
 
-TRACES = Path(__file__).parents[2] / "shared" / "traces"
-needs_traces = pytest.mark.skipif(not (TRACES / "MANIFEST.csv").exists(), reason="shared/traces is not here")
 PUBLISHED_ELSEWHERE = [  # checksums by the owners themselves; the files are not in the manifest
     "alibaba/pai_instance_table.csv",
     "alibaba/pai_job_table.csv",
@@ -25,12 +23,7 @@ PUBLISHED_ELSEWHERE = [  # checksums by the owners themselves; the files are not
 ]
 
 
-def manifest() -> list[dict[str, str]]:
-    with (TRACES / "MANIFEST.csv").open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
-
-
-def here(file: PublicFile) -> Path:
+def stored(file: PublicFile) -> Path:
     return next(path for path in (TRACES / file.name, TRACES / f"{file.name}.gz") if path.exists())
 
 
@@ -60,7 +53,7 @@ def test_every_reader_has_a_file_to_fetch_but_for_those_whose_owners_publish_no_
     assert READERS.keys() - readable == {"acme", "file", "helios", "pai", "philly-csv", "philly-json"}
 
 
-@needs_traces
+@here
 def test_unchanged_files_agree_with_the_manifest() -> None:
     rows = {row["file"].removesuffix(".gz"): row for row in manifest()}
     unchanged = {name for name, row in rows.items() if row["unchanged_content"] == "yes"}
@@ -79,12 +72,12 @@ def test_unchanged_files_agree_with_the_manifest() -> None:
         assert file.address == RAW
 
 
-@needs_traces
+@here
 def test_small_files_have_their_checksum_and_are_read_in_their_format() -> None:
     for file in public_files().values():
         if file.name in PUBLISHED_ELSEWHERE or file.bytes > 600_000:
             continue
-        path = here(file)
+        path = stored(file)
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         assert hashlib.sha256(content).hexdigest() == file.sha256
         if file.format and file.bytes < 100_000:
@@ -92,7 +85,7 @@ def test_small_files_have_their_checksum_and_are_read_in_their_format() -> None:
             assert read_trace(f"{file.format}:{path}")[1].rows + blank == file.rows
 
 
-@needs_traces
+@here
 def test_the_published_checksum_of_an_unpacked_table() -> None:
     # the manifest's table has a header line in front, which Alibaba publishes as another file
     _, _, table = gzip.decompress((TRACES / "alibaba/pai2020_machine_spec.csv.gz").read_bytes()).partition(b"\n")

@@ -5,16 +5,15 @@ from __future__ import annotations
 import csv
 import gzip
 from datetime import datetime
-from pathlib import Path
 
 import numpy as np
 import pytest
+from published import TRACES, here
 
 from gpusched_env.errors import TraceError
 from gpusched_env.traces import generate_workload, read_trace
 
-TRACES = Path(__file__).parents[2] / "shared" / "traces"
-pytestmark = pytest.mark.skipif(not TRACES.is_dir(), reason="published traces are not here: ../shared/traces is absent")
+pytestmark = here
 
 CPU = "CPU job (no GPUs)"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
+from published import TRACES, here
 
 from gpusched_env.errors import WorkloadError
 from gpusched_env.traces import GENERATORS, describe_workload, generate_workload, generator_parameters, read_trace
@@ -17,8 +17,6 @@ from gpusched_env.traces.generators.pai_calibration import PAI
 from gpusched_env.traces.generators.philly_calibration import PHILLY
 from gpusched_env.traces.generators.synthetic import CALIBRATIONS
 from gpusched_env.workload import Workload
-
-TRACES = Path(__file__).parents[2] / "shared" / "traces"
 
 
 @pytest.fixture(scope="module", params=sorted(CALIBRATIONS))
@@ -183,7 +181,7 @@ def test_wrong_parameters_are_refused(name: str, parameters: dict[str, object], 
     assert "rate_scale" in generator_parameters("philly")
 
 
-@pytest.mark.skipif(not TRACES.is_dir(), reason="published traces are not here: ../shared/traces is absent")
+@here
 @pytest.mark.parametrize(
     ("source", "key", "calibration", "gpus"),
     [
