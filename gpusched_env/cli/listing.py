@@ -15,7 +15,7 @@ scenarios_app = typer.Typer(help="List the scenarios, or show one.", invoke_with
 schedulers_app = typer.Typer(
     help="List the schedulers and their parameters, or explain one.", invoke_without_command=True
 )
-traces_app = typer.Typer(help="Look into cluster logs.", no_args_is_help=True)
+traces_app = typer.Typer(help="Read, describe and fetch public logs, tables and machine lists.", no_args_is_help=True)
 
 
 @scenarios_app.callback()
