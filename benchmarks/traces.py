@@ -152,6 +152,16 @@ LAYOUTS: Final[dict[str, tuple[str, str, Callable[[Draw], str]]]] = {
         "job_id,num_gpu,submit_time,iterations,model_name,duration,interval",
         lambda d: f"{d.i},{d.gpus},{d.at},606,inception3,{d.run},30",
     ),
+    "dally": (
+        "dally",
+        "job_id,arrival_time,max_parallelism,model,batchsize,duration,total_iterations,time_per_iteration,job_group_id",
+        lambda d: f"{d.i},{d.at},{d.gpus},ResNet50,128,{d.run},{d.run * 4},0.25,{d.i % 9}",
+    ),
+    "hyperdrive": (
+        "hyperdrive",
+        "experiment-id,job-id,start-time,run-time,num-gpus",
+        lambda d: f"{d.i % 900}, application_1526483117648_{d.i}, {d.clock()}, {d.run}.0, {d.gpus}",
+    ),
     "muri": (
         "muri",
         MURI,

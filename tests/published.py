@@ -22,6 +22,13 @@ def manifest() -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def beside_manifest() -> list[str]:
+    """Files that the manifest leaves out: of folders with a README.md of their own."""
+    folders = [path.parent for path in sorted(TRACES.glob("*/README.md"))]
+    files = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
+    return [path.relative_to(TRACES).as_posix() for path in files if path.name != "README.md"]
+
+
 def digests(data: bytes) -> set[str]:
     """SHA-256 of the bytes and, where they are packed with gzip, of what is in them."""
     found = {hashlib.sha256(data).hexdigest()}

@@ -1,4 +1,4 @@
-"""Every file of MANIFEST.csv is read with its number of rows, or a counted reason; none is in the repository."""
+"""Every published file is read with its number of rows, or a counted reason; none is in the repository."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from published import TRACES, digests, here, manifest, published_digests
+from published import TRACES, beside_manifest, digests, here, manifest, published_digests
 
 from gpusched_env.traces import ReadReport, read_cluster, read_table, read_trace
 from gpusched_env.traces.parsing.containers import open_trace
@@ -17,6 +17,7 @@ from gpusched_env.traces.parsing.containers import open_trace
 pytestmark = here
 ROOT = Path(__file__).parents[1]
 FILES = [row["file"] for row in manifest()]
+OTHERS = beside_manifest()
 
 JOBS: Final = {
     "acme/kalos_gpu_jobs_first800.csv.gz": "acme",
@@ -28,6 +29,9 @@ JOBS: Final = {
     "bsbf/cluster_trace_*.csv": "bsbf",
     "bsbf/trace_data_new*.csv": "bsbf",
     "chronus/trace_job_Philly_MIX2.csv.gz": "chronus",
+    "dally/480_job_trace.csv": "tiresias",
+    "dally/jobs/*.csv.gz": "dally",
+    "dally/p*.csv": "hyperdrive",
     "gavel/*.trace": "gavel",
     "gavel/*.trace.gz": "gavel",
     "helios/cluster_log_sample.csv": "helios",
@@ -65,6 +69,10 @@ TABLES: Final = {
     "alibaba/openb_pod_list_multigpu20.csv.gz": "openb-pods",  # it has no times, so the job reader refuses it
     "alibaba/pai2020_minibatch_job_*.csv.gz": "pai-mini-batches",
     "chronus/model_info.json": "chronus-speeds",
+    "dally/astra_efficiency.csv": "dally-efficiency",
+    "dally/workload/*-*.csv": "astra-layers",
+    "dally/workload/*.txt": "astra-layers",
+    "dally/workload/nw_overhead.csv": "dally-factors",
     "elasticflow/throughputs_*/*.csv": "elasticflow-throughputs",
     "gavel/*_throughputs.json.gz": "gavel-throughputs",
     "helios/cluster_summary.csv": "helios-summary",
@@ -94,20 +102,44 @@ RECORDS: Final = {
     "gavel/simulation_throughputs.json.gz": 10_830,
     "chronus/model_info.json": 50,
 }
+ROWS: Final = {  # as published with the files that the manifest leaves out
+    "dally/480_job_trace.csv": 480,
+    "dally/astra_efficiency.csv": 84,
+    "dally/jobs/sense_500jobs_0start*": 500,
+    "dally/jobs/sense_500jobs_poisson-*": 500,
+    "dally/jobs/sense_500jobs_poisson_1proc-*": 411,
+    "dally/jobs/sense_500jobs_poisson_3proc-*": 411,
+    "dally/jobs/sense_500jobs_poisson_3proc.*": 500,
+    "dally/philly_hyperdrive_workload.csv": 4_697,
+    "dally/processed_data.csv": 488,
+    "dally/workload/BERT-*": 66,
+    "dally/workload/ResNet50*": 54,
+    "dally/workload/VGG*": 11,
+    "dally/workload/alexnet_*": 8,
+    "dally/workload/mobilenet_*": 52,
+    "dally/workload/nw_overhead.csv": 2,
+    "dally/workload/resnet18_*": 21,
+    "dally/workload/resnet50_*": 54,
+    "dally/workload/vgg11_*": 11,
+}
 
 
 def test_each_file_has_one_reader_and_each_pattern_a_file() -> None:
     patterns = [pattern for table, _ in READ for pattern in table]
-    matching = {file: [pattern for pattern in patterns if fnmatch(file, pattern)] for file in FILES}
+    matching = {file: [pattern for pattern in patterns if fnmatch(file, pattern)] for file in FILES + OTHERS}
     assert {file: found for file, found in matching.items() if len(found) != 1} == {}
     assert set(patterns) == {found[0] for found in matching.values()}
+
+
+def report_of(file: str) -> ReadReport:
+    [(name, read)] = [(name, read) for table, read in READ for pattern, name in table.items() if fnmatch(file, pattern)]
+    return read(f"{name}:{TRACES / file}")[1]
 
 
 @pytest.mark.parametrize("row", manifest(), ids=FILES)
 def test_every_row_is_read(row: dict[str, str]) -> None:
     file, published = row["file"], int(row["rows"])
-    [(name, read)] = [(name, read) for table, read in READ for pattern, name in table.items() if fnmatch(file, pattern)]
-    _, report = read(f"{name}:{TRACES / file}")
+    report = report_of(file)
     assert report.kept == report.rows - sum(report.dropped.values()) > 0
     with open_trace(TRACES / file) as stream:
         lines = stream.read().splitlines()
@@ -117,6 +149,15 @@ def test_every_row_is_read(row: dict[str, str]) -> None:
         # of the Standard Workload Format the manifest counts comments too, of SJF-BSBF a blank last line
         others = sum(line.startswith(b";") or not line.strip() for line in lines)
         assert report.rows + others == published
+
+
+@pytest.mark.parametrize("file", OTHERS)
+def test_every_row_beside_the_manifest_is_read(file: str) -> None:
+    [rows] = [rows for pattern, rows in ROWS.items() if fnmatch(file, pattern)]
+    report = report_of(file)
+    stray = "workload" in file and report.dropped.get("a stray total, not a layer", 0)
+    assert report.kept == report.rows - sum(report.dropped.values()) > 0
+    assert (report.rows - stray, stray <= 1) == (rows, True)
 
 
 def test_the_files_are_those_of_the_manifest() -> None:

@@ -16,12 +16,15 @@ from typer.testing import CliRunner
 from gpusched_env.cli.app import app
 from gpusched_env.errors import TraceError
 from gpusched_env.traces import LAYOUTS, ReadReport, Table, read_table
+from gpusched_env.traces.layouts import BARE, NAMED
 
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np0,12000,16384,1,460\np1,8000,30517,8,1000\n"
 CAPACITY = "date,vcA,vcB,total\n2020-04-01,112,8,120\n2020-04-02,0,8,8\n"
 THROUGHPUTS = "global_batch_size,1,2,64\n128,2.5,4,nan\n256,1.25,,0\n"
 NODES = "time,active,total\n2017-10-03 00:00:00,312,420\n"
 GAVEL = b"""{"k80": {"('LM', 1)": {"null": 4.5, "('A3C', 1)": [2.5, 3.25]}}, "v100": {"('LM', 2)": {"null": 9}}}"""
+FACTORS = "ResNet50,1,.9\nVGG,.9,.8 \n"
+LAYERS = "DATA\n1\nconv1\t-1\t10\tNONE\t0\t20.5\tNONE\t0\t30\tALLREDUCE\t4096\t5\n99\n"
 COMPLETION = b'{"jcts": {"w-1": {"a-0": 761, "b-1": 90}, "w-2": {"a-0": 5}}, "avgs": {"w-1": 1}, "mean": 2.0}'
 GAVEL_TYPES = ("k80", "p100", "v100")
 SAMPLES = {
@@ -31,6 +34,8 @@ SAMPLES = {
     "philly-active-nodes": NODES.encode(),
     "gavel-throughputs": GAVEL,
     "pollux-completion": COMPLETION,
+    "dally-factors": FACTORS.encode(),
+    "astra-layers": LAYERS.encode(),
 }
 
 
@@ -86,12 +91,12 @@ def test_leaves_of_json_are_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_csv_is_recognised_by_its_header_and_packing_by_its_bytes(tmp_path: Path, name: str) -> None:
+def test_text_is_recognised_by_its_first_line_and_packing_by_its_bytes(tmp_path: Path, name: str) -> None:
     plain, _ = read(tmp_path, name, SAMPLES[name])
     packed, _ = read(tmp_path, name, gzip.compress(SAMPLES[name]))
     for column in plain.columns:
         np.testing.assert_array_equal(plain[column], packed[column])
-    if LAYOUTS[name].levels:
+    if LAYOUTS[name].levels or LAYOUTS[name].form == BARE:
         with pytest.raises(TraceError, match=f"write FORMAT:PATH; formats: .*{name}"):
             read(tmp_path, "auto", SAMPLES[name])
     else:
@@ -167,7 +172,7 @@ def test_every_layout_is_well_formed(name: str) -> None:
     assert len(set(names)) == len(names) > layout.levels
     kinds = {column.kind for column in layout.columns} | ({layout.rest.kind} if layout.rest else set())
     assert kinds <= {"text", "time", "whole", "number"}
-    assert layout.rest is None or not layout.levels
+    assert layout.rest is None or (layout.form == NAMED and not layout.levels)
 
 
 def test_the_command_line_shows_columns(tmp_path: Path) -> None:

@@ -97,6 +97,13 @@ WRITERS: Final[dict[str, tuple[Callable[..., bytes], ...]]] = {
             "@,v,1,1@,5,alexnet,96,5,159-189,10-8,0,soft",
         ),
     ),
+    "dally": (
+        _table(
+            "job_id,arrival_time,max_parallelism,model,dataset,batchsize,amp,duration,total_iterations,"
+            "time_per_iteration,submit_time,job_group_id",
+            "@,1@,4,VGG,CIFAR-10,32,0,8000,4000,2.0,2020-03-26 13:42:30,8",
+        ),
+    ),
     "elasticflow": (
         _table(
             "job_id,submit_time,real_iteration,model_name,ddl,batch_size,num_gpu,real_duration,duration,iteration",
@@ -116,6 +123,13 @@ WRITERS: Final[dict[str, tuple[Callable[..., bytes], ...]]] = {
         _JOB_LIST,
     ),
     "hydra": (_table(",job_name,norm_job_submit_time,ddl,A100,V100,GTX2080Ti", "@,h@,0,inf,1020.0,1540.0,2595.0"),),
+    "hyperdrive": (
+        _table(
+            "experiment-id,job-id,start-time,run-time,num-gpus",
+            "1781, application_@, 2018-06-16 04:51:4#, 7953.0, 1",
+        ),
+        _table(",experiment_id,start_time,running_time,num_gpus", "207@,1665,1@,143,1"),
+    ),
     "muri": (_MURI,),
     "openb": (
         _table(

@@ -8,7 +8,7 @@ from gpusched_env.traces.layouts import LAYOUTS
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.profiles import PROFILE_RULES, assign_profiles, mix_profiles
 from gpusched_env.traces.reading import READERS, read_trace, read_workload
-from gpusched_env.traces.tables import Table, read_table
+from gpusched_env.traces.tables import Table, read_layers, read_table
 from gpusched_env.traces.transform import (
     clip_gpus,
     describe_workload,
@@ -36,6 +36,7 @@ __all__ = [
     "mix_profiles",
     "offered_load",
     "read_cluster",
+    "read_layers",
     "read_table",
     "read_trace",
     "read_workload",

@@ -7,6 +7,7 @@ from typing import Final
 
 UNTOLD: Final = "not told"  # the publishers name no unit
 CALENDAR: Final = "local time"
+NAMED, BARE, LAYERS = "CSV with a header line", "CSV without a header line", "layer file of ASTRA-sim"
 
 
 @dataclass(frozen=True)
@@ -32,10 +33,11 @@ class Layout:
     Parameters
     ----------
     about : what it holds and who published it
-    columns : in CSV found by name, in any order; in JSON keys, then values
+    columns : in CSV with a header found by name, in any order; in JSON keys, then values
     rest : kind and unit of all other columns of the header; None = there are none
     levels : 0 = CSV; else JSON, in which so many keys lead to a leaf
     root : key of the JSON object in which the rows are; empty = the whole file
+    form : of the lines where levels is 0: NAMED; BARE = the columns are those of the file, in its order; LAYERS
     """
 
     about: str
@@ -43,6 +45,7 @@ class Layout:
     rest: Column | None = None
     levels: int = 0
     root: str = ""
+    form: str = NAMED
 
 
 def _all(kind: str, unit: str, names: str) -> tuple[Column, ...]:
@@ -214,6 +217,29 @@ LAYOUTS: Final[dict[str, Layout]] = {
             *_number("of the model", "metric"),
             *_number("1", "grad_sqr grad_var"),
         ),
+    ),
+    "dally-efficiency": Layout(
+        "compute time / time of an iteration, by model and placement (ASTRA-sim at the links of Dally's simulator)",
+        (
+            *_text("model placement units dimensions"),
+            *_number("us", "compute_us exposed_comm_us"),
+            *_number("1", "efficiency substitute_efficiency"),
+        ),
+    ),
+    "dally-factors": Layout(
+        "factor of a model in a rack and across the network (Dally: Sharma et al., arXiv 2401.16492; unused there)",
+        (*_text("model"), *_number("1", "rack network")),
+        form=BARE,
+    ),
+    "astra-layers": Layout(
+        "computation and gradients of each layer in data-parallel training (ASTRA-sim 1.0; Dally's networks)",
+        (
+            *_text("layer"),
+            *_number("ns", "forward_ns input_gradient_ns weight_gradient_ns"),
+            *_whole("byte", "gradient_bytes"),
+            *_number("ns", "update_ns"),
+        ),
+        form=LAYERS,
     ),
     "elasticflow-throughputs": Layout(
         "iterations a second by numbers of GPUs, the other columns (ElasticFlow: Gu et al., ASPLOS 2023)",

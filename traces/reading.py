@@ -10,14 +10,29 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError, WorkloadError
-from gpusched_env.traces.formats import acme, chronus, elasticflow, helios, hydra, muri, openb, philly, pollux, tiresias
+from gpusched_env.traces.formats import (
+    acme,
+    chronus,
+    dally,
+    elasticflow,
+    helios,
+    hydra,
+    hyperdrive,
+    muri,
+    openb,
+    philly,
+    pollux,
+    tiresias,
+)
 from gpusched_env.traces.formats.acme import read_acme
 from gpusched_env.traces.formats.chronus import read_chronus
+from gpusched_env.traces.formats.dally import read_dally
 from gpusched_env.traces.formats.elasticflow import read_elasticflow
 from gpusched_env.traces.formats.gavel import read_gavel
 from gpusched_env.traces.formats.gavel_rows import SHOCKWAVE_FIELDS
 from gpusched_env.traces.formats.helios import read_helios
 from gpusched_env.traces.formats.hydra import read_hydra
+from gpusched_env.traces.formats.hyperdrive import read_hyperdrive
 from gpusched_env.traces.formats.job_list import JOB_LIST
 from gpusched_env.traces.formats.muri import read_bsbf, read_muri
 from gpusched_env.traces.formats.openb import read_openb
@@ -58,11 +73,13 @@ READERS: Final[dict[str, Reader]] = {
     "acme": read_acme,
     "bsbf": read_bsbf,
     "chronus": read_chronus,
+    "dally": read_dally,
     "elasticflow": read_elasticflow,
     "file": read_saved,
     "gavel": read_gavel,
     "helios": read_helios,
     "hydra": read_hydra,
+    "hyperdrive": read_hyperdrive,
     "muri": read_muri,
     "openb": read_openb,
     "pai": read_pai,
@@ -83,11 +100,13 @@ SIGNATURES: Final[dict[str, tuple[Signature, ...]]] = {
     "acme": (columns(*acme.ORIGINAL), columns(*acme.SHORT, only=True)),
     "bsbf": (columns(*muri.COLUMNS),),
     "chronus": (columns(*chronus.COLUMNS),),
+    "dally": (columns(*dally.COLUMNS),),
     "elasticflow": (columns(*elasticflow.COLUMNS),),
     "file": (arrays("header", "jobs", "profiles", "compute_s"),),
     "gavel": (tab_fields(7), tab_fields(10)),
     "helios": (columns(*helios.ORIGINAL), columns(*JOB_LIST)),
     "hydra": (columns(*hydra.COLUMNS),),
+    "hyperdrive": (columns(*hyperdrive.DATED), columns(*hyperdrive.PROCESSED, only=True)),
     "muri": (columns(*muri.COLUMNS),),
     "openb": (columns(*openb.COLUMNS),),
     "pai": (columns(*JOB_LIST),),

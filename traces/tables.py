@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from gpusched_env.errors import TraceError
-from gpusched_env.traces.layouts import LAYOUTS, Column, Layout
+from gpusched_env.traces.layers import HEADING, layer_rows
+from gpusched_env.traces.layouts import BARE, LAYERS, LAYOUTS, NAMED, Column, Layout
 from gpusched_env.traces.parsing.cells import EXPECTED, parse
 from gpusched_env.traces.parsing.detection import Signature, columns, recognise
 from gpusched_env.traces.parsing.fields import Place
@@ -45,10 +46,10 @@ class Table:
 
 
 def read_table(source: str) -> tuple[Table, ReadReport]:
-    """Read ``layout:path``, or ``auto:path`` for a CSV file whose header tells, such as ``tiresias-gpu-time:PATH``.
+    """Read ``layout:path``, or ``auto:path`` for a file whose first line tells, such as ``tiresias-gpu-time:PATH``.
 
-    ``layout:@name`` means a file that ``gpusched traces fetch name`` keeps. Every row is kept; the report notes
-    the numbers that are not told. Files may be packed with gzip, zstd or zip.
+    ``layout:@name`` means a file that ``gpusched traces fetch name`` keeps. Every row is kept, but for stray totals in
+    layer files; the report notes the numbers that are not told. Files may be packed with gzip, zstd or zip.
 
     Raises
     ------
@@ -62,21 +63,37 @@ def read_table(source: str) -> tuple[Table, ReadReport]:
     report = ReadReport(name, str(path), unit="record" if layout.levels else "line", things="rows")
     numbers = array("q")
     texts: list[list[str]] = [[] for _ in told]
-    for place, row in _rows(path, layout, told):
+    for place, row in _rows(path, layout, told, report):
         numbers.append(place.number)
         for cells, text in zip(texts, row, strict=True):
             cells.append(text)
     if not numbers:
         raise TraceError(f"{path}: there are no rows; check that this is the right file")
-    report.rows = report.kept = len(numbers)
+    report.kept = len(numbers)
+    report.rows = report.kept + sum(report.dropped.values())
     arrays = {column.name: _array(column, cells, numbers, report) for column, cells in zip(told, texts, strict=True)}
     return Table(name, arrays, {column.name: column.unit for column in told}), report
 
 
+def read_layers(path: Path) -> tuple[Table, ReadReport]:
+    """Read a layer file of ASTRA-sim 1.0.
+
+    Columns: layer, forward_ns, input_gradient_ns, weight_gradient_ns, update_ns [ns], gradient_bytes [byte].
+
+    Raises
+    ------
+    TraceError : not a layer file, another kind than data-parallel training, or a malformed row
+    """
+    return read_table(f"astra-layers:{path}")
+
+
 def _signatures(layout: Layout) -> list[Signature]:
-    """CSV headers that have these columns and, unless the rest is open, no others; JSON is not recognised."""
-    names = [column.name for column in layout.columns]
-    return [] if layout.levels else [columns(*names, only=layout.rest is None)]
+    """CSV headers that have these columns and, unless the rest is open, no others; the heading of layer files."""
+    if layout.form == LAYERS:
+        return [columns(HEADING, only=True)]
+    if layout.levels or layout.form != NAMED:
+        return []
+    return [columns(*(column.name for column in layout.columns), only=layout.rest is None)]
 
 
 def _columns(path: Path, layout: Layout) -> tuple[Column, ...]:
@@ -87,10 +104,15 @@ def _columns(path: Path, layout: Layout) -> tuple[Column, ...]:
     return (*layout.columns, *(Column(name, layout.rest.kind, layout.rest.unit) for name in others))
 
 
-def _rows(path: Path, layout: Layout, told: tuple[Column, ...]) -> Iterator[tuple[Place, list[str]]]:
+def _rows(
+    path: Path, layout: Layout, told: tuple[Column, ...], report: ReadReport
+) -> Iterator[tuple[Place, list[str]]]:
+    if layout.form == LAYERS:
+        return layer_rows(path, report)
     if layout.levels:
         return json_rows(path, layout.root, layout.levels, len(told) - layout.levels)
-    return csv_rows(path, [column.name for column in told])
+    names = [column.name for column in told]
+    return csv_rows(path, names, names if layout.form == BARE else ())
 
 
 def _array(column: Column, texts: list[str], numbers: array[int], report: ReadReport) -> np.ndarray:

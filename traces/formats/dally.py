@@ -1,0 +1,56 @@
+"""Dally (Sharma et al., arXiv 2401.16492): the job lists of its simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.traces.parsing.columns import JobColumns
+from gpusched_env.traces.parsing.report import ReadReport
+from gpusched_env.traces.parsing.streams import csv_rows
+from gpusched_env.workload import Workload
+
+COLUMNS: Final = (
+    "job_id",
+    "arrival_time",
+    "max_parallelism",
+    "model",
+    "batchsize",
+    "duration",
+    "total_iterations",
+    "time_per_iteration",
+    "job_group_id",
+)
+
+
+def read_dally(path: Path) -> tuple[Workload, ReadReport]:
+    """Read these fields of a job list as CSV; all times in seconds, rows in any order of arrival.
+
+    Work is ``duration / max_parallelism`` [s]: in the authors' simulator ``duration``, which is ``total_iterations`` x
+    ``time_per_iteration``, is the time on one GPU, and a gang of g GPUs without communication takes a g-th of it
+    (class IntraJobScheduler), although the job in the log, of Helios Venus, held its g GPUs for all of it. The job id
+    is the row number from 0. Attributes: original_id, model, group, batch_size (samples), total_iterations,
+    time_per_iteration_s (on one GPU).
+
+    Raises
+    ------
+    TraceError : a missing column, or a malformed row
+    """
+    numbers = {"batch_size": "q", "total_iterations": "d", "time_per_iteration_s": "d"}
+    jobs = JobColumns(ReadReport("dally", str(path)), "original_id", "model", "group", numbers=numbers)
+    for place, (original, arrival, parallelism, model, batch, duration, count, each, group) in csv_rows(path, COLUMNS):
+        jobs.refuse_duplicate(place, "job_id", original)
+        when, gpus = place.seconds("arrival_time", arrival), place.gpus("max_parallelism", parallelism)
+        jobs.add(
+            place,
+            when,
+            gpus,
+            place.seconds("duration", duration) / max(gpus, 1),  # jobs without GPUs are dropped
+            original,
+            model,
+            group,
+            batch_size=place.whole("batchsize", batch, "samples"),
+            total_iterations=place.amount("total_iterations", count, "iterations"),
+            time_per_iteration_s=place.seconds("time_per_iteration", each),
+        )
+    return jobs.workload("dally", dated=False)

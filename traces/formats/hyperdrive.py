@@ -1,0 +1,44 @@
+"""HyperDrive experiments of Philly, as the simulators of Themis and Dally publish them: sweeps of many small jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.traces.parsing.columns import JobColumns, since_epoch
+from gpusched_env.traces.parsing.report import ReadReport
+from gpusched_env.traces.parsing.streams import csv_header, csv_rows, other_header
+from gpusched_env.workload import Workload
+
+DATED: Final = ("experiment-id", "job-id", "start-time", "run-time", "num-gpus")
+PROCESSED: Final = ("", "experiment_id", "start_time", "running_time", "num_gpus")  # the job id has no name
+
+
+def read_hyperdrive(path: Path) -> tuple[Workload, ReadReport]:
+    """Read ``philly_hyperdrive_workload.csv`` or ``processed_data.csv``; the header tells.
+
+    Run times are in seconds; starts, which stand for the arrivals, are local times of the log in the first file and
+    seconds in the second. Blanks around values are skipped. The job id is the row number from 0. Attributes:
+    original_id, experiment.
+
+    Raises
+    ------
+    TraceError : unknown columns, or a malformed row
+    """
+    header = csv_header(path)
+    dated = "job-id" in header
+    if not dated and "experiment_id" not in header:
+        raise other_header(path, header, "a HyperDrive file", DATED, PROCESSED)
+    jobs = JobColumns(ReadReport("hyperdrive", str(path)), "original_id", "experiment")
+    for place, row in csv_rows(path, DATED if dated else PROCESSED):
+        values = [text.strip() for text in row]
+        if dated:
+            experiment, original, start, running, gpus = values
+            when = since_epoch(place.when("start-time", start))
+        else:
+            original, experiment, start, running, gpus = values
+            when = place.seconds("start_time", start)
+        jobs.refuse_duplicate(place, "job-id" if dated else "", original)
+        seconds = place.seconds("run-time" if dated else "running_time", running)
+        jobs.add(place, when, place.gpus("num-gpus" if dated else "num_gpus", gpus), seconds, original, experiment)
+    return jobs.workload("hyperdrive", dated=dated)
