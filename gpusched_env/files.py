@@ -1,8 +1,9 @@
-"""Files appear whole or not at all."""
+"""Files appear whole or not at all, and are known by their bytes."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,3 +33,12 @@ def write_whole(path: Path, text: str) -> None:
     """Write UTF-8 text, line ends as they are."""
     with whole(path) as partial:
         partial.write_text(text, encoding="utf-8", newline="")
+
+
+def file_digest(path: Path, error: type[GpuschedError]) -> str:
+    """SHA-256 of a file's bytes; a file that cannot be read raises ``error``."""
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except (OSError, ValueError) as reason:  # a ValueError for a path with a null character
+        raise error(f"{path}: cannot be read ({getattr(reason, 'strerror', None) or reason})") from reason

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gpusched_env.evaluation.drawing import COLOURS, tidy
+from gpusched_env.figures import COLOURS, tidy
 from gpusched_env.traces.generators.acceptance import Check
 from gpusched_env.traces.generators.calibration import Calibration
 from gpusched_env.workload import Workload

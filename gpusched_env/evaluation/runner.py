@@ -6,7 +6,7 @@ import copy
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.progress import ProgressBar
@@ -19,11 +19,25 @@ if TYPE_CHECKING:
     from gpusched_env.simulator import Scheduler
 
 
+class Problem(Protocol):
+    """What a run needs of a scenario."""
+
+    @property
+    def name(self) -> str:
+        """Name in results."""
+
+    def fingerprint(self) -> str:
+        """SHA-256 over all that decides results."""
+
+    def instance(self, seed: int) -> Instance:
+        """Draw the playable problem of one seed."""
+
+
 @dataclass(frozen=True)
 class Task:
     """One run: everything a worker process needs."""
 
-    scenario: Scenario
+    scenario: Problem
     fingerprint: str  # taken once: a scenario with a log hashes the file each time
     scheduler: str | Scheduler
     seed: int
@@ -67,8 +81,7 @@ def evaluate(
     players, draws = list(schedulers), list(seeds)
     if not players or not draws:
         raise GpuschedError("evaluate: give at least one scheduler and at least one seed")
-    if workers == 0 or workers < -1:
-        raise GpuschedError(f"evaluate: workers is {workers}: give a number of processes >= 1, or -1 for one per core")
+    check_workers(workers)
     for player in players:
         _player(player)  # refuse a wrong name before the first run, not after an hour
     fingerprint = scenario.fingerprint()
@@ -85,6 +98,23 @@ def evaluate(
     finally:
         _desk.clear()
     return [found[p, s] for p in range(len(players)) for s in range(len(draws))]
+
+
+def check_workers(workers: int) -> int:
+    """Give the number of processes back.
+
+    Raises
+    ------
+    GpuschedError : 0, or below -1
+    """
+    if workers == 0 or workers < -1:
+        raise GpuschedError(f"workers is {workers}: give a number of processes >= 1, or -1 for one per core")
+    return workers
+
+
+def drawn(task: Task) -> Instance:
+    """Give the instance of a task; the one that this process has just played is not drawn again."""
+    return _desk.draw(task)[0]
 
 
 def run_once(task: Task, bar: ProgressBar | None = None) -> RunResult:
@@ -139,7 +169,7 @@ def _player(scheduler: str | Scheduler) -> Scheduler:
 class _Desk:
     """What a process keeps for its next task: the last scenario (its trace is read once) and the last problem drawn."""
 
-    scenario: tuple[str, Scenario] | None = None
+    scenario: tuple[str, Problem] | None = None
     problem: tuple[tuple[str, int, Window | None], Instance, dict[str, float]] | None = None
 
     def draw(self, task: Task) -> tuple[Instance, dict[str, float]]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.evaluation.results import RunResult
-from gpusched_env.evaluation.units import Unit, three_digits, unit_for
 from gpusched_env.metrics import COLUMN_OF, Interval, mean_interval
+from gpusched_env.units import Unit, three_digits, unit_for
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,8 +24,11 @@ DEFAULT_METRICS: Final = (
     "rho_fair_share",
     "preemptions_per_job",
 )
+# Where gangs contend for links, also what that costs.
+LINK_METRICS: Final = (*DEFAULT_METRICS[:3], "communication_share", *DEFAULT_METRICS[3:])
 # Shorter than the column names, for a terminal of 120 characters.
 HEADINGS: Final = {
+    "communication_share": "communication",
     "rho_fair_share": "rho <= 1",
     "preemptions_per_job": "preemptions",
     "mean_jobs_in_system": "mean in system",

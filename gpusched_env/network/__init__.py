@@ -1,5 +1,23 @@
-"""Communication cost of a gang's placement: one registry, one function a model."""
+"""The network: topologies and their links, what collectives cost, and what gangs that share links do to each other."""
 
-from gpusched_env.network.models import COMMUNICATION_MODELS, Network, communication_s
+from gpusched_env.network.collectives import COLLECTIVES
+from gpusched_env.network.compiled import compiled_links, compiled_topology, contention_ratios
+from gpusched_env.network.contention import CONTENTION_MODELS, DUTIES, K_MODES, Contention
+from gpusched_env.network.drawing import draw_topology
+from gpusched_env.network.graph_files import matching_cluster
+from gpusched_env.network.isolated import isolated_communication_s
+from gpusched_env.network.link_rows import LINK_ROW_DTYPE, link_rows
+from gpusched_env.network.models import COMMUNICATION_MODELS, NETWORK_MODELS, Network, collectives_of, communication_s
+from gpusched_env.network.presets import NETWORK_PRESETS
+from gpusched_env.network.topologies import TOPOLOGIES
+from gpusched_env.network.topology import LINK_DTYPE, LINK_TIERS, Topology
+from gpusched_env.network.topology_spec import TopologySpec, build_topology
+from gpusched_env.network.written import network_as_dict, network_identity
 
-__all__ = ["COMMUNICATION_MODELS", "Network", "communication_s"]
+__all__ = [
+    "COLLECTIVES", "COMMUNICATION_MODELS", "CONTENTION_MODELS", "DUTIES", "K_MODES", "LINK_DTYPE", "LINK_ROW_DTYPE",
+    "LINK_TIERS", "NETWORK_MODELS", "NETWORK_PRESETS", "TOPOLOGIES", "Contention", "Network", "Topology",
+    "TopologySpec", "build_topology", "collectives_of", "communication_s", "compiled_links", "compiled_topology",
+    "contention_ratios", "draw_topology", "isolated_communication_s", "link_rows", "matching_cluster",
+    "network_as_dict", "network_identity",
+]  # fmt: skip

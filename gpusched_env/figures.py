@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.evaluation.units import UNITS
 from gpusched_env.files import whole
+from gpusched_env.units import UNITS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

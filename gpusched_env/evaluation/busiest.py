@@ -1,0 +1,63 @@
+"""When most bytes cross the network in a run, and how full each link is then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from gpusched_env.errors import GpuschedError
+from gpusched_env.instance import Instance
+from gpusched_env.simulator import ClusterView, Decision, Scheduler, simulate
+
+
+class Moment(NamedTuple):
+    """The links at one time."""
+
+    time_s: float  # [s]
+    loads: np.ndarray  # float64 [L], share of capacity in use of each row of ``topology.links``; of members the fullest
+
+
+def busiest_moment(instance: Instance, scheduler: Scheduler, seed: int = 0) -> Moment:
+    """Play a run and find the decision point after which the sum over links of bytes a second is largest.
+
+    Parameters
+    ----------
+    seed : decides the "random" placement rule
+
+    Raises
+    ------
+    GpuschedError : the network has no links
+    SchedulerError : the scheduler leaves jobs waiting for ever
+    """
+    if instance.topology is None:
+        raise GpuschedError("busiest_moment: the network is priced by tiers; give an instance with a topology")
+    watcher = _Watcher(scheduler)
+    simulate(instance, watcher, seed=seed)
+    share = watcher.loads_Bps / instance.links["capacity"]
+    of_links = share[: len(share) - np.count_nonzero(instance.links["tier"] < 0)]  # buses are no links of the topology
+    return Moment(watcher.time_s, np.maximum.reduceat(of_links, instance.first_row))
+
+
+class _Watcher(Scheduler):
+    """Play another scheduler's decisions and look at the links after each decision point."""
+
+    def __init__(self, watched: Scheduler) -> None:
+        self.watched = watched
+        self.clairvoyant = watched.clairvoyant
+
+    @property
+    def name(self) -> str:
+        return self.watched.name
+
+    def reset(self, view: ClusterView) -> None:
+        self.watched.reset(view)
+        self.clairvoyant = self.watched.clairvoyant
+        self.time_s, self.loads_Bps = 0.0, np.zeros(len(view.network.links))
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        yield from self.watched.decide(view)
+        loads = view.network.loads_Bps()
+        if loads.sum() > self.loads_Bps.sum():
+            self.time_s, self.loads_Bps = view.now_s, loads

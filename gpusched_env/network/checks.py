@@ -1,0 +1,30 @@
+"""Check a number of a topology, or refuse it with its place and the remedy."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpusched_env.errors import ScenarioError
+
+MOST: Final = 1e12  # no rate, latency or ratio is larger; a product of two stays finite
+MOST_COUNT: Final = 1_000_000
+
+
+def check_number(value: object, where: str, least: float = 0.0, positive: bool = False) -> float:
+    """Return a number from ``least``, or from above 0 if ``positive``, to MOST."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST:
+        raise ScenarioError(f"{where} is {_told(value)}: it must be a number of at most {MOST:g}")
+    if value < least or (positive and value == 0):
+        raise ScenarioError(f"{where} is {value!r}: it must be {'above 0' if positive else f'at least {least:g}'}")
+    return float(value)
+
+
+def check_count(value: object, where: str) -> int:
+    """Return a whole number from 1 to MOST_COUNT."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_COUNT:
+        raise ScenarioError(f"{where} is {_told(value)}: it must be a whole number from 1 to {MOST_COUNT}")
+    return value
+
+
+def _told(value: object) -> str:
+    return "missing" if value is None else repr(value)

@@ -1,0 +1,109 @@
+"""Contention models: what gangs that share links do to each other's communication."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.errors import ScenarioError, unknown_name
+from gpusched_env.files import file_digest
+from gpusched_env.network.checks import MOST
+
+# The order gives the numbers that kernels know (gpusched_env.simulator.flows).
+CONTENTION_MODELS: Final = {
+    "none": "every gang communicates as if it were alone",
+    "maxmin": "max-min fair rates over all links; a gang is one flow whose ring edges move in lock step",
+    "kway": "bytes take k + alpha (k - 1) times as long, k from the gangs that straddle one (SJF-BCO, Wang et al.)",
+    "flat": "a gang that shares a machine with another multi-machine gang loses a fixed share of its rate (Pollux)",
+    "table": "the lowest of the user's pairwise ratios over the gangs on its machines",
+    "budget": "contention and overhead share a budget of extra time (SJF-BCO, section 7)",
+}
+K_MODES: Final = ("raw", "clamp", "affine")
+DUTIES: Final = ("always", "const", "solo")
+ECMP: Final = ("ideal", "hashed")
+
+
+@dataclass(frozen=True)
+class Contention:
+    """How gangs share links.
+
+    Parameters
+    ----------
+    model : a name in CONTENTION_MODELS
+    duty : for maxmin, what part of an iteration contends: "always" = all of it; "const" = slow-down 1 + xi1 (s - 1);
+        "solo" = the same with the others' mean share of communication in place of xi1
+    ecmp : "ideal" = parallel links are one link of their summed rate; "hashed" = each ring edge takes one of them
+    path_seed : decides the hash; a gang that restarts draws anew
+    xi1 : share of the straddling gangs that contend (kway, budget), or of the time that gangs contend (duty "const")
+    alpha : loss of a link by sharing; Wang et al. write eta / b (kway, budget)
+    k_mode : "raw" = xi1 p, "clamp" = max(1, xi1 p), "affine" = 1 + xi1 (p - 1) of p straddling gangs (kway, budget)
+    shared_loss : share of its rate that a gang loses (flat)
+    extra : extra time over all time where contention and overhead are worst (budget)
+    ratios : path of the user's table, columns model_a, model_b, ratio: see pairwise.read_pairwise (table)
+    missing : a pair that the table lacks: "error", or "unit" = no slow-down (table)
+    floor : the lowest ratio (table)
+
+    Notes
+    -----
+    Where papers give no number the defaults are choices: see docs/network.md.
+
+    Raises
+    ------
+    ScenarioError : an unknown name, or a number out of range
+    """
+
+    model: str = "maxmin"
+    duty: str = "always"
+    ecmp: str = "ideal"
+    path_seed: int = 0
+    xi1: float = 1.0
+    alpha: float = 0.2
+    k_mode: str = "clamp"
+    shared_loss: float = 0.0
+    extra: float = 0.15
+    ratios: str = ""
+    missing: str = "error"
+    floor: float = 0.35
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        names = {
+            "model": tuple(CONTENTION_MODELS),
+            "duty": DUTIES,
+            "ecmp": ECMP,
+            "k_mode": K_MODES,
+            "missing": ("error", "unit"),
+        }
+        for field, known in names.items():
+            if getattr(self, field) not in known:
+                raise ScenarioError(f"contention.{field}: {unknown_name('value', str(getattr(self, field)), known)}")
+        ranges = {
+            "xi1": (0.0, 1.0),
+            "alpha": (0.0, MOST),
+            "shared_loss": (0.0, 1.0),
+            "extra": (0.0, 1.0),
+            "floor": (0.0, 1.0),
+        }
+        for field, (low, high) in ranges.items():
+            value = getattr(self, field)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+                raise ScenarioError(f"contention.{field} is {value!r}: give a number from {low:g} to {high:g}")
+            if field in ("shared_loss", "extra") and value == 1.0:
+                raise ScenarioError(f"contention.{field} is 1: nothing would be left; give less")
+        if isinstance(self.path_seed, bool) or not isinstance(self.path_seed, int) or not 0 <= self.path_seed < 2**31:
+            raise ScenarioError(f"contention.path_seed is {self.path_seed!r}: give a whole number from 0 to 2**31 - 1")
+        if (self.model == "table") != bool(self.ratios):
+            raise ScenarioError("contention.ratios: name the table's path for model 'table', and for no other")
+
+    def file_digest(self) -> str | None:
+        """SHA-256 of the bytes of the user's table; None without one.
+
+        Raises
+        ------
+        ScenarioError : the table cannot be read
+        """
+        return file_digest(Path(self.ratios), ScenarioError) if self.ratios else None
+
+
+NO_CONTENTION: Final = Contention("none")

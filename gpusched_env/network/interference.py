@@ -1,0 +1,59 @@
+"""Coarse interference rules of published schedulers and simulators; none of them looks at a link."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+# Themis (NSDI 2020, footnote 3), values "until profiled", by the tiers of gpusched_env.cluster: machine, rack, network.
+THEMIS_SLOWDOWNS: Final = (1.0, 1.1, 1.3)
+
+
+def locality_iteration_s(
+    serial_s: Array | float,
+    gpus: Array | int,
+    tier: Array | int,
+    slowdowns: Array | tuple[float, ...] = THEMIS_SLOWDOWNS,
+) -> Array:
+    """Seconds of an iteration by placement alone: S(tier) T_serial / N (Themis).
+
+    Parameters
+    ----------
+    serial_s : seconds of the whole batch on one GPU
+    gpus : N
+    tier : index into ``slowdowns``, how far the GPUs are apart
+    slowdowns : S of each tier; a row of a table for each model gives each its own
+    """
+    return np.asarray(slowdowns)[..., tier] * serial_s / gpus
+
+
+def shares_a_server(gpus_on: Array) -> Array:
+    """Tell of each gang, bool [J], whether it spans servers and one of them hosts another gang that does (Pollux).
+
+    Parameters
+    ----------
+    gpus_on : int [J, S], GPUs of each running gang on each server
+
+    References
+    ----------
+    OSDI 2021; petuum/adaptdl, branch osdi21-artifact, simulator/simulator.py.
+    """
+    spans = (gpus_on > 0).sum(axis=1) > 1
+    spanning = (gpus_on > 0) & spans[:, None]
+    return (spanning & (spanning.sum(axis=0) > 1)).any(axis=1)
+
+
+def flat_goodput_factor(gpus_on: Array, loss: float) -> Array:
+    """float64 [J]: 1 - loss for a gang that shares a server, else 1; Pollux' study takes a loss of 0, 0.25 and 0.5."""
+    return np.where(shares_a_server(gpus_on), 1.0 - loss, 1.0)
+
+
+def part_time_slowdown(slowdown: Array | float, share: Array | float) -> Array | float:
+    """1 + share (s - 1): the slow-down s holds for a share of the time only.
+
+    The share is the chance that the others communicate at the same time (duty cycle), or 1 - score of a time shift.
+    """
+    return 1.0 + share * (slowdown - 1.0)

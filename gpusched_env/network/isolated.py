@@ -1,0 +1,85 @@
+"""What a gang's communication takes on an idle network of links, tier by tier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpusched_env.cluster import MACHINE, NETWORK, RACK, TIERS, Cluster
+from gpusched_env.network.collectives import Gangs, Links, collective_cost
+from gpusched_env.network.topology import Topology
+
+if TYPE_CHECKING:
+    from gpusched_env.network.models import Network
+
+
+def isolated_communication_s(
+    network: Network,
+    topology: Topology,
+    cluster: Cluster,
+    gpus: np.ndarray,
+    gradient_bytes: np.ndarray,
+    collectives: Sequence[str],
+) -> np.ndarray:
+    """float64 [C, tiers]: seconds of communication of one iteration of C gangs that are alone.
+
+    On a tier a gang spans the fewest of the largest machines that hold it, and the best placed of them: the simulator
+    prices the machines that a gang really gets.
+
+    Parameters
+    ----------
+    gpus : int [C], gang sizes
+    gradient_bytes : float64 [C], bytes all-reduced in each iteration
+    collectives : of each gang
+    """
+    kinds = np.asarray(collectives)
+    seconds = np.zeros((len(gpus), len(TIERS)))
+    largest = int(cluster.nodes["gpus"].max())
+    reduction = np.inf if network.reduction_GBps is None else network.reduction_GBps * 1e9
+    port = float(_pooled(topology)[topology.access[:, 0]].max())
+    for tier in (MACHINE, RACK, NETWORK):
+        fewest = np.maximum(-(-gpus // largest), 2)
+        servers = np.where((gpus == 1) | (tier == MACHINE), 1, np.minimum(fewest, gpus))
+        widest = -(-gpus // servers)
+        rate_Bps, latency_s = _edge(topology, cluster, tier)
+        rails = np.minimum(gpus // servers, topology.nics) / topology.nics
+        gpu_Bps = min(topology.gpu_Bps, topology.host_bus_Bps) if tier == MACHINE else topology.gpu_Bps
+        links = Links(
+            gpu_Bps,
+            np.minimum(min(rate_Bps, port), topology.nic_Bps * rails),
+            topology.gpu_latency_s,
+            latency_s,
+            reduction,
+        )
+        rate = np.where(servers > 1, np.minimum(links.server_Bps, topology.host_bus_Bps), np.inf)
+        for kind in np.unique(kinds).tolist():
+            cost = collective_cost(kind, Gangs(gpus, servers, widest, gradient_bytes), links)
+            seconds[:, tier] = np.where(kinds == kind, cost.seconds(rate), seconds[:, tier])
+        seconds[:, tier] += network.machine_overhead_s * servers
+    return seconds
+
+
+def _pooled(topology: Topology) -> np.ndarray:
+    """float64 [L]: rate of all members of each link together [byte/s]."""
+    pooled: np.ndarray = topology.links["capacity"] * topology.links["members"]
+    return pooled
+
+
+def _edge(topology: Topology, cluster: Cluster, tier: int) -> tuple[float, float]:
+    """Rate [byte/s] and latency [s] of the best ring edge between two machines of one rack, or of two racks."""
+    rack, group = cluster.nodes["rack"], topology.edge
+    pairs = np.unique(np.stack([rack, group], axis=1), axis=0)
+    a, b = (axis.reshape(-1) for axis in np.meshgrid(np.arange(len(pairs)), np.arange(len(pairs)), indexing="ij"))
+    same_rack = pairs[a, 0] == pairs[b, 0]
+    wanted = same_rack if tier != NETWORK or same_rack.all() else ~same_rack
+    routes = np.unique(pairs[a[wanted], 1].astype(np.int64) * len(topology.latency_s) + pairs[b[wanted], 1])
+    pooled = _pooled(topology)
+    best, latency = 0.0, np.inf
+    for route in routes.tolist():
+        part = slice(topology.route_at[route], topology.route_at[route + 1])
+        rate = float((pooled[topology.route_link[part]] / topology.route_share[part]).min(initial=np.inf))
+        best = max(best, rate)
+        latency = min(latency, float(topology.latency_s.reshape(-1)[route]))
+    return best, latency

@@ -1,0 +1,131 @@
+"""The named topologies as networkx graphs: one function and one line in TOPOLOGIES each.
+
+A graph has servers, which carry ``server`` (index of the node in the cluster), and switches. Its edges carry ``GBps``
+(rate of one direction of one member [1e9 byte/s]), and may carry ``members`` (parallel equal links, 1) and
+``latency_s``. Links and switches that are alike bundle: every built-in topology is a tree, exact for an even split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from gpusched_env.cluster import Cluster
+from gpusched_env.errors import ScenarioError
+from gpusched_env.network.graph_files import clos_table, user_graph
+
+if TYPE_CHECKING:
+    from gpusched_env.network.topology_spec import TopologySpec
+
+
+class Kind(NamedTuple):
+    """A way to build a graph, and the fields of TopologySpec that only some kinds use and this one does."""
+
+    build: Callable[[Cluster, TopologySpec], Any]
+    fields: tuple[str, ...] = ()
+
+
+def single_switch(cluster: Cluster, spec: TopologySpec) -> Any:
+    """All servers at one switch that never blocks: only NICs can be full."""
+    return _servers(cluster, spec, np.zeros(len(cluster.nodes), int), "switch")
+
+
+def leaf_spine(cluster: Cluster, spec: TopologySpec) -> Any:
+    """A leaf a rack, and a spine that never blocks; a rack's uplinks carry its servers' rates / oversubscription."""
+    return _leaf_spine(cluster, spec, spec.uplinks)
+
+
+def rail_optimised(cluster: Cluster, spec: TopologySpec) -> Any:
+    """A rail switch for each NIC of a server in every rack of the cluster, all below one spine.
+
+    NIC i of every server of a rack is at the rack's rail switch i, and a collective keeps GPU i on rail i. All rails
+    then carry the same, and bundle into one switch of ``nics`` times as many uplinks; a job with fewer GPUs on a server
+    than NICs uses as many rails as GPUs (the rail cap of Topology.nics). Two jobs that share a server are on different
+    rails, which the cap and the pool give exactly. What this leaves out: a job whose GPUs are on different rails of
+    different servers reaches the other rail by NVLink or the spine.
+    """
+    graph = _leaf_spine(cluster, spec, spec.nics * spec.uplinks)
+    for rack in range(len(cluster.racks)):
+        graph.nodes[f"rack{rack}"]["switches"] = spec.nics
+    return graph
+
+
+def three_tier(cluster: Cluster, spec: TopologySpec) -> Any:
+    """Racks below pods below a core that never blocks, oversubscribed at both steps."""
+    assert spec.racks_per_pod is not None
+    return _three_tier(
+        cluster, spec, spec.uplinks, spec.oversubscription, spec.racks_per_pod, spec.pod_uplinks,
+        spec.pod_oversubscription,
+    )  # fmt: skip
+
+
+def fat_tree(cluster: Cluster, spec: TopologySpec) -> Any:
+    """A k-ary fat tree (Al-Fares et al., SIGCOMM 2008): k/2 servers a rack, k/2 racks a pod, k pods, 1:1 everywhere.
+
+    The k/2 aggregation switches of a pod, and the (k/2)^2 cores, bundle into one switch each.
+
+    Raises
+    ------
+    ScenarioError : the cluster is not k^3/4 servers in racks of k/2, for an even k
+    """
+    servers, half = len(cluster.nodes), int(cluster.racks["nodes"][0])
+    if servers != 2 * half**3 or (cluster.racks["nodes"] != half).any():
+        k = 2 * max(1, round((servers / 2) ** (1 / 3)))
+        raise ScenarioError(
+            f"topology.kind 'fat-tree' needs k^3/4 servers in racks of k/2, for an even k; the cluster has {servers} "
+            f"in racks of {', '.join(map(str, np.unique(cluster.racks['nodes'])))}; the nearest (k = {k}) is "
+            f"{k**3 // 4} servers, {k // 2} a rack; or choose 'three-tier'"
+        )
+    graph = _three_tier(cluster, spec, half, 1.0, half, half**2, 1.0)
+    for pod in range(2 * half):
+        graph.nodes[f"pod{pod}"]["switches"] = half
+    graph.nodes["core"]["switches"] = half**2
+    return graph
+
+
+def _servers(cluster: Cluster, spec: TopologySpec, switch: np.ndarray, name: str = "rack") -> Any:
+    """Every server at one of the switches; a server's NICs are one link."""
+    import networkx as nx
+
+    graph = nx.Graph()
+    for server, number in enumerate(switch.tolist()):
+        graph.add_node(f"server{server}", server=server)
+        graph.add_edge(f"server{server}", f"{name}{number}" if name == "rack" else name, GBps=spec.nic_GBps)
+    return graph
+
+
+def _leaf_spine(cluster: Cluster, spec: TopologySpec, uplinks: int) -> Any:
+    graph = _servers(cluster, spec, cluster.nodes["rack"])
+    for rack, servers in enumerate(cluster.racks["nodes"].tolist()):
+        up_GBps = servers * spec.nic_GBps / spec.oversubscription
+        graph.add_edge(f"rack{rack}", "spine", GBps=up_GBps / uplinks, members=uplinks)
+    return graph
+
+
+def _three_tier(
+    cluster: Cluster, spec: TopologySpec, uplinks: int, rack_ratio: float, per_pod: int, pod_uplinks: int,
+    pod_ratio: float,
+) -> Any:  # fmt: skip
+    graph = _servers(cluster, spec, cluster.nodes["rack"])
+    racks_GBps = cluster.racks["nodes"] * spec.nic_GBps / rack_ratio
+    for rack, up_GBps in enumerate(racks_GBps.tolist()):
+        graph.add_edge(f"rack{rack}", f"pod{rack // per_pod}", GBps=up_GBps / uplinks, members=uplinks)
+    for pod, first in enumerate(range(0, len(racks_GBps), per_pod)):
+        up_GBps = float(racks_GBps[first : first + per_pod].sum()) / pod_ratio
+        graph.add_edge(f"pod{pod}", "core", GBps=up_GBps / pod_uplinks, members=pod_uplinks)
+    return graph
+
+
+_RACK: Final = ("oversubscription", "uplinks")
+_POD: Final = ("pod_oversubscription", "pod_uplinks")
+TOPOLOGIES: Final[dict[str, Kind]] = {
+    "single-switch": Kind(single_switch),
+    "leaf-spine": Kind(leaf_spine, _RACK),
+    "three-tier": Kind(three_tier, (*_RACK, *_POD, "racks_per_pod")),
+    "fat-tree": Kind(fat_tree),
+    "rail-optimised": Kind(rail_optimised, _RACK),
+    "graph": Kind(user_graph, ("path",)),
+    "clos-table": Kind(clos_table, (*_RACK, *_POD, "path", "names_per_parent")),
+}

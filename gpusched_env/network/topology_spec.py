@@ -1,0 +1,133 @@
+"""The recipe for a topology, as a scenario holds it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.cluster import Cluster
+from gpusched_env.errors import ScenarioError, unknown_name
+from gpusched_env.files import file_digest
+from gpusched_env.network.checks import check_count, check_number
+from gpusched_env.network.compiling import compile_graph
+from gpusched_env.network.topologies import TOPOLOGIES
+from gpusched_env.network.topology import Topology
+
+CHECKS: Final[dict[tuple[str, ...], Callable[[object, str], float]]] = {
+    ("gpu_GBps", "nic_GBps", "host_bus_GBps"): partial(check_number, positive=True),
+    ("gpu_latency_s", "nic_latency_s", "hop_latency_s"): check_number,
+    ("oversubscription", "pod_oversubscription"): partial(check_number, least=1.0),
+    ("nics", "uplinks", "pod_uplinks", "racks_per_pod"): check_count,
+}
+OF_KINDS: Final = frozenset(name for kind in TOPOLOGIES.values() for name in kind.fields)
+
+
+@dataclass(frozen=True)
+class TopologySpec:
+    """What connects the servers of a cluster, and the GPUs inside them. GB are 1e9 bytes; all rates are one-way.
+
+    Parameters
+    ----------
+    kind : a name in TOPOLOGIES; fields with kinds in brackets must keep their defaults in all others
+    gpu_GBps : rate of a GPU's port inside its server [1e9 byte/s]
+    gpu_latency_s : of one step of a collective inside a server [s]
+    nic_GBps : rate of all NICs of a server together [1e9 byte/s]
+    nic_latency_s : of one step between two servers under one switch [s]
+    nics : NICs of a server; with more than one a job can use at most one for each of its GPUs there
+    hop_latency_s : added to the latency of a step for each link between switches on its way [s]
+    host_bus_GBps : of a bus that all jobs of a server with two or more GPUs there share [1e9 byte/s]; None = none
+    oversubscription : of a rack: rates of its servers / rates of its uplinks (leaf-spine, three-tier, rail-optimised,
+        clos-table)
+    uplinks : parallel links of a rack (of a rail switch, in rail-optimised), that share its uplink capacity evenly
+    racks_per_pod : racks below one pod switch, in order; the last pod may have fewer (three-tier)
+    pod_oversubscription : of a pod: rates of its racks' uplinks / rates of its own (three-tier, clos-table)
+    pod_uplinks : parallel links of a pod to the core (three-tier, clos-table)
+    path : of a file, taken as written (graph, clos-table)
+    names_per_parent : equal names below different switches mean different switches (clos-table)
+
+    Notes
+    -----
+    The default is a server with NVLink of the V100 generation and one 100 Gb/s NIC; effective rates and latencies from
+    NVIDIA/nccl, topo.h and tuning.cc.
+
+    Raises
+    ------
+    ScenarioError : an unknown kind, a field out of range, a field that the kind does not use or lacks
+    """
+
+    kind: str = "leaf-spine"
+    gpu_GBps: float = 120.0
+    gpu_latency_s: float = 3.4e-6
+    nic_GBps: float = 12.0
+    nic_latency_s: float = 14e-6
+    nics: int = 1
+    hop_latency_s: float = 0.0
+    host_bus_GBps: float | None = None
+    oversubscription: float = 1.0
+    uplinks: int = 8
+    racks_per_pod: int | None = None
+    pod_oversubscription: float = 1.0
+    pod_uplinks: int = 8
+    path: str | None = None
+    names_per_parent: bool = False
+
+    def __post_init__(self) -> None:
+        """Check every field, without touching the file."""
+        if not isinstance(self.kind, str) or self.kind not in TOPOLOGIES:
+            raise ScenarioError(f"topology.kind: {unknown_name('topology', str(self.kind), TOPOLOGIES)}")
+        for names, check in CHECKS.items():
+            for name in names:
+                value = getattr(self, name)
+                if value is not None or getattr(TopologySpec, name) is not None:
+                    object.__setattr__(self, name, check(value, f"topology.{name}"))
+        if not (self.path is None or (isinstance(self.path, str) and self.path)):
+            raise ScenarioError(f"topology.path is {self.path!r}: it must be the path of a file")
+        if not isinstance(self.names_per_parent, bool):
+            raise ScenarioError(f"topology.names_per_parent is {self.names_per_parent!r}: it must be true or false")
+        used = TOPOLOGIES[self.kind].fields
+        for item in dataclasses.fields(self):
+            value = getattr(self, item.name)
+            if item.name in used and value is None:
+                raise ScenarioError(f"topology.{item.name} is missing; {self.kind!r} needs it")
+            if item.name in OF_KINDS and item.name not in used and value != item.default:
+                raise ScenarioError(
+                    f"topology.{item.name} is {value!r}, but {self.kind!r} does not use it (its own fields: "
+                    f"{', '.join(used) or 'none'}); leave it out"
+                )
+        if self.kind == "rail-optimised" and self.nics == 1:
+            raise ScenarioError("topology.nics is 1: 'rail-optimised' needs two or more, one for each rail")
+
+    def file_digest(self) -> str | None:
+        """SHA-256 of the bytes of the file; None without one.
+
+        Raises
+        ------
+        ScenarioError : the file cannot be read
+        """
+        return None if self.path is None else file_digest(Path(self.path), ScenarioError)
+
+
+def build_topology(spec: TopologySpec, cluster: Cluster, duplex: bool = True) -> Topology:
+    """Build and compile the network of ``cluster``.
+
+    Parameters
+    ----------
+    duplex : fold both directions of a link into one row where the network is a tree; False: a row for each direction
+
+    Raises
+    ------
+    ScenarioError : the kind does not fit the cluster (fat-tree; a graph with more or fewer servers), or its graph
+        cannot be compiled: see :func:`gpusched_env.network.compiling.compile_graph`
+    TraceError : the file is damaged
+    """
+    graph = TOPOLOGIES[spec.kind].build(cluster, spec)
+    try:
+        return compile_graph(graph, spec, len(cluster.nodes), duplex)
+    except ScenarioError as error:
+        if spec.path is None:
+            raise
+        raise ScenarioError(f"{spec.path}: {error}") from error

@@ -1,0 +1,44 @@
+"""How a network is written: in scenario files, and in fingerprints, where a file counts by its bytes."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final
+
+from gpusched_env.network.models import Network
+
+# Fields that are written whatever they are. The others appear only where they are set, so that scenarios that are older
+# than a field keep their fingerprints.
+OF_TIERS: Final = ("model", "bandwidth_GBps", "latency_s")
+OF_LINKS: Final = ("model",)
+
+
+def network_as_dict(network: Network) -> dict[str, Any]:
+    """Give plain data for JSON."""
+    data = _set_fields(network, OF_TIERS if network.topology is None else OF_LINKS)
+    if network.topology is not None:
+        data["topology"] = _set_fields(network.topology, ("kind",))
+    if "contention" in data:
+        data["contention"] = _set_fields(network.contention, ("model",))
+    return data
+
+
+def network_identity(network: Network) -> dict[str, Any]:
+    """Give the same data with the SHA-256 of its bytes in place of a file's path.
+
+    Raises
+    ------
+    ScenarioError : a file cannot be read
+    """
+    data = network_as_dict(network)
+    if network.topology is not None and network.topology.path is not None:
+        data["topology"]["path"] = network.topology.file_digest()
+    if network.contention.ratios:
+        data["contention"]["ratios"] = network.contention.file_digest()
+    return data
+
+
+def _set_fields(part: Any, always: tuple[str, ...]) -> dict[str, Any]:
+    """Fields of a dataclass that differ from their defaults, and those named in ``always``."""
+    values = {item.name: (getattr(part, item.name), item.default) for item in dataclasses.fields(part)}
+    return {name: value for name, (value, default) in values.items() if name in always or value != default}
