@@ -8,20 +8,22 @@ from typing import Final
 
 import numpy as np
 
-EVENT_KINDS: Final = ("arrival", "start", "resume", "preempt", "release", "complete")
-ARRIVAL, START, RESUME, PREEMPT, RELEASE, COMPLETE = range(len(EVENT_KINDS))
+EVENT_KINDS: Final = ("arrival", "start", "resume", "preempt", "release", "complete", "rate")
+ARRIVAL, START, RESUME, PREEMPT, RELEASE, COMPLETE, RATE = range(len(EVENT_KINDS))
 
 # No padding: the bytes of the records are the digest.
 EVENT_DTYPE: Final = np.dtype(
     [
         ("time_s", "<f8"),  # [s] since the start of the scenario, never decreases
-        ("value", "<f8"),  # start, resume: time at which progress begins [s]; preempt: iterations left; else 0
-        ("gpu_at", "<i8"),  # start, resume: where the gang's GPU ids begin in EventLog.gpus; else -1
+        # start, resume: time at which progress begins [s]; preempt: iterations left; rate: seconds an iteration; else 0
+        ("value", "<f8"),
+        # start, resume: where the gang's GPU ids begin in EventLog.gpus; rate: link that bounds it; else -1
+        ("gpu_at", "<i8"),
         ("kind", "<i4"),  # index into EVENT_KINDS
         ("job", "<i4"),  # row of the instance's jobs (sorted by the tie order), not the job id
         ("replica", "<i4"),  # row of the replica table; -1 for arrivals
         ("gpu_count", "<i4"),  # [GPU] start, resume: size of the gang; else 0
-        ("tier", "<i4"),  # start, resume: tier of the placement (gpusched_env.cluster.TIERS); else -1
+        ("tier", "<i4"),  # start, resume, rate: tier of the placement (gpusched_env.cluster.TIERS); else -1
         ("sub_steps", "<i4"),  # gradient-accumulation sub-steps; 1 = none
     ]
 )
@@ -34,7 +36,8 @@ class EventLog:
     A gang holds its GPUs from ``start`` or ``resume`` until ``complete`` or ``release``. ``preempt`` begins the
     checkpoint, during which the GPUs stay held; ``release`` ends it (at the same time if a checkpoint costs nothing).
     A gang makes progress from ``value`` of its start or resume (the restore cost lies before it) to ``preempt`` or
-    ``complete``.
+    ``complete``. Where the network is a topology, a ``rate`` says how long an iteration takes from then on; the first
+    follows its start at the same time. On other networks the placement alone tells, and there are none.
 
     Attributes
     ----------
@@ -65,5 +68,7 @@ class EventLog:
                 line += f" tier {event['tier']} gpus {','.join(map(str, self.gang(index)))} from {event['value']:.6f}"
             elif event["kind"] == PREEMPT:
                 line += f" left {event['value']:.6f}"
+            elif event["kind"] == RATE:
+                line += f" iteration {event['value']:.9f} link {event['gpu_at']}"
             text.append(line)
         return text

@@ -13,8 +13,8 @@ import numpy as np
 
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
-from gpusched_env.network import Network
-from gpusched_env.performance import ideal_iteration_seconds, iteration_seconds, job_classes
+from gpusched_env.network import Network, compiled_links, contention_ratios, network_identity
+from gpusched_env.performance import class_paces, ideal_iteration_seconds, job_classes
 from gpusched_env.workload import Workload
 
 TIE_ORDERS: Final = ("arrival-id", "arrival-smallest")
@@ -29,6 +29,8 @@ class Semantics:
     ----------
     round_s : 0 = exact: schedulers decide at every event; > 0 = rounds: only at multiples of so many seconds
     checkpoint_s : seconds for which a preempted gang still holds its GPUs, without progress
+    slot_s : 0 = work flows; > 0 = only whole iterations count in each slot of so many seconds, and a gang stops at the
+        end of a slot (SJF-BCO, eq. 9)
     restore_s : seconds for which a resumed gang holds its GPUs before it makes progress
     queue : for the schedulers that start an ordered queue without preempting (fifo, sjf, ssf): "scheduler" = each
         one's published discipline; "strict" = stop at the first waiting job that does not fit (head-of-line
@@ -47,15 +49,16 @@ class Semantics:
     queue: str = "scheduler"
     tie_order: str = "arrival-id"
     time_limit_s: float = math.inf
+    slot_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Check every field."""
-        for name in ("round_s", "checkpoint_s", "restore_s", "time_limit_s"):
+        for name in ("round_s", "checkpoint_s", "restore_s", "time_limit_s", "slot_s"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value < 0:
                 raise ScenarioError(f"semantics.{name} is {value!r}: it must be a number of seconds >= 0")
             object.__setattr__(self, name, float(value))
-        for name in ("round_s", "checkpoint_s", "restore_s"):
+        for name in ("round_s", "checkpoint_s", "restore_s", "slot_s"):
             if math.isinf(getattr(self, name)):
                 raise ScenarioError(f"semantics.{name} is infinite: it must be a finite number of seconds")
         if self.time_limit_s == 0:
@@ -66,8 +69,13 @@ class Semantics:
             raise ScenarioError(f"semantics.queue: {unknown_name('queue discipline', self.queue, QUEUE_DISCIPLINES)}")
 
     def as_dict(self) -> dict[str, Any]:
-        """Give plain data for JSON; an infinite limit becomes None."""
+        """Give plain data for JSON; an infinite limit becomes None.
+
+        A rule that was added later appears only where it is used, so that older scenarios keep their fingerprints.
+        """
         data = dataclasses.asdict(self)
+        if not self.slot_s:
+            del data["slot_s"]
         data["time_limit_s"] = None if math.isinf(self.time_limit_s) else self.time_limit_s
         return data
 
@@ -83,14 +91,20 @@ class Instance:
     ----------
     workload : the given one, its jobs sorted by the tie order: the row of a job is its rank in every tie
     job_class : int32 [J]; classes : int64 [C, 2] (profile, gang size)
-    iteration_s, compute_s : float64 [C, tiers, GPU types], seconds of one iteration, and of the compute in it
+    topology : the links between the machines; None where the network is priced by tiers
+    links, first_row : LINK_ROW_DTYPE, the links as the simulator counts them; row of each link of the topology
+    iteration_s : float64 [C, tiers, GPU types], seconds of one iteration on an idle network
+    compute_s, communication_s : the same, seconds of compute and of communication in it
+    measured : Boolean [C, tiers, GPU types], whether these were measured
+    ratios : float64 [P, P], rate of a profile beside another over its rate alone; None unless contention is a table
     iterations : float64 [J], work of each job
     ideal_iteration_s : float64 [C], seconds of one iteration on the best placement that the empty cluster offers
     ideal_s : float64 [J], run time on that placement
 
     Raises
     ------
-    WorkloadError : a gang larger than the cluster, or profiles that lack one of the cluster's GPU types
+    WorkloadError : a gang larger than the cluster, profiles that lack one of the cluster's GPU types, or an iteration
+        longer than a slot
     """
 
     def __init__(
@@ -116,9 +130,19 @@ class Instance:
         self.workload = workload.select(np.lexsort(keys))
         jobs = self.workload.jobs
         self.classes, self.job_class = job_classes(self.workload)
-        self.iteration_s, self.compute_s = iteration_seconds(self.classes, self.workload, cluster, self.network)
+        self.topology, self.links, self.first_row = compiled_links(self.network, cluster)
+        self.ratios = contention_ratios(self.network.contention, workload.profiles)
+        self.iteration_s, self.compute_s, self.communication_s, self.measured = class_paces(
+            self.classes, self.workload, cluster, self.network, self.topology
+        )
         self.ideal_iteration_s = ideal_iteration_seconds(self.classes[:, 1], self.iteration_s, cluster)
         ideal_iteration = self.ideal_iteration_s[self.job_class]
+        if 0 < self.semantics.slot_s < ideal_iteration.max():
+            bad = int(np.argmax(ideal_iteration))
+            raise WorkloadError(
+                f"workload {workload.name!r}, job {jobs['id'][bad]}: an iteration takes {ideal_iteration[bad]:g} s, "
+                f"and a slot {self.semantics.slot_s:g} s: no whole iteration would ever be done; make slot_s larger"
+            )
         by_iterations = np.isfinite(jobs["iterations"])
         self.iterations = np.where(by_iterations, jobs["iterations"], jobs["duration_s"] / ideal_iteration)
         self.ideal_s = np.where(by_iterations, jobs["iterations"] * ideal_iteration, jobs["duration_s"])
@@ -129,6 +153,10 @@ class Instance:
         for array in (self.cluster.nodes, self.cluster.racks, self.iteration_s):
             digest.update(np.ascontiguousarray(array).tobytes())
         digest.update(json.dumps([self.cluster.gpu_types, self.semantics.as_dict()], sort_keys=True).encode())
+        if self.topology is not None:
+            for array in (self.links, self.topology.route_at, self.topology.route_link, self.topology.route_share):
+                digest.update(np.ascontiguousarray(array).tobytes())
+            digest.update(json.dumps(network_identity(self.network), sort_keys=True).encode())
         return digest.hexdigest()
 
 

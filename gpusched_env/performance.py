@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from gpusched_env.cluster import TIERS, Cluster
+from gpusched_env.cluster import MACHINE, TIERS, Cluster
 from gpusched_env.errors import WorkloadError
-from gpusched_env.network import Network, communication_s
+from gpusched_env.network import Network, Topology, collectives_of, communication_s, isolated_communication_s
 from gpusched_env.workload import Workload
 
 
@@ -32,30 +34,26 @@ def job_classes(workload: Workload) -> tuple[np.ndarray, np.ndarray]:
     return classes, of_job.reshape(-1).astype(np.int32)
 
 
-def iteration_seconds(
-    classes: np.ndarray, workload: Workload, cluster: Cluster, network: Network
-) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds of one iteration of each job class on each tier, all GPUs of one type, and the compute among them.
+class Paces(NamedTuple):
+    """What one iteration of each job class takes on each tier, all GPUs of one type; arrays [C, tiers, T].
 
     A gang on mixed types runs at the largest of its types' values: a synchronous gang waits for its slowest member.
-
-    Returns
-    -------
-    iteration_s, compute_s : float64 [C, tiers, T]
-
-    Raises
-    ------
-    WorkloadError : the profiles lack a GPU type of the cluster, or a gang cannot run on one
     """
-    compute, communication = compute_and_communication_s(classes, workload, cluster, network)
-    overlap = workload.profiles.rows["overlap"][classes[:, 0]]
-    return overlapped(compute, communication, overlap[:, None, None]), compute
+
+    iteration_s: np.ndarray  # float64 [s] on an idle network
+    compute_s: np.ndarray  # float64 [s] of compute in it
+    communication_s: np.ndarray  # float64 [s] of communication in it
+    measured: np.ndarray  # Boolean: the profile was measured on this gang
 
 
-def compute_and_communication_s(
-    classes: np.ndarray, workload: Workload, cluster: Cluster, network: Network
-) -> tuple[np.ndarray, np.ndarray]:
-    """Two float64 [C, tiers, T]: seconds of compute, and of communication on an idle network, of one iteration.
+def class_paces(
+    classes: np.ndarray, workload: Workload, cluster: Cluster, network: Network, topology: Topology | None = None
+) -> Paces:
+    """Price one iteration of each job class.
+
+    Parameters
+    ----------
+    topology : the network's links; its tiers are then priced by the fewest machines that hold the gang
 
     Raises
     ------
@@ -72,14 +70,28 @@ def compute_and_communication_s(
     rows = profiles.rows[classes[:, 0]]
     shape = (len(classes), len(TIERS), len(types))
     compute = np.broadcast_to(profiles.compute_s[classes[:, 0]][:, None, types], shape).copy()
-    formula = communication_s(network, classes[:, 1], rows["gradient_bytes"])
-    communication = np.broadcast_to(formula[:, :, None], shape).copy()
+    if network.model == "tiers":
+        communication = (
+            compute * (np.asarray(network.tier_slowdown) - 1.0)[:, None] * (classes[:, 1] > 1)[:, None, None]
+        )
+    else:
+        gangs = classes[:, 1], rows["gradient_bytes"]
+        if topology is None:
+            formula = communication_s(network, *gangs)
+        else:
+            kinds = _collectives(network, workload, classes)
+            formula = isolated_communication_s(network, topology, cluster, *gangs, kinds)
+        if network.contention.model == "budget":  # of extra time, which is all that spreading a gang costs
+            formula = np.repeat(formula[:, [MACHINE]], len(TIERS), axis=1)
+        communication = np.broadcast_to(formula[:, :, None], shape).copy()
+    measured = np.zeros(shape, bool)
     class_of = {(profile, gang): index for index, (profile, gang) in enumerate(classes.tolist())}
     for row in np.sort(profiles.measured, order="tier"):  # inner tiers first: an outer row replaces what they gave
         index = class_of.get((int(row["profile"]), int(row["gpus"])))
         if index is not None and row["gpu_type"] in types:
             place = (index, slice(int(row["tier"]), None), types.index(row["gpu_type"]))
             compute[place], communication[place] = row["compute_s"], row["communication_s"]
+            measured[place] = True
     if np.isinf(compute).any():
         index, _, column = np.argwhere(np.isinf(compute))[0].tolist()
         name, gpu_type = str(rows["name"][index]), cluster.gpu_types[column]
@@ -87,7 +99,14 @@ def compute_and_communication_s(
             f"workload {workload.name!r}: {name!r} on {classes[index, 1]} GPUs cannot run on GPU type {gpu_type!r}; "
             "leave out these jobs, or the machines of that type"
         )
-    return compute, communication
+    iteration = overlapped(compute, communication, rows["overlap"][:, None, None])
+    return Paces(iteration, compute, communication, measured)
+
+
+def _collectives(network: Network, workload: Workload, classes: np.ndarray) -> list[str]:
+    """Collective of each job class."""
+    of_profile = collectives_of(network, workload.profiles.rows["name"].tolist())
+    return [of_profile[profile] for profile in classes[:, 0].tolist()]
 
 
 def ideal_iteration_seconds(gangs: np.ndarray, iteration_s: np.ndarray, cluster: Cluster) -> np.ndarray:
@@ -99,7 +118,7 @@ def ideal_iteration_seconds(gangs: np.ndarray, iteration_s: np.ndarray, cluster:
     Parameters
     ----------
     gangs : int [C], gang sizes
-    iteration_s : float64 [C, tiers, T], see :func:`iteration_seconds`
+    iteration_s : float64 [C, tiers, T], see :func:`class_paces`
     """
     ideal = np.full(len(gangs), np.inf)
     types = cluster.nodes["gpu_type"]

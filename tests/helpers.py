@@ -12,8 +12,8 @@ from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.event_log import PREEMPT, EventLog
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times, validate
-from gpusched_env.network import Network
-from gpusched_env.scenarios import get_scenario
+from gpusched_env.network import Contention, Network, TopologySpec
+from gpusched_env.scenarios import Scenario, WorkloadSpec, get_scenario
 from gpusched_env.simulator import ClusterView, Decision, Outcome, Scheduler, Simulation, Start, simulate
 from gpusched_env.workload import Profiles, Workload
 
@@ -102,6 +102,17 @@ def small_scenario(jobs: int = 60, **changes: Any) -> Any:
     scenario = get_scenario("philly-64-v0")
     spec = scenario.workload
     return scenario.with_workload(spec.source, jobs=jobs, parameters=spec.parameters, load=spec.load).replace(**changes)
+
+
+def linked_scenario(contention: str = "maxmin", jobs: int = 40, **fields: Any) -> Scenario:
+    """Two racks of two machines below a spine; gangs of up to eight GPUs, slow links: placement matters."""
+    demand = {"1": 0.2, "2": 0.2, "3": 0.2, "5": 0.2, "8": 0.2}
+    spec = WorkloadSpec(
+        "synthetic:poisson", {"rate_per_s": 1 / 60, "mean_duration_s": 600.0, "demand": demand}, jobs=jobs
+    )
+    topology = TopologySpec(nic_GBps=1.0, oversubscription=4.0, uplinks=2)
+    network = Network("topology", topology=topology, contention=Contention(contention, **fields))
+    return Scenario("linked", "", (NodeGroup(4, 4, nodes_per_rack=2),), spec, network)
 
 
 class Script(Scheduler):

@@ -11,12 +11,13 @@ from gpusched_env.cluster import Cluster
 from gpusched_env.event_log import COMPLETE, EVENT_KINDS
 from gpusched_env.instance import TIE_ORDERS, Instance, Semantics
 from gpusched_env.metrics import job_times, validate
+from gpusched_env.network import COLLECTIVES, Contention, Network, TopologySpec
 from gpusched_env.simulator import PLACEMENT_RULES, Decision, Outcome, Preempt, Simulation, Start, Wait
 from gpusched_env.simulator.events import REFUSALS, progress
 from gpusched_env.simulator.state import CHECKPOINTING, FINISHED, FUTURE, RUNNING, WAITING
 
 CLUSTERS = [Cluster.parse("1x4"), Cluster.parse("4x4/2"), two_types(), two_types((3, 2), (2, 5), 2)]
-MAY_REFUSE = ("consolidate", "yarn", "rack")
+MAY_REFUSE = ("consolidate", "yarn", "rack", "least-busy-servers")
 
 
 def draw_instance(rng: np.random.Generator) -> Instance:
@@ -29,7 +30,37 @@ def draw_instance(rng: np.random.Generator) -> Instance:
         time_limit_s=float(rng.choice([np.inf, np.inf, 2_000])),
     )
     workload = random_workload(rng, int(rng.integers(1, 25)), cluster.gpus, cluster.gpu_types, 60.0)
-    return Instance(cluster, workload, None, rules)
+    return Instance(cluster, workload, draw_network(rng), rules)
+
+
+def draw_network(rng: np.random.Generator) -> Network:
+    """Tiers in half of the cases; else links, slow enough that gangs get in each other's way."""
+    if rng.random() < 0.5:
+        return Network()
+    nics = int(rng.choice([1, 1, 2]))
+    kind = str(
+        rng.choice(["single-switch", "leaf-spine", "rail-optimised"] if nics > 1 else ["single-switch", "leaf-spine"])
+    )
+    fields = {} if kind == "single-switch" else {"oversubscription": float(rng.choice([1, 2, 4])), "uplinks": 2}
+    topology = TopologySpec(
+        kind, nic_GBps=0.5, gpu_GBps=2.0, nics=nics, host_bus_GBps=None if rng.random() < 0.8 else 1.5, **fields
+    )
+    contention = Contention(
+        str(rng.choice(["none", "maxmin", "maxmin", "kway", "flat", "budget"])),
+        duty=str(rng.choice(["always", "const", "solo"])),
+        ecmp=str(rng.choice(["ideal", "hashed"])),
+        xi1=0.5,
+        k_mode=str(rng.choice(["clamp", "affine"])),
+        shared_loss=0.25,
+    )
+    return Network(
+        "topology",
+        topology=topology,
+        contention=contention,
+        collective=str(rng.choice(list(COLLECTIVES))),
+        reduction_GBps=None if rng.random() < 0.5 else 100.0,
+        machine_overhead_s=float(rng.choice([0.0, 0.001])),
+    )
 
 
 def draw_decision(rng: np.random.Generator, simulation: Simulation) -> Decision:

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.event_log import COMPLETE, PREEMPT, RESUME, START, EventLog
+from gpusched_env.event_log import COMPLETE, PREEMPT, RATE, RESUME, START, EventLog
 from gpusched_env.instance import Instance
 
 SEGMENT_DTYPE: Final = np.dtype(
@@ -21,7 +21,7 @@ SEGMENT_DTYPE: Final = np.dtype(
         ("progress_s", "<f8"),  # [s] progress begins: hold_s plus the restore cost
         ("stop_s", "<f8"),  # [s] progress ends
         ("free_s", "<f8"),  # [s] the GPUs are free again: stop_s plus the checkpoint cost
-        ("iteration_s", "<f8"),  # [s] one iteration on this placement
+        ("iteration_s", "<f8"),  # [s] one iteration here; under contention productive time / iterations done
         ("compute_s", "<f8"),  # [s] the compute in it, on the slowest GPU type of the gang
     ]
 )
@@ -59,6 +59,7 @@ def segments(instance: Instance, log: EventLog, end_s: float | None = None) -> n
     events = log.events
     # By job, each job's events in order: then what follows a start is its stop, and what follows a preempt its release.
     order = np.argsort(events["job"], kind="stable")
+    order = order[events["kind"][order] != RATE]
     job, kind = events["job"][order], events["kind"][order]
     at = np.flatnonzero((kind == START) | (kind == RESUME))
     start = order[at]
@@ -77,6 +78,8 @@ def segments(instance: Instance, log: EventLog, end_s: float | None = None) -> n
     table["free_s"] = np.where(free >= 0, events["time_s"][free], end_s)
     for name, seconds in _seconds_per_iteration(instance, log).items():
         table[name] = seconds[start]
+    if (events["kind"] == RATE).any():
+        _follow_rates(log, table)
     return table
 
 
@@ -84,6 +87,28 @@ def productive_s(table: np.ndarray) -> np.ndarray:
     """float64 [S]: seconds in which each segment made progress; 0 if it was preempted while it restored."""
     seconds: np.ndarray = np.maximum(table["stop_s"] - table["progress_s"], 0.0)
     return seconds
+
+
+def _follow_rates(log: EventLog, table: np.ndarray) -> None:
+    """Set iteration_s to the productive time over the iterations done at the rates that the log tells."""
+    events = log.events
+    rates = np.flatnonzero(events["kind"] == RATE)
+    order = np.lexsort([rates, events["job"][rates]])
+    rates = rates[order]
+    # By job and event number: the segment of a rate is the last one that starts before it.
+    keys = table["job"].astype(np.int64) * len(events) + table["start_event"]
+    segment = np.searchsorted(keys, events["job"][rates].astype(np.int64) * len(events) + rates) - 1
+    until = table["stop_s"][segment].copy()
+    same = segment[1:] == segment[:-1]
+    until[:-1][same] = events["time_s"][rates[1:]][same]
+    begin = np.maximum(events["time_s"][rates], table["progress_s"][segment])
+    pace = events["value"][rates]
+    done = np.bincount(segment, np.maximum(until - begin, 0.0) / pace, minlength=len(table))
+    first = np.ones(len(rates), bool)
+    first[1:] = ~same
+    table["iteration_s"][segment[first]] = pace[first]
+    moved = done > 0
+    table["iteration_s"][moved] = productive_s(table)[moved] / done[moved]
 
 
 def _following(

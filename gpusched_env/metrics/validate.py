@@ -13,6 +13,7 @@ from gpusched_env.event_log import (
     EVENT_DTYPE,
     EVENT_KINDS,
     PREEMPT,
+    RATE,
     RELEASE,
     RESUME,
     START,
@@ -28,8 +29,9 @@ NOTHING: Final = len(EVENT_KINDS)  # stands for the event before a job's first o
 MAY_FOLLOW: Final = {
     NOTHING: (ARRIVAL,),
     ARRIVAL: (START,),
-    START: (PREEMPT, COMPLETE),
-    RESUME: (PREEMPT, COMPLETE),
+    START: (RATE, PREEMPT, COMPLETE),
+    RESUME: (RATE, PREEMPT, COMPLETE),
+    RATE: (RATE, PREEMPT, COMPLETE),
     PREEMPT: (RELEASE,),
     RELEASE: (RESUME,),
     COMPLETE: (),
@@ -39,6 +41,7 @@ DOING: Final = {
     ARRIVAL: "waits for its first start",
     START: "is running",
     RESUME: "is running",
+    RATE: "is running",
     PREEMPT: "is being checkpointed",
     RELEASE: "waits to resume",
     COMPLETE: "has finished",
@@ -80,11 +83,14 @@ def check_records(instance: Instance, log: EventLog) -> None:
     if events.dtype != EVENT_DTYPE or events.ndim != 1:
         raise ScheduleError("the events must be a one-dimensional array of EVENT_DTYPE")
     kind, time = events["kind"], events["time_s"]
+    # Where iterations come by the slot, a slot may hold none.
+    stands_still = (kind == RATE) & (events["value"] == np.inf) & (instance.semantics.slot_s > 0)
+    finite = np.isfinite(time) & (np.isfinite(events["value"]) | stands_still)
     first = None
     for bad, reason in (
         ((kind < 0) | (kind >= len(EVENT_KINDS)), "unknown kind of event"),
         ((events["job"] < 0) | (events["job"] >= len(instance.workload)), "no such job in this instance"),
-        (~np.isfinite(time) | ~np.isfinite(events["value"]), "its time or value is not a finite number"),
+        (~finite, "its time or value is not a finite number"),
         (time < 0, "its time is negative"),
         (np.diff(time, prepend=time[:1]) < 0, "time goes back"),
         (time > instance.semantics.time_limit_s, "it lies beyond the time limit"),
@@ -97,10 +103,16 @@ def check_records(instance: Instance, log: EventLog) -> None:
 
     places = (kind == START) | (kind == RESUME)
     refuse(log, ~places & (events["gpu_count"] != 0), "it places no gang, so gpu_count must be 0")
-    refuse(log, ~places & (events["gpu_at"] != -1), "it places no gang, so gpu_at must be -1")
-    refuse(log, ~places & (events["tier"] != -1), "it places no gang, so tier must be -1")
+    rates = kind == RATE
+    refuse(log, ~places & ~rates & (events["gpu_at"] != -1), "it places no gang, so gpu_at must be -1")
+    refuse(log, ~places & ~rates & (events["tier"] != -1), "it places no gang, so tier must be -1")
+    if instance.topology is None:
+        refuse(log, rates, "without a topology rates follow from the placement")
+    else:
+        refuse(log, rates & ((events["gpu_at"] < -1) | (events["gpu_at"] >= len(instance.links))), "no such link")
+        refuse(log, rates & (events["value"] <= 0), "an iteration must take time")
     refuse(log, (events["replica"] == -1) != (kind == ARRIVAL), "arrivals, and only they, have replica -1")
-    refuse(log, ~places & (kind != PREEMPT) & (events["value"] != 0), "its value must be 0")
+    refuse(log, ~places & ~rates & (kind != PREEMPT) & (events["value"] != 0), "its value must be 0")
     round_s = instance.semantics.round_s
     if round_s > 0:
         decided = places | (kind == PREEMPT)
@@ -125,8 +137,13 @@ def check_lives(instance: Instance, log: EventLog) -> None:
         raise refusal(log, int(order[at]), f"the job {DOING[int(before[at])]}")
     due = instance.workload.jobs["arrival_s"][events["job"]]
     refuse(log, (events["kind"] == ARRIVAL) & (events["time_s"] != due), "the job does not arrive at this time")
+    if instance.topology is not None:
+        time, places = events["time_s"][order], (kind == START) | (kind == RESUME)
+        silent = np.zeros(len(order), bool)
+        silent[:-1] = places[:-1] & again[1:] & (kind[1:] != RATE) & (time[1:] > time[:-1])
+        refuse(log, _by_event(order, silent), "no rate was told before it ended, although gangs share links")
     moved = np.zeros(len(order), bool)
-    moved[1:] = again[1:] & np.isin(kind[1:], (PREEMPT, RELEASE, COMPLETE)) & (replica[1:] != replica[:-1])
+    moved[1:] = again[1:] & np.isin(kind[1:], (RATE, PREEMPT, RELEASE, COMPLETE)) & (replica[1:] != replica[:-1])
     refuse(log, _by_event(order, moved), "its replica is not the one that was started")
 
 

@@ -48,7 +48,9 @@ def check_work(instance: Instance, log: EventLog, table: np.ndarray) -> None:
     done = productive_s(table) / table["iteration_s"]
     before = iterations_before(instance, log, table)
     # A time near t is known to spacing(t) only, which is work too: without this, short jobs late in a long run fail.
-    slack = RELATIVE * total + TICKS * np.spacing(table["stop_s"]) / table["iteration_s"]
+    # By the slot, a gang stops at the end of the slot in which its work is done, and may do more there than on average.
+    clock_s = TICKS * np.spacing(table["stop_s"])
+    slack = RELATIVE * total + clock_s / table["iteration_s"] + instance.semantics.slot_s / table["compute_s"]
     stopped = table["stop_event"] >= 0
     left = np.where(stopped, log.events["value"][table["stop_event"]], 0.0)  # a completion's value is 0
     off = stopped & (np.abs(before - done - left) > slack)
@@ -90,8 +92,10 @@ def check_completeness(instance: Instance, log: EventLog, table: np.ndarray, com
         raise _missing(int(np.argmax(due & ~arrived)), f"it never arrives, although it was due before {horizon:.6f} s")
 
     running = table["stop_event"] < 0
-    finish = table["progress_s"] + iterations_before(instance, log, table) * table["iteration_s"]
-    slack = TICKS * np.spacing(horizon) + RELATIVE * (finish - table["progress_s"])
+    before = iterations_before(instance, log, table)
+    work_s = np.multiply(before, table["iteration_s"], out=np.zeros(len(table)), where=before > 0)
+    finish = table["progress_s"] + work_s
+    slack = TICKS * np.spacing(horizon) + RELATIVE * (finish - table["progress_s"]) + instance.semantics.slot_s
     overdue = running & (finish < horizon - slack)
     if overdue.any():
         at = int(np.argmax(overdue))

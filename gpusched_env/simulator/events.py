@@ -7,10 +7,13 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.cluster import MACHINE, NETWORK, RACK
-from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME, START
+from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RATE, RELEASE, RESUME, START
+from gpusched_env.simulator.contention import finish_time, settle, whole_iterations
+from gpusched_env.simulator.flows import begin_flow, end_flow
 from gpusched_env.simulator.jit import helper, int64, kernel
-from gpusched_env.simulator.placing import FREE, RESERVED, fits, reserve, unreserve
+from gpusched_env.simulator.placing import fits, reserve
 from gpusched_env.simulator.state import ACTIVE, CHECKPOINTING, FINISHED, FUTURE, IDLE, RUNNING, WAITING
+from gpusched_env.simulator.taking import FREE, RESERVED, unreserve
 
 Array = np.ndarray[Any, Any]
 
@@ -98,7 +101,7 @@ def touch(world: Array, jobs: Array, replicas: Array, b: int, replica: int) -> N
 @helper
 def give_back(
     world: Array, replicas: Array, nodes: Array, free: Array, holder: Array, gpu_next: Array, gpu_node: Array,
-    running: Array, b: int, replica: int,
+    running: Array, busy: Array, b: int, replica: int,
 ) -> None:
     """Free a replica's GPUs and its row."""
     w = world[b]
@@ -106,6 +109,8 @@ def give_back(
     while gpu >= 0:
         node = gpu_node[b, gpu]
         holder[b, gpu] = FREE
+        busy[b, gpu]["busy_s"] += w["clock_s"] - busy[b, gpu]["since_s"]
+        busy[b, gpu]["since_s"] = np.inf
         free[b, node] += 1
         free[b, nodes.shape[1] + nodes[b, node]["rack"]] += 1
         gpu = gpu_next[b, gpu]
@@ -124,12 +129,12 @@ def give_back(
 @helper
 def release(
     world: Array, jobs: Array, replicas: Array, nodes: Array, free: Array, holder: Array, gpu_next: Array,
-    gpu_node: Array, waiting: Array, running: Array, events: Array, b: int, replica: int,
+    gpu_node: Array, waiting: Array, running: Array, events: Array, busy: Array, b: int, replica: int,
 ) -> None:
     """End a checkpoint: the GPUs are free, the job waits again."""
     w = world[b]
     row = replicas[b, replica]["job"]
-    give_back(world, replicas, nodes, free, holder, gpu_next, gpu_node, running, b, replica)
+    give_back(world, replicas, nodes, free, holder, gpu_next, gpu_node, running, busy, b, replica)
     job = jobs[b, row]
     job["status"] = WAITING
     job["replica"] = -1
@@ -143,11 +148,29 @@ def release(
     write_event(world, events, b, RELEASE, row, replica, 0.0, 0, -1)
 
 
+@helper
+def placed(nodes: Array, gpu_node: Array, paces: Array, chosen: Array, b: int, kind: int, gang: int) -> tuple[int, int]:
+    """Tier of the chosen GPUs, and the GPU type among them that sets the pace of a job class."""
+    first = nodes[b, gpu_node[b, chosen[b, 0]]]
+    tier = int64(MACHINE)
+    slowest = int64(first["gpu_type"])
+    for i in range(gang):
+        node = nodes[b, gpu_node[b, chosen[b, i]]]
+        if node["rack"] != first["rack"]:
+            tier = int64(NETWORK)
+        elif node["first_gpu"] != first["first_gpu"] and tier == MACHINE:
+            tier = int64(RACK)
+        if paces[b, kind, tier, node["gpu_type"]]["iteration_s"] > paces[b, kind, tier, slowest]["iteration_s"]:
+            slowest = int64(node["gpu_type"])
+    return tier, slowest
+
+
 @kernel
 def start(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
-    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, iteration_s: Array, events: Array,
-    event_gpus: Array, chosen: Array, b: int, row: int, rule: int, explicit: int,
+    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
+    event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
+    busy: Array, b: int, row: int, rule: int, explicit: int,
 ) -> int:
     """Start (or resume) a waiting job by a placement rule, or on the ``explicit`` GPUs in ``chosen``."""
     w = world[b]
@@ -175,25 +198,19 @@ def start(
             holder[b, gpu] = RESERVED
             free[b, node] -= 1
             free[b, nodes.shape[1] + nodes[b, node]["rack"]] -= 1
-    elif reserve(world, nodes, racks, free, holder, gpu_node, chosen, b, 0, gang, rule, w["free_gpus"]) == 0:
+    elif (
+        reserve(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, 0, gang, rule, w["free_gpus"]) == 0
+    ):
         return NO_PLACE
 
-    number = running[b, w["running"]]
-    first = nodes[b, gpu_node[b, chosen[b, 0]]]
-    tier = MACHINE
-    slowest = first["gpu_type"]
+    number = int64(running[b, w["running"]])
+    tier, slowest = placed(nodes, gpu_node, paces, chosen, b, int64(job["job_class"]), gang)
     for i in range(gang):
         gpu = chosen[b, i]
         holder[b, gpu] = number
+        busy[b, gpu]["since_s"] = w["clock_s"]
         gpu_next[b, gpu] = chosen[b, i + 1] if i + 1 < gang else -1
         event_gpus[b, w["event_gpus"] + i] = gpu
-        node = nodes[b, gpu_node[b, gpu]]
-        if node["rack"] != first["rack"]:
-            tier = NETWORK
-        elif node["first_gpu"] != first["first_gpu"] and tier == MACHINE:
-            tier = RACK
-        if iteration_s[b, job["job_class"], tier, node["gpu_type"]] > iteration_s[b, job["job_class"], tier, slowest]:
-            slowest = node["gpu_type"]
 
     resumed = job["first_start_s"] != np.inf
     r = replicas[b, number]
@@ -204,8 +221,15 @@ def start(
     r["first_gpu"] = chosen[b, 0]
     r["start_s"] = w["clock_s"]
     r["since_s"] = w["clock_s"] + (w["restore_s"] if resumed else 0.0)
-    r["iteration_s"] = iteration_s[b, job["job_class"], tier, slowest]
-    r["until_s"] = r["since_s"] + job["remaining"] * r["iteration_s"]
+    r["iteration_s"] = paces[b, job["job_class"], tier, slowest]["iteration_s"]
+    if w["contention"] > 0:
+        begin_flow(
+            world, jobs, replicas, nodes, gpu_node, paces, chosen, links, uses, routes, pairs, b, number, slowest
+        )
+    else:
+        r["settled_s"] = r["iteration_s"]
+    r["iteration_s"] = whole_iterations(world, b, r["iteration_s"])
+    r["until_s"] = finish_time(world, b, r["since_s"], job["remaining"], r["iteration_s"])
     write_event(world, events, b, RESUME if resumed else START, row, number, r["since_s"], gang, tier)
     w["event_gpus"] += gang
     w["running"] += 1
@@ -241,8 +265,9 @@ def preempt_refusal(world: Array, jobs: Array, replicas: Array, b: int, row: int
 @kernel
 def preempt(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
-    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, iteration_s: Array, events: Array,
-    event_gpus: Array, chosen: Array, b: int, row: int,
+    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
+    event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
+    busy: Array, b: int, row: int,
 ) -> int:
     """Checkpoint a running job; its GPUs are free after ``checkpoint_s``, at once if that is 0."""
     w = world[b]
@@ -256,11 +281,15 @@ def preempt(
     jobs[b, row]["preemptions"] += 1
     w["preemptions"] += 1
     write_event(world, events, b, PREEMPT, row, number, jobs[b, row]["remaining"], 0, -1)
+    if w["contention"] > 0:
+        end_flow(world, replicas, links, uses, b, int64(number))
     if w["checkpoint_s"] > 0.0:
         replicas[b, number]["phase"] = CHECKPOINTING
         replicas[b, number]["until_s"] = w["clock_s"] + w["checkpoint_s"]
     else:
-        release(world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, waiting, running, events, b, number)
+        release(
+            world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, waiting, running, events, busy, b, number
+        )
     return APPLIED
 
 
@@ -304,7 +333,7 @@ def arrive(world: Array, jobs: Array, waiting: Array, events: Array, b: int) -> 
 @helper
 def complete(
     world: Array, jobs: Array, replicas: Array, nodes: Array, free: Array, holder: Array, gpu_next: Array,
-    gpu_node: Array, running: Array, events: Array, b: int, replica: int,
+    gpu_node: Array, running: Array, events: Array, links: Array, uses: Array, busy: Array, b: int, replica: int,
 ) -> None:
     """Finish a job: its work is done to the last iteration."""
     w = world[b]
@@ -312,7 +341,9 @@ def complete(
     job = jobs[b, row]
     touch(world, jobs, replicas, b, replica)
     job["remaining"] = 0.0
-    give_back(world, replicas, nodes, free, holder, gpu_next, gpu_node, running, b, replica)
+    give_back(world, replicas, nodes, free, holder, gpu_next, gpu_node, running, busy, b, replica)
+    if w["contention"] > 0:
+        end_flow(world, replicas, links, uses, b, replica)
     job["status"] = FINISHED
     job["replica"] = -1
     job["finish_s"] = w["clock_s"]
@@ -327,11 +358,32 @@ def complete(
     write_event(world, events, b, COMPLETE, row, replica, 0.0, 0, -1)
 
 
+@helper
+def commit_rates(world: Array, jobs: Array, replicas: Array, running: Array, events: Array, b: int) -> None:
+    """Let every gang run at its settled rate from now on, and log those that change; the log must have room for all."""
+    w = world[b]
+    w["uncommitted"] = 0
+    for i in range(w["running"]):
+        number = int64(running[b, i])
+        r = replicas[b, number]
+        iteration_s = whole_iterations(world, b, r["settled_s"])
+        if r["phase"] != ACTIVE or r["told_s"] == iteration_s:
+            continue
+        touch(world, jobs, replicas, b, number)
+        r["told_s"] = iteration_s
+        r["iteration_s"] = iteration_s
+        since_s = max(r["since_s"], w["clock_s"])
+        r["until_s"] = finish_time(world, b, since_s, jobs[b, r["job"]]["remaining"], r["iteration_s"])
+        write_event(world, events, b, RATE, int64(r["job"]), number, r["iteration_s"], 0, int64(r["tier"]))
+        events[b, w["events"] - 1]["gpu_at"] = r["bottleneck"]
+
+
 @kernel
 def advance(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
-    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, iteration_s: Array, events: Array,
-    event_gpus: Array, chosen: Array, b: int,
+    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
+    event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
+    busy: Array, b: int,
 ) -> int:
     """Play events until a scheduler may decide: all events of one instant count as one.
 
@@ -341,6 +393,7 @@ def advance(
     while True:
         if w["events"] == events.shape[1]:
             return LOG_FULL
+        settle(world, replicas, links, uses, ratios, b)
         at = np.inf
         replica = -1
         phase = NO_EVENT
@@ -370,6 +423,11 @@ def advance(
             w["deciding"] = 0
             w["timer_s"] = np.inf  # a wait ends at the next decision point
             return DECIDE
+        if w["uncommitted"] and at > w["clock_s"]:
+            if w["events"] + w["running"] > events.shape[1]:
+                return LOG_FULL
+            commit_rates(world, jobs, replicas, running, events, b)
+            continue
         if at == np.inf and w["finished"] == w["jobs"]:
             return DONE
         if at == np.inf and w["time_limit_s"] == np.inf:
@@ -387,10 +445,14 @@ def advance(
         if phase == ARRIVES:
             arrive(world, jobs, waiting, events, b)
         elif phase == ACTIVE:
-            complete(world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, running, events, b, replica)
+            complete(
+                world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, running, events, links, uses, busy, b,
+                replica,
+            )
         else:
             release(
-                world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, waiting, running, events, b, replica
+                world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, waiting, running, events, busy, b,
+                replica,
             )
         if w["round_s"] == 0.0:
             w["deciding"] = 1
@@ -401,30 +463,53 @@ def advance(
 @kernel
 def can_place(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
-    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, iteration_s: Array, events: Array,
-    event_gpus: Array, chosen: Array, b: int, row: int, rule: int,
+    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
+    event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
+    busy: Array, b: int, row: int, rule: int,
 ) -> bool:
     """Tell whether a waiting job could start now by a rule."""
     if row < 0 or row >= world[b]["jobs"] or jobs[b, row]["status"] != WAITING:
         return False
-    return fits(world, nodes, racks, free, holder, gpu_node, chosen, b, int64(jobs[b, row]["gpus"]), rule)
+    gang = int64(jobs[b, row]["gpus"])
+    return fits(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, gang, rule)
+
+
+@kernel
+def find_place(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
+    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
+    event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
+    busy: Array, b: int, row: int, rule: int,
+) -> int:
+    """Write the GPUs that a waiting job would get now by a rule to ``chosen``; return their number, 0 = no place."""
+    if row < 0 or row >= world[b]["jobs"] or jobs[b, row]["status"] != WAITING:
+        return 0
+    gang = int64(jobs[b, row]["gpus"])
+    random = world[b]["random"]
+    supply = world[b]["free_gpus"]
+    end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, 0, gang, rule, supply)
+    unreserve(nodes, free, holder, gpu_node, chosen, b, 0, end)
+    world[b]["random"] = random
+    return end
 
 
 @kernel
 def rule_holds(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
-    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, iteration_s: Array, events: Array,
-    event_gpus: Array, chosen: Array, b: int, gang: int, rule: int,
+    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
+    event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
+    busy: Array, b: int, gang: int, rule: int,
 ) -> bool:
     """Tell whether a gang of a given size could be placed now by a rule."""
-    return fits(world, nodes, racks, free, holder, gpu_node, chosen, b, gang, rule)
+    return fits(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, gang, rule)
 
 
 @kernel
 def progress(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
-    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, iteration_s: Array, events: Array,
-    event_gpus: Array, chosen: Array, b: int, rows: Array, remaining: Array, service_s: Array,
+    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
+    event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
+    busy: Array, b: int, rows: Array, remaining: Array, service_s: Array,
 ) -> None:
     """Fill iterations left and productive seconds of the jobs ``rows`` as of the clock."""
     for i in range(len(rows)):

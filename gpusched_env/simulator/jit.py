@@ -31,7 +31,8 @@ def _cache_folder() -> str | None:
     digest = hashlib.sha256(numba.__version__.encode())
     package = Path(__file__).parents[1]
     kernels = [*package.glob("simulator/*.py"), *package.glob("envs/*.py")]
-    constants = [package / "cluster.py", package / "event_log.py"]
+    names = ("cluster.py", "event_log.py", "network/collectives.py", "network/ecmp.py")
+    constants = [package / name for name in names]
     for source in sorted([*kernels, *constants]):
         digest.update(source.read_bytes())
     base = os.environ.get("NUMBA_CACHE_DIR") or platformdirs.user_cache_dir("gpusched_env")

@@ -1,7 +1,7 @@
 """Placement rules: which GPUs a gang gets. A rule reserves GPUs; the caller commits or takes them back.
 
-To add a rule: write a helper like those below, give it a name in PLACEMENT_RULES and the next number, and add a line
-to :func:`reserve`.
+To add a rule: write a helper like those below, or, if it looks at load, in ``placing_by_load.py``; give it a name in
+PLACEMENT_RULES and the next number, and add a line to :func:`reserve`.
 """
 
 from __future__ import annotations
@@ -12,20 +12,34 @@ import numpy as np
 
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.simulator.jit import helper
+from gpusched_env.simulator.placing_by_load import (
+    place_by_contention,
+    place_on_least_busy,
+    place_on_least_busy_machines,
+    place_on_random_machines,
+)
+from gpusched_env.simulator.taking import FREE, NO_LIMIT, RESERVED, best_fit, most_free, next_random, take, unreserve
 
 PLACEMENT_RULES: Final = {
-    "count": "the lowest free GPU ids, topology ignored",
+    "count": "first fit: the lowest free GPU ids, topology ignored",
     "pack": "best fit on the tightest tier that has room: a machine, else a rack, else anywhere, on few machines",
     "consolidate": "as few machines as on the empty cluster, in one rack if possible; else wait",
     "yarn": "first fit: one machine, or whole machines plus one for the rest, all in one rack; else wait",
     "rack": "best fit on one machine, else within one rack; else wait",
     "spread": "one GPU from each machine in turn, in machine order",
     "random": "free GPUs drawn uniformly (seeded)",
+    "contention": "best fit on one machine, else the rack or racks where the fewest gangs share its ports and uplinks",
+    "least-busy": "the GPUs that gangs have held least so far, anywhere",
+    "least-busy-servers": "the same, on the fewest least busy machines large enough for the gang; else wait",
+    "random-servers": "machines drawn uniformly (seeded), one after the other, all their free GPUs",
 }
-COUNT, PACK, CONSOLIDATE, YARN, RACK_RULE, SPREAD, RANDOM = range(len(PLACEMENT_RULES))
+(
+    COUNT, PACK, CONSOLIDATE, YARN, RACK_RULE, SPREAD, RANDOM, CONTENTION, LEAST_BUSY, LEAST_BUSY_SERVERS,
+    RANDOM_SERVERS,
+) = range(len(PLACEMENT_RULES))  # fmt: skip
 RULE_NUMBER: Final = {name: number for number, name in enumerate(PLACEMENT_RULES)}
 # A gang that finds enough free GPUs always finds a place by these rules.
-ANYWHERE: Final = (COUNT, PACK, SPREAD, RANDOM)
+ANYWHERE: Final = (COUNT, PACK, SPREAD, RANDOM, CONTENTION, LEAST_BUSY, RANDOM_SERVERS)
 
 
 
@@ -41,62 +55,7 @@ def rule_number(name: str) -> int:
     return RULE_NUMBER[name]
 
 
-FREE: Final = -1
-RESERVED: Final = -2
-NO_LIMIT: Final = 2**31 - 1
-
 Array = np.ndarray[Any, Any]
-
-
-@helper
-def take(nodes: Array, free: Array, holder: Array, chosen: Array, b: int, node: int, count: int, at: int) -> int:
-    """Reserve the ``count`` lowest free GPUs of a node, append them to ``chosen`` from ``at``; return the new end."""
-    gpu = nodes[b, node]["first_gpu"]
-    left = count
-    while left > 0:
-        if holder[b, gpu] == FREE:
-            holder[b, gpu] = RESERVED
-            chosen[b, at] = gpu
-            at += 1
-            left -= 1
-        gpu += 1
-    free[b, node] -= count
-    free[b, nodes.shape[1] + nodes[b, node]["rack"]] -= count
-    return at
-
-
-@helper
-def unreserve(
-    nodes: Array, free: Array, holder: Array, gpu_node: Array, chosen: Array, b: int, begin: int, end: int
-) -> None:
-    """Give back the reserved GPUs ``chosen[begin:end]``."""
-    for i in range(begin, end):
-        gpu = chosen[b, i]
-        node = gpu_node[b, gpu]
-        holder[b, gpu] = FREE
-        free[b, node] += 1
-        free[b, nodes.shape[1] + nodes[b, node]["rack"]] += 1
-
-
-@helper
-def _best_fit(free: Array, b: int, begin: int, end: int, gang: int) -> int:
-    """Find the entry of ``free[begin:end]`` with the fewest free GPUs that holds the gang; -1 = none."""
-    best = -1
-    least = NO_LIMIT
-    for i in range(begin, end):
-        if gang <= free[b, i] < least:
-            least = free[b, i]
-            best = i
-    return best
-
-
-@helper
-def _most_free(free: Array, b: int, begin: int, end: int) -> int:
-    best = begin
-    for i in range(begin + 1, end):
-        if free[b, i] > free[b, best]:
-            best = i
-    return best
 
 
 @helper
@@ -106,9 +65,9 @@ def _fill(
     """Take ``gang`` GPUs of ``nodes[begin:end]`` from few nodes: the emptiest first, the last part by best fit."""
     left = gang
     while left > 0:
-        node = _best_fit(free, b, begin, end, left)
+        node = best_fit(free, b, begin, end, left)
         if node < 0:
-            node = _most_free(free, b, begin, end)
+            node = most_free(free, b, begin, end)
         count = min(left, free[b, node])
         at = take(nodes, free, holder, chosen, b, node, count, at)
         left -= count
@@ -121,18 +80,18 @@ def _pack(
     widest: int,
 ) -> int:
     """Best fit on the tightest tier; ``widest`` = 1 allows one rack at most, 2 the whole network."""
-    node = _best_fit(free, b, 0, world[b]["nodes"], gang)
+    node = best_fit(free, b, 0, world[b]["nodes"], gang)
     if node >= 0:
         return take(nodes, free, holder, chosen, b, node, gang, at)
     first = nodes.shape[1]
     last = first + world[b]["racks"]
     left = gang
     while left > 0:
-        rack = _best_fit(free, b, first, last, left)
+        rack = best_fit(free, b, first, last, left)
         if rack < 0:
             if widest < 2:
                 return at
-            rack = _most_free(free, b, first, last)
+            rack = most_free(free, b, first, last)
         count = min(left, free[b, rack])
         begin = racks[b, rack - first]["first_node"]
         end = begin + racks[b, rack - first]["nodes"]
@@ -250,17 +209,6 @@ def _lowest(
 
 
 @helper
-def next_random(world: Array, b: int) -> int:
-    """Draw from 1 .. 2**32-1 (Marsaglia's xorshift32; 64-bit signed words never overflow here)."""
-    x = world[b]["random"]
-    x ^= (x << 13) & 0xFFFFFFFF
-    x ^= x >> 17
-    x ^= (x << 5) & 0xFFFFFFFF
-    world[b]["random"] = x
-    return x
-
-
-@helper
 def _random(
     world: Array, nodes: Array, free: Array, holder: Array, chosen: Array, b: int, gang: int, at: int, supply: int
 ) -> int:
@@ -282,8 +230,8 @@ def _random(
 
 @helper
 def reserve(
-    world: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_node: Array, chosen: Array, b: int,
-    at: int, gang: int, rule: int, supply: int,
+    world: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_node: Array, chosen: Array, links: Array,
+    busy: Array, b: int, at: int, gang: int, rule: int, supply: int,
 ) -> int:
     """Reserve a gang's GPUs by a rule and append them to ``chosen`` from ``at``.
 
@@ -303,6 +251,14 @@ def reserve(
         return _lowest(world, nodes, free, holder, chosen, b, gang, at, NO_LIMIT)
     if rule == SPREAD:
         return _lowest(world, nodes, free, holder, chosen, b, gang, at, 1)
+    if rule == CONTENTION:
+        return place_by_contention(world, nodes, racks, free, holder, chosen, links, b, gang, at)
+    if rule == LEAST_BUSY:
+        return place_on_least_busy(world, nodes, free, holder, gpu_node, chosen, busy, b, gang, at)
+    if rule == LEAST_BUSY_SERVERS:
+        return place_on_least_busy_machines(world, nodes, free, holder, gpu_node, chosen, busy, b, gang, at)
+    if rule == RANDOM_SERVERS:
+        return place_on_random_machines(world, nodes, free, holder, chosen, b, gang, at)
     end = _random(world, nodes, free, holder, chosen, b, gang, at, supply)
     for i in range(at, end):
         node = gpu_node[b, chosen[b, i]]
@@ -313,13 +269,13 @@ def reserve(
 
 @helper
 def fits(
-    world: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_node: Array, chosen: Array, b: int,
-    gang: int, rule: int,
+    world: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_node: Array, chosen: Array, links: Array,
+    busy: Array, b: int, gang: int, rule: int,
 ) -> bool:
     """Tell whether :func:`reserve` would find a place now."""
     supply = world[b]["free_gpus"]
     if gang > supply or rule in ANYWHERE:
         return gang <= supply
-    end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, b, 0, gang, rule, supply)
+    end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, 0, gang, rule, supply)
     unreserve(nodes, free, holder, gpu_node, chosen, b, 0, end)
     return end > 0

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from gpusched_env.simulator.jit import helper, int64, kernel
-from gpusched_env.simulator.placing import ANYWHERE, FREE, reserve, unreserve
+from gpusched_env.simulator.placing import ANYWHERE, reserve
 from gpusched_env.simulator.state import ACTIVE, CHECKPOINTING, WAITING
+from gpusched_env.simulator.taking import FREE, unreserve
 
 Array = np.ndarray[Any, Any]
 
@@ -16,8 +17,9 @@ Array = np.ndarray[Any, Any]
 @kernel
 def plan_starts(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
-    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, iteration_s: Array, events: Array,
-    event_gpus: Array, chosen: Array, b: int, order: Array, rules: Array, strict: bool, starts: Array,
+    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
+    event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
+    busy: Array, b: int, order: Array, rules: Array, strict: bool, starts: Array,
 ) -> int:
     """Walk waiting jobs in order and list those that can start now; nothing is started.
 
@@ -32,7 +34,8 @@ def plan_starts(
         if supply == 0:
             break
         gang = int64(jobs[b, order[i]]["gpus"])
-        end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, b, at, gang, int64(rules[i]), supply)
+        rule = int64(rules[i])
+        end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, at, gang, rule, supply)
         if end > at:
             starts[found] = i
             found += 1
@@ -76,8 +79,9 @@ SKIPPED, KEPT, NEWCOMER, BLOCKED, NOT_NOW = range(5)
 @kernel
 def plan_preemptive(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
-    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, iteration_s: Array, events: Array,
-    event_gpus: Array, chosen: Array, b: int, order: Array, rules: Array, verdict: Array,
+    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
+    event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
+    busy: Array, b: int, order: Array, rules: Array, verdict: Array,
 ) -> None:
     """Decide who should hold GPUs when running jobs may be preempted.
 
@@ -128,7 +132,9 @@ def plan_preemptive(
             if verdict[i] == NEWCOMER:
                 gang = int64(jobs[b, order[i]]["gpus"])
                 rule = int64(rules[i])
-                end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, b, placed, gang, rule, supply)
+                end = reserve(
+                    world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, placed, gang, rule, supply
+                )
                 if end == placed:
                     # Nor shall a worse gang of the same kind pass it; blocking all at once also spares a round each.
                     for j in range(i, len(order)):
@@ -161,7 +167,9 @@ def plan_preemptive(
             end = placed
             if not held_up:
                 rule = int64(rules[i])
-                end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, b, placed, gang, rule, supply)
+                end = reserve(
+                    world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, placed, gang, rule, supply
+                )
             if end > placed:
                 placed = end
                 supply -= gang

@@ -23,7 +23,7 @@ from gpusched_env.simulator.view import ClairvoyantView, ClusterView
 
 Progress = Callable[[int, int], None]
 _PROGRESS_EVERY: Final = 512  # decision points
-_IDLE_LIMIT: Final = 100_000  # decision points at which jobs wait, nothing runs and nothing can come
+_IDLE_LIMIT: Final = 100_000  # decision points in a row at which nothing makes progress and nothing can come
 
 
 class Outcome(IntEnum):
@@ -93,6 +93,20 @@ class Simulation:
             raise GpuschedError("Wait(until_s=nan): give a time in simulated seconds")
         if self._world["clock_s"] < time_s < self._world["timer_s"]:
             self._world["timer_s"] = time_s
+
+    def rehearsal(self, limit_s: float = math.inf) -> Simulation:
+        """Copy the run as it stands, without the jobs that have not arrived: play it ahead; this one does not change.
+
+        Parameters
+        ----------
+        limit_s : the copy is cut here, if not by the scenario's time limit before [s]
+        """
+        state = State(*(array[self.b : self.b + 1].copy() for array in self.state))
+        world = state.world[0]
+        world["jobs"] = world["next_arrival"]
+        world["time_limit_s"] = min(world["time_limit_s"], limit_s)
+        world["events"] = world["event_gpus"] = 0
+        return Simulation(self.instance, state=state)
 
     # --- decisions
 
@@ -192,8 +206,7 @@ class Simulation:
                 )
             for decision in decisions:
                 self.apply(decision)
-            stuck = self._world["running"] == 0 and self._world["next_arrival"] == self._world["jobs"]
-            idle = idle + 1 if stuck else 0
+            idle = idle + 1 if self._stuck() else 0
             if idle > _IDLE_LIMIT:
                 outcome = Outcome.STALLED
                 break
@@ -201,15 +214,37 @@ class Simulation:
             if progress is not None and points % _PROGRESS_EVERY == 0:
                 progress(self.finished, len(self.instance.workload))
         if outcome is Outcome.STALLED:
-            rows = view.waiting
-            ids = ", ".join(str(i) for i in view.job_id[rows[:5]])
-            raise SchedulerError(
-                f"scheduler {scheduler.name!r} stalls at {self.now_s:g} s: nothing runs, no event will come, and "
-                f"{len(rows)} jobs wait (ids {ids}{', ...' if len(rows) > 5 else ''}). A placement rule that refuses "
-                "these gangs on the empty cluster, or a decide() that yields no Start for them, is the usual cause"
-            )
+            raise self._stall(scheduler, view)
         if progress is not None:
             progress(self.finished, len(self.instance.workload))
+
+    def _stuck(self) -> bool:
+        """Tell whether no job will come or finish unless the scheduler does something."""
+        world = self._world
+        if world["next_arrival"] < world["jobs"]:
+            return False
+        running = self.state.running[self.b, : world["running"]]
+        return not len(running) or bool(
+            world["slot_s"] > 0 and np.isinf(self.state.replicas["until_s"][self.b, running]).all()
+        )
+
+    def _stall(self, scheduler: Scheduler, view: ClusterView) -> SchedulerError:
+        """Say what stands still, and what usually brings that about."""
+        place = f"scheduler {scheduler.name!r} stalls at {self.now_s:g} s"
+        running = int(self._world["running"])
+        if running:
+            return SchedulerError(
+                f"{place}: {running} jobs run, but none gets a whole iteration into a slot of "
+                f"{self._world['slot_s']:g} s, and no event will come; make semantics.slot_s larger, or place gangs "
+                "where they contend less"
+            )
+        rows = view.waiting
+        ids = ", ".join(str(i) for i in view.job_id[rows[:5]])
+        return SchedulerError(
+            f"{place}: nothing runs, no event will come, and {len(rows)} jobs wait (ids {ids}"
+            f"{', ...' if len(rows) > 5 else ''}). A placement rule that refuses these gangs on the empty cluster, "
+            "or a decide() that yields no Start for them, is the usual cause"
+        )
 
 
 def simulate(instance: Instance, scheduler: Scheduler, progress: Progress | None = None, seed: int = 0) -> EventLog:

@@ -7,9 +7,17 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.cluster import NODE_DTYPE, RACK_DTYPE, TIERS
+from gpusched_env.cluster import RACK_DTYPE, TIERS
 from gpusched_env.event_log import EVENT_DTYPE
 from gpusched_env.instance import Instance
+from gpusched_env.simulator.network_state import (
+    LINK_STATE_DTYPE,
+    PAIR_DTYPE,
+    ROUTE_DTYPE,
+    USE_DTYPE,
+    lay_network,
+    network_sizes,
+)
 
 # Job status.
 FUTURE, WAITING, RUNNING, FINISHED = range(4)
@@ -23,6 +31,7 @@ WORLD_DTYPE: Final = np.dtype(
         ("checkpoint_s", "<f8"),  # [s]
         ("restore_s", "<f8"),  # [s]
         ("time_limit_s", "<f8"),  # [s] inf = none
+        ("slot_s", "<f8"),  # [s] > 0 = only whole iterations count in each slot of so many seconds
         ("jobs", "<i8"),  # sizes of this environment; the arrays may be longer
         ("nodes", "<i8"),
         ("racks", "<i8"),
@@ -38,6 +47,30 @@ WORLD_DTYPE: Final = np.dtype(
         ("running", "<i8"),  # entries in use of the running list, checkpointing replicas included
         ("finished", "<i8"),
         ("free_gpus", "<i8"),
+        # contention, fixed; see gpusched_env.network
+        ("contention", "<i8"),  # number of the contention model; 0 = none, rates follow from the table of paces
+        ("k_mode", "<i8"),
+        ("duty", "<i8"),
+        ("hashed", "<i8"),  # 1 = a ring edge takes one member of a bundle of parallel links
+        ("duplex", "<i8"),  # 1 = a link row stands for both directions
+        ("edges", "<i8"),  # groups of servers with the same attachment
+        ("nics", "<i8"),
+        ("path_seed", "<i8"),
+        ("xi1", "<f8"),
+        ("alpha", "<f8"),
+        ("shared_loss", "<f8"),  # share of its rate that a gang loses on a shared machine (flat)
+        ("extra", "<f8"),  # budget of contention and overhead (SJF-BCO, section 7)
+        ("gpu_Bps", "<f8"),  # [byte/s] of a GPU's port inside a machine
+        ("gpu_latency_s", "<f8"),
+        ("nic_Bps", "<f8"),  # [byte/s] of a machine's ports together
+        ("reduction_Bps", "<f8"),  # [byte/s] at which a GPU adds gradients up; inf = no time
+        ("machine_overhead_s", "<f8"),  # [s] an iteration costs for each machine of the gang
+        # contention, as it stands
+        ("first_free_use", "<i8"),  # head of the chain of unused rows of ``uses``
+        ("changed", "<i8"),  # links whose flows have changed since the rates were settled
+        ("queued", "<i8"),  # scratch: links in the queue of max-min
+        ("listed", "<i8"),  # replicas whose rate or iteration may change when rates are settled
+        ("uncommitted", "<i8"),  # 1 = some replica's settled rate may differ from the one it runs at
         ("random", "<i8"),  # state of the generator of random placements, 1 .. 2**32-1
         ("preemptions", "<i8"),
         # integrals over time since the start, for rewards
@@ -81,8 +114,63 @@ REPLICA_DTYPE: Final = np.dtype(
         ("padding", "<i4"),  # keeps the 8-byte fields aligned
         ("start_s", "<f8"),  # [s] when it took its GPUs
         ("since_s", "<f8"),  # [s] progress counts from here
-        ("iteration_s", "<f8"),  # [s] seconds of one iteration
+        ("iteration_s", "<f8"),  # [s] seconds of one iteration at the rate it runs at
         ("until_s", "<f8"),  # [s] completion if ACTIVE, release if CHECKPOINTING
+        # contention: communication of one iteration takes fixed_s + wire_bytes / rate_Bps
+        ("settled_s", "<f8"),  # [s] seconds of one iteration under the flows as they are
+        ("told_s", "<f8"),  # [s] iteration_s as the log was told last; -1 = not yet
+        ("compute_s", "<f8"),  # [s]
+        ("fixed_s", "<f8"),  # [s] latency, and what does not cross a shared link
+        ("wire_bytes", "<f8"),  # [byte] over each edge of its ring
+        ("overlap", "<f8"),
+        ("solo_Bps", "<f8"),  # [byte/s] of a ring edge on an idle network
+        ("rate_Bps", "<f8"),  # [byte/s] settled
+        ("priced_Bps", "<f8"),  # [byte/s] rate that settled_s follows from
+        ("profile", "<i4"),
+        ("machines", "<i4"),
+        ("first_use", "<i4"),  # head of its chain of ``uses``; -1 = none
+        ("bottleneck", "<i4"),  # link that bounds its rate; -1 = its own ports
+        ("is_listed", "<i4"),  # 1 = its rate or iteration may change when rates are settled
+        ("listed", "<i4"),  # entry i of the list of such replicas
+    ]
+)
+PACE_DTYPE: Final = np.dtype(
+    [
+        ("iteration_s", "<f8"),  # [s] of one iteration on an idle network
+        ("compute_s", "<f8"),  # [s] of compute in it
+        ("communication_s", "<f8"),  # [s] of communication in it
+        ("gradient_bytes", "<f8"),  # [byte]
+        ("overlap", "<f8"),
+        ("profile", "<i4"),
+        ("collective", "<i4"),  # number of the collective
+        ("padding", "<i4"),
+        ("measured", "<i4"),  # 1 = communication_s is measured, so gradient_bytes do not count
+    ]
+)
+NODE_STATE_DTYPE: Final = np.dtype(
+    [
+        ("rack", "<i4"),  # as NODE_DTYPE
+        ("first_gpu", "<i4"),
+        ("gpus", "<i4"),
+        ("gpu_type", "<i4"),
+        ("out", "<i4"),  # link out of the machine, and into it
+        ("into", "<i4"),
+        ("bus", "<i4"),  # link that all gangs on the machine share; -1 = none
+        ("edge", "<i4"),  # group of machines with the same attachment
+        ("taken", "<i4"),  # scratch: GPUs that a gang takes here
+        ("padding", "<i4"),
+    ]
+)
+RACK_STATE_DTYPE: Final = np.dtype(
+    [
+        *((name, RACK_DTYPE[name]) for name in RACK_DTYPE.names or ()),
+        ("uplink", "<i4"),  # first row of the link by which it is left; -1 = none
+    ]
+)
+BUSY_DTYPE: Final = np.dtype(
+    [
+        ("busy_s", "<f8"),  # [s] for which gangs held the GPU, without the one that holds it
+        ("since_s", "<f8"),  # [s] when that one took it; inf = it is free
     ]
 )
 
@@ -90,24 +178,30 @@ REPLICA_DTYPE: Final = np.dtype(
 class State(NamedTuple):
     """All arrays of B environments; kernels take them in this order, then the environment index.
 
-    Shapes use B environments, J jobs, R = G replicas, N nodes, K racks, G GPUs, C job classes, T GPU types.
+    Shapes use B environments, J jobs, R = G replicas, N nodes, K racks, G GPUs, C job classes, T GPU types, L links.
     """
 
     world: np.ndarray  # WORLD_DTYPE [B]
     jobs: np.ndarray  # JOB_STATE_DTYPE [B, J]
     replicas: np.ndarray  # REPLICA_DTYPE [B, R]
-    nodes: np.ndarray  # NODE_DTYPE [B, N]
-    racks: np.ndarray  # RACK_DTYPE [B, K]
+    nodes: np.ndarray  # NODE_STATE_DTYPE [B, N]
+    racks: np.ndarray  # RACK_STATE_DTYPE [B, K]
     free: np.ndarray  # int32 [B, N + K]: free GPUs of each node, then of each rack
     holder: np.ndarray  # int32 [B, G]: replica that holds the GPU, -1 = free
     gpu_next: np.ndarray  # int32 [B, G]: next GPU of the same gang, -1 = last
     gpu_node: np.ndarray  # int32 [B, G]: node of each GPU
     waiting: np.ndarray  # int32 [B, J]: waiting jobs, ascending rows (= tie order)
     running: np.ndarray  # int32 [B, R]: replicas that hold GPUs, by start; beyond world.running the idle ones
-    iteration_s: np.ndarray  # float64 [B, C, tiers, T]
+    paces: np.ndarray  # PACE_DTYPE [B, C, tiers, T]
     events: np.ndarray  # EVENT_DTYPE [B, E]: buffer
     event_gpus: np.ndarray  # int32 [B, 4 G + 64]: buffer
     chosen: np.ndarray  # int32 [B, G]: GPUs of the latest placement
+    links: np.ndarray  # LINK_STATE_DTYPE [B, L]
+    uses: np.ndarray  # USE_DTYPE [B, U]: which replica's ring crosses which link
+    routes: np.ndarray  # ROUTE_DTYPE [B, X]
+    pairs: np.ndarray  # PAIR_DTYPE [B, E * E]: route between two groups of machines
+    ratios: np.ndarray  # float64 [B, P, P]: rate of a profile beside another / rate alone (table)
+    busy: np.ndarray  # BUSY_DTYPE [B, G]: how long each GPU has been held
 
 
 EVENT_BUFFER: Final = 1024
@@ -128,22 +222,34 @@ def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None =
     gpus = max(i.cluster.gpus for i in instances)
     classes = max(len(i.classes) for i in instances)
     types = max(len(i.cluster.gpu_types) for i in instances)
+    sizes = [network_sizes(i) for i in instances]
+    contend = [i.topology is not None for i in instances]
+
+    def longest(name: str) -> int:
+        return max(size[name] for size in sizes)
+
     state = State(
         world=np.zeros(batch, WORLD_DTYPE),
         jobs=np.zeros((batch, jobs), JOB_STATE_DTYPE),
         replicas=np.zeros((batch, gpus), REPLICA_DTYPE),
-        nodes=np.zeros((batch, nodes), NODE_DTYPE),
-        racks=np.zeros((batch, racks), RACK_DTYPE),
+        nodes=np.zeros((batch, nodes), NODE_STATE_DTYPE),
+        racks=np.zeros((batch, racks), RACK_STATE_DTYPE),
         free=np.zeros((batch, nodes + racks), np.int32),
         holder=np.full((batch, gpus), -1, np.int32),
         gpu_next=np.full((batch, gpus), -1, np.int32),
         gpu_node=np.zeros((batch, gpus), np.int32),
         waiting=np.zeros((batch, jobs), np.int32),
         running=np.tile(np.arange(gpus, dtype=np.int32), (batch, 1)),
-        iteration_s=np.zeros((batch, classes, len(TIERS), types)),
-        events=np.zeros((batch, EVENT_BUFFER), EVENT_DTYPE),
+        paces=np.zeros((batch, classes, len(TIERS), types), PACE_DTYPE),
+        events=np.zeros((batch, EVENT_BUFFER + (8 * gpus if any(contend) else 0)), EVENT_DTYPE),
         event_gpus=np.zeros((batch, 4 * gpus + 64), np.int32),
         chosen=np.zeros((batch, gpus), np.int32),
+        links=np.zeros((batch, longest("links")), LINK_STATE_DTYPE),
+        uses=np.zeros((batch, longest("uses")), USE_DTYPE),
+        routes=np.zeros((batch, longest("routes")), ROUTE_DTYPE),
+        pairs=np.zeros((batch, longest("pairs")), PAIR_DTYPE),
+        ratios=np.ones((batch, longest("profiles"), longest("profiles"))),
+        busy=np.zeros((batch, gpus), BUSY_DTYPE),
     )
     for b, instance in enumerate(instances):
         _fill(state, b, instance, 0 if random_seeds is None else random_seeds[b])
@@ -152,7 +258,7 @@ def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None =
 
 def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     world, rules, cluster = state.world[b], instance.semantics, instance.cluster
-    for name in ("round_s", "checkpoint_s", "restore_s", "time_limit_s"):
+    for name in ("round_s", "checkpoint_s", "restore_s", "time_limit_s", "slot_s"):
         world[name] = getattr(rules, name)
     world["jobs"], world["gpus"] = len(instance.workload), cluster.gpus
     world["nodes"], world["racks"] = len(cluster.nodes), len(cluster.racks)
@@ -171,11 +277,24 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     jobs["first_start_s"] = jobs["finish_s"] = np.inf
     jobs["last_stop_s"] = instance.workload.jobs["arrival_s"]
 
-    state.nodes[b, : len(cluster.nodes)] = cluster.nodes
-    state.racks[b, : len(cluster.racks)] = cluster.racks
+    for name in cluster.nodes.dtype.names or ():
+        state.nodes[name][b, : len(cluster.nodes)] = cluster.nodes[name]
+    for name in cluster.racks.dtype.names or ():
+        state.racks[name][b, : len(cluster.racks)] = cluster.racks[name]
+    state.racks["uplink"][b] = -1
+    state.busy["since_s"][b] = np.inf
     state.free[b, : len(cluster.nodes)] = cluster.nodes["gpus"]
     first_rack = state.nodes.shape[1]
     state.free[b, first_rack : first_rack + len(cluster.racks)] = cluster.racks["gpus"]
     state.gpu_node[b, : cluster.gpus] = cluster.node_of_gpu
     classes, tiers, types = instance.iteration_s.shape
-    state.iteration_s[b, :classes, :tiers, :types] = instance.iteration_s
+    paces = state.paces[b, :classes, :tiers, :types]
+    for name in ("iteration_s", "compute_s", "communication_s"):
+        paces[name] = getattr(instance, name)
+    profiles = instance.classes[:, 0]
+    paces["profile"] = profiles[:, None, None]
+    for name in ("gradient_bytes", "overlap"):
+        paces[name] = instance.workload.profiles.rows[name][profiles][:, None, None]
+    paces["measured"] = instance.measured
+    if instance.topology is not None:
+        lay_network(state, b, instance)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpusched_env.cluster import Cluster
+from gpusched_env.cluster import MACHINE, Cluster
 from gpusched_env.errors import GpuschedError
 from gpusched_env.instance import Semantics
-from gpusched_env.simulator import events, planning
+from gpusched_env.simulator import events, network_queries, planning
 from gpusched_env.simulator.decisions import Decision, Preempt, Start
+from gpusched_env.simulator.network_view import NetworkView
 from gpusched_env.simulator.placing import RULE_NUMBER, rule_number
 from gpusched_env.simulator.state import ACTIVE, FINISHED
 
@@ -55,6 +57,11 @@ class ClusterView:
     # --- the cluster
 
     @property
+    def network(self) -> NetworkView:
+        """Links, loads, and what a placement would cost."""
+        return NetworkView(self._simulation)
+
+    @property
     def cluster(self) -> Cluster:
         """The machines."""
         return self._simulation.instance.cluster
@@ -78,6 +85,12 @@ class ClusterView:
     def free_by_node(self) -> np.ndarray:
         """int32 [N]: free GPUs of each node."""
         return self._state.free[self._b, : len(self.cluster.nodes)].copy()
+
+    @property
+    def holders(self) -> np.ndarray:
+        """int32 [G]: row of the job that holds each GPU; -1 = it is free."""
+        held = self._state.holder[self._b, : self._world["gpus"]]
+        return np.where(held >= 0, self._state.replicas["job"][self._b, held], -1)
 
     # --- jobs, by row
 
@@ -199,6 +212,11 @@ class ClusterView:
         """Tell whether a waiting job could start now by a placement rule."""
         return bool(events.can_place(*self._arguments, job, rule_number(rule)))
 
+    def where(self, job: int, rule: str = "pack") -> tuple[int, ...]:
+        """GPUs that a waiting job would get now by a placement rule; empty if it finds no place."""
+        count = events.find_place(*self._arguments, job, rule_number(rule))
+        return tuple(self._state.chosen[self._b, :count].tolist())
+
     def list_schedule(
         self, order: np.ndarray, rules: str | np.ndarray = "pack", strict: bool = False
     ) -> list[Decision]:
@@ -262,6 +280,9 @@ class ClairvoyantView(ClusterView):
         self._ideal_s = instance.ideal_s
         self._iterations = instance.iterations
         self._slowest_iteration_s = instance.iteration_s.max(axis=(1, 2))[instance.job_class]
+        self._one_machine_s = instance.iterations * instance.iteration_s[:, MACHINE].min(axis=1)[instance.job_class]
+        gang, gradient = instance.workload.jobs["gpus"], instance.workload.profiles.rows["gradient_bytes"]
+        self._ring_bytes = 2.0 * (gang - 1) / gang * gradient[instance.workload.jobs["profile"]]
 
     @property
     def ideal_s(self) -> np.ndarray:
@@ -277,6 +298,22 @@ class ClairvoyantView(ClusterView):
         """float64 [s]: iterations left x seconds of one iteration on the worst placement, of the jobs ``rows``."""
         return self._progress(rows)[0] * self._slowest_iteration_s[rows]
 
+    def one_machine_s(self, rows: np.ndarray) -> np.ndarray:
+        """float64 [s]: run time of the jobs ``rows``, were all their GPUs on one machine, of the fastest type."""
+        return self._one_machine_s[self._known(rows)]
+
+    def remaining_bytes(self, rows: np.ndarray) -> np.ndarray:
+        """float64 [byte]: what each of the jobs ``rows`` has yet to send over each edge of its ring."""
+        return self._progress(rows)[0] * self._ring_bytes[rows]
+
+    def rehearsal(self, limit_s: float = math.inf) -> tuple[Simulation, ClusterView]:
+        """Copy the run as it stands, to be played ahead, and its view: see :meth:`Simulation.rehearsal`."""
+        simulation = self._simulation.rehearsal(limit_s)
+        return simulation, ClusterView(simulation)
+
     def end_s(self, rows: np.ndarray) -> np.ndarray:
         """float64 [s]: when each of the running jobs ``rows`` will end as it is; inf if it makes no progress."""
-        return self._of_active(rows, "until_s")
+        known = self._known(rows)
+        ends = np.empty(len(known))
+        network_queries.end_times(*self._arguments, known, ends)
+        return ends

@@ -1,0 +1,92 @@
+"""What a scheduler sees of the network: links, their loads, and what a placement would cost now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpusched_env.errors import GpuschedError
+from gpusched_env.simulator import network_queries
+
+if TYPE_CHECKING:
+    from gpusched_env.network import Topology
+    from gpusched_env.simulator.simulation import Simulation
+
+
+class NetworkView:
+    """Read-only view of the links; rates are those of the gangs that hold GPUs now, as of the latest decision."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+
+    @property
+    def topology(self) -> Topology | None:
+        """The links and routes; None where the network is priced by tiers."""
+        return self._simulation.instance.topology
+
+    @property
+    def links(self) -> np.ndarray:
+        """LINK_ROW_DTYPE [L]: name, capacity [byte/s], tier of every link; empty without a topology."""
+        return self._simulation.instance.links
+
+    def loads_Bps(self) -> np.ndarray:
+        """float64 [L] [byte/s]: what crosses each link one way."""
+        loads = np.zeros(len(self.links))
+        network_queries.link_loads(*self._simulation.arguments, loads)
+        return loads
+
+    def flows(self) -> np.ndarray:
+        """int32 [L]: gangs whose rings cross each link."""
+        return self._simulation.state.links["flows"][self._simulation.b, : len(self.links)].copy()
+
+    def iteration_s(self, rows: np.ndarray) -> np.ndarray:
+        """float64 [s]: seconds of one iteration of each of the running jobs ``rows``."""
+        return self._of(rows, "settled_s")
+
+    def slowdown(self, rows: np.ndarray) -> np.ndarray:
+        """float64: rate of the gang's ring on an idle network over its rate now; 1 = no contention."""
+        rate = self._of(rows, "rate_Bps")
+        alone = self._of(rows, "solo_Bps")
+        return np.divide(alone, rate, out=np.ones(len(rate)), where=rate > 0)
+
+    def bottleneck(self, rows: np.ndarray) -> np.ndarray:
+        """int32: link that bounds each of the running jobs ``rows``; -1 = its own ports."""
+        return self._of(rows, "bottleneck")
+
+    def machines(self, rows: np.ndarray) -> np.ndarray:
+        """int32: machines that each of the running jobs ``rows`` spans."""
+        return self._of(rows, "machines")
+
+    def what_if_s(self, job: int, gpus: Sequence[int]) -> float:
+        """Seconds of one iteration of a waiting job if it started on ``gpus`` now, in the contention it would meet [s].
+
+        Raises
+        ------
+        GpuschedError : not a waiting job, or GPUs that do not exist, occur twice or are not its gang size
+        """
+        simulation = self._simulation
+        row = int(job)
+        waiting = simulation.state.waiting[simulation.b, : simulation.state.world["waiting"][simulation.b]]
+        if row not in waiting:
+            raise GpuschedError(f"what_if_s: job {job} is not waiting")
+        gang = int(simulation.instance.workload.jobs["gpus"][row])
+        known = simulation.instance.cluster.gpus
+        if len(gpus) != gang or len(set(gpus)) != gang or not all(0 <= gpu < known for gpu in gpus):
+            raise GpuschedError(f"what_if_s: give {gang} different GPUs of 0 to {known - 1} for job {job}")
+        simulation.state.chosen[simulation.b, :gang] = gpus
+        return float(network_queries.what_if(*simulation.arguments, row))
+
+    def _of(self, rows: np.ndarray, name: str) -> np.ndarray:
+        simulation = self._simulation
+        arrived = simulation.state.world["next_arrival"][simulation.b]
+        known = np.ascontiguousarray(rows, np.int32)
+        if len(known) and not (known.min() >= 0 and known.max() < arrived):
+            raise GpuschedError(f"job rows must lie in 0..{arrived - 1}, the jobs that have arrived: {rows!r}")
+        network_queries.settle_now(*simulation.arguments)
+        replicas = simulation.state.jobs["replica"][simulation.b, known]
+        if (replicas < 0).any():
+            raise GpuschedError("only running jobs have a rate")
+        column: np.ndarray = simulation.state.replicas[name][simulation.b, replicas]
+        return column
