@@ -33,7 +33,7 @@ WIDTH: Final = 150  # characters of table.txt
 def evaluate_agent(
     model: Path, scenario: Scenario, output: Path, report_seeds: int, workers: int, console: Console
 ) -> list[RunResult]:
-    """Compare a trained agent with every baseline on the scenario's report seeds; print and save the results.
+    """Compare a trained agent with the baselines on the scenario's report seeds; print and save the results.
 
     Two rows put the agent into perspective: ``random`` draws among all waiting jobs, ``untrained`` draws among the
     feasible actions of the agent's own windows, so it shows what the windows alone are worth.
@@ -46,7 +46,8 @@ def evaluate_agent(
     if not 1 <= report_seeds <= end - first:
         raise GpuschedError(f"report_seeds is {report_seeds}: scenario {scenario.name} has {end - first} of them")
     agent = LearnedScheduler(str(model))
-    players: list[str | Scheduler] = [agent, LearnedScheduler(str(model), untrained=True), *list_baselines()]
+    baselines = list_baselines(links=scenario.network.topology is not None)
+    players: list[str | Scheduler] = [agent, LearnedScheduler(str(model), untrained=True), *baselines]
     results = evaluate(scenario, players, range(first, first + report_seeds), workers=workers, keep_logs=True)
     write_json(results, output / "results.json")
     write_csv(results, output / "results.csv")

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from gpusched_env.envs.columns import LINKS
 from gpusched_env.envs.encoder import Encoder, Observation, Windows
 from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, Wait
@@ -74,8 +75,21 @@ class LearnedScheduler(Scheduler):
         """Look at a new simulation."""
         self._generator = np.random.default_rng(self.seed)
         self._encoder = Encoder.for_view(self._windows, view)
-        if self._model is None and not self.untrained:
+        if self.untrained:
+            return
+        if self._model is None:
             self._model = self._load()
+        self._check_links(view)
+
+    def _check_links(self, view: ClusterView) -> None:
+        """Refuse a network of links if the agent learned with one of tiers, or the other way round."""
+        learned = self._model.observation_space["links"].shape[1] == len(LINKS)
+        if learned != (view.network.topology is not None):
+            kinds = ("priced by tiers", "a topology")
+            raise SchedulerError(
+                f"{self.path}: the agent learned where the network is {kinds[learned]}, but this one is "
+                f"{kinds[not learned]}; train an agent on such a scenario"
+            )
 
     def _load(self) -> Any:
         try:

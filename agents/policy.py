@@ -11,39 +11,49 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.type_aliases import Schedule
 from torch import nn
 
+from gpusched_env.envs.columns import LINKS
+
 WIDTH = 64
 
 
 class SlotExtractor(BaseFeaturesExtractor):
     """Embed the cluster once and each slot in its light: [B, (1 + K + V) * WIDTH] features, the cluster's first.
 
-    The cluster's part sees ``cluster``, ``links``, and mean and maximum over ``nodes``; it does not depend on the
-    number of nodes.
+    The cluster's part sees ``cluster``, mean and maximum over ``nodes``, and ``links``: all tiers, or mean and maximum
+    over the links of a topology. It does not depend on the number of nodes or links. A running slot is its row of
+    ``running`` and, with a topology, that of ``flows``.
     """
 
     def __init__(self, observation_space: spaces.Dict) -> None:
         shapes = {key: space.shape or () for key, space in observation_space.items()}
         self.slots = shapes["queue"][0] + shapes.get("running", (0,))[0]
         super().__init__(observation_space, (1 + self.slots) * WIDTH)
-        globals_width = shapes["cluster"][0] + shapes["links"][0] * shapes["links"][1] + 2 * shapes["nodes"][1]
+        self.pools_links = shapes["links"][1] == len(LINKS)
+        links_width = 2 * len(LINKS) if self.pools_links else shapes["links"][0] * shapes["links"][1]
+        globals_width = shapes["cluster"][0] + links_width + 2 * shapes["nodes"][1]
         self.context = nn.Sequential(nn.Linear(globals_width, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH), nn.Tanh())
         self.queue = nn.Sequential(
             nn.Linear(shapes["queue"][1] + WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH), nn.Tanh()
         )
         self.has_running = "running" in shapes
         if self.has_running:
+            row_width = shapes["running"][1] + shapes.get("flows", (0, 0))[1]
             self.running = nn.Sequential(
-                nn.Linear(shapes["running"][1] + WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH), nn.Tanh()
+                nn.Linear(row_width + WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH), nn.Tanh()
             )
 
     def forward(self, observations: dict[str, torch.Tensor]) -> torch.Tensor:
         """Embed a batch of observations."""
-        nodes = observations["nodes"]
-        seen = [observations["cluster"], observations["links"].flatten(1), nodes.mean(1), nodes.amax(1)]
+        nodes, links = observations["nodes"], observations["links"]
+        over_links = [links.mean(1), links.amax(1)] if self.pools_links else [links.flatten(1)]
+        seen = [observations["cluster"], *over_links, nodes.mean(1), nodes.amax(1)]
         context = self.context(torch.cat(seen, dim=1))
         parts = [context, self._embed(self.queue, observations["queue"], context)]
         if self.has_running:
-            parts.append(self._embed(self.running, observations["running"], context))
+            rows = observations["running"]
+            if "flows" in observations:
+                rows = torch.cat([rows, observations["flows"]], dim=2)
+            parts.append(self._embed(self.running, rows, context))
         return torch.cat(parts, dim=1)
 
     @staticmethod

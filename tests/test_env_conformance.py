@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import RecordEpisodeStatistics
+from helpers import linked_scenario
 
 import gpusched_env
 from gpusched_env.envs.cluster_env import RENDER_MODES
@@ -26,11 +27,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "no-preemption": dict(running_window=0),
     "mask": dict(mask_in_observation=True, queue_order="shortest", running_order="start"),
     "blind": dict(clairvoyant=False, reward={"jct": 1.0, "fairness": 0.1}),
+    "links": dict(scenario=linked_scenario(), running_window=4, rules=("pack", "spread")),
 }
 
 
 def make(name: str = "gpusched/Cluster-v0", **options: Any) -> gym.Env:
-    return gym.make(name, **({"scenario": "tiny-v0", "queue_window": 6} | options))
+    """Make an environment with small windows, and a small scenario unless its id names one."""
+    return gym.make(name, **({"scenario": "tiny-v0", "queue_window": 6} | ENVIRONMENTS[name] | options))
 
 
 def rollout(env: gym.Env, seed: int, steps: int = 120) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import gymnasium as gym
@@ -16,7 +17,7 @@ from gpusched_env.envs.playing import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.instance import Semantics
 from gpusched_env.metrics import validate
-from gpusched_env.scenarios import get_scenario
+from gpusched_env.scenarios import Scenario, get_scenario
 from gpusched_env.simulator import Preempt, Start, Wait, simulate
 
 RULES = ("pack", "consolidate")
@@ -24,7 +25,15 @@ SCENARIOS = {
     "tiny-v0": lambda: get_scenario("tiny-v0"),
     "philly-60": lambda: small_scenario(60),
     "philly-60-rounds": lambda: small_scenario(60, semantics=Semantics(round_s=300.0)),
+    "rar-160-v0": lambda: get_scenario("rar-160-v0"),
+    "leaf-spine-256-v0": lambda: fewer_jobs("leaf-spine-256-v0", 80),
+    "leaf-spine-2048-v0": lambda: fewer_jobs("leaf-spine-2048-v0", 40),
 }
+
+
+def fewer_jobs(name: str, jobs: int) -> Scenario:
+    scenario = get_scenario(name)
+    return scenario.replace(workload=dataclasses.replace(scenario.workload, jobs=jobs))
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

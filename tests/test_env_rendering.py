@@ -5,8 +5,10 @@ from __future__ import annotations
 import gymnasium as gym
 import numpy as np
 import pytest
+from helpers import linked_scenario
 
 from gpusched_env.envs.cluster_env import ClusterEnv
+from gpusched_env.simulator.network_view import NetworkView
 
 
 def test_text_shows_clock_and_free_gpus_and_changes_as_jobs_start() -> None:
@@ -51,6 +53,26 @@ def test_pictures_are_pixels_that_change_as_jobs_start() -> None:
         assert picture.shape == (600, 960, 3)
         assert np.ptp(picture) > 100
     assert (before != after).any()
+
+
+def test_frames_show_the_busiest_links_where_there_are_links() -> None:
+    env = ClusterEnv(linked_scenario(), rules=("spread",), render_mode="ansi")
+    env.reset(seed=200_000)
+    assert str(env.render()).endswith("links   (idle)")
+    pictures = ClusterEnv(linked_scenario(), rules=("spread",), render_mode="rgb_array")
+    pictures.reset(seed=200_000)
+    while NetworkView(env.simulation).loads_Bps().max() == 0:
+        action = int(np.flatnonzero(env.mask)[0])
+        env.step(action)
+        pictures.step(action)
+    network = NetworkView(env.simulation)
+    busiest = int(np.lexsort([-network.flows(), -network.loads_Bps() / network.links["capacity"]])[0])
+    share = network.loads_Bps()[busiest] / network.links["capacity"][busiest]
+    first = str(env.render()).splitlines()[-1].removeprefix("links   ").split(", ")[0]
+    assert first == f"{network.links['name'][busiest]}: {share:.0%} by {network.flows()[busiest]}"
+    picture = pictures.render()
+    assert isinstance(picture, np.ndarray)
+    assert picture.shape == (600, 960, 3)
 
 
 def test_rendering_needs_a_mode_and_a_reset() -> None:

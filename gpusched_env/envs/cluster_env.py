@@ -48,6 +48,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     ## Observation space
     ``Dict`` of float32 arrays, all values in [0, 1]: ``queue`` [K, 13], ``running`` [V, 11], ``nodes`` [N, 4],
     ``links`` [3, 3] (one row a tier: machine, rack, network), ``cluster`` [11], and by option ``action_mask``.
+    Where the scenario's network is a topology, ``links`` is [L, 5], one row a link, and ``flows`` [V, 6] says for each
+    running slot what contention does to it.
     Every column is defined in ``gpusched_env.envs.columns`` and on the page ``docs/observation_and_action.md``.
 
     ## Rewards
@@ -115,6 +117,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         step_limit: int | None = None,
         render_mode: str | None = None,
     ) -> None:
+        from gpusched_env.network import compiled_links
         from gpusched_env.scenarios import get_scenario
 
         self.scenario = get_scenario(scenario) if isinstance(scenario, str) else scenario
@@ -133,7 +136,9 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self.skips_forced_waits = skip_forced_waits
         self._mask_in_observation = mask_in_observation
         self.action_space = spaces.Discrete(self.windows.actions)
-        boxes = self.windows.space(sum(group.count for group in self.scenario.groups))
+        cluster = self.scenario.cluster
+        _, links, _ = compiled_links(self.scenario.network, cluster)
+        boxes = self.windows.space(len(cluster.nodes), len(links))
         if mask_in_observation:
             boxes["action_mask"] = spaces.Box(0, 1, (self.windows.actions,), np.int8)
         self.observation_space = spaces.Dict(boxes)  # type: ignore[assignment]
@@ -262,6 +267,15 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
         self.simulation.wake_at(time_s)
         self.encoder.play(NO_ACTION)  # with a timer set, waiting may have become feasible
+
+    def start_on(self, job: int, gpus: Sequence[int]) -> str:
+        """Start a waiting job on these GPUs (what a scheduler's explicit Start does); return why not, empty if done."""
+        from gpusched_env.envs.encoding import NO_ACTION
+        from gpusched_env.simulator import Start
+
+        refusal = self.simulation.apply(Start(job, gpus=tuple(gpus)))
+        self.encoder.play(NO_ACTION)
+        return refusal
 
     # --- inside
 

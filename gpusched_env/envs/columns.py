@@ -20,6 +20,7 @@ _TIME: Final = "log: ln(1 + x/60 s) / ln(1 + 30 d/60 s), at most 1"
 _GPU_TIME: Final = "log of x / GPUs of the cluster, as for times"
 _SHARE: Final = "as is"
 _COUNT: Final = "x / (1 + x)"
+_LINK_TIER: Final = "bus of a machine 1/5, its ports 2/5, link of a rack 3/5, of a pod 4/5, above 1"
 
 QUEUE: Final = (
     Column("present", "1 if the slot holds a waiting job, else the whole row is 0", _SHARE),
@@ -55,10 +56,25 @@ NODES: Final = (
     Column("rack_free", "free GPUs of its rack / GPUs of its rack", _SHARE),
     Column("rack", "index of its rack / number of racks", _SHARE),
 )
-LINKS: Final = (
+TIER_LINKS: Final = (
     Column("gpus", "GPUs held by gangs of this tier / GPUs of the cluster", _SHARE),
     Column("gangs", "gangs whose GPUs are this far apart", _COUNT),
     Column("loss", "mean of 1 - ideal iteration time / iteration time over these gangs", _SHARE),
+)
+LINKS: Final = (
+    Column("load", "what the gangs send over it one way / its capacity, at most 1", _SHARE),
+    Column("flows", "gangs whose rings cross it", _COUNT),
+    Column("bound", "gangs that others slow down there", _COUNT),
+    Column("capacity", "its capacity / that of the largest link", _SHARE),
+    Column("tier", _LINK_TIER, _SHARE),
+)
+FLOWS: Final = (
+    Column("slowdown", "1 - iteration time without the other gangs / iteration time", _SHARE),
+    Column("communication", "share of an iteration that is not compute", _SHARE),
+    Column("machines", "1 - 1 / machines that it spans", _SHARE),
+    Column("bottleneck_load", "load of the link where other gangs slow it down; 0 if none do", _SHARE),
+    Column("bottleneck_flows", "gangs whose rings cross that link; 0 without one", _COUNT),
+    Column("bottleneck_tier", f"0 without one, else {_LINK_TIER}", _SHARE),
 )
 CLUSTER: Final = (
     Column("free", "free GPUs / GPUs of the cluster", _SHARE),
@@ -73,4 +89,6 @@ CLUSTER: Final = (
     Column("finished", "finished jobs / all jobs", _SHARE),
     Column("checkpointing", "GPUs held by gangs that are being checkpointed / GPUs of the cluster", _SHARE),
 )
-TABLES: Final = {"queue": QUEUE, "running": RUNNING, "nodes": NODES, "links": LINKS, "cluster": CLUSTER}
+TABLES: Final = {"queue": QUEUE, "running": RUNNING, "nodes": NODES, "links": TIER_LINKS, "cluster": CLUSTER}
+# Where the network is a topology.
+LINK_TABLES: Final = TABLES | {"links": LINKS, "flows": FLOWS}

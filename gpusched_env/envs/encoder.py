@@ -78,21 +78,23 @@ class Windows:
         """Number of actions."""
         return self.wait_action + 1 + len(self.delays_s)
 
-    def shapes(self, nodes: int) -> dict[str, tuple[int, ...]]:
-        """Shapes of the observation arrays on a cluster of so many nodes."""
-        return {
-            "queue": (self.queue_window, len(columns.QUEUE)),
-            "running": (self.running_window, len(columns.RUNNING)),
-            "nodes": (nodes, len(columns.NODES)),
-            "links": (len(TIERS), len(columns.LINKS)),
-            "cluster": (len(columns.CLUSTER),),
+    def shapes(self, nodes: int, links: int) -> dict[str, tuple[int, ...]]:
+        """Shapes of the observation arrays for so many nodes and links; no links = the network is priced by tiers."""
+        rows = {
+            "queue": self.queue_window,
+            "running": self.running_window,
+            "nodes": nodes,
+            "links": links or len(TIERS),
         }
+        if links:
+            rows["flows"] = self.running_window
+        tables = columns.LINK_TABLES if links else columns.TABLES
+        return {name: (rows[name], len(table)) if name in rows else (len(table),) for name, table in tables.items()}
 
-    def space(self, nodes: int) -> dict[str, spaces.Space[Any]]:
+    def space(self, nodes: int, links: int) -> dict[str, spaces.Space[Any]]:
         """Observation spaces; an array without elements is left out, since no learner accepts it."""
-        return {
-            key: spaces.Box(0.0, 1.0, shape, np.float32) for key, shape in self.shapes(nodes).items() if shape[0] > 0
-        }
+        shapes = self.shapes(nodes, links)
+        return {key: spaces.Box(0.0, 1.0, shape, np.float32) for key, shape in shapes.items() if shape[0] > 0}
 
 
 class Encoder:
@@ -106,7 +108,7 @@ class Encoder:
     """
 
     def __init__(self, windows: Windows, simulation: Any, skip_forced_waits: bool = True) -> None:
-        from gpusched_env.envs.encoding import CONFIG_DTYPE, class_table
+        from gpusched_env.envs.encoding import CONFIG_DTYPE, class_table, link_table
         from gpusched_env.simulator.jit import announce_compilation
 
         announce_compilation("play")
@@ -120,11 +122,14 @@ class Encoder:
             WINDOW_ORDERS.index(windows.queue_order), WINDOW_ORDERS.index(windows.running_order), windows.clairvoyant,
             windows.migration, skip_forced_waits,
         )  # fmt: skip
-        self._shapes = windows.shapes(len(simulation.instance.cluster.nodes))
+        instance = simulation.instance
+        self._shapes = windows.shapes(len(instance.cluster.nodes), len(instance.links))
+        self._no_flows = np.zeros((0, len(columns.FLOWS)), np.float32)
         self._arguments = (
             *simulation.arguments,
             config,
-            class_table(simulation.instance),
+            class_table(instance),
+            link_table(instance),
             np.array([RULE_NUMBER[rule] for rule in windows.rules], np.int32),
             np.array(windows.delays_s, np.float64),
             self.queue_slots,
@@ -158,6 +163,8 @@ class Encoder:
 
         observation = {key: np.empty(shape, np.float32) for key, shape in self._shapes.items()}
         outputs = (self.mask, *observation.values())
+        if "flows" not in observation:
+            outputs = (*outputs, self._no_flows)
         outcome = play(*(*self._arguments, action, *outputs))
         refused = outcome == INFEASIBLE
         if refused:
@@ -169,7 +176,8 @@ class Encoder:
             self.simulation.drain()
             outcome -= NEARLY_FULL
         if not self.windows.running_window:
-            del observation["running"]
+            for key in ("running", "flows"):
+                observation.pop(key, None)
         return observation, outcome, refused
 
     def decision_of(self, action: int) -> Decision | None:

@@ -13,7 +13,9 @@ from gpusched_env.envs.columns import LONGEST_S
 from gpusched_env.envs.encoder import WINDOW_ORDERS
 from gpusched_env.errors import ScenarioError
 from gpusched_env.instance import Instance
+from gpusched_env.network import LINK_TIERS
 from gpusched_env.simulator import RULE_NUMBER, Simulation
+from gpusched_env.simulator.contention import alone_s, settle
 from gpusched_env.simulator.events import (
     APPLIED,
     DECIDE,
@@ -27,6 +29,7 @@ from gpusched_env.simulator.events import (
     work_left,
 )
 from gpusched_env.simulator.jit import helper, int64, kernel
+from gpusched_env.simulator.network_queries import link_load
 from gpusched_env.simulator.placing import fits
 from gpusched_env.simulator.state import CHECKPOINTING
 
@@ -51,6 +54,7 @@ CLASS_DTYPE: Final = np.dtype(
         ("skew", "<f8"),
     ]
 )
+SHOWN_LINK_DTYPE: Final = np.dtype([("capacity", "<f8"), ("tier", "<f8")])  # as columns.LINKS shows them
 _LOG_LONGEST: Final = math.log1p(LONGEST_S / 60.0)
 
 # Results of :func:`play` beyond those of advance.
@@ -141,7 +145,8 @@ def fill_windows(
 @helper
 def fill_mask(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_node: Array,
-    chosen: Array, config: Array, rules: Array, b: int, queue: Array, victims: Array, mask: Array,
+    chosen: Array, links: Array, busy: Array, config: Array, rules: Array, b: int, queue: Array, victims: Array,
+    mask: Array,
 ) -> bool:
     """Mark the feasible actions; return whether there is a choice beside one wait."""
     w = world[b]
@@ -152,7 +157,7 @@ def fill_mask(
         gang = int64(jobs[b, row]["gpus"]) if row >= 0 else int64(0)
         for p in range(len(rules)):
             feasible = row >= 0 and fits(
-                world, nodes, racks, free, holder, gpu_node, chosen, b, gang, int64(rules[p])
+                world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, gang, int64(rules[p])
             )
             mask[at] = 1 if feasible else 0
             choices += mask[at]
@@ -236,17 +241,82 @@ def show_running(
         out[v, 5] = squash(left)
         out[v, 6] = squash(left * job["gpus"] / w["gpus"])
         out[v, 7] = r["tier"] / (len(TIERS) - 1.0)
-        out[v, 8] = 1.0 - kind["ideal_iteration_s"] / r["iteration_s"]
+        out[v, 8] = max(1.0 - kind["ideal_iteration_s"] / r["settled_s"], 0.0)
         out[v, 9] = 1.0 if r["phase"] == CHECKPOINTING else 0.0
         out[v, 10] = mask[first_action + v]
 
 
 @helper
-def show_machines(
-    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, waiting: Array,
-    running: Array, classes: Array, b: int, window: int, out_nodes: Array, out_links: Array, out_cluster: Array,
+def show_tiers(
+    world: Array, jobs: Array, replicas: Array, running: Array, classes: Array, b: int, out: Array,
 ) -> None:
-    """Write columns.NODES, columns.LINKS and columns.CLUSTER."""
+    """Write the rows of columns.TIER_LINKS."""
+    w = world[b]
+    for t in range(len(TIERS)):
+        gpus = 0
+        gangs = 0
+        loss = 0.0
+        for i in range(w["running"]):
+            r = replicas[b, running[b, i]]
+            if r["tier"] == t:
+                gpus += r["gpus"]
+                gangs += 1
+                loss += 1.0 - classes[0, jobs[b, r["job"]]["job_class"]]["ideal_iteration_s"] / r["settled_s"]
+        out[t, 0] = gpus / w["gpus"]
+        out[t, 1] = gangs / (1.0 + gangs)
+        out[t, 2] = loss / gangs if gangs > 0 else 0.0
+
+
+@helper
+def show_links(replicas: Array, links: Array, uses: Array, b: int, shown: Array, out: Array) -> None:
+    """Write the rows of columns.LINKS."""
+    for number in range(out.shape[0]):
+        link = links[b, number]
+        bound = 0
+        use = link["first_use"]
+        while use >= 0:
+            if replicas[b, uses[b, use]["replica"]]["bottleneck"] == number:
+                bound += 1
+            use = uses[b, use]["next_of_link"]
+        out[number, 0] = min(link_load(replicas, links, uses, b, number) / link["capacity"], 1.0)
+        out[number, 1] = link["flows"] / (1.0 + link["flows"])
+        out[number, 2] = bound / (1.0 + bound)
+        out[number, 3] = shown[0, number]["capacity"]
+        out[number, 4] = shown[0, number]["tier"]
+
+
+@helper
+def show_flows(
+    world: Array, jobs: Array, replicas: Array, links: Array, uses: Array, b: int, victims: Array, shown: Array,
+    out: Array,
+) -> None:
+    """Write the rows of columns.FLOWS; a gang that is being checkpointed sends nothing."""
+    for v in range(out.shape[0]):
+        for c in range(out.shape[1]):
+            out[v, c] = 0.0
+        if victims[v] < 0:
+            continue
+        number = int64(jobs[b, victims[v]]["replica"])
+        r = replicas[b, number]
+        out[v, 2] = 1.0 - 1.0 / r["machines"]
+        if r["phase"] == CHECKPOINTING:
+            continue
+        out[v, 0] = max(1.0 - alone_s(world, replicas, b, number) / r["settled_s"], 0.0)
+        out[v, 1] = max(1.0 - r["compute_s"] / r["settled_s"], 0.0)
+        link = int64(r["bottleneck"])
+        if link >= 0:
+            flows = links[b, link]["flows"]
+            out[v, 3] = min(link_load(replicas, links, uses, b, link) / links[b, link]["capacity"], 1.0)
+            out[v, 4] = flows / (1.0 + flows)
+            out[v, 5] = shown[0, link]["tier"]
+
+
+@helper
+def show_machines(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, waiting: Array, running: Array,
+    b: int, window: int, out_nodes: Array, out_cluster: Array,
+) -> None:
+    """Write columns.NODES and columns.CLUSTER."""
     w = world[b]
     first_rack = nodes.shape[1]
     empty_nodes = 0
@@ -265,22 +335,10 @@ def show_machines(
         largest = max(largest, free[b, n])
 
     checkpointing = 0
-    for t in range(len(TIERS)):
-        gpus = 0
-        gangs = 0
-        loss = 0.0
-        for i in range(w["running"]):
-            r = replicas[b, running[b, i]]
-            if r["tier"] == t:
-                gpus += r["gpus"]
-                gangs += 1
-                loss += 1.0 - classes[0, jobs[b, r["job"]]["job_class"]]["ideal_iteration_s"] / r["iteration_s"]
-                if r["phase"] == CHECKPOINTING:
-                    checkpointing += r["gpus"]
-        out_links[t, 0] = gpus / w["gpus"]
-        out_links[t, 1] = gangs / (1.0 + gangs)
-        out_links[t, 2] = loss / gangs if gangs > 0 else 0.0
-
+    for i in range(w["running"]):
+        r = replicas[b, running[b, i]]
+        if r["phase"] == CHECKPOINTING:
+            checkpointing += r["gpus"]
     demand = 0
     for i in range(w["waiting"]):
         demand += jobs[b, waiting[b, i]]["gpus"]
@@ -302,10 +360,11 @@ def show_machines(
 @kernel
 def play(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
-    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, iteration_s: Array, events: Array,
-    event_gpus: Array, chosen: Array, b: int, config: Array, classes: Array, rules: Array, delays: Array,
+    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
+    event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
+    busy: Array, b: int, config: Array, classes: Array, shown_links: Array, rules: Array, delays: Array,
     queue: Array, victims: Array, keys: Array, action: int, mask: Array, out_queue: Array, out_running: Array,
-    out_nodes: Array, out_links: Array, out_cluster: Array,
+    out_nodes: Array, out_links: Array, out_cluster: Array, out_flows: Array,
 ) -> int:
     """Play one action on the windows of the last call, skip forced waits, and write mask and observation.
 
@@ -321,14 +380,15 @@ def play(
             return INFEASIBLE
         if action < starts:
             start(
-                world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, iteration_s,
-                events, event_gpus, chosen, b, int64(queue[action // len(rules)]),
-                int64(rules[action % len(rules)]), 0,
+                world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
+                events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b,
+                int64(queue[action // len(rules)]), int64(rules[action % len(rules)]), 0,
             )
         elif action < starts + len(victims):
             preempt(
-                world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, iteration_s,
-                events, event_gpus, chosen, b, int64(victims[action - starts]),
+                world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
+                events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b,
+                int64(victims[action - starts]),
             )
         else:
             step_time = True
@@ -340,14 +400,16 @@ def play(
     while True:
         if step_time:
             outcome = advance(
-                world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, iteration_s,
-                events, event_gpus, chosen, b,
+                world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
+                events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b,
             )
             if outcome == LOG_FULL:
                 return LOG_FULL
+        settle(world, replicas, links, uses, ratios, b)
         fill_windows(world, jobs, replicas, waiting, running, config, b, queue, victims, keys)
         choice = fill_mask(
-            world, jobs, replicas, nodes, racks, free, holder, gpu_node, chosen, config, rules, b, queue, victims, mask
+            world, jobs, replicas, nodes, racks, free, holder, gpu_node, chosen, links, busy, config, rules, b, queue,
+            victims, mask,
         )
         if outcome != DECIDE or choice or not config[0]["skip_forced_waits"] or mask[starts + len(victims)] == 0:
             break
@@ -355,9 +417,13 @@ def play(
     show_queue(world, jobs, replicas, config, classes, rules, b, queue, mask, out_queue)
     show_running(world, jobs, replicas, config, classes, b, victims, mask, starts, out_running)
     show_machines(
-        world, jobs, replicas, nodes, racks, free, waiting, running, classes, b, len(queue), out_nodes, out_links,
-        out_cluster,
+        world, jobs, replicas, nodes, racks, free, waiting, running, b, len(queue), out_nodes, out_cluster
     )
+    if w["contention"] > 0:
+        show_links(replicas, links, uses, b, shown_links, out_links)
+        show_flows(world, jobs, replicas, links, uses, b, victims, shown_links, out_flows)
+    else:
+        show_tiers(world, jobs, replicas, running, classes, b, out_links)
     if 2 * w["events"] > events.shape[1] or 2 * w["event_gpus"] > event_gpus.shape[1]:
         outcome += NEARLY_FULL
     return outcome
@@ -372,6 +438,16 @@ def class_table(instance: Instance) -> np.ndarray:
     table["rack_loss"] = np.maximum(1.0 - ideal / fastest[:, RACK], 0.0)
     table["network_loss"] = np.maximum(1.0 - ideal / fastest[:, NETWORK], 0.0)
     table["skew"] = instance.workload.profiles.rows["skew"][instance.classes[:, 0]]
+    return table
+
+
+def link_table(instance: Instance) -> np.ndarray:
+    """SHOWN_LINK_DTYPE [1, L]: what the observation tells of a link whatever crosses it; [1, 1] zeros without links."""
+    links = instance.links
+    table = np.zeros((1, max(len(links), 1)), SHOWN_LINK_DTYPE)
+    if len(links):
+        table["capacity"] = links["capacity"] / links["capacity"].max()
+        table["tier"] = (links["tier"] + 2) / (len(LINK_TIERS) + 1)  # from the bus, -1, to the last tier
     return table
 
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import gymnasium as gym
 
-# Two environments with the same id play alike for ever: a change of results needs a new version.
-ENVIRONMENTS: Final[dict[str, str]] = {
-    "gpusched/Cluster-v0": "gpusched_env.envs.cluster_env:ClusterEnv",  # one cluster, any scenario
+ENTRY_POINT: Final = "gpusched_env.envs.cluster_env:ClusterEnv"
+# Arguments that an id stands for; others may be given beside them, or in their place. Two environments with the same id
+# play alike for ever: a change of results needs a new version.
+ENVIRONMENTS: Final[dict[str, dict[str, Any]]] = {
+    "gpusched/Cluster-v0": {},  # one cluster, any scenario
+    "gpusched/RingAllReduce-v0": {  # 160 jobs, all there at time 0, on 20 servers; where they go decides the makespan
+        "scenario": "rar-160-v0",
+        "running_window": 0,
+        "rules": ("pack", "contention", "least-busy", "least-busy-servers"),
+        "reward": "makespan",
+    },
 }
 
 
 def register_environments() -> None:
     """Register every environment with Gymnasium; a second call changes nothing."""
-    for name, entry_point in ENVIRONMENTS.items():
+    for name, arguments in ENVIRONMENTS.items():
         if name not in gym.registry:
-            gym.register(name, entry_point=entry_point)
+            gym.register(name, entry_point=ENTRY_POINT, kwargs=arguments)

@@ -1,4 +1,4 @@
-"""What an environment looks like: text, or a picture of nodes x GPUs, queue, link tiers and clock."""
+"""What an environment looks like: text, or a picture of nodes x GPUs, queue, network and clock."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from gpusched_env.cluster import TIERS
+from gpusched_env.simulator.network_view import NetworkView
 from gpusched_env.simulator.state import CHECKPOINTING
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from gpusched_env.envs.cluster_env import ClusterEnv
 
 SHOWN: Final = 16  # waiting jobs listed
+BUSIEST: Final = 12  # links listed; half of them in text
 # Okabe and Ito's colours (distinguishable with any colour vision), lighter shades after the first round.
 _PALETTE: Final = np.array(
     [[230, 159, 0], [86, 180, 233], [0, 158, 115], [240, 228, 66], [0, 114, 178], [213, 94, 0], [204, 121, 167]], float
@@ -46,8 +48,16 @@ def jobs_on_gpus(env: ClusterEnv) -> tuple[np.ndarray, np.ndarray]:
     return rows, leaving
 
 
+def busiest_links(env: ClusterEnv, count: int) -> list[tuple[str, float, int]]:
+    """Name, load [share of capacity] and number of gangs of the busiest links; of equally full ones, of most gangs."""
+    network = NetworkView(env.simulation)
+    share, flows = network.loads_Bps() / network.links["capacity"], network.flows()
+    order = np.lexsort([-flows, -share.round(3)])[:count].tolist()
+    return [(str(network.links["name"][i]), float(share[i]), int(flows[i])) for i in order if flows[i]]
+
+
 def text(env: ClusterEnv) -> str:
-    """Draw one character a GPU: ``.`` free, a letter a job (``!`` while it is checkpointed)."""
+    """Draw one character a GPU: ``.`` free, a letter a job (``!`` while it is checkpointed); with the busiest links."""
     simulation = env.simulation
     world, cluster = simulation.state.world[0], simulation.instance.cluster
     rows, leaving = jobs_on_gpus(env)
@@ -66,6 +76,9 @@ def text(env: ClusterEnv) -> str:
     queue = [int(row) for row in env.encoder.queue_slots if row >= 0]
     shown = " ".join(f"{letters[row % len(letters)]}x{gpus[row]}" for row in queue[:SHOWN])
     lines.append(f"queue   {shown or '(empty)'}{' ...' if world['waiting'] > min(len(queue), SHOWN) else ''}")
+    if simulation.instance.topology is not None:
+        links = [f"{name}: {load:.0%} by {gangs}" for name, load, gangs in busiest_links(env, BUSIEST // 2)]
+        lines.append(f"links   {', '.join(links) or '(idle)'}")
     return "\n".join(lines)
 
 
@@ -88,8 +101,8 @@ def picture(env: ClusterEnv) -> np.ndarray:
 
     figure = Figure(figsize=(9.6, 6.0), dpi=100, layout="constrained")
     canvas = FigureCanvasAgg(figure)
-    machines, waiting, tiers = figure.subplot_mosaic(
-        [["machines", "waiting"], ["machines", "tiers"]], width_ratios=[3, 2]
+    machines, waiting, network = figure.subplot_mosaic(
+        [["machines", "waiting"], ["machines", "network"]], width_ratios=[3, 2]
     ).values()
     world = env.simulation.state.world[0]
     figure.suptitle(
@@ -99,7 +112,7 @@ def picture(env: ClusterEnv) -> np.ndarray:
     )
     _draw_machines(env, machines)
     _draw_queue(env, waiting)
-    _draw_tiers(env, tiers)
+    (_draw_tiers if env.simulation.instance.topology is None else _draw_links)(env, network)
     canvas.draw()  # type: ignore[no-untyped-call]
     return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()  # type: ignore[no-untyped-call]
 
@@ -126,6 +139,7 @@ def _draw_machines(env: ClusterEnv, axes: Axes) -> None:
         axes.axhline(edge + 0.5, color="black", linewidth=1.2)
     axes.set_xlabel("GPU of the node")
     axes.set_ylabel("node (a line between racks)")
+    axes.locator_params(axis="y", integer=True)
     axes.set_title("jobs on GPUs (x = checkpointing)", fontsize=10)
 
 
@@ -138,6 +152,7 @@ def _draw_queue(env: ClusterEnv, axes: Axes) -> None:
     axes.set_ylim(SHOWN - 0.5, -0.5)
     axes.set_xlim(0, max([8, *gangs]))
     axes.set_xlabel("gang [GPU]", fontsize=9)
+    axes.locator_params(axis="x", integer=True)
     waiting = int(env.simulation.state.world[0]["waiting"])
     axes.set_title(f"queue: {waiting} waiting, first {len(queue)} shown", fontsize=10)
 
@@ -150,3 +165,18 @@ def _draw_tiers(env: ClusterEnv, axes: Axes) -> None:
     axes.set_ylim(0, int(state.world[0]["gpus"]))
     axes.set_ylabel("GPUs held", fontsize=9)
     axes.set_title("how far gangs are spread", fontsize=10)
+
+
+def _draw_links(env: ClusterEnv, axes: Axes) -> None:
+    busiest = busiest_links(env, BUSIEST)
+    loads = [load for _, load, _ in busiest]
+    axes.barh(range(len(busiest)), loads, color="#0072B2")
+    axes.set_yticks(range(len(busiest)), [name for name, _, _ in busiest], fontsize=7)
+    most = max([1.0, *loads])
+    for row, (_, load, gangs) in enumerate(busiest):
+        x, colour = (0.0, "white") if load > 0.1 * most else (load, "black")  # beside a bar that is too short for it
+        axes.text(x + 0.01 * most, row, str(gangs), color=colour, va="center", fontsize=7)
+    axes.set_ylim(BUSIEST - 0.5, -0.5)
+    axes.set_xlim(0, most)
+    axes.set_xlabel("load / capacity (with the number of gangs)", fontsize=9)
+    axes.set_title("busiest links", fontsize=10)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import tomllib
 from pathlib import Path
 from typing import Any
 
-from gpusched_env.errors import ScenarioError
+from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.files import write_whole
+from gpusched_env.network import NETWORK_PRESETS
 from gpusched_env.scenarios.convert import build
 from gpusched_env.scenarios.scenario import Scenario
 
@@ -20,13 +22,26 @@ def scenario_from_dict(data: object, where: str = "scenario") -> Scenario:
     ------
     ScenarioError : with the field, what it must be, and the nearest known names
     """
-    if isinstance(data, dict) and isinstance(semantics := data.get("semantics"), dict):
-        # None is how JSON writes "no limit"
-        rules = {key: value for key, value in semantics.items() if not (key == "time_limit_s" and value is None)}
-        data = {**data, "semantics": rules}
+    if isinstance(data, dict):
+        data = dict(data)
+        if isinstance(semantics := data.get("semantics"), dict) and semantics.get("time_limit_s", 0) is None:
+            data["semantics"] = {name: semantics[name] for name in semantics if name != "time_limit_s"}  # no limit
+        if isinstance(network := data.get("network"), dict) and "topology" in network:
+            data["network"] = network | {"topology": _from_preset(network["topology"], f"{where}.network.topology")}
     scenario = build(Scenario, data, where)
     assert isinstance(scenario, Scenario)
     return scenario
+
+
+def _from_preset(topology: object, where: str) -> object:
+    """Put the fields of a preset of networks in the place of ``preset``; fields beside it replace its own."""
+    if not isinstance(topology, dict) or "preset" not in topology:
+        return topology
+    name = topology["preset"]
+    if not isinstance(name, str) or name not in NETWORK_PRESETS:
+        raise ScenarioError(f"{where}.preset: {unknown_name('preset of networks', str(name), NETWORK_PRESETS)}")
+    own = {field: value for field, value in topology.items() if field != "preset"}
+    return dataclasses.asdict(NETWORK_PRESETS[name].topology) | own
 
 
 def load_scenario(path: str | Path) -> Scenario:

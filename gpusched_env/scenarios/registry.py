@@ -10,8 +10,9 @@ from typing import Final
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.instance import Semantics
-from gpusched_env.network import Network
+from gpusched_env.network import NETWORK_PRESETS, Contention, Network
 from gpusched_env.scenarios.files import load_scenario
+from gpusched_env.scenarios.ring_all_reduce import ring_all_reduce
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
 
@@ -19,6 +20,16 @@ HALF_DAY: Final = 43_200.0  # [s]
 # Gang sizes in a sample of the full Philly log, which has more multi-GPU jobs than the processed log that the generator
 # is calibrated on. The sample stops at 8 GPUs; 16 and 32 have twice their share in the processed log (choice).
 FULL_LOG_DEMAND: Final = {"1": 0.860, "2": 0.023, "4": 0.049, "6": 0.001, "8": 0.062, "16": 0.004, "32": 0.001}
+# Sizes beside the powers of two, so that gangs share machines and racks; five sixths of the GPU time is that of gangs
+# larger than a machine. What a placement costs is the point of these scenarios (choice).
+MANY_SIZES: Final = {
+    "mean_duration_s": 3_600.0,
+    "demand": {
+        "1": 0.20, "2": 0.10, "4": 0.14, "8": 0.15, "12": 0.10, "16": 0.12, "24": 0.08, "32": 0.05, "48": 0.04,
+        "96": 0.02,
+    },
+}  # fmt: skip
+CONGESTED: Final = Network("topology", topology=NETWORK_PRESETS["oversub4"].topology, contention=Contention("maxmin"))
 
 SCENARIOS: Final = (
     # 8 nodes, 64 GPUs, 2 racks; 300 jobs
@@ -89,6 +100,24 @@ SCENARIOS: Final = (
         ),
         network=Network(model="none"),
         semantics=Semantics(checkpoint_s=0.0, restore_s=0.0),
+    ),
+    # 20 nodes of 4 to 32 GPUs, 300 GPUs, 20 racks; 160 jobs
+    ring_all_reduce(name="rar-160-v0"),
+    # 32 nodes, 256 GPUs, 4 racks; 800 jobs
+    Scenario(
+        name="leaf-spine-256-v0",
+        description="Gangs of many sizes contend for the uplinks of four racks, 4:1 oversubscribed.",
+        groups=(NodeGroup(32, 8, nodes_per_rack=8),),
+        workload=WorkloadSpec("synthetic:poisson", MANY_SIZES, jobs=800, load=1.0),
+        network=CONGESTED,
+    ),
+    # 256 nodes, 2,048 GPUs, 32 racks; 3,000 jobs
+    Scenario(
+        name="leaf-spine-2048-v0",
+        description="The same in 32 racks, for schedulers and simulators that must scale.",
+        groups=(NodeGroup(256, 8, nodes_per_rack=8),),
+        workload=WorkloadSpec("synthetic:poisson", MANY_SIZES, jobs=3_000, load=1.0),
+        network=CONGESTED,
     ),
 )
 _BY_NAME: Final = {scenario.name: scenario for scenario in SCENARIOS}

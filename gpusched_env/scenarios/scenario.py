@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import ScenarioError
 from gpusched_env.instance import Instance, Semantics
-from gpusched_env.network import Network
+from gpusched_env.network import Network, network_as_dict, network_identity
 from gpusched_env.scenarios.seeds import Seeds
 from gpusched_env.scenarios.workload_spec import DEFAULT_JOBS, WorkloadSpec
 from gpusched_env.traces import ReadReport
@@ -126,18 +126,19 @@ class Scenario:
         """Give plain data for JSON; :func:`gpusched_env.scenarios.scenario_from_dict` builds the scenario again."""
         data = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
         data["workload"] = self.workload.as_dict()
-        for name in ("network", "seeds"):
-            data[name] = dataclasses.asdict(data[name])
+        data["network"] = network_as_dict(self.network)
+        data["seeds"] = dataclasses.asdict(self.seeds)
         data["groups"] = [dataclasses.asdict(group) for group in self.groups]
         data["semantics"] = self.semantics.as_dict()
         plain: dict[str, Any] = json.loads(json.dumps(data))  # tuples become lists, as in a file
         return plain
 
     def fingerprint(self) -> str:
-        """SHA-256 over all that decides results: the bytes of a log, but not its place, nor name and description."""
+        """SHA-256 over all that decides results: the bytes of files, but not their places, nor name and description."""
         data = self.as_dict()
         del data["name"], data["description"]
         data["workload"]["source"] = self.workload.identity()
+        data["network"] = network_identity(self.network)
         data["results_version"] = RESULTS_VERSION
         text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
+from gpusched_env.files import file_digest
 from gpusched_env.traces import (
     PROFILE_RULES,
     ReadReport,
@@ -192,12 +191,4 @@ class WorkloadSpec:
         if self.synthetic:
             return self.source
         name, path = resolve_source(self.source)
-        return f"{name}:{'+'.join(map(_digest, source_files(name, path)))}"
-
-
-def _digest(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise WorkloadError(f"{path}: cannot be read ({error.strerror or error})") from error
+        return f"{name}:{'+'.join(file_digest(file, WorkloadError) for file in source_files(name, path))}"
