@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import importlib
+import keyword
 import os
 import sys
 from typing import Any, Final, NamedTuple
@@ -19,6 +20,7 @@ class Baseline(NamedTuple):
     target: str  # "module:Class"
     parameters: dict[str, Any]
     summary: str
+    needs_links: bool = False  # its idea is about gangs that share links; without them it is another policy's shadow
 
 
 _HERE: Final = "gpusched_env.baselines"
@@ -41,6 +43,36 @@ BASELINES: Final[dict[str, Baseline]] = {
     "tiresias-g": Baseline(
         f"{_HERE}.tiresias:Tiresias", {"policy": "gittins"}, "discretised 2D-Gittins with skew-based consolidation"
     ),
+    "sjf-bco": Baseline(
+        f"{_HERE}.sjf_bco:SjfBco",
+        {},
+        "plans for least makespan under contention, smallest gang first",
+        needs_links=True,
+    ),
+    "bco-ff": Baseline(
+        f"{_HERE}.sjf_bco:SjfBco",
+        {"policy": "ff", "order": "trace"},
+        "SJF-BCO's rival FF: first fit, theta by rehearsal",
+        needs_links=True,
+    ),
+    "bco-ls": Baseline(
+        f"{_HERE}.sjf_bco:SjfBco",
+        {"policy": "ls", "order": "trace"},
+        "SJF-BCO's rival LS: least charged GPUs first",
+        needs_links=True,
+    ),
+    "bco-rand": Baseline(
+        f"{_HERE}.sjf_bco:SjfBco",
+        {"policy": "rand", "order": "trace"},
+        "SJF-BCO's rival RAND: random GPUs",
+        needs_links=True,
+    ),
+    "ada-srsf": Baseline(
+        f"{_HERE}.ada_srsf:AdaSrsf",
+        {},
+        "smallest GPU-time first; AdaDUAL gates the sharing of ports",
+        needs_links=True,
+    ),
     "learned": Baseline(
         "gpusched_env.agents.learned:LearnedScheduler", {}, "a trained agent: learned:path=.../model.zip"
     ),
@@ -48,9 +80,14 @@ BASELINES: Final[dict[str, Baseline]] = {
 }
 
 
-def list_baselines() -> list[str]:
-    """Names of the heuristics that :func:`make_scheduler` builds without further parameters."""
-    return [name for name in BASELINES if name != "learned"]
+def list_baselines(links: bool = True) -> list[str]:
+    """Names of the heuristics that :func:`make_scheduler` builds without further parameters.
+
+    Parameters
+    ----------
+    links : False leaves out those that are about gangs which share links
+    """
+    return [name for name, baseline in BASELINES.items() if name != "learned" and (links or not baseline.needs_links)]
 
 
 def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
@@ -114,6 +151,7 @@ def _parse(cls: type[Scheduler], spec: str, text: str) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for item in text.split(","):
         key, equals, value = item.partition("=")
+        key += "_" * keyword.iskeyword(key)  # lambda
         if not equals or not key:
             raise SchedulerError(f"scheduler {spec!r}: {item!r} is not of the form parameter=value")
         if fields is not None and key not in fields:

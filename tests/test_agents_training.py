@@ -7,15 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import linked_scenario
 
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.agents.training import TrainingConfig, train
 from gpusched_env.baselines import make_scheduler
+from gpusched_env.cluster import NodeGroup
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.metrics import paired_ratio
 from gpusched_env.scenarios import get_scenario, save_scenario
-from gpusched_env.simulator import Scheduler
+from gpusched_env.simulator import Scheduler, simulate
 
 HELD_OUT = range(200_010, 200_018)  # report seeds: neither trained nor validated on
 
@@ -73,6 +75,23 @@ def test_a_damaged_model_is_a_clear_error(trained: Path, tmp_path: Path) -> None
     (tmp_path / "model.zip").write_bytes(trained.read_bytes()[:2000])
     with pytest.raises(SchedulerError, match=r"model\.zip: cannot be loaded .* train it again"):
         evaluate("tiny-v0", [make_scheduler(f"learned:path={tmp_path / 'model.zip'}")], [0], progress=False)
+
+
+def test_an_agent_learns_where_there_are_links_and_plays_where_it_may(tmp_path: Path) -> None:
+    """It does not depend on the number of links, but on whether there are links."""
+    save_scenario(linked_scenario(jobs=20), tmp_path / "scenario.json")
+    config = TrainingConfig(
+        scenario=str(tmp_path / "scenario.json"), steps=128, environments=2, rollout=32, batch=32, epochs=1,
+        running_window=2, validations=1, validation_seeds=1,
+    )  # fmt: skip
+    agent = LearnedScheduler(str(train(config, tmp_path)))
+    instance = linked_scenario(jobs=20).instance(200_000)
+    assert simulate(instance, agent).digest() == simulate(instance, agent).digest()
+    larger = linked_scenario(jobs=20).replace(groups=(NodeGroup(8, 4, nodes_per_rack=2),))
+    assert len(larger.instance(200_000).links) > len(instance.links)
+    simulate(larger.instance(200_000), agent)
+    with pytest.raises(SchedulerError, match="learned where the network is a topology, but this one is priced by tier"):
+        simulate(get_scenario("tiny-v0").instance(0), agent)
 
 
 @pytest.mark.parametrize("field", ["steps", "environments", "rollout", "validations"])

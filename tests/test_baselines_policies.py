@@ -18,7 +18,8 @@ from gpusched_env.network import Network
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Simulation, simulate
 from gpusched_env.workload import JOB_DTYPE, Profiles, Workload
 
-NON_PREEMPTIVE = ("fifo", "fifo-skip", "fifo-easy", "sjf", "ssf", "random")
+NON_PREEMPTIVE = ("fifo", "fifo-skip", "fifo-easy", "sjf", "ssf", "random", "sjf-bco", "bco-rand", "ada-srsf")
+CLAIRVOYANT = ("fifo-easy", "sjf", "ssf", "srtf", "srsf", "sjf-bco", "bco-ff", "bco-ls", "ada-srsf")
 
 
 @settings(max_examples=30, deadline=None)
@@ -106,7 +107,7 @@ def test_only_schedulers_that_say_so_see_run_times() -> None:
     simulation = Simulation(instance_i())
     for name in list_baselines():
         scheduler = make_scheduler(name)
-        assert scheduler.clairvoyant == (name in ("fifo-easy", "sjf", "ssf", "srtf", "srsf")), name
+        assert scheduler.clairvoyant == (name in CLAIRVOYANT), name
         view = simulation.view_for(scheduler)
         assert isinstance(view, ClusterView)
         assert isinstance(view, ClairvoyantView) == scheduler.clairvoyant

@@ -144,6 +144,30 @@ def test_scenarios_are_listed_and_shown(tmp_path: Path) -> None:
     assert "tiny-v0" in gpusched("run", "--scenario", path, "--scheduler", "fifo").stdout
 
 
+def test_scenarios_are_drawn_with_links_and_loads(tmp_path: Path) -> None:
+    plain, busy, again, other = (tmp_path / name for name in ("a.svg", "b.svg", "c.svg", "d.png"))
+    draw = ("scenarios", "draw", "rar-160-v0")
+    drawn = gpusched(*draw, "--output", plain)
+    assert (drawn.exit_code, drawn.stdout) == (0, f"{plain}\n")
+    for file in (busy, again):
+        assert gpusched(*draw, "--scheduler", "fifo:placement=spread", "--output", file).exit_code == 0
+    assert "rar-160-v0" in plain.read_text()
+    assert "load of the link" not in plain.read_text()
+    assert "fifo:placement=spread on rar-160-v0, seed 200000: busiest after" in busy.read_text()
+    assert "load of the link" in busy.read_text()
+    assert busy.read_bytes() == again.read_bytes()
+    assert gpusched("scenarios", "draw", "tiny-v0", "--network", "oversub4", "--output", other).exit_code == 0
+    assert other.read_bytes().startswith(b"\x89PNG")
+
+
+def test_links_of_a_preset_are_played_and_compared_by_communication() -> None:
+    tiny = ("compare", *TINY, "--schedulers", "fifo,sjf", "--seeds", "1")
+    assert "communication [%]" not in gpusched(*tiny).stdout
+    linked = gpusched(*tiny, "--network", "pcie4-10g", "--contention", "kway:xi1=0.5")
+    assert linked.stdout.startswith("tiny-v0 + pcie4-10g + kway:xi1=0.5 (")
+    assert "communication [%]" in linked.stdout
+
+
 def test_schedulers_are_listed_with_parameters_and_explained() -> None:
     listed = gpusched("schedulers")
     assert listed.exit_code == 0
@@ -177,6 +201,10 @@ def test_schedulers_are_listed_with_parameters_and_explained() -> None:
         (["compare", "--schedulers", "fifo", "--workers", "0"], "workers is 0"),
         (["schedulers", "show", "fif"], "unknown scheduler"),
         (["scenarios", "show", "nix"], "unknown scenario"),
+        (["scenarios", "draw", "tiny-v0", "--output", "a.png"], "priced by tiers and has no links to draw"),
+        (["scenarios", "draw", "rar-160-v0", "--output", "a.gif"], "--output a.gif: the file's name must end in .png"),
+        (["run", "--scheduler", "fifo", "--network", "oversub"], "did you mean 'oversub4'"),
+        (["run", "--scheduler", "fifo", "--contention", "kway"], "give --network as well"),
         (["traces", "read", "log.csv"], "write FORMAT:PATH, or auto:PATH"),
         (["traces", "read", "philly:log.csv", "log.csv"], "not both"),
         (["traces", "read", "auto", "nowhere.csv"], "no such file"),

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from gpusched_env.cli.networking import with_network
 from gpusched_env.cli.outputs import check_output, whole
 from gpusched_env.cli.parsing import chosen_scenario, chosen_schedulers, chosen_seeds, not_for_reports, seed_range
 from gpusched_env.errors import GpuschedError
-from gpusched_env.scenarios import get_scenario
+from gpusched_env.network import NETWORK_PRESETS, Contention
+from gpusched_env.scenarios import get_scenario, ring_all_reduce
 
 
 @pytest.mark.parametrize(
@@ -112,3 +114,37 @@ def test_files_are_whole_or_absent(tmp_path: Path) -> None:
         assert partial.suffix == ".txt"
         partial.write_text("new")
     assert path.read_text() == "new"
+
+
+def test_a_scenario_on_another_network_says_so() -> None:
+    tiny, rar = get_scenario("tiny-v0"), get_scenario("rar-160-v0")
+    assert with_network(tiny, None, None) is tiny
+    found = with_network(tiny, "oversub4", None)
+    assert (found.name, found.network.topology) == ("tiny-v0 + oversub4", NETWORK_PRESETS["oversub4"].topology)
+    assert found.network.contention == Contention("maxmin")
+    assert with_network(tiny, "oversub4", "none").network.contention == Contention("none")
+    found = with_network(rar, "pcie4-10g", None)  # the scenario says how gangs contend
+    assert found.network.contention == rar.network.contention
+    found = with_network(rar, None, "budget:extra=0.15")
+    assert found.fingerprint() == ring_all_reduce(0.15).fingerprint()
+    assert found.name == "rar-160-v0 + budget:extra=0.15"
+    found = with_network(rar, None, "kway:k_mode=affine,alpha=1")
+    assert found.network.contention == Contention("kway", xi1=0.5, alpha=1.0, k_mode="affine", extra=0.6)
+
+
+@pytest.mark.parametrize(
+    ("network", "contention", "message"),
+    [
+        ("oversub", None, "--network: unknown preset of networks 'oversub': did you mean 'oversub4'"),
+        (None, "kway", "--contention kway: scenario tiny-v0 has no links .*; give --network as well"),
+        ("oversub4", "kwai", "contention: contention.model: unknown value 'kwai': did you mean 'kway'"),
+        ("oversub4", "kway:xi=1", "did you mean 'xi1'"),
+        ("oversub4", "kway:xi1=one", "xi1 is 'one': it must be a number"),
+        ("oversub4", "kway:xi1", "'xi1' is not of the form field=value"),
+        ("oversub4", "kway:", "'' is not of the form field=value"),
+        ("oversub4", "table", "name the table's path for model 'table'"),
+    ],
+)
+def test_networks_that_are_refused(network: str | None, contention: str | None, message: str) -> None:
+    with pytest.raises(GpuschedError, match=message):
+        with_network(get_scenario("tiny-v0"), network, contention)

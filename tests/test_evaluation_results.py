@@ -24,9 +24,9 @@ from gpusched_env.evaluation import (
     write_json,
 )
 from gpusched_env.evaluation.results import plain
-from gpusched_env.evaluation.units import three_digits, unit_for
 from gpusched_env.instance import SchedulerInfo
 from gpusched_env.metrics import COLUMNS, job_times, lower_bounds, summarise
+from gpusched_env.units import three_digits, unit_for
 
 PLAYERS = {"fifo": (fifo, False), "sjf": (shortest_remaining, False), "srtf": (shortest_remaining, True)}
 

@@ -354,6 +354,9 @@ def test_registered_scenarios_keep_their_fingerprints() -> None:
         "helios-venus-v0": "d48a225d37fd101f2f9d3241332a2ab94a44a235053335139b0d3d4a9c463bbe",
         "poisson-64-v0": "7cff95cf38742a5013e2c615bdc7264de25705de839257fec9f5c2cc24bccc4a",
         "tiny-v0": "193195dc27ac2bdb1547fb9bdb5fcb8b77e986552331bbcc68ecfa45800de6e3",
+        "rar-160-v0": "0da02d005fb4c5abae764d95f371d514d8565b4ab09b89b862fba9c43606c8b0",
+        "leaf-spine-256-v0": "d151f2c0e4aecc3b3b4049d2fabb0ebf94e6c863eebfa7d62c186837b1ec8222",
+        "leaf-spine-2048-v0": "5d51f4b7d6adad5c5e64202504063382d990fda550b9ac490b9f1ce94c916de8",
     }
     assert {name: get_scenario(name).fingerprint() for name in published} == published
 

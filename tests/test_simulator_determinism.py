@@ -12,16 +12,28 @@ from helpers import random_instance, small_scenario, two_types, unit_instance
 
 from gpusched_env.baselines import list_baselines, make_scheduler
 from gpusched_env.envs.playing import play_scheduler, wide_open
+from gpusched_env.network import Contention, Network, TopologySpec
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import Simulation, simulate
 from gpusched_env.simulator.state import allocate
 
-SPECS = ("fifo:placement=random", "fifo-easy", "srtf", "las", "tiresias", "tiresias-g:history=100/5000/90000", "random")
+SPECS = (
+    "fifo:placement=random", "fifo-easy", "srtf", "las", "tiresias", "tiresias-g:history=100/5000/90000", "random",
+    "srtf:placement=contention", "srtf:placement=least-busy", "fifo:placement=least-busy-servers",
+    "fifo:placement=random-servers", "sjf-bco:theta=1e9,kappa=1", "ada-srsf:placement=spread",
+)  # fmt: skip
 
 
 def digests() -> list[str]:
     """Direct runs and one through the environment: what the subprocess prints."""
-    instances = [get_scenario("tiny-v0").instance(200_000), small_scenario(40).instance(200_000)]
+    links = Network(
+        "topology", topology=TopologySpec("leaf-spine", oversubscription=2.0), contention=Contention("maxmin")
+    )
+    instances = [
+        get_scenario("tiny-v0").instance(200_000),
+        small_scenario(40).instance(200_000),
+        small_scenario(40, network=links).instance(200_000),
+    ]
     found = [simulate(instance, make_scheduler(spec)).digest() for instance in instances for spec in SPECS]
     env = wide_open(get_scenario("tiny-v0"), 200_000)
     return [*found, play_scheduler(env, make_scheduler("srtf"), 200_000).digest()]

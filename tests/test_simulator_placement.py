@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from gpusched_env.cluster import MACHINE, NETWORK, RACK, Cluster, NodeGroup
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import Network
-from gpusched_env.simulator import PLACEMENT_RULES, ClusterView, Simulation, Start
+from gpusched_env.simulator import PLACEMENT_RULES, RULE_NUMBER, ClusterView, Simulation, Start
+from gpusched_env.simulator.placing import ANYWHERE
 from gpusched_env.workload import Profiles, Workload
 
 CLUSTERS = {
@@ -93,7 +94,7 @@ def situations(draw: Callable) -> tuple[Cluster, tuple[int, ...], int]:
 def test_every_rule_gives_a_whole_gang_of_free_gpus_or_changes_nothing(situation, rule: str) -> None:
     cluster, busy, gang = situation
     gpus = place(cluster, busy, gang, rule)
-    if rule in ("count", "pack", "spread", "random"):
+    if RULE_NUMBER[rule] in ANYWHERE:
         assert (gpus is not None) == (gang <= cluster.gpus - len(busy))
 
 

@@ -13,7 +13,9 @@ from gpusched_env.cli.describing import describe
 from gpusched_env.cli.fetching import fetch_files, list_files
 from gpusched_env.cli.fitting import fit_profiles
 from gpusched_env.cli.listing import scenarios_app, schedulers_app, traces_app
+from gpusched_env.cli.networking import draw_scenario
 from gpusched_env.cli.playing import compare, run
+from gpusched_env.cli.reproducing import reproduce
 from gpusched_env.errors import GpuschedError
 
 USAGE_ERROR = 2  # as for a wrong option
@@ -59,6 +61,8 @@ def root(
 
 app.command()(run)
 app.command()(compare)
+app.command()(reproduce)
+scenarios_app.command("draw")(draw_scenario)
 app.add_typer(scenarios_app, name="scenarios")
 app.add_typer(schedulers_app, name="schedulers")
 traces_app.command("list")(list_files)

@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario
 
-scenarios_app = typer.Typer(help="List the scenarios, or show one.", invoke_without_command=True)
+scenarios_app = typer.Typer(help="List the scenarios; show or draw one.", invoke_without_command=True)
 schedulers_app = typer.Typer(
     help="List the schedulers and their parameters, or explain one.", invoke_without_command=True
 )
@@ -20,7 +20,7 @@ traces_app = typer.Typer(help="Read, describe and fetch public logs, tables and 
 
 @scenarios_app.callback()
 def list_scenarios(context: typer.Context) -> None:
-    """List the scenarios, or show one."""
+    """List the scenarios; show or draw one."""
     if context.invoked_subcommand is not None:
         return
     from rich.table import Table
@@ -107,8 +107,8 @@ def read_log(
     from gpusched_env.cli.console import plain_table, show
     from gpusched_env.cli.outputs import check_output
     from gpusched_env.errors import TraceError
-    from gpusched_env.evaluation.units import readable, three_digits
     from gpusched_env.traces import describe_workload, read_trace
+    from gpusched_env.units import readable, three_digits
 
     if path and ":" in source:
         raise TraceError(f"{source} {path}: write FORMAT:PATH or FORMAT PATH, not both")
@@ -147,6 +147,7 @@ def _clairvoyant(name: str) -> bool:
 
 def _written(key: str, value: Any) -> str:
     """Write a default the way a spec takes it; a parameter without one, by its name alone."""
+    key = key.rstrip("_")  # lambda_
     if value in ("", ()):
         return key
     if isinstance(value, tuple):

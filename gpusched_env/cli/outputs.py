@@ -41,15 +41,15 @@ def check_output(option: str, path: Path | None, suffixes: Sequence[str]) -> Non
         raise GpuschedError(f"{option} {path}: cannot be written ({error.strerror or error})") from error
 
 
-def check_plot(path: Path | None) -> None:
-    """Refuse a plot that could not be written, or drawn.
+def check_plot(path: Path | None, option: str = "--plot") -> None:
+    """Refuse a plot that could not be written, or drawn; ``option`` named it.
 
     Raises
     ------
     GpuschedError : as :func:`check_output`, or matplotlib is not installed
     """
-    check_output("--plot", path, PLOT_SUFFIXES)
-    _need_matplotlib(path)
+    check_output(option, path, PLOT_SUFFIXES)
+    _need_matplotlib(path, option)
 
 
 def check_figures(path: Path | None) -> None:
@@ -66,9 +66,9 @@ def check_figures(path: Path | None) -> None:
     return check_plot(path / "any.png")
 
 
-def _need_matplotlib(path: Path | None) -> None:
+def _need_matplotlib(path: Path | None, option: str) -> None:
     if path is not None and importlib.util.find_spec("matplotlib") is None:
-        raise GpuschedError("--plot needs matplotlib: pip install 'gpusched-env[plot]'")
+        raise GpuschedError(f"{option} needs matplotlib: pip install 'gpusched-env[plot]'")
 
 
 def save_results(results: Sequence[RunResult], path: Path) -> None:

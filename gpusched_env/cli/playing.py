@@ -20,6 +20,7 @@ from gpusched_env.cli.choosing import (
     WindowOption,
     chosen_jobs,
 )
+from gpusched_env.cli.networking import ContentionOption, NetworkOption, with_network
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -60,6 +61,8 @@ def run(
     scenario: ScenarioOption = "philly-64-v0",
     workload: WorkloadOption = None,
     cluster: ClusterOption = None,
+    network: NetworkOption = None,
+    contention: ContentionOption = None,
     window: WindowOption = None,
     where: WhereOption = None,
     max_gpus: MaxGpusOption = None,
@@ -89,6 +92,7 @@ def run(
     check_plot(plot)
     wanted = chosen_jobs(window, where, max_gpus, sample, jobs, load, profiles)
     chosen = chosen_scenario(scenario, workload, cluster, wanted)
+    chosen = with_network(chosen, network, contention)
     seeds = [chosen.seeds.report[0] if seed is None else seed]
     specs = chosen_schedulers([scheduler])
     if len(specs) > 1:
@@ -125,6 +129,8 @@ def compare(
     scenario: ScenarioOption = "philly-64-v0",
     workload: WorkloadOption = None,
     cluster: ClusterOption = None,
+    network: NetworkOption = None,
+    contention: ContentionOption = None,
     window: WindowOption = None,
     where: WhereOption = None,
     max_gpus: MaxGpusOption = None,
@@ -158,12 +164,13 @@ def compare(
     check_plot(plot)
     wanted = chosen_jobs(window, where, max_gpus, sample, jobs, load, profiles)
     chosen = chosen_scenario(scenario, workload, cluster, wanted)
+    chosen = with_network(chosen, network, contention)
     draws = chosen_seeds(seeds, chosen)
     specs = chosen_schedulers(scheduler)
     _tell_what_was_read(chosen)
     results = _play_all(chosen, specs, draws, workers, logs_of_first=plot is not None)
     spread = ", mean ± 95 % interval" if len(draws) > 1 else ""
-    show(_fitting(results), f"{_title(results)}{spread}", not_for_reports(draws, chosen))
+    show(_fitting(results, chosen), f"{_title(results)}{spread}", not_for_reports(draws, chosen))
     if output is not None:
         save_results(results, output)
     if plot is not None:
@@ -197,21 +204,22 @@ def _tell_what_was_read(scenario: Scenario) -> None:
         print(report.describe())
 
 
-def _fitting(results: list[RunResult]) -> Table:
+def _fitting(results: list[RunResult], scenario: Scenario) -> Table:
     """Compare by as many of the usual metrics as the terminal is wide enough for."""
     from rich.measure import Measurement
 
     from gpusched_env.cli.console import console
     from gpusched_env.evaluation import comparison_table
-    from gpusched_env.evaluation.tables import DEFAULT_METRICS
+    from gpusched_env.evaluation.tables import DEFAULT_METRICS, LINK_METRICS
 
     out = console()
-    for count in range(len(DEFAULT_METRICS), 0, -1):
-        table = comparison_table(results, DEFAULT_METRICS[:count])
+    metrics = DEFAULT_METRICS if scenario.network.topology is None else LINK_METRICS
+    for count in range(len(metrics), 0, -1):
+        table = comparison_table(results, metrics[:count])
         if Measurement.get(out, out.options.update(max_width=1_000), table).maximum <= out.width:
             break
-    if count < len(DEFAULT_METRICS):
-        hidden = f"{len(DEFAULT_METRICS) - count} more columns in a wider terminal; all metrics with --output"
+    if count < len(metrics):
+        hidden = f"{len(metrics) - count} more columns in a wider terminal; all metrics with --output"
         table.caption = f"{table.caption}; {hidden}" if table.caption else hidden
         table.caption_justify = "left"
     return table
@@ -221,8 +229,8 @@ def _metrics_table(result: RunResult) -> Table:
     """Every metric of one run, with its lower bound and its meaning."""
     from rich.table import Table
 
-    from gpusched_env.evaluation.units import Unit, three_digits, unit_for
     from gpusched_env.metrics import COLUMNS
+    from gpusched_env.units import Unit, three_digits, unit_for
 
     table = Table("metric", show_edge=False, pad_edge=False)
     for heading in ("value", "lower bound"):

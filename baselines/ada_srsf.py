@@ -1,0 +1,89 @@
+"""Ada-SRSF: smallest remaining service first, and no gang starts beside another where waiting is better."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.network.kway import start_beside
+from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Start
+
+GATES: Final = ("adadual", "one", "two")
+
+
+@dataclass
+class AdaSrsf(Scheduler):
+    """Start waiting jobs in order of gang size x remaining time, but let few gangs share the ports of a machine.
+
+    Parameters
+    ----------
+    gate : when a gang of several machines may start beside another on one of them: "adadual" = if that makes the sum
+        of the ends of their transfers smaller, and never beside two; "one" = never (SRSF(1) of the paper);
+        "two" = beside one other (SRSF(2))
+    alpha : eta / b, loss by sharing a port
+    placement : placement rule of all jobs
+
+    Notes
+    -----
+    The paper gates every transfer of every iteration, and jobs share GPUs. Here GPUs belong to one gang and rates are
+    those of whole iterations, so that the gate stands at the start of a job, and a transfer is all that the job has yet
+    to send over an edge of its ring. A job that must wait is passed by others. The paper's placement, LWF-kappa, ranks
+    GPUs by the work of the jobs that share them; with GPUs of one's own there is none on those that are free, so any
+    placement rule takes its place. O(waiting x GPUs) a decision point.
+
+    References
+    ----------
+    Q. Wang, S. Shi, C. Wang, X. Chu, "Communication Contention Aware Scheduling of Multiple Deep Learning Training
+    Jobs", arXiv 2002.10105 (AdaDUAL, Ada-SRSF).
+    """
+
+    gate: str = "adadual"
+    alpha: float = 0.2
+    placement: str = "pack"
+    clairvoyant = True
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        if self.gate not in GATES:
+            raise SchedulerError(f"ada-srsf: {unknown_name('gate', self.gate, GATES)}")
+        if not self.alpha >= 0:
+            raise SchedulerError(f"ada-srsf: alpha is {self.alpha}: give a number >= 0")
+
+    @property
+    def name(self) -> str:
+        """ada-srsf, or srsf-1 and srsf-2 as the paper calls the fixed gates."""
+        return {"adadual": "ada-srsf", "one": "srsf-1", "two": "srsf-2"}[self.gate]
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        """Start whatever fits and may, smallest first."""
+        assert isinstance(view, ClairvoyantView)
+        waiting = view.waiting
+        size = view.remaining_s(waiting) * view.gpus[waiting]
+        for job in waiting[np.argsort(size, kind="stable")].tolist():
+            if view.free_gpus == 0:
+                return
+            gpus = view.where(job, self.placement)
+            if gpus and self._may_start(view, job, np.array(gpus)):
+                yield Start(job, self.placement)
+
+    def _may_start(self, view: ClairvoyantView, job: int, gpus: np.ndarray) -> bool:
+        """Ask the gate about every machine of the gang; a gang on one machine, or with nothing to send, may always."""
+        node_of_gpu, holders = view.cluster.node_of_gpu, view.holders
+        machines = np.unique(node_of_gpu[gpus])
+        own = view.remaining_bytes(np.array([job]))[0]
+        if len(machines) == 1 or own == 0.0:
+            return True
+        held = np.unique(np.stack([holders, node_of_gpu])[:, holders >= 0], axis=1)  # (job, machine), each pair once
+        rows, spans = np.unique(held[0], return_counts=True)
+        sending = rows[(spans > 1) & (view.remaining_bytes(rows) > 0)]
+        beside = held[:, np.isin(held[0], sending) & np.isin(held[1], machines)]
+        if not beside.size:
+            return True
+        if self.gate == "one" or np.unique(beside[1], return_counts=True)[1].max() > 1:
+            return False
+        left = view.remaining_bytes(np.unique(beside[0]))
+        return self.gate == "two" or all(start_beside(own, other, 1.0, self.alpha) for other in left.tolist())

@@ -1,0 +1,102 @@
+"""Where SJF-BCO and its rivals put a gang: by the charge that each GPU has taken on."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.cluster import Cluster
+from gpusched_env.errors import SchedulerError
+
+POLICIES: Final = ("bco", "ff", "ls", "rand")
+SLACK_S: Final = 1e-9  # [s] by which rounding may put a charge beyond theta
+
+
+class NoPlaceError(SchedulerError):
+    """Under this theta a gang finds no place, now or later."""
+
+
+class Ledger:
+    """Choose the GPUs of one gang after the other, and charge them.
+
+    Parameters
+    ----------
+    cluster : the machines
+    charged_s : float64 [G], charge U_g of each GPU so far [s]; it is copied
+    policy : "ff" = the lowest GPU ids; "ls" = the least charged GPUs; "rand" = GPUs drawn uniformly; "bco" = for small
+        gangs as "ls" (FA-FFP), for large ones the least charged GPUs of the least charged servers (LBSGF)
+    theta_s : the most charge that a GPU may have [s]
+    small : gangs of up to so many GPUs are small
+    capacity : lambda: LBSGF keeps the fewest servers that have this many times the gang's GPUs
+    generator : draws for "rand"
+
+    Attributes
+    ----------
+    charged_s : as above, with all that was placed since
+    binding : theta has shut some GPU out; while it has not, a larger theta would give the same places
+
+    References
+    ----------
+    Yu, Ji, Rajan and Liu, MobiHoc 2022 (arXiv 2207.07817), algorithms 2 and 3; section 7 for the rivals.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        charged_s: np.ndarray,
+        policy: str = "bco",
+        theta_s: float = math.inf,
+        small: float = 0.0,
+        capacity: float = 1.0,
+        generator: np.random.Generator | None = None,
+    ) -> None:
+        self.charged_s = charged_s.copy()
+        self.binding = False
+        self._policy, self._theta_s, self._small, self._capacity = policy, theta_s, small, capacity
+        self._generator = generator or np.random.default_rng()
+        self._first_gpu, self._sizes = cluster.nodes["first_gpu"], cluster.nodes["gpus"]
+        self._node_of_gpu = cluster.node_of_gpu
+
+    def place(self, gang: int, charge_s: float, free: np.ndarray) -> np.ndarray | None:
+        """Choose a gang's GPUs and charge them; None = not now, but when others have finished.
+
+        Parameters
+        ----------
+        free : Boolean [G], GPUs that may be taken now
+
+        Raises
+        ------
+        NoPlaceError : it would find no place if all GPUs were free, either
+        """
+        allowed = self.charged_s + charge_s <= self._theta_s + SLACK_S
+        self.binding |= not allowed.all()
+        if self._policy == "bco" and gang > self._small:
+            allowed &= self._least_charged_servers(self._capacity * gang)
+        if np.count_nonzero(allowed) < gang:
+            raise NoPlaceError(
+                f"theta = {self._theta_s:g} s leaves no place for a gang of {gang} GPUs: give a larger one"
+            )
+        candidates = np.flatnonzero(allowed & free)
+        if len(candidates) < gang:
+            return None
+        gpus = self._pick(candidates, gang)
+        self.charged_s[gpus] += charge_s
+        return gpus
+
+    def _pick(self, candidates: np.ndarray, gang: int) -> np.ndarray:
+        if self._policy == "ff":
+            return candidates[:gang]
+        if self._policy == "rand":
+            return self._generator.choice(candidates, gang, replace=False)
+        return candidates[np.argsort(self.charged_s[candidates], kind="stable")[:gang]]
+
+    def _least_charged_servers(self, wanted: float) -> np.ndarray:
+        """Boolean [G]: GPUs of the fewest servers, least mean charge first, that have ``wanted`` GPUs, free or not."""
+        mean_s = np.add.reduceat(self.charged_s, self._first_gpu) / self._sizes
+        order = np.argsort(mean_s, kind="stable")
+        enough = int(np.searchsorted(np.cumsum(self._sizes[order]), wanted)) + 1
+        kept = np.zeros(len(order), bool)
+        kept[order[:enough]] = True
+        return kept[self._node_of_gpu]

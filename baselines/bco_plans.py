@@ -1,0 +1,88 @@
+"""The two readings of SJF-BCO's placement step: gangs wait for free GPUs, or GPUs have queues of gangs."""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.baselines.bco_ledger import Ledger
+from gpusched_env.simulator import ClairvoyantView, ClusterView, Outcome, Start
+
+
+class Plan(abc.ABC):
+    """Start jobs in a given order on the GPUs that a ledger chooses.
+
+    Parameters
+    ----------
+    ledger : chooses GPUs and keeps the charges
+    order : rows of the jobs
+    gangs, charges_s : GPUs and charge of each entry of ``order``
+    """
+
+    def __init__(self, ledger: Ledger, order: np.ndarray, gangs: np.ndarray, charges_s: np.ndarray) -> None:
+        self.ledger = ledger
+        self._jobs = list(zip(order.tolist(), gangs.tolist(), charges_s.tolist(), strict=True))
+
+    @abc.abstractmethod
+    def starts(self, view: ClusterView) -> Iterator[Start]:
+        """Yield what starts now; each start is carried out before the next is asked for."""
+
+
+class HeadOfLine(Plan):
+    """Reading "idle": a gang takes GPUs that nobody holds; one that has to wait blocks all behind it."""
+
+    def starts(self, view: ClusterView) -> Iterator[Start]:
+        """Place the first job, and so on, until one must wait."""
+        while self._jobs:
+            job, gang, charge_s = self._jobs[0]
+            gpus = self.ledger.place(gang, charge_s, view.holders < 0)
+            if gpus is None:
+                return
+            del self._jobs[0]
+            yield Start(job, gpus=tuple(gpus.tolist()))
+
+
+class Queues(Plan):
+    """Reading "queue": all jobs are placed at once; one starts when it heads the queues of all its GPUs."""
+
+    def __init__(self, ledger: Ledger, order: np.ndarray, gangs: np.ndarray, charges_s: np.ndarray) -> None:
+        super().__init__(ledger, order, gangs, charges_s)
+        everywhere = np.ones(len(ledger.charged_s), bool)
+        placed = [ledger.place(gang, charge_s, everywhere) for _, gang, charge_s in self._jobs]
+        self._job, self._size = order, gangs  # of the jobs that have not started, in order
+        self._gpu = np.concatenate([gpus for gpus in placed if gpus is not None])  # one job's after the other's
+
+    def starts(self, view: ClusterView) -> Iterator[Start]:
+        """Start every job whose GPUs are free and wanted by no earlier job."""
+        if not len(self._job):
+            return
+        rank = np.repeat(np.arange(len(self._job)), self._size)
+        head = np.zeros(len(self.ledger.charged_s), np.int64)
+        head[self._gpu[::-1]] = rank[::-1]  # of equal indices the last one stays: the earliest job
+        mine = (view.holders[self._gpu] < 0) & (head[self._gpu] == rank)
+        ready = np.logical_and.reduceat(mine, np.cumsum(self._size) - self._size)
+        starting = [Start(int(self._job[i]), gpus=tuple(self._gpu[rank == i].tolist())) for i in np.flatnonzero(ready)]
+        self._gpu = self._gpu[~ready[rank]]
+        self._job, self._size = self._job[~ready], self._size[~ready]
+        yield from starting
+
+
+READINGS: Final[dict[str, Callable[..., Plan]]] = {"idle": HeadOfLine, "queue": Queues}
+
+
+def rehearse(view: ClairvoyantView, plan: Plan, limit_s: float) -> float:
+    """When the last of the jobs that have arrived would end under a plan [s]; inf = not before ``limit_s``.
+
+    The plan is played in a copy of the simulation, so that contention is what it will be.
+    """
+    simulation, ahead = view.rehearsal(limit_s)
+    while True:
+        for start in plan.starts(ahead):
+            simulation.apply(start)
+        outcome = simulation.advance()
+        if outcome is not Outcome.DECIDE:
+            return simulation.now_s if outcome is Outcome.DONE else math.inf

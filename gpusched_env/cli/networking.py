@@ -1,0 +1,140 @@
+"""Options that choose the network, and ``gpusched scenarios draw``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from gpusched_env.errors import GpuschedError
+
+if TYPE_CHECKING:
+    from gpusched_env.network import Contention
+    from gpusched_env.scenarios import Scenario
+
+PANEL: Final = "Which network"
+NetworkOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Play on the links of a preset (docs/network.md), such as oversub4. Gangs contend by maxmin, unless the "
+        "scenario or --contention says otherwise.",
+        metavar="PRESET",
+        rich_help_panel=PANEL,
+        show_default=False,
+    ),
+]
+ContentionOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Contention model: none, maxmin, kway, flat, table or budget, with fields such as kway:xi1=0.5,alpha=0.2; "
+        "what is not given stays as it is.",
+        metavar="MODEL",
+        rich_help_panel=PANEL,
+        show_default=False,
+    ),
+]
+
+
+def with_network(scenario: Scenario, network: str | None, contention: str | None) -> Scenario:
+    """Give the scenario on another network, or under another contention model; its name then says so.
+
+    Parameters
+    ----------
+    network : name of a preset of networks
+    contention : ``MODEL`` or ``MODEL:field=value,...``; other fields are those of the scenario
+
+    Raises
+    ------
+    GpuschedError : an unknown name, field or value, or contention without links
+    """
+    from gpusched_env.errors import unknown_name
+    from gpusched_env.network import NETWORK_PRESETS, Contention, Network
+
+    wires, changes = scenario.network, [text for text in (network, contention) if text is not None]
+    if network is not None:
+        if network not in NETWORK_PRESETS:
+            raise GpuschedError(f"--network: {unknown_name('preset of networks', network, NETWORK_PRESETS)}")
+        topology = NETWORK_PRESETS[network].topology
+        if wires.topology is None:
+            wires = Network("topology", topology=topology, contention=Contention())
+        else:
+            wires = dataclasses.replace(wires, topology=topology)
+    if contention is not None:
+        if wires.topology is None:
+            raise GpuschedError(
+                f"--contention {contention}: scenario {scenario.name} has no links that gangs could share; give "
+                "--network as well"
+            )
+        wires = dataclasses.replace(wires, contention=_contention(wires.contention, contention))
+    return scenario.replace(network=wires, name=" + ".join([scenario.name, *changes])) if changes else scenario
+
+
+def _contention(before: Contention, text: str) -> Contention:
+    """Read ``MODEL`` or ``MODEL:field=value,...``."""
+    from gpusched_env.network import Contention
+    from gpusched_env.scenarios.convert import build
+
+    model, colon, rest = text.partition(":")
+    fields: dict[str, Any] = dataclasses.asdict(before) | {"model": model}
+    if model != before.model:
+        fields["ratios"] = ""  # a table belongs to its model
+    for item in rest.split(",") if colon else ():
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise GpuschedError(f"--contention {text}: {item!r} is not of the form field=value")
+        try:
+            fields[name] = json.loads(value)
+        except ValueError:
+            fields[name] = value  # a name
+    contention = build(Contention, fields, "--contention")
+    assert isinstance(contention, Contention)
+    return contention
+
+
+def draw_scenario(
+    name: Annotated[str, typer.Argument(metavar="NAME|PATH")],
+    output: Annotated[Path, typer.Option("--output", help="The drawing, as .png, .svg or .pdf.", metavar="FILE")],
+    network: NetworkOption = None,
+    contention: ContentionOption = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="Play it, and draw the load of each link when most bytes cross the network.", metavar="SPEC"),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Which draw of the scenario.", show_default="first report seed")
+    ] = None,
+) -> None:
+    """Draw the servers, switches and links of a scenario.
+
+    Example: gpusched scenarios draw leaf-spine-256-v0 --scheduler fifo --output loads.png
+    """
+    from gpusched_env.cli.outputs import check_plot
+    from gpusched_env.cli.parsing import seed_range
+    from gpusched_env.network import compiled_topology, draw_topology
+    from gpusched_env.scenarios import get_scenario
+
+    check_plot(output, "--output")
+    scenario = with_network(get_scenario(name), network, contention)
+    topology = compiled_topology(scenario.network, scenario.cluster)
+    if topology is None:
+        raise GpuschedError(
+            f"scenario {scenario.name} is priced by tiers and has no links to draw; give --network, or choose another"
+        )
+    title, loads = scenario.name, None
+    if scheduler is not None:
+        from gpusched_env.baselines import make_scheduler
+        from gpusched_env.evaluation.busiest import busiest_moment
+        from gpusched_env.units import three_digits, unit_for
+
+        draw = scenario.seeds.report[0] if seed is None else seed
+        moment = busiest_moment(scenario.instance(draw), make_scheduler(scheduler), draw)
+        unit, loads = unit_for([moment.time_s]), moment.loads
+        title = (
+            f"{scheduler} on {scenario.name}, {seed_range([draw])}: busiest after "
+            f"{three_digits(moment.time_s / unit.seconds)} {unit.sign}"
+        )
+    draw_topology(topology, output, loads, title)
+    print(output)

@@ -1,0 +1,61 @@
+"""``gpusched reproduce``: run a paper's experiments again."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def reproduce(
+    card: Annotated[str, typer.Argument(metavar="CARD", help="sjf-bco.")],
+    quick: Annotated[bool, typer.Option("--quick", help="A part of it, in less than a minute.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for results.json, results.csv, figures, and the runs done so far.",
+            metavar="DIR",
+            show_default="reproduction/CARD",
+        ),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Processes; -1 = one per core. Results do not depend on it.")] = 1,
+) -> None:
+    """Run a paper's experiments; print its figures beside ours, and which of its trends hold.
+
+    Every finished run is kept in the folder: a call that was interrupted goes on where it stopped.
+
+    Example: gpusched reproduce sjf-bco --quick --workers -1
+    """
+    import importlib.util
+
+    from gpusched_env import __version__
+    from gpusched_env.cli.console import console
+    from gpusched_env.reproduce import load_card, play_card
+    from gpusched_env.reproduce.report import findings_table
+
+    chosen = load_card(card)
+    folder = (output or Path("reproduction") / card).expanduser()
+    try:
+        results, found = play_card(chosen, folder, quick, workers)
+    except KeyboardInterrupt:
+        print(f"\nstopped; finished runs are kept in {folder}: the same command goes on from there", file=sys.stderr)
+        raise
+    findings = chosen.findings(results)
+    out = console()
+    drawn = results.seeds
+    seeds = f"seeds {drawn[0]} to {drawn[-1]}{' (quick: a part of it)' if quick else ''}"
+    out.print(f"{chosen.title}\n{seeds}, gpusched-env {__version__}\n", style="bold", markup=False)
+    for table in (*chosen.tables(results), findings_table(findings)):
+        out.print(table)
+        out.print()
+    header = {"card": card, "version": __version__, "quick": quick}
+    results.write_json(folder / "results.json", header, findings)
+    results.write_csv(folder / "results.csv")
+    written = ["results.json", "results.csv"]
+    if importlib.util.find_spec("matplotlib") is None:
+        out.print("no figures: pip install 'gpusched-env\\[plot]'", style="yellow")
+    else:
+        written += [path.name for path in chosen.draw(results, folder)]
+    print(f"{len(results.runs):,} runs, {found:,} of them from an earlier call; in {folder}: {', '.join(written)}")

@@ -1,0 +1,7 @@
+"""Reproductions: the experiments of papers, run again, their figures beside ours."""
+
+from gpusched_env.reproduce.card import CARDS, Card, Finding, Run, load_card
+from gpusched_env.reproduce.results import Results
+from gpusched_env.reproduce.running import play_card
+
+__all__ = ["CARDS", "Card", "Finding", "Results", "Run", "load_card", "play_card"]

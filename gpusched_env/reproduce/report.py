@@ -1,0 +1,55 @@
+"""What a reproduction prints: medians with their spread, and which claims hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gpusched_env.reproduce.card import Finding
+from gpusched_env.reproduce.results import Results
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+YES, NO = "yes", "NO"
+
+
+def new_table(title: str, *columns: str) -> Table:
+    """Make a table whose first column names and whose others hold numbers."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number == 0 else "right", no_wrap=number == 0)
+    return table
+
+
+def median_and_spread(results: Results, metric: str, **labels: object) -> str:
+    """Write the median over seeds, and the quartiles in brackets; empty if there is no such run."""
+    median = results.median(metric, **labels)
+    if math.isnan(median):
+        return ""
+    low, high = results.quartiles(metric, **labels)
+    return f"{median:,.0f} \\[{low:,.0f}, {high:,.0f}]"
+
+
+def findings_table(findings: Sequence[Finding]) -> Table:
+    """One row a claim, one column a setting."""
+    settings = list(dict.fromkeys(item.setting for item in findings))
+    from rich.table import Table
+
+    table = Table(title="Which trends hold", title_justify="left", title_style="bold", show_lines=True)
+    for column in ("claim", *settings):
+        table.add_column(column)
+    for claim in dict.fromkeys(item.claim for item in findings):
+        cells = {item.setting: item for item in findings if item.claim == claim}
+        table.add_row(claim, *(_cell(cells.get(setting)) for setting in settings))
+    return table
+
+
+def _cell(finding: Finding | None) -> str:
+    if finding is None:
+        return ""
+    style = "green" if finding.holds else "red"
+    return f"[{style}]{YES if finding.holds else NO}[/{style}]: {finding.numbers}"

@@ -1,0 +1,92 @@
+"""What a card's runs gave: medians by label, and their files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.errors import GpuschedError
+from gpusched_env.evaluation import RunResult
+from gpusched_env.files import write_whole
+from gpusched_env.reproduce.card import Finding
+
+FORMAT: Final = "gpusched-reproduction-1"
+
+
+class Results:
+    """Runs with their labels.
+
+    Parameters
+    ----------
+    labels : of each run
+    runs : result of each run
+    """
+
+    def __init__(self, labels: Sequence[Mapping[str, Any]], runs: Sequence[RunResult]) -> None:
+        self.labels, self.runs = [dict(item) for item in labels], list(runs)
+
+    def where(self, **labels: Any) -> Results:
+        """Keep the runs that have all these labels."""
+        kept = [i for i, own in enumerate(self.labels) if all(own.get(k) == value for k, value in labels.items())]
+        return Results([self.labels[i] for i in kept], [self.runs[i] for i in kept])
+
+    def values(self, metric: str, **labels: Any) -> np.ndarray:
+        """float64 [runs with these labels], by seed: a metric; a run that left jobs unfinished counts as infinite."""
+        found = sorted(self.where(**labels).runs, key=lambda run: run.seed)
+        return np.array([run.metrics[metric] if not math.isnan(run.metrics[metric]) else math.inf for run in found])
+
+    def median(self, metric: str, **labels: Any) -> float:
+        """Median over seeds; NaN if there is no such run."""
+        values = self.values(metric, **labels)
+        return float(np.median(values)) if len(values) else math.nan
+
+    def quartiles(self, metric: str, **labels: Any) -> tuple[float, float]:
+        """Lower and upper quartile over seeds; NaN if there is no such run."""
+        values = self.values(metric, **labels)
+        if not len(values):
+            return math.nan, math.nan
+        low, high = np.percentile(values, (25, 75), method="closest_observation")
+        return float(low), float(high)
+
+    def known(self, label: str) -> list[Any]:
+        """Values of a label, in the order of the runs."""
+        return list(dict.fromkeys(own[label] for own in self.labels if label in own))
+
+    @property
+    def seeds(self) -> list[int]:
+        """Seeds, ascending."""
+        return sorted({run.seed for run in self.runs})
+
+    def write_json(self, path: Path, header: Mapping[str, Any], findings: Sequence[Finding]) -> None:
+        """Write everything: the same runs give the same bytes."""
+        runs = [{"labels": own, **run.as_dict()} for own, run in zip(self.labels, self.runs, strict=True)]
+        data = {"format": FORMAT, **header, "findings": [vars(item) for item in findings], "runs": runs}
+        write_whole(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
+
+    def write_csv(self, path: Path) -> None:
+        """Write a line a run: labels, seed, scheduler, metrics; times in seconds."""
+        rows = [
+            {**own, "seed": run.seed, "scheduler": run.scheduler.name, **run.as_dict()["metrics"], "digest": run.digest}
+            for own, run in zip(self.labels, self.runs, strict=True)
+        ]
+        stream = io.StringIO(newline="")
+        columns = dict.fromkeys(column for row in rows for column in row)
+        writer = csv.DictWriter(stream, list(columns), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        write_whole(path, stream.getvalue())
+
+
+def read_run(path: Path) -> RunResult | None:
+    """Read one run from a cache; None where there is none, or a damaged one."""
+    try:
+        return RunResult.from_dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, GpuschedError):
+        return None

@@ -1,0 +1,90 @@
+"""Play the runs of a card: those that an earlier call has finished are read from its folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from gpusched_env import __version__
+from gpusched_env.errors import GpuschedError
+from gpusched_env.evaluation import RunResult
+from gpusched_env.evaluation.progress import ProgressBar
+from gpusched_env.evaluation.runner import Task, check_workers, drawn, run_once
+from gpusched_env.files import write_whole
+from gpusched_env.reproduce.card import Card
+from gpusched_env.reproduce.results import Results, read_run
+from gpusched_env.scenarios import RESULTS_VERSION
+
+
+def play_card(
+    card: Card, folder: Path, quick: bool = False, workers: int = 1, progress: bool = True
+) -> tuple[Results, int]:
+    """Play what is missing.
+
+    Parameters
+    ----------
+    folder : keeps each finished run in ``runs/``, named after problem, scheduler, seed and version; a call that was
+        interrupted goes on where it stopped
+    workers : processes; -1 = one per core. Results do not depend on it
+
+    Returns
+    -------
+    results : of all runs, in the order of the card
+    found : how many of them were there already
+
+    Raises
+    ------
+    GpuschedError : a wrong number of workers, a folder that cannot be written, a scheduler that stalls
+    """
+    runs = card.runs(quick)
+    cache = folder / "runs"
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise GpuschedError(f"{cache}: cannot be made ({error.strerror or error}); name another folder") from error
+    problems = {id(run.problem): run.problem for run in runs}
+    fingerprints = {key: problem.fingerprint() for key, problem in problems.items()}
+    tasks = [Task(run.problem, fingerprints[id(run.problem)], run.scheduler, run.seed, None, True) for run in runs]
+    paths = [cache / f"{_key(task)}.json" for task in tasks]
+    done = [read_run(path) for path in paths]
+    # Draws outside: a worker then draws each one once and plays it with one scheduler after the other.
+    missing = [i for i, result in enumerate(done) if result is None]
+    missing.sort(key=lambda i: (tasks[i].seed, tasks[i].fingerprint))
+    calls = [(card, tasks[i], paths[i]) for i in missing]
+    with ProgressBar(len(calls), progress) as bar:
+        for i, result in zip(missing, _play(calls, check_workers(workers)), strict=True):
+            done[i] = result
+            bar.run_finished()
+    found = [result for result in done if result is not None]
+    return Results([run.labels for run in runs], found), len(runs) - len(missing)
+
+
+def _key(task: Task) -> str:
+    """Name a run by all that decides its result."""
+    parts = [task.fingerprint, task.scheduler, task.seed, RESULTS_VERSION, __version__]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
+
+
+def _play_one(card: Card, task: Task, path: Path) -> RunResult:
+    """Play one run and write it down, whole."""
+    result = run_once(task)
+    assert result.log is not None
+    metrics = result.metrics | card.measure(drawn(task), result.log)
+    result = dataclasses.replace(result, metrics=metrics, log=None)
+    write_whole(path, json.dumps(result.as_dict(), allow_nan=False) + "\n")
+    return result
+
+
+def _play(calls: Sequence[tuple[Card, Task, Path]], workers: int) -> Iterable[RunResult]:
+    """Yield results in the order of the calls, whichever process was first."""
+    if workers == 1 or len(calls) < 2:
+        return (_play_one(*call) for call in calls)
+    from joblib import Parallel, delayed
+
+    results: Iterable[RunResult] = Parallel(n_jobs=workers, return_as="generator")(
+        delayed(_play_one)(*call) for call in calls
+    )
+    return results

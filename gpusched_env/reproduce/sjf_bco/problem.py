@@ -1,0 +1,77 @@
+"""The set-up of SJF-BCO's evaluation, and what is measured beyond the usual."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.event_log import COMPLETE, START, EventLog
+from gpusched_env.instance import Instance
+from gpusched_env.metrics import job_times
+from gpusched_env.network.kway import effective_contenders, straddle_counts
+from gpusched_env.scenarios.ring_all_reduce import ring_all_reduce
+
+GPUS_OF_A_SERVER: Final = (4, 8, 16, 32)  # drawn uniformly
+MOST_SERVERS: Final = 20
+DRAW_OF_SERVERS: Final = 1  # keeps the draw of the servers apart from that of the jobs
+
+
+@dataclass(frozen=True)
+class RingAllReduce:
+    """The scenario ``rar-160`` with servers that each draw chooses anew, as the paper does.
+
+    Parameters
+    ----------
+    servers : number; a smaller cluster has the first servers of a larger one, and jobs do not depend on it
+    extra : the budget of contention and overhead together, as a share of the run time where both are worst
+    """
+
+    servers: int
+    extra: float
+
+    @property
+    def name(self) -> str:
+        """Name in results."""
+        return f"ring-all-reduce, {self.servers} servers, extra {self.extra:g}"
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the first draw: it changes with whatever decides a draw."""
+        return self.instance(0).fingerprint()
+
+    def instance(self, seed: int) -> Instance:
+        """Draw servers and jobs."""
+        sizes = np.random.default_rng((seed, DRAW_OF_SERVERS)).choice(GPUS_OF_A_SERVER, MOST_SERVERS)
+        return ring_all_reduce(self.extra, sizes[: self.servers].tolist()).instance(seed)
+
+
+def measure(instance: Instance, log: EventLog) -> dict[str, float]:
+    """Measure the least completion time [s], the share of straddling jobs, and what contention they met.
+
+    Returns
+    -------
+    min_jct_s : of all jobs [s]
+    straddling_share : of the jobs, those on more than one server
+    mean_contenders : effective contenders k, averaged over straddling jobs and the time they ran; 0 without such jobs
+    """
+    servers, rules = len(instance.cluster.nodes), instance.network.contention
+    gpus_on = np.zeros((len(instance.workload), servers), np.int64)
+    running = np.zeros(len(gpus_on), bool)
+    contenders_s = straddling_s = 0.0
+    times = log.events["time_s"]
+    for number, seconds in enumerate(np.diff(times, append=times[-1])):
+        job, kind = log.events["job"][number], log.events["kind"][number]
+        if kind == START:
+            gpus_on[job] = np.bincount(instance.cluster.node_of_gpu[log.gang(number)], minlength=servers)
+        running[job] = kind == START or (running[job] and kind != COMPLETE)
+        if seconds > 0:
+            straddle = straddle_counts(gpus_on[running])
+            k = effective_contenders(straddle, rules.k_mode, rules.xi1)
+            contenders_s += seconds * float(k[straddle > 0].sum())
+            straddling_s += seconds * np.count_nonzero(straddle)
+    return {
+        "min_jct_s": float(np.nanmin(job_times(instance, log)["jct_s"])),
+        "straddling_share": float(np.mean(np.count_nonzero(gpus_on, axis=1) > 1)),
+        "mean_contenders": contenders_s / straddling_s if straddling_s > 0 else 0.0,
+    }

@@ -1,0 +1,255 @@
+"""Reproductions: the framework resumes and writes; SJF-BCO's card has the paper's set-up and shows its trends."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import play
+from typer.testing import CliRunner
+
+from gpusched_env.cli import app
+from gpusched_env.cluster import Cluster
+from gpusched_env.errors import GpuschedError
+from gpusched_env.event_log import START
+from gpusched_env.instance import Instance
+from gpusched_env.metrics import job_times
+from gpusched_env.network.kway import effective_contenders, straddle_counts
+from gpusched_env.reproduce import Card, Finding, Results, Run, load_card, play_card
+from gpusched_env.reproduce.report import findings_table, median_and_spread
+from gpusched_env.reproduce.sjf_bco import RingAllReduce
+from gpusched_env.reproduce.sjf_bco.problem import measure
+from gpusched_env.scenarios import get_scenario
+
+# --- the framework
+
+
+class TwoPolicies(Card):
+    """Two schedulers on three draws of tiny-v0."""
+
+    title = "two policies"
+
+    def runs(self, quick: bool) -> list[Run]:
+        scenario = get_scenario("tiny-v0")
+        return [
+            Run(scenario, name, seed, {"policy": name})
+            for name in ("fifo", "srtf")
+            for seed in ((1,) if quick else (3, 1, 2))
+        ]
+
+    def measure(self, instance: Instance, log) -> dict[str, float]:
+        return {"starts": float((log.events["kind"] == START).sum())}
+
+    def tables(self, results: Results) -> Sequence:
+        return []
+
+    def findings(self, results: Results) -> Sequence[Finding]:
+        return [Finding("srtf is faster", "free", True, "1 < 2"), Finding("fifo is faster", "free", False, "2 > 1")]
+
+    def draw(self, results: Results, folder: Path) -> Sequence[Path]:
+        return []
+
+
+def test_an_interrupted_card_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, found = play_card(TwoPolicies(), tmp_path / "whole")
+    assert found == 0
+    calls = 0
+
+    def interrupted(self, instance, log):
+        nonlocal calls
+        calls += 1
+        if calls == 4:
+            raise KeyboardInterrupt
+        return {"starts": float((log.events["kind"] == START).sum())}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TwoPolicies, "measure", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            play_card(TwoPolicies(), tmp_path / "cut")
+    assert len(list((tmp_path / "cut" / "runs").iterdir())) == 3
+    next((tmp_path / "cut" / "runs").iterdir()).write_text("{", encoding="utf-8")  # damaged: played again
+    again, found = play_card(TwoPolicies(), tmp_path / "cut")
+    assert found == 2
+    assert again.runs == whole.runs
+    assert again.labels == whole.labels
+    assert play_card(TwoPolicies(), tmp_path / "cut", quick=True)[1] == 2
+
+
+def test_workers_change_nothing(tmp_path: Path) -> None:
+    card = load_card("sjf-bco")
+    runs = card.runs(quick=True)[:3]
+    card.runs = lambda quick: runs  # type: ignore[method-assign]
+    one, two = (play_card(card, tmp_path / str(n), workers=n)[0] for n in (1, 2))
+    assert one.runs == two.runs
+
+
+def test_another_version_plays_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    play_card(TwoPolicies(), tmp_path, quick=True)
+    monkeypatch.setattr("gpusched_env.reproduce.running.RESULTS_VERSION", "other")
+    assert play_card(TwoPolicies(), tmp_path, quick=True)[1] == 0
+
+
+def test_medians_spread_and_files(tmp_path: Path) -> None:
+    results, _ = play_card(TwoPolicies(), tmp_path)
+    values = results.values("makespan_s", policy="srtf")
+    assert values.tolist() == [r.metrics["makespan_s"] for r in sorted(results.where(policy="srtf").runs, key=_seed)]
+    assert results.median("makespan_s", policy="srtf") == np.median(values)
+    assert results.seeds == [1, 2, 3]
+    low, high = results.quartiles("makespan_s", policy="srtf")
+    assert low == values.min() or low == np.median(values)
+    assert high >= low
+    text = median_and_spread(results, "makespan_s", policy="srtf")
+    assert text.startswith(f"{np.median(values):,.0f} ")
+    assert median_and_spread(results, "makespan_s", policy="none") == ""
+    assert np.isnan(results.median("makespan_s", policy="none"))
+    results.write_csv(tmp_path / "results.csv")
+    with (tmp_path / "results.csv").open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["policy"] for row in rows] == ["fifo"] * 3 + ["srtf"] * 3
+    assert {row["starts"] for row in rows[:3]} == {"12.0"}
+    table = findings_table(TwoPolicies().findings(results))
+    assert table.row_count == 2
+
+
+def _seed(run) -> int:
+    return run.seed
+
+
+def test_errors(tmp_path: Path) -> None:
+    with pytest.raises(GpuschedError, match=r"unknown reproduction 'sjfbco': did you mean 'sjf-bco'"):
+        load_card("sjfbco")
+    with pytest.raises(GpuschedError, match=r"workers is 0"):
+        play_card(TwoPolicies(), tmp_path, workers=0)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(GpuschedError, match=r"cannot be made"):
+        play_card(TwoPolicies(), tmp_path / "file")
+    result = CliRunner().invoke(app, ["reproduce", "sjfbco"])
+    assert result.exit_code == 2
+    assert "did you mean 'sjf-bco'" in result.output
+
+
+# --- SJF-BCO
+
+
+def test_b8_the_instance() -> None:
+    for seed in range(4):
+        instance = RingAllReduce(20, 0.15).instance(seed)
+        jobs = instance.workload.jobs
+        assert (len(jobs), jobs["gpus"].sum()) == (160, 644)
+        charge = jobs["estimate_s"] / 5
+        assert 10 <= charge.min() <= charge.max() <= 60
+        assert set(instance.cluster.nodes["gpus"].tolist()) <= {4, 8, 16, 32}
+        fewer = RingAllReduce(10, 0.60).instance(seed)  # the same jobs, on the first servers
+        assert fewer.cluster.nodes["gpus"].tolist() == instance.cluster.nodes["gpus"][:10].tolist()
+        assert fewer.iterations.tolist() == instance.iterations.tolist()
+        on_one = instance.iteration_s[:, 0, 0]
+        assert 0.01 <= on_one.min() <= on_one.max() <= 0.05 * 0.85
+        assert fewer.iteration_s[:, 0, 0] == pytest.approx(on_one, rel=1e-8)  # contention is no part of it
+    sizes = np.concatenate([RingAllReduce(20, 0.15).instance(seed).cluster.nodes["gpus"] for seed in range(10)])
+    assert np.unique(sizes).tolist() == [4, 8, 16, 32]
+
+
+def test_measures_are_those_of_the_straddle_counts() -> None:
+    """At the moment after each start, the gangs that hold GPUs; contenders averaged by hand over a short run."""
+    instance = RingAllReduce(10, 0.60).instance(5)
+    log = play(instance, "bco-rand")
+    found = measure(instance, log)
+    times = job_times(instance, log)
+    assert found["min_jct_s"] == times["jct_s"].min()
+    node_of = instance.cluster.node_of_gpu
+    starts = np.flatnonzero(log.events["kind"] == START)
+    spans = {log.events["job"][i]: np.bincount(node_of[log.gang(i)], minlength=10) for i in starts}
+    assert found["straddling_share"] == np.mean([np.count_nonzero(row) > 1 for row in spans.values()])
+    moments = np.unique(log.events["time_s"])
+    total = weight = 0.0
+    for begin, end in itertools.pairwise(moments):
+        running = [j for j in spans if times["first_start_s"][j] <= begin < times["finish_s"][j]]
+        p = straddle_counts(np.array([spans[j] for j in running]))
+        total += (end - begin) * effective_contenders(p, "clamp", 0.5)[p > 0].sum()
+        weight += (end - begin) * (p > 0).sum()
+    assert found["mean_contenders"] == pytest.approx(total / weight, rel=1e-9)
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, Results]:
+    """What ``gpusched reproduce sjf-bco --quick`` writes and prints."""
+    folder = tmp_path_factory.mktemp("quick")
+    result = CliRunner().invoke(app, ["reproduce", "sjf-bco", "--quick", "--output", str(folder)])
+    assert result.exit_code == 0, result.output
+    results, found = play_card(load_card("sjf-bco"), folder, quick=True)
+    assert found == len(results.runs)
+    return folder, result.output, results
+
+
+def test_the_command_prints_the_paper_beside_ours_and_writes_files(quick) -> None:
+    folder, output, results = quick
+    for words in ("Figure 4", "Figure 5", "Figure 6", "Figure 7", "1128", "Which trends hold", "yes: ", "NO: "):
+        assert words in output
+    data = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    assert (data["format"], data["card"], data["quick"]) == ("gpusched-reproduction-1", "sjf-bco", True)
+    assert len(data["runs"]) == len(results.runs)
+    assert {finding["setting"] for finding in data["findings"]} == {
+        "queue 0.15",
+        "queue 0.60",
+        "idle 0.15",
+        "idle 0.60",
+    }
+    with (folder / "results.csv").open(encoding="utf-8") as stream:
+        assert len(list(csv.DictReader(stream))) == len(results.runs)
+    for name in ("figure4_policies", "figure5_kappa", "figure6_servers", "figure7_lambda"):
+        assert (folder / f"{name}.png").stat().st_size > 20_000
+
+
+def test_a_call_that_is_stopped_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpusched_env.reproduce.play_card", stopped)
+    result = CliRunner().invoke(app, ["reproduce", "sjf-bco", "--quick", "--output", str(tmp_path)])
+    assert result.exit_code == 130
+    assert f"finished runs are kept in {tmp_path}" in result.stderr
+
+
+def test_trends_that_may_be_asserted_hold_on_the_quick_card(quick) -> None:
+    """Those of strong contention with queues, of weak contention without, and of cluster size; see docs."""
+    *_, results = quick
+    holds = {(finding.claim, finding.setting): finding.holds for finding in load_card("sjf-bco").findings(results)}
+
+    def said(words: str, setting: str) -> bool:
+        [found] = [value for (claim, at), value in holds.items() if words in claim and at == setting]
+        return found
+
+    assert said("SJF-BCO <= LS <= FF <= RAND", "queue 0.60")
+    assert said("SJF-BCO <= LS on three", "queue 0.60")
+    assert said("the best kappa is at most 4", "queue 0.60")
+    assert said("lambda = 8 is at most", "idle 0.15")
+    for setting in ("queue 0.15", "queue 0.60", "idle 0.15", "idle 0.60"):
+        assert said("slower on 10 servers", setting)
+        assert said("least completion", setting)
+        assert said("RAND is the worst", setting)
+
+
+def test_the_published_order_under_strong_contention_and_queues() -> None:
+    """Medians over five draws: SJF-BCO <= LS <= RAND."""
+    problem = RingAllReduce(20, 0.60)
+    ends = [
+        [
+            float(job_times(instance, play(instance, f"{name}:semantics=queue{more}"))["finish_s"].max())
+            for name, more in (("sjf-bco", ",charge=estimate"), ("bco-ls", ",charge=estimate"), ("bco-rand", ""))
+        ]
+        for instance in (problem.instance(seed) for seed in range(100, 105))
+    ]
+    bco, ls, rand = np.median(ends, axis=0)
+    assert bco <= ls <= rand
+
+
+def test_a_problem_is_known_by_its_first_draw() -> None:
+    known = {RingAllReduce(servers, extra).fingerprint() for servers in (10, 20) for extra in (0.15, 0.6)}
+    assert len(known) == 4
+    assert RingAllReduce(10, 0.6).fingerprint() in known
+    assert isinstance(RingAllReduce(10, 0.6).instance(1).cluster, Cluster)
