@@ -31,6 +31,8 @@ class Semantics:
     checkpoint_s : seconds for which a preempted gang still holds its GPUs, without progress
     slot_s : 0 = work flows; > 0 = only whole iterations count in each slot of so many seconds, and a gang stops at the
         end of a slot (SJF-BCO, eq. 9)
+    least_busy_lambda : the placement rule least-busy-servers looks at the fewest least busy servers that have so many
+        times a gang's GPUs (SJF-BCO, LBSGF)
     restore_s : seconds for which a resumed gang holds its GPUs before it makes progress
     queue : for the schedulers that start an ordered queue without preempting (fifo, sjf, ssf): "scheduler" = each
         one's published discipline; "strict" = stop at the first waiting job that does not fit (head-of-line
@@ -50,6 +52,7 @@ class Semantics:
     tie_order: str = "arrival-id"
     time_limit_s: float = math.inf
     slot_s: float = 0.0
+    least_busy_lambda: float = 1.0
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -61,6 +64,10 @@ class Semantics:
         for name in ("round_s", "checkpoint_s", "restore_s", "slot_s"):
             if math.isinf(getattr(self, name)):
                 raise ScenarioError(f"semantics.{name} is infinite: it must be a finite number of seconds")
+        if not 1.0 <= self.least_busy_lambda < math.inf:
+            raise ScenarioError(
+                f"semantics.least_busy_lambda is {self.least_busy_lambda!r}: it must be a number of at least 1"
+            )
         if self.time_limit_s == 0:
             raise ScenarioError("semantics.time_limit_s is 0: nothing could happen; leave it out to run to the end")
         if self.tie_order not in TIE_ORDERS:
@@ -74,8 +81,9 @@ class Semantics:
         A rule that was added later appears only where it is used, so that older scenarios keep their fingerprints.
         """
         data = dataclasses.asdict(self)
-        if not self.slot_s:
-            del data["slot_s"]
+        for name, plain in (("slot_s", 0.0), ("least_busy_lambda", 1.0)):
+            if data[name] == plain:
+                del data[name]
         data["time_limit_s"] = None if math.isinf(self.time_limit_s) else self.time_limit_s
         return data
 

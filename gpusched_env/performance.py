@@ -70,7 +70,7 @@ def class_paces(
     rows = profiles.rows[classes[:, 0]]
     shape = (len(classes), len(TIERS), len(types))
     compute = np.broadcast_to(profiles.compute_s[classes[:, 0]][:, None, types], shape).copy()
-    if network.model == "tiers":
+    if "tiers" in (network.model, network.contention.model):
         communication = (
             compute * (np.asarray(network.tier_slowdown) - 1.0)[:, None] * (classes[:, 1] > 1)[:, None, None]
         )

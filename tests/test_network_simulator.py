@@ -439,3 +439,16 @@ def test_a_scheduler_sees_ends_at_the_rates_of_this_instant(slot_s: float) -> No
     assert alone < contended
     simulation.advance()
     assert simulation.now_s == pytest.approx(alone, rel=1e-12)
+
+
+def test_tiers_stretch_the_whole_iteration() -> None:
+    """Themis: 80 s of work on one GPU take 10, 11 or 13 s on eight, wherever else gangs are (network.md, T8)."""
+    profile = {**PROFILE, "compute_s": 10.0}
+    places = [{0: 8}, {1: 4, 2: 4}, {2: 4, 3: 4}, {4: 4, 5: 4}]  # a machine, a rack, two racks, a rack
+    instance, scheduler = instance_of(
+        "6x8/3", places, network("tiers", "leaf-spine"), iterations=1.0, profiles=(profile,)
+    )
+    log = simulate(instance, scheduler)
+    validate(instance, log)
+    ends = log.events[log.events["kind"] == COMPLETE]
+    assert dict(zip(ends["job"].tolist(), ends["time_s"].tolist(), strict=True)) == {0: 10.0, 1: 11.0, 2: 13.0, 3: 11.0}

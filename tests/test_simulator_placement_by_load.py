@@ -37,7 +37,8 @@ def loaded(seed: int) -> Simulation:
         contention=Contention("maxmin", ecmp=ecmp),
     )
     jobs = random_workload(rng, 30, max(cluster.gpus // 2, 2), spacing_s=40.0)
-    simulation = Simulation(Instance(cluster, jobs, network, Semantics(checkpoint_s=20.0)), seed)
+    rules = Semantics(checkpoint_s=20.0, least_busy_lambda=float(rng.choice([1.0, 1.0, 1.7, 4.0])))
+    simulation = Simulation(Instance(cluster, jobs, network, rules), seed)
     for _ in range(int(rng.integers(5, 60))):
         if simulation.advance() is not Outcome.DECIDE:
             break
@@ -148,7 +149,8 @@ def test_every_rule_is_what_it_says(seed: int) -> None:
         ranked = sorted(free.tolist(), key=lambda gpu: (held[gpu], gpu))
         assert asked["least-busy"] == tuple(ranked[:gang])
         order = np.lexsort([np.arange(len(mean)), np.round(mean, 9)])
-        servers = order[: int(np.searchsorted(np.cumsum(cluster.nodes["gpus"][order]), gang)) + 1]
+        wanted = min(gang * simulation.instance.semantics.least_busy_lambda, cluster.gpus)
+        servers = order[: int(np.searchsorted(np.cumsum(cluster.nodes["gpus"][order]), wanted)) + 1]
         inside = [gpu for gpu in ranked if cluster.node_of_gpu[gpu] in servers]
         assert asked["least-busy-servers"] == (tuple(inside[:gang]) if len(inside) >= gang else ())
         assert asked["contention"] == tuple(by_contention(simulation, gang))

@@ -29,7 +29,8 @@ NetworkOption = Annotated[
 ContentionOption = Annotated[
     str | None,
     typer.Option(
-        help="Contention model: none, maxmin, kway, flat, table or budget, with fields such as kway:xi1=0.5,alpha=0.2; "
+        help="Contention model: none, maxmin, kway, flat, table, budget or tiers, with fields such as "
+        "kway:xi1=0.5,alpha=0.2; "
         "what is not given stays as it is.",
         metavar="MODEL",
         rich_help_panel=PANEL,

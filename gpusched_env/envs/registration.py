@@ -13,7 +13,7 @@ ENVIRONMENTS: Final[dict[str, dict[str, Any]]] = {
     "gpusched/Cluster-v0": {},  # one cluster, any scenario
     "gpusched/RingAllReduce-v0": {  # 160 jobs, all there at time 0, on 20 servers; where they go decides the makespan
         "scenario": "rar-160-v0",
-        "running_window": 0,
+        "running_window": 16,
         "rules": ("pack", "contention", "least-busy", "least-busy-servers"),
         "reward": "makespan",
     },

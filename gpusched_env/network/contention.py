@@ -18,6 +18,7 @@ CONTENTION_MODELS: Final = {
     "flat": "a gang that shares a machine with another multi-machine gang loses a fixed share of its rate (Pollux)",
     "table": "the lowest of the user's pairwise ratios over the gangs on its machines",
     "budget": "contention and overhead share a budget of extra time (SJF-BCO, section 7)",
+    "tiers": "each tier stretches the whole iteration by network.tier_slowdown, whoever else is there (Themis)",
 }
 K_MODES: Final = ("raw", "clamp", "affine")
 DUTIES: Final = ("always", "const", "solo")

@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 # Numbers of the collectives (gpusched_env.network.collectives.COLLECTIVES) and of the contention models
 # (gpusched_env.network.contention.CONTENTION_MODELS), in the order of those registries.
 RING, HIERARCHICAL, TREE, SHARDED, BEST = range(5)
-NO_CONTENTION, SOLO, MAXMIN, KWAY, FLAT, TABLE, BUDGET = range(7)
+NO_CONTENTION, SOLO, MAXMIN, KWAY, FLAT, TABLE, BUDGET, TIERED = range(8)
 BUDGET_MACHINES: Final = 8  # machines at which each half of the budget is used up (SJF-BCO, section 7)
 
 
@@ -227,7 +227,11 @@ def begin_flow(
         r["compute_s"] = paces[b, jobs[b, r["job"]]["job_class"], MACHINE, slowest]["iteration_s"]
         r["fixed_s"] = 0.0
         r["wire_bytes"] = 0.0
-    elif wire == 0.0:  # nothing to send: no flow
+    if w["contention"] == TIERED:  # the tier alone stretches the iteration
+        r["compute_s"] = pace["iteration_s"]
+        r["fixed_s"] = 0.0
+        r["wire_bytes"] = 0.0
+    if w["contention"] != BUDGET and r["wire_bytes"] == 0.0:  # nothing to send: no flow
         end_flow(world, replicas, links, uses, b, number)
     r["settled_s"] = iteration_at(world, replicas, b, number, 1.0)
     r["iteration_s"] = r["settled_s"]

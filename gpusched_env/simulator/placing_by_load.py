@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from gpusched_env.simulator.jit import helper
+from gpusched_env.simulator.jit import helper, int64
 from gpusched_env.simulator.taking import FREE, NO_LIMIT, RESERVED, best_fit, next_random, take
 
 Array = np.ndarray[Any, Any]
@@ -210,10 +211,11 @@ def place_on_least_busy_machines(
 ) -> int:
     """Take the least held GPUs of the fewest least busy machines that could hold the gang; wait if they are taken.
 
-    LBSGF of SJF-BCO with lambda = 1, and held for charged time: it counts all GPUs of a machine, not the free ones.
+    LBSGF of SJF-BCO, with held for charged time: the machines must have lambda times the gang's GPUs, free or not.
     """
     end = at
-    if _mark_least_busy(world, nodes, free, busy, b, gang) >= gang:
+    capacity = min(math.ceil(gang * world[b]["least_busy_lambda"]), world[b]["gpus"])
+    if _mark_least_busy(world, nodes, free, busy, b, int64(capacity)) >= gang:
         end = _take_least_busy(world, nodes, free, holder, chosen, busy, b, gang, at, 1)
     for node in range(world[b]["nodes"]):
         nodes[b, node]["taken"] = 0

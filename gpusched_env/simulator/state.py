@@ -31,6 +31,7 @@ WORLD_DTYPE: Final = np.dtype(
         ("checkpoint_s", "<f8"),  # [s]
         ("restore_s", "<f8"),  # [s]
         ("time_limit_s", "<f8"),  # [s] inf = none
+        ("least_busy_lambda", "<f8"),  # of the rule least-busy-servers
         ("slot_s", "<f8"),  # [s] > 0 = only whole iterations count in each slot of so many seconds
         ("jobs", "<i8"),  # sizes of this environment; the arrays may be longer
         ("nodes", "<i8"),
@@ -258,7 +259,7 @@ def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None =
 
 def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     world, rules, cluster = state.world[b], instance.semantics, instance.cluster
-    for name in ("round_s", "checkpoint_s", "restore_s", "time_limit_s", "slot_s"):
+    for name in ("round_s", "checkpoint_s", "restore_s", "time_limit_s", "slot_s", "least_busy_lambda"):
         world[name] = getattr(rules, name)
     world["jobs"], world["gpus"] = len(instance.workload), cluster.gpus
     world["nodes"], world["racks"] = len(cluster.nodes), len(cluster.racks)
