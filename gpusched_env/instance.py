@@ -30,7 +30,7 @@ class Semantics:
     round_s : 0 = exact: schedulers decide at every event; > 0 = rounds: only at multiples of so many seconds
     checkpoint_s : seconds for which a preempted gang still holds its GPUs, without progress
     slot_s : 0 = work flows; > 0 = only whole iterations count in each slot of so many seconds, and a gang stops at the
-        end of a slot (SJF-BCO, eq. 9)
+        end of a slot, a multiple of so many seconds (SJF-BCO, eq. 9)
     least_busy_lambda : the placement rule least-busy-servers looks at the fewest least busy servers that have so many
         times a gang's GPUs (SJF-BCO, LBSGF)
     restore_s : seconds for which a resumed gang holds its GPUs before it makes progress
