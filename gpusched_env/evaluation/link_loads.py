@@ -1,0 +1,69 @@
+"""How full the links were in a run: the decisions of its log are played again."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpusched_env.errors import GpuschedError
+from gpusched_env.event_log import PREEMPT, RESUME, START, EventLog
+from gpusched_env.instance import Instance
+from gpusched_env.simulator import ClusterView, Decision, Outcome, Preempt, Simulation, Start
+
+
+def link_loads(instance: Instance, log: EventLog, times_s: Sequence[float] | np.ndarray) -> np.ndarray:
+    """float64 [times, L] [byte/s]: what crosses each row of ``instance.links`` one way, after all events of each time.
+
+    Parameters
+    ----------
+    instance : the problem that was played; its network has links
+    log : a valid log of it (:func:`gpusched_env.metrics.validate`)
+    times_s : any times [s]; before the first event and after the last one nothing is sent
+
+    Raises
+    ------
+    GpuschedError : the network has no links, a time is not a number, or the log does not belong to the instance
+    """
+    if instance.topology is None:
+        raise GpuschedError("link_loads: the network is priced by tiers; give an instance with a topology")
+    asked = np.asarray(times_s, float)
+    if np.isnan(asked).any():
+        raise GpuschedError("link_loads: a time is NaN; give times in simulated seconds")
+    # Decisions stand where the log has them; rounds only said when they could be made.
+    rules = dataclasses.replace(instance.semantics, round_s=0.0)
+    simulation = Simulation(Instance(instance.cluster, instance.workload, instance.network, rules))
+    view = ClusterView(simulation)
+    due = np.flatnonzero(np.isin(log.events["kind"], (START, RESUME, PREEMPT)))
+    decided_s = log.events["time_s"][due]
+    loads = np.zeros((len(asked), len(instance.links)))
+    made = 0
+    order = np.argsort(asked, kind="stable")
+    shown = int(np.searchsorted(asked[order], 0.0))
+    outcome, before = Outcome.DECIDE, np.zeros(len(instance.links))
+    while outcome is Outcome.DECIDE and shown < len(asked):
+        following = decided_s[made] if made < len(due) else np.inf
+        simulation.wake_at(min(float(asked[order[shown]]), float(following)))
+        outcome = simulation.advance()
+        while shown < len(asked) and asked[order[shown]] < simulation.now_s:
+            loads[order[shown]] = before  # the links do not change between two events
+            shown += 1
+        while made < len(due) and decided_s[made] <= simulation.now_s:
+            decision = _decision(log, int(due[made]))
+            if reason := simulation.apply(decision):
+                raise GpuschedError(f"link_loads: event {due[made]} of the log cannot be played again: {reason}")
+            made += 1
+        before = view.network.loads_Bps()
+        while shown < len(asked) and asked[order[shown]] == simulation.now_s:
+            loads[order[shown]] = before
+            shown += 1
+    return loads
+
+
+def _decision(log: EventLog, number: int) -> Decision:
+    """Turn an event into the decision that caused it."""
+    event = log.events[number]
+    if event["kind"] == PREEMPT:
+        return Preempt(int(event["job"]))
+    return Start(int(event["job"]), gpus=tuple(log.gang(number).tolist()))
