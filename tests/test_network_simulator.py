@@ -17,7 +17,7 @@ from gpusched_env.event_log import COMPLETE, RATE
 from gpusched_env.instance import Instance
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import CONTENTION_MODELS, Contention, Network, TopologySpec
-from gpusched_env.simulator import ClairvoyantView, Preempt, Simulation, Start, simulate
+from gpusched_env.simulator import ClairvoyantView, Preempt, Simulation, Start, Wait, simulate
 from gpusched_env.workload import Profiles, Workload
 
 TWO = [{0: 4, 1: 4}, {0: 4, 1: 4}]
@@ -242,25 +242,18 @@ def test_communication_of_a_gang_that_is_preempted() -> None:
     together, alone = 0.05 + LATENCY_S + 2 * BYTES_S, 0.05 + LATENCY_S + BYTES_S
     script = Script(
         {
-            0.0: [Start(0, gpus=places[0]), Start(1, gpus=places[1])],
+            0.0: [Start(0, gpus=places[0]), Start(1, gpus=places[1]), Wait(10.0)],
             10.0: [Preempt(0)],
             15.0: [Start(0, gpus=places[0])],
         }
     )
-
-    class Timed(Script):
-        """Wakes up at the times of the script."""
-
-    from gpusched_env.simulator import Wait
-
-    script.script[0.0].append(Wait(10.0))
     log = simulate(instance, script)
     validate(instance, log)
-    rates = log.events[log.events["kind"] == RATE]
-    told = [(float(e["time_s"]), int(e["job"]), float(e["value"])) for e in rates]
+    rates = log.events[log.events["kind"] == RATE][:5]
     end = 15.0 + (1000 - 10 / together - 5 / alone) * together
-    expected = [(0, 0, together), (0, 1, together), (10, 1, alone), (15, 1, together), (15, 0, together)]
-    np.testing.assert_allclose([t[:1] + t[2:] for t in told[:5]], [e[:1] + e[2:] for e in expected], rtol=1e-12)
+    assert rates["job"].tolist() == [0, 1, 1, 1, 0]
+    assert rates["time_s"].tolist() == [0.0, 0.0, 10.0, 15.0, 15.0]
+    np.testing.assert_allclose(rates["value"], [together, together, alone, together, together], rtol=1e-12)
     times = job_times(instance, log)
     assert times["finish_s"][1] == pytest.approx(end, rel=1e-12)
     assert times["communication_s"][1] == pytest.approx(end - 1000 * 0.05, rel=1e-9)
