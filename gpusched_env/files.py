@@ -35,10 +35,15 @@ def write_whole(path: Path, text: str) -> None:
         partial.write_text(text, encoding="utf-8", newline="")
 
 
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file's bytes in hexadecimal digits."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
 def file_digest(path: Path, error: type[GpuschedError]) -> str:
     """SHA-256 of a file's bytes; a file that cannot be read raises ``error``."""
     try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+        return sha256_of(path)
     except (OSError, ValueError) as reason:  # a ValueError for a path with a null character
         raise error(f"{path}: cannot be read ({getattr(reason, 'strerror', None) or reason})") from reason

@@ -2,23 +2,50 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import Cluster, NodeGroup
+from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import PREEMPT, EventLog
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Contention, Network, TopologySpec
-from gpusched_env.scenarios import Scenario, WorkloadSpec, get_scenario
+from gpusched_env.scenarios import Scenario, WorkloadSpec, get_scenario, scenario_from_dict
 from gpusched_env.simulator import ClusterView, Decision, Outcome, Scheduler, Simulation, Start, simulate
 from gpusched_env.workload import Profiles, Workload
 
 FREE_PREEMPTION = {"checkpoint_s": 0.0, "restore_s": 0.0}
 FREE = -1
+
+
+def plain_python_digests(module: str) -> list[str]:
+    """What ``digests()`` of a test module gives in a fresh process whose kernels are not compiled."""
+    here = Path(__file__).parent
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", f"import {module} as t; print(*t.digests())"],
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join([str(here.parent), str(here)])},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    return result.stdout.split()
+
+
+def check_refused_or_built(data: dict[str, Any]) -> None:
+    """A scenario file with any content gives a scenario, or an error that names the file."""
+    complaint = "ScenarioError: file.json"
+    try:
+        scenario_from_dict(data, "file.json").fingerprint()
+    except GpuschedError as error:
+        complaint = f"{type(error).__name__}: {error}"
+    assert complaint.startswith("ScenarioError: file.json")
 
 
 def unit_instance(

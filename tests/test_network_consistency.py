@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import copy
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import Script, small_scenario
+from helpers import Script, plain_python_digests, small_scenario
 from network_play import AtOnce, gpus_of, instance_of, network, paces, started
 from test_network_replay import Restless, draw
 
@@ -273,7 +270,7 @@ def test_the_environment_plays_alike(contention_model: Contention, rules: Semant
 
 
 def digests() -> list[str]:
-    """What the subprocess prints: every fourth random network, so that every model but the table occurs."""
+    """Logs of six random networks of several models."""
     found = []
     for seed in (0, 3, 5, 8, 13, 22):
         with tempfile.TemporaryDirectory() as folder:
@@ -283,14 +280,7 @@ def digests() -> list[str]:
 
 
 def test_compiled_and_plain_python_give_the_same_logs() -> None:
-    here = Path(__file__).parent
-    result = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", "import test_network_consistency as t; print(*t.digests())"],
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join([str(here.parent), str(here)])},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.split() == digests()
+    assert plain_python_digests("test_network_consistency") == digests()
 
 
 # --- the validator on rates

@@ -11,12 +11,12 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from helpers import linked_scenario, play
+from helpers import check_refused_or_built, linked_scenario, play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_scenarios import json_values
 
-from gpusched_env.errors import GpuschedError, ScenarioError
+from gpusched_env.errors import ScenarioError
 from gpusched_env.event_log import RATE, START
 from gpusched_env.metrics import summarise
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network, TopologySpec
@@ -97,12 +97,7 @@ fields += [("contention", item.name) for item in dataclasses.fields(Contention)]
 def test_any_wrong_value_is_refused_or_builds_a_scenario(field: tuple[str, str], value: object) -> None:
     data = linked()
     data["network"][field[0]][field[1]] = value
-    complaint = "ScenarioError: file.json"
-    try:
-        scenario_from_dict(data, "file.json").fingerprint()
-    except GpuschedError as error:
-        complaint = f"{type(error).__name__}: {error}"
-    assert complaint.startswith("ScenarioError: file.json")
+    check_refused_or_built(data)
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
-from helpers import random_instance, small_scenario, two_types, unit_instance
+from helpers import plain_python_digests, random_instance, small_scenario, two_types, unit_instance
 
 from gpusched_env.baselines import list_baselines, make_scheduler
 from gpusched_env.envs.playing import play_scheduler, wide_open
@@ -40,14 +35,7 @@ def digests() -> list[str]:
 
 
 def test_compiled_and_plain_python_give_the_same_logs() -> None:
-    here = Path(__file__).parent
-    result = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", "import test_simulator_determinism as t; print(*t.digests())"],
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join([str(here.parent), str(here)])},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.split() == digests()
+    assert plain_python_digests("test_simulator_determinism") == digests()
 
 
 @pytest.mark.parametrize("name", list_baselines())

@@ -30,8 +30,7 @@ ContentionOption = Annotated[
     str | None,
     typer.Option(
         help="Contention model: none, maxmin, kway, flat, table, budget or tiers, with fields such as "
-        "kway:xi1=0.5,alpha=0.2; "
-        "what is not given stays as it is.",
+        "kway:xi1=0.5,alpha=0.2; what is not given stays as it is.",
         metavar="MODEL",
         rich_help_panel=PANEL,
         show_default=False,

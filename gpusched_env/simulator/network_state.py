@@ -77,7 +77,6 @@ def lay_network(state: State, b: int, instance: Instance) -> None:
     numbers = np.array([list(COLLECTIVES).index(name) for name in of_profile])
     state.paces["collective"][b, : len(instance.classes)] = numbers[instance.classes[:, 0], None, None]
     world["k_mode"], world["duty"] = K_MODES.index(contention.k_mode), DUTIES.index(contention.duty)
-    world["hashed"] = contention.ecmp == "hashed"
     for name in ("xi1", "alpha", "shared_loss", "extra", "path_seed"):
         world[name] = getattr(contention, name)
     world["duplex"], world["nics"] = topology.duplex, topology.nics

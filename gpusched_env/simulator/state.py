@@ -52,7 +52,6 @@ WORLD_DTYPE: Final = np.dtype(
         ("contention", "<i8"),  # number of the contention model; 0 = none, rates follow from the table of paces
         ("k_mode", "<i8"),
         ("duty", "<i8"),
-        ("hashed", "<i8"),  # 1 = a ring edge takes one member of a bundle of parallel links
         ("duplex", "<i8"),  # 1 = a link row stands for both directions
         ("edges", "<i8"),  # groups of servers with the same attachment
         ("nics", "<i8"),
@@ -144,8 +143,8 @@ PACE_DTYPE: Final = np.dtype(
         ("overlap", "<f8"),
         ("profile", "<i4"),
         ("collective", "<i4"),  # number of the collective
-        ("padding", "<i4"),
         ("measured", "<i4"),  # 1 = communication_s is measured, so gradient_bytes do not count
+        ("padding", "<i4"),  # keeps the 8-byte fields aligned
     ]
 )
 NODE_STATE_DTYPE: Final = np.dtype(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import shutil
 import socket
 import time
@@ -11,6 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from gpusched_env.files import sha256_of
 
 if TYPE_CHECKING:
     from requests import RequestException, Response
@@ -142,12 +143,6 @@ class ResumingDownloader:
             f"gave another file, which was not kept: SHA-256 {found} ({size:,} bytes) instead of {self.sha256} "
             f"({self.size:,} bytes); it was changed or damaged there: take another address"
         )
-
-
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file in hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _unreachable(error: RequestException) -> str:
