@@ -37,7 +37,6 @@ def isolated_communication_s(
     kinds = np.asarray(collectives)
     seconds = np.zeros((len(gpus), len(TIERS)))
     largest = int(cluster.nodes["gpus"].max())
-    reduction = np.inf if network.reduction_GBps is None else network.reduction_GBps * 1e9
     port = float(_pooled(topology)[topology.access[:, 0]].max())
     for tier in (MACHINE, RACK, NETWORK):
         fewest = np.maximum(-(-gpus // largest), 2)
@@ -51,7 +50,7 @@ def isolated_communication_s(
             np.minimum(min(rate_Bps, port), topology.nic_Bps * rails),
             topology.gpu_latency_s,
             latency_s,
-            reduction,
+            network.reduction_Bps,
         )
         rate = np.where(servers > 1, np.minimum(links.server_Bps, topology.host_bus_Bps), np.inf)
         for kind in np.unique(kinds).tolist():

@@ -5,6 +5,7 @@ To add a communication model, write a function of the same signature and add a l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -92,6 +93,11 @@ class Network:
         for field in ("collective", "profile_collectives", "reduction_GBps", "machine_overhead_s"):
             if self.topology is None and getattr(self, field) != getattr(Network, field):
                 raise ScenarioError(f"network.{field} has no effect without links: leave it out, or give a topology")
+
+    @property
+    def reduction_Bps(self) -> float:
+        """Rate at which a GPU adds gradients up [byte/s]; inf = no time."""
+        return math.inf if self.reduction_GBps is None else self.reduction_GBps * 1e9
 
 
 def collectives_of(network: Network, profiles: Sequence[str]) -> list[str]:

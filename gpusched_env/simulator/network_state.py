@@ -83,8 +83,8 @@ def lay_network(state: State, b: int, instance: Instance) -> None:
     world["edges"] = int(topology.edge.max()) + 1
     for name in ("gpu_Bps", "gpu_latency_s", "nic_Bps"):
         world[name] = getattr(topology, name)
-    world["reduction_Bps"] = np.inf if network.reduction_GBps is None else network.reduction_GBps * 1e9
-    world["machine_overhead_s"] = network.machine_overhead_s
+    for name in ("reduction_Bps", "machine_overhead_s"):
+        world[name] = getattr(network, name)
 
     first, nodes = instance.first_row, state.nodes[b, : len(instance.cluster.nodes)]
     nodes["out"], nodes["into"] = first[topology.access[:, 0]], first[topology.access[:, 1]]
