@@ -197,8 +197,11 @@ class Cluster:
         gang = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(gpus))))
         node = self.node_of_gpu[gpus]
         slot = (gpus - self.nodes["first_gpu"][node]) // self.slot_gpus[node] + MOST_SLOTS * node.astype(np.int64)
-        parts = [self.nodes["rack"][node], node, slot]
-        counts = [np.bincount(np.unique(np.stack([gang, part]), axis=1)[0], minlength=len(first)) for part in parts]
+        most = MOST_SLOTS * len(self.nodes)  # more than any part's number
+        counts = [
+            np.bincount(np.unique(gang * most + part) // most, minlength=len(first))
+            for part in (self.nodes["rack"][node], node, slot)
+        ]
         return np.stack(counts).astype(np.int64)
 
     def tier_of(self, gpus: np.ndarray, first: np.ndarray) -> np.ndarray:
