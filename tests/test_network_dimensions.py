@@ -155,7 +155,8 @@ def test_a_missing_efficiency_names_model_dimensions_and_remedy() -> None:
     with pytest.raises(WorkloadError, match=r"'b' has no efficiency for 4 GPUs in .* slot 2, machine 2,.*--profiles"):
         jobs_on(cluster, [1, 4], cut)
     assert len(jobs_on(cluster, [4, 1], cut).workload) == 2  # nobody of that model has such a gang
-    assert len(jobs_on(Cluster.parse("2x4s2/1"), [1, 2], profiles).workload) == 2
+    with pytest.raises(WorkloadError, match="'b' has no efficiency for 2 GPUs in the dimensions rack 2,"):
+        jobs_on(Cluster.parse("2x4s2/1"), [1, 2], profiles)  # one rack has no such shape
 
 
 @pytest.mark.parametrize(
