@@ -16,7 +16,7 @@ MEAN_DURATION_S: Final = 18_000.0  # [s] of ideal run time, exponential: median 
 JOBS: Final = 800  # [job] for 256 GPUs: about a week of arrivals
 VENUS_JOBS: Final = 1_600  # [job] most of the log's jobs take minutes
 LARGEST_GANG: Final = 64  # [GPU] a rack
-# Of the GPU time, gangs of 8 to 32 take three quarters, gangs that fit a machine a third, single GPUs 2 %.
+# Of the GPU time, gangs of 8 to 32 take 73 %, gangs of 2 to 8, which fit a machine, 33 %, single GPUs 2 %.
 DEMAND: Final = {
     "1": 0.18, "2": 0.14, "3": 0.04, "4": 0.16, "6": 0.06, "8": 0.16, "12": 0.06, "16": 0.11, "24": 0.04, "32": 0.04,
     "64": 0.01,
@@ -28,7 +28,7 @@ LATE_DEMAND: Final = {
 }  # fmt: skip
 SWING: Final = 0.5  # rates of half and one and a half times the mean,
 PERIOD_S: Final = 86_400.0  # [s] half a day each
-CONGESTION: Final = 10.0  # a congested spine has so many times fewer bytes a second
+CONGESTION: Final = 5.0  # uplinks of a congested spine have a fifth of their rate
 
 
 def network(oversubscription: float, top: str) -> Network:
@@ -37,10 +37,9 @@ def network(oversubscription: float, top: str) -> Network:
     Parameters
     ----------
     oversubscription : of each rack's uplinks
-    top : "normal", or "congested" = uplinks of a tenth of their rate. At 4:1 a lone gang across racks then gets a fifth
-        of what it gets in a rack: the ratio of 10 to 50 GB/s of an earlier revision of ArtISt-sim, where the normal
-        ratio is 2, as here. That revision's latency of 50 ms a step is left out: it would slow models down whatever
-        the size of their gradients
+    top : "normal", or "congested" = uplinks of a fifth of their rate. At 4:1 a lone gang across racks then gets 0.4 of
+        what it gets in a rack, like the 10 and 25 GB/s of an earlier revision of ArtISt-sim. The latency of that
+        revision, 50 ms a step, is left out: it would slow every model down, whatever the size of its gradient
     """
     factor = CONGESTION if top == "congested" else 1.0
     spec = NETWORK_PRESETS["oversub4"].topology
@@ -116,7 +115,7 @@ def _scenario(description: str, gpus: int, oversubscription: float, top: str, wo
 _CLUSTER: Final = (
     Parameter("gpus", 256, "GPUs of the cluster, 64 a rack", values=(256, 512)),
     Parameter("oversubscription", 4.0, "rates of a rack's servers / rates of its uplinks", least=1, most=64),
-    Parameter("top", "normal", "congested = uplinks of a tenth of their rate", values=("normal", "congested")),
+    Parameter("top", "normal", "congested = uplinks of a fifth of their rate", values=("normal", "congested")),
 )
 _LOAD: Final = Parameter("load", 0.8, "offered load: ideal GPU time / GPU time of the cluster", least=0.01, most=10)
 _COUNT: Final = Parameter(
