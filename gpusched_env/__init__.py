@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gpusched_env.simulator import ClairvoyantView as ClairvoyantView
     from gpusched_env.simulator import ClusterView as ClusterView
     from gpusched_env.simulator import Decision as Decision
+    from gpusched_env.simulator import Lease as Lease
     from gpusched_env.simulator import Preempt as Preempt
     from gpusched_env.simulator import Scheduler as Scheduler
     from gpusched_env.simulator import Simulation as Simulation
@@ -43,7 +44,7 @@ __version__: Final = "0.1.0"
 _LAZY: Final = {
     "ClairvoyantView": "simulator", "Cluster": "cluster", "ClusterEnv": "envs.cluster_env", "ClusterView": "simulator",
     "Contention": "network", "Decision": "simulator", "GpuschedError": "errors", "Instance": "instance",
-    "Network": "network", "NodeGroup": "cluster", "Preempt": "simulator", "Profiles": "workload",
+    "Lease": "simulator", "Network": "network", "NodeGroup": "cluster", "Preempt": "simulator", "Profiles": "workload",
     "Scenario": "scenarios", "Scheduler": "simulator", "Semantics": "instance", "Simulation": "simulator",
     "Start": "simulator", "TopologySpec": "network", "Wait": "simulator", "Workload": "workload",
     "get_scenario": "scenarios", "list_scenarios": "scenarios", "make_scheduler": "baselines", "simulate": "simulator",
