@@ -19,6 +19,15 @@ from gpusched_env.shape_paces import ShapePaces, shape_paces
 from gpusched_env.workload import Workload
 
 TIE_ORDERS: Final = ("arrival-id", "arrival-smallest")
+# Rules that were added later, and the values at which they change nothing.
+LATER_RULES: Final = {
+    "slot_s": 0.0,
+    "least_busy_lambda": 1.0,
+    "step_iterations": 0,
+    "start_s": 0.0,
+    "max_copies": 1,
+    "merge_s": 0.0,
+}
 QUEUE_DISCIPLINES: Final = ("scheduler", "strict", "skip")
 
 
@@ -34,6 +43,10 @@ class Semantics:
         end of a slot, a multiple of so many seconds (SJF-BCO, eq. 9)
     least_busy_lambda : the placement rule least-busy-servers looks at the fewest least busy servers that have so many
         times a gang's GPUs (SJF-BCO, LBSGF)
+    start_s : seconds for which a gang holds its GPUs before its first progress
+    max_copies : copies of a gang that may train its job at the same time, each on GPUs of its own; they divide the
+        iterations by their speed (HadarE)
+    merge_s : seconds that a gang of several copies takes to average their parameters, at the beginning of its stay
     restore_s : seconds for which a resumed gang holds its GPUs before it makes progress
     queue : for the schedulers that start an ordered queue without preempting (fifo, sjf, ssf): "scheduler" = each
         one's published discipline; "strict" = stop at the first waiting job that does not fit (head-of-line
@@ -57,15 +70,18 @@ class Semantics:
     slot_s: float = 0.0
     least_busy_lambda: float = 1.0
     step_iterations: int = 0
+    start_s: float = 0.0
+    max_copies: int = 1
+    merge_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Check every field."""
-        for name in ("round_s", "checkpoint_s", "restore_s", "time_limit_s", "slot_s"):
+        for name in ("round_s", "checkpoint_s", "restore_s", "start_s", "merge_s", "time_limit_s", "slot_s"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value < 0:
                 raise ScenarioError(f"semantics.{name} is {value!r}: it must be a number of seconds >= 0")
             object.__setattr__(self, name, float(value))
-        for name in ("round_s", "checkpoint_s", "restore_s", "slot_s"):
+        for name in ("round_s", "checkpoint_s", "restore_s", "start_s", "merge_s", "slot_s"):
             if math.isinf(getattr(self, name)):
                 raise ScenarioError(f"semantics.{name} is infinite: it must be a finite number of seconds")
         if not 1.0 <= self.least_busy_lambda < math.inf:
@@ -75,6 +91,9 @@ class Semantics:
         steps = self.step_iterations
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
             raise ScenarioError(f"semantics.step_iterations is {steps!r}: it must be a whole number of iterations >= 0")
+        copies = self.max_copies
+        if isinstance(copies, bool) or not isinstance(copies, int) or copies < 1:
+            raise ScenarioError(f"semantics.max_copies is {copies!r}: it must be a whole number of at least 1")
         if self.time_limit_s == 0:
             raise ScenarioError("semantics.time_limit_s is 0: nothing could happen; leave it out to run to the end")
         if self.tie_order not in TIE_ORDERS:
@@ -88,7 +107,7 @@ class Semantics:
         A rule that was added later appears only where it is used, so that older scenarios keep their fingerprints.
         """
         data = dataclasses.asdict(self)
-        for name, plain in (("slot_s", 0.0), ("least_busy_lambda", 1.0), ("step_iterations", 0)):
+        for name, plain in LATER_RULES.items():
             if data[name] == plain:
                 del data[name]
         data["time_limit_s"] = None if math.isinf(self.time_limit_s) else self.time_limit_s
@@ -157,6 +176,11 @@ class Instance:
         self.workload = workload.select(np.lexsort(keys))
         jobs = self.workload.jobs
         self.classes, self.job_class = job_classes(self.workload)
+        if self.semantics.max_copies > 1 and self.network.topology is not None:
+            raise ScenarioError(
+                "semantics.max_copies: copies of a gang do not share links with each other, so that a topology cannot "
+                "price them; use a network priced by tiers, or max_copies = 1"
+            )
         self.topology, self.links, self.first_row = compiled_links(self.network, cluster)
         self.ratios = contention_ratios(self.network.contention, workload.profiles)
         self.shapes: ShapePaces | None = None

@@ -92,7 +92,9 @@ def expected_refusals(simulation: Simulation, decision: Decision) -> set[str]:
         return {"no such job in this scenario"}
     job = state.jobs[0, decision.job if known else 0]
     if explicit:
-        return {"the number of explicit GPUs is not the job's gang size"}  # looked at first: no such gang exists
+        return {
+            "the number of explicit GPUs is not the job's gang size, or that of its copies"
+        }  # looked at first: no such gang exists
     if isinstance(decision, Preempt | Lease):
         if job["status"] != RUNNING:
             return {"the job has finished"} if job["status"] == FINISHED else {"the job is not running"}
@@ -113,7 +115,7 @@ def expected_refusals(simulation: Simulation, decision: Decision) -> set[str]:
             return {"", "the placement rule finds no place now"}  # which of the two: test_simulator_placement
         return found or {""}
     if len(decision.gpus) != job["gpus"]:
-        found.add("the number of explicit GPUs is not the job's gang size")
+        found.add("the number of explicit GPUs is not the job's gang size, or that of its copies")
     free = set(np.flatnonzero(state.holder[0] == -1).tolist())
     if len(set(decision.gpus)) != len(decision.gpus) or not set(decision.gpus) <= free:
         found.add("an explicit GPU does not exist, is listed twice or is not free")

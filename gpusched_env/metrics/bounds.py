@@ -26,7 +26,10 @@ def lower_bounds(instance: Instance, window: Window | None = None) -> dict[str, 
     """
     jobs = instance.workload.jobs
     rows = tracked(len(jobs), window)
-    arrival, gang, ideal = jobs["arrival_s"], jobs["gpus"], instance.ideal_s
+    arrival, gang = jobs["arrival_s"], jobs["gpus"]
+    copies = instance.semantics.max_copies  # no faster than so many of the best
+    ideal = instance.ideal_s / copies
+    gang = gang * copies
     return {
         "mean_jct_s": mean_jct_bound(arrival[rows], gang[rows], ideal[rows], instance.cluster.gpus),
         "makespan_s": makespan_bound(arrival, gang, ideal, instance.cluster.gpus),

@@ -128,20 +128,37 @@ def _seconds_per_iteration(instance: Instance, log: EventLog) -> dict[str, np.nd
     if not len(starts):
         return result
     placed = events[starts]
-    job_class, row = instance.job_class[placed["job"]], placed["tier"]
-    per_iteration = {"iteration_s": instance.iteration_s, "compute_s": instance.compute_s}
+    gang = instance.workload.jobs["gpus"][placed["job"]]
+    copies = placed["gpu_count"] // gang
+    job_class, tier, first = instance.job_class[placed["job"]], placed["tier"], placed["gpu_at"]
+    if (copies == 1).all():
+        iteration_s, compute_s = _of_gangs(instance, log, job_class, tier, gang, first)
+    else:
+        of_start = np.cumsum(copies) - copies
+        each = np.repeat(gang, copies)
+        begins = np.cumsum(each) - each
+        tiers = instance.cluster.tier_of(log.gpus, begins)
+        of_copy, compute = _of_gangs(instance, log, np.repeat(job_class, copies), tiers, each, begins)
+        # Copies divide the iterations by their speed; the share of compute is the mean over them.
+        iteration_s = 1.0 / np.add.reduceat(1.0 / of_copy, of_start)
+        compute_s = iteration_s * np.add.reduceat(compute / of_copy, of_start) / copies
+    result["iteration_s"][starts], result["compute_s"][starts] = iteration_s, compute_s
+    return result
+
+
+def _of_gangs(
+    instance: Instance, log: EventLog, job_class: np.ndarray, tier: np.ndarray, count: np.ndarray, first: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Iteration and compute seconds of gangs of ``count`` GPUs that begin at ``first`` in the log's list of GPUs."""
+    row = tier
+    tables = (instance.iteration_s, instance.compute_s)
     if (shapes := instance.shapes) is not None:
-        parts = instance.cluster.used_parts(log.gpus, placed["gpu_at"])
-        row = shapes.rows(job_class, placed["gpu_count"], parts)
-        per_iteration = {"iteration_s": shapes.iteration_s, "compute_s": shapes.compute_s}
+        row = shapes.rows(job_class, count, instance.cluster.used_parts(log.gpus, first))
+        tables = (shapes.iteration_s, shapes.compute_s)
     if len(instance.cluster.gpu_types) == 1:
-        for name, seconds in per_iteration.items():
-            result[name][starts] = seconds[job_class, row, 0]
-        return result
+        return tables[0][job_class, row, 0], tables[1][job_class, row, 0]
     # A synchronous gang waits for its slowest member: the largest value over its GPUs.
-    count, first = placed["gpu_count"], placed["gpu_at"]
     gpu_type = np.repeat(instance.cluster.nodes["gpu_type"], instance.cluster.nodes["gpus"])[log.gpus]
     classes, rows = np.repeat(job_class, count), np.repeat(row, count)
-    for name, seconds in per_iteration.items():
-        result[name][starts] = np.maximum.reduceat(seconds[classes, rows, gpu_type], first)
-    return result
+    largest = [np.maximum.reduceat(seconds[classes, rows, gpu_type], first) for seconds in tables]
+    return largest[0], largest[1]

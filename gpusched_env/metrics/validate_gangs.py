@@ -22,7 +22,9 @@ def check_gangs(instance: Instance, log: EventLog) -> np.ndarray:
     places = (events["kind"] == START) | (events["kind"] == RESUME)
     starts = np.flatnonzero(places)
     demand = instance.workload.jobs["gpus"][events["job"]]
-    refuse(log, places & (events["gpu_count"] != demand), "the gang has a wrong size")
+    copies = events["gpu_count"] // demand
+    whole = (copies * demand == events["gpu_count"]) & (copies >= 1) & (copies <= instance.semantics.max_copies)
+    refuse(log, places & ~whole, "the gang has a wrong size")
     count = events["gpu_count"][starts].astype(np.int64)
     first = np.cumsum(count) - count
     bad_address = np.zeros(len(events), bool)

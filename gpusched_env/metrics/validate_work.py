@@ -26,9 +26,11 @@ def check_costs(instance: Instance, log: EventLog, table: np.ndarray) -> None:
     rules = instance.semantics
     start, free = table["start_event"], table["free_event"]
     resumed = log.events["kind"][start] == RESUME
-    begin = table["hold_s"] + np.where(resumed, rules.restore_s, 0.0)
+    several = table["gpus"] > instance.workload.jobs["gpus"][table["job"]]
+    begin = table["hold_s"] + np.where(resumed, rules.restore_s, rules.start_s)
+    begin += np.where(several, rules.merge_s, 0.0)
     late = np.abs(table["progress_s"] - begin) > TICKS * np.spacing(begin)
-    reason = f"progress must begin {rules.restore_s} s after a resume, at once after a start"
+    reason = f"progress must begin {rules.restore_s} s after a resume, {rules.start_s} s after a start"
     _refuse_segment(log, table, late, "start_event", reason)
     preempted = (free >= 0) & (free != table["stop_event"])
     end = table["stop_s"] + rules.checkpoint_s

@@ -13,7 +13,7 @@ from gpusched_env.simulator.flows import begin_flow, end_flow
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.link_changes import change_links, next_change_s
 from gpusched_env.simulator.placing import fits, reserve
-from gpusched_env.simulator.shapes import placed
+from gpusched_env.simulator.shapes import placed, placed_copies
 from gpusched_env.simulator.state import ACTIVE, CHECKPOINTING, FINISHED, FUTURE, IDLE, RUNNING, WAITING
 from gpusched_env.simulator.taking import FREE, RESERVED, unreserve
 
@@ -42,7 +42,7 @@ REFUSALS: Final = (
     "too few free GPUs",
     "the placement rule finds no place now",
     "an explicit GPU does not exist, is listed twice or is not free",
-    "the number of explicit GPUs is not the job's gang size",
+    "the number of explicit GPUs is not the job's gang size, or that of its copies",
     "the job is not running",
     "the gang is being checkpointed",
     "the gang started at this very instant",
@@ -171,7 +171,11 @@ def start(
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
     busy: Array, b: int, row: int, rule: int, explicit: int,
 ) -> int:
-    """Start (or resume) a waiting job by a placement rule, or on the ``explicit`` GPUs in ``chosen``."""
+    """Start (or resume) a waiting job by a placement rule, or on the ``explicit`` GPUs in ``chosen``.
+
+    Explicit GPUs may be those of several copies of the gang, one copy after the other: they divide the iterations by
+    their speed, so that their rates add up.
+    """
     w = world[b]
     if row < 0 or row >= w["jobs"]:
         return NO_JOB
@@ -183,12 +187,15 @@ def start(
     gang = int64(job["gpus"])
     if gang > w["free_gpus"]:
         return TOO_FEW_GPUS
-    if w["events"] == events.shape[1] or w["event_gpus"] + gang > event_gpus.shape[1]:
+    if w["events"] == events.shape[1] or w["event_gpus"] + max(gang, explicit) > event_gpus.shape[1]:
         return BUFFER_FULL
     if rule == EXPLICIT:
-        if explicit != gang:
+        if explicit % gang != 0 or explicit < gang or explicit > gang * w["max_copies"]:
             return BAD_GANG
-        for i in range(gang):
+        if explicit > w["free_gpus"]:
+            return TOO_FEW_GPUS
+        taken = explicit
+        for i in range(taken):
             gpu = chosen[b, i]
             if gpu < 0 or gpu >= w["gpus"] or holder[b, gpu] != FREE:
                 unreserve(nodes, free, holder, gpu_node, chosen, b, 0, i)
@@ -197,32 +204,42 @@ def start(
             holder[b, gpu] = RESERVED
             free[b, node] -= 1
             free[b, nodes.shape[1] + nodes[b, node]["rack"]] -= 1
-    elif (
-        reserve(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, 0, gang, rule, w["free_gpus"]) == 0
-    ):
-        return NO_PLACE
+    else:
+        supply = int64(w["free_gpus"])
+        taken = int64(
+            reserve(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, 0, gang, rule, supply)
+        )
+        if taken == 0:
+            return NO_PLACE
 
     number = int64(running[b, w["running"]])
-    tier, pace, slowest = placed(nodes, racks, gpu_node, paces, chosen, b, int64(job["job_class"]), gang)
-    for i in range(gang):
+    tier, pace, slowest = placed(nodes, racks, gpu_node, paces, chosen, b, int64(job["job_class"]), 0, gang)
+    iteration_s = paces[b, job["job_class"], pace, slowest]["iteration_s"]
+    if taken > gang:
+        tier, iteration_s = placed_copies(
+            nodes, racks, gpu_node, paces, chosen, b, int64(job["job_class"]), gang, taken
+        )
+    for i in range(taken):
         gpu = chosen[b, i]
         holder[b, gpu] = number
         busy[b, gpu]["since_s"] = w["clock_s"]
-        gpu_next[b, gpu] = chosen[b, i + 1] if i + 1 < gang else -1
+        gpu_next[b, gpu] = chosen[b, i + 1] if i + 1 < taken else -1
         event_gpus[b, w["event_gpus"] + i] = gpu
 
     resumed = job["first_start_s"] != np.inf
     r = replicas[b, number]
     r["job"] = row
     r["phase"] = ACTIVE
-    r["gpus"] = gang
+    r["gpus"] = taken
     r["tier"] = tier
     r["first_gpu"] = chosen[b, 0]
     r["lease_s"] = np.inf
     r["lease_over"] = 0
     r["start_s"] = w["clock_s"]
-    r["since_s"] = w["clock_s"] + (w["restore_s"] if resumed else 0.0)
-    r["iteration_s"] = paces[b, job["job_class"], pace, slowest]["iteration_s"]
+    r["since_s"] = w["clock_s"] + (w["restore_s"] if resumed else w["start_s"])
+    if taken > gang:
+        r["since_s"] += w["merge_s"]
+    r["iteration_s"] = iteration_s
     if w["contention"] > 0:
         begin_flow(
             world, jobs, replicas, nodes, gpu_node, paces, chosen, links, uses, routes, pairs, b, number, slowest
@@ -231,10 +248,10 @@ def start(
         r["settled_s"] = r["iteration_s"]
     r["iteration_s"] = whole_iterations(world, b, r["iteration_s"])
     r["until_s"] = finish_time(world, b, r["since_s"], job["remaining"], r["iteration_s"])
-    write_event(world, events, b, RESUME if resumed else START, row, number, r["since_s"], gang, tier)
-    w["event_gpus"] += gang
+    write_event(world, events, b, RESUME if resumed else START, row, number, r["since_s"], taken, tier)
+    w["event_gpus"] += taken
     w["running"] += 1
-    w["free_gpus"] -= gang
+    w["free_gpus"] -= taken
 
     job["status"] = RUNNING
     job["replica"] = number
@@ -521,7 +538,8 @@ def advance(
             arrive(world, jobs, waiting, events, b)
         elif phase == CHANGES:
             change_links(
-                world, jobs, replicas, nodes, gpu_next, gpu_node, running, paces, chosen, links, uses, routes, pairs, b
+                world, jobs, replicas, nodes, racks, gpu_next, gpu_node, running, paces, chosen, links, uses, routes,
+                pairs, b,
             )
         elif phase == ACTIVE:
             complete(

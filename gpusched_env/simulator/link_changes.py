@@ -8,6 +8,7 @@ import numpy as np
 
 from gpusched_env.simulator.flows import begin_flow, end_flow, touch_link
 from gpusched_env.simulator.jit import helper, int64
+from gpusched_env.simulator.shapes import placed
 from gpusched_env.simulator.state import ACTIVE
 
 Array = np.ndarray[Any, Any]
@@ -26,6 +27,7 @@ def change_links(
     jobs: Array,
     replicas: Array,
     nodes: Array,
+    racks: Array,
     gpu_next: Array,
     gpu_node: Array,
     running: Array,
@@ -50,7 +52,21 @@ def change_links(
         number = int64(running[b, i])
         if replicas[b, number]["phase"] == ACTIVE and crosses(replicas, links, uses, b, number, int64(tier)):
             lay_again(
-                world, jobs, replicas, nodes, gpu_next, gpu_node, paces, chosen, links, uses, routes, pairs, b, number
+                world,
+                jobs,
+                replicas,
+                nodes,
+                racks,
+                gpu_next,
+                gpu_node,
+                paces,
+                chosen,
+                links,
+                uses,
+                routes,
+                pairs,
+                b,
+                number,
             )
 
 
@@ -71,6 +87,7 @@ def lay_again(
     jobs: Array,
     replicas: Array,
     nodes: Array,
+    racks: Array,
     gpu_next: Array,
     gpu_node: Array,
     paces: Array,
@@ -84,17 +101,14 @@ def lay_again(
 ) -> None:
     """Price a gang's ring on the links as they are now; it goes on at its old rate until time moves."""
     r = replicas[b, number]
-    of_tier = paces[b, jobs[b, r["job"]]["job_class"], r["tier"]]
-    slowest = int64(nodes[b, gpu_node[b, r["first_gpu"]]]["gpu_type"])
     gpu = r["first_gpu"]
     count = 0
     while gpu >= 0:
         chosen[b, count] = gpu
         count += 1
-        gpu_type = int64(nodes[b, gpu_node[b, gpu]]["gpu_type"])
-        if of_tier[gpu_type]["iteration_s"] > of_tier[slowest]["iteration_s"]:
-            slowest = gpu_type
         gpu = gpu_next[b, gpu]
+    kind = int64(jobs[b, r["job"]]["job_class"])
+    _, _, slowest = placed(nodes, racks, gpu_node, paces, chosen, b, kind, 0, count)
     iteration_s = r["iteration_s"]
     told_s = r["told_s"]
     end_flow(world, replicas, links, uses, b, number)

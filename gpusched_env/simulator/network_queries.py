@@ -38,7 +38,8 @@ def what_if(
     w = world[b]
     if w["contention"] == 0:
         _, pace, slowest = placed(
-            nodes, racks, gpu_node, paces, chosen, b, int64(jobs[b, row]["job_class"]), int64(jobs[b, row]["gpus"])
+            nodes, racks, gpu_node, paces, chosen, b, int64(jobs[b, row]["job_class"]), 0,
+            int64(jobs[b, row]["gpus"]),
         )
         return paces[b, jobs[b, row]["job_class"], pace, slowest]["iteration_s"]
     settle(world, replicas, links, uses, ratios, b)
@@ -48,7 +49,7 @@ def what_if(
     r["job"] = row
     r["gpus"] = jobs[b, row]["gpus"]
     tier, _, slowest = placed(
-        nodes, racks, gpu_node, paces, chosen, b, int64(jobs[b, row]["job_class"]), int64(r["gpus"])
+        nodes, racks, gpu_node, paces, chosen, b, int64(jobs[b, row]["job_class"]), 0, int64(r["gpus"])
     )
     r["tier"] = tier
     begin_flow(world, jobs, replicas, nodes, gpu_node, paces, chosen, links, uses, routes, pairs, b, number, slowest)

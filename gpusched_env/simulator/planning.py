@@ -65,6 +65,13 @@ def _lend(
 
 
 @helper
+def held(jobs: Array, replicas: Array, b: int, row: int) -> int:
+    """GPUs that a running job holds, of all its copies; those that a waiting one asks for [GPU]."""
+    number = jobs[b, row]["replica"]
+    return int64(jobs[b, row]["gpus"] if number < 0 else replicas[b, number]["gpus"])
+
+
+@helper
 def _frees_at_once(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> bool:
     """Tell whether preempting a job would free its GPUs in this instant."""
     number = jobs[b, row]["replica"]
@@ -110,8 +117,9 @@ def plan_preemptive(
                 continue
             job = jobs[b, order[i]]
             verdict[i] = SKIPPED
-            if job["gpus"] <= budget:
-                budget -= job["gpus"]
+            size = held(jobs, replicas, b, int64(order[i]))
+            if size <= budget:
+                budget -= size
                 if job["status"] == WAITING:
                     verdict[i] = NEWCOMER
                     located = located and rules[i] in ANYWHERE
@@ -127,7 +135,7 @@ def plan_preemptive(
                 verdict[i] == SKIPPED or replicas[b, job["replica"]]["phase"] == CHECKPOINTING
             ):
                 _lend(nodes, free, holder, gpu_next, gpu_node, replicas, b, job["replica"], FREE)
-                supply += job["gpus"]
+                supply += held(jobs, replicas, b, int64(order[i]))
         for i in range(len(order)):
             if verdict[i] == NEWCOMER:
                 gang = int64(jobs[b, order[i]]["gpus"])
@@ -158,7 +166,7 @@ def plan_preemptive(
         if verdict[i] == SKIPPED and _frees_at_once(world, jobs, replicas, b, order[i]):
             replica = jobs[b, order[i]]["replica"]
             _lend(nodes, free, holder, gpu_next, gpu_node, replicas, b, replica, FREE)
-            supply += jobs[b, order[i]]["gpus"]
+            supply += held(jobs, replicas, b, int64(order[i]))
     placed = 0
     held_up = False
     for i in range(len(order)):

@@ -19,12 +19,12 @@ ONE: Final = int64(1)
 
 
 @helper
-def tier_of(nodes: Array, gpu_node: Array, chosen: Array, b: int, gang: int) -> int:
-    """Tier of the chosen GPUs; never SLOT where a machine has one slot."""
-    first = nodes[b, gpu_node[b, chosen[b, 0]]]
+def tier_of(nodes: Array, gpu_node: Array, chosen: Array, b: int, at: int, gang: int) -> int:
+    """Tier of ``gang`` chosen GPUs from ``at`` on; never SLOT where a machine has one slot."""
+    first = nodes[b, gpu_node[b, chosen[b, at]]]
     tier = int64(SLOT if first["slot_gpus"] < first["gpus"] else MACHINE)
-    slot = (chosen[b, 0] - first["first_gpu"]) // first["slot_gpus"]
-    for i in range(1, gang):
+    slot = (chosen[b, at] - first["first_gpu"]) // first["slot_gpus"]
+    for i in range(at + 1, at + gang):
         node = nodes[b, gpu_node[b, chosen[b, i]]]
         if node["rack"] != first["rack"]:
             return int64(NETWORK)
@@ -36,12 +36,14 @@ def tier_of(nodes: Array, gpu_node: Array, chosen: Array, b: int, gang: int) -> 
 
 
 @helper
-def used_parts(nodes: Array, racks: Array, gpu_node: Array, chosen: Array, b: int, gang: int) -> tuple[int, int, int]:
-    """Racks, machines and slots on which the chosen GPUs are."""
+def used_parts(
+    nodes: Array, racks: Array, gpu_node: Array, chosen: Array, b: int, at: int, gang: int
+) -> tuple[int, int, int]:
+    """Racks, machines and slots on which ``gang`` chosen GPUs from ``at`` on are."""
     used_racks = int64(0)
     machines = int64(0)
     slots = int64(0)
-    for i in range(gang):
+    for i in range(at, at + gang):
         node = nodes[b, gpu_node[b, chosen[b, i]]]
         bit = ONE << ((chosen[b, i] - node["first_gpu"]) // node["slot_gpus"])
         if node["slots_taken"] == 0:
@@ -52,7 +54,7 @@ def used_parts(nodes: Array, racks: Array, gpu_node: Array, chosen: Array, b: in
         if racks[b, node["rack"]]["taken"] == 0:
             used_racks += 1
             racks[b, node["rack"]]["taken"] = 1
-    for i in range(gang):
+    for i in range(at, at + gang):
         node = nodes[b, gpu_node[b, chosen[b, i]]]
         node["slots_taken"] = 0
         racks[b, node["rack"]]["taken"] = 0
@@ -78,23 +80,35 @@ def shape_row(paces: Array, b: int, kind: int, key: int) -> int:
 
 @helper
 def placed(
-    nodes: Array, racks: Array, gpu_node: Array, paces: Array, chosen: Array, b: int, kind: int, gang: int
+    nodes: Array, racks: Array, gpu_node: Array, paces: Array, chosen: Array, b: int, kind: int, at: int, gang: int
 ) -> tuple[int, int, int]:
-    """Tier of the chosen GPUs, row of ``paces`` for them, and the GPU type among them that sets the pace of the class.
+    """Tier of ``gang`` chosen GPUs from ``at`` on, row of ``paces`` for them, and the GPU type that sets their pace.
 
     The row is that of the placement's shape where shapes have prices, else that of the tier.
     """
-    tier = tier_of(nodes, gpu_node, chosen, b, gang)
+    tier = tier_of(nodes, gpu_node, chosen, b, at, gang)
     row = tier
     if paces.shape[2] > FIRST_SHAPE:
-        used_racks, machines, slots = used_parts(nodes, racks, gpu_node, chosen, b, gang)
+        used_racks, machines, slots = used_parts(nodes, racks, gpu_node, chosen, b, at, gang)
         _, slot, machine, rack = dimensions(gang, used_racks, machines, slots)
         found = shape_row(paces, b, kind, shape_key(slot, machine, rack))
         if found >= 0:
             row = found
-    slowest = int64(nodes[b, gpu_node[b, chosen[b, 0]]]["gpu_type"])
-    for i in range(1, gang):
+    slowest = int64(nodes[b, gpu_node[b, chosen[b, at]]]["gpu_type"])
+    for i in range(at + 1, at + gang):
         gpu_type = int64(nodes[b, gpu_node[b, chosen[b, i]]]["gpu_type"])
         if paces[b, kind, row, gpu_type]["iteration_s"] > paces[b, kind, row, slowest]["iteration_s"]:
             slowest = gpu_type
     return tier, row, slowest
+
+
+@helper
+def placed_copies(
+    nodes: Array, racks: Array, gpu_node: Array, paces: Array, chosen: Array, b: int, kind: int, gang: int, taken: int
+) -> tuple[int, float]:
+    """Tier of the chosen GPUs of several copies of a gang, and seconds of one iteration: their rates add up [s]."""
+    rate = 0.0
+    for at in range(0, taken, gang):
+        _, row, slowest = placed(nodes, racks, gpu_node, paces, chosen, b, kind, int64(at), gang)
+        rate += 1.0 / paces[b, kind, row, slowest]["iteration_s"]
+    return tier_of(nodes, gpu_node, chosen, b, 0, taken), 1.0 / rate
