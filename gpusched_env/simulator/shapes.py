@@ -95,7 +95,7 @@ def placed(
         if found >= 0:
             row = found
     slowest = int64(nodes[b, gpu_node[b, chosen[b, at]]]["gpu_type"])
-    for i in range(at + 1, at + gang):
+    for i in range(at + 1, at + gang if paces.shape[3] > 1 else at + 1):
         gpu_type = int64(nodes[b, gpu_node[b, chosen[b, i]]]["gpu_type"])
         if paces[b, kind, row, gpu_type]["iteration_s"] > paces[b, kind, row, slowest]["iteration_s"]:
             slowest = gpu_type
