@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-EVENT_KINDS: Final = ("arrival", "start", "resume", "preempt", "release", "complete", "rate")
-ARRIVAL, START, RESUME, PREEMPT, RELEASE, COMPLETE, RATE = range(len(EVENT_KINDS))
+EVENT_KINDS: Final = ("arrival", "start", "resume", "preempt", "release", "complete", "rate", "lease-end")
+ARRIVAL, START, RESUME, PREEMPT, RELEASE, COMPLETE, RATE, LEASE_END = range(len(EVENT_KINDS))
 
 # No padding: the bytes of the records are the digest.
 EVENT_DTYPE: Final = np.dtype(
@@ -38,6 +38,7 @@ class EventLog:
     A gang makes progress from ``value`` of its start or resume (the restore cost lies before it) to ``preempt`` or
     ``complete``. Where the network is a topology, a ``rate`` says how long an iteration takes from then on; the first
     follows its start at the same time. On other networks the placement alone tells, and there are none.
+    A ``lease-end`` offers the gang's GPUs again; it stops nothing by itself: the ``preempt`` that may follow does.
 
     Attributes
     ----------

@@ -201,6 +201,8 @@ def check_counts(simulation: Simulation) -> None:
             chain.append(int(gpu))
             gpu = state.gpu_next[b, gpu]
         assert sorted(chain) == np.flatnonzero(holder == replica).tolist()
+    replicas = state.replicas[b, running]
+    assert world["leases_over"] == replicas["lease_over"].sum()
     waiting = state.waiting[b, : world["waiting"]].tolist()
     assert waiting == sorted(set(waiting))
     assert len(waiting) + len(running) + world["finished"] == world["next_arrival"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 from helpers import plain_python_digests, random_instance, small_scenario, two_types, unit_instance
 
@@ -9,7 +11,7 @@ from gpusched_env.baselines import list_baselines, make_scheduler
 from gpusched_env.envs.playing import play_scheduler, wide_open
 from gpusched_env.network import Contention, Network, TopologySpec
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.simulator import Simulation, simulate
+from gpusched_env.simulator import ClusterView, Decision, Lease, Scheduler, Simulation, Start, simulate
 from gpusched_env.simulator.state import allocate
 
 SPECS = (
@@ -17,6 +19,16 @@ SPECS = (
     "srtf:placement=contention", "srtf:placement=least-busy", "fifo:placement=least-busy-servers",
     "fifo:placement=random-servers", "sjf-bco:theta=1e9,kappa=1", "ada-srsf:placement=spread",
 )  # fmt: skip
+
+
+class Lessor(Scheduler):
+    """Lease every gang its GPUs for half an hour; every other lease is renewed once."""
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        yield from [Lease(job, view.now_s + 900.0) for job in view.lease_ended.tolist() if job % 2]
+        for job in view.waiting.tolist():
+            yield Start(job)
+            yield Lease(job, view.now_s + 1_800.0)
 
 
 def digests() -> list[str]:
@@ -30,8 +42,11 @@ def digests() -> list[str]:
         small_scenario(40, network=links).instance(200_000),
     ]
     found = [simulate(instance, make_scheduler(spec)).digest() for instance in instances for spec in SPECS]
+    found += [simulate(instance, Lessor()).digest() for instance in instances]
     env = wide_open(get_scenario("tiny-v0"), 200_000)
-    return [*found, play_scheduler(env, make_scheduler("srtf"), 200_000).digest()]
+    found += [play_scheduler(env, player, 200_000).digest() for player in (make_scheduler("srtf"), Lessor())]
+    assert found[-1] == simulate(instances[0], Lessor()).digest(), "the environment is another way to the same log"
+    return found
 
 
 def test_compiled_and_plain_python_give_the_same_logs() -> None:

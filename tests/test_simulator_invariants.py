@@ -12,7 +12,7 @@ from gpusched_env.event_log import COMPLETE, EVENT_KINDS
 from gpusched_env.instance import TIE_ORDERS, Instance, Semantics
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import COLLECTIVES, Contention, Network, TopologySpec
-from gpusched_env.simulator import PLACEMENT_RULES, Decision, Outcome, Preempt, Simulation, Start, Wait
+from gpusched_env.simulator import PLACEMENT_RULES, Decision, Lease, Outcome, Preempt, Simulation, Start, Wait
 from gpusched_env.simulator.events import REFUSALS, progress
 from gpusched_env.simulator.state import CHECKPOINTING, FINISHED, FUTURE, RUNNING, WAITING
 
@@ -74,6 +74,8 @@ def draw_decision(rng: np.random.Generator, simulation: Simulation) -> Decision:
         free = np.flatnonzero(simulation.state.holder[0] == -1)
         choice = rng.integers(-1, simulation.instance.cluster.gpus + 1, gang) if rng.random() < 0.3 else free[:gang]
         return Start(job, gpus=tuple(choice.tolist()))
+    if kind < 0.85:
+        return Lease(job, simulation.now_s + float(rng.choice([rng.uniform(-100, 500), 100.0, np.inf])))
     if kind < 0.95:
         return Preempt(job)
     return Wait(simulation.now_s + float(rng.uniform(-10, 500)))
@@ -85,17 +87,20 @@ def expected_refusals(simulation: Simulation, decision: Decision) -> set[str]:
         return {""}
     state, world = simulation.state, simulation.state.world[0]
     known = 0 <= decision.job < world["jobs"]
-    if not known and (isinstance(decision, Preempt) or decision.gpus is None or len(decision.gpus) <= world["gpus"]):
+    explicit = isinstance(decision, Start) and decision.gpus is not None and len(decision.gpus) > world["gpus"]
+    if not known and not explicit:
         return {"no such job in this scenario"}
     job = state.jobs[0, decision.job if known else 0]
-    if isinstance(decision, Start) and decision.gpus is not None and len(decision.gpus) > world["gpus"]:
+    if explicit:
         return {"the number of explicit GPUs is not the job's gang size"}  # looked at first: no such gang exists
-    if isinstance(decision, Preempt):
+    if isinstance(decision, Preempt | Lease):
         if job["status"] != RUNNING:
             return {"the job has finished"} if job["status"] == FINISHED else {"the job is not running"}
         replica = state.replicas[0, job["replica"]]
         if replica["phase"] == CHECKPOINTING:
             return {"the gang is being checkpointed"}
+        if isinstance(decision, Lease):
+            return {"" if decision.until_s > simulation.now_s else "a lease must end in the future"}
         return {"the gang started at this very instant"} if replica["start_s"] == simulation.now_s else {""}
     reasons = {FUTURE: "the job has not arrived yet", RUNNING: "the job is running", FINISHED: "the job has finished"}
     if job["status"] != WAITING:

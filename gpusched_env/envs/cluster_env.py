@@ -277,6 +277,15 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self.encoder.play(NO_ACTION)
         return refusal
 
+    def lease(self, job: int, until_s: float) -> str:
+        """Lease a running gang its GPUs (what a scheduler's Lease does); return why not, empty if done."""
+        from gpusched_env.envs.encoding import NO_ACTION
+        from gpusched_env.simulator import Lease
+
+        refusal = self.simulation.apply(Lease(job, until_s))
+        self.encoder.play(NO_ACTION)
+        return refusal
+
     # --- inside
 
     def _checked(self, action: np.int64 | int) -> int:

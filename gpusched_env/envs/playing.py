@@ -9,7 +9,7 @@ import gymnasium as gym
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import EventLog
-from gpusched_env.simulator import Scheduler, Start, Wait
+from gpusched_env.simulator import Lease, Scheduler, Start, Wait
 
 
 def play_scheduler(env: gym.Env[Any, Any], scheduler: Scheduler, seed: int) -> EventLog:
@@ -37,6 +37,8 @@ def play_scheduler(env: gym.Env[Any, Any], scheduler: Scheduler, seed: int) -> E
         for decision in scheduler.decide(view):
             if isinstance(decision, Wait):
                 base.wake_at(decision.until_s)
+            elif isinstance(decision, Lease):
+                base.lease(decision.job, decision.until_s)
             elif isinstance(decision, Start) and decision.gpus is not None:
                 base.start_on(decision.job, decision.gpus)
             elif (action := base.encoder.action_of(decision)) is not None:

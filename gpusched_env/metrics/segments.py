@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.event_log import COMPLETE, PREEMPT, RATE, RESUME, START, EventLog
+from gpusched_env.event_log import COMPLETE, LEASE_END, PREEMPT, RATE, RESUME, START, EventLog
 from gpusched_env.instance import Instance
 
 SEGMENT_DTYPE: Final = np.dtype(
@@ -59,7 +59,7 @@ def segments(instance: Instance, log: EventLog, end_s: float | None = None) -> n
     events = log.events
     # By job, each job's events in order: then what follows a start is its stop, and what follows a preempt its release.
     order = np.argsort(events["job"], kind="stable")
-    order = order[events["kind"][order] != RATE]
+    order = order[~np.isin(events["kind"][order], (RATE, LEASE_END))]
     job, kind = events["job"][order], events["kind"][order]
     at = np.flatnonzero((kind == START) | (kind == RESUME))
     start = order[at]

@@ -12,6 +12,7 @@ from gpusched_env.event_log import (
     COMPLETE,
     EVENT_DTYPE,
     EVENT_KINDS,
+    LEASE_END,
     PREEMPT,
     RATE,
     RELEASE,
@@ -26,12 +27,14 @@ from gpusched_env.metrics.validate_work import check_completeness, check_costs, 
 
 # A job's life: which event may follow which, and what the job is doing after each.
 NOTHING: Final = len(EVENT_KINDS)  # stands for the event before a job's first one
+WHILE_RUNNING: Final = (RATE, LEASE_END, PREEMPT, COMPLETE)
 MAY_FOLLOW: Final = {
     NOTHING: (ARRIVAL,),
     ARRIVAL: (START,),
-    START: (RATE, PREEMPT, COMPLETE),
-    RESUME: (RATE, PREEMPT, COMPLETE),
-    RATE: (RATE, PREEMPT, COMPLETE),
+    START: WHILE_RUNNING,
+    RESUME: WHILE_RUNNING,
+    RATE: WHILE_RUNNING,
+    LEASE_END: WHILE_RUNNING,
     PREEMPT: (RELEASE,),
     RELEASE: (RESUME,),
     COMPLETE: (),
@@ -42,6 +45,7 @@ DOING: Final = {
     START: "is running",
     RESUME: "is running",
     RATE: "is running",
+    LEASE_END: "is running",
     PREEMPT: "is being checkpointed",
     RELEASE: "waits to resume",
     COMPLETE: "has finished",
@@ -115,7 +119,7 @@ def check_records(instance: Instance, log: EventLog) -> None:
     refuse(log, ~places & ~rates & (kind != PREEMPT) & (events["value"] != 0), "its value must be 0")
     round_s = instance.semantics.round_s
     if round_s > 0:
-        decided = places | (kind == PREEMPT)
+        decided = places | (kind == PREEMPT) | (kind == LEASE_END)
         refuse(log, decided & (np.rint(time / round_s) * round_s != time), f"it is not on a round of {round_s} s")
 
 
@@ -143,7 +147,8 @@ def check_lives(instance: Instance, log: EventLog) -> None:
         silent[:-1] = places[:-1] & again[1:] & (kind[1:] != RATE) & (time[1:] > time[:-1])
         refuse(log, _by_event(order, silent), "no rate was told before it ended, although gangs share links")
     moved = np.zeros(len(order), bool)
-    moved[1:] = again[1:] & np.isin(kind[1:], (RATE, PREEMPT, RELEASE, COMPLETE)) & (replica[1:] != replica[:-1])
+    holding = np.isin(kind, (*WHILE_RUNNING, RELEASE))
+    moved[1:] = again[1:] & holding[1:] & (replica[1:] != replica[:-1])
     refuse(log, _by_event(order, moved), "its replica is not the one that was started")
 
 

@@ -1,12 +1,12 @@
 """The exact event-driven simulator. It knows no Gymnasium, no policy and no file format."""
 
-from gpusched_env.simulator.decisions import Decision, Preempt, Start, Wait
+from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Start, Wait
 from gpusched_env.simulator.placing import PLACEMENT_RULES, RULE_NUMBER, rule_number
 from gpusched_env.simulator.scheduler import Scheduler
 from gpusched_env.simulator.simulation import Outcome, Simulation, simulate
 from gpusched_env.simulator.view import ClairvoyantView, ClusterView
 
 __all__ = [
-    "PLACEMENT_RULES", "RULE_NUMBER", "ClairvoyantView", "ClusterView", "Decision", "Outcome", "Preempt", "Scheduler",
-    "Simulation", "Start", "Wait", "rule_number", "simulate",
+    "PLACEMENT_RULES", "RULE_NUMBER", "ClairvoyantView", "ClusterView", "Decision", "Lease", "Outcome", "Preempt",
+    "Scheduler", "Simulation", "Start", "Wait", "rule_number", "simulate",
 ]  # fmt: skip

@@ -26,6 +26,19 @@ class Preempt(NamedTuple):
     job: int
 
 
+class Lease(NamedTuple):
+    """Let a running gang hold its GPUs until ``until_s`` [s]; then they are offered again. inf = no lease.
+
+    At the lease's end the scheduler is asked while the gang still holds its GPUs. A new lease lets it go on at no cost;
+    if the scheduler neither grants one nor preempts the gang, the gang is preempted as soon as time moves. A later
+    lease replaces an earlier one. Refused if the time is not in the future. Gangs are started without a lease. Where
+    the scenario plays in rounds, a lease ends at the first round at or after ``until_s``.
+    """
+
+    job: int
+    until_s: float
+
+
 class Wait(NamedTuple):
     """Ask to be woken at ``until_s`` [s] at the latest; a time that is not in the future is ignored.
 
@@ -36,4 +49,4 @@ class Wait(NamedTuple):
     until_s: float
 
 
-Decision: TypeAlias = Start | Preempt | Wait
+Decision: TypeAlias = Start | Preempt | Lease | Wait

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
 
 from gpusched_env.cluster import MACHINE, NETWORK, RACK
-from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RATE, RELEASE, RESUME, START
+from gpusched_env.event_log import ARRIVAL, COMPLETE, LEASE_END, PREEMPT, RATE, RELEASE, RESUME, START
 from gpusched_env.simulator.contention import finish_time, settle, whole_iterations
 from gpusched_env.simulator.flows import begin_flow, end_flow
 from gpusched_env.simulator.jit import helper, int64, kernel
+from gpusched_env.simulator.link_changes import change_links, next_change_s
 from gpusched_env.simulator.placing import fits, reserve
 from gpusched_env.simulator.state import ACTIVE, CHECKPOINTING, FINISHED, FUTURE, IDLE, RUNNING, WAITING
 from gpusched_env.simulator.taking import FREE, RESERVED, unreserve
@@ -22,9 +24,13 @@ DECIDE, DONE, STALLED, TIME_LIMIT, LOG_FULL = range(5)
 
 # Kinds of next event beside the phases of a replica (ACTIVE completes, CHECKPOINTING releases), in the order in
 # which simultaneous events are played.
-ARRIVES: Final = CHECKPOINTING + 1
-WAKES: Final = CHECKPOINTING + 2
-NO_EVENT: Final = CHECKPOINTING + 3
+LEASE_ENDS: Final = CHECKPOINTING + 1
+ARRIVES: Final = CHECKPOINTING + 2
+CHANGES: Final = CHECKPOINTING + 3
+WAKES: Final = CHECKPOINTING + 4
+NO_EVENT: Final = CHECKPOINTING + 5
+# A gang whose work ends with its lease completes: rounding may put the completion so much later.
+LEASE_SLACK: Final = 1e-12
 
 # Why a decision was refused; the index is the code kernels return, 0 = applied.
 REFUSALS: Final = (
@@ -40,10 +46,11 @@ REFUSALS: Final = (
     "the job is not running",
     "the gang is being checkpointed",
     "the gang started at this very instant",
+    "a lease must end in the future",
 )
 (
     APPLIED, NO_JOB, NOT_ARRIVED, IS_RUNNING, IS_FINISHED, TOO_FEW_GPUS, NO_PLACE, BAD_GPUS, BAD_GANG, NOT_RUNNING,
-    IS_CHECKPOINTING, JUST_STARTED,
+    IS_CHECKPOINTING, JUST_STARTED, LEASE_IN_PAST,
 ) = range(len(REFUSALS))  # fmt: skip
 # Not a refusal: the caller must drain the log and try again.
 BUFFER_FULL: Final = -1
@@ -99,6 +106,14 @@ def touch(world: Array, jobs: Array, replicas: Array, b: int, replica: int) -> N
 
 
 @helper
+def clear_lease(world: Array, replicas: Array, b: int, number: int) -> None:
+    """Let a gang hold its GPUs without a lease."""
+    world[b]["leases_over"] -= replicas[b, number]["lease_over"]
+    replicas[b, number]["lease_over"] = 0
+    replicas[b, number]["lease_s"] = np.inf
+
+
+@helper
 def give_back(
     world: Array, replicas: Array, nodes: Array, free: Array, holder: Array, gpu_next: Array, gpu_node: Array,
     running: Array, busy: Array, b: int, replica: int,
@@ -115,6 +130,7 @@ def give_back(
         free[b, nodes.shape[1] + nodes[b, node]["rack"]] += 1
         gpu = gpu_next[b, gpu]
     w["free_gpus"] += replicas[b, replica]["gpus"]
+    clear_lease(world, replicas, b, replica)
     replicas[b, replica]["phase"] = IDLE
     at = 0
     while running[b, at] != replica:
@@ -219,6 +235,8 @@ def start(
     r["gpus"] = gang
     r["tier"] = tier
     r["first_gpu"] = chosen[b, 0]
+    r["lease_s"] = np.inf
+    r["lease_over"] = 0
     r["start_s"] = w["clock_s"]
     r["since_s"] = w["clock_s"] + (w["restore_s"] if resumed else 0.0)
     r["iteration_s"] = paces[b, job["job_class"], tier, slowest]["iteration_s"]
@@ -270,13 +288,53 @@ def preempt(
     busy: Array, b: int, row: int,
 ) -> int:
     """Checkpoint a running job; its GPUs are free after ``checkpoint_s``, at once if that is 0."""
-    w = world[b]
     refusal = preempt_refusal(world, jobs, replicas, b, row)
     if refusal != APPLIED:
         return refusal
-    if w["events"] + 2 > events.shape[1]:
+    if world[b]["events"] + 2 > events.shape[1]:
         return BUFFER_FULL
+    stop(
+        world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, waiting, running, events, links, uses, busy, b,
+        row,
+    )
+    return APPLIED
+
+
+@kernel
+def lease(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
+    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
+    event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
+    busy: Array, b: int, row: int, until_s: float,
+) -> int:
+    """Let a running gang hold its GPUs until a time, in rounds until the first round then; inf = no lease."""
+    refusal = preempt_refusal(world, jobs, replicas, b, row)
+    if refusal != APPLIED and refusal != JUST_STARTED:
+        return refusal
+    if not until_s > world[b]["clock_s"]:
+        return LEASE_IN_PAST
+    round_s = world[b]["round_s"]
+    if round_s > 0.0 and until_s < np.inf:
+        number_of_round = math.ceil(until_s / round_s) - 1
+        while number_of_round * round_s < until_s:  # a division may round either way
+            number_of_round += 1
+        until_s = number_of_round * round_s
+    number = int64(jobs[b, row]["replica"])
+    clear_lease(world, replicas, b, number)
+    replicas[b, number]["lease_s"] = until_s
+    return APPLIED
+
+
+@helper
+def stop(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, free: Array, holder: Array, gpu_next: Array,
+    gpu_node: Array, waiting: Array, running: Array, events: Array, links: Array, uses: Array, busy: Array, b: int,
+    row: int,
+) -> None:
+    """Preempt a job that may be preempted; the log must have room for two records."""
+    w = world[b]
     number = jobs[b, row]["replica"]
+    clear_lease(world, replicas, b, int64(number))
     touch(world, jobs, replicas, b, number)
     jobs[b, row]["preemptions"] += 1
     w["preemptions"] += 1
@@ -290,7 +348,15 @@ def preempt(
         release(
             world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, waiting, running, events, busy, b, number
         )
-    return APPLIED
+
+
+@helper
+def expired(world: Array, replicas: Array, running: Array, b: int) -> int:
+    """Find the first gang, by start, whose lease has ended and about which nobody has decided."""
+    at = 0
+    while replicas[b, running[b, at]]["lease_over"] == 0:
+        at += 1
+    return int64(running[b, at])
 
 
 @helper
@@ -387,7 +453,9 @@ def advance(
 ) -> int:
     """Play events until a scheduler may decide: all events of one instant count as one.
 
-    Order within an instant: completions, releases, arrivals (each by job row), then timers and rounds.
+    Order within an instant: completions, releases, lease ends, arrivals (each by job row), then changes of links, then
+    timers and rounds.
+    A gang whose lease has ended is preempted if the scheduler, once asked, has neither renewed it nor preempted it.
     """
     w = world[b]
     while True:
@@ -400,17 +468,25 @@ def advance(
         for i in range(w["running"]):
             number = running[b, i]
             r = replicas[b, number]
-            if r["until_s"] < at or (
-                r["until_s"] == at
-                and (r["phase"] < phase or (r["phase"] == phase and r["job"] < replicas[b, replica]["job"]))
+            due_s = r["until_s"]
+            kind = r["phase"]
+            if r["lease_s"] * (1.0 + LEASE_SLACK) < due_s:
+                due_s = r["lease_s"]
+                kind = LEASE_ENDS
+            if due_s < at or (
+                due_s == at and (kind < phase or (kind == phase and r["job"] < replicas[b, replica]["job"]))
             ):
-                at = r["until_s"]
-                phase = r["phase"]
+                at = due_s
+                phase = kind
                 replica = number
         if w["next_arrival"] < w["jobs"] and jobs[b, w["next_arrival"]]["arrival_s"] < at:
             at = jobs[b, w["next_arrival"]]["arrival_s"]
             replica = -1
             phase = ARRIVES
+        if next_change_s(world, links, b) < at:
+            at = next_change_s(world, links, b)
+            replica = -1
+            phase = CHANGES
         if w["round_s"] > 0.0:
             if w["waiting"] + w["running"] > 0 and next_round(world, b) * w["round_s"] < at:
                 at = next_round(world, b) * w["round_s"]
@@ -423,6 +499,17 @@ def advance(
             w["deciding"] = 0
             w["timer_s"] = np.inf  # a wait ends at the next decision point
             return DECIDE
+        if w["leases_over"] and at > w["clock_s"]:
+            if w["events"] + 2 > events.shape[1]:
+                return LOG_FULL
+            row = int64(replicas[b, expired(world, replicas, running, b)]["job"])
+            stop(
+                world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, waiting, running, events, links, uses,
+                busy, b, row,
+            )
+            if w["round_s"] == 0.0 and w["checkpoint_s"] == 0.0:
+                w["deciding"] = 1
+            continue
         if w["uncommitted"] and at > w["clock_s"]:
             if w["events"] + w["running"] > events.shape[1]:
                 return LOG_FULL
@@ -442,8 +529,17 @@ def advance(
             if w["round_s"] > 0.0:
                 w["next_tick"] = next_round(world, b) + 1
             continue
-        if phase == ARRIVES:
+        if phase == LEASE_ENDS:
+            replicas[b, replica]["lease_s"] = np.inf
+            replicas[b, replica]["lease_over"] = 1
+            w["leases_over"] += 1
+            write_event(world, events, b, LEASE_END, int64(replicas[b, replica]["job"]), replica, 0.0, 0, -1)
+        elif phase == ARRIVES:
             arrive(world, jobs, waiting, events, b)
+        elif phase == CHANGES:
+            change_links(
+                world, jobs, replicas, nodes, gpu_next, gpu_node, running, paces, chosen, links, uses, routes, pairs, b
+            )
         elif phase == ACTIVE:
             complete(
                 world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, running, events, links, uses, busy, b,

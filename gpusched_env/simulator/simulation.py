@@ -14,7 +14,7 @@ from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.event_log import EVENT_DTYPE, EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import events
-from gpusched_env.simulator.decisions import Decision, Preempt, Start, Wait
+from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Start, Wait
 from gpusched_env.simulator.jit import announce_compilation
 from gpusched_env.simulator.placing import rule_number
 from gpusched_env.simulator.scheduler import Scheduler
@@ -121,11 +121,13 @@ class Simulation:
             self.refusal = self._start(decision)
         elif isinstance(decision, Preempt):
             self.refusal = events.REFUSALS[self._preempt(self._row(decision))]
+        elif isinstance(decision, Lease):
+            self.refusal = events.REFUSALS[self._lease(decision)]
         elif isinstance(decision, Wait):
             self.wake_at(float(decision.until_s))
             self.refusal = ""
         else:
-            raise GpuschedError(f"{decision!r} is not a decision: use Start, Preempt or Wait")
+            raise GpuschedError(f"{decision!r} is not a decision: use Start, Preempt, Lease or Wait")
         return self.refusal
 
     def _start(self, decision: Start) -> str:
@@ -141,7 +143,7 @@ class Simulation:
             rule = rule_number(decision.rule)
         return events.REFUSALS[self.start(self._row(decision), rule, explicit)]
 
-    def _row(self, decision: Start | Preempt) -> int:
+    def _row(self, decision: Start | Preempt | Lease) -> int:
         """Give the decision's job as a plain int; -1 stands for every row that no job has."""
         try:
             row = operator.index(decision.job)
@@ -162,6 +164,13 @@ class Simulation:
         if code == events.BUFFER_FULL:
             self.drain()
             code = events.preempt(*self.arguments, job)
+        return code
+
+    def _lease(self, decision: Lease) -> int:
+        until_s = float(decision.until_s)
+        if math.isnan(until_s):
+            raise GpuschedError(f"{decision}: give a time in simulated seconds, inf = no lease")
+        code: int = events.lease(*self.arguments, self._row(decision), until_s)
         return code
 
     # --- the log

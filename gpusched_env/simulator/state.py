@@ -71,7 +71,10 @@ WORLD_DTYPE: Final = np.dtype(
         ("queued", "<i8"),  # scratch: links in the queue of max-min
         ("listed", "<i8"),  # replicas whose rate or iteration may change when rates are settled
         ("uncommitted", "<i8"),  # 1 = some replica's settled rate may differ from the one it runs at
+        ("next_change", "<i8"),  # number of the next change of links
+        ("changes", "<i8"),  # changes of links, fixed
         ("random", "<i8"),  # state of the generator of random placements, 1 .. 2**32-1
+        ("leases_over", "<i8"),  # gangs whose lease has ended at this instant, and about which nobody has decided
         ("preemptions", "<i8"),
         # integrals over time since the start, for rewards
         ("job_seconds", "<f8"),  # [s] of jobs in the system
@@ -111,11 +114,12 @@ REPLICA_DTYPE: Final = np.dtype(
         ("gpus", "<i4"),  # [GPU]
         ("tier", "<i4"),
         ("first_gpu", "<i4"),  # head of the chain of its GPUs (gpu_next)
-        ("padding", "<i4"),  # keeps the 8-byte fields aligned
+        ("lease_over", "<i4"),  # 1 = its lease has ended at this instant, and nobody has decided what follows
         ("start_s", "<f8"),  # [s] when it took its GPUs
         ("since_s", "<f8"),  # [s] progress counts from here
         ("iteration_s", "<f8"),  # [s] seconds of one iteration at the rate it runs at
         ("until_s", "<f8"),  # [s] completion if ACTIVE, release if CHECKPOINTING
+        ("lease_s", "<f8"),  # [s] when its GPUs are offered again; inf = never
         # contention: communication of one iteration takes fixed_s + wire_bytes / rate_Bps
         ("settled_s", "<f8"),  # [s] seconds of one iteration under the flows as they are
         ("told_s", "<f8"),  # [s] iteration_s as the log was told last; -1 = not yet

@@ -117,6 +117,13 @@ class ClusterView:
         return self._state.replicas["phase"][self._b, replicas] != ACTIVE
 
     @property
+    def lease_ended(self) -> np.ndarray:
+        """int32: rows of the jobs whose lease ends now: they are preempted unless they get a new :class:`Lease`."""
+        replicas = self._state.running[self._b, : self._world["running"]]
+        over = self._state.replicas["lease_over"][self._b, replicas] == 1
+        return self._state.replicas["job"][self._b, replicas[over]]
+
+    @property
     def finished_count(self) -> int:
         """Number of finished jobs."""
         return int(self._world["finished"])
@@ -183,6 +190,10 @@ class ClusterView:
         A resumed gang makes none before its restore ends, a gang that is being checkpointed none at all (inf).
         """
         return self._of_active(rows, "since_s")
+
+    def lease_end_s(self, rows: np.ndarray) -> np.ndarray:
+        """float64 [s]: when the lease of each of the jobs ``rows`` ends; inf if it has none."""
+        return self._of_active(rows, "lease_s")
 
     def _of_active(self, rows: np.ndarray, name: str) -> np.ndarray:
         numbers = self._job_state["replica"][self._known(rows)]
