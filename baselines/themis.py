@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from gpusched_env.baselines.estimates import EstimatingScheduler
 from gpusched_env.baselines.themis_auction import partial_allocation
+from gpusched_env.baselines.themis_fairness import fair_time_s, finish_time_fairness, max_min_shares
 from gpusched_env.errors import SchedulerError
-from gpusched_env.simulator import ClusterView, Decision, Preempt, Start, Wait
+from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Start
+
+# What a winner of the auction keeps of its lease at least: an empty lease would be none.
+_LEAST_SHARE: Final = 0.05
 
 
 @dataclass
@@ -24,6 +28,8 @@ class Themis(EstimatingScheduler):
     placement : placement rule of all jobs
     auction : the worst jobs bid for the GPUs first (partial allocation); else all are served by fairness alone
     fairness_knob : f: only the worst 1 - f of the jobs bid
+    maxmin : order by share of time / time had, with the shares that make the largest rho smallest (Themis as Gavel and
+        others model it), instead of by rho
 
     Notes
     -----
@@ -47,6 +53,7 @@ class Themis(EstimatingScheduler):
     placement: str = "pack"
     auction: bool = False
     fairness_knob: float = 0.8
+    maxmin: bool = False
 
     def __post_init__(self) -> None:
         """Check the parameters."""
@@ -56,10 +63,13 @@ class Themis(EstimatingScheduler):
         if not 0 <= self.fairness_knob <= 1:
             raise SchedulerError(f"themis-lite: fairness_knob is {self.fairness_knob}: give a number of 0 to 1")
 
+        if self.auction and self.maxmin:
+            raise SchedulerError("themis-lite: give auction or maxmin, not both")
+
     @property
     def name(self) -> str:
-        """themis-lite, or with the auction themis-lite-pa."""
-        return "themis-lite-pa" if self.auction else "themis-lite"
+        """themis-lite; with -pa (partial allocation) or -maxmin if one of these is on."""
+        return "themis-lite" + "-pa" * self.auction + "-maxmin" * self.maxmin
 
     def reset(self, view: ClusterView) -> None:
         """Nobody has come, nothing is leased."""
@@ -68,42 +78,58 @@ class Themis(EstimatingScheduler):
         self._load_before = np.empty(0)  # the integral of jobs in the system until then [job s]
         self._load = self._asked_s = 0.0
         self._present = 0
-        self._until_s = np.empty(0)
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Offer what is free and what comes free by the end of a lease."""
         self._count(view)
-        waiting, running = view.waiting, view.running
+        running, ended = view.running, view.lease_ended
+        candidates = np.sort(np.concatenate([view.waiting, ended]))
+        if not len(candidates):
+            return
+        ranked = self._by_share(view, candidates) if self.maxmin else self._by_fairness(view, candidates)
+        shares = np.ones(view.arrived)
+        if self.auction:
+            ranked, shares = self._auction(view, ranked, view.free_gpus + int(view.gpus[ended].sum()))
         checkpointing = running[view.checkpointing]
-        held = running[~view.checkpointing]
-        over = self._until_s[held] <= view.now_s
-        ended = held[over]
-        candidates = np.sort(np.concatenate([waiting, ended]))
-        if len(candidates):
-            rho = self.fairness(view, candidates)
-            ranked = candidates[np.argsort(-rho, kind="stable")]
-            shares = np.ones(view.arrived)
-            if self.auction:
-                ranked, shares = self._auction(view, ranked, view.free_gpus + int(view.gpus[ended].sum()))
-            # Leases that run are kept; GPUs that are being checkpointed are spoken for once they are free.
-            order = np.concatenate([held[~over], ranked, checkpointing])
-            decisions = view.preemptive_schedule(order, self.placement)
-            yield from decisions
-            lost = [decision.job for decision in decisions if isinstance(decision, Preempt)]
-            started = [decision.job for decision in decisions if isinstance(decision, Start)]
-            leased = np.array([*np.setdiff1d(ended, lost), *started], np.int64)
-            self._until_s[leased] = view.now_s + self.lease_s * np.maximum(shares[leased], 0.05)
-        if len(view.waiting):
-            held = view.running[~view.checkpointing]
-            ends = self._until_s[held]
-            yield Wait(float(ends[ends > view.now_s].min(initial=math.inf)))
+        leased = running[~np.isin(running, [*ended, *checkpointing])]
+        # Leases that run are kept; GPUs that are being checkpointed are spoken for once they are free.
+        order = np.concatenate([leased, ranked, checkpointing])
+        kept = dict.fromkeys(ended.tolist())
+        for decision in view.preemptive_schedule(order, self.placement):
+            yield decision
+            if isinstance(decision, Start):
+                yield self._lease(view, decision.job, shares)
+            elif isinstance(decision, Preempt):
+                kept.pop(decision.job, None)
+        for job in kept:
+            yield self._lease(view, job, shares)
+
+    def _lease(self, view: ClusterView, job: int, shares: np.ndarray) -> Lease:
+        return Lease(job, view.now_s + self.lease_s * max(float(shares[job]), _LEAST_SHARE))
+
+    def _by_fairness(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
+        return rows[np.argsort(-self.fairness(view, rows), kind="stable")]
+
+    def _by_share(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
+        """Sort by what is due over what was had; jobs that never ran come first."""
+        present = np.concatenate([view.waiting, view.running])
+        waited_s, fair_s = view.now_s - view.arrival_s[present], self._fair_time_s(view, present)
+        due = np.zeros(view.arrived)
+        due[present] = max_min_shares(
+            waited_s, self.remaining_s(view, present), fair_s, view.gpus[present], view.cluster.gpus
+        )
+        had_s = view.service_s(rows)
+        ratio = np.divide(due[rows], had_s, out=np.full(len(rows), np.inf), where=had_s > 0)
+        return rows[np.lexsort((-due[rows], -ratio))]
 
     def fairness(self, view: ClusterView, rows: np.ndarray, later_s: float = 0.0) -> np.ndarray:
         """float64: rho of each of the jobs ``rows`` if it had its gang on the best placement ``later_s`` from now."""
-        waited = view.now_s - view.arrival_s[rows] + later_s
-        gangs = view.gpus[rows]
+        waited_s = view.now_s - view.arrival_s[rows] + later_s
+        return finish_time_fairness(waited_s, self.remaining_s(view, rows), self._fair_time_s(view, rows))
+
+    def _fair_time_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
         share = view.cluster.gpus / self._contenders(view, rows)
-        return finish_time_fairness(waited, self.remaining_s(view, rows), self.ideal_s(view, rows), gangs, share)
+        return fair_time_s(self.ideal_s(view, rows), view.gpus[rows], share)
 
     def _count(self, view: ClusterView) -> None:
         """Keep the integral of the number of jobs in the system."""
@@ -112,7 +138,6 @@ class Themis(EstimatingScheduler):
         new = view.arrived - len(self._seen_s)
         self._seen_s = np.concatenate([self._seen_s, np.full(new, now_s)])
         self._load_before = np.concatenate([self._load_before, np.full(new, self._load)])
-        self._until_s = np.concatenate([self._until_s, np.full(new, math.inf)])
         self._asked_s, self._present = now_s, view.arrived - view.finished_count
 
     def _contenders(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
@@ -134,18 +159,3 @@ class Themis(EstimatingScheduler):
         shares[bidders] = kept
         winners = bidders[np.array(allocation, np.int64) > 0]
         return np.concatenate([winners, ranked[~np.isin(ranked, winners)]]), shares
-
-
-def finish_time_fairness(
-    waited_s: np.ndarray, left_s: np.ndarray, ideal_s: np.ndarray, gangs: np.ndarray, share: np.ndarray
-) -> np.ndarray:
-    """float64: rho = T_shared / T_ideal, if each job got its whole gang on the best placement now.
-
-    Parameters
-    ----------
-    waited_s : time in the system so far [s]
-    left_s, ideal_s : run time left, and run time of the whole job, on the best placement [s]
-    gangs : GPUs of each job
-    share : the cluster's GPUs over the mean number of contending jobs [GPU]
-    """
-    return (waited_s + left_s) / (ideal_s * np.maximum(1.0, gangs / share))
