@@ -34,7 +34,7 @@ class Semantics:
     least_busy_lambda : the placement rule least-busy-servers looks at the fewest least busy servers that have so many
         times a gang's GPUs (SJF-BCO, LBSGF)
     restore_s : seconds for which a resumed gang holds its GPUs before it makes progress
-    queue : for the schedulers that start an ordered queue without preempting (fifo, sjf, ssf): "scheduler" = each
+    queue : for the schedulers that start an ordered queue without preempting (fifo, sjf, ssf, yarn-cs): "scheduler" = each
         one's published discipline; "strict" = stop at the first waiting job that does not fit (head-of-line
         blocking); "skip" = walk on and start whatever fits
     tie_order : order of jobs that tie: "arrival-id", or "arrival-smallest" (arrival, gang size, id)
