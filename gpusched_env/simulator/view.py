@@ -300,6 +300,28 @@ class ClairvoyantView(ClusterView):
         """float64 [s]: run time on the ideal placement."""
         return self._ideal_s[: self.arrived]
 
+    @property
+    def iterations(self) -> np.ndarray:
+        """float64: work of each job."""
+        return self._iterations[: self.arrived]
+
+    def remaining_iterations(self, rows: np.ndarray) -> np.ndarray:
+        """float64: iterations left of each of the jobs ``rows``."""
+        return self._progress(rows)[0]
+
+    @property
+    def job_class(self) -> np.ndarray:
+        """int32: class of each job, its row in ``rates_per_s``; jobs of one class share model and gang size."""
+        return self._simulation.instance.job_class[: self.arrived]
+
+    @property
+    def rates_per_s(self) -> np.ndarray:
+        """float64 [C, tiers, T]: iterations a second of each job class by tier and GPU type; 0 = cannot run there.
+
+        Of a whole gang on an idle network, all its GPUs of one type; a gang on mixed types runs at its slowest.
+        """
+        return 1.0 / self._simulation.instance.iteration_s
+
     def remaining_s(self, rows: np.ndarray) -> np.ndarray:
         """float64 [s]: iterations left x seconds of one on the ideal placement, of each of the jobs ``rows``."""
         # as a share of the whole: equal run times stay equal, and tie, whatever the models' iterations
