@@ -16,6 +16,7 @@ from gpusched_env.traces.generators.bursty import bursty_jobs
 from gpusched_env.traces.generators.calibration import Calibration
 from gpusched_env.traces.generators.demand import demand_of, demand_table, draw_demand
 from gpusched_env.traces.generators.gavel_jobs import gavel_jobs
+from gpusched_env.traces.generators.hadar_jobs import hadar_jobs
 from gpusched_env.traces.generators.pai_calibration import PAI
 from gpusched_env.traces.generators.philly_calibration import PHILLY
 from gpusched_env.traces.generators.pollux_jobs import pollux_jobs
@@ -75,6 +76,7 @@ CALIBRATIONS: Final = {"helios-venus": VENUS, "pai": PAI, "philly": PHILLY}
 GENERATORS: Final[dict[str, Generator]] = {
     "batch": batch,
     "gavel": gavel_jobs,
+    "hadar": hadar_jobs,
     "poisson": poisson,
     "pollux": pollux_jobs,
     "ring-all-reduce": ring_all_reduce_jobs,
