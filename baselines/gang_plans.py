@@ -24,7 +24,7 @@ def held_counts(view: ClusterView, rows: np.ndarray) -> np.ndarray:
 class GangPlan:
     """Which GPUs each job shall hold until a common time; carried out at once, and later where GPUs come free later.
 
-    A job that shall hold as many GPUs of each node as it does keeps them, at no cost. All others that run are preempted.
+    A job that shall hold as many GPUs of each node as it does keeps them, at no cost. All others are preempted.
     Starts that wait for a checkpoint are kept, and tried again by :meth:`start`.
     """
 

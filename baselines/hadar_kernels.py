@@ -24,8 +24,16 @@ def payoff_of(jobs: Array, i: int, rate: float, price: float, now_s: float, roun
 
 @helper
 def cheapest(
-    rates: Array, nodes: Array, free: Array, prices: Array, trial: Array, job_class: int, tier: int, slowest: int,
-    mixed: bool, priced: bool,
+    rates: Array,
+    nodes: Array,
+    free: Array,
+    prices: Array,
+    trial: Array,
+    job_class: int,
+    tier: int,
+    slowest: int,
+    mixed: bool,
+    priced: bool,
 ) -> int:
     """Find the cheapest node of a type as fast as ``slowest`` that has free GPUs and none in ``trial``; -1 = none.
 
@@ -66,8 +74,17 @@ def next_type(rates: Array, job_class: int, tier: int, previous: int) -> int:
 
 @helper
 def fill(
-    rates: Array, nodes: Array, free: Array, prices: Array, trial: Array, job_class: int, gang: int, tier: int,
-    slowest: int, mixed: bool, priced: bool,
+    rates: Array,
+    nodes: Array,
+    free: Array,
+    prices: Array,
+    trial: Array,
+    job_class: int,
+    gang: int,
+    tier: int,
+    slowest: int,
+    mixed: bool,
+    priced: bool,
 ) -> float:
     """Fill a gang from the cheapest nodes of one threshold into ``trial``; its price [per round], -1 = too few GPUs."""
     for node in range(len(nodes)):
@@ -88,7 +105,7 @@ def fill(
 
 @helper
 def spread_rate(rates: Array, nodes: Array, trial: Array, job_class: int) -> float:
-    """Rate [iterations/s] of a gang on the nodes in ``trial``: that of its slowest type; 0 if they are one node only."""
+    """Rate [iterations/s] of a gang on the nodes in ``trial``: that of its slowest type; 0 if it is one node only."""
     used = 0
     rack = -1
     tier = RACK
@@ -107,8 +124,18 @@ def spread_rate(rates: Array, nodes: Array, trial: Array, job_class: int) -> flo
 
 @helper
 def find_alloc(
-    jobs: Array, i: int, rates: Array, nodes: Array, free: Array, prices: Array, trial: Array, counts: Array,
-    now_s: float, round_s: float, mixed: bool, priced: bool,
+    jobs: Array,
+    i: int,
+    rates: Array,
+    nodes: Array,
+    free: Array,
+    prices: Array,
+    trial: Array,
+    counts: Array,
+    now_s: float,
+    round_s: float,
+    mixed: bool,
+    priced: bool,
 ) -> float:
     """Write the best placement of job ``i`` to ``counts[i]`` and its rate to the job; return its payoff, 0 = none."""
     job_class = int64(jobs[i]["job_class"])
@@ -151,8 +178,18 @@ def find_alloc(
 
 @kernel
 def find_one(
-    jobs: Array, i: int, rates: Array, nodes: Array, free: Array, prices: Array, trial: Array, counts: Array,
-    now_s: float, round_s: float, mixed: bool, priced: bool,
+    jobs: Array,
+    i: int,
+    rates: Array,
+    nodes: Array,
+    free: Array,
+    prices: Array,
+    trial: Array,
+    counts: Array,
+    now_s: float,
+    round_s: float,
+    mixed: bool,
+    priced: bool,
 ) -> float:
     """FIND_ALLOC of one job; arguments as in :func:`walk`, ``i`` = row of ``jobs``. Nothing is granted."""
     return find_alloc(jobs, i, rates, nodes, free, prices, trial, counts, now_s, round_s, mixed, priced)
@@ -160,8 +197,17 @@ def find_one(
 
 @kernel
 def walk(
-    jobs: Array, rates: Array, nodes: Array, free: Array, prices: Array, trial: Array, counts: Array, now_s: float,
-    round_s: float, mixed: bool, priced: bool,
+    jobs: Array,
+    rates: Array,
+    nodes: Array,
+    free: Array,
+    prices: Array,
+    trial: Array,
+    counts: Array,
+    now_s: float,
+    round_s: float,
+    mixed: bool,
+    priced: bool,
 ) -> None:
     """Grant, in order, every job that has nothing yet what FIND_ALLOC finds for it.
 

@@ -10,7 +10,7 @@ import numpy as np
 from gpusched_env.baselines.hadar_kernels import find_one, walk
 
 
-class TooManyStates(Exception):
+class StatesExceededError(Exception):
     """The search would remember more states than it may."""
 
 
@@ -76,7 +76,7 @@ class Round:
                 else:
                     payoff = 0.0
                 self.jobs["payoff"][i] = payoff
-        except TooManyStates:
+        except StatesExceededError:
             self.__post_init__()
             self.jobs["payoff"] = 0.0
             return False
@@ -93,7 +93,7 @@ def _remembering(question: Round, most_states: int) -> Callable[[int, np.ndarray
         key = (i, free.tobytes())
         if key not in known:
             if len(known) >= most_states:
-                raise TooManyStates
+                raise StatesExceededError
             payoff, counts = question.find(i, free)
             total = best(i + 1, free)
             if payoff > 0:

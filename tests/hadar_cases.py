@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpusched_env.baselines.hadar_prices import ASKING_DTYPE, Paces, price_range, price_table, utility_at
+from gpusched_env.baselines.hadar_search import Round
 from gpusched_env.cluster import MACHINE, RACK, Cluster, NodeGroup
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import Network
@@ -51,3 +53,19 @@ def case(cluster: Cluster, jobs: Sequence[Job], **rules: float) -> Instance:
         profiles=profiles, profile=range(len(jobs)),
     )  # fmt: skip
     return Instance(cluster, workload, Network("none"), Semantics(**({"checkpoint_s": 0.0, "restore_s": 0.0} | rules)))
+
+
+def asked(cluster: Cluster, rows: list[tuple], rates: list, **changes: float) -> Round:
+    """A round of jobs (gang, iterations left, worth, since), each a class of its own with rates by tier and type."""
+    jobs = np.zeros(len(rows), ASKING_DTYPE)
+    for i, (gpus, remaining, worth, since_s) in enumerate(rows):
+        jobs[i]["gpus"], jobs[i]["remaining"], jobs[i]["worth"], jobs[i]["since_s"] = gpus, remaining, worth, since_s
+    jobs["job_class"] = jobs["row"] = np.arange(len(rows))
+    jobs["tier"] = cluster.tightest_tier(jobs["gpus"])
+    table = np.ascontiguousarray(rates, float)
+    now_s, round_s = changes.get("now_s", 0.0), 360.0
+    best = table.max(axis=(1, 2))
+    paces = Paces(jobs["remaining"] / best, jobs["remaining"] / np.where(table > 0, table, np.inf).min(axis=(1, 2)))
+    prices = price_range(jobs, paces, cluster.gpus, now_s, round_s, 1.0, 1_000.0)
+    jobs = jobs[np.argsort(-utility_at(jobs, now_s + paces.fastest_s) / jobs["gpus"], kind="stable")]
+    return Round(jobs, table, cluster.nodes, price_table(prices, cluster.nodes["gpus"]), now_s, round_s, True)

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hadar_cases import Job, case, nodes
+from hadar_cases import Job, asked, case, nodes
 from helpers import finish, play, preemptions
 
 from gpusched_env.baselines.hadar import Hadar
-from gpusched_env.baselines.hadar_prices import (
-    ASKING_DTYPE,
-    Paces,
-    PriceRange,
-    competitive_alpha,
-    price_range,
-    price_table,
-    utility_at,
-)
+from gpusched_env.baselines.hadar_prices import PriceRange, competitive_alpha, price_table
 from gpusched_env.baselines.hadar_search import Round
-from gpusched_env.cluster import Cluster
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import START
 from gpusched_env.simulator import ClusterView
@@ -104,22 +95,6 @@ def test_the_guard_gives_way_to_a_job_that_has_waited_long() -> None:
     assert starts == {720.0: [720.0], 3_600.0: [3_600.0], 1e9: [7_200.0]}
 
 
-def asked(cluster: Cluster, rows: list[tuple], rates: list, **changes: float) -> Round:
-    """A round of jobs (gang, iterations left, worth, since), each a class of its own with rates by tier and type."""
-    jobs = np.zeros(len(rows), ASKING_DTYPE)
-    for i, (gpus, remaining, worth, since_s) in enumerate(rows):
-        jobs[i]["gpus"], jobs[i]["remaining"], jobs[i]["worth"], jobs[i]["since_s"] = gpus, remaining, worth, since_s
-    jobs["job_class"] = jobs["row"] = np.arange(len(rows))
-    jobs["tier"] = cluster.tightest_tier(jobs["gpus"])
-    table = np.ascontiguousarray(rates, float)
-    now_s, round_s = changes.get("now_s", 0.0), 360.0
-    best = table.max(axis=(1, 2))
-    paces = Paces(jobs["remaining"] / best, jobs["remaining"] / table.min(axis=(1, 2)))
-    prices = price_range(jobs, paces, cluster.gpus, now_s, round_s, 1.0, 1_000.0)
-    jobs = jobs[np.argsort(-utility_at(jobs, now_s + paces.fastest_s) / jobs["gpus"], kind="stable")]
-    return Round(jobs, table, cluster.nodes, price_table(prices, cluster.nodes["gpus"]), now_s, round_s, True)
-
-
 def test_the_exact_search_sees_what_greed_overlooks() -> None:
     """One node of two: a small job that came 240 s ago has the higher density; the large one is worth more."""
     rates = [[[1.0]] * 3] * 2
@@ -143,5 +118,5 @@ def test_a_search_that_remembers_too_much_gives_up_and_is_counted() -> None:
 def test_a_job_that_no_single_type_can_hold_runs_mixed() -> None:
     instance = case(nodes((2, "V100"), (2, "P100")), [Job(4, 7_200, (4, 2))])
     assert finish(instance, Hadar()) == [3_600.0]
-    with pytest.raises(SchedulerError, match="job 0 needs 4 GPUs .* any one GPU type, and mixed is off"):
+    with pytest.raises(SchedulerError, match=r"job 0 needs 4 GPUs .* any one GPU type, and mixed is off"):
         finish(instance, Hadar(mixed=False))

@@ -19,7 +19,7 @@ from gpusched_env.simulator import ClairvoyantView, ClusterView, Simulation, sim
 from gpusched_env.workload import JOB_DTYPE, Profiles, Workload
 
 NON_PREEMPTIVE = ("fifo", "fifo-skip", "fifo-easy", "sjf", "ssf", "random", "sjf-bco", "bco-rand", "ada-srsf")
-CLAIRVOYANT = ("fifo-easy", "sjf", "ssf", "srtf", "srsf", "sjf-bco", "bco-ff", "bco-ls", "ada-srsf")
+CLAIRVOYANT = ("fifo-easy", "sjf", "ssf", "srtf", "srsf", "sjf-bco", "bco-ff", "bco-ls", "ada-srsf", "hadar")
 
 
 @settings(max_examples=30, deadline=None)

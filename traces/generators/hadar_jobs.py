@@ -25,7 +25,7 @@ class SizeClass(NamedTuple):
     families: tuple[str, ...]
 
 
-# Bounds and families: believed to be the paper's, not checked. The shares and the least 0.05 h are choices: none is known.
+# Bounds and families: believed to be the paper's, not checked. The shares and the least 0.05 h are choices: none known.
 SIZES: Final = (
     SizeClass(0.55, 0.05, 1.0, ("ResNet-18",)),
     SizeClass(0.30, 1.0, 10.0, ("CycleGAN",)),
@@ -75,7 +75,9 @@ def hadar_jobs(
     drawn_gangs = draw_demand(rng, jobs, demand_table(GANGS if demand is None else demand, max_gpus))
     which = rng.random(jobs)
     models, gangs, steps = [], [], []
-    for kind, job_hours, gang, draw in zip(kinds.tolist(), hours.tolist(), drawn_gangs.tolist(), which.tolist()):
+    for kind, job_hours, gang, draw in zip(
+        kinds.tolist(), hours.tolist(), drawn_gangs.tolist(), which.tolist(), strict=True
+    ):
         family = [name for name in table.models if name.partition(" (")[0] in SIZES[kind].families]
         gpus = gang if any(len(table.models[name].gangs) > 1 for name in family) else 1
         able = [name for name in family if table.gpu_types_of(name, gpus) == table.gpu_types]
