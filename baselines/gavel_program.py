@@ -102,9 +102,7 @@ class Program:
             return None
         return self._optimum(found.x, -float(found.fun) * unit, np.zeros(len(self.fastest), bool))
 
-    def max_min(
-        self, scale: np.ndarray, tie_break: str = "vertex", level: np.ndarray | None = None
-    ) -> Optimum | None:
+    def max_min(self, scale: np.ndarray, tie_break: str = "vertex", level: np.ndarray | None = None) -> Optimum | None:
         """Maximise the smallest scale_m thr(m); None if the solver finds no solution.
 
         Parameters

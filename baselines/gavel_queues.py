@@ -11,7 +11,6 @@ from gpusched_env.baselines.gavel_problem import Problem
 from gpusched_env.errors import SchedulerError
 
 
-
 def alphabetical(gpu_types: tuple[str, ...]) -> list[int]:
     """Columns of the GPU types by name, as Gavel's code sorts them."""
     return sorted(range(len(gpu_types)), key=lambda column: gpu_types[column].lower())
@@ -111,7 +110,9 @@ class AlloX:
         self._type_of = {row: column for row, column in self._type_of.items() if row in present}
         free = problem.gpus - np.bincount(list(self._type_of.values()), minlength=len(problem.gpus)).astype(np.int64)
         workers = np.repeat(np.arange(len(free)), free)
-        unplaced = np.array([job for job, row in enumerate(problem.rows.tolist()) if row not in self._type_of], np.int64)
+        unplaced = np.array(
+            [job for job, row in enumerate(problem.rows.tolist()) if row not in self._type_of], np.int64
+        )
         unplaced = unplaced[: max(int(self._alpha * len(unplaced)), len(workers))]
         if len(workers) and len(unplaced):
             for job, column in assign(problem, unplaced, workers):
