@@ -36,8 +36,8 @@ def profiles() -> Profiles:
 def drawn(seed: int, network: Network | None = None, jobs: int = 50, largest: int = 6, **rules: Any) -> Instance:
     rng = np.random.default_rng(seed)
     workload = Workload.from_columns(
-        np.cumsum(rng.exponential(30.0, jobs)), rng.integers(1, largest + 1, jobs), iterations=rng.integers(1, 400, jobs) * 1.0,
-        profiles=profiles(), profile=rng.integers(0, 4, jobs),
+        np.cumsum(rng.exponential(30.0, jobs)), rng.integers(1, largest + 1, jobs),
+        iterations=rng.integers(1, 400, jobs) * 1.0, profiles=profiles(), profile=rng.integers(0, 4, jobs),
     )  # fmt: skip
     return Instance(ROOM, workload, network, Semantics(**rules))
 

@@ -146,8 +146,8 @@ def plan_preemptive(
                     everywhere = not unable_somewhere(paces, b, kind)
                     for j in range(i, len(order)):
                         job = jobs[b, order[j]]
-                        alike = job["gpus"] == gang and rules[j] == rules[i] and (everywhere or job["job_class"] == kind)
-                        if job["status"] == WAITING and alike:
+                        alike = job["gpus"] == gang and rules[j] == rules[i]
+                        if job["status"] == WAITING and alike and (everywhere or job["job_class"] == kind):
                             verdict[j] = BLOCKED
                     again = True
                     break

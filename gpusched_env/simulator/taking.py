@@ -56,7 +56,7 @@ def unable(paces: Array, b: int, kind: int, gpu_type: int) -> bool:
 @helper
 def unable_somewhere(paces: Array, b: int, kind: int) -> bool:
     """Tell whether there is a GPU type on which a job class cannot run."""
-    for gpu_type in range(paces.shape[3]):
+    for gpu_type in range(paces.shape[3]):  # noqa: SIM110 - generators are not compiled
         if unable(paces, b, kind, gpu_type):
             return True
     return False

@@ -192,7 +192,7 @@ class ClusterView:
     def type_rates(self, rows: np.ndarray) -> np.ndarray:
         """float64 [n, T]: iterations a second of each of the jobs ``rows`` on GPUs of one type alone, as profiled.
 
-        On the tightest tier that holds the gang there, on an idle network; 0 = it cannot run there, or too few GPUs are.
+        On the tightest tier that holds the gang there, on an idle network; 0 = it cannot run there, or not enough GPUs.
         """
         if self._type_rates is None:
             instance = self._simulation.instance
@@ -343,6 +343,10 @@ class ClairvoyantView(ClusterView):
     def jobs_to_come(self) -> int:
         """Number of jobs that have not arrived yet."""
         return len(self._ideal_s) - self.arrived
+
+    def iterations(self, rows: np.ndarray) -> np.ndarray:
+        """float64: iterations of each of the jobs ``rows`` in all."""
+        return self._iterations[self._known(rows)]
 
     def iterations_left(self, rows: np.ndarray) -> np.ndarray:
         """float64: iterations that each of the jobs ``rows`` has yet to do."""
