@@ -145,11 +145,11 @@ class Hadar(Scheduler):
         jobs = np.zeros(len(rows), ASKING_DTYPE)
         jobs["row"], jobs["gpus"], jobs["job_class"] = rows, view.gpus[rows], view.job_class[rows]
         jobs["tier"] = view.cluster.tightest_tier(jobs["gpus"])
-        jobs["remaining"] = view.remaining_iterations(rows)
+        jobs["remaining"] = view.iterations_left(rows)
         rates = self._rates[jobs["job_class"], jobs["tier"]]
         fastest, slowest = rates.max(axis=1), np.where(rates > 0, rates, np.inf).min(axis=1)
         paces = Paces(jobs["remaining"] / fastest, jobs["remaining"] / slowest)
-        set_utility(jobs, self.utility, view.iterations[rows], view.arrival_s[rows], fastest, now_s)
+        set_utility(jobs, self.utility, view.iterations(rows), view.arrival_s[rows], fastest, now_s)
         prices = price_range(jobs, paces, view.cluster.gpus, now_s, round_s, self.eta, self.price_ratio)
         self._set_least_rates(view, jobs)
         if self.order == "density":

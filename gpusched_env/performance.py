@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, TIERS, Cluster
+from gpusched_env.cluster import MACHINE, NETWORK, RACK, TIERS, Cluster
 from gpusched_env.errors import WorkloadError
 from gpusched_env.network import Network, Topology, collectives_of, communication_s, isolated_communication_s
 from gpusched_env.workload import Workload
@@ -37,13 +37,49 @@ def job_classes(workload: Workload) -> tuple[np.ndarray, np.ndarray]:
 class Paces(NamedTuple):
     """What one iteration of each job class takes on each tier, all GPUs of one type; arrays [C, tiers, T].
 
+    Where machines have slots there is a fourth tier: a slot costs what its machine costs, unless shapes have prices.
+
     A gang on mixed types runs at the largest of its types' values: a synchronous gang waits for its slowest member.
+    Where a class cannot run on a type, on whatever tier, its compute and iteration are infinite on all tiers.
     """
 
     iteration_s: np.ndarray  # float64 [s] on an idle network
     compute_s: np.ndarray  # float64 [s] of compute in it
     communication_s: np.ndarray  # float64 [s] of communication in it
     measured: np.ndarray  # Boolean: the profile was measured on this gang
+
+
+def known_types(workload: Workload, cluster: Cluster) -> list[int]:
+    """Column of each of the cluster's GPU types in the profiles' table of compute times.
+
+    Raises
+    ------
+    WorkloadError : the profiles lack one of them
+    """
+    profiles = workload.profiles
+    missing = [name for name in cluster.gpu_types if name not in profiles.gpu_types]
+    if missing:
+        raise WorkloadError(
+            f"workload {workload.name!r}: its profiles give no compute time for the cluster's GPU type {missing[0]!r}; "
+            f"they know {', '.join(profiles.gpu_types)}; name such a type, as in --cluster 16x4@{profiles.gpu_types[0]}"
+        )
+    return [profiles.gpu_types.index(name) for name in cluster.gpu_types]
+
+
+def refuse_unable(ideal_s: np.ndarray, classes: np.ndarray, workload: Workload, cluster: Cluster) -> None:
+    """Refuse job classes that the empty cluster cannot run; ``ideal_s`` is float64 [C], inf = on no placement.
+
+    Raises
+    ------
+    WorkloadError : naming the profile and the gang
+    """
+    if np.isinf(ideal_s).any():
+        profile, gang = classes[int(np.argmax(ideal_s))].tolist()
+        raise WorkloadError(
+            f"workload {workload.name!r}: {str(workload.profiles.rows['name'][profile])!r} on {gang} GPUs cannot run "
+            f"on the cluster's GPU types ({', '.join(cluster.gpu_types)}), or too few of those on which it can are "
+            "there; leave out these jobs, or add machines of a type that runs them"
+        )
 
 
 def class_paces(
@@ -57,22 +93,17 @@ def class_paces(
 
     Raises
     ------
-    WorkloadError : the profiles lack a GPU type of the cluster, or a gang cannot run on one
+    WorkloadError : the profiles lack a GPU type of the cluster
     """
-    profiles = workload.profiles
-    missing = [name for name in cluster.gpu_types if name not in profiles.gpu_types]
-    if missing:
-        raise WorkloadError(
-            f"workload {workload.name!r}: its profiles give no compute time for the cluster's GPU type {missing[0]!r}; "
-            f"they know {', '.join(profiles.gpu_types)}; name such a type, as in --cluster 16x4@{profiles.gpu_types[0]}"
-        )
-    types = [profiles.gpu_types.index(name) for name in cluster.gpu_types]
+    profiles, types = workload.profiles, known_types(workload, cluster)
     rows = profiles.rows[classes[:, 0]]
     shape = (len(classes), len(TIERS), len(types))
     compute = np.broadcast_to(profiles.compute_s[classes[:, 0]][:, None, types], shape).copy()
     if "tiers" in (network.model, network.contention.model):
         communication = (
-            compute * (np.asarray(network.tier_slowdown) - 1.0)[:, None] * (classes[:, 1] > 1)[:, None, None]
+            np.where(np.isinf(compute), 0.0, compute)
+            * (np.asarray(network.tier_slowdown) - 1.0)[:, None]
+            * (classes[:, 1] > 1)[:, None, None]
         )
     else:
         gangs = classes[:, 1], rows["gradient_bytes"]
@@ -92,15 +123,10 @@ def class_paces(
             place = (index, slice(int(row["tier"]), None), types.index(row["gpu_type"]))
             compute[place], communication[place] = row["compute_s"], row["communication_s"]
             measured[place] = True
-    if np.isinf(compute).any():
-        index, _, column = np.argwhere(np.isinf(compute))[0].tolist()
-        name, gpu_type = str(rows["name"][index]), cluster.gpu_types[column]
-        raise WorkloadError(
-            f"workload {workload.name!r}: {name!r} on {classes[index, 1]} GPUs cannot run on GPU type {gpu_type!r}; "
-            "leave out these jobs, or the machines of that type"
-        )
+    compute = np.where(np.isinf(compute).any(axis=1, keepdims=True), np.inf, compute)
     iteration = overlapped(compute, communication, rows["overlap"][:, None, None])
-    return Paces(iteration, compute, communication, measured)
+    of_tier = [*range(len(TIERS)), *[MACHINE] * (len(cluster.tiers) - len(TIERS))]
+    return Paces(*(array[:, of_tier] for array in (iteration, compute, communication, measured)))
 
 
 def _collectives(network: Network, workload: Workload, classes: np.ndarray) -> list[str]:
@@ -127,8 +153,29 @@ def ideal_iteration_seconds(gangs: np.ndarray, iteration_s: np.ndarray, cluster:
         for used in np.unique(as_fast, axis=0):
             classes = (as_fast == used).all(axis=1)
             sizes = np.where(used[types], cluster.nodes["gpus"], 0)
-            groups = (sizes, np.bincount(cluster.nodes["rack"], weights=sizes), np.array([sizes.sum()]))
+            in_slots = np.where(cluster.slots > 1, sizes // cluster.slots, 0)
+            in_racks = np.bincount(cluster.nodes["rack"], weights=sizes)
+            groups = (sizes, in_racks, np.array([sizes.sum()]), in_slots)
             fitting = classes & (gangs <= groups[tier].max())
             if fitting.any():
                 ideal[fitting] = np.minimum(ideal[fitting], iteration_s[fitting, tier, slowest])
     return ideal
+
+
+def type_rates(gangs: np.ndarray, iteration_s: np.ndarray, cluster: Cluster) -> np.ndarray:
+    """float64 [C, T]: iterations a second of each job class on GPUs of one type; 0 = it cannot run there.
+
+    On the tightest tier that holds the gang on machines of that type alone.
+
+    Parameters
+    ----------
+    gangs : int [C], gang sizes
+    iteration_s : float64 [C, tiers, T], see :class:`Paces`
+    """
+    rates = np.zeros((len(gangs), len(cluster.gpu_types)))
+    for column in range(len(cluster.gpu_types)):
+        sizes = np.where(cluster.nodes["gpu_type"] == column, cluster.nodes["gpus"], 0)
+        in_racks = np.bincount(cluster.nodes["rack"], weights=sizes)
+        for tier, most in ((NETWORK, sizes.sum()), (RACK, in_racks.max()), (MACHINE, sizes.max())):
+            rates[:, column] = np.where(gangs <= most, 1.0 / iteration_s[:, tier, column], rates[:, column])
+    return rates

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.cluster import NETWORK, RACK, TIERS
+from gpusched_env.cluster import MACHINE, NETWORK, RACK, SLOT, TIERS
 from gpusched_env.envs.columns import LONGEST_S
 from gpusched_env.envs.encoder import WINDOW_ORDERS
 from gpusched_env.errors import ScenarioError
@@ -21,6 +21,7 @@ from gpusched_env.simulator.events import (
     DECIDE,
     LOG_FULL,
     advance,
+    lease,
     preempt,
     preempt_refusal,
     productive_s,
@@ -44,6 +45,7 @@ CONFIG_DTYPE: Final = np.dtype(
         ("clairvoyant", "<i8"),
         ("migration", "<i8"),
         ("skip_forced_waits", "<i8"),
+        ("lease_s", "<f8"),  # [s] for which a start holds its GPUs before the agent is asked again; inf = no leases
     ]
 )
 CLASS_DTYPE: Final = np.dtype(
@@ -145,8 +147,8 @@ def fill_windows(
 @helper
 def fill_mask(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_node: Array,
-    chosen: Array, links: Array, busy: Array, config: Array, rules: Array, b: int, queue: Array, victims: Array,
-    mask: Array,
+    paces: Array, chosen: Array, links: Array, busy: Array, config: Array, rules: Array, b: int, queue: Array,
+    victims: Array, mask: Array,
 ) -> bool:
     """Mark the feasible actions; return whether there is a choice beside one wait."""
     w = world[b]
@@ -155,9 +157,10 @@ def fill_mask(
     for k in range(len(queue)):
         row = queue[k]
         gang = int64(jobs[b, row]["gpus"]) if row >= 0 else int64(0)
+        kind = int64(jobs[b, row]["job_class"]) if row >= 0 else int64(0)
         for p in range(len(rules)):
             feasible = row >= 0 and fits(
-                world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, gang, int64(rules[p])
+                world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, kind, gang, int64(rules[p])
             )
             mask[at] = 1 if feasible else 0
             choices += mask[at]
@@ -240,10 +243,16 @@ def show_running(
         out[v, 4] = job["preemptions"] / (1.0 + job["preemptions"])
         out[v, 5] = squash(left)
         out[v, 6] = squash(left * job["gpus"] / w["gpus"])
-        out[v, 7] = r["tier"] / (len(TIERS) - 1.0)
+        out[v, 7] = shown_tier(r["tier"]) / (len(TIERS) - 1.0)
         out[v, 8] = max(1.0 - kind["ideal_iteration_s"] / r["settled_s"], 0.0)
         out[v, 9] = 1.0 if r["phase"] == CHECKPOINTING else 0.0
         out[v, 10] = mask[first_action + v]
+
+
+@helper
+def shown_tier(tier: int) -> int:
+    """Tier as observations show it: a slot is a part of its machine."""
+    return MACHINE if tier == SLOT else tier
 
 
 @helper
@@ -258,7 +267,7 @@ def show_tiers(
         loss = 0.0
         for i in range(w["running"]):
             r = replicas[b, running[b, i]]
-            if r["tier"] == t:
+            if shown_tier(r["tier"]) == t:
                 gpus += r["gpus"]
                 gangs += 1
                 loss += 1.0 - classes[0, jobs[b, r["job"]]["job_class"]]["ideal_iteration_s"] / r["settled_s"]
@@ -384,6 +393,12 @@ def play(
                 events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b,
                 int64(queue[action // len(rules)]), int64(rules[action % len(rules)]), 0,
             )
+            if config[0]["lease_s"] < np.inf:
+                lease(
+                    world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
+                    events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b,
+                    int64(queue[action // len(rules)]), w["clock_s"] + config[0]["lease_s"],
+                )
         elif action < starts + len(victims):
             preempt(
                 world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
@@ -399,6 +414,15 @@ def play(
         step_time = True
     while True:
         if step_time:
+            if config[0]["lease_s"] < np.inf and w["leases_over"]:  # to wait is to let them go on
+                for i in range(w["running"]):
+                    r = replicas[b, running[b, i]]
+                    if r["lease_over"]:
+                        lease(
+                            world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running,
+                            paces, events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b,
+                            int64(r["job"]), w["clock_s"] + config[0]["lease_s"],
+                        )
             outcome = advance(
                 world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
                 events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b,
@@ -408,8 +432,8 @@ def play(
         settle(world, replicas, links, uses, ratios, b)
         fill_windows(world, jobs, replicas, waiting, running, config, b, queue, victims, keys)
         choice = fill_mask(
-            world, jobs, replicas, nodes, racks, free, holder, gpu_node, chosen, links, busy, config, rules, b, queue,
-            victims, mask,
+            world, jobs, replicas, nodes, racks, free, holder, gpu_node, paces, chosen, links, busy, config, rules, b,
+            queue, victims, mask,
         )
         if outcome != DECIDE or choice or not config[0]["skip_forced_waits"] or mask[starts + len(victims)] == 0:
             break
@@ -458,8 +482,8 @@ def check_rules(simulation: Simulation, rules: Sequence[str]) -> None:
     ------
     ScenarioError : no rule places some job's gang on the empty cluster
     """
-    for gang in np.unique(simulation.instance.classes[:, 1]).tolist():
-        if not any(rule_holds(*simulation.arguments, gang, RULE_NUMBER[rule]) for rule in rules):
+    for kind, gang in enumerate(simulation.instance.classes[:, 1].tolist()):
+        if not any(rule_holds(*simulation.arguments, kind, gang, RULE_NUMBER[rule]) for rule in rules):
             raise ScenarioError(
                 f"rules {tuple(rules)}: none of them places a gang of {gang} GPUs even on the empty cluster; "
                 "add a rule that may cross racks, such as 'pack'"

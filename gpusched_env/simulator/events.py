@@ -7,15 +7,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, NETWORK, RACK
 from gpusched_env.event_log import ARRIVAL, COMPLETE, LEASE_END, PREEMPT, RATE, RELEASE, RESUME, START
 from gpusched_env.simulator.contention import finish_time, settle, whole_iterations
 from gpusched_env.simulator.flows import begin_flow, end_flow
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.link_changes import change_links, next_change_s
 from gpusched_env.simulator.placing import fits, reserve
+from gpusched_env.simulator.shapes import placed
 from gpusched_env.simulator.state import ACTIVE, CHECKPOINTING, FINISHED, FUTURE, IDLE, RUNNING, WAITING
-from gpusched_env.simulator.taking import FREE, RESERVED, unreserve
+from gpusched_env.simulator.taking import FREE, RESERVED, unable, unreserve
 
 Array = np.ndarray[Any, Any]
 
@@ -47,10 +47,11 @@ REFUSALS: Final = (
     "the gang is being checkpointed",
     "the gang started at this very instant",
     "a lease must end in the future",
+    "the job cannot run on the GPU type of one of these",
 )
 (
     APPLIED, NO_JOB, NOT_ARRIVED, IS_RUNNING, IS_FINISHED, TOO_FEW_GPUS, NO_PLACE, BAD_GPUS, BAD_GANG, NOT_RUNNING,
-    IS_CHECKPOINTING, JUST_STARTED, LEASE_IN_PAST,
+    IS_CHECKPOINTING, JUST_STARTED, LEASE_IN_PAST, CANNOT_RUN,
 ) = range(len(REFUSALS))  # fmt: skip
 # Not a refusal: the caller must drain the log and try again.
 BUFFER_FULL: Final = -1
@@ -164,23 +165,6 @@ def release(
     write_event(world, events, b, RELEASE, row, replica, 0.0, 0, -1)
 
 
-@helper
-def placed(nodes: Array, gpu_node: Array, paces: Array, chosen: Array, b: int, kind: int, gang: int) -> tuple[int, int]:
-    """Tier of the chosen GPUs, and the GPU type among them that sets the pace of a job class."""
-    first = nodes[b, gpu_node[b, chosen[b, 0]]]
-    tier = int64(MACHINE)
-    slowest = int64(first["gpu_type"])
-    for i in range(gang):
-        node = nodes[b, gpu_node[b, chosen[b, i]]]
-        if node["rack"] != first["rack"]:
-            tier = int64(NETWORK)
-        elif node["first_gpu"] != first["first_gpu"] and tier == MACHINE:
-            tier = int64(RACK)
-        if paces[b, kind, tier, node["gpu_type"]]["iteration_s"] > paces[b, kind, tier, slowest]["iteration_s"]:
-            slowest = int64(node["gpu_type"])
-    return tier, slowest
-
-
 @kernel
 def start(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
@@ -198,6 +182,7 @@ def start(
             return NOT_ARRIVED
         return IS_RUNNING if job["status"] == RUNNING else IS_FINISHED
     gang = int64(job["gpus"])
+    kind = int64(job["job_class"])
     if gang > w["free_gpus"]:
         return TOO_FEW_GPUS
     if w["events"] == events.shape[1] or w["event_gpus"] + gang > event_gpus.shape[1]:
@@ -211,16 +196,22 @@ def start(
                 unreserve(nodes, free, holder, gpu_node, chosen, b, 0, i)
                 return BAD_GPUS
             node = gpu_node[b, gpu]
+            if unable(paces, b, kind, int64(nodes[b, node]["gpu_type"])):
+                unreserve(nodes, free, holder, gpu_node, chosen, b, 0, i)
+                return CANNOT_RUN
             holder[b, gpu] = RESERVED
             free[b, node] -= 1
             free[b, nodes.shape[1] + nodes[b, node]["rack"]] -= 1
     elif (
-        reserve(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, 0, gang, rule, w["free_gpus"]) == 0
+        reserve(
+            world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, 0, kind, gang, rule,
+            w["free_gpus"],
+        ) == 0
     ):
         return NO_PLACE
 
     number = int64(running[b, w["running"]])
-    tier, slowest = placed(nodes, gpu_node, paces, chosen, b, int64(job["job_class"]), gang)
+    tier, pace, slowest = placed(nodes, racks, gpu_node, paces, chosen, b, kind, gang)
     for i in range(gang):
         gpu = chosen[b, i]
         holder[b, gpu] = number
@@ -239,7 +230,7 @@ def start(
     r["lease_over"] = 0
     r["start_s"] = w["clock_s"]
     r["since_s"] = w["clock_s"] + (w["restore_s"] if resumed else 0.0)
-    r["iteration_s"] = paces[b, job["job_class"], tier, slowest]["iteration_s"]
+    r["iteration_s"] = paces[b, job["job_class"], pace, slowest]["iteration_s"]
     if w["contention"] > 0:
         begin_flow(
             world, jobs, replicas, nodes, gpu_node, paces, chosen, links, uses, routes, pairs, b, number, slowest
@@ -567,7 +558,8 @@ def can_place(
     if row < 0 or row >= world[b]["jobs"] or jobs[b, row]["status"] != WAITING:
         return False
     gang = int64(jobs[b, row]["gpus"])
-    return fits(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, gang, rule)
+    kind = int64(jobs[b, row]["job_class"])
+    return fits(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, kind, gang, rule)
 
 
 @kernel
@@ -581,9 +573,12 @@ def find_place(
     if row < 0 or row >= world[b]["jobs"] or jobs[b, row]["status"] != WAITING:
         return 0
     gang = int64(jobs[b, row]["gpus"])
+    kind = int64(jobs[b, row]["job_class"])
     random = world[b]["random"]
     supply = world[b]["free_gpus"]
-    end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, 0, gang, rule, supply)
+    end = reserve(
+        world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, 0, kind, gang, rule, supply
+    )
     unreserve(nodes, free, holder, gpu_node, chosen, b, 0, end)
     world[b]["random"] = random
     return end
@@ -594,10 +589,10 @@ def rule_holds(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, b: int, gang: int, rule: int,
+    busy: Array, b: int, kind: int, gang: int, rule: int,
 ) -> bool:
-    """Tell whether a gang of a given size could be placed now by a rule."""
-    return fits(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, gang, rule)
+    """Tell whether a gang of a given job class and size could be placed now by a rule."""
+    return fits(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, kind, gang, rule)
 
 
 @kernel
