@@ -81,6 +81,9 @@ BASELINES: Final[dict[str, Baseline]] = {
         "smallest GPU-time first; AdaDUAL gates the sharing of ports",
         needs_links=True,
     ),
+    "hadar": Baseline(
+        f"{_HERE}.hadar:Hadar", {}, "a reconstruction: gangs on mixed GPU types, granted by prices in rounds"
+    ),
     "learned": Baseline(
         "gpusched_env.agents.learned:LearnedScheduler", {}, "a trained agent: learned:path=.../model.zip"
     ),

@@ -14,7 +14,7 @@ import numpy as np
 from gpusched_env.cluster import TIERS, Cluster
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
 from gpusched_env.network import Network, compiled_links, contention_ratios, network_identity
-from gpusched_env.performance import class_paces, ideal_iteration_seconds, job_classes
+from gpusched_env.performance import class_paces, ideal_iteration_seconds, job_classes, refuse_unable
 from gpusched_env.shape_paces import ShapePaces, shape_paces
 from gpusched_env.workload import Workload
 
@@ -145,7 +145,7 @@ class Instance:
     job_class : int32 [J]; classes : int64 [C, 2] (profile, gang size)
     topology : the links between the machines; None where the network is priced by tiers
     links, first_row : LINK_ROW_DTYPE, the links as the simulator counts them; row of each link of the topology
-    iteration_s : float64 [C, tiers, GPU types], seconds of one iteration on an idle network
+    iteration_s : float64 [C, tiers, GPU types], seconds of one iteration on an idle network; inf = cannot run there
     compute_s, communication_s : the same, seconds of compute and of communication in it
     measured : Boolean [C, tiers, GPU types], whether these were measured
     shapes : the same by the shape of a placement; None unless the network's model is "dimensions". Arrays by tier then
@@ -157,8 +157,8 @@ class Instance:
 
     Raises
     ------
-    WorkloadError : a gang larger than the cluster, profiles that lack one of the cluster's GPU types, or an iteration
-        longer than a slot
+    WorkloadError : a gang larger than the cluster, profiles that lack one of the cluster's GPU types, a job that can
+        run on no placement, or an iteration longer than a slot
     """
 
     def __init__(
@@ -198,6 +198,7 @@ class Instance:
             paces = class_paces(self.classes, self.workload, cluster, self.network, self.topology)
         self.iteration_s, self.compute_s, self.communication_s, self.measured = paces
         self.ideal_iteration_s = ideal_iteration_seconds(self.classes[:, 1], self.iteration_s, cluster)
+        refuse_unable(self.ideal_iteration_s, self.classes, self.workload, cluster)
         ideal_iteration = self.ideal_iteration_s[self.job_class]
         if 0 < self.semantics.slot_s < ideal_iteration.max():
             bad = int(np.argmax(ideal_iteration))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, TIERS, Cluster
+from gpusched_env.cluster import MACHINE, NETWORK, RACK, TIERS, Cluster
 from gpusched_env.errors import WorkloadError
 from gpusched_env.network import Network, Topology, collectives_of, communication_s, isolated_communication_s
 from gpusched_env.workload import Workload
@@ -40,6 +40,7 @@ class Paces(NamedTuple):
     Where machines have slots there is a fourth tier: a slot costs what its machine costs, unless shapes have prices.
 
     A gang on mixed types runs at the largest of its types' values: a synchronous gang waits for its slowest member.
+    Where a class cannot run on a type, on whatever tier, its compute and iteration are infinite on all tiers.
     """
 
     iteration_s: np.ndarray  # float64 [s] on an idle network
@@ -65,19 +66,19 @@ def known_types(workload: Workload, cluster: Cluster) -> list[int]:
     return [profiles.gpu_types.index(name) for name in cluster.gpu_types]
 
 
-def refuse_unable(compute_s: np.ndarray, classes: np.ndarray, workload: Workload, cluster: Cluster) -> None:
-    """Refuse job classes that cannot run on some GPU type; ``compute_s`` is float64 [C, any, T], inf = cannot.
+def refuse_unable(ideal_s: np.ndarray, classes: np.ndarray, workload: Workload, cluster: Cluster) -> None:
+    """Refuse job classes that the empty cluster cannot run; ``ideal_s`` is float64 [C], inf = on no placement.
 
     Raises
     ------
-    WorkloadError : naming the profile, the gang and the GPU type
+    WorkloadError : naming the profile and the gang
     """
-    if np.isinf(compute_s).any():
-        index, _, column = np.argwhere(np.isinf(compute_s))[0].tolist()
-        name, gpu_type = str(workload.profiles.rows["name"][classes[index, 0]]), cluster.gpu_types[column]
+    if np.isinf(ideal_s).any():
+        profile, gang = classes[int(np.argmax(ideal_s))].tolist()
         raise WorkloadError(
-            f"workload {workload.name!r}: {name!r} on {classes[index, 1]} GPUs cannot run on GPU type {gpu_type!r}; "
-            "leave out these jobs, or the machines of that type"
+            f"workload {workload.name!r}: {str(workload.profiles.rows['name'][profile])!r} on {gang} GPUs cannot run "
+            f"on the cluster's GPU types ({', '.join(cluster.gpu_types)}), or too few of those on which it can are "
+            "there; leave out these jobs, or add machines of a type that runs them"
         )
 
 
@@ -92,7 +93,7 @@ def class_paces(
 
     Raises
     ------
-    WorkloadError : the profiles lack a GPU type of the cluster, or a gang cannot run on one
+    WorkloadError : the profiles lack a GPU type of the cluster
     """
     profiles, types = workload.profiles, known_types(workload, cluster)
     rows = profiles.rows[classes[:, 0]]
@@ -100,7 +101,9 @@ def class_paces(
     compute = np.broadcast_to(profiles.compute_s[classes[:, 0]][:, None, types], shape).copy()
     if "tiers" in (network.model, network.contention.model):
         communication = (
-            compute * (np.asarray(network.tier_slowdown) - 1.0)[:, None] * (classes[:, 1] > 1)[:, None, None]
+            np.where(np.isinf(compute), 0.0, compute)
+            * (np.asarray(network.tier_slowdown) - 1.0)[:, None]
+            * (classes[:, 1] > 1)[:, None, None]
         )
     else:
         gangs = classes[:, 1], rows["gradient_bytes"]
@@ -120,7 +123,7 @@ def class_paces(
             place = (index, slice(int(row["tier"]), None), types.index(row["gpu_type"]))
             compute[place], communication[place] = row["compute_s"], row["communication_s"]
             measured[place] = True
-    refuse_unable(compute, classes, workload, cluster)
+    compute = np.where(np.isinf(compute).any(axis=1, keepdims=True), np.inf, compute)
     iteration = overlapped(compute, communication, rows["overlap"][:, None, None])
     of_tier = [*range(len(TIERS)), *[MACHINE] * (len(cluster.tiers) - len(TIERS))]
     return Paces(*(array[:, of_tier] for array in (iteration, compute, communication, measured)))
@@ -157,3 +160,22 @@ def ideal_iteration_seconds(gangs: np.ndarray, iteration_s: np.ndarray, cluster:
             if fitting.any():
                 ideal[fitting] = np.minimum(ideal[fitting], iteration_s[fitting, tier, slowest])
     return ideal
+
+
+def type_rates(gangs: np.ndarray, iteration_s: np.ndarray, cluster: Cluster) -> np.ndarray:
+    """float64 [C, T]: iterations a second of each job class on GPUs of one type; 0 = it cannot run there.
+
+    On the tightest tier that holds the gang on machines of that type alone.
+
+    Parameters
+    ----------
+    gangs : int [C], gang sizes
+    iteration_s : float64 [C, tiers, T], see :class:`Paces`
+    """
+    rates = np.zeros((len(gangs), len(cluster.gpu_types)))
+    for column in range(len(cluster.gpu_types)):
+        sizes = np.where(cluster.nodes["gpu_type"] == column, cluster.nodes["gpus"], 0)
+        in_racks = np.bincount(cluster.nodes["rack"], weights=sizes)
+        for tier, most in ((NETWORK, sizes.sum()), (RACK, in_racks.max()), (MACHINE, sizes.max())):
+            rates[:, column] = np.where(gangs <= most, 1.0 / iteration_s[:, tier, column], rates[:, column])
+    return rates

@@ -10,7 +10,7 @@ import numpy as np
 from gpusched_env.cluster import OUTWARDS, Cluster
 from gpusched_env.errors import WorkloadError
 from gpusched_env.network.dimensions import DIMENSIONS, dimensions, reachable_shapes, shape_key
-from gpusched_env.performance import Paces, known_types, refuse_unable
+from gpusched_env.performance import Paces, known_types
 from gpusched_env.workload import Profiles, Workload
 
 Shape = tuple[int, int, int, int]
@@ -55,8 +55,8 @@ def shape_paces(classes: np.ndarray, workload: Workload, cluster: Cluster) -> tu
 
     Raises
     ------
-    WorkloadError : the profiles lack a GPU type of the cluster, a gang cannot run on one, or the efficiency of a shape
-        that a gang can have here is not told
+    WorkloadError : the profiles lack a GPU type of the cluster, or the efficiency of a shape that a gang can have here
+        is not told
     """
     types = known_types(workload, cluster)
     told = {tuple(row[:-1]): row[-1] for row in workload.profiles.shaped.tolist()}
@@ -78,12 +78,12 @@ def shape_paces(classes: np.ndarray, workload: Workload, cluster: Cluster) -> tu
                 best[c, tier] = max(best[c, tier], efficiency[c, s])
         _fill(best[c])
     compute = workload.profiles.compute_s[classes[:, 0]][:, None, types]
-    refuse_unable(compute, classes, workload, cluster)
     by_tier, by_shape = (compute / share[:, :, None] for share in (best, efficiency))
     plain = np.broadcast_to(compute, by_tier.shape)
-    paces = Paces(by_tier, plain.copy(), by_tier - plain, np.zeros(by_tier.shape, bool))
     everywhere = np.broadcast_to(compute, by_shape.shape)
-    return paces, ShapePaces(keys, by_shape, everywhere.copy(), by_shape - everywhere)
+    hidden = np.where(np.isinf(compute), 0.0, compute)  # inf - inf is no number: who cannot run does not communicate
+    paces = Paces(by_tier, plain.copy(), hidden / best[:, :, None] - hidden, np.zeros(by_tier.shape, bool))
+    return paces, ShapePaces(keys, by_shape, everywhere.copy(), hidden / efficiency[:, :, None] - hidden)
 
 
 def _fill(best: np.ndarray) -> None:

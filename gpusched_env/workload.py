@@ -15,6 +15,11 @@ from gpusched_env.cluster import TIERS
 from gpusched_env.errors import WorkloadError
 from gpusched_env.files import whole
 
+# Attributes that users give along with their jobs, so that schedulers may see them: numbers, or texts of numbers.
+REQUESTED: Final = (
+    "priority_weight",  # entitlement: a job with twice the weight is entitled to twice as much
+    "slo",  # deadline after arrival as a multiple of the run time on the GPU type of reference; <= 0 = none
+)
 JOB_DTYPE: Final = np.dtype(
     [
         ("id", "<i8"),  # unique
@@ -187,7 +192,8 @@ class Workload:
     jobs : JOB_DTYPE [J]; any order, the simulator sorts by the scenario's tie order
     profiles : model profiles
     name, source : for reports
-    attributes : optional columns of length J that no scheduler sees (original ids, users, virtual clusters)
+    attributes : optional columns of length J that no scheduler sees (original ids, users, virtual clusters), but for
+        REQUESTED, which users give along with their jobs
 
     Raises
     ------
@@ -269,7 +275,7 @@ class Workload:
         return Workload(self.jobs[rows], self.profiles, self.name, self.source, attributes)
 
     def fingerprint(self) -> str:
-        """SHA-256 over everything that a simulation reads; names and attributes do not count."""
+        """SHA-256 over everything that a simulation reads; names and attributes but for REQUESTED do not count."""
         digest = hashlib.sha256()
         digest.update(self.jobs.tobytes())
         digest.update(self.profiles.rows.tobytes())
@@ -279,6 +285,9 @@ class Workload:
         if len(self.profiles.shaped):
             digest.update(b"shaped")
             digest.update(self.profiles.shaped.tobytes())
+        for name in REQUESTED:
+            if name in self.attributes:
+                digest.update(json.dumps([name, self.attributes[name].tolist()]).encode())
         return digest.hexdigest()
 
     def save(self, path: str | Path) -> None:

@@ -131,8 +131,8 @@ def brute_mask(env: ClusterEnv) -> np.ndarray:
     mask = []
     for row in env.encoder.queue_slots.tolist():
         for rule in windows.rules:
-            gang = int(state.jobs[0, row]["gpus"])
-            mask.append(row >= 0 and bool(rule_holds(*simulation.arguments, gang, RULE_NUMBER[rule])))
+            kind, gang = int(state.jobs[0, row]["job_class"]), int(state.jobs[0, row]["gpus"])
+            mask.append(row >= 0 and bool(rule_holds(*simulation.arguments, kind, gang, RULE_NUMBER[rule])))
     for row in env.encoder.running_slots.tolist():
         replica = state.replicas[0, state.jobs[0, row]["replica"]]
         saving, fresh = replica["phase"] == 2, replica["start_s"] == simulation.now_s

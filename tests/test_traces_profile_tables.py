@@ -127,14 +127,18 @@ def test_packed_rates_are_those_of_one_job_over_its_rate_alone() -> None:
         table.packed_rate("A100", RESNET, LM)
 
 
-def test_a_gang_without_a_rate_is_refused_where_it_would_run() -> None:
+def test_a_gang_without_a_rate_runs_elsewhere_or_is_refused() -> None:
     table = load_measured("gavel")
     assert table.gpu_types_of(LARGE, 2) == ("V100", "P100")
     profiles, profile = table.for_jobs([LARGE, LM], [2, 2])
     workload = Workload.from_columns([0.0, 0.0], [2, 2], iterations=[9.0, 9.0], profiles=profiles, profile=profile)
     Instance(Cluster([NodeGroup(1, 4, "V100"), NodeGroup(1, 4, "P100")]), workload)
-    with pytest.raises(WorkloadError, match=r"'ResNet-50 \(batch size 128\)' on 2 GPUs cannot run on GPU type 'K80'"):
-        Instance(Cluster([NodeGroup(1, 4, "V100"), NodeGroup(1, 4, "K80")]), workload)
+    mixed = Instance(Cluster([NodeGroup(1, 4, "V100"), NodeGroup(1, 4, "K80")]), workload)
+    assert np.isinf(mixed.iteration_s).any(axis=1).tolist() == [[False, True], [False, False]]
+    with pytest.raises(
+        WorkloadError, match=r"'ResNet-50 \(batch size 128\)' on 2 GPUs cannot run on the"
+    ):
+        Instance(Cluster([NodeGroup(1, 4, "K80")]), workload)
     for arguments, complaint in (
         ((["ResNet-50"], [1]), r"unknown model 'ResNet-50': did you mean 'ResNet-50 \(batch"),
         (([LM], [3]), "on 3 GPUs of V100 or P100 or K80 was not measured.* gangs: 1, 2, 4, 8"),

@@ -147,8 +147,8 @@ def fill_windows(
 @helper
 def fill_mask(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_node: Array,
-    chosen: Array, links: Array, busy: Array, config: Array, rules: Array, b: int, queue: Array, victims: Array,
-    mask: Array,
+    paces: Array, chosen: Array, links: Array, busy: Array, config: Array, rules: Array, b: int, queue: Array,
+    victims: Array, mask: Array,
 ) -> bool:
     """Mark the feasible actions; return whether there is a choice beside one wait."""
     w = world[b]
@@ -157,9 +157,10 @@ def fill_mask(
     for k in range(len(queue)):
         row = queue[k]
         gang = int64(jobs[b, row]["gpus"]) if row >= 0 else int64(0)
+        kind = int64(jobs[b, row]["job_class"]) if row >= 0 else int64(0)
         for p in range(len(rules)):
             feasible = row >= 0 and fits(
-                world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, gang, int64(rules[p])
+                world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, kind, gang, int64(rules[p])
             )
             mask[at] = 1 if feasible else 0
             choices += mask[at]
@@ -431,8 +432,8 @@ def play(
         settle(world, replicas, links, uses, ratios, b)
         fill_windows(world, jobs, replicas, waiting, running, config, b, queue, victims, keys)
         choice = fill_mask(
-            world, jobs, replicas, nodes, racks, free, holder, gpu_node, chosen, links, busy, config, rules, b, queue,
-            victims, mask,
+            world, jobs, replicas, nodes, racks, free, holder, gpu_node, paces, chosen, links, busy, config, rules, b,
+            queue, victims, mask,
         )
         if outcome != DECIDE or choice or not config[0]["skip_forced_waits"] or mask[starts + len(victims)] == 0:
             break
@@ -481,8 +482,8 @@ def check_rules(simulation: Simulation, rules: Sequence[str]) -> None:
     ------
     ScenarioError : no rule places some job's gang on the empty cluster
     """
-    for gang in np.unique(simulation.instance.classes[:, 1]).tolist():
-        if not any(rule_holds(*simulation.arguments, gang, RULE_NUMBER[rule]) for rule in rules):
+    for kind, gang in enumerate(simulation.instance.classes[:, 1].tolist()):
+        if not any(rule_holds(*simulation.arguments, kind, gang, RULE_NUMBER[rule]) for rule in rules):
             raise ScenarioError(
                 f"rules {tuple(rules)}: none of them places a gang of {gang} GPUs even on the empty cluster; "
                 "add a rule that may cross racks, such as 'pack'"

@@ -13,6 +13,7 @@ from gpusched_env.instance import Semantics
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network
 from gpusched_env.scenarios.family import ScenarioFamily
 from gpusched_env.scenarios.files import load_scenario
+from gpusched_env.scenarios.hadar import hadar_cluster
 from gpusched_env.scenarios.network_sensitive import NETWORK_SENSITIVE
 from gpusched_env.scenarios.ring_all_reduce import ring_all_reduce
 from gpusched_env.scenarios.scenario import Scenario
@@ -110,6 +111,8 @@ SCENARIOS: Final = (
     ),
     # 20 nodes of 4 to 32 GPUs, 300 GPUs, 20 racks; 160 jobs
     ring_all_reduce(name="rar-160-v0"),
+    # 15 nodes of 4, 60 GPUs of three types, 3 racks; 480 jobs
+    hadar_cluster(name="hadar-60gpu-v0"),
     # 32 nodes, 256 GPUs, 4 racks; 800 jobs
     Scenario(
         name="leaf-spine-256-v0",

@@ -15,7 +15,7 @@ from gpusched_env.simulator.link_changes import change_links, next_change_s
 from gpusched_env.simulator.placing import fits, reserve
 from gpusched_env.simulator.shapes import placed, placed_copies
 from gpusched_env.simulator.state import ACTIVE, CHECKPOINTING, FINISHED, FUTURE, IDLE, RUNNING, WAITING
-from gpusched_env.simulator.taking import FREE, RESERVED, unreserve
+from gpusched_env.simulator.taking import FREE, RESERVED, unable, unreserve
 
 Array = np.ndarray[Any, Any]
 
@@ -47,10 +47,11 @@ REFUSALS: Final = (
     "the gang is being checkpointed",
     "the gang started at this very instant",
     "a lease must end in the future",
+    "the job cannot run on the GPU type of one of these",
 )
 (
     APPLIED, NO_JOB, NOT_ARRIVED, IS_RUNNING, IS_FINISHED, TOO_FEW_GPUS, NO_PLACE, BAD_GPUS, BAD_GANG, NOT_RUNNING,
-    IS_CHECKPOINTING, JUST_STARTED, LEASE_IN_PAST,
+    IS_CHECKPOINTING, JUST_STARTED, LEASE_IN_PAST, CANNOT_RUN,
 ) = range(len(REFUSALS))  # fmt: skip
 # Not a refusal: the caller must drain the log and try again.
 BUFFER_FULL: Final = -1
@@ -185,6 +186,7 @@ def start(
             return NOT_ARRIVED
         return IS_RUNNING if job["status"] == RUNNING else IS_FINISHED
     gang = int64(job["gpus"])
+    kind = int64(job["job_class"])
     if gang > w["free_gpus"]:
         return TOO_FEW_GPUS
     if w["events"] == events.shape[1] or w["event_gpus"] + max(gang, explicit) > event_gpus.shape[1]:
@@ -201,24 +203,27 @@ def start(
                 unreserve(nodes, free, holder, gpu_node, chosen, b, 0, i)
                 return BAD_GPUS
             node = gpu_node[b, gpu]
+            if unable(paces, b, kind, int64(nodes[b, node]["gpu_type"])):
+                unreserve(nodes, free, holder, gpu_node, chosen, b, 0, i)
+                return CANNOT_RUN
             holder[b, gpu] = RESERVED
             free[b, node] -= 1
             free[b, nodes.shape[1] + nodes[b, node]["rack"]] -= 1
     else:
         supply = int64(w["free_gpus"])
         taken = int64(
-            reserve(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, 0, gang, rule, supply)
+            reserve(
+                world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, 0, kind, gang, rule, supply
+            )
         )
         if taken == 0:
             return NO_PLACE
 
     number = int64(running[b, w["running"]])
-    tier, pace, slowest = placed(nodes, racks, gpu_node, paces, chosen, b, int64(job["job_class"]), 0, gang)
-    iteration_s = paces[b, job["job_class"], pace, slowest]["iteration_s"]
+    tier, pace, slowest = placed(nodes, racks, gpu_node, paces, chosen, b, kind, 0, gang)
+    iteration_s = paces[b, kind, pace, slowest]["iteration_s"]
     if taken > gang:
-        tier, iteration_s = placed_copies(
-            nodes, racks, gpu_node, paces, chosen, b, int64(job["job_class"]), gang, taken
-        )
+        tier, iteration_s = placed_copies(nodes, racks, gpu_node, paces, chosen, b, kind, gang, taken)
     for i in range(taken):
         gpu = chosen[b, i]
         holder[b, gpu] = number
@@ -568,7 +573,8 @@ def can_place(
     if row < 0 or row >= world[b]["jobs"] or jobs[b, row]["status"] != WAITING:
         return False
     gang = int64(jobs[b, row]["gpus"])
-    return fits(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, gang, rule)
+    kind = int64(jobs[b, row]["job_class"])
+    return fits(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, kind, gang, rule)
 
 
 @kernel
@@ -582,9 +588,12 @@ def find_place(
     if row < 0 or row >= world[b]["jobs"] or jobs[b, row]["status"] != WAITING:
         return 0
     gang = int64(jobs[b, row]["gpus"])
+    kind = int64(jobs[b, row]["job_class"])
     random = world[b]["random"]
     supply = world[b]["free_gpus"]
-    end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, 0, gang, rule, supply)
+    end = reserve(
+        world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, 0, kind, gang, rule, supply
+    )
     unreserve(nodes, free, holder, gpu_node, chosen, b, 0, end)
     world[b]["random"] = random
     return end
@@ -595,10 +604,10 @@ def rule_holds(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, b: int, gang: int, rule: int,
+    busy: Array, b: int, kind: int, gang: int, rule: int,
 ) -> bool:
-    """Tell whether a gang of a given size could be placed now by a rule."""
-    return fits(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, gang, rule)
+    """Tell whether a gang of a given job class and size could be placed now by a rule."""
+    return fits(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, kind, gang, rule)
 
 
 @kernel

@@ -18,7 +18,19 @@ from gpusched_env.simulator.placing_by_load import (
     place_on_least_busy_machines,
     place_on_random_machines,
 )
-from gpusched_env.simulator.taking import FREE, NO_LIMIT, RESERVED, best_fit, most_free, next_random, take, unreserve
+from gpusched_env.simulator.taking import (
+    FREE,
+    NO_LIMIT,
+    RESERVED,
+    best_fit,
+    hide_unusable,
+    most_free,
+    next_random,
+    show_unusable,
+    take,
+    unable_somewhere,
+    unreserve,
+)
 
 PLACEMENT_RULES: Final = {
     "count": "first fit: the lowest free GPU ids, topology ignored",
@@ -38,7 +50,7 @@ PLACEMENT_RULES: Final = {
     RANDOM_SERVERS,
 ) = range(len(PLACEMENT_RULES))  # fmt: skip
 RULE_NUMBER: Final = {name: number for number, name in enumerate(PLACEMENT_RULES)}
-# A gang that finds enough free GPUs always finds a place by these rules.
+# A gang that finds enough free GPUs on which it can run always finds a place by these rules.
 ANYWHERE: Final = (COUNT, PACK, SPREAD, RANDOM, CONTENTION, LEAST_BUSY, RANDOM_SERVERS)
 
 
@@ -102,13 +114,13 @@ def _pack(
 
 @helper
 def _fewest_machines(world: Array, nodes: Array, b: int, gang: int) -> int:
-    """Count the machines that a gang needs on the empty cluster, the largest first."""
+    """Count the machines that a gang needs on the empty cluster, the largest first, of those on which it can run."""
     size = world[b]["node_gpus"]
     machines = 0
     left = gang
     while left > 0:
         for node in range(world[b]["nodes"]):
-            if left > 0 and nodes[b, node]["gpus"] == size:
+            if left > 0 and nodes[b, node]["gpus"] == size and nodes[b, node]["taken"] == 0:
                 left -= size
                 machines += 1
         size -= 1
@@ -229,14 +241,11 @@ def _random(
 
 
 @helper
-def reserve(
+def _reserve(
     world: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_node: Array, chosen: Array, links: Array,
     busy: Array, b: int, at: int, gang: int, rule: int, supply: int,
 ) -> int:
-    """Reserve a gang's GPUs by a rule and append them to ``chosen`` from ``at``.
-
-    ``supply`` is the number of free GPUs. Returns ``at + gang``, or ``at`` (nothing reserved) if there is no place.
-    """
+    """Reserve a gang's GPUs by a rule; all free GPUs will do."""
     if gang > supply:
         return at
     if rule == PACK:
@@ -268,14 +277,36 @@ def reserve(
 
 
 @helper
+def reserve(
+    world: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_node: Array, chosen: Array, links: Array,
+    busy: Array, paces: Array, b: int, at: int, kind: int, gang: int, rule: int, supply: int,
+) -> int:
+    """Reserve the GPUs of a gang of a job class by a rule and append them to ``chosen`` from ``at``.
+
+    ``supply`` is the number of free GPUs. Returns ``at + gang``, or ``at`` (nothing reserved) if there is no place.
+    Machines of a type on which the class cannot run do not exist for it.
+    """
+    if not unable_somewhere(paces, b, kind):
+        return _reserve(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, at, gang, rule, supply)
+    usable = supply - hide_unusable(world, nodes, free, holder, paces, b, kind)
+    end = _reserve(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, at, gang, rule, usable)
+    show_unusable(world, nodes, free, holder, paces, b, kind)
+    return end
+
+
+@helper
 def fits(
     world: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_node: Array, chosen: Array, links: Array,
-    busy: Array, b: int, gang: int, rule: int,
+    busy: Array, paces: Array, b: int, kind: int, gang: int, rule: int,
 ) -> bool:
     """Tell whether :func:`reserve` would find a place now."""
     supply = world[b]["free_gpus"]
-    if gang > supply or rule in ANYWHERE:
+    if gang > supply or (rule in ANYWHERE and not unable_somewhere(paces, b, kind)):
         return gang <= supply
-    end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, 0, gang, rule, supply)
+    random = world[b]["random"]
+    end = reserve(
+        world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, 0, kind, gang, rule, supply
+    )
+    world[b]["random"] = random
     unreserve(nodes, free, holder, gpu_node, chosen, b, 0, end)
     return end > 0

@@ -198,6 +198,8 @@ def _mark_least_busy(world: Array, nodes: Array, free: Array, busy: Array, b: in
                 if total / size < least:
                     least = total / size
                     chosen_node = node
+        if chosen_node < 0:  # all machines on which the gang can run are marked
+            return room
         nodes[b, chosen_node]["taken"] = 1
         left -= nodes[b, chosen_node]["gpus"]
         room += free[b, chosen_node]

@@ -9,7 +9,7 @@ import numpy as np
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.placing import ANYWHERE, reserve
 from gpusched_env.simulator.state import ACTIVE, CHECKPOINTING, WAITING
-from gpusched_env.simulator.taking import FREE, unreserve
+from gpusched_env.simulator.taking import FREE, unable_somewhere, unreserve
 
 Array = np.ndarray[Any, Any]
 
@@ -34,8 +34,11 @@ def plan_starts(
         if supply == 0:
             break
         gang = int64(jobs[b, order[i]]["gpus"])
+        kind = int64(jobs[b, order[i]]["job_class"])
         rule = int64(rules[i])
-        end = reserve(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, at, gang, rule, supply)
+        end = reserve(
+            world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, at, kind, gang, rule, supply
+        )
         if end > at:
             starts[found] = i
             found += 1
@@ -122,7 +125,8 @@ def plan_preemptive(
                 budget -= size
                 if job["status"] == WAITING:
                     verdict[i] = NEWCOMER
-                    located = located and rules[i] in ANYWHERE
+                    anywhere = rules[i] in ANYWHERE and not unable_somewhere(paces, b, int64(job["job_class"]))
+                    located = located and anywhere
                 else:
                     verdict[i] = KEPT
         if located:
@@ -139,15 +143,19 @@ def plan_preemptive(
         for i in range(len(order)):
             if verdict[i] == NEWCOMER:
                 gang = int64(jobs[b, order[i]]["gpus"])
+                kind = int64(jobs[b, order[i]]["job_class"])
                 rule = int64(rules[i])
                 end = reserve(
-                    world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, placed, gang, rule, supply
+                    world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, placed, kind, gang,
+                    rule, supply,
                 )
                 if end == placed:
                     # Nor shall a worse gang of the same kind pass it; blocking all at once also spares a round each.
+                    everywhere = not unable_somewhere(paces, b, kind)
                     for j in range(i, len(order)):
                         job = jobs[b, order[j]]
-                        if job["status"] == WAITING and job["gpus"] == gang and rules[j] == rules[i]:
+                        alike = job["gpus"] == gang and rules[j] == rules[i]
+                        if job["status"] == WAITING and alike and (everywhere or job["job_class"] == kind):
                             verdict[j] = BLOCKED
                     again = True
                     break
@@ -172,11 +180,13 @@ def plan_preemptive(
     for i in range(len(order)):
         if verdict[i] == NEWCOMER:
             gang = int64(jobs[b, order[i]]["gpus"])
+            kind = int64(jobs[b, order[i]]["job_class"])
             end = placed
             if not held_up:
                 rule = int64(rules[i])
                 end = reserve(
-                    world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, placed, gang, rule, supply
+                    world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, placed, kind, gang,
+                    rule, supply,
                 )
             if end > placed:
                 placed = end
@@ -184,7 +194,7 @@ def plan_preemptive(
             else:
                 verdict[i] = NOT_NOW
                 # Its place is still being checkpointed: whoever started now might take part of it for good.
-                held_up = held_up or rules[i] not in ANYWHERE
+                held_up = held_up or rules[i] not in ANYWHERE or unable_somewhere(paces, b, kind)
     unreserve(nodes, free, holder, gpu_node, chosen, b, 0, placed)
     for i in range(len(order)):
         if verdict[i] == SKIPPED and _frees_at_once(world, jobs, replicas, b, order[i]):

@@ -6,10 +6,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.simulator.jit import helper
+from gpusched_env.cluster import MACHINE
+from gpusched_env.simulator.jit import helper, int64
 
 FREE: Final = -1
 RESERVED: Final = -2
+UNUSABLE: Final = -3  # free, but of a type on which the gang that is being placed cannot run
 NO_LIMIT: Final = 2**31 - 1
 
 Array = np.ndarray[Any, Any]
@@ -43,6 +45,52 @@ def unreserve(
         holder[b, gpu] = FREE
         free[b, node] += 1
         free[b, nodes.shape[1] + nodes[b, node]["rack"]] += 1
+
+
+@helper
+def unable(paces: Array, b: int, kind: int, gpu_type: int) -> bool:
+    """Tell whether a job class cannot run on a GPU type."""
+    return paces[b, kind, MACHINE, gpu_type]["iteration_s"] == np.inf
+
+
+@helper
+def unable_somewhere(paces: Array, b: int, kind: int) -> bool:
+    """Tell whether there is a GPU type on which a job class cannot run."""
+    for gpu_type in range(paces.shape[3]):  # noqa: SIM110 - generators are not compiled
+        if unable(paces, b, kind, gpu_type):
+            return True
+    return False
+
+
+@helper
+def hide_unusable(world: Array, nodes: Array, free: Array, holder: Array, paces: Array, b: int, kind: int) -> int:
+    """Let the machines on which a job class cannot run look full, and marked (taken); return the free GPUs there."""
+    hidden = 0
+    for node in range(world[b]["nodes"]):
+        if unable(paces, b, kind, int64(nodes[b, node]["gpu_type"])):
+            nodes[b, node]["taken"] = 1
+            hidden += free[b, node]
+            free[b, nodes.shape[1] + nodes[b, node]["rack"]] -= free[b, node]
+            free[b, node] = 0
+            first = nodes[b, node]["first_gpu"]
+            for gpu in range(first, first + nodes[b, node]["gpus"]):
+                if holder[b, gpu] == FREE:
+                    holder[b, gpu] = UNUSABLE
+    return hidden
+
+
+@helper
+def show_unusable(world: Array, nodes: Array, free: Array, holder: Array, paces: Array, b: int, kind: int) -> None:
+    """Undo :func:`hide_unusable`."""
+    for node in range(world[b]["nodes"]):
+        if unable(paces, b, kind, int64(nodes[b, node]["gpu_type"])):
+            nodes[b, node]["taken"] = 0
+            first = nodes[b, node]["first_gpu"]
+            for gpu in range(first, first + nodes[b, node]["gpus"]):
+                if holder[b, gpu] == UNUSABLE:
+                    holder[b, gpu] = FREE
+                    free[b, node] += 1
+                    free[b, nodes.shape[1] + nodes[b, node]["rack"]] += 1
 
 
 @helper

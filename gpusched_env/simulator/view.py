@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpusched_env.cluster import MACHINE, Cluster
-from gpusched_env.errors import GpuschedError
+from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.instance import Semantics
+from gpusched_env.performance import type_rates
 from gpusched_env.simulator import events, network_queries, planning
 from gpusched_env.simulator.decisions import Decision, Preempt, Start
 from gpusched_env.simulator.network_view import NetworkView
 from gpusched_env.simulator.placing import RULE_NUMBER, rule_number
 from gpusched_env.simulator.state import ACTIVE, FINISHED
+from gpusched_env.workload import REQUESTED
 
 if TYPE_CHECKING:
     from gpusched_env.simulator.simulation import Simulation
@@ -41,6 +43,7 @@ class ClusterView:
             "estimate_s": jobs["estimate_s"],
             "skew": profiles["skew"][jobs["profile"]],
         }
+        self._type_rates: np.ndarray | None = None
         for name, column in self._requests.items():
             self._requests[name] = column.copy()  # contiguous
             self._requests[name].flags.writeable = False
@@ -160,6 +163,41 @@ class ClusterView:
     def skew(self) -> np.ndarray:
         """float64: largest tensor / all tensor bytes of the model (Tiresias, NSDI 2019)."""
         return self._column("skew")
+
+    def told(self, name: str, untold: float) -> np.ndarray:
+        """float64: a number that users gave along with each job, one of REQUESTED (``priority_weight``, ``slo``).
+
+        Parameters
+        ----------
+        untold : stands for it where the workload does not tell
+
+        Raises
+        ------
+        GpuschedError : no such number, or a text that is none
+        """
+        if name not in REQUESTED:
+            raise GpuschedError(unknown_name("number that users tell", name, REQUESTED))
+        if name not in self._requests:
+            workload = self._simulation.instance.workload
+            try:
+                column = np.array(workload.attributes.get(name, np.full(len(workload), untold)), float)
+            except ValueError as error:
+                raise GpuschedError(
+                    f"workload {workload.name!r}, attribute {name}: {error}; numbers are wanted"
+                ) from None
+            column.flags.writeable = False
+            self._requests[name] = column
+        return self._column(name)
+
+    def type_rates(self, rows: np.ndarray) -> np.ndarray:
+        """float64 [n, T]: iterations a second of each of the jobs ``rows`` on GPUs of one type alone, as profiled.
+
+        On the tightest tier that holds the gang there, on an idle network; 0 = it cannot run there, or not enough GPUs.
+        """
+        if self._type_rates is None:
+            instance = self._simulation.instance
+            self._type_rates = type_rates(instance.classes[:, 1], instance.iteration_s, instance.cluster)
+        return self._type_rates[self._simulation.instance.job_class[self._known(rows)]]
 
     def _state_column(self, name: str) -> np.ndarray:
         column = self._job_state[name][: self.arrived]
@@ -291,7 +329,7 @@ class ClairvoyantView(ClusterView):
         self._ideal_s = instance.ideal_s
         self._iterations = instance.iterations
         paces = instance.iteration_s if instance.shapes is None else instance.shapes.iteration_s
-        self._slowest_iteration_s = paces.max(axis=(1, 2))[instance.job_class]
+        self._slowest_iteration_s = np.where(np.isfinite(paces), paces, 0.0).max(axis=(1, 2))[instance.job_class]
         self._one_machine_s = instance.iterations * instance.iteration_s[:, MACHINE].min(axis=1)[instance.job_class]
         gang, gradient = instance.workload.jobs["gpus"], instance.workload.profiles.rows["gradient_bytes"]
         self._ring_bytes = 2.0 * (gang - 1) / gang * gradient[instance.workload.jobs["profile"]]
@@ -300,6 +338,32 @@ class ClairvoyantView(ClusterView):
     def ideal_s(self) -> np.ndarray:
         """float64 [s]: run time on the ideal placement."""
         return self._ideal_s[: self.arrived]
+
+    @property
+    def jobs_to_come(self) -> int:
+        """Number of jobs that have not arrived yet."""
+        return len(self._ideal_s) - self.arrived
+
+    def iterations(self, rows: np.ndarray) -> np.ndarray:
+        """float64: iterations of each of the jobs ``rows`` in all."""
+        return self._iterations[self._known(rows)]
+
+    def iterations_left(self, rows: np.ndarray) -> np.ndarray:
+        """float64: iterations that each of the jobs ``rows`` has yet to do."""
+        return self._progress(rows)[0]
+
+    @property
+    def job_class(self) -> np.ndarray:
+        """int32: class of each job, its row in ``rates_per_s``; jobs of one class share model and gang size."""
+        return self._simulation.instance.job_class[: self.arrived]
+
+    @property
+    def rates_per_s(self) -> np.ndarray:
+        """float64 [C, tiers, T]: iterations a second of each job class by tier and GPU type; 0 = cannot run there.
+
+        Of a whole gang on an idle network, all its GPUs of one type; a gang on mixed types runs at its slowest.
+        """
+        return 1.0 / self._simulation.instance.iteration_s
 
     def remaining_s(self, rows: np.ndarray) -> np.ndarray:
         """float64 [s]: iterations left x seconds of one on the ideal placement, of each of the jobs ``rows``."""

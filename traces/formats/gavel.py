@@ -23,7 +23,7 @@ def read_gavel(path: Path) -> tuple[Workload, ReadReport]:
     Work is ``steps``; the rates of the job type on V100, P100 and K80 are those of the table ``gavel``, in one machine
     and spread. Jobs whose job type was not measured on so many GPUs are dropped and counted. Commands are text and are
     never run. The job id is the row number from 0. Attributes: model (the job type), and with 10 fields priority_weight
-    and slo (deadline after arrival as a multiple of the run time on V100; below 0 = none), which no scheduler sees.
+    and slo (deadline after arrival as a multiple of the run time on V100; below 0 = none).
 
     Raises
     ------

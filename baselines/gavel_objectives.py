@@ -1,0 +1,146 @@
+"""Gavel's objectives as pure functions: problem in, optimum out; None where the solver finds no solution.
+
+D. Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads", OSDI 2020.
+Give an agnostic problem (``problem.agnostic()``, ``problem.at_reference()``) for the forms that ignore GPU types.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.baselines.gavel_problem import Problem
+from gpusched_env.baselines.gavel_program import Entries, Optimum, Program
+
+PRECISION: Final = 1e-7  # relative, of a finish-time fairness
+LEAST_S, MOST_S, RATIO = 100.0, 1e6, 1.05  # where the published search for the makespan begins and ends
+WIDENINGS: Final = 6  # times ten, before the published search gives up
+MOST_STEPS: Final = 60  # of a search: halving alone would get to PRECISION in half of it
+
+
+def max_min_fairness(problem: Problem, entries: Entries | None = None, tie_break: str = "vertex") -> Optimum | None:
+    """Least attained service: maximise the least z_m thr(m) / (w_m thr_prop(m)) (section 4.1)."""
+    return Program(problem, entries).max_min(problem.fairness_scale(), tie_break)
+
+
+def water_filling(problem: Problem, entries: Entries | None = None, tie_break: str = "vertex") -> Optimum | None:
+    """Max-min fairness beyond the first bottleneck: who can still rise when others cannot, does.
+
+    The published code finds those that cannot rise by a Boolean program. Their constraints have positive multipliers
+    in the dual solution (strict complementarity), which the solver gives along: here one linear program a level.
+    """
+    program, scale = Program(problem, entries), problem.fairness_scale()
+    level = np.full(len(scale), np.nan)
+    while True:
+        found = program.max_min(scale, "vertex", level)
+        if found is None:
+            return None
+        stuck = found.binding
+        if not stuck.any():  # rounding hides every multiplier: none of them can rise by more than that
+            stuck = np.isnan(level)
+        level[stuck] = found.value
+        if np.isfinite(level).all():
+            break
+    if tie_break == "two_stage":
+        better = program.most(program.gain_of(scale), level / scale * (1.0 - PRECISION))
+        found = found if better is None else better
+    return found._replace(value=float(level.min()))
+
+
+def min_total_duration(problem: Problem, entries: Entries | None = None, tie_break: str = "vertex") -> Optimum | None:
+    """Smallest T such that every job gets thr(m) >= R_m / T; the value is 1 / T.
+
+    One linear program, without the published bisection: maximise the least thr(m) / R_m.
+    """
+    return Program(problem, entries).max_min(1.0 / problem.steps_left, tie_break)
+
+
+def bisected_total_duration(problem: Problem, entries: Entries | None = None) -> tuple[Optimum | None, int]:
+    """The same by the published search: arithmetic halving until 5 % are left; the value is 1 / T.
+
+    Returns
+    -------
+    optimum : of the last T that was feasible
+    programs : number of linear programs solved
+    """
+    program = Program(problem, entries)
+    best, solved, least_s, most_s = None, 0, LEAST_S, MOST_S
+    for _ in range(WIDENINGS):
+        while most_s > RATIO * least_s:
+            middle_s = (least_s + most_s) / 2
+            found = program.most(np.zeros(program.shape), problem.steps_left / middle_s)
+            solved += 1
+            if found is None:
+                least_s = middle_s
+            else:
+                best, most_s = found._replace(value=1.0 / middle_s), middle_s
+        if best is not None:
+            break
+        least_s, most_s = most_s / RATIO, most_s * 10
+    return best, solved
+
+
+def finish_time_fairness(
+    problem: Problem,
+    isolated_s: np.ndarray,
+    isolated_rate: np.ndarray,
+    entries: Entries | None = None,
+    tie_break: str = "vertex",
+) -> Optimum | None:
+    """Minimise the largest rho_m = (t_m + R_m / thr(m)) / (I_m + R_m / thr_iso(m)) (section 4.2).
+
+    Parameters
+    ----------
+    isolated_s : float64 [M], I_m: seconds that the steps done so far would have taken on an equal share
+    isolated_rate : float64 [M], thr_iso: steps a second on an equal share now
+
+    Notes
+    -----
+    For a given rho the condition is linear: thr(m) >= R_m / (rho D_m - t_m), D_m the denominator. The program finds
+    how many times these rates every job can have; the rho of that solution is an upper bound, and is tried next. Where
+    it does not fall by half of what is left, halving takes over.
+    """
+    program = Program(problem, entries)
+    alone_s = isolated_s + problem.steps_left / isolated_rate
+    lower = float(((problem.age_s + problem.steps_left / program.fastest) / alone_s).max())
+    found = program.max_min(alone_s / problem.steps_left, tie_break)
+    if found is None:
+        return None
+
+    def rho_of(optimum: Optimum) -> float:
+        return float(((problem.age_s + problem.steps_left / optimum.throughput) / alone_s).max())
+
+    best, upper = found, rho_of(found)
+    trial = upper
+    for _ in range(MOST_STEPS):
+        if upper - lower <= PRECISION * upper:
+            break
+        found = program.max_min((trial * alone_s - problem.age_s) / problem.steps_left, tie_break)
+        if found is None:
+            return None
+        gap = upper - lower
+        if found.value <= 1.0 + PRECISION / 10:  # nobody can do better than the rho that was tried
+            lower = max(lower, trial * (1.0 - PRECISION / 2))
+        if (rho := rho_of(found)) < upper:
+            best, upper = found, rho
+        trial = upper if upper - lower < gap / 2 else (lower + upper) / 2
+    return best._replace(value=upper)
+
+
+def max_sum_throughput(problem: Problem, entries: Entries | None = None) -> Optimum | None:
+    """Maximise the sum of all throughputs; gang sizes do not weigh."""
+    program = Program(problem, entries)
+    return program.most(program.gain_of(np.ones(len(problem.gangs))))
+
+
+def max_throughput_by_cost(problem: Problem, deadlines: bool = False) -> Optimum | None:
+    """Maximise the sum of T_mr X_mr / price_r, as published; all deadlines are dropped if they cannot all be met."""
+    program, gain = Program(problem), problem.rates / problem.prices
+    if deadlines:
+        with np.errstate(divide="ignore"):
+            least = np.where(problem.slack_s > 0, problem.steps_left / problem.slack_s, np.inf)
+        found = program.most(gain, least) if np.isfinite(least).all() else None
+        if found is not None:
+            return found
+    return program.most(gain)

@@ -1,0 +1,163 @@
+"""The policies of Gavel by name: what each needs, and how it turns a problem into shares of time X."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from gpusched_env.baselines import gavel_objectives as objectives
+from gpusched_env.baselines.gavel_problem import Problem
+from gpusched_env.baselines.gavel_program import Optimum
+from gpusched_env.baselines.gavel_queues import AlloX, FifoAsCoded, alphabetical, fifo_perf
+
+Allocate: TypeAlias = Callable[[Problem], np.ndarray | None]
+"""float64 [M, R] X of a problem; None where the solver finds no solution. It may remember earlier problems."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a policy is built from.
+
+    Parameters
+    ----------
+    gpu_types : names, in the order of the problem's columns
+    seed : of random draws
+    tie_break : see :meth:`Program.max_min`
+    bisect : min_total_duration by the published search
+    alpha : see :class:`AlloX`
+    """
+
+    gpu_types: tuple[str, ...]
+    seed: int = 0
+    tie_break: str = "vertex"
+    bisect: bool = False
+    alpha: float = 1.0
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A policy and how the rounds treat it.
+
+    Parameters
+    ----------
+    build : makes the function for one run
+    summary : one phrase
+    aware : it knows that GPU types differ: rounds then serve them in a fixed order, else in a random one
+    queue : jobs without a share of a type never run there; else they fill what is left
+    reads_work : it reads how many steps jobs have left
+    """
+
+    build: Callable[[Settings], Allocate]
+    summary: str
+    aware: bool = False
+    queue: bool = False
+    reads_work: bool = False
+
+
+class FinishTime:
+    """Finish-time fairness from one solution to the next: it remembers what an equal share would have done."""
+
+    def __init__(self, view: Callable[[Problem], Problem], settings: Settings) -> None:
+        self._view, self._tie_break = view, settings.tie_break
+        self._last: dict[int, tuple[float, float, float]] = {}  # job -> I_m, steps left, thr_iso at the last problem
+
+    def __call__(self, problem: Problem) -> np.ndarray | None:
+        """Give X; an equal share where the solver finds no solution."""
+        seen = self._view(problem)
+        rate = (seen.isolated * seen.rates).sum(axis=1)
+        isolated_s = np.zeros(len(rate))
+        for job, row in enumerate(problem.rows.tolist()):
+            if row in self._last:
+                before_s, left, rate_then = self._last[row]
+                isolated_s[job] = before_s + (left - problem.steps_left[job]) / rate_then
+        columns = zip(isolated_s.tolist(), problem.steps_left.tolist(), rate.tolist(), strict=True)
+        self._last = dict(zip(problem.rows.tolist(), columns, strict=True))
+        found = objectives.finish_time_fairness(seen, isolated_s, rate, tie_break=self._tie_break)
+        return seen.isolated if found is None else found.shares
+
+
+def _solved(
+    objective: Callable[..., Optimum | None], view: Callable[[Problem], Problem], settings: Settings
+) -> Allocate:
+    def allocate(problem: Problem) -> np.ndarray | None:
+        found = objective(view(problem), tie_break=settings.tie_break)
+        return None if found is None else found.shares
+
+    return allocate
+
+
+def _aware(problem: Problem) -> Problem:
+    return problem
+
+
+def _duration(view: Callable[[Problem], Problem], settings: Settings) -> Allocate:
+    if not settings.bisect:
+        return _solved(objectives.min_total_duration, view, settings)
+
+    def allocate(problem: Problem) -> np.ndarray | None:
+        found, _ = objectives.bisected_total_duration(view(problem))
+        return None if found is None else found.shares
+
+    return allocate
+
+
+def _plain(objective: Callable[[Problem], Optimum | None], _: Settings) -> Allocate:
+    def allocate(problem: Problem) -> np.ndarray | None:
+        found = objective(problem)
+        return None if found is None else found.shares
+
+    return allocate
+
+
+def _fastest_first(settings: Settings) -> Allocate:
+    return partial(fifo_perf, order=alphabetical(settings.gpu_types))
+
+
+_las, _filled = objectives.max_min_fairness, objectives.water_filling
+_cheap, _timely = objectives.max_throughput_by_cost, partial(objectives.max_throughput_by_cost, deadlines=True)
+POLICIES: Final[Mapping[str, Policy]] = {
+    "max_min_fairness": Policy(partial(_solved, _las, Problem.agnostic), "LAS: least attained service, types alike"),
+    "max_min_fairness_perf": Policy(partial(_solved, _las, _aware), "LAS that knows the types", aware=True),
+    "max_min_fairness_water_filling": Policy(
+        partial(_solved, _filled, Problem.agnostic), "LAS beyond the first bottleneck, types alike"
+    ),
+    "max_min_fairness_water_filling_perf": Policy(
+        partial(_solved, _filled, _aware), "LAS beyond the first bottleneck", aware=True
+    ),
+    "finish_time_fairness": Policy(
+        partial(FinishTime, Problem.at_reference), "least largest rho (Themis), types alike", reads_work=True
+    ),
+    "finish_time_fairness_perf": Policy(
+        partial(FinishTime, _aware), "least largest rho (Themis)", aware=True, reads_work=True
+    ),
+    "min_total_duration": Policy(
+        partial(_duration, Problem.at_reference), "least makespan, types alike", reads_work=True
+    ),
+    "min_total_duration_perf": Policy(partial(_duration, _aware), "least makespan", aware=True, reads_work=True),
+    "max_sum_throughput_perf": Policy(
+        partial(_plain, objectives.max_sum_throughput), "most steps a second", aware=True
+    ),
+    "max_sum_throughput_normalized_by_cost_perf": Policy(
+        partial(_plain, _cheap), "most steps for the money", aware=True
+    ),
+    "max_sum_throughput_normalized_by_cost_perf_SLOs": Policy(
+        partial(_plain, _timely), "most steps for the money, deadlines kept", aware=True, reads_work=True
+    ),
+    "isolated": Policy(lambda _: lambda problem: problem.isolated, "an equal share of each type for every job"),
+    "fifo": Policy(
+        lambda settings: FifoAsCoded(settings.gpu_types, settings.seed),
+        "first in, first out, as Gavel's code plays it",
+        queue=True,
+    ),
+    "fifo_perf": Policy(_fastest_first, "first in, first out, each on its fastest type", aware=True, queue=True),
+    "allox": Policy(
+        lambda settings: AlloX(settings.alpha),
+        "least mean completion time of one-GPU jobs",
+        aware=True,
+        reads_work=True,
+    ),
+}

@@ -1,0 +1,97 @@
+"""What a policy of Gavel decides on: the jobs in the system, what each GPU type gives them, and its normalisers."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Problem:
+    """M jobs in the system, in order of arrival, and R GPU types.
+
+    Attributes
+    ----------
+    rates : float64 [M, R], T_mr: steps a second of the whole gang on that type; 0 = it cannot run there
+    gangs : int [M], z_m: GPUs of each job
+    gpus : int [R], c_r: GPUs of each type
+    weights : float64 [M], w_m: a job with more is entitled to more
+    rows : int [M], which job is which from one problem to the next
+    steps_left : float64 [M], R_m
+    age_s : float64 [M], t_m: seconds since arrival
+    slack_s : float64 [M], seconds to the deadline; inf = none
+    prices : float64 [R], of an hour of one GPU
+    reference : column of the GPU type that stands for all where a policy is agnostic of them (V100)
+    """
+
+    rates: np.ndarray
+    gangs: np.ndarray
+    gpus: np.ndarray
+    weights: np.ndarray
+    rows: np.ndarray
+    steps_left: np.ndarray
+    age_s: np.ndarray
+    slack_s: np.ndarray
+    prices: np.ndarray
+    reference: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        rates: np.ndarray | list[list[float]],
+        gpus: np.ndarray | list[int],
+        gangs: np.ndarray | list[int] | None = None,
+        weights: np.ndarray | list[float] | None = None,
+        steps_left: np.ndarray | list[float] | None = None,
+        age_s: np.ndarray | list[float] | None = None,
+        slack_s: np.ndarray | list[float] | None = None,
+        prices: np.ndarray | list[float] | None = None,
+        rows: np.ndarray | list[int] | None = None,
+        reference: int = 0,
+    ) -> Self:
+        """Build a problem from what matters; jobs have one GPU, weight 1, one step, age 0 and no deadline if untold."""
+        table = np.asarray(rates, float)
+        jobs, types = table.shape
+
+        def column(values: np.ndarray | list[float] | list[int] | None, untold: float, length: int) -> np.ndarray:
+            return np.full(length, untold) if values is None else np.asarray(values, float)
+
+        return cls(
+            table,
+            np.ones(jobs, np.int64) if gangs is None else np.asarray(gangs, np.int64),
+            np.asarray(gpus, np.int64),
+            column(weights, 1.0, jobs),
+            np.arange(jobs) if rows is None else np.asarray(rows, np.int64),
+            column(steps_left, 1.0, jobs),
+            column(age_s, 0.0, jobs),
+            column(slack_s, np.inf, jobs),
+            column(prices, 1.0, types),
+            reference,
+        )
+
+    @property
+    def proportional(self) -> np.ndarray:
+        """float64 [M], thr_prop: steps a second of a job that gets each type in proportion to its GPUs."""
+        return self.rates @ (self.gpus / self.gpus.sum())
+
+    @property
+    def isolated(self) -> np.ndarray:
+        """float64 [M, R], X_iso: every job has an equal share of each type for itself."""
+        shares = self.gpus / len(self.gangs) / self.gangs[:, None] * (self.rates > 0)
+        return shares / np.maximum(1.0, shares.sum(axis=1, keepdims=True))
+
+    def agnostic(self) -> Self:
+        """All types alike: a step a second wherever the job can run."""
+        return dataclasses.replace(self, rates=(self.rates > 0).astype(float))
+
+    def at_reference(self) -> Self:
+        """All types like the reference; like its fastest for a job that cannot run on the reference."""
+        like = np.where(self.rates[:, self.reference] > 0, self.rates[:, self.reference], self.rates.max(axis=1))
+        return dataclasses.replace(self, rates=like[:, None] * (self.rates > 0))
+
+    def fairness_scale(self) -> np.ndarray:
+        """float64 [M]: z_m / (w_m thr_prop(m)), by which max-min fairness scales throughputs."""
+        return self.gangs / (self.weights * self.proportional)

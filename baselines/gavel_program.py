@@ -1,0 +1,145 @@
+"""Gavel's policies as linear programs: shares of time X of each job, or pair of jobs, on each GPU type; by HiGHS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linprog
+
+from gpusched_env.baselines.gavel_problem import Problem
+
+TINY: Final = 1e-9  # shares below count as none
+TOLERANCES: Final = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
+TIE_BREAKS: Final = ("vertex", "two_stage")
+
+
+@dataclass(frozen=True)
+class Entries:
+    """What can be given GPUs: single jobs, and pairs of jobs of equal gang size that share them.
+
+    Attributes
+    ----------
+    members : int64 [K, 2], jobs of each entry; -1 = a single job has no second
+    rates : float64 [K, 2, R], steps a second of each member on each type; 0 = the entry cannot run there
+    """
+
+    members: np.ndarray
+    rates: np.ndarray
+
+    @classmethod
+    def alone(cls, problem: Problem) -> Entries:
+        """Every job for itself."""
+        jobs = np.arange(len(problem.gangs))
+        members = np.stack([jobs, np.full(len(jobs), -1)], axis=1)
+        return cls(members, np.stack([problem.rates, np.zeros_like(problem.rates)], axis=1))
+
+
+class Optimum(NamedTuple):
+    """An optimal solution."""
+
+    shares: np.ndarray  # float64 [K, R], X
+    throughput: np.ndarray  # float64 [M] steps/s, thr
+    value: float
+    binding: np.ndarray  # Boolean [M]: no optimal solution gives the job more than its bound
+
+
+class Program:
+    """The constraints that all policies share: X >= 0, at most all the time of a job, and all GPUs of a type.
+
+    Parameters
+    ----------
+    problem : jobs and GPU types
+    entries : None = no job shares GPUs
+    """
+
+    def __init__(self, problem: Problem, entries: Entries | None = None) -> None:
+        entries = entries or Entries.alone(problem)
+        single = entries.members[:, 1] < 0
+        usable = (entries.rates[:, 0] > 0) & ((entries.rates[:, 1] > 0) | single[:, None])
+        self._entry, self._type = np.nonzero(usable)
+        self.shape = usable.shape
+        count, jobs = len(self._entry), len(problem.gangs)
+        variables = np.arange(count)
+        paired = ~single[self._entry]
+        first, second = entries.members[self._entry].T
+        job = np.concatenate([first, second[paired]])
+        column = np.concatenate([variables, variables[paired]])
+        rate = entries.rates[self._entry, :, self._type]
+        rates = np.concatenate([rate[:, 0], rate[paired, 1]])
+        self.throughput = sparse.csr_array((rates, (job, column)), (jobs, count))
+        time = sparse.csr_array((np.ones(len(job)), (job, column)), (jobs, count))
+        demand = sparse.csr_array((problem.gangs[first], (self._type, variables)), (len(problem.gpus), count))
+        self._base = sparse.vstack([time, demand]).tocsr()
+        self._limits = np.concatenate([np.ones(jobs), problem.gpus])
+        self.fastest = problem.rates.max(axis=1)
+
+    def gain_of(self, scale: np.ndarray) -> np.ndarray:
+        """float64 [K, R]: what a share adds to the sum of scale_m thr(m)."""
+        gain = np.zeros(self.shape)
+        gain[self._entry, self._type] = scale @ self.throughput
+        return gain
+
+    def most(self, gain: np.ndarray, least: np.ndarray | None = None) -> Optimum | None:
+        """Maximise gain . X; None if the solver finds no solution.
+
+        Parameters
+        ----------
+        gain : float64 [K, R]
+        least : float64 [M] steps/s that each job must get; None = nothing
+        """
+        rows, limits = self._base, self._limits
+        if least is not None:
+            # Divided by the fastest rate, so that the solver's tolerance means the same for every model.
+            must = sparse.diags_array(-1.0 / self.fastest) @ self.throughput
+            rows, limits = sparse.vstack([rows, must]), np.concatenate([limits, -least / self.fastest])
+        objective = gain[self._entry, self._type]
+        unit = objective.max(initial=0.0) or 1.0
+        found = linprog(-objective / unit, rows, limits, method="highs", options=TOLERANCES)
+        if found.status != 0:
+            return None
+        return self._optimum(found.x, -float(found.fun) * unit, np.zeros(len(self.fastest), bool))
+
+    def max_min(self, scale: np.ndarray, tie_break: str = "vertex", level: np.ndarray | None = None) -> Optimum | None:
+        """Maximise the smallest scale_m thr(m); None if the solver finds no solution.
+
+        Parameters
+        ----------
+        scale : float64 [M]
+        tie_break : among the many optimal solutions "vertex" = the one that the solver finds; "two_stage" = one with
+            the largest sum of scale_m thr(m)
+        level : float64 [M], what scale_m thr(m) of jobs that are not raised any more must keep; NaN = raise the job
+        """
+        # In units of what the slowest job could get at best, so that the value is about 1.
+        rises = np.ones(len(scale), bool) if level is None else ~np.isfinite(level)
+        unit = float((scale * self.fastest)[rises].min())
+        scaled = sparse.diags_array(scale / unit) @ self.throughput
+        held = np.zeros(len(scale)) if level is None else np.nan_to_num(level / unit * (1.0 - TINY))
+        rows = sparse.block_array(
+            [[self._base, None], [-scaled, sparse.csr_array(rises.astype(float)[:, None])]], format="csr"
+        )
+        limits = np.concatenate([self._limits, -held])
+        objective = np.zeros(rows.shape[1])
+        objective[-1] = -1.0
+        found = linprog(objective, rows, limits, method="highs", options=TOLERANCES)
+        if found.status != 0:
+            return None
+        value, solution = float(found.x[-1]), found.x[:-1]
+        binding = found.ineqlin.marginals[len(self._limits) :] < -TINY
+        if tie_break == "two_stage":
+            held = np.where(rises, value * (1.0 - TINY), held)
+            rows = sparse.vstack([self._base, -scaled])
+            again = linprog(
+                -scaled.sum(axis=0), rows, np.concatenate([self._limits, -held]), method="highs", options=TOLERANCES
+            )
+            solution = again.x if again.status == 0 else solution
+        return self._optimum(solution, value * unit, binding & rises)
+
+    def _optimum(self, solution: np.ndarray, value: float, binding: np.ndarray) -> Optimum:
+        solution = np.clip(solution, 0.0, 1.0)
+        solution[solution < TINY] = 0.0
+        shares = np.zeros(self.shape)
+        shares[self._entry, self._type] = solution
+        return Optimum(shares, self.throughput @ solution, value, binding)

@@ -1,0 +1,110 @@
+"""Gavel's round mechanism: shares of time X become a type for each job in each round (section 5 of the paper)."""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+import numpy as np
+
+UNTRIED: Final = 1e9  # weight of a share of which nothing has been given yet
+NONE: Final = -1  # no type
+
+
+class Rounds:
+    """How long each job has had each type, and who is next.
+
+    Parameters
+    ----------
+    gpus : int [R], GPUs of each type
+    credit_s : seconds that every job is taken to have had of each type when counting begins: half a round
+    fixed_order : serve the types in the order of their columns; else in an order drawn for each round
+    fill : jobs without a share fill what is left of a type
+    seed : of the draws
+
+    Notes
+    -----
+    Priority = share / fraction of the type's time received. One sort for each type and round.
+    """
+
+    def __init__(self, gpus: np.ndarray, credit_s: float, fixed_order: bool, fill: bool, seed: int = 0) -> None:
+        self._gpus = gpus
+        self._credit_s = credit_s
+        self._random = None if fixed_order else random.Random(seed)
+        self._fill = fill
+        types = len(gpus)
+        # by job row
+        self.rates = np.zeros((64, types))
+        self.gangs = np.zeros(64, np.int64)
+        self.shares = np.zeros((64, types))
+        self.planned = np.zeros(64, bool)  # X has an entry for the job
+        self._time_s = np.zeros((64, types))
+        self._deficit_s = np.zeros((64, types))
+        self._total_s = np.zeros(types)
+        self._since_s = 0.0  # when counting began
+
+    def admit(self, rows: np.ndarray, rates: np.ndarray, gangs: np.ndarray) -> None:
+        """Count new jobs: rates float64 [n, R] steps/s (0 = never there), gang sizes int [n]."""
+        while rows.max(initial=-1) >= len(self.gangs):
+            for name in ("rates", "gangs", "shares", "planned", "_time_s", "_deficit_s"):
+                column = getattr(self, name)
+                setattr(self, name, np.concatenate([column, np.zeros_like(column)]))
+        self.rates[rows], self.gangs[rows] = rates, gangs
+        self._time_s[rows] = self._credit_s
+
+    def book(self, rows: np.ndarray, types: np.ndarray, seconds: np.ndarray) -> None:
+        """Add the time that jobs had a type in the last round."""
+        self._time_s[rows, types] += seconds
+        np.add.at(self._total_s, types, seconds)
+
+    def begin_counting(self, rows: np.ndarray, now_s: float) -> None:
+        """Turn what the jobs ``rows`` have had too little or too much into deficits, and count anew."""
+        owed = self.shares[rows] * (now_s - self._since_s) - (self._time_s[rows] - self._credit_s)
+        self._deficit_s[rows] += owed
+        self._time_s[rows] = self._credit_s
+        self._total_s[:] = self._credit_s * len(rows)
+        self._since_s = now_s
+
+    def plan(self, rows: np.ndarray, shares: np.ndarray) -> None:
+        """Set X of the jobs ``rows``, float64 [n, R]."""
+        self.shares[rows] = shares
+        self.planned[rows] = True
+
+    def priorities(self, rows: np.ndarray) -> np.ndarray:
+        """float64 [n, R]: share over the fraction of the type's time that the job has had."""
+        shares = self.shares[rows] * (self.rates[rows] > 0)
+        had = self._time_s[rows]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(had > 0, shares * self._total_s / had, shares * UNTRIED)
+
+    def choose(self, rows: np.ndarray) -> np.ndarray:
+        """int64 [n]: type of each of the jobs ``rows``, in order of arrival, in the next round; NONE = it waits."""
+        order = list(range(len(self._gpus)))
+        if self._random is not None:
+            self._random.shuffle(order)
+        chosen = np.full(len(rows), NONE)
+        priorities, gangs = self.priorities(rows), self.gangs[rows]
+        able = (self.rates[rows] > 0) & ((priorities > 0) | self._fill)
+        one_gpu_each = bool((gangs == 1).all())
+        for column in order:
+            candidates = np.flatnonzero(able[:, column] & (chosen == NONE))
+            room = int(self._gpus[column])
+            if not one_gpu_each or len(candidates) > room:
+                at = rows[candidates]
+                keys = -self.shares[at, column], -self._deficit_s[at, column], -priorities[candidates, column]
+                candidates = candidates[np.lexsort(keys)]
+                candidates = candidates[:room] if one_gpu_each else _fitting(candidates, gangs[candidates], room)
+            chosen[candidates] = column
+        return chosen
+
+
+def _fitting(candidates: np.ndarray, gangs: np.ndarray, room: int) -> np.ndarray:
+    """Take from a list, in order, whatever fits into what is left."""
+    taken = []
+    for candidate, gang in zip(candidates.tolist(), gangs.tolist(), strict=True):
+        if gang <= room:
+            taken.append(candidate)
+            room -= gang
+            if not room:
+                break
+    return np.array(taken, np.int64)

@@ -1,0 +1,56 @@
+"""Which GPUs the jobs of a round sit on: those of the last round if they can, else as few machines as possible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from gpusched_env.cluster import Cluster
+
+
+class Seats:
+    """GPUs of jobs that each have one GPU type.
+
+    Larger gangs choose first. In each size those keep their GPUs that had the same type in the last round and find them
+    free; the others take the machine where they leave the fewest GPUs free, else machines in their order.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._node_of_gpu = cluster.node_of_gpu
+        self._gpus_of_type = [
+            np.flatnonzero(cluster.nodes["gpu_type"][cluster.node_of_gpu] == column)
+            for column in range(len(cluster.gpu_types))
+        ]
+        self._nodes = len(cluster.nodes)
+        self.of_job: dict[int, tuple[int, tuple[int, ...]]] = {}  # type and GPUs of the last round
+
+    def seat(self, jobs: Iterable[tuple[int, int, int]]) -> None:
+        """Seat the jobs of a round: (job, type, gang size) in order; those of a type fit on its GPUs together."""
+        before, self.of_job = self.of_job, {}
+        newcomers = []
+        taken = np.zeros(len(self._node_of_gpu), bool)
+        by_size: dict[int, list[tuple[int, int]]] = {}
+        for job, column, gang in jobs:
+            by_size.setdefault(gang, []).append((job, column))
+        for gang in sorted(by_size, reverse=True):
+            newcomers = []
+            for job, column in by_size[gang]:
+                had = before.get(job)
+                if had is not None and had[0] == column and not taken[list(had[1])].any():
+                    self.of_job[job] = had
+                    taken[list(had[1])] = True
+                else:
+                    newcomers.append((job, column))
+            for job, column in newcomers:
+                gpus = self._choose(column, gang, taken)
+                self.of_job[job] = column, tuple(gpus.tolist())
+                taken[gpus] = True
+
+    def _choose(self, column: int, gang: int, taken: np.ndarray) -> np.ndarray:
+        free = self._gpus_of_type[column][~taken[self._gpus_of_type[column]]]
+        room = np.bincount(self._node_of_gpu[free], minlength=self._nodes)
+        holds = np.flatnonzero(room >= gang)
+        if len(holds):
+            free = free[self._node_of_gpu[free] == holds[np.argmin(room[holds])]]
+        return free[:gang]

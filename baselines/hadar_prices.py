@@ -1,0 +1,114 @@
+"""Utilities and prices of Hadar: what a job is worth when it ends, and what a GPU costs in a round."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
+
+# A job as FIND_ALLOC sees it.
+ASKING_DTYPE: Final = np.dtype(
+    [
+        ("remaining", "<f8"),  # iterations left
+        ("worth", "<f8"),  # utility = worth / max(end - since_s, 1 s)
+        ("since_s", "<f8"),  # [s]
+        ("least_rate", "<f8"),  # [1/s] slower spreads are refused
+        ("payoff", "<f8"),  # out: of what it is granted; 0 = nothing
+        ("rate", "<f8"),  # out: [1/s] of what it is granted
+        ("row", "<i4"),  # of the view
+        ("job_class", "<i4"),  # row of the rates
+        ("gpus", "<i4"),  # [GPU] gang size
+        ("tier", "<i4"),  # tightest tier that can hold the gang
+    ]
+)
+UTILITIES: Final = {
+    "effective_throughput_normalised": "normalised",
+    "effective_throughput_raw": "raw",
+    "inverse_remaining": "remaining",
+}
+LEAST_S: Final = 1.0  # [s] least time in a utility's denominator (a job that has just arrived)
+
+
+class Paces(NamedTuple):
+    """Seconds that jobs still need alone on the fastest and on the slowest GPU type that runs them; float64 [Q]."""
+
+    fastest_s: np.ndarray
+    slowest_s: np.ndarray
+
+
+class PriceRange(NamedTuple):
+    """Price of a GPU for a round on an empty node, and on a full one (nobody pays that)."""
+
+    lowest: float
+    highest: float
+
+
+def set_utility(
+    jobs: np.ndarray, utility: str, iterations: np.ndarray, arrival_s: np.ndarray, fastest: np.ndarray, now_s: float
+) -> None:
+    """Fill ``worth`` and ``since_s``.
+
+    Parameters
+    ----------
+    jobs : ASKING_DTYPE [Q]
+    utility : a name in UTILITIES: effective throughput is iterations / (end - arrival), raw, or normalised by the rate
+        on the fastest type (then: run time on the fastest type / JCT); inverse_remaining is 1 / (end - now)
+    iterations : float64 [Q], work of each job
+    arrival_s : float64 [Q]
+    fastest : float64 [Q], iterations a second on the fastest type
+    """
+    if utility == "inverse_remaining":
+        jobs["worth"], jobs["since_s"] = 1.0, now_s
+        return
+    jobs["worth"] = iterations if utility == "effective_throughput_raw" else iterations / fastest
+    jobs["since_s"] = arrival_s
+
+
+def utility_at(jobs: np.ndarray, end_s: np.ndarray | float) -> np.ndarray:
+    """float64 [Q]: utility of the jobs (ASKING_DTYPE), were they to end at ``end_s``."""
+    value: np.ndarray = jobs["worth"] / np.maximum(end_s - jobs["since_s"], LEAST_S)
+    return value
+
+
+def price_range(
+    jobs: np.ndarray, paces: Paces, gpus: int, now_s: float, round_s: float, eta: float, ratio: float
+) -> PriceRange:
+    """Bounds of the prices in a round, from the jobs in the system.
+
+    Parameters
+    ----------
+    jobs : ASKING_DTYPE [Q]
+    gpus : GPUs of the cluster
+    eta : scale of the lower bound
+    ratio : the upper bound is at least so many times the lower one
+
+    Notes
+    -----
+    The horizon is now + all work, shared by all GPUs, + the longest job on its slowest type. Both bounds scale with the
+    utility, so that its unit decides nothing.
+    """
+    gang = jobs["gpus"]
+    horizon_s = now_s + float((gang * paces.fastest_s).sum()) / gpus + float(paces.slowest_s.max())
+    highest = float((utility_at(jobs, now_s + paces.fastest_s) / gang).max())
+    rounds = np.maximum(np.ceil(paces.slowest_s / round_s), 1.0)
+    lowest = float((utility_at(jobs, horizon_s) / (rounds * gang)).min()) / (4.0 * eta)
+    return PriceRange(min(lowest, highest / ratio), highest)
+
+
+def price_table(prices: PriceRange, capacity: np.ndarray) -> np.ndarray:
+    """float64 [N, c + 1]: price of a GPU of each node, of ``capacity`` [GPU], when 0, 1, ... of them are granted.
+
+    Lowest x (highest / lowest)^(granted / capacity), as in OASiS (INFOCOM 2018).
+    """
+    granted = np.arange(int(capacity.max()) + 1)[None, :]
+    if prices.lowest <= 0.0:  # utilities below the smallest number: nothing has a price
+        return np.zeros((len(capacity), granted.shape[1]))
+    share = np.minimum(granted / capacity[:, None], 1.0)
+    table: np.ndarray = prices.lowest * (prices.highest / prices.lowest) ** share
+    return table
+
+
+def competitive_alpha(prices: PriceRange) -> float:
+    """Alpha of the bound: the jobs admitted have at least 1 / (2 alpha) of the best utility (for small gangs)."""
+    return max(1.0, math.log(prices.highest / prices.lowest))

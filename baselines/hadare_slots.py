@@ -1,0 +1,130 @@
+"""HadarE's (reconstruction) slots as pure functions: which jobs' copies run on which nodes, how steps are divided.
+
+Sultana et al., arXiv 2503.10918. That a job is forked into copies on separate nodes, which train at once and are merged
+in each slot, is certain; order and overheads are choices: see ``docs/hadar.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gpusched_env.errors import SchedulerError, unknown_name
+
+SPARE_ORDERS: Final = ("latest-finish", "scheduler")
+ROUNDING: Final = 1e-12  # relative error of a sum of rates x seconds that should be whole
+
+
+class Overheads(NamedTuple):
+    """Seconds of a slot in which a copy does not train."""
+
+    restore_s: float = 10.0  # of every copy
+    consolidate_s: float = 5.0  # of every copy, where a job has several
+
+
+def copy_seconds(slot_s: float, copies: int, overheads: Overheads) -> float:
+    """Seconds of a slot in which each of so many copies of a job trains; 0 = the slot is too short."""
+    return max(slot_s - overheads.restore_s - (overheads.consolidate_s if copies > 1 else 0.0), 0.0)
+
+
+def exact_steps(remaining: float, rates: np.ndarray, train_s: float) -> np.ndarray:
+    """Divide the work of a slot over a job's copies so that all end together.
+
+    Parameters
+    ----------
+    remaining : steps the job still has
+    rates : float64 [k], steps a second of each copy
+    train_s : seconds for which copies can train in the slot
+
+    Returns
+    -------
+    float64 [k] : steps of each copy, real numbers; in proportion to the rates, at most what fits into the slot
+    """
+    rates = np.asarray(rates, float)
+    seconds = min(remaining / float(rates.sum()), train_s)
+    steps: np.ndarray = rates * seconds
+    return steps
+
+
+def whole_steps(remaining: int, rates: np.ndarray, train_s: float) -> np.ndarray:
+    """Divide like :func:`exact_steps`, in whole steps, by largest remainders; int64 [k].
+
+    They add up to ``remaining`` or, if less fits into the slot, to the whole number of steps that does. Equal
+    remainders: the first copy.
+    """
+    exact = exact_steps(remaining, rates, train_s)
+    fits = remaining <= float(np.sum(rates)) * train_s
+    total = int(remaining) if fits else int(np.floor(exact.sum() * (1.0 + ROUNDING)))
+    steps = np.floor(exact).astype(np.int64)
+    order = np.argsort(steps - exact, kind="stable")
+    steps[order[: total - int(steps.sum())]] += 1
+    return steps
+
+
+def plan_slot(
+    remaining: Sequence[float] | np.ndarray,
+    rates: np.ndarray,
+    most_copies: int | None = None,
+    spare_order: str = "latest-finish",
+) -> np.ndarray:
+    """Give every node of a slot to a copy of a job: first one copy each, then the nodes left over.
+
+    Parameters
+    ----------
+    remaining : steps left of J jobs, 0 = finished
+    rates : float64 [J, n], steps a second of a copy on each node; 0 = does not run there
+    most_copies : of a job; None = one on each node, more can never run
+    spare_order : who gets a spare node: "latest-finish" = the job that would end last with the copies it has;
+        "scheduler" = the jobs in turn, in the order of the first pass
+
+    Returns
+    -------
+    int64 [n] : job of each node, -1 = idle. A job's copies are on different nodes by construction
+
+    Raises
+    ------
+    SchedulerError : an unknown order
+
+    Notes
+    -----
+    First pass: jobs by longest run time on their fastest node, ties by row; each takes its fastest free node, ties by
+    index. Of equal finishes the first in that order gets the spare node.
+    """
+    if spare_order not in SPARE_ORDERS:
+        raise SchedulerError(f"hadare: {unknown_name('spare order', spare_order, SPARE_ORDERS)}")
+    left = np.asarray(remaining, float)
+    table = np.asarray(rates, float)
+    jobs, nodes = table.shape
+    limit = nodes if most_copies is None else min(most_copies, nodes)
+    given = np.full(nodes, -1)
+    fastest = table.max(axis=1, initial=0.0)
+    able = np.flatnonzero((left > 0) & (fastest > 0))
+    order = able[np.argsort(-left[able] / fastest[able], kind="stable")]
+    speed, copies = np.zeros(jobs), np.zeros(jobs, np.int64)
+
+    def take(job: int) -> bool:
+        """Give the job its fastest free node."""
+        free = np.where(given < 0, table[job], 0.0)
+        node = int(free.argmax())
+        if limit == copies[job] or free[node] == 0.0:
+            return False
+        given[node] = job
+        speed[job] += table[job, node]
+        copies[job] += 1
+        return True
+
+    for job in order.tolist():
+        take(job)
+    candidates = order.tolist()
+    while candidates:
+        if spare_order == "latest-finish":
+            with np.errstate(divide="ignore"):
+                chosen = candidates[int(np.argmax(left[candidates] / speed[candidates]))]  # of equal ones the first
+        else:
+            chosen = candidates[0]
+        candidates.remove(chosen)
+        if take(chosen):
+            candidates.append(chosen)
+    return given

@@ -1,0 +1,55 @@
+"""Scenarios on clusters of several GPU types, between which jobs' speeds differ by model."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpusched_env.cluster import NodeGroup
+from gpusched_env.instance import Semantics
+from gpusched_env.network import Network
+from gpusched_env.scenarios.family import Parameter, ScenarioFamily
+from gpusched_env.scenarios.scenario import Scenario
+from gpusched_env.scenarios.workload_spec import WorkloadSpec
+
+GAVEL_WINDOW: Final = (4_000, 5_000)  # jobs that the authors measure, in steady state
+# Arrivals go on while the measured jobs run: the longest job takes 167 h alone on a V100, and several times as long
+# where the cluster is full.
+TAIL_H: Final = 400.0  # [h]
+
+
+def gavel_continuous(rate: float, gangs: str, jobs: int | None) -> Scenario:
+    """Set up Gavel's continuous experiment: 36 V100, 36 P100 and 36 K80, Poisson arrivals, preemption free of cost."""
+    count = GAVEL_WINDOW[1] + round(TAIL_H * rate) if jobs is None else jobs
+    parameters = {"mean_gap_s": 3_600.0 / rate, "multi_gpu": gangs == "mixed", "ignore_placement": True}
+    return Scenario(
+        name="gavel-continuous",
+        description="Jobs of Gavel's 26 models on three GPU types; the measured ones find the cluster busy.",
+        groups=tuple(NodeGroup(9, 4, name) for name in ("V100", "P100", "K80")),
+        workload=WorkloadSpec("synthetic:gavel", parameters, profiles="own", jobs=count),
+        network=Network(model="none"),
+        semantics=Semantics(checkpoint_s=0.0, restore_s=0.0),
+        tracked_window=GAVEL_WINDOW if count >= GAVEL_WINDOW[1] else None,
+    )
+
+
+HETEROGENEOUS: Final = (
+    ScenarioFamily(
+        "gavel-continuous-v0",
+        gavel_continuous,
+        (
+            Parameter("rate", 4.0, "jobs an hour; about 5 are too many for most schedulers", least=0.01, most=100),
+            Parameter(
+                "gangs", "single", "single = one-GPU jobs; mixed = 1, 2, 4 and 8 GPUs", values=("single", "mixed")
+            ),
+            Parameter(
+                "jobs",
+                None,
+                f"jobs of an episode; {GAVEL_WINDOW[1]} and {TAIL_H:g} h of arrivals if not given. Of more than "
+                f"{GAVEL_WINDOW[1]}, those of rank {GAVEL_WINDOW[0]} to {GAVEL_WINDOW[1]} are measured, else all",
+                least=1,
+                most=1_000_000,
+                whole=True,
+            ),
+        ),
+    ),
+)

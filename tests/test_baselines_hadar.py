@@ -1,0 +1,122 @@
+"""Hadar: prices, placements and rounds against worked examples, and what must hold of every round."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hadar_cases import Job, asked, case, nodes
+from helpers import finish, play, preemptions
+
+from gpusched_env.baselines.hadar import Hadar
+from gpusched_env.baselines.hadar_prices import PriceRange, competitive_alpha, price_table
+from gpusched_env.baselines.hadar_search import Round
+from gpusched_env.errors import SchedulerError
+from gpusched_env.event_log import START
+from gpusched_env.simulator import ClusterView
+
+
+class Watched(Hadar):
+    """Keep every round's question as it was asked and answered."""
+
+    def reset(self, view: ClusterView) -> None:
+        super().reset(view)
+        self.rounds: list[Round] = []
+
+    def _question(self, view, rows):  # type: ignore[no-untyped-def]
+        self.rounds.append(super()._question(view, rows))
+        return self.rounds[-1]
+
+
+J1 = Job(2, 2_880, (4, 2))
+J2 = Job(1, 1_440, (4, 1))
+
+
+def watch(instance, **parameters) -> Watched:  # type: ignore[no-untyped-def]
+    scheduler = Watched(**parameters)
+    play(instance, scheduler)
+    return scheduler
+
+
+def test_price_of_a_node_that_fills() -> None:
+    table = price_table(PriceRange(0.01, 1.0), np.array([4]))
+    assert table[0] == pytest.approx([0.01, 0.0316228, 0.1, 0.3162278, 1.0], rel=1e-6)
+    assert 2 * competitive_alpha(PriceRange(0.001, 1.0)) == pytest.approx(13.815511, rel=1e-7)
+    assert competitive_alpha(PriceRange(0.5, 1.0)) == 1.0
+
+
+@pytest.mark.parametrize("dp_max", [0, 12], ids=["greedy", "exact"])
+def test_two_jobs_on_two_types(dp_max: int) -> None:
+    """The denser job takes the fast node; the other the slow one at once, and the fast one when that comes free."""
+    instance = case(nodes((2, "V100"), (2, "P100")), [J1, J2])
+    scheduler = watch(instance, dp_max=dp_max)
+    first = scheduler.rounds[0]
+    assert first.jobs["row"].tolist() == [1, 0]
+    assert first.counts.tolist() == [[1, 0], [0, 2]]
+    assert first.jobs["payoff"] == pytest.approx([0.999, 0.492])
+    assert first.prices[0, :2] == pytest.approx([0.001, 0.0316228], rel=1e-6)
+    assert finish(instance, Hadar(dp_max=dp_max)) == [900.0, 360.0]
+
+
+@pytest.mark.parametrize("dp_max", [0, 12], ids=["greedy", "exact"])
+def test_a_gang_on_mixed_types_runs_at_its_slowest(dp_max: int) -> None:
+    instance = case(nodes((2, "V100"), (1, "P100")), [J1, J2])
+    scheduler = watch(instance, dp_max=dp_max)
+    first = scheduler.rounds[0]
+    assert first.counts.tolist() == [[1, 0], [1, 1]]
+    assert first.jobs["payoff"][1] == pytest.approx(0.3695089, rel=1e-6)
+    assert finish(instance, Hadar(dp_max=dp_max)) == [900.0, 360.0]
+
+
+SPREAD = Job(2, 2_880, (4, 2), spread=(2, 1))
+
+
+def test_the_guard_refuses_a_slow_spread() -> None:
+    """Spread, the gang would pay more than it is worth; and at a quarter of its best rate it is not spread for free."""
+    instance = case(nodes((2, "V100"), (1, "P100")), [SPREAD, J2])
+    scheduler = watch(instance)
+    assert scheduler.rounds[0].counts.tolist() == [[1, 0], [0, 0]]
+    assert finish(instance, Hadar()) == [1_080.0, 360.0]
+    for work_conserving, counts in ((False, [0, 0]), (True, [1, 1])):
+        first = watch(instance, spread_guard=0.0, work_conserving=work_conserving).rounds[0]
+        assert first.counts[1].tolist() == counts
+    assert first.jobs["payoff"][1] == pytest.approx(0.25)
+    assert finish(instance, Hadar(spread_guard=0.0)) == [990.0, 360.0]
+
+
+def test_the_guard_gives_way_to_a_job_that_has_waited_long() -> None:
+    """Two one-GPU jobs of two hours hold a GPU of each node; the gang is spread after its patience, and stays."""
+    long = Job(1, 28_800, (4, 4))
+    instance = case(nodes((2, "V100"), (2, "V100")), [long, long, Job(2, 28_800, (4, 2), spread=(1, 1))])
+    starts = {}
+    for patience in (720.0, 3_600.0, 1e9):
+        log = play(instance, Hadar(guard_patience_s=patience, order="arrival"))
+        starts[patience] = log.events["time_s"][(log.events["job"] == 2) & (log.events["kind"] == START)].tolist()
+        assert preemptions(log) == (patience < 7_200)  # it moves to one node when the others end
+    assert starts == {720.0: [720.0], 3_600.0: [3_600.0], 1e9: [7_200.0]}
+
+
+def test_the_exact_search_sees_what_greed_overlooks() -> None:
+    """One node of two: a small job that came 240 s ago has the higher density; the large one is worth more."""
+    rates = [[[1.0]] * 3] * 2
+    greedy, exact = (asked(nodes((2, "V100")), [(1, 360, 360, -240), (2, 360, 360, 0)], rates) for _ in range(2))
+    greedy.greedy()
+    assert exact.exact(most_states=100)
+    assert greedy.counts.tolist() == [[1], [0]]
+    assert exact.counts.tolist() == [[0], [2]]
+    assert greedy.jobs["payoff"].sum() == pytest.approx(0.5994)
+    assert exact.jobs["payoff"].sum() == pytest.approx(0.9988)
+    assert greedy.prices[0] == pytest.approx([0.0006, 0.6 / 1_000**0.5, 0.6])
+
+
+def test_a_search_that_remembers_too_much_gives_up_and_is_counted() -> None:
+    instance = case(nodes((2, "V100"), (2, "P100")), [J1, J2, J1, J2])
+    assert watch(instance, dp_states=2).truncations > 0
+    assert watch(instance, dp_states=10_000).truncations == 0
+    assert play(instance, Hadar(dp_states=2)).digest() == play(instance, Hadar(dp_max=0)).digest()
+
+
+def test_a_job_that_no_single_type_can_hold_runs_mixed() -> None:
+    instance = case(nodes((2, "V100"), (2, "P100")), [Job(4, 7_200, (4, 2))])
+    assert finish(instance, Hadar()) == [3_600.0]
+    with pytest.raises(SchedulerError, match=r"job 0 needs 4 GPUs .* any one GPU type, and mixed is off"):
+        finish(instance, Hadar(mixed=False))

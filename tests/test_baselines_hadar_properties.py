@@ -1,0 +1,203 @@
+"""What must hold of every round of Hadar, on random questions; optima are found by trying everything."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hadar_cases import TYPES, Job, asked, case, nodes
+from hadar_reference import best_round, best_schedule, find, rate_on
+from helpers import play
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpusched_env.baselines import hadar
+from gpusched_env.baselines.hadar import Hadar
+from gpusched_env.baselines.hadar_prices import PriceRange, competitive_alpha, price_table, set_utility, utility_at
+from gpusched_env.baselines.hadar_search import Round
+from gpusched_env.metrics import job_times
+from gpusched_env.scenarios.hadar import hadar_cluster
+
+RATES = st.sampled_from([0.5, 1.0, 2.0, 3.0, 8.0])
+
+
+@st.composite
+def questions(draw: st.DrawFn, most_jobs: int = 5, most_gpus: int = 4, zero: bool = False) -> Round:
+    """A round of up to three nodes and five jobs, whose rates are in no order; ``zero``: some types run nothing."""
+    groups = draw(st.lists(st.tuples(st.integers(1, most_gpus), st.sampled_from(TYPES)), min_size=1, max_size=3))
+    cluster = nodes(*groups)
+    rates, rows = [], []
+    for _ in range(draw(st.integers(1, most_jobs))):
+        together = [draw(RATES) for _ in cluster.gpu_types]
+        if zero and len(together) > 1 and draw(st.booleans()):
+            together[draw(st.integers(0, len(together) - 1))] = 0.0
+        spread = [draw(RATES) if rate else 0.0 for rate in together]
+        rates.append([together, spread, spread])
+        gang = draw(st.integers(1, min(cluster.gpus, 6)))
+        rows.append((gang, draw(st.integers(1, 4_000)), draw(st.integers(1, 2_000)), -draw(st.integers(0, 2_000))))
+    question = asked(cluster, rows, rates)
+    question.jobs["least_rate"] = draw(st.sampled_from([0.0, 0.0, 1.0]))
+    return question
+
+
+def copied(question: Round, **changes: object) -> Round:
+    return dataclasses.replace(question, **({"jobs": question.jobs.copy()} | changes))
+
+
+@settings(deadline=None)
+@given(questions(zero=True))
+def test_find_alloc_is_the_best_of_its_candidates(question: Round) -> None:
+    for i in range(len(question.jobs)):
+        for free in (question.free, question.free // 2, np.maximum(question.free - 1, 0)):
+            payoff, counts = question.find(i, free)
+            assert payoff == pytest.approx(find(question, i, free), rel=1e-12, abs=1e-15)
+            if payoff > 0:
+                assert counts.sum() == question.jobs["gpus"][i]
+                assert (counts <= free).all()
+                assert question.jobs["rate"][i] == rate_on(question, i, counts)
+
+
+@settings(deadline=None)
+@given(questions(zero=True), st.booleans(), st.booleans(), st.booleans())
+def test_grants_are_whole_gangs_within_capacity_and_pay(
+    question: Round, mixed: bool, exact: bool, conserving: bool
+) -> None:
+    question = copied(question, mixed=mixed)
+    question.exact(10_000) if exact else question.greedy()
+    assert ((question.jobs["payoff"] > 0) == (question.counts.sum(axis=1) > 0)).all()
+    if conserving:
+        question.greedy(priced=False)
+    total = question.counts.sum(axis=1)
+    assert ((total == 0) | (total == question.jobs["gpus"])).all()
+    assert (question.counts >= 0).all()
+    assert (question.counts.sum(axis=0) + question.free == question.nodes["gpus"]).all()
+    assert (question.free >= 0).all()
+    for i, counts in enumerate(question.counts):
+        kinds = question.nodes["gpu_type"][counts > 0]
+        assert mixed or len(set(kinds.tolist())) <= 1
+        assert (question.rates[question.jobs["job_class"][i], 0, kinds] > 0).all()
+
+
+@settings(deadline=None)
+@given(questions(zero=True))
+def test_nothing_pays_the_price_of_a_full_node(question: Round) -> None:
+    """So that prices alone keep every node within its capacity."""
+    highest = question.prices[0, question.nodes["gpus"][0]] * (1 + 1e-9)  # its rounding
+    full = copied(question, prices=np.full_like(question.prices, highest))
+    full.greedy()
+    assert not full.counts.any()
+
+
+@settings(deadline=None)
+@given(questions())
+def test_the_search_finds_the_best_set_and_greed_no_better_one(question: Round) -> None:
+    def best(i: int, free: np.ndarray) -> float:
+        if i == len(question.jobs):
+            return 0.0
+        payoff, counts = question.find(i, free)
+        skip = best(i + 1, free)
+        return max(skip, payoff + best(i + 1, free - counts)) if payoff > 0 else skip
+
+    expected = best(0, question.free)
+    searched, greedy = copied(question), copied(question)
+    assert searched.exact(10_000)
+    greedy.greedy()
+    assert searched.jobs["payoff"].sum() == pytest.approx(expected, rel=1e-12)
+    assert greedy.jobs["payoff"].sum() <= expected * (1 + 1e-12)
+
+
+@settings(deadline=None)
+@given(questions())
+def test_work_conserving_leaves_no_job_that_fits(question: Round) -> None:
+    question.jobs["least_rate"] = 0.0
+    question.greedy()
+    question.greedy(priced=False)
+    waiting = question.counts.sum(axis=1) == 0
+    assert (question.jobs["gpus"][waiting] > question.free.sum()).all()
+
+
+@settings(max_examples=200, deadline=None)
+@given(questions(most_jobs=4, most_gpus=3))
+def test_a_round_has_its_share_of_the_best_utility(question: Round) -> None:
+    """2 alpha, alpha = ln(highest price / lowest price), against every placement of every set of jobs."""
+    question.jobs["least_rate"] = 0.0
+    gpus = question.nodes["gpus"]
+    alpha = competitive_alpha(PriceRange(float(question.prices[0, 0]), float(question.prices[0, gpus[0]])))
+    question.greedy()
+    granted = question.jobs["payoff"] > 0
+    rates = np.where(granted, question.jobs["rate"], 1.0)
+    got = utility_at(question.jobs, question.now_s + question.jobs["remaining"] / rates)[granted].sum()
+    assert got * 2 * alpha >= best_round(question) * (1 - 1e-9)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.floats(1e-3, 1.0), min_size=1, max_size=12),
+    st.lists(st.integers(1, 5), min_size=1, max_size=3),
+    st.sampled_from([10.0, 1_000.0]),
+)
+def test_in_any_order_the_dual_bounds_what_is_missed(utilities: list[float], sizes: list[int], ratio: float) -> None:
+    """One GPU and one round a job, worst order: optimum <= alpha' x utility + the price of an empty cluster.
+
+    alpha' = c (ratio^(1/c) - 1) is ln(ratio) for nodes of many GPUs: a grant raises the dual by at most alpha' times
+    what it raises the utility by, and the last prices are a dual solution.
+    """
+    cluster = nodes(*((size, "V100") for size in sizes))
+    highest = max(utilities)
+    prices = price_table(PriceRange(highest / ratio, highest), cluster.nodes["gpus"])
+    question = asked(cluster, [(1, 1, utility, -1) for utility in utilities], [[[1.0]] * 3] * len(utilities))
+    question.jobs["worth"], question.jobs["since_s"] = utilities, 0.0  # ends after a second: utility = worth
+    question = copied(question, prices=prices)
+    question.greedy()
+    got = question.jobs["worth"][question.jobs["payoff"] > 0].sum()
+    optimum = sum(sorted(utilities, reverse=True)[: cluster.gpus])
+    alpha = max(size * (ratio ** (1 / size) - 1) for size in sizes)
+    assert optimum <= max(alpha, 1.0) * got + cluster.gpus * highest / ratio + 1e-9
+
+
+jobs_of_a_few_rounds = st.lists(
+    st.builds(
+        lambda gang, rounds, fast, slow: Job(gang, 360.0 * fast * rounds, (fast, slow)),
+        st.integers(1, 3), st.integers(1, 2), st.sampled_from([2.0, 4.0]), st.sampled_from([1.0, 2.0]),
+    ),
+    min_size=1, max_size=3,
+)  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None)
+@given(jobs_of_a_few_rounds, st.sampled_from([(1, 2), (2, 1), (2, 2)]))
+def test_a_run_has_its_share_of_the_best_schedules_utility(jobs: list[Job], sizes: tuple[int, int]) -> None:
+    """All jobs at time 0, every schedule in rounds tried: the bound of the paper, on the utility of the whole run."""
+    instance = case(nodes((sizes[0], "V100"), (sizes[1], "P100")), [j for j in jobs if j.gpus <= sum(sizes)] or [J_ONE])
+    worth = instance.iterations / (1 / instance.iteration_s).max(axis=(1, 2))[instance.job_class]
+    got = (worth / job_times(instance, play(instance, Hadar()))["jct_s"]).sum()
+    assert got * 2 * np.log(1_000.0) >= best_schedule(instance, worth, 360.0)
+
+
+J_ONE = Job(1, 720.0, (2.0, 1.0))
+
+
+@pytest.mark.parametrize("utility", ["effective_throughput_normalised", "effective_throughput_raw"])
+def test_the_unit_of_the_utility_decides_nothing(utility: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = hadar_cluster(nodes=1, jobs=25).instance(1)
+    plain = play(instance, Hadar(utility=utility)).digest()
+
+    def scaled(jobs: np.ndarray, *arguments: object) -> None:
+        set_utility(jobs, *arguments)  # type: ignore[arg-type]
+        jobs["worth"] *= 1024.0  # a power of two rounds nothing
+
+    monkeypatch.setattr(hadar, "set_utility", scaled)
+    assert play(instance, Hadar(utility=utility)).digest() == plain
+
+
+@pytest.mark.parametrize("rules", [{}, {"checkpoint_s": 50.0, "restore_s": 20.0}, {"round_s": 100.0}], ids=str)
+@pytest.mark.parametrize("parameters", [{}, {"mixed": False}, {"work_conserving": False}, {"dp_max": 0}], ids=str)
+def test_runs_are_valid_schedules_under_all_rules(rules: dict, parameters: dict) -> None:
+    scenario = hadar_cluster(
+        nodes=2, jobs=40, parameters={"mean_gap_s": 600.0, "bursty": True, "demand": {"1": 1, "4": 1}}
+    )
+    scenario = scenario.replace(semantics=dataclasses.replace(scenario.semantics, **rules))
+    instance = scenario.instance(3)
+    log = play(instance, Hadar(**parameters))
+    assert np.isfinite(job_times(instance, log)["finish_s"]).all()

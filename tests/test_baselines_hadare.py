@@ -1,0 +1,113 @@
+"""HadarE's pure parts: the division of steps and the plan of a slot, against worked examples and closed forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusched_env.baselines.hadare_slots import Overheads, copy_seconds, exact_steps, plan_slot, whole_steps
+from gpusched_env.errors import SchedulerError
+
+SPEEDS = np.array([10.0, 6.5, 2.0])
+AWS, LAB = np.array([1.0, 0.65, 0.2]), np.array([1.0, 0.8, 0.6, 0.45, 0.12])
+SLOT_S = 360.0
+
+
+def play_slots(remaining: list[float], rates: np.ndarray) -> tuple[list[float], float, list[np.ndarray]]:
+    """Ends of the jobs, share of the nodes' time in which they train, and job 0's steps of each slot."""
+    left, nodes = np.array(remaining), rates.shape[1]
+    ends, trained, first, start = [0.0] * len(left), 0.0, [], 0.0
+    while (left > 0).any():
+        given = plan_slot(left, rates)
+        for job in np.flatnonzero(left > 0).tolist():
+            mine = rates[job, given == job]
+            train = copy_seconds(SLOT_S, len(mine), Overheads())
+            steps = exact_steps(left[job], mine, train)
+            if job == 0:
+                first.append(steps)
+            seconds = float(steps[0] / mine[0])
+            left[job] = 0.0 if seconds < train else left[job] - steps.sum()
+            trained += seconds * len(mine)
+            if left[job] == 0:
+                ends[job] = start + (SLOT_S - train) + seconds
+        start += SLOT_S
+    return ends, trained / (nodes * max(ends)), first
+
+
+def test_one_job_on_three_nodes() -> None:
+    ends, utilisation, steps = play_slots([10_000.0], SPEEDS[None, :])
+    assert steps[0] == pytest.approx([3_450.0, 2_242.5, 690.0])
+    assert steps[1] == pytest.approx([1_955.405, 1_271.014, 391.081], abs=1e-3)
+    assert ends == pytest.approx([570.5405], abs=1e-4)
+    assert utilisation == pytest.approx(0.947418, abs=1e-6)
+    assert (10_000 / 10 + 10) / ends[0] == pytest.approx(1.770251, abs=1e-6)
+
+
+def test_two_jobs_on_three_nodes() -> None:
+    """The longer job takes the fastest node and the spare one."""
+    rates = np.tile(SPEEDS, (2, 1))
+    assert plan_slot([6_000, 3_000], rates).tolist() == [0, 1, 0]
+    ends, utilisation, steps = play_slots([6_000.0, 3_000.0], rates)
+    assert ends == pytest.approx([530.0, 481.538], abs=1e-3)
+    assert np.mean(ends) == pytest.approx(505.769, abs=1e-3)
+    assert utilisation == pytest.approx(0.919207, abs=1e-6)
+    assert [step.tolist() for step in steps] == [pytest.approx([3_450, 690]), pytest.approx([1_550, 310])]
+
+
+def test_the_largest_remainder_gets_the_step_left_over() -> None:
+    assert exact_steps(1_000, SPEEDS, 1e9) == pytest.approx([540.54, 351.35, 108.11], abs=0.01)
+    assert whole_steps(1_000, SPEEDS, 1e9).tolist() == [541, 351, 108]
+    assert whole_steps(10_000, SPEEDS, 345.0).tolist() == [3_450, 2_242, 690]
+
+
+@pytest.mark.parametrize(("speeds", "factor"), [(AWS, 1.85), (LAB, 2.97)])
+def test_the_gain_of_a_single_job_is_the_sum_of_the_speeds(speeds: np.ndarray, factor: float) -> None:
+    copies = len(speeds)
+    free = exact_steps(1e9, speeds, copy_seconds(SLOT_S, copies, Overheads(0.0, 0.0))).sum()
+    paid = exact_steps(1e9, speeds, copy_seconds(SLOT_S, copies, Overheads())).sum()
+    assert free / (speeds.max() * SLOT_S) == pytest.approx(factor)
+    assert paid / (speeds.max() * SLOT_S) == pytest.approx(factor * 345 / 360)
+
+
+rates_of_copies = st.lists(st.floats(0.01, 1e4), min_size=1, max_size=8).map(np.array)
+
+
+@given(st.integers(1, 10**9), rates_of_copies, st.floats(1.0, 1e5))
+def test_whole_steps_add_up_and_are_near_their_share(remaining: int, rates: np.ndarray, train_s: float) -> None:
+    exact, steps = exact_steps(remaining, rates, train_s), whole_steps(remaining, rates, train_s)
+    assert (np.abs(steps - exact) <= 1 + 1e-9 * exact).all()
+    if remaining <= rates.sum() * train_s:
+        assert steps.sum() == remaining
+    else:
+        assert steps.sum() == pytest.approx(np.floor(rates.sum() * train_s), abs=1, rel=1e-9)
+    assert exact / rates == pytest.approx(np.full(len(rates), exact[0] / rates[0]))  # all copies end together
+
+
+tables = st.integers(1, 5).flatmap(
+    lambda nodes: st.lists(
+        st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0, 7.0]), min_size=nodes, max_size=nodes), min_size=1, max_size=6
+    )
+)
+
+
+@given(tables, st.randoms(use_true_random=False))
+def test_every_plan_serves_the_longest_jobs_and_leaves_no_node_idle_that_a_job_could_use(table, random) -> None:  # type: ignore[no-untyped-def]
+    rates = np.array(table)
+    left = [random.choice([0, 1, 10, 100]) for _ in table]
+    given_to = plan_slot(left, rates)
+    for node, job in enumerate(given_to.tolist()):
+        runnable = [j for j in range(len(table)) if left[j] > 0 and rates[j, node] > 0]
+        assert (job in runnable) if job >= 0 else not runnable
+    single = plan_slot(left, rates, most_copies=1)
+    held = [job for job in single.tolist() if job >= 0]
+    assert len(held) == len(set(held))
+    # what a job gets with one copy it also has with several
+    assert all(given_to[node] == job for node, job in enumerate(single.tolist()) if job >= 0)
+
+
+def test_an_unknown_order_of_spare_nodes_is_refused() -> None:
+    with pytest.raises(SchedulerError, match="unknown spare order 'latest'"):
+        plan_slot([1.0], np.ones((1, 2)), spare_order="latest")
+    assert plan_slot([3.0, 2.0], np.ones((2, 4)), spare_order="scheduler").tolist() == [0, 1, 0, 1]

@@ -1,0 +1,114 @@
+"""Job mix for a cluster of three GPU types, after the set-up on which Hadar was evaluated: sizes, models, gangs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gpusched_env.errors import WorkloadError
+from gpusched_env.traces.generators.bursty import bursty_jobs
+from gpusched_env.traces.generators.demand import demand_table, draw_demand
+from gpusched_env.traces.generators.philly_calibration import PHILLY
+from gpusched_env.traces.profile_tables import load_measured
+from gpusched_env.workload import Workload
+
+
+class SizeClass(NamedTuple):
+    """Jobs of one size: their share, GPU-hours on V100 (uniform), and the model families they train."""
+
+    share: float
+    least_h: float
+    most_h: float
+    families: tuple[str, ...]
+
+
+# Bounds and families: believed to be the paper's, not checked. The shares and the least 0.05 h are choices: none known.
+SIZES: Final = (
+    SizeClass(0.55, 0.05, 1.0, ("ResNet-18",)),
+    SizeClass(0.30, 1.0, 10.0, ("CycleGAN",)),
+    SizeClass(0.13, 10.0, 50.0, ("LM", "Transformer")),
+    SizeClass(0.02, 60.0, 100.0, ("ResNet-50",)),
+)
+GANGS: Final = {1: 0.70, 2: 0.10, 4: 0.15, 8: 0.05}  # of models that were measured on several GPUs; Gavel's (choice)
+
+
+def hadar_jobs(
+    rng: np.random.Generator,
+    jobs: int,
+    max_gpus: int | None = None,
+    mean_gap_s: float = 0.0,
+    bursty: bool = False,
+    demand: Mapping[int, float] | None = None,
+    ignore_placement: bool = False,
+) -> Workload:
+    """Draw jobs of four sizes that train models of Gavel's throughput table; work is given by iterations.
+
+    A job of H GPU-hours on W GPUs has the iterations that the model does on W V100s in one machine in H / W hours.
+    Profiles know V100, P100 and K80. Attributes: model, size (S, M, L, XL) and v100_gpu_hours.
+
+    Parameters
+    ----------
+    max_gpus : larger gangs do not occur; the others keep their proportions [GPU]
+    mean_gap_s : mean seconds between arrivals; 0 = all jobs are there at time 0
+    bursty : arrivals in bursts like those of Philly, scaled to the mean gap; else Poisson
+    demand : probability of each gang size, in place of GANGS, for the models that were measured on several GPUs
+    ignore_placement : gangs run everywhere at the rate measured in one machine
+
+    Raises
+    ------
+    WorkloadError : a mean gap that is negative or not finite; bursts without a gap; a gang that no model runs
+
+    References
+    ----------
+    Sultana et al., arXiv 2503.10918 and IPDPS 2024 (set-up, reconstructed); Narayanan et al., OSDI 2020 (throughputs).
+    """
+    if not 0 <= mean_gap_s < math.inf:
+        raise WorkloadError(f"mean_gap_s is {mean_gap_s!r}: it must be a finite number of seconds >= 0")
+    if bursty and mean_gap_s == 0:
+        raise WorkloadError("bursty is true but mean_gap_s is 0: give the mean gap between arrivals [s]")
+    table = load_measured("gavel")
+    kinds = rng.choice(len(SIZES), jobs, p=[size.share for size in SIZES])
+    hours = rng.uniform([SIZES[k].least_h for k in kinds], [SIZES[k].most_h for k in kinds])
+    drawn_gangs = draw_demand(rng, jobs, demand_table(GANGS if demand is None else demand, max_gpus))
+    which = rng.random(jobs)
+    models, gangs, steps = [], [], []
+    for kind, job_hours, gang, draw in zip(
+        kinds.tolist(), hours.tolist(), drawn_gangs.tolist(), which.tolist(), strict=True
+    ):
+        family = [name for name in table.models if name.partition(" (")[0] in SIZES[kind].families]
+        gpus = gang if any(len(table.models[name].gangs) > 1 for name in family) else 1
+        able = [name for name in family if table.gpu_types_of(name, gpus) == table.gpu_types]
+        if not able:
+            raise WorkloadError(f"synthetic:hadar: no {' or '.join(SIZES[kind].families)} was measured on {gpus} GPUs")
+        model = able[int(draw * len(able))]
+        models.append(model)
+        gangs.append(gpus)
+        steps.append(job_hours * 3600.0 / gpus * table.models[model].rates["V100"][gpus][0])
+    profiles, profile = table.for_jobs(models, gangs, ignore_placement=ignore_placement)
+    return Workload.from_columns(
+        _arrivals(rng, jobs, mean_gap_s, bursty),
+        gangs,
+        iterations=steps,
+        profiles=profiles,
+        profile=profile,
+        attributes={
+            "model": np.array(models),
+            "size": np.array(["S", "M", "L", "XL"])[kinds],
+            "v100_gpu_hours": hours,
+        },
+    )
+
+
+def _arrivals(rng: np.random.Generator, jobs: int, mean_gap_s: float, bursty: bool) -> np.ndarray:
+    """float64 [jobs], ascending from 0 [s]."""
+    if mean_gap_s == 0:
+        return np.zeros(jobs)
+    if bursty:
+        submitted_s: np.ndarray = bursty_jobs(rng, jobs, PHILLY)[0]
+        return submitted_s * (mean_gap_s * (jobs - 1) / max(float(submitted_s[-1]), 1.0))
+    gaps = rng.standard_exponential(jobs) * mean_gap_s
+    arrival_s: np.ndarray = np.cumsum(gaps) - gaps[0]
+    return arrival_s
