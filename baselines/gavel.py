@@ -90,15 +90,15 @@ class Gavel(Scheduler):
         if self.prices and len(self.prices) != len(types):
             raise SchedulerError(f"gavel: {len(self.prices)} prices for {len(types)} GPU types ({', '.join(types)})")
         if "cost" in self.policy and not self.prices and not set(types) <= set(PRICES):
-            raise SchedulerError(f"gavel: no price is known of some of {', '.join(types)}; give prices, as in prices=2/1")
+            raise SchedulerError(
+                f"gavel: no price is known of some of {', '.join(types)}; give prices, as in prices=2/1"
+            )
         self._prices = np.array(self.prices or [PRICES.get(name, 1.0) for name in types])
         self._reference = types.index(REFERENCE) if REFERENCE in types else 0
         self._gpus = np.bincount(view.cluster.nodes["gpu_type"], weights=view.cluster.nodes["gpus"]).astype(np.int64)
         settings = Settings(types, self.seed, self.tie_break, self.bisect, self.alpha)
         self._allocate = policy.build(settings)
-        self._rounds = Rounds(
-            self._gpus, self.round_s / 2, policy.aware, not policy.queue, self.seed + SHUFFLE_STREAM
-        )
+        self._rounds = Rounds(self._gpus, self.round_s / 2, policy.aware, not policy.queue, self.seed + SHUFFLE_STREAM)
         self._seats = Seats(view.cluster)
         self.solver_failures = 0
         self._known = 0  # jobs admitted

@@ -7,11 +7,15 @@ import pytest
 from hadar_cases import Job, asked, case, nodes
 from helpers import finish, play, preemptions
 
+from gpusched_env.baselines import make_scheduler
+from gpusched_env.baselines.gavel import Gavel
 from gpusched_env.baselines.hadar import Hadar
 from gpusched_env.baselines.hadar_prices import PriceRange, competitive_alpha, price_table
 from gpusched_env.baselines.hadar_search import Round
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import START
+from gpusched_env.metrics import job_times
+from gpusched_env.scenarios.hadar import hadar_cluster
 from gpusched_env.simulator import ClusterView
 
 
@@ -120,3 +124,40 @@ def test_a_job_that_no_single_type_can_hold_runs_mixed() -> None:
     assert finish(instance, Hadar()) == [3_600.0]
     with pytest.raises(SchedulerError, match=r"job 0 needs 4 GPUs .* any one GPU type, and mixed is off"):
         finish(instance, Hadar(mixed=False))
+    with pytest.raises(SchedulerError, match=r"job 0 demands 4 GPUs, and no GPU type"):
+        finish(instance, Gavel("max_min_fairness_perf"))
+
+
+def test_utilities_pull_in_opposite_directions() -> None:
+    """The default ends the whole batch first and has the worst mean JCT; shortest remaining first is the opposite."""
+    scenario = hadar_cluster(restore_s=0.0, parameters={"ignore_placement": True})
+    instance = scenario.instance(scenario.seeds.report[0])
+    spans, means = [], []
+    for utility in ("effective_throughput_normalised", "effective_throughput_raw", "inverse_remaining"):
+        times = job_times(instance, play(instance, Hadar(utility)))
+        spans.append(float(times["finish_s"].max()))
+        means.append(float(times["jct_s"].mean()))
+    assert spans == sorted(spans)
+    assert means == sorted(means, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("hadar:utility=effective_throughput", "unknown utility 'effective_throughput': did you mean"),
+        ("hadar:order=fifo", "unknown order 'fifo'"),
+        ("hadar:round_s=0", "round_s is 0.0"),
+        ("hadar:eta=inf", "eta is inf"),
+        ("hadar:price_ratio=1", "price_ratio is 1.0"),
+        ("hadar:spread_guard=-1", "spread_guard is -1.0"),
+        ("hadar:dp_max=-1", "dp_max is -1"),
+    ],
+)
+def test_bad_parameters_are_refused(spec: str, message: str) -> None:
+    with pytest.raises(SchedulerError, match=message):
+        make_scheduler(spec)
+
+
+def test_the_utility_is_part_of_the_name() -> None:
+    assert make_scheduler("hadar").name == "hadar-normalised"
+    assert make_scheduler("hadar:utility=inverse_remaining").name == "hadar-remaining"
