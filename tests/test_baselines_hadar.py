@@ -130,7 +130,7 @@ def test_a_job_that_no_single_type_can_hold_runs_mixed() -> None:
 
 def test_utilities_pull_in_opposite_directions() -> None:
     """The default ends the whole batch first and has the worst mean JCT; shortest remaining first is the opposite."""
-    scenario = hadar_cluster(restore_s=0.0, parameters={"ignore_placement": True})
+    scenario = hadar_cluster(spread="free", restore_s=0.0)
     instance = scenario.instance(scenario.seeds.report[0])
     spans, means = [], []
     for utility in ("effective_throughput_normalised", "effective_throughput_raw", "inverse_remaining"):

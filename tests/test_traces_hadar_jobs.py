@@ -53,8 +53,8 @@ def test_work_takes_the_gpu_hours_drawn_on_v100_in_one_machine() -> None:
 
 def test_rates_are_those_measured_together_and_spread() -> None:
     """LM with batch 80 on two V100 or P100: 58.09 and 31.84 together, 17.75 and 17.27 spread (Gavel's table)."""
-    for ignore, spread in ((False, (17.747, 17.265)), (True, (58.092, 31.841))):
-        scenario = hadar_cluster(parameters={"ignore_placement": ignore, "demand": {"2": 1.0}})
+    for setting, spread in (("measured", (17.747, 17.265)), ("free", (58.092, 31.841))):
+        scenario = hadar_cluster(jobs=2_000, spread=setting)
         instance: Instance = scenario.instance(5)
         profile = instance.workload.profiles.rows["name"].tolist().index("LM (batch size 80)")
         job_class = instance.classes.tolist().index([profile, 2])
@@ -97,5 +97,12 @@ def test_the_scenario_is_the_documented_cluster() -> None:
     instance = scenario.instance(200_000)
     assert len(instance.workload) == 480
     assert instance.workload.profiles.gpu_types == scenario.cluster.gpu_types
-    everywhere = [hadar_cluster(jobs=100, parameters={"demand": {"4": 1.0}}).instance(seed) for seed in range(12)]
+    everywhere = [hadar_cluster(jobs=100, gangs="large").instance(seed) for seed in range(12)]
     assert any(np.isinf(drawn.iteration_s).any() for drawn in everywhere)  # ResNet-50 (128) does not fit on four K80
+
+
+def test_the_scenarios_parameters_count() -> None:
+    texts = ["nodes=3", "jobs=50", "arrivals=poisson", "arrivals=philly", "gangs=large", "spread=free", "restore_s=0"]
+    prints = {get_scenario(f"hadar-60gpu-v0:{text}").fingerprint() for text in texts}
+    assert len(prints | {get_scenario("hadar-60gpu-v0").fingerprint()}) == len(texts) + 1
+    assert get_scenario("hadar-60gpu-v0:restore_s=0,spread=free").name == "hadar-60gpu-v0:spread=free,restore_s=0"
