@@ -28,7 +28,6 @@ class Seats:
     def seat(self, jobs: Iterable[tuple[int, int, int]]) -> None:
         """Seat the jobs of a round: (job, type, gang size) in order; those of a type fit on its GPUs together."""
         before, self.of_job = self.of_job, {}
-        newcomers = []
         taken = np.zeros(len(self._node_of_gpu), bool)
         by_size: dict[int, list[tuple[int, int]]] = {}
         for job, column, gang in jobs:
