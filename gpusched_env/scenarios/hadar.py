@@ -22,7 +22,7 @@ def hadar_cluster(
     nodes: int = 5,
     jobs: int = 480,
     arrivals: str = "static",
-    mean_gap_s: float = 900.0,
+    mean_gap_s: float = 600.0,
     gangs: str = "gavel",
     spread: str = "measured",
     restore_s: float = 10.0,
@@ -34,7 +34,7 @@ def hadar_cluster(
     nodes : machines of each type
     jobs : number of jobs
     arrivals : "static" = all jobs are there at time 0; "poisson", or "philly" = in bursts like those of that log
-    mean_gap_s : mean seconds between arrivals, if they are not static; 900 s keep this cluster about two thirds busy
+    mean_gap_s : mean seconds between arrivals, if they are not static
     gangs : sizes of the gangs of distributed models, a name in GANGS
     spread : "measured" = gangs on several machines run at the rates measured there; "free" = at those of one machine.
         Free, with ``restore_s=0``, is the setting of Gavel's simulator
@@ -72,7 +72,7 @@ HADAR: Final = ScenarioFamily(
         Parameter("nodes", 5, "machines of four GPUs of each type", least=1, most=10_000, whole=True),
         Parameter("jobs", 480, "jobs of an episode", least=1, most=1_000_000, whole=True),
         Parameter("arrivals", "static", "static = all at time 0", values=("static", "poisson", "philly")),
-        Parameter("mean_gap_s", 900.0, "mean seconds between arrivals, if not static", least=1e-3, most=1e9),
+        Parameter("mean_gap_s", 600.0, "mean seconds between arrivals, if not static", least=1e-3, most=1e9),
         Parameter("gangs", "gavel", "gang sizes; large = nine of ten need several GPUs", values=tuple(GANGS)),
         Parameter("spread", "measured", "rates of gangs on several machines", values=("measured", "free")),
         Parameter("restore_s", 10.0, "seconds without progress after a preemption", least=0, most=86_400),
