@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hadar_cases import Job, asked, case, nodes
-from helpers import finish, play, preemptions
+from helpers import finish, plain_python_digests, play, preemptions
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.gavel import Gavel
 from gpusched_env.baselines.hadar import Hadar
-from gpusched_env.baselines.hadar_prices import PriceRange, competitive_alpha, price_table
+from gpusched_env.baselines.hadar_prices import UTILITIES, PriceRange, competitive_alpha, price_table
 from gpusched_env.baselines.hadar_search import Round
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import START
@@ -126,6 +126,23 @@ def test_a_job_that_no_single_type_can_hold_runs_mixed() -> None:
         finish(instance, Hadar(mixed=False))
     with pytest.raises(SchedulerError, match=r"job 0 demands 4 GPUs, and no GPU type"):
         finish(instance, Gavel("max_min_fairness_perf"))
+
+
+@pytest.mark.parametrize("spread", [0.4, 4.0])
+def test_a_gang_larger_than_a_machine_is_spread_at_once(spread: float) -> None:
+    """It has no better place, however slow: its own rate on the empty cluster is the yardstick."""
+    instance = case(nodes((4, "V100"), (4, "V100")), [Job(8, 1_440, (4, 2), spread=(spread, spread))])
+    assert finish(instance, Hadar()) == [pytest.approx(1_440 / spread)]
+
+
+def digests() -> list[str]:
+    """Logs that must not depend on whether kernels are compiled."""
+    instance = hadar_cluster(nodes=1, jobs=30, gangs="large", arrivals="poisson").instance(2)
+    return [play(instance, Hadar(utility)).digest() for utility in UTILITIES]
+
+
+def test_compiled_and_plain_python_give_the_same_logs() -> None:
+    assert plain_python_digests("test_baselines_hadar") == digests()
 
 
 def test_utilities_pull_in_opposite_directions() -> None:
