@@ -30,7 +30,7 @@ def _cache_folder() -> str | None:
     """
     digest = hashlib.sha256(numba.__version__.encode())
     package = Path(__file__).parents[1]
-    kernels = [*package.glob("simulator/*.py"), *package.glob("envs/*.py")]
+    kernels = [path for part in ("simulator/*.py", "envs/*.py", "baselines/delay_*.py") for path in package.glob(part)]
     names = ("cluster.py", "event_log.py", "network/collectives.py", "network/ecmp.py")
     constants = [package / name for name in names]
     for source in sorted([*kernels, *constants]):
