@@ -23,6 +23,7 @@ from gpusched_env.baselines.delay_placing import (
 )
 from gpusched_env.baselines.delay_state import MACHINE_WAITS, NETWORK_TIMER, RACK_TIMER, RACK_WAITS
 from gpusched_env.baselines.delay_tuning import record
+from gpusched_env.cluster import SLOT
 from gpusched_env.simulator.events import DECIDE, EXPLICIT, LOG_FULL, STALLED, advance, lease, preempt, start, work_left
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.state import FINISHED, RUNNING, WAITING
@@ -243,9 +244,8 @@ def observe(
             if replica["lease_over"]:
                 r["row"] = row
                 r["until_s"] = w["clock_s"] + r["lease_s"]
-                best = int64(tasks[b, row]["best_tier"])
-                # SLOT comes last by number and first by preference
-                if r["renew"] and w["waiting"] == 0 and (replica["tier"] <= best or replica["tier"] == 3):
+                tier = -1 if replica["tier"] == SLOT else int64(replica["tier"])
+                if r["renew"] and w["waiting"] == 0 and tier <= tasks[b, row]["best_tier"]:
                     return LEASE
                 return PREEMPT
             i += 1

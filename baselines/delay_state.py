@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE
+from gpusched_env.cluster import MACHINE, SLOT
 from gpusched_env.instance import Instance
 
 STATISTICS: Final = ("mean_sigma", "mean", "p95", "max")
@@ -92,7 +92,7 @@ TASK_DTYPE: Final = np.dtype(
         ("steps", "<i8"),  # steps in this lease, as far as they are known
         ("gpus", "<i4"),  # [GPU]
         ("demand", "<i4"),  # row of the histories
-        ("best_tier", "<i4"),
+        ("best_tier", "<i4"),  # tightest tier of the empty cluster; -1 = a slot
         ("early", "<i4"),  # 1 = the look-ahead ends its lease
         ("leaked", "<i4"),  # [GPU] quirk Q1
         ("low_skew", "<i4"),  # 1 = Tiresias' list of models that may be spread
@@ -161,9 +161,7 @@ def allocate_delay(instances: list[Instance]) -> DelayState:
 
 def slot_sizes(instance: Instance) -> np.ndarray:
     """int32 [S] [GPU]: size of each slot, in GPU order; a machine without slots is one."""
-    nodes = instance.cluster.nodes
-    slot_gpus = getattr(instance.cluster, "slot_gpus", nodes["gpus"])
-    return np.repeat(slot_gpus, nodes["gpus"] // slot_gpus)
+    return np.repeat(instance.cluster.slot_gpus, instance.cluster.slots)
 
 
 def fill_tasks(delay: DelayState, b: int, instance: Instance, best_ideal: bool, pow2: bool) -> None:
@@ -186,7 +184,8 @@ def fill_tasks(delay: DelayState, b: int, instance: Instance, best_ideal: bool, 
     tasks["compute_s"] = fastest[instance.job_class]
     tasks["ideal_s"] = tasks["compute_s"] * tasks["iterations"] / gang
     tasks["won_step"] = -1
-    tasks["best_tier"] = cluster.tightest_tier(gang)
+    tier = cluster.tightest_tier(gang)
+    tasks["best_tier"] = np.where(tier == SLOT, -1, tier)
     names = instance.workload.profiles.rows["name"][jobs["profile"]]
     tasks["low_skew"] = [_plain(str(name)) in LOW_SKEW for name in names]
     sizes = np.unique(gang)

@@ -14,6 +14,7 @@ import numpy as np
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.traces.generators.bursty import bursty_jobs
 from gpusched_env.traces.generators.calibration import Calibration
+from gpusched_env.traces.generators.dally_jobs import dally_jobs
 from gpusched_env.traces.generators.demand import demand_of, demand_table, draw_demand
 from gpusched_env.traces.generators.gavel_jobs import gavel_jobs
 from gpusched_env.traces.generators.pai_calibration import PAI
@@ -74,6 +75,7 @@ def batch(
 CALIBRATIONS: Final = {"helios-venus": VENUS, "pai": PAI, "philly": PHILLY}
 GENERATORS: Final[dict[str, Generator]] = {
     "batch": batch,
+    "dally": dally_jobs,
     "gavel": gavel_jobs,
     "poisson": poisson,
     "pollux": pollux_jobs,
