@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import json
 import math
 from dataclasses import dataclass, replace
@@ -13,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from dally_reference import DallySimulator, Job, dimensions
-from helpers import simulate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -166,7 +163,9 @@ def compare(case: Case, folder: Path) -> tuple[DallySimulator, DelayRun]:
     log = run.simulation.log()
     mine = grants(instance, log)
     theirs = [(t, number, sorted(map(case.gpu_number, gpus))) for t, number, gpus in reference.grants]
-    assert [(number, gpus) for _, number, gpus in sorted(mine)] == [(number, gpus) for _, number, gpus in sorted(theirs)]
+    assert [(number, gpus) for _, number, gpus in sorted(mine)] == [
+        (number, gpus) for _, number, gpus in sorted(theirs)
+    ]
     np.testing.assert_allclose([t for t, *_ in mine], [t for t, *_ in reference.grants], rtol=1e-9)
     times = job_times(instance, log)
     ends = {job.id: job.end_s for job in reference.jobs}
