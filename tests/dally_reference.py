@@ -43,7 +43,7 @@ class Job:
 
 @dataclass
 class DallySimulator:
-    """The authors' rules; ``efficiency(job, gpus)`` prices a placement, ``machines`` and ``slots`` are visited in order."""
+    """The authors' rules; ``efficiency(job, gpus)`` prices a placement, ``machine_order`` and ``slot_order`` are walked."""
 
     racks: int
     machines_per_rack: int

@@ -254,19 +254,31 @@ class AskedOnly(Dally):
 @st.composite
 def rules(draw: Any) -> dict[str, Any]:
     """Parameters that play on any instance."""
-    preset = draw(st.sampled_from(["suite", "authors"]))
-    return dict(
-        preset=preset, lease_s=draw(st.sampled_from([60.0, 400.0, 3600.0])), tuner=draw(st.sampled_from(["hand", "off"])),
-        rack_wait=draw(st.sampled_from([0.0, 0.7, 3.0])), nw_wait=draw(st.sampled_from([0.0, 2.0, 5.0])),
-        timer_mode=draw(st.sampled_from(["absolute", "stacked"])), fit=draw(st.sampled_from(["first", "best"])),
-        order=draw(st.sampled_from(["asc", "hash"])), order_seed=draw(st.integers(0, 3)),
-        priority=draw(st.sampled_from(["nw", "gpu-time", "arrival"])), preemption=draw(st.sampled_from(["lease", "none"])),
-        record_mode=draw(st.sampled_from(["granted", "censored"])), demand_key=draw(st.sampled_from(["exact", "pow2"])),
-        stat=draw(st.sampled_from(["mean_sigma", "mean", "p95", "max"])), floor_rack=1.0, floor_nw=2.0,
-        offers=draw(st.sampled_from(["polled", "exact"])), renew=draw(st.booleans()), min_sample=draw(st.sampled_from([0.1, 1.0])),
-        policy=draw(st.sampled_from(["dally", "dally", "tiresias"])),
-        nw_ideal=draw(st.sampled_from(["compute", "best-tier"])), nw_denominator=draw(st.sampled_from(["run", "wall"])),
-    )  # fmt: skip
+    choices: dict[str, list[Any]] = {
+        "preset": ["suite", "authors"],
+        "policy": ["dally", "dally", "tiresias"],
+        "preemption": ["lease", "lease", "none"],
+        "lease_s": [60.0, 400.0, 3600.0],
+        "tuner": ["hand", "off"],
+        "rack_wait": [0.0, 0.7, 3.0],
+        "nw_wait": [0.0, 2.0, 5.0],
+        "timer_mode": ["absolute", "stacked"],
+        "offers": ["polled", "exact"],
+        "fit": ["first", "best"],
+        "order": ["asc", "hash"],
+        "order_seed": [0, 1, 2],
+        "priority": ["nw", "gpu-time", "arrival"],
+        "nw_ideal": ["compute", "best-tier"],
+        "nw_denominator": ["run", "wall"],
+        "stat": ["mean_sigma", "mean", "p95", "max"],
+        "min_sample": [0.1, 1.0],
+        "floor_rack": [0.0, 1.0],
+        "floor_nw": [0.0, 2.0],
+        "record_mode": ["granted", "censored"],
+        "demand_key": ["exact", "pow2"],
+        "renew": [False, True],
+    }
+    return {name: draw(st.sampled_from(values)) for name, values in choices.items()}
 
 
 @settings(max_examples=60, deadline=None)
