@@ -18,6 +18,7 @@ from gpusched_env.baselines.delay_state import (
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import Outcome, Simulation, events
 from gpusched_env.simulator.jit import announce_compilation
+from gpusched_env.simulator.state import State
 
 if TYPE_CHECKING:
     from gpusched_env.baselines.dally import Dally
@@ -61,8 +62,14 @@ class DelayRun:
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """What the kernels of delay scheduling take."""
-        return (*self.simulation.state, *self.delay, 0)
+        """What the kernels of delay scheduling take: both memories as batches of one."""
+        return (*self._state, *self.delay, 0)
+
+    @property
+    def _state(self) -> State:
+        # looked up anew each time: a stored view would part from its array in a copy
+        state, b = self.simulation.state, self.simulation.b
+        return state if len(state.world) == 1 else State(*(array[b : b + 1] for array in state))
 
     # --- play
 
@@ -185,7 +192,7 @@ class DelayRun:
         """float64: network sensitivity Nw of each of the jobs ``rows``; 0 = it has not run yet."""
         values = np.empty(len(rows))
         known = np.ascontiguousarray(rows, np.int32)
-        delay_offers.nw_now(*self.simulation.state, *self.delay, 0, known, values)
+        delay_offers.nw_now(*self._state, *self.delay, 0, known, values)
         return values
 
     @property
