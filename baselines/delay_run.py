@@ -12,6 +12,7 @@ from gpusched_env.baselines import delay_offers, delay_tuning
 from gpusched_env.baselines.delay_state import (
     MACHINE_WAITS,
     RACK_WAITS,
+    VERDICT_DTYPE,
     DelayState,
     allocate_delay,
 )
@@ -33,6 +34,7 @@ class DelayRun:
     scheduler : its rules; the run keeps all that changes, so one scheduler may serve many runs
     seed : decides the "random" placement rule, nothing else
     simulation : join a simulation before its first event instead of beginning a new one
+    keep_verdicts : write down who took or refused what, see :attr:`verdicts`
 
     Examples
     --------
@@ -42,12 +44,19 @@ class DelayRun:
     """
 
     def __init__(
-        self, instance: Instance, scheduler: Dally, seed: int = 0, simulation: Simulation | None = None
+        self,
+        instance: Instance,
+        scheduler: Dally,
+        seed: int = 0,
+        simulation: Simulation | None = None,
+        keep_verdicts: bool = False,
     ) -> None:
         announce_compilation("play")
         self.simulation = Simulation(instance, seed) if simulation is None else simulation
         self.scheduler = scheduler
         self.delay: DelayState = allocate_delay([instance])
+        if keep_verdicts:
+            self.delay = self.delay._replace(verdicts=np.zeros((1, 4096), VERDICT_DTYPE))
         scheduler.fill(self.delay, 0, instance)
         self.timers = scheduler.timers_for()
         self._rules["tuned"] = self.timers.by_hand
@@ -140,11 +149,12 @@ class DelayRun:
         self._rules["phase"] = delay_offers.BEGUN
 
     def grow(self) -> None:
-        """Double the arrays whose size no rule bounds: histories and queued offers."""
-        samples, offers = self.delay.samples, self.delay.offers
+        """Double the arrays whose size no rule bounds: histories, queued offers, verdicts."""
+        samples, offers, verdicts = self.delay.samples, self.delay.offers, self.delay.verdicts
         self.delay = self.delay._replace(
             samples=np.concatenate([samples, np.zeros_like(samples)], axis=3),
             offers=np.concatenate([offers, np.zeros_like(offers)], axis=1),
+            verdicts=np.concatenate([verdicts, np.zeros_like(verdicts)], axis=1),
         )
 
     def tune_by_hand(self) -> None:
@@ -199,3 +209,8 @@ class DelayRun:
     def offers_made(self) -> int:
         """How many offers there have been to somebody."""
         return int(self._rules["made"])
+
+    @property
+    def verdicts(self) -> np.ndarray:
+        """VERDICT_DTYPE: which tier each job took or refused whenever it was asked; empty unless they are kept."""
+        return self.delay.verdicts[0, : self._rules["verdicts"]].copy()

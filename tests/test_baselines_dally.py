@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.dally import Dally
+from gpusched_env.baselines.delay_placing import ON_SLOT, REFUSED
 from gpusched_env.baselines.delay_run import DelayRun
 from gpusched_env.baselines.delay_state import MACHINE_WAITS, RACK_WAITS
 from gpusched_env.cluster import MACHINE, NETWORK, RACK, Cluster
@@ -359,6 +360,17 @@ def test_g6_nw_is_compute_over_running_seconds(seed: int, priority: str) -> None
         if priority == "nw":  # frozen while it waits, and the order in which jobs are asked
             np.testing.assert_allclose(nw[waiting], run.delay.tasks["nw"][0, waiting], rtol=1e-9, atol=1e-12)
             assert (np.diff(run.delay.tasks["nw"][0, waiting]) >= 0).all()
+
+
+def test_verdicts_tell_who_took_and_refused_what() -> None:
+    run = DelayRun(problem(1, 2, TWO_AND_TWO), authors(1.0, 2.0), keep_verdicts=True)
+    assert run.play() is Outcome.DONE
+    of_job = run.verdicts[run.verdicts["job"] == 2]  # id 5: arrives at 10, refuses a rack twice, gets a machine
+    assert of_job["time_s"].tolist() == [10.0, 1900.0, 3603.0]
+    assert of_job["tier"].tolist() == [REFUSED, REFUSED, ON_SLOT]
+    assert of_job["waited_s"].tolist() == [0.0, 1890.0, 3593.0]
+    assert set(of_job["rack_wait_s"]) == {3600.0}
+    assert set(of_job["network_wait_s"]) == {7200.0}
 
 
 # --- hazards of the tuner
