@@ -8,6 +8,7 @@ import importlib
 import keyword
 import os
 import sys
+from math import inf
 from typing import Any, Final, NamedTuple
 
 from gpusched_env.errors import SchedulerError, unknown_name
@@ -44,6 +45,14 @@ BASELINES: Final[dict[str, Baseline]] = {
     "tiresias-g": Baseline(
         f"{_HERE}.tiresias:Tiresias", {"policy": "gittins"}, "discretised 2D-Gittins with skew-based consolidation"
     ),
+    "yarn-cs": Baseline(f"{_HERE}.yarn_cs:YarnCapacity", {}, "arrival order; a gang below one switch, or it waits"),
+    "delay-zaharia": Baseline(
+        f"{_HERE}.delay_scheduling:DelayScheduling", {}, "arrival order; declines GPUs that are far apart for a while"
+    ),
+    "gandiva-lite": Baseline(
+        f"{_HERE}.gandiva:Gandiva", {}, "affinity placement, time slices where gangs share GPUs, migration"
+    ),
+    "themis-lite": Baseline(f"{_HERE}.themis:Themis", {}, "leases to the jobs with the worst finish-time fairness"),
     "sjf-bco": Baseline(
         f"{_HERE}.sjf_bco:SjfBco",
         {},
@@ -74,6 +83,7 @@ BASELINES: Final[dict[str, Baseline]] = {
         "smallest GPU-time first; AdaDUAL gates the sharing of ports",
         needs_links=True,
     ),
+<<<<<<< HEAD
     "gavel": Baseline(f"{_HERE}.gavel:Gavel", {}, "LAS over time shares on GPU types, in rounds", needs_types=True),
     "gavel-las": Baseline(
         f"{_HERE}.gavel:Gavel",
@@ -98,6 +108,19 @@ BASELINES: Final[dict[str, Baseline]] = {
         {"policy": "fifo_perf"},
         "first in, first out, each gang on its fastest type",
         needs_types=True,
+=======
+    "dally": Baseline(f"{_HERE}.dally:Dally", {}, "delay scheduling, Nw priority, leases, tuned timers"),
+    "dally-no-wait": Baseline(
+        f"{_HERE}.dally:Dally", {"tuner": "off", "rack_wait": 0.0, "nw_wait": 0.0}, "Dally without delay"
+    ),
+    "dally-fully-consolidated": Baseline(
+        f"{_HERE}.dally:Dally", {"tuner": "off", "rack_wait": inf, "nw_wait": inf}, "Dally that always waits"
+    ),
+    "dally-manual": Baseline(f"{_HERE}.dally:Dally", {"tuner": "off"}, "Dally with fixed timers, 6 and 12 leases"),
+    "dally-no-preempt": Baseline(f"{_HERE}.dally:Dally", {"preemption": "none"}, "Dally without leases"),
+    "tiresias-dally": Baseline(
+        f"{_HERE}.dally:Dally", {"policy": "tiresias", "priority": "gpu-time"}, "Tiresias of Dally's simulator"
+>>>>>>> 05b3e8f42a4fa5f2f302020c8a20c35b377c1e41
     ),
     "learned": Baseline(
         "gpusched_env.agents.learned:LearnedScheduler", {}, "a trained agent: learned:path=.../model.zip"
