@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpusched_env.cluster import MACHINE, SLOT
+from gpusched_env.errors import SchedulerError
 from gpusched_env.instance import Instance
 
 STATISTICS: Final = ("mean_sigma", "mean", "p95", "max")
@@ -144,7 +145,20 @@ def allocate_delay(instances: list[Instance]) -> DelayState:
     """Lay out the arrays for instances whose state ``gpusched_env.simulator.state.allocate`` has laid out.
 
     Sizes are those of the longest; rules and orders are those of the defaults until they are filled in.
+
+    Raises
+    ------
+    SchedulerError : a job cannot run on one of the cluster's GPU types: offers do not look at types
     """
+    for instance in instances:
+        if np.isinf(instance.iteration_s).any():
+            kind, _, column = np.argwhere(np.isinf(instance.iteration_s))[0].tolist()
+            name = instance.workload.profiles.rows["name"][instance.classes[kind, 0]]
+            raise SchedulerError(
+                f"dally: {str(name)!r} on {instance.classes[kind, 1]} GPUs cannot run on "
+                f"{instance.cluster.gpu_types[column]}, and offers do not look at GPU types; leave out such jobs, or "
+                "take another scheduler"
+            )
     batch = len(instances)
     jobs = max(len(i.workload) for i in instances)
     gpus = max(i.cluster.gpus for i in instances)

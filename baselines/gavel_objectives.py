@@ -112,7 +112,8 @@ def finish_time_fairness(
         return float(((problem.age_s + problem.steps_left / optimum.throughput) / alone_s).max())
 
     best, upper = found, rho_of(found)
-    trial, seen = upper, []
+    trial = upper
+    seen: list[tuple[float, float]] = []
     for _ in range(MOST_STEPS):
         if upper - lower <= PRECISION * upper:
             break

@@ -83,7 +83,6 @@ BASELINES: Final[dict[str, Baseline]] = {
         "smallest GPU-time first; AdaDUAL gates the sharing of ports",
         needs_links=True,
     ),
-<<<<<<< HEAD
     "gavel": Baseline(f"{_HERE}.gavel:Gavel", {}, "LAS over time shares on GPU types, in rounds", needs_types=True),
     "gavel-las": Baseline(
         f"{_HERE}.gavel:Gavel",
@@ -108,7 +107,7 @@ BASELINES: Final[dict[str, Baseline]] = {
         {"policy": "fifo_perf"},
         "first in, first out, each gang on its fastest type",
         needs_types=True,
-=======
+    ),
     "dally": Baseline(f"{_HERE}.dally:Dally", {}, "delay scheduling, Nw priority, leases, tuned timers"),
     "dally-no-wait": Baseline(
         f"{_HERE}.dally:Dally", {"tuner": "off", "rack_wait": 0.0, "nw_wait": 0.0}, "Dally without delay"
@@ -120,7 +119,6 @@ BASELINES: Final[dict[str, Baseline]] = {
     "dally-no-preempt": Baseline(f"{_HERE}.dally:Dally", {"preemption": "none"}, "Dally without leases"),
     "tiresias-dally": Baseline(
         f"{_HERE}.dally:Dally", {"policy": "tiresias", "priority": "gpu-time"}, "Tiresias of Dally's simulator"
->>>>>>> 05b3e8f42a4fa5f2f302020c8a20c35b377c1e41
     ),
     "learned": Baseline(
         "gpusched_env.agents.learned:LearnedScheduler", {}, "a trained agent: learned:path=.../model.zip"
