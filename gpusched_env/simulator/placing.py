@@ -113,7 +113,7 @@ def _pack(
 
 
 @helper
-def largest_machine(world: Array, nodes: Array, b: int) -> int:
+def _largest_machine(world: Array, nodes: Array, b: int) -> int:
     """GPUs of the largest machine on which the gang can run [GPU]."""
     size = int64(0)
     for node in range(world[b]["nodes"]):
@@ -173,7 +173,7 @@ def _yarn_node(world: Array, nodes: Array, free: Array, b: int, begin: int, end:
 
     Returns the node for the rest, the first that has room; ``end`` if there is no rest; -1 if they are not there.
     """
-    size = largest_machine(world, nodes, b)
+    size = _largest_machine(world, nodes, b)
     whole = gang // size
     rest = gang - whole * size
     found = 0
@@ -193,7 +193,7 @@ def _yarn(
     world: Array, nodes: Array, racks: Array, free: Array, holder: Array, chosen: Array, b: int, gang: int, at: int,
 ) -> int:
     """First fit on one machine, or whole machines and one for the rest in a rack (Tiresias' repository, switch.py)."""
-    size = largest_machine(world, nodes, b)
+    size = _largest_machine(world, nodes, b)
     if gang <= size:
         for node in range(world[b]["nodes"]):
             if free[b, node] >= gang:
