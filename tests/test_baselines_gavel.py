@@ -178,6 +178,16 @@ def test_weights_entitle() -> None:
         play(nothing, Gavel())
 
 
+def test_deadlines_come_first_where_they_can_be_kept() -> None:
+    """K80 is worth more to job 0 than to job 1; only on V100 can job 0 end within 1.5 times its best time."""
+    steps, rates = [7_200.0, 7_200.0], [[4.0, 1.5], [4.0, 1.0]]
+    policy = "max_sum_throughput_normalized_by_cost_perf"
+    for slo, name, in_time in ((1.5, policy, False), (1.5, policy + "_SLOs", True), (-1.0, policy + "_SLOs", False)):
+        told = {"slo": np.array([slo, -1.0])}
+        first = jct_s(instance([0, 0], [1, 1], steps, rates, "1x1@V100,1x1@K80", told), Gavel(name))[0]
+        assert (first <= 1.5 * 1_800) == in_time, name
+
+
 def test_a_gang_that_no_type_can_hold_is_reported() -> None:
     problem = instance([0, 10], [1, 5], [100, 100], [[1, 1]] * 2, "1x4@V100,1x4@K80")
     with pytest.raises(SchedulerError, match="job 1 demands 5 GPUs, and no GPU type that can run it has so many"):

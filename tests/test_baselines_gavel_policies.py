@@ -123,6 +123,21 @@ def test_packing_two_jobs_on_a_gpu(ratio: tuple[float, float], value: float) -> 
         assert found.shares[:, 0] == pytest.approx([3 / 23, 0.0, 20 / 23], abs=1e-7)
 
 
+def test_packed_policies_make_use_of_pairs() -> None:
+    """Alone 10 steps a second, together 6 each. Makespan T: p T 6 = 1,000, p T 6 + b T 10 = 1,800, p + b = 1."""
+    problem = Problem.of([[10], [10]], [1], steps_left=[1_000, 1_800])
+    entries = with_pairs(problem, np.array([[0, 1]]), np.array([[[6.0], [6.0]]]))
+    assert got(max_min_fairness(problem, entries)).value == pytest.approx(0.6)
+    assert got(water_filling(problem, entries)).value == pytest.approx(0.6)
+    shortest = got(min_total_duration(problem, entries))
+    assert 1 / shortest.value == pytest.approx(1_000 / 6 + 80, rel=1e-9)
+    rate = (problem.isolated * problem.rates).sum(axis=1)
+    alone = got(finish_time_fairness(problem, np.zeros(2), rate))
+    packed = got(finish_time_fairness(problem, np.zeros(2), rate, entries))
+    assert (alone.value, packed.value) == pytest.approx((1.0, 5 / 6), rel=1e-6)
+    assert got(max_sum_throughput(problem, entries)).value == pytest.approx(12.0)
+
+
 def test_pairs_of_unequal_gangs_or_that_do_not_fit_are_dropped() -> None:
     problem = Problem.of([[10, 5], [4, 2], [3, 3]], [2, 2], gangs=[1, 1, 2])
     rates = np.array([[[9.0, 0.0], [3.9, 1.9]], [[9.0, 4.0], [2.9, 2.9]]])
