@@ -139,7 +139,7 @@ def list_baselines(links: bool = True, types: bool = False) -> list[str]:
     Parameters
     ----------
     links : False leaves out those that are about gangs which share links
-    types : True adds those that are about GPU types which differ; they run each gang on one type
+    types : True adds those that are about GPU types which differ; most run each gang on one type
     """
     return [
         name

@@ -12,6 +12,7 @@ from gpusched_env.baselines.gavel import Gavel
 from gpusched_env.baselines.hadar import Hadar
 from gpusched_env.baselines.hadar_prices import UTILITIES, PriceRange, competitive_alpha, price_table
 from gpusched_env.baselines.hadar_search import Round
+from gpusched_env.envs.playing import play_scheduler, wide_open
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import START
 from gpusched_env.metrics import job_times
@@ -135,6 +136,12 @@ def test_a_gang_larger_than_a_machine_is_spread_at_once(spread: float) -> None:
     assert finish(instance, Hadar()) == [pytest.approx(1_440 / spread)]
 
 
+def test_the_environment_gives_the_same_log() -> None:
+    scenario = hadar_cluster(nodes=1, jobs=20)
+    log = play_scheduler(wide_open(scenario, 3), Hadar(), 3)
+    assert log.digest() == play(scenario.instance(3), Hadar()).digest()
+
+
 def digests() -> list[str]:
     """Logs that must not depend on whether kernels are compiled."""
     instance = hadar_cluster(nodes=1, jobs=30, gangs="large", arrivals="poisson").instance(2)
@@ -177,4 +184,5 @@ def test_bad_parameters_are_refused(spec: str, message: str) -> None:
 
 def test_the_utility_is_part_of_the_name() -> None:
     assert make_scheduler("hadar").name == "hadar-normalised"
+    assert make_scheduler("hadar").clairvoyant
     assert make_scheduler("hadar:utility=inverse_remaining").name == "hadar-remaining"

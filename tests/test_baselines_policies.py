@@ -24,7 +24,6 @@ NON_PREEMPTIVE = (
 )  # fmt: skip
 CLAIRVOYANT = (
     "fifo-easy", "sjf", "ssf", "srtf", "srsf", "sjf-bco", "bco-ff", "bco-ls", "ada-srsf", "themis-lite",
-    "hadar",
 )  # fmt: skip
 
 
