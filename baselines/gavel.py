@@ -90,15 +90,13 @@ class Gavel(Scheduler):
         if self.prices and len(self.prices) != len(types):
             raise SchedulerError(f"gavel: {len(self.prices)} prices for {len(types)} GPU types ({', '.join(types)})")
         if "cost" in self.policy and not self.prices and not set(types) <= set(PRICES):
-            raise SchedulerError(f"gavel: no price is known of some of {', '.join(types)}; give prices, as in prices=2/1")
+            raise SchedulerError(f"gavel: not all prices of {', '.join(types)} are known; give them: prices=2/1")
         self._prices = np.array(self.prices or [PRICES.get(name, 1.0) for name in types])
         self._reference = types.index(REFERENCE) if REFERENCE in types else 0
         self._gpus = np.bincount(view.cluster.nodes["gpu_type"], weights=view.cluster.nodes["gpus"]).astype(np.int64)
         settings = Settings(types, self.seed, self.tie_break, self.bisect, self.alpha)
         self._allocate = policy.build(settings)
-        self._rounds = Rounds(
-            self._gpus, self.round_s / 2, policy.aware, not policy.queue, self.seed + SHUFFLE_STREAM
-        )
+        self._rounds = Rounds(self._gpus, self.round_s / 2, policy.aware, not policy.queue, self.seed + SHUFFLE_STREAM)
         self._seats = Seats(view.cluster)
         self.solver_failures = 0
         self._known = 0  # jobs admitted
@@ -236,6 +234,10 @@ class Gavel(Scheduler):
         rows = self._active
         rates = self._rounds.rates[rows]
         age_s = view.now_s - view.arrival_s[rows]
+        weights = view.told("priority_weight", 1.0)[rows]
+        if not (weights > 0).all():
+            job = rows[int(np.argmin(weights > 0))]
+            raise SchedulerError(f"{self.name}: job {view.job_id[job]} has no priority_weight above 0; give all one")
         steps_left, slack_s = np.ones(len(rows)), np.full(len(rows), np.inf)
         if isinstance(view, ClairvoyantView):
             steps_left = view.iterations_left(rows)
@@ -246,7 +248,7 @@ class Gavel(Scheduler):
             rates,
             self._rounds.gangs[rows],
             self._gpus,
-            view.told("priority_weight", 1.0)[rows],
+            weights,
             rows,
             steps_left,
             age_s,

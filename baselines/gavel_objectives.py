@@ -98,8 +98,8 @@ def finish_time_fairness(
     Notes
     -----
     For a given rho the condition is linear: thr(m) >= R_m / (rho D_m - t_m), D_m the denominator. The program finds
-    how many times these rates every job can have; the rho of that solution is an upper bound, and is tried next. Where
-    it does not fall by half of what is left, halving takes over.
+    how many times these rates every job can have, less one: an excess that grows with rho. Its root is found by the
+    secant; the rho of every solution is an upper bound, and a rho without excess a lower one.
     """
     program = Program(problem, entries)
     alone_s = isolated_s + problem.steps_left / isolated_rate
@@ -113,19 +113,30 @@ def finish_time_fairness(
 
     best, upper = found, rho_of(found)
     trial = upper
+    seen: list[tuple[float, float]] = []
     for _ in range(MOST_STEPS):
         if upper - lower <= PRECISION * upper:
             break
-        found = program.max_min((trial * alone_s - problem.age_s) / problem.steps_left, tie_break)
+        found = program.max_min((trial * alone_s - problem.age_s) / problem.steps_left, tie_break, unit=1.0)
         if found is None:
             return None
-        gap = upper - lower
-        if found.value <= 1.0 + PRECISION / 10:  # nobody can do better than the rho that was tried
-            lower = max(lower, trial * (1.0 - PRECISION / 2))
+        seen = [*seen[-1:], (trial, found.value - 1.0)]
+        if found.value <= 1.0 + PRECISION / 3:  # a rho smaller by twice as much would ask for more than there is
+            lower = max(lower, trial * (1.0 - PRECISION))
         if (rho := rho_of(found)) < upper:
             best, upper = found, rho
-        trial = upper if upper - lower < gap / 2 else (lower + upper) / 2
+        trial = _next_trial(seen, lower, upper)
     return best._replace(value=upper)
+
+
+def _next_trial(seen: list[tuple[float, float]], lower: float, upper: float) -> float:
+    """Where the line through the last two (rho, excess) has none, if that lies between the bounds; else halfway."""
+    if len(seen) == 2 and seen[0][1] != seen[1][1]:
+        (first, excess), (second, less) = seen
+        secant = second - less * (second - first) / (less - excess)
+        if lower < secant < upper:
+            return secant
+    return upper if len(seen) == 1 else (lower + upper) / 2
 
 
 def max_sum_throughput(problem: Problem, entries: Entries | None = None) -> Optimum | None:

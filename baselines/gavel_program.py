@@ -75,6 +75,11 @@ class Program:
         self._base = sparse.vstack([time, demand]).tocsr()
         self._limits = np.concatenate([np.ones(jobs), problem.gpus])
         self.fastest = problem.rates.max(axis=1)
+        # Below the base constraints one row a job: level <= scaled throughput; the level is the last column.
+        level = sparse.csr_array(np.ones((jobs, 1)))
+        rows = sparse.block_array([[self._base, None], [-self.throughput, level]], format="csc")
+        rows.sort_indices()
+        self._leveled: sparse.csc_array = rows
 
     def gain_of(self, scale: np.ndarray) -> np.ndarray:
         """float64 [K, R]: what a share adds to the sum of scale_m thr(m)."""
@@ -102,7 +107,9 @@ class Program:
             return None
         return self._optimum(found.x, -float(found.fun) * unit, np.zeros(len(self.fastest), bool))
 
-    def max_min(self, scale: np.ndarray, tie_break: str = "vertex", level: np.ndarray | None = None) -> Optimum | None:
+    def max_min(
+        self, scale: np.ndarray, tie_break: str = "vertex", level: np.ndarray | None = None, unit: float = 0.0
+    ) -> Optimum | None:
         """Maximise the smallest scale_m thr(m); None if the solver finds no solution.
 
         Parameters
@@ -110,16 +117,13 @@ class Program:
         scale : float64 [M]
         tie_break : among the many optimal solutions "vertex" = the one that the solver finds; "two_stage" = one with
             the largest sum of scale_m thr(m)
+        unit : the solver counts values in it; 0 = what the slowest job could get at best, so that the value is about 1
         level : float64 [M], what scale_m thr(m) of jobs that are not raised any more must keep; NaN = raise the job
         """
-        # In units of what the slowest job could get at best, so that the value is about 1.
         rises = np.ones(len(scale), bool) if level is None else ~np.isfinite(level)
-        unit = float((scale * self.fastest)[rises].min())
-        scaled = sparse.diags_array(scale / unit) @ self.throughput
+        unit = unit or float((scale * self.fastest)[rises].min())
         held = np.zeros(len(scale)) if level is None else np.nan_to_num(level / unit * (1.0 - TINY))
-        rows = sparse.block_array(
-            [[self._base, None], [-scaled, sparse.csr_array(rises.astype(float)[:, None])]], format="csr"
-        )
+        rows = self._scaled(scale / unit, rises)
         limits = np.concatenate([self._limits, -held])
         objective = np.zeros(rows.shape[1])
         objective[-1] = -1.0
@@ -130,12 +134,19 @@ class Program:
         binding = found.ineqlin.marginals[len(self._limits) :] < -TINY
         if tie_break == "two_stage":
             held = np.where(rises, value * (1.0 - TINY), held)
-            rows = sparse.vstack([self._base, -scaled])
-            again = linprog(
-                -scaled.sum(axis=0), rows, np.concatenate([self._limits, -held]), method="highs", options=TOLERANCES
-            )
-            solution = again.x if again.status == 0 else solution
+            objective = np.append(-(scale / unit) @ self.throughput, 0.0)
+            rows, limits = self._scaled(scale / unit, np.zeros(len(scale), bool)), np.concatenate([self._limits, -held])
+            again = linprog(objective, rows, limits, method="highs", options=TOLERANCES)
+            solution = again.x[:-1] if again.status == 0 else solution
         return self._optimum(solution, value * unit, binding & rises)
+
+    def _scaled(self, scale: np.ndarray, rises: np.ndarray) -> sparse.csc_array:
+        """Rows of a max-min program: those of :attr:`_leveled` with other numbers."""
+        last = self._leveled.indptr[-2]
+        factor = np.concatenate([np.ones(len(self._limits)), scale])
+        data = self._leveled.data * factor[self._leveled.indices]
+        data[last:] = rises
+        return sparse.csc_array((data, self._leveled.indices, self._leveled.indptr), self._leveled.shape)
 
     def _optimum(self, solution: np.ndarray, value: float, binding: np.ndarray) -> Optimum:
         solution = np.clip(solution, 0.0, 1.0)

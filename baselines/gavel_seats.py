@@ -28,8 +28,7 @@ class Seats:
     def seat(self, jobs: Iterable[tuple[int, int, int]]) -> None:
         """Seat the jobs of a round: (job, type, gang size) in order; those of a type fit on its GPUs together."""
         before, self.of_job = self.of_job, {}
-        newcomers = []
-        taken = np.zeros(len(self._node_of_gpu), bool)
+        taken = bytearray(len(self._node_of_gpu))  # one GPU at a time it is faster than an array
         by_size: dict[int, list[tuple[int, int]]] = {}
         for job, column, gang in jobs:
             by_size.setdefault(gang, []).append((job, column))
@@ -37,20 +36,23 @@ class Seats:
             newcomers = []
             for job, column in by_size[gang]:
                 had = before.get(job)
-                if had is not None and had[0] == column and not taken[list(had[1])].any():
+                if had is not None and had[0] == column and not any(taken[gpu] for gpu in had[1]):
                     self.of_job[job] = had
-                    taken[list(had[1])] = True
+                    for gpu in had[1]:
+                        taken[gpu] = True
                 else:
                     newcomers.append((job, column))
             for job, column in newcomers:
-                gpus = self._choose(column, gang, taken)
-                self.of_job[job] = column, tuple(gpus.tolist())
-                taken[gpus] = True
+                gpus = self._choose(column, gang, np.frombuffer(taken, np.bool_))
+                self.of_job[job] = column, tuple(gpus)
+                for gpu in gpus:
+                    taken[gpu] = True
 
-    def _choose(self, column: int, gang: int, taken: np.ndarray) -> np.ndarray:
+    def _choose(self, column: int, gang: int, taken: np.ndarray) -> list[int]:
         free = self._gpus_of_type[column][~taken[self._gpus_of_type[column]]]
         room = np.bincount(self._node_of_gpu[free], minlength=self._nodes)
         holds = np.flatnonzero(room >= gang)
         if len(holds):
             free = free[self._node_of_gpu[free] == holds[np.argmin(room[holds])]]
-        return free[:gang]
+        chosen: list[int] = free[:gang].tolist()
+        return chosen

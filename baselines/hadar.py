@@ -20,6 +20,7 @@ from gpusched_env.baselines.hadar_prices import (
     utility_at,
 )
 from gpusched_env.baselines.hadar_search import Round
+from gpusched_env.cluster import MACHINE, SLOT
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Wait
 from gpusched_env.simulator.events import LEASE_SLACK
@@ -144,7 +145,8 @@ class Hadar(Scheduler):
         now_s, round_s = view.now_s, self.round_s
         jobs = np.zeros(len(rows), ASKING_DTYPE)
         jobs["row"], jobs["gpus"], jobs["job_class"] = rows, view.gpus[rows], view.job_class[rows]
-        jobs["tier"] = view.cluster.tightest_tier(jobs["gpus"])
+        tier = view.cluster.tightest_tier(jobs["gpus"])
+        jobs["tier"] = np.where(tier == SLOT, MACHINE, tier)  # nodes are the least that is priced
         jobs["remaining"] = view.iterations_left(rows)
         rates = self._rates[jobs["job_class"], jobs["tier"]]
         fastest, slowest = rates.max(axis=1), np.where(rates > 0, rates, np.inf).min(axis=1)

@@ -8,6 +8,7 @@ import importlib
 import keyword
 import os
 import sys
+from math import inf
 from typing import Any, Final, NamedTuple
 
 from gpusched_env.errors import SchedulerError, unknown_name
@@ -21,6 +22,7 @@ class Baseline(NamedTuple):
     parameters: dict[str, Any]
     summary: str
     needs_links: bool = False  # its idea is about gangs that share links; without them it is another policy's shadow
+    needs_types: bool = False  # its idea is about GPU types that differ; on one type it says little
 
 
 _HERE: Final = "gpusched_env.baselines"
@@ -81,8 +83,48 @@ BASELINES: Final[dict[str, Baseline]] = {
         "smallest GPU-time first; AdaDUAL gates the sharing of ports",
         needs_links=True,
     ),
+    "gavel": Baseline(f"{_HERE}.gavel:Gavel", {}, "LAS over time shares on GPU types, in rounds", needs_types=True),
+    "gavel-las": Baseline(
+        f"{_HERE}.gavel:Gavel",
+        {"policy": "max_min_fairness"},
+        "the same, blind to the types' speeds",
+        needs_types=True,
+    ),
+    "gavel-ftf": Baseline(
+        f"{_HERE}.gavel:Gavel",
+        {"policy": "finish_time_fairness_perf"},
+        "finish-time fairness over time shares on GPU types",
+        needs_types=True,
+    ),
+    "gavel-makespan": Baseline(
+        f"{_HERE}.gavel:Gavel",
+        {"policy": "min_total_duration_perf"},
+        "least makespan over time shares on GPU types",
+        needs_types=True,
+    ),
+    "gavel-fifo": Baseline(
+        f"{_HERE}.gavel:Gavel",
+        {"policy": "fifo_perf"},
+        "first in, first out, each gang on its fastest type",
+        needs_types=True,
+    ),
     "hadar": Baseline(
-        f"{_HERE}.hadar:Hadar", {}, "a reconstruction: gangs on mixed GPU types, granted by prices in rounds"
+        f"{_HERE}.hadar:Hadar",
+        {},
+        "a reconstruction: gangs on mixed GPU types, granted by prices in rounds",
+        needs_types=True,
+    ),
+    "dally": Baseline(f"{_HERE}.dally:Dally", {}, "delay scheduling, Nw priority, leases, tuned timers"),
+    "dally-no-wait": Baseline(
+        f"{_HERE}.dally:Dally", {"tuner": "off", "rack_wait": 0.0, "nw_wait": 0.0}, "Dally without delay"
+    ),
+    "dally-fully-consolidated": Baseline(
+        f"{_HERE}.dally:Dally", {"tuner": "off", "rack_wait": inf, "nw_wait": inf}, "Dally that always waits"
+    ),
+    "dally-manual": Baseline(f"{_HERE}.dally:Dally", {"tuner": "off"}, "Dally with fixed timers, 6 and 12 leases"),
+    "dally-no-preempt": Baseline(f"{_HERE}.dally:Dally", {"preemption": "none"}, "Dally without leases"),
+    "tiresias-dally": Baseline(
+        f"{_HERE}.dally:Dally", {"policy": "tiresias", "priority": "gpu-time"}, "Tiresias of Dally's simulator"
     ),
     "learned": Baseline(
         "gpusched_env.agents.learned:LearnedScheduler", {}, "a trained agent: learned:path=.../model.zip"
@@ -91,14 +133,19 @@ BASELINES: Final[dict[str, Baseline]] = {
 }
 
 
-def list_baselines(links: bool = True) -> list[str]:
+def list_baselines(links: bool = True, types: bool = False) -> list[str]:
     """Names of the heuristics that :func:`make_scheduler` builds without further parameters.
 
     Parameters
     ----------
     links : False leaves out those that are about gangs which share links
+    types : True adds those that are about GPU types which differ; most run each gang on one type
     """
-    return [name for name, baseline in BASELINES.items() if name != "learned" and (links or not baseline.needs_links)]
+    return [
+        name
+        for name, baseline in BASELINES.items()
+        if name != "learned" and (links or not baseline.needs_links) and (types or not baseline.needs_types)
+    ]
 
 
 def make_scheduler(spec: str, **overrides: Any) -> Scheduler:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hadar_cases import Job, asked, case, nodes
-from helpers import finish, play, preemptions
+from helpers import finish, plain_python_digests, play, preemptions
 
+from gpusched_env.baselines import make_scheduler
+from gpusched_env.baselines.gavel import Gavel
 from gpusched_env.baselines.hadar import Hadar
-from gpusched_env.baselines.hadar_prices import PriceRange, competitive_alpha, price_table
+from gpusched_env.baselines.hadar_prices import UTILITIES, PriceRange, competitive_alpha, price_table
 from gpusched_env.baselines.hadar_search import Round
+from gpusched_env.envs.playing import play_scheduler, wide_open
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import START
+from gpusched_env.metrics import job_times
+from gpusched_env.scenarios.hadar import hadar_cluster
 from gpusched_env.simulator import ClusterView
 
 
@@ -120,3 +125,64 @@ def test_a_job_that_no_single_type_can_hold_runs_mixed() -> None:
     assert finish(instance, Hadar()) == [3_600.0]
     with pytest.raises(SchedulerError, match=r"job 0 needs 4 GPUs .* any one GPU type, and mixed is off"):
         finish(instance, Hadar(mixed=False))
+    with pytest.raises(SchedulerError, match=r"job 0 demands 4 GPUs, and no GPU type"):
+        finish(instance, Gavel("max_min_fairness_perf"))
+
+
+@pytest.mark.parametrize("spread", [0.4, 4.0])
+def test_a_gang_larger_than_a_machine_is_spread_at_once(spread: float) -> None:
+    """It has no better place, however slow: its own rate on the empty cluster is the yardstick."""
+    instance = case(nodes((4, "V100"), (4, "V100")), [Job(8, 1_440, (4, 2), spread=(spread, spread))])
+    assert finish(instance, Hadar()) == [pytest.approx(1_440 / spread)]
+
+
+def test_the_environment_gives_the_same_log() -> None:
+    scenario = hadar_cluster(nodes=1, jobs=20)
+    log = play_scheduler(wide_open(scenario, 3), Hadar(), 3)
+    assert log.digest() == play(scenario.instance(3), Hadar()).digest()
+
+
+def digests() -> list[str]:
+    """Logs that must not depend on whether kernels are compiled."""
+    instance = hadar_cluster(nodes=1, jobs=30, gangs="large", arrivals="poisson").instance(2)
+    return [play(instance, Hadar(utility)).digest() for utility in UTILITIES]
+
+
+def test_compiled_and_plain_python_give_the_same_logs() -> None:
+    assert plain_python_digests("test_baselines_hadar") == digests()
+
+
+def test_utilities_pull_in_opposite_directions() -> None:
+    """The default ends the whole batch first and has the worst mean JCT; shortest remaining first is the opposite."""
+    scenario = hadar_cluster(spread="free", restore_s=0.0)
+    instance = scenario.instance(scenario.seeds.report[0])
+    spans, means = [], []
+    for utility in ("effective_throughput_normalised", "effective_throughput_raw", "inverse_remaining"):
+        times = job_times(instance, play(instance, Hadar(utility)))
+        spans.append(float(times["finish_s"].max()))
+        means.append(float(times["jct_s"].mean()))
+    assert spans == sorted(spans)
+    assert means == sorted(means, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("hadar:utility=effective_throughput", "unknown utility 'effective_throughput': did you mean"),
+        ("hadar:order=fifo", "unknown order 'fifo'"),
+        ("hadar:round_s=0", "round_s is 0.0"),
+        ("hadar:eta=inf", "eta is inf"),
+        ("hadar:price_ratio=1", "price_ratio is 1.0"),
+        ("hadar:spread_guard=-1", "spread_guard is -1.0"),
+        ("hadar:dp_max=-1", "dp_max is -1"),
+    ],
+)
+def test_bad_parameters_are_refused(spec: str, message: str) -> None:
+    with pytest.raises(SchedulerError, match=message):
+        make_scheduler(spec)
+
+
+def test_the_utility_is_part_of_the_name() -> None:
+    assert make_scheduler("hadar").name == "hadar-normalised"
+    assert make_scheduler("hadar").clairvoyant
+    assert make_scheduler("hadar:utility=inverse_remaining").name == "hadar-remaining"

@@ -194,9 +194,7 @@ def test_the_unit_of_the_utility_decides_nothing(utility: str, monkeypatch: pyte
 @pytest.mark.parametrize("rules", [{}, {"checkpoint_s": 50.0, "restore_s": 20.0}, {"round_s": 100.0}], ids=str)
 @pytest.mark.parametrize("parameters", [{}, {"mixed": False}, {"work_conserving": False}, {"dp_max": 0}], ids=str)
 def test_runs_are_valid_schedules_under_all_rules(rules: dict, parameters: dict) -> None:
-    scenario = hadar_cluster(
-        nodes=2, jobs=40, parameters={"mean_gap_s": 600.0, "bursty": True, "demand": {"1": 1, "4": 1}}
-    )
+    scenario = hadar_cluster(nodes=2, jobs=40, arrivals="philly", mean_gap_s=600.0, gangs="large")
     scenario = scenario.replace(semantics=dataclasses.replace(scenario.semantics, **rules))
     instance = scenario.instance(3)
     log = play(instance, Hadar(**parameters))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hadare_play import AWS, LAB, mix, play_slots
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,35 +12,13 @@ from gpusched_env.baselines.hadare_slots import Overheads, copy_seconds, exact_s
 from gpusched_env.errors import SchedulerError
 
 SPEEDS = np.array([10.0, 6.5, 2.0])
-AWS, LAB = np.array([1.0, 0.65, 0.2]), np.array([1.0, 0.8, 0.6, 0.45, 0.12])
 SLOT_S = 360.0
-
-
-def play_slots(remaining: list[float], rates: np.ndarray) -> tuple[list[float], float, list[np.ndarray]]:
-    """Ends of the jobs, share of the nodes' time in which they train, and job 0's steps of each slot."""
-    left, nodes = np.array(remaining), rates.shape[1]
-    ends, trained, first, start = [0.0] * len(left), 0.0, [], 0.0
-    while (left > 0).any():
-        given = plan_slot(left, rates)
-        for job in np.flatnonzero(left > 0).tolist():
-            mine = rates[job, given == job]
-            train = copy_seconds(SLOT_S, len(mine), Overheads())
-            steps = exact_steps(left[job], mine, train)
-            if job == 0:
-                first.append(steps)
-            seconds = float(steps[0] / mine[0])
-            left[job] = 0.0 if seconds < train else left[job] - steps.sum()
-            trained += seconds * len(mine)
-            if left[job] == 0:
-                ends[job] = start + (SLOT_S - train) + seconds
-        start += SLOT_S
-    return ends, trained / (nodes * max(ends)), first
 
 
 def test_one_job_on_three_nodes() -> None:
     ends, utilisation, steps = play_slots([10_000.0], SPEEDS[None, :])
-    assert steps[0] == pytest.approx([3_450.0, 2_242.5, 690.0])
-    assert steps[1] == pytest.approx([1_955.405, 1_271.014, 391.081], abs=1e-3)
+    assert steps[0][0] == pytest.approx([3_450.0, 2_242.5, 690.0])
+    assert steps[0][1] == pytest.approx([1_955.405, 1_271.014, 391.081], abs=1e-3)
     assert ends == pytest.approx([570.5405], abs=1e-4)
     assert utilisation == pytest.approx(0.947418, abs=1e-6)
     assert (10_000 / 10 + 10) / ends[0] == pytest.approx(1.770251, abs=1e-6)
@@ -53,7 +32,7 @@ def test_two_jobs_on_three_nodes() -> None:
     assert ends == pytest.approx([530.0, 481.538], abs=1e-3)
     assert np.mean(ends) == pytest.approx(505.769, abs=1e-3)
     assert utilisation == pytest.approx(0.919207, abs=1e-6)
-    assert [step.tolist() for step in steps] == [pytest.approx([3_450, 690]), pytest.approx([1_550, 310])]
+    assert [step.tolist() for step in steps[0]] == [pytest.approx([3_450, 690]), pytest.approx([1_550, 310])]
 
 
 def test_the_largest_remainder_gets_the_step_left_over() -> None:
@@ -69,6 +48,43 @@ def test_the_gain_of_a_single_job_is_the_sum_of_the_speeds(speeds: np.ndarray, f
     paid = exact_steps(1e9, speeds, copy_seconds(SLOT_S, copies, Overheads())).sum()
     assert free / (speeds.max() * SLOT_S) == pytest.approx(factor)
     assert paid / (speeds.max() * SLOT_S) == pytest.approx(factor * 345 / 360)
+
+
+MIXES = range(20)
+
+
+@pytest.mark.parametrize("speeds", [AWS, LAB], ids=["aws", "lab"])
+def test_a_job_alone_gains_the_speeds_of_all_nodes(speeds: np.ndarray) -> None:
+    """Against one copy on the fastest node: (sum / fastest) x (slot - overheads) / slot, but for the last slot."""
+    gains, limits = [], []
+    for remaining, rates in (mix(seed, 1, speeds, True) for seed in MIXES):
+        gains.append(play_slots(remaining, rates, copies=1).ends[0] / play_slots(remaining, rates).ends[0])
+        limits.append(rates.sum() / rates.max() * 345 / 360)
+    assert np.median(np.array(gains) / limits) == pytest.approx(1.0, rel=0.03)
+
+
+@pytest.mark.parametrize(("speeds", "jobs"), [(AWS, 3), (AWS, 5), (AWS, 12), (LAB, 5), (LAB, 12)])
+def test_copies_keep_nodes_busy_but_gain_nothing_where_jobs_are_as_many_as_nodes(speeds: np.ndarray, jobs: int) -> None:
+    """The rival migrates its jobs each slot, longest first."""
+    drawn = [mix(seed, jobs, speeds, True) for seed in MIXES]
+    forked = [play_slots(*each) for each in drawn]
+    gains = [play_slots(*each, copies=1).ends.max() / one.ends.max() for each, one in zip(drawn, forked, strict=True)]
+    assert 0.94 <= np.median([one.utilisation for one in forked]) <= 0.97
+    assert 0.97 <= np.median(gains) <= 1.03
+    for (remaining, _), one in zip(drawn, forked, strict=True):
+        assert [sum(step.sum() for step in steps) for steps in one.steps] == pytest.approx(remaining)
+
+
+@pytest.mark.parametrize("jobs", [1, 5, 12])
+def test_slots_of_360_s_are_about_as_good_as_longer_ones_and_better_than_short_ones(jobs: int) -> None:
+    """15 s of overheads in a slot; long slots leave nodes idle at the end."""
+    drawn = [mix(seed, jobs, LAB, True) for seed in MIXES]
+    spans = {
+        slot_s: np.array([play_slots(*each, slot_s=slot_s).ends.max() for each in drawn])
+        for slot_s in (90.0, 360.0, 720.0)
+    }
+    assert np.median(spans[360.0] / spans[720.0]) < 1.03
+    assert np.median(spans[90.0] / spans[360.0]) > 1.08
 
 
 rates_of_copies = st.lists(st.floats(0.01, 1e4), min_size=1, max_size=8).map(np.array)

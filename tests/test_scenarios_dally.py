@@ -21,19 +21,26 @@ from gpusched_env.metrics import job_times, summarise
 from gpusched_env.network import build_topology
 from gpusched_env.scenarios import FAMILIES, get_scenario, load_scenario, save_scenario
 from gpusched_env.scenarios.family import Parameter, ScenarioFamily
-from gpusched_env.scenarios.network_sensitive import DEMAND, EARLY_DEMAND, LATE_DEMAND, MEAN_DURATION_S
+from gpusched_env.scenarios.network_sensitive import (
+    DEMAND,
+    EARLY_DEMAND,
+    LATE_DEMAND,
+    MEAN_DURATION_S,
+    NETWORK_SENSITIVE,
+)
 from gpusched_env.simulator import Simulation, Start
 from gpusched_env.simulator.network_view import NetworkView
 from gpusched_env.traces.profiles import mix_profiles
 from gpusched_env.workload import Workload
 
+DALLY = [family.name for family in NETWORK_SENSITIVE]
 BIG = "dally-poisson-v0:gpus=512,oversubscription=8,top=congested"
 
 
 # --- names with parameters
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", DALLY)
 def test_a_name_alone_has_all_defaults_whichever_way_they_are_written(name: str) -> None:
     plain = get_scenario(name)
     assert plain.name == name
@@ -41,7 +48,7 @@ def test_a_name_alone_has_all_defaults_whichever_way_they_are_written(name: str)
         assert get_scenario(name + text) == plain
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", DALLY)
 def test_parameters_stand_in_the_name_in_one_order_and_count_in_the_fingerprint(name: str) -> None:
     texts = ["gpus=512", "oversubscription=1", "oversubscription=2", "oversubscription=8", "top=congested", "jobs=50"]
     texts += ["load=0.6"] if name != "dally-batch-v0" else []
@@ -288,7 +295,7 @@ def outcome(name: str, rule: str, seeds: int = 1) -> dict[str, float]:
     return {metric: float(np.mean([each[metric] for each in found])) for metric in found[0]}
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", DALLY)
 def test_waiting_for_a_place_spares_communication(name: str) -> None:
     eager, patient = (outcome(name, rule, seeds=5) for rule in ("pack", "consolidate"))
     assert eager["finished"] == patient["finished"] == get_scenario(name).workload.jobs

@@ -135,9 +135,7 @@ def test_a_gang_without_a_rate_runs_elsewhere_or_is_refused() -> None:
     Instance(Cluster([NodeGroup(1, 4, "V100"), NodeGroup(1, 4, "P100")]), workload)
     mixed = Instance(Cluster([NodeGroup(1, 4, "V100"), NodeGroup(1, 4, "K80")]), workload)
     assert np.isinf(mixed.iteration_s).any(axis=1).tolist() == [[False, True], [False, False]]
-    with pytest.raises(
-        WorkloadError, match=r"'ResNet-50 \(batch size 128\)' on 2 GPUs cannot run on the"
-    ):
+    with pytest.raises(WorkloadError, match=r"'ResNet-50 \(batch size 128\)' on 2 GPUs cannot run on the"):
         Instance(Cluster([NodeGroup(1, 4, "K80")]), workload)
     for arguments, complaint in (
         ((["ResNet-50"], [1]), r"unknown model 'ResNet-50': did you mean 'ResNet-50 \(batch"),

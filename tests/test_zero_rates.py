@@ -9,7 +9,7 @@ import pytest
 from helpers import begin, play
 
 from gpusched_env.cluster import Cluster, NodeGroup
-from gpusched_env.errors import WorkloadError
+from gpusched_env.errors import SchedulerError, WorkloadError
 from gpusched_env.event_log import RESUME, START, EventLog
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network
@@ -105,6 +105,23 @@ def test_no_rule_places_a_job_where_it_cannot_run(rule: str) -> None:
 def test_no_scheduler_places_a_job_where_it_cannot_run(scheduler: str, seed: int) -> None:
     instance = drawn(seed)
     assert not misplaced(instance, play(instance, scheduler))
+
+
+def test_dally_says_that_it_does_not_look_at_types() -> None:
+    with pytest.raises(
+        SchedulerError, match=r"dally: '.' on \d GPUs cannot run on ., and offers do not look at GPU types"
+    ):
+        play(drawn(3), "dally")
+
+
+@pytest.mark.parametrize("rule", ["yarn", "consolidate"])
+def test_rules_count_machines_among_those_that_can_run_the_job(rule: str) -> None:
+    """On the machine of eight C one would do; a runs only on A, where it takes two whole machines of a rack."""
+    room = Cluster([NodeGroup(2, 4, "A"), NodeGroup(1, 8, "C")])
+    workload = Workload.from_columns([0.0], [8], iterations=[10.0], profiles=profiles(), profile=[0])
+    simulation = begin(Instance(room, workload))
+    assert simulation.apply(Start(0, rule)) == ""
+    assert simulation.log().gpus.tolist() == list(range(8))
 
 
 def test_nothing_is_left_behind_by_the_look_for_a_place() -> None:

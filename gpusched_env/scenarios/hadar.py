@@ -1,52 +1,80 @@
-"""The set-up on which Hadar was evaluated, as far as it is known, as a scenario."""
+"""The set-up on which Hadar was evaluated, as far as it is known, as scenarios."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.instance import Semantics
 from gpusched_env.network import Network
+from gpusched_env.scenarios.family import Parameter, ScenarioFamily
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
 
 TYPES: Final = ("V100", "P100", "K80")
+GANGS: Final[dict[str, dict[str, Any]]] = {
+    "gavel": {},  # those of synthetic:hadar
+    "large": {"demand": {"1": 0.1, "2": 0.2, "4": 0.4, "8": 0.3}},  # nine of ten need several GPUs (choice)
+}
 
 
 def hadar_cluster(
     nodes: int = 5,
     jobs: int = 480,
+    arrivals: str = "static",
+    mean_gap_s: float = 600.0,
+    gangs: str = "gavel",
+    spread: str = "measured",
     restore_s: float = 10.0,
-    parameters: Mapping[str, Any] | None = None,
-    name: str = "hadar-60gpu",
 ) -> Scenario:
-    """Build the scenario: machines of four GPUs, as many of each of three types, and jobs of Gavel's models.
+    """Build a scenario: machines of four GPUs, as many of each of three types, and jobs of Gavel's models.
 
     Parameters
     ----------
     nodes : machines of each type
     jobs : number of jobs
+    arrivals : "static" = all jobs are there at time 0; "poisson", or "philly" = in bursts like those of that log
+    mean_gap_s : mean seconds between arrivals, if they are not static
+    gangs : sizes of the gangs of distributed models, a name in GANGS
+    spread : "measured" = gangs on several machines run at the rates measured there; "free" = at those of one machine.
+        Free, with ``restore_s=0``, is the setting of Gavel's simulator
     restore_s : seconds for which a resumed gang makes no progress; giving GPUs back is free
-    parameters : of ``synthetic:hadar``; by default all jobs are there at time 0. ``{"mean_gap_s": 700}`` gives Poisson
-        arrivals, ``"bursty": True`` besides those of Philly; ``{"ignore_placement": True}`` with ``restore_s=0`` is the
-        setting of Gavel's simulator, in which spreading and moving a gang cost nothing
 
     Notes
     -----
-    Every rate is measured, in one machine or spread over several, so the network decides nothing. Hadar, Gavel and
-    others decide in rounds by themselves: schedulers that do not are asked at every event.
+    Every rate is measured, so the network decides nothing. Hadar and Gavel decide in rounds by themselves; schedulers
+    that do not are asked at every event.
 
     References
     ----------
-    Sultana et al., arXiv 2503.10918 and IPDPS 2024: cluster and job sizes, reconstructed. Narayanan et al., OSDI 2020:
-    throughputs.
+    Sultana et al., arXiv 2503.10918 and IPDPS 2024: cluster and job sizes, reconstructed (docs/hadar.md). Narayanan et
+    al., OSDI 2020: throughputs.
     """
+    parameters: dict[str, Any] = dict(GANGS[gangs])
+    if arrivals != "static":
+        parameters |= {"mean_gap_s": mean_gap_s, "bursty": arrivals == "philly"}
+    if spread == "free":
+        parameters["ignore_placement"] = True
     return Scenario(
-        name=name,
-        description="Three GPU types, gangs that run on any of them or on a mix; all jobs at time 0, makespan counts.",
+        name="hadar",
+        description="Three GPU types; gangs run on any of them, or on a mix. All jobs at time 0: makespan counts.",
         groups=tuple(NodeGroup(nodes, 4, gpu_type) for gpu_type in TYPES),
-        workload=WorkloadSpec("synthetic:hadar", dict(parameters or {}), profiles="own", jobs=jobs),
+        workload=WorkloadSpec("synthetic:hadar", parameters, profiles="own", jobs=jobs),
         network=Network(model="none"),
         semantics=Semantics(checkpoint_s=0.0, restore_s=restore_s),
     )
+
+
+HADAR: Final = ScenarioFamily(
+    "hadar-60gpu-v0",
+    hadar_cluster,
+    (
+        Parameter("nodes", 5, "machines of four GPUs of each type", least=1, most=10_000, whole=True),
+        Parameter("jobs", 480, "jobs of an episode", least=1, most=1_000_000, whole=True),
+        Parameter("arrivals", "static", "static = all at time 0", values=("static", "poisson", "philly")),
+        Parameter("mean_gap_s", 600.0, "mean seconds between arrivals, if not static", least=1e-3, most=1e9),
+        Parameter("gangs", "gavel", "gang sizes; large = nine of ten need several GPUs", values=tuple(GANGS)),
+        Parameter("spread", "measured", "rates of gangs on several machines", values=("measured", "free")),
+        Parameter("restore_s", 10.0, "seconds without progress after a preemption", least=0, most=86_400),
+    ),
+)

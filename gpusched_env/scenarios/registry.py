@@ -13,7 +13,8 @@ from gpusched_env.instance import Semantics
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network
 from gpusched_env.scenarios.family import ScenarioFamily
 from gpusched_env.scenarios.files import load_scenario
-from gpusched_env.scenarios.hadar import hadar_cluster
+from gpusched_env.scenarios.hadar import HADAR
+from gpusched_env.scenarios.heterogeneous import HETEROGENEOUS
 from gpusched_env.scenarios.network_sensitive import NETWORK_SENSITIVE
 from gpusched_env.scenarios.ring_all_reduce import ring_all_reduce
 from gpusched_env.scenarios.scenario import Scenario
@@ -38,7 +39,9 @@ STEP_ITERATIONS: Final = 15_000
 CONGESTED: Final = Network("topology", topology=NETWORK_PRESETS["oversub4"].topology, contention=Contention("maxmin"))
 
 # Names that take parameters; SCENARIOS has each with its defaults.
-FAMILIES: Final[dict[str, ScenarioFamily]] = {family.name: family for family in NETWORK_SENSITIVE}
+FAMILIES: Final[dict[str, ScenarioFamily]] = {
+    family.name: family for family in (*NETWORK_SENSITIVE, *HETEROGENEOUS, HADAR)
+}
 SCENARIOS: Final = (
     # 8 nodes, 64 GPUs, 2 racks; 300 jobs
     Scenario(
@@ -111,8 +114,6 @@ SCENARIOS: Final = (
     ),
     # 20 nodes of 4 to 32 GPUs, 300 GPUs, 20 racks; 160 jobs
     ring_all_reduce(name="rar-160-v0"),
-    # 15 nodes of 4, 60 GPUs of three types, 3 racks; 480 jobs
-    hadar_cluster(name="hadar-60gpu-v0"),
     # 32 nodes, 256 GPUs, 4 racks; 800 jobs
     Scenario(
         name="leaf-spine-256-v0",

@@ -30,7 +30,8 @@ def _cache_folder() -> str | None:
     """
     digest = hashlib.sha256(numba.__version__.encode())
     package = Path(__file__).parents[1]
-    kernels = [*package.glob("simulator/*.py"), *package.glob("envs/*.py"), *package.glob("baselines/*_kernels.py")]
+    parts = ("simulator/*.py", "envs/*.py", "baselines/delay_*.py", "baselines/*_kernels.py")
+    kernels = [path for part in parts for path in package.glob(part)]
     names = ("cluster.py", "event_log.py", "network/collectives.py", "network/dimensions.py", "network/ecmp.py")
     constants = [package / name for name in names]
     for source in sorted([*kernels, *constants]):

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.errors import GpuschedError, unknown_name
-from gpusched_env.simulator.jit import helper
+from gpusched_env.simulator.jit import helper, int64
 from gpusched_env.simulator.placing_by_load import (
     place_by_contention,
     place_on_least_busy,
@@ -113,6 +113,16 @@ def _pack(
 
 
 @helper
+def _largest_machine(world: Array, nodes: Array, b: int) -> int:
+    """GPUs of the largest machine on which the gang can run [GPU]."""
+    size = int64(0)
+    for node in range(world[b]["nodes"]):
+        if nodes[b, node]["taken"] == 0:
+            size = max(size, int64(nodes[b, node]["gpus"]))
+    return size
+
+
+@helper
 def _fewest_machines(world: Array, nodes: Array, b: int, gang: int) -> int:
     """Count the machines that a gang needs on the empty cluster, the largest first, of those on which it can run."""
     size = world[b]["node_gpus"]
@@ -158,12 +168,12 @@ def _consolidate(
 
 
 @helper
-def _yarn_node(world: Array, free: Array, b: int, begin: int, end: int, gang: int) -> int:
+def _yarn_node(world: Array, nodes: Array, free: Array, b: int, begin: int, end: int, gang: int) -> int:
     """Find floor(g/G) entirely free machines of ``nodes[begin:end]`` and one more for the rest.
 
     Returns the node for the rest, the first that has room; ``end`` if there is no rest; -1 if they are not there.
     """
-    size = world[b]["node_gpus"]
+    size = _largest_machine(world, nodes, b)
     whole = gang // size
     rest = gang - whole * size
     found = 0
@@ -183,7 +193,7 @@ def _yarn(
     world: Array, nodes: Array, racks: Array, free: Array, holder: Array, chosen: Array, b: int, gang: int, at: int,
 ) -> int:
     """First fit on one machine, or whole machines and one for the rest in a rack (Tiresias' repository, switch.py)."""
-    size = world[b]["node_gpus"]
+    size = _largest_machine(world, nodes, b)
     if gang <= size:
         for node in range(world[b]["nodes"]):
             if free[b, node] >= gang:
@@ -192,7 +202,7 @@ def _yarn(
     for rack in range(world[b]["racks"]):
         begin = racks[b, rack]["first_node"]
         end = begin + racks[b, rack]["nodes"]
-        rest_node = _yarn_node(world, free, b, begin, end, gang)
+        rest_node = _yarn_node(world, nodes, free, b, begin, end, gang)
         if rest_node >= 0:
             left = gang
             for node in range(begin, end):

@@ -36,6 +36,7 @@ WORLD_DTYPE: Final = np.dtype(
         ("least_busy_lambda", "<f8"),  # of the rule least-busy-servers
         ("slot_s", "<f8"),  # [s] > 0 = only whole iterations count in each slot of so many seconds
         ("max_copies", "<i8"),  # of a gang that may train a job at the same time
+        ("step_iterations", "<f8"),  # > 0 = work comes in steps of so many iterations
         ("jobs", "<i8"),  # sizes of this environment; the arrays may be longer
         ("nodes", "<i8"),
         ("racks", "<i8"),
@@ -274,7 +275,7 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     world, rules, cluster = state.world[b], instance.semantics, instance.cluster
     for name in (
         "round_s", "checkpoint_s", "restore_s", "start_s", "merge_s", "time_limit_s", "slot_s", "least_busy_lambda",
-        "max_copies",
+        "step_iterations", "max_copies",
     ):  # fmt: skip
         world[name] = getattr(rules, name)
     world["jobs"], world["gpus"] = len(instance.workload), cluster.gpus

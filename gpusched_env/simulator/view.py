@@ -57,6 +57,11 @@ class ClusterView:
     def _job_state(self) -> np.ndarray:
         return self._state.jobs[self._b]
 
+    @property
+    def simulation(self) -> Simulation:
+        """The run itself, for policies that play in kernels; they read what a request may tell, and no more."""
+        return self._simulation
+
     # --- the cluster
 
     @property

@@ -95,7 +95,7 @@ class MeasuredTable:
         Returns
         -------
         profiles : the models that occur, in the table's order, with measured rows for the gangs that occur. A gang that
-            does not run on one of the types has infinite compute there, and a cluster with that type refuses the jobs
+            does not run on one of the types has infinite compute there, and is never placed on it
         rows : int32 [J], profile of each job
 
         Raises

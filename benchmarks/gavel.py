@@ -1,0 +1,99 @@
+"""Cost of Gavel's programs: CPU seconds to compute shares anew for 128 to 2,000 active jobs on three GPU types.
+
+    python benchmarks/gavel.py [--repeats 5] [--output FILE.json]
+
+Jobs are Gavel's own: models, gangs and weights of ``synthetic:gavel``, on 36 GPUs of each type. One process and one
+thread; CPU seconds, so that other processes do not count; medians over repeats, each with other jobs.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+import gpusched_env
+from gpusched_env.baselines.gavel_policies import POLICIES, Settings
+from gpusched_env.baselines.gavel_problem import Problem
+from gpusched_env.cluster import Cluster
+from gpusched_env.instance import Instance
+from gpusched_env.network import Network
+from gpusched_env.performance import type_rates
+from gpusched_env.traces import generate_workload
+
+CLUSTER: Final = "9x4@V100,9x4@P100,9x4@K80"
+JOBS: Final = (128, 500, 1_000, 2_000)
+TARGETS_S: Final = {500: 0.15, 2_000: 1.0}  # of max_min_fairness_perf
+MEASURED: Final = (
+    "max_min_fairness_perf", "max_min_fairness", "max_min_fairness_water_filling_perf", "finish_time_fairness_perf",
+    "min_total_duration_perf", "max_sum_throughput_perf", "max_sum_throughput_normalized_by_cost_perf", "fifo_perf",
+)  # fmt: skip
+
+
+@dataclass
+class Options:
+    """Measure what a solution of Gavel's programs costs."""
+
+    repeats: int = 5
+    """Problems of each size; the median counts."""
+    output: Path | None = None
+    """JSON file of the figures."""
+
+
+def problem(jobs: int, seed: int) -> Problem:
+    """Jobs in the middle of their work: up to all of it is left, and they came within the last two days."""
+    cluster = Cluster.parse(CLUSTER)
+    workload = generate_workload("gavel", seed, jobs, mean_gap_s=0.0, multi_gpu=True, priorities=True)
+    instance = Instance(cluster, workload, Network("none"))
+    rates = type_rates(instance.classes[:, 1], instance.iteration_s, cluster)[instance.job_class]
+    rng = np.random.default_rng(seed)
+    return Problem.of(
+        rates,
+        [36, 36, 36],
+        instance.workload.jobs["gpus"],
+        instance.workload.attributes["priority_weight"],
+        instance.iterations * rng.uniform(0.05, 1.0, jobs),
+        rng.uniform(0.0, 172_800.0, jobs),
+        prices=[0.74, 0.43, 0.135],
+    )
+
+
+def seconds(policy: str, jobs: int, repeats: int) -> float:
+    """Median CPU seconds of one solution [s]."""
+    taken = []
+    for seed in range(repeats):
+        told = problem(jobs, seed)
+        allocate = POLICIES[policy].build(Settings(("V100", "P100", "K80")))
+        begin = time.process_time()
+        shares = allocate(told)
+        taken.append(time.process_time() - begin)
+        assert shares is not None
+    return statistics.median(taken)
+
+
+def main(options: Options) -> None:
+    """Measure, print a table, and say whether the targets are met."""
+    console = Console()
+    table = Table("policy", *(f"{jobs:,} jobs [ms]" for jobs in JOBS), title="CPU time of one solution")
+    found: dict[str, Any] = {}
+    for policy in MEASURED:
+        found[policy] = {jobs: seconds(policy, jobs, options.repeats) for jobs in JOBS}
+        table.add_row(policy, *(f"{1e3 * value:,.1f}" for value in found[policy].values()))
+    console.print(table)
+    for jobs, target_s in TARGETS_S.items():
+        value = found[MEASURED[0]][jobs]
+        console.print(f"{jobs:,} jobs: {1e3 * value:.0f} ms, target {1e3 * target_s:.0f} ms, met: {value <= target_s}")
+    if options.output is not None:
+        options.output.write_text(json.dumps({"version": gpusched_env.__version__, "seconds": found}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options))

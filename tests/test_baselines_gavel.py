@@ -1,0 +1,310 @@
+"""Gavel's rounds: worked examples of the published mechanism, and what must hold of every schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import play
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpusched_env.baselines import list_baselines, make_scheduler
+from gpusched_env.baselines.gavel import Gavel
+from gpusched_env.baselines.gavel_policies import POLICIES
+from gpusched_env.baselines.gavel_rounds import NONE, Rounds
+from gpusched_env.baselines.gavel_seats import Seats
+from gpusched_env.cluster import Cluster
+from gpusched_env.errors import SchedulerError
+from gpusched_env.event_log import PREEMPT, START, EventLog
+from gpusched_env.instance import Instance, Semantics
+from gpusched_env.metrics import job_times
+from gpusched_env.network import Network
+from gpusched_env.scenarios import get_scenario
+from gpusched_env.simulator import ClairvoyantView, Outcome, Simulation, simulate
+from gpusched_env.workload import Profiles, Workload
+
+FREE = {"checkpoint_s": 0.0, "restore_s": 0.0}
+TYPES = ("V100", "P100", "K80")
+L = 360.0  # [s]
+
+
+def instance(
+    arrival: Sequence[float], gpus: Sequence[int], steps: Sequence[float], rates: Sequence[Sequence[float]],
+    cluster: str, attributes: dict[str, np.ndarray] | None = None, **rules: Any,
+) -> Instance:  # fmt: skip
+    """One model a job, with its steps a second on the cluster's types; 0 = cannot run."""
+    machines = Cluster.parse(cluster)
+    plain = dict(batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0)
+    with np.errstate(divide="ignore"):
+        rows = [plain | dict(name=f"m{i}", compute_s=list(1 / np.array(told, float))) for i, told in enumerate(rates)]
+    jobs = Workload.from_columns(
+        arrival, gpus, iterations=steps, profiles=Profiles.from_rows(rows, machines.gpu_types),
+        profile=range(len(rates)), attributes=attributes or {},
+    )  # fmt: skip
+    return Instance(machines, jobs, Network("none"), Semantics(**(FREE | rules)))
+
+
+def jct_s(problem: Instance, scheduler: Gavel) -> list[float]:
+    times: list[float] = job_times(problem, play(problem, scheduler))["jct_s"].tolist()
+    return times
+
+
+def drawn(seed: int, jobs: int = 30, **rules: Any) -> Instance:
+    """Jobs of one to four GPUs on three types, on some of which some cannot run."""
+    rng = np.random.default_rng(seed)
+    rates = rng.uniform(0.2, 5.0, (jobs, 3)) * (rng.random((jobs, 3)) < 0.8)
+    rates[:, 1] = np.maximum(rates[:, 1], 0.3)
+    return instance(
+        np.cumsum(rng.exponential(200.0, jobs)), rng.choice([1, 2, 4], jobs), rng.integers(100, 6_000, jobs) * 1.0,
+        rates.tolist(), "2x2@V100,2x4@P100,1x4@K80", **rules,
+    )  # fmt: skip
+
+
+# --- the mechanism
+
+
+def test_priorities_turn_shares_into_turns() -> None:
+    rounds, rows = Rounds(np.array([1]), L / 2, True, True), np.arange(3)
+    rounds.admit(rows, np.ones((3, 1)), np.ones(3, np.int64))
+    rounds.begin_counting(rows, 0.0)
+    rounds.plan(rows, np.array([[0.62], [0.25], [0.13]]))
+    assert rounds.priorities(rows)[:, 0] == pytest.approx([1.86, 0.75, 0.39])
+    turns = []
+    for _ in range(10):
+        turns.append(int(np.flatnonzero(rounds.choose(rows) != NONE)[0]))
+        rounds.book(np.array(turns[-1:]), np.array([0]), np.array([L]))
+    assert turns == [0, 1, 0, 2, 0, 0, 1, 0, 0, 1]
+
+
+def test_what_a_job_lacks_when_counting_begins_again_decides_ties() -> None:
+    rounds, rows = Rounds(np.array([1]), L / 2, True, True), np.arange(2)
+    rounds.admit(rows, np.ones((2, 1)), np.ones(2, np.int64))
+    rounds.begin_counting(rows, 0.0)
+    rounds.plan(rows, np.full((2, 1), 0.5))
+    rounds.book(np.array([0]), np.array([0]), np.array([L]))
+    rounds.begin_counting(rows, L)
+    assert rounds.priorities(rows)[0] == rounds.priorities(rows)[1]
+    assert rounds.choose(rows).tolist() == [NONE, 0]
+
+
+def test_gangs_take_what_fits_and_types_are_served_in_order() -> None:
+    rounds, rows = Rounds(np.array([4, 2]), L / 2, True, True), np.arange(4)
+    rounds.admit(rows, np.array([[1.0, 1], [1, 1], [1, 0], [1, 1]]), np.array([3, 2, 1, 2]))
+    rounds.begin_counting(rows, 0.0)
+    rounds.plan(rows, np.array([[0.9, 0], [0.8, 0], [0, 0], [0, 0.5]]))
+    assert rounds.choose(rows).tolist() == [0, NONE, 0, 1]  # on V100 job 1 does not fit beside 0, on P100 3 has a share
+
+
+def test_shuffled_types_are_seeded() -> None:
+    def types(seed: int) -> list[int]:
+        rounds, rows = Rounds(np.array([1, 1, 1]), L / 2, False, True, seed), np.arange(1)
+        rounds.admit(rows, np.ones((1, 3)), np.ones(1, np.int64))
+        return [int(rounds.choose(rows)[0]) for _ in range(30)]
+
+    assert types(1) == types(1) != types(2)
+    assert set(types(1)) == {0, 1, 2}
+
+
+def test_seats_are_kept_and_gangs_stay_together() -> None:
+    seats = Seats(Cluster.parse("2x4@A,1x2@B"))
+    seats.seat([(0, 0, 1), (1, 0, 4), (2, 1, 2), (3, 0, 1)])
+    assert seats.of_job == {1: (0, (0, 1, 2, 3)), 2: (1, (8, 9)), 0: (0, (4,)), 3: (0, (5,))}
+    seats.seat([(0, 0, 1), (3, 1, 1), (4, 0, 2)])  # 3 has moved to the other type; the gang of two chooses first
+    assert seats.of_job == {4: (0, (0, 1)), 0: (0, (4,)), 3: (1, (8,))}
+
+
+# --- worked examples
+
+
+@pytest.mark.parametrize("whole_steps", [True, False])
+def test_newcomers_wait_for_the_next_solution_in_the_published_simulator(whole_steps: bool) -> None:
+    """Job 3 enters at 500, after the solution of 360: nothing runs, and the clock jumps to the next arrival."""
+    problem = instance([0, 0, 50, 400, 10_000], [1] * 5, [1_000, 5_000, 1_000, 1_000, 1_000], [[10]] * 5, "1x2")
+    compatible = Gavel(gavel_compat=True, whole_steps=whole_steps)
+    assert jct_s(problem, compatible) == pytest.approx([100, 500, 410, 9_700, 100])
+    assert jct_s(problem, Gavel(whole_steps=whole_steps)) == pytest.approx([100, 500, 410, 200, 100])
+
+
+def test_the_published_simulator_plans_at_once_when_nobody_is_to_come() -> None:
+    problem = instance([0, 0, 50, 400], [1] * 4, [1_000, 5_000, 1_000, 1_000], [[10]] * 4, "1x2")
+    assert jct_s(problem, Gavel(gavel_compat=True)) == pytest.approx([100, 500, 410, 200])
+
+
+@pytest.mark.parametrize("whole_steps", [True, False])
+def test_the_last_steps_of_a_gang_are_exact(whole_steps: bool) -> None:
+    """Job 0: 3,600 steps to 360, 2 more at 720; job 1 from 360 to 720 and, once nothing runs, from 720.2 on."""
+    problem = instance([0, 0], [4, 4], [3_602, 7_200], [[10]] * 2, "1x4")
+    assert jct_s(problem, Gavel(whole_steps=whole_steps)) == pytest.approx([720.2, 1_080.2])
+
+
+def test_whole_steps_leave_the_rest_of_a_round() -> None:
+    """0.7 steps a second: 252 in 360 s. 0.9: 324. At 0.61: 219, which end at 359.016 s, when the next round begins."""
+    problem = instance([0.0], [1], [500.0], [[0.61]], "1x1")
+    assert jct_s(problem, Gavel(whole_steps=True)) == pytest.approx([500 / 0.61])
+    both = instance([0, 0], [1, 1], [500.0, 10.0 * L], [[0.61], [10.0]], "1x2")
+    log = play(both, Gavel(whole_steps=True))
+    [first, _] = job_times(both, log)["jct_s"]
+    # 219 steps to 359.016; the other holds the round to 360; 219 more to 719.016, then nobody else runs: 62 left
+    assert first == pytest.approx(L + 219 / 0.61 + 62 / 0.61)
+
+
+def test_a_job_keeps_its_gpus_at_no_cost() -> None:
+    """Restarts would cost 60 s: nobody else wants the GPUs, so nobody restarts."""
+    problem = instance(
+        [0, 0], [1, 1], [5_000, 5_000], [[1, 0.5]] * 2, "2x1@V100,1x1@K80", checkpoint_s=30, restore_s=30
+    )
+    assert jct_s(problem, Gavel()) == pytest.approx([5_000, 5_000])
+
+
+def test_checkpoints_delay_only_those_who_wait_for_the_gpus() -> None:
+    """One GPU, two jobs in turns: each handover costs a checkpoint, and a restore from the second turn on."""
+    problem = instance([0, 0], [1, 1], [400, 300], [[1.0]] * 2, "1x1", checkpoint_s=30.0, restore_s=20.0)
+    log = play(problem, Gavel())
+    # job 0 to 360, checkpoint to 390; job 1 works from 390 and ends in its round, at 690; job 0 restores to 710, ends
+    assert job_times(problem, log)["finish_s"] == pytest.approx([750.0, 690.0])
+
+
+def test_weights_entitle() -> None:
+    """Weight 3 has three of four rounds while both are there."""
+    weights = {"priority_weight": np.array(["1", "3"])}
+    problem = instance([0, 0], [1, 1], [3_600, 2_700], [[1.0]] * 2, "1x1", weights)
+    assert jct_s(problem, Gavel())[1] <= 10 * L
+    assert jct_s(problem, Gavel())[1] < jct_s(instance([0, 0], [1, 1], [3_600, 2_700], [[1.0]] * 2, "1x1"), Gavel())[1]
+    nothing = instance([0], [1], [10], [[1.0]], "1x1", {"priority_weight": np.array([0.0])})
+    with pytest.raises(SchedulerError, match="job 0 has no priority_weight above 0"):
+        play(nothing, Gavel())
+
+
+def test_deadlines_come_first_where_they_can_be_kept() -> None:
+    """K80 is worth more to job 0 than to job 1; only on V100 can job 0 end within 1.5 times its best time."""
+    steps, rates = [7_200.0, 7_200.0], [[4.0, 1.5], [4.0, 1.0]]
+    policy = "max_sum_throughput_normalized_by_cost_perf"
+    for slo, name, in_time in ((1.5, policy, False), (1.5, policy + "_SLOs", True), (-1.0, policy + "_SLOs", False)):
+        told = {"slo": np.array([slo, -1.0])}
+        first = jct_s(instance([0, 0], [1, 1], steps, rates, "1x1@V100,1x1@K80", told), Gavel(name))[0]
+        assert (first <= 1.5 * 1_800) == in_time, name
+
+
+def test_a_gang_that_no_type_can_hold_is_reported() -> None:
+    problem = instance([0, 10], [1, 5], [100, 100], [[1, 1]] * 2, "1x4@V100,1x4@K80")
+    with pytest.raises(SchedulerError, match="job 1 demands 5 GPUs, and no GPU type that can run it has so many"):
+        play(problem, Gavel())
+
+
+def test_a_failing_solver_is_counted_and_the_old_shares_stay() -> None:
+    problem = instance([0, 100, 200], [1] * 3, [2_000] * 3, [[1.0, 0.5]] * 3, "1x1@V100,1x1@K80")
+    scheduler = Gavel()
+
+    simulation = Simulation(problem)
+    view = simulation.view_for(scheduler)
+    scheduler.reset(view)
+    solve, calls = scheduler._allocate, []
+
+    def fail_twice(told: Any) -> Any:
+        calls.append(len(told.gangs))
+        return None if len(calls) in (2, 3) else solve(told)
+
+    scheduler._allocate = fail_twice
+    while simulation.advance() is Outcome.DECIDE:
+        for decision in scheduler.decide(view):
+            assert simulation.apply(decision) == ""
+    assert simulation.finished == 3
+    assert scheduler.solver_failures == 2
+    assert calls[:4] == [1, 3, 3, 3]  # tried again in the next rounds
+
+
+def test_parameters_are_checked() -> None:
+    for parameters, complaint in (
+        ({"policy": "las"}, "unknown policy 'las'"),
+        ({"tie_break": "random"}, "unknown tie_break"),
+        ({"round_s": 0.0}, "round_s is 0"),
+        ({"resolve_s": -1.0}, "resolve_s -1"),
+    ):
+        with pytest.raises(SchedulerError, match=complaint):
+            Gavel(**parameters)
+    problem = instance([0], [1], [10], [[1.0]], "1x1@A100")
+    with pytest.raises(SchedulerError, match="2 prices for 1 GPU types"):
+        play(problem, Gavel(prices=(1.0, 2.0)))
+    with pytest.raises(SchedulerError, match="not all prices of A100 are known"):
+        play(problem, Gavel("max_sum_throughput_normalized_by_cost_perf"))
+    assert jct_s(problem, Gavel("max_sum_throughput_normalized_by_cost_perf", prices=(2.0,))) == [10.0]
+
+
+# --- what must hold
+
+
+def type_of(problem: Instance, log: EventLog, kinds: Sequence[int]) -> list[tuple[int, set[int]]]:
+    of_gpu = problem.cluster.nodes["gpu_type"][problem.cluster.node_of_gpu]
+    events = log.events[np.isin(log.events["kind"], kinds)]
+    return [(int(e["job"]), set(of_gpu[log.gpus[e["gpu_at"] : e["gpu_at"] + e["gpu_count"]]].tolist())) for e in events]
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    seed=st.integers(0, 1_000),
+    policy=st.sampled_from(sorted(set(POLICIES) - {"allox", "fifo"})),
+    rules=st.sampled_from([FREE, {"checkpoint_s": 30.0, "restore_s": 30.0}]),
+    compat=st.booleans(),
+)
+def test_every_job_ends_on_one_type_at_a_time(seed: int, policy: str, rules: dict[str, float], compat: bool) -> None:
+    problem = drawn(seed, **rules)
+    log = play(problem, Gavel(policy, gavel_compat=compat))  # validated: gangs whole, no GPU held twice
+    assert not np.isnan(job_times(problem, log)["finish_s"]).any()
+    for job, types in type_of(problem, log, [START]):
+        assert len(types) == 1
+        assert np.isfinite(problem.iteration_s[problem.job_class[job], 0, types.pop()])
+
+
+@pytest.mark.parametrize("policy", ["fifo", "allox"])
+def test_queues_never_preempt(policy: str) -> None:
+    rng = np.random.default_rng(5)
+    problem = instance(
+        np.cumsum(rng.exponential(300.0, 25)), [1] * 25, rng.integers(100, 9_000, 25) * 1.0,
+        rng.uniform(0.5, 4.0, (25, 3)).tolist(), "1x2@V100,1x2@P100,1x2@K80",
+    )  # fmt: skip
+    log = play(problem, Gavel(policy))
+    if policy == "fifo":  # allox fills GPUs that nobody has a claim on, until somebody has
+        assert not (log.events["kind"] == PREEMPT).any()
+    assert not np.isnan(job_times(problem, log)["finish_s"]).any()
+
+
+def test_time_follows_shares() -> None:
+    """Three endless jobs on two types: over many rounds each gets its share of each type's time to within a round."""
+    rates = [[4.0, 1.0], [3.0, 1.0], [1.0, 1.0]]
+    rounds_played = 400
+    problem = instance([0] * 3, [1] * 3, [1e7] * 3, rates, "1x1@V100,1x1@K80", time_limit_s=rounds_played * L)
+    simulation = Simulation(problem)
+    simulation.run(Gavel())
+    done = 1e7 - ClairvoyantView(simulation).iterations_left(np.arange(3))
+    shares = np.array([[20, 0], [19, 7], [0, 32]]) / 39
+    expected = (shares * np.array(rates)).sum(axis=1) * rounds_played * L
+    assert done == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize("name", sorted(set(list_baselines(types=True)) - set(list_baselines())))
+def test_runs_repeat_and_forget(name: str) -> None:
+    problem, scheduler = drawn(3), make_scheduler(name)
+    digests = {simulate(problem, scheduler).digest() for _ in range(2)}
+    assert {simulate(problem, make_scheduler(name)).digest()} == digests
+
+
+def test_only_policies_that_read_work_are_clairvoyant() -> None:
+    assert not Gavel().clairvoyant
+    assert not Gavel("max_min_fairness").clairvoyant
+    assert Gavel("finish_time_fairness_perf").clairvoyant
+    assert Gavel(gavel_compat=True).clairvoyant  # it knows whether anybody is to come
+
+
+def test_at_low_load_everything_runs_on_the_first_type() -> None:
+    """Work-conserving, types in a fixed order: the mean JCT is the mean V100 time, but for the wait for a round."""
+    scenario = get_scenario("gavel-continuous-v0:rate=0.4,jobs=60")
+    problem = scenario.instance(0)
+    log = simulate(problem, Gavel(gavel_compat=True))
+    assert all(types == {0} for _, types in type_of(problem, log, [START]))
+    alone_s = problem.iterations * problem.iteration_s[problem.job_class, 0, 0]
+    waited = job_times(problem, log)["jct_s"] - alone_s
+    assert waited.min() >= -1e-6
+    assert waited.mean() < 1_920.0
