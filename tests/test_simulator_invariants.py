@@ -17,7 +17,7 @@ from gpusched_env.simulator.events import REFUSALS, progress
 from gpusched_env.simulator.state import CHECKPOINTING, FINISHED, FUTURE, RUNNING, WAITING
 
 CLUSTERS = [Cluster.parse("1x4"), Cluster.parse("4x4/2"), two_types(), two_types((3, 2), (2, 5), 2)]
-MAY_REFUSE = ("consolidate", "yarn", "rack", "least-busy-servers")
+MAY_REFUSE = ("consolidate", "yarn", "rack", "least-busy-servers", "fastest-type", "fork")
 
 
 def draw_instance(rng: np.random.Generator) -> Instance:

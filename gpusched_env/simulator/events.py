@@ -197,7 +197,8 @@ def start(
     kind = int64(job["job_class"])
     if gang > w["free_gpus"]:
         return TOO_FEW_GPUS
-    if w["events"] == events.shape[1] or w["event_gpus"] + max(gang, explicit) > event_gpus.shape[1]:
+    most = min(gang * w["max_copies"], w["free_gpus"])
+    if w["events"] == events.shape[1] or w["event_gpus"] + most > event_gpus.shape[1]:
         return BUFFER_FULL
     if rule == EXPLICIT:
         if explicit % gang != 0 or explicit < gang or explicit > gang * w["max_copies"]:

@@ -1,7 +1,7 @@
 """Placement rules: which GPUs a gang gets. A rule reserves GPUs; the caller commits or takes them back.
 
-To add a rule: write a helper like those below, or, if it looks at load, in ``placing_by_load.py``; give it a name in
-PLACEMENT_RULES and the next number, and add a line to :func:`reserve`.
+To add a rule: write a helper like those below, or, if it looks at load or at GPU types, in ``placing_by_load.py`` or
+``placing_by_type.py``; give it a name in PLACEMENT_RULES and the next number, and add a line to :func:`_reserve`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from gpusched_env.simulator.placing_by_load import (
     place_on_least_busy_machines,
     place_on_random_machines,
 )
+from gpusched_env.simulator.placing_by_type import place_copies, place_on_fastest_type
 from gpusched_env.simulator.taking import (
     FREE,
     NO_LIMIT,
@@ -44,15 +45,16 @@ PLACEMENT_RULES: Final = {
     "least-busy": "the GPUs that gangs have held least so far, anywhere",
     "least-busy-servers": "the same, on the fewest least busy machines large enough for the gang; else wait",
     "random-servers": "machines drawn uniformly (seeded), one after the other, all their free GPUs",
+    "fastest-type": "GPUs of one type, the one on which the gang runs fastest now: best fit, else few machines; else wait",
+    "fork": "a copy of the gang on each machine that has room, in machine order, `max_copies` at most; else wait",
 }
 (
     COUNT, PACK, CONSOLIDATE, YARN, RACK_RULE, SPREAD, RANDOM, CONTENTION, LEAST_BUSY, LEAST_BUSY_SERVERS,
-    RANDOM_SERVERS,
+    RANDOM_SERVERS, FASTEST_TYPE, FORK,
 ) = range(len(PLACEMENT_RULES))  # fmt: skip
 RULE_NUMBER: Final = {name: number for number, name in enumerate(PLACEMENT_RULES)}
 # A gang that finds enough free GPUs on which it can run always finds a place by these rules.
 ANYWHERE: Final = (COUNT, PACK, SPREAD, RANDOM, CONTENTION, LEAST_BUSY, RANDOM_SERVERS)
-
 
 
 def rule_number(name: str) -> int:
@@ -253,7 +255,7 @@ def _random(
 @helper
 def _reserve(
     world: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_node: Array, chosen: Array, links: Array,
-    busy: Array, b: int, at: int, gang: int, rule: int, supply: int,
+    busy: Array, paces: Array, b: int, at: int, kind: int, gang: int, rule: int, supply: int,
 ) -> int:
     """Reserve a gang's GPUs by a rule; all free GPUs will do."""
     if gang > supply:
@@ -278,6 +280,10 @@ def _reserve(
         return place_on_least_busy_machines(world, nodes, free, holder, gpu_node, chosen, busy, b, gang, at)
     if rule == RANDOM_SERVERS:
         return place_on_random_machines(world, nodes, free, holder, chosen, b, gang, at)
+    if rule == FASTEST_TYPE:
+        return place_on_fastest_type(world, nodes, free, holder, chosen, paces, b, kind, gang, at)
+    if rule == FORK:
+        return place_copies(world, nodes, free, holder, chosen, b, gang, at)
     end = _random(world, nodes, free, holder, chosen, b, gang, at, supply)
     for i in range(at, end):
         node = gpu_node[b, chosen[b, i]]
@@ -293,13 +299,18 @@ def reserve(
 ) -> int:
     """Reserve the GPUs of a gang of a job class by a rule and append them to ``chosen`` from ``at``.
 
-    ``supply`` is the number of free GPUs. Returns ``at + gang``, or ``at`` (nothing reserved) if there is no place.
+    ``supply`` is the number of free GPUs. Returns the end of what it appended: ``at + gang``, more if the rule
+    places several copies, ``at`` (nothing reserved) if there is no place.
     Machines of a type on which the class cannot run do not exist for it.
     """
     if not unable_somewhere(paces, b, kind):
-        return _reserve(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, at, gang, rule, supply)
+        return _reserve(
+            world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, at, kind, gang, rule, supply
+        )
     usable = supply - hide_unusable(world, nodes, free, holder, paces, b, kind)
-    end = _reserve(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, b, at, gang, rule, usable)
+    end = _reserve(
+        world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, at, kind, gang, rule, usable
+    )
     show_unusable(world, nodes, free, holder, paces, b, kind)
     return end
 

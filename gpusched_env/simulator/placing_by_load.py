@@ -14,7 +14,7 @@ Array = np.ndarray[Any, Any]
 
 
 @helper
-def _packs_better(room: int, than: int, left: int) -> bool:
+def packs_better(room: int, than: int, left: int) -> bool:
     """Tell whether one supply suits ``left`` GPUs better than another: the smallest that is enough, else the larger."""
     if room >= left:
         return than < left or room < than
@@ -38,7 +38,7 @@ def _fill_quietest(
             room = free[b, node]
             flows = links[b, nodes[b, node]["out"]]["flows"]
             if room > 0 and (
-                flows < least or (flows == least and _packs_better(room, free[b, chosen_node], left))
+                flows < least or (flows == least and packs_better(room, free[b, chosen_node], left))
             ):
                 least = flows
                 chosen_node = node
@@ -107,7 +107,7 @@ def place_by_contention(
                 room = free[b, first + other]
                 load = _on_uplink(racks, links, b, other)
                 if room > 0 and (
-                    load < least or (load == least and _packs_better(room, free[b, first + rack], left))
+                    load < least or (load == least and packs_better(room, free[b, first + rack], left))
                 ):
                     least = load
                     rack = other

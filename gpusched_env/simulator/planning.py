@@ -42,7 +42,7 @@ def plan_starts(
         if end > at:
             starts[found] = i
             found += 1
-            supply -= gang
+            supply -= end - at
             at = end
         elif strict:
             break
@@ -159,8 +159,8 @@ def plan_preemptive(
                             verdict[j] = BLOCKED
                     again = True
                     break
+                supply -= end - placed
                 placed = end
-                supply -= gang
         unreserve(nodes, free, holder, gpu_node, chosen, b, 0, placed)
         for i in range(len(order)):
             job = jobs[b, order[i]]
@@ -189,8 +189,8 @@ def plan_preemptive(
                     rule, supply,
                 )
             if end > placed:
+                supply -= end - placed
                 placed = end
-                supply -= gang
             else:
                 verdict[i] = NOT_NOW
                 # Its place is still being checkpointed: whoever started now might take part of it for good.
