@@ -6,7 +6,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Start
+from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Lease, Preempt, Start
+from gpusched_env.simulator.events import LEASE_SLACK
+
+
+def unfinished(view: ClairvoyantView) -> np.ndarray:
+    """Rows, ascending, of all jobs in the system but those that end now."""
+    running = view.running
+    lasting = view.end_s(running) > view.now_s * (1.0 + LEASE_SLACK)
+    rows: np.ndarray = np.sort(np.concatenate([running[lasting], view.waiting]))
+    return rows
 
 
 def held_counts(view: ClusterView, rows: np.ndarray) -> np.ndarray:
@@ -32,7 +41,9 @@ class GangPlan:
         self.until_s = -np.inf
         self._blocked: list[tuple[int, tuple[int, ...]]] = []
 
-    def carry_out(self, view: ClusterView, rows: np.ndarray, counts: np.ndarray, until_s: float) -> Iterator[Decision]:
+    def carry_out(
+        self, view: ClusterView, rows: np.ndarray, counts: np.ndarray, until_s: float, keep: bool = True
+    ) -> Iterator[Decision]:
         """Yield the decisions that turn what is held into what shall be held.
 
         Parameters
@@ -40,10 +51,11 @@ class GangPlan:
         rows : jobs, first those that are to start first
         counts : int32 [len(rows), N], GPUs of each node that each of them shall hold; none at all = it waits
         until_s : end of the leases [s]
+        keep : False = all gangs stop, also those that shall hold what they hold
         """
         self.until_s = until_s
         running = view.running[~view.checkpointing]
-        planned = np.isin(rows, running) & counts.any(axis=1)
+        planned = np.isin(rows, running) & counts.any(axis=1) & keep
         same = planned & (held_counts(view, rows) == counts).all(axis=1)
         kept = rows[same]
         yield from [Lease(row, until_s) for row in kept.tolist()]

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.baselines.gang_plans import GangPlan
+from gpusched_env.baselines.gang_plans import GangPlan, unfinished
 from gpusched_env.baselines.hadar_prices import (
     ASKING_DTYPE,
     UTILITIES,
@@ -23,7 +23,6 @@ from gpusched_env.baselines.hadar_search import Round
 from gpusched_env.cluster import MACHINE, SLOT
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Wait
-from gpusched_env.simulator.events import LEASE_SLACK
 
 ORDERS: Final = ("density", "arrival")
 
@@ -110,7 +109,7 @@ class Hadar(Scheduler):
         """Plan a round when one begins; otherwise start what was still blocked."""
         assert isinstance(view, ClairvoyantView)
         if view.now_s >= self._next_round_s or not len(view.running):
-            rows = self._unfinished(view)
+            rows = unfinished(view)
             if not len(rows):
                 return
             self._next_round_s = view.now_s + self.round_s
@@ -118,13 +117,6 @@ class Hadar(Scheduler):
         else:
             yield from self._plan.start(view)
         yield Wait(self._next_round_s)
-
-    def _unfinished(self, view: ClairvoyantView) -> np.ndarray:
-        """Rows of all jobs in the system but those that end now."""
-        running = view.running
-        lasting = view.end_s(running) > view.now_s * (1.0 + LEASE_SLACK)
-        rows: np.ndarray = np.sort(np.concatenate([running[lasting], view.waiting]))
-        return rows
 
     def _begin_round(self, view: ClairvoyantView, rows: np.ndarray) -> Iterator[Decision]:
         question = self._question(view, rows)

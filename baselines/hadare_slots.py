@@ -13,6 +13,7 @@ import numpy as np
 
 from gpusched_env.errors import SchedulerError, unknown_name
 
+ORDERS: Final = ("longest", "shortest", "arrival")
 SPARE_ORDERS: Final = ("latest-finish", "scheduler")
 ROUNDING: Final = 1e-12  # relative error of a sum of rates x seconds that should be whole
 
@@ -68,6 +69,8 @@ def plan_slot(
     rates: np.ndarray,
     most_copies: int | None = None,
     spare_order: str = "latest-finish",
+    order: str = "longest",
+    held: np.ndarray | None = None,
 ) -> np.ndarray:
     """Give every node of a slot to a copy of a job: first one copy each, then the nodes left over.
 
@@ -78,6 +81,8 @@ def plan_slot(
     most_copies : of a job; None = one on each node, more can never run
     spare_order : who gets a spare node: "latest-finish" = the job that would end last with the copies it has;
         "scheduler" = the jobs in turn, in the order of the first pass
+    order : of the first pass: "longest" or "shortest" = by run time on the fastest node; "arrival" = by row
+    held : int64 [n], nodes that jobs have already and keep, -1 = to be given; None = all are
 
     Returns
     -------
@@ -89,20 +94,27 @@ def plan_slot(
 
     Notes
     -----
-    First pass: jobs by longest run time on their fastest node, ties by row; each takes its fastest free node, ties by
-    index. Of equal finishes the first in that order gets the spare node.
+    First pass: jobs without a node, in order, ties by row; each takes its fastest free node, ties by index. Of equal
+    finishes the first in that order gets the spare node.
     """
+    if order not in ORDERS:
+        raise SchedulerError(f"hadare: {unknown_name('order', order, ORDERS)}")
     if spare_order not in SPARE_ORDERS:
         raise SchedulerError(f"hadare: {unknown_name('spare order', spare_order, SPARE_ORDERS)}")
     left = np.asarray(remaining, float)
     table = np.asarray(rates, float)
     jobs, nodes = table.shape
     limit = nodes if most_copies is None else min(most_copies, nodes)
-    given = np.full(nodes, -1)
+    given = np.full(nodes, -1) if held is None else np.array(held)
     fastest = table.max(axis=1, initial=0.0)
     able = np.flatnonzero((left > 0) & (fastest > 0))
-    order = able[np.argsort(-left[able] / fastest[able], kind="stable")]
+    seconds = left[able] / fastest[able]
+    ranks = {"longest": -seconds, "shortest": seconds, "arrival": able}[order]
+    candidates = able[np.argsort(ranks, kind="stable")].tolist()
     speed, copies = np.zeros(jobs), np.zeros(jobs, np.int64)
+    kept = np.flatnonzero(given >= 0)
+    np.add.at(speed, given[kept], table[given[kept], kept])
+    np.add.at(copies, given[kept], 1)
 
     def take(job: int) -> bool:
         """Give the job its fastest free node."""
@@ -115,9 +127,9 @@ def plan_slot(
         copies[job] += 1
         return True
 
-    for job in order.tolist():
-        take(job)
-    candidates = order.tolist()
+    for job in candidates:
+        if copies[job] == 0:
+            take(job)
     while candidates:
         if spare_order == "latest-finish":
             with np.errstate(divide="ignore"):

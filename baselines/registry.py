@@ -114,6 +114,24 @@ BASELINES: Final[dict[str, Baseline]] = {
         "a reconstruction: gangs on mixed GPU types, granted by prices in rounds",
         needs_types=True,
     ),
+    "hadare": Baseline(
+        f"{_HERE}.hadare:HadarE",
+        {},
+        "a reconstruction: copies of a job train on separate nodes, planned anew in each slot",
+        needs_types=True,
+    ),
+    "hadare-single": Baseline(
+        f"{_HERE}.hadare:HadarE",
+        {"copies": 1},
+        "HadarE's rival: one copy of a job, migrates each slot to the fastest free node",
+        needs_types=True,
+    ),
+    "hadare-sticky": Baseline(
+        f"{_HERE}.hadare:HadarE",
+        {"copies": 1, "sticky": True},
+        "HadarE's rival: one copy of a job, which stays on its first node",
+        needs_types=True,
+    ),
     "dally": Baseline(f"{_HERE}.dally:Dally", {}, "delay scheduling, Nw priority, leases, tuned timers"),
     "dally-no-wait": Baseline(
         f"{_HERE}.dally:Dally", {"tuner": "off", "rack_wait": 0.0, "nw_wait": 0.0}, "Dally without delay"

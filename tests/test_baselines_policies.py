@@ -24,6 +24,7 @@ NON_PREEMPTIVE = (
 )  # fmt: skip
 CLAIRVOYANT = (
     "fifo-easy", "sjf", "ssf", "srtf", "srsf", "sjf-bco", "bco-ff", "bco-ls", "ada-srsf", "themis-lite", "hadar",
+    "hadare", "hadare-single", "hadare-sticky",
 )  # fmt: skip
 
 

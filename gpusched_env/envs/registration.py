@@ -26,6 +26,14 @@ ENVIRONMENTS: Final[dict[str, dict[str, Any]]] = {
         "lease_s": 3_600.0,
         "clairvoyant": False,
     },
+    "gpusched/Heterogeneous-v0": {  # 480 jobs, all there at time 0, on three GPU types: who runs where, for how long
+        "scenario": "hadar-60gpu-v0",
+        "queue_window": 64,
+        "running_window": 32,
+        "rules": ("fastest-type", "pack", "spread"),
+        "lease_s": 360.0,
+        "reward": "makespan",
+    },
 }
 
 

@@ -14,6 +14,7 @@ from gpusched_env.network import NETWORK_PRESETS, Contention, Network
 from gpusched_env.scenarios.family import ScenarioFamily
 from gpusched_env.scenarios.files import load_scenario
 from gpusched_env.scenarios.hadar import HADAR
+from gpusched_env.scenarios.hadare import HADARE
 from gpusched_env.scenarios.heterogeneous import HETEROGENEOUS
 from gpusched_env.scenarios.network_sensitive import NETWORK_SENSITIVE
 from gpusched_env.scenarios.ring_all_reduce import ring_all_reduce
@@ -40,7 +41,7 @@ CONGESTED: Final = Network("topology", topology=NETWORK_PRESETS["oversub4"].topo
 
 # Names that take parameters; SCENARIOS has each with its defaults.
 FAMILIES: Final[dict[str, ScenarioFamily]] = {
-    family.name: family for family in (*NETWORK_SENSITIVE, *HETEROGENEOUS, HADAR)
+    family.name: family for family in (*NETWORK_SENSITIVE, *HETEROGENEOUS, HADAR, *HADARE)
 }
 SCENARIOS: Final = (
     # 8 nodes, 64 GPUs, 2 racks; 300 jobs

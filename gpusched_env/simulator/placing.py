@@ -45,7 +45,7 @@ PLACEMENT_RULES: Final = {
     "least-busy": "the GPUs that gangs have held least so far, anywhere",
     "least-busy-servers": "the same, on the fewest least busy machines large enough for the gang; else wait",
     "random-servers": "machines drawn uniformly (seeded), one after the other, all their free GPUs",
-    "fastest-type": "GPUs of one type, the one on which the gang runs fastest now: best fit, else few machines; else wait",
+    "fastest-type": "GPUs of the one type on which the gang runs fastest now: best fit, else few machines; else wait",
     "fork": "a copy of the gang on each machine that has room, in machine order, `max_copies` at most; else wait",
 }
 (

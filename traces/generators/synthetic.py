@@ -19,6 +19,7 @@ from gpusched_env.traces.generators.demand import demand_of, demand_table, draw_
 from gpusched_env.traces.generators.drifting import drifting_arrivals, shifting_gangs
 from gpusched_env.traces.generators.gavel_jobs import gavel_jobs
 from gpusched_env.traces.generators.hadar_jobs import hadar_jobs
+from gpusched_env.traces.generators.hadare_jobs import hadare_jobs
 from gpusched_env.traces.generators.pai_calibration import PAI
 from gpusched_env.traces.generators.philly_calibration import PHILLY
 from gpusched_env.traces.generators.pollux_jobs import pollux_jobs
@@ -111,6 +112,7 @@ GENERATORS: Final[dict[str, Generator]] = {
     "drift": drift,
     "gavel": gavel_jobs,
     "hadar": hadar_jobs,
+    "hadare": hadare_jobs,
     "poisson": poisson,
     "pollux": pollux_jobs,
     "ring-all-reduce": ring_all_reduce_jobs,

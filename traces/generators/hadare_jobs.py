@@ -1,0 +1,67 @@
+"""Mixes of a few one-GPU jobs on nodes of different speed, after the set-up on which HadarE was evaluated."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.errors import WorkloadError
+from gpusched_env.workload import Profiles, Workload
+
+# Speeds of the nodes, one GPU type each, beside the fastest. Their numbers are believed to be the paper's, the speeds
+# are choices.
+AWS_SPEEDS: Final = (1.0, 0.65, 0.2)
+LAB_SPEEDS: Final = (1.0, 0.8, 0.6, 0.45, 0.12)
+ITERATIONS_PER_S: Final = 10.0  # at speed 1 (choice; it decides nothing)
+VARIATION: Final = (0.8, 1.25)  # factor on the speed of each job on each node, uniform (choice)
+
+
+def type_names(speeds: tuple[float, ...]) -> tuple[str, ...]:
+    """Names of the GPU types, by their speed in percent: speed-65."""
+    return tuple(f"speed-{round(100 * speed)}" for speed in speeds)
+
+
+def hadare_jobs(
+    rng: np.random.Generator,
+    jobs: int,
+    max_gpus: int | None = None,
+    lab: bool = False,
+    varied: bool = False,
+    least_h: float = 0.3,
+    most_h: float = 3.0,
+) -> Workload:
+    """Draw one-GPU jobs that are all there at time 0, each with a model of its own; work is given by iterations.
+
+    Parameters
+    ----------
+    max_gpus : has no effect, gangs are of one GPU
+    lab : the five GPU types of LAB_SPEEDS; else the three of AWS_SPEEDS
+    varied : the speed of each job on each type is multiplied by a factor drawn from VARIATION
+    least_h, most_h : run time on the fastest type, uniform [h]
+
+    Raises
+    ------
+    WorkloadError : run times that are not 0 < least_h <= most_h
+
+    References
+    ----------
+    Sultana et al., arXiv 2503.10918 (numbers of nodes and jobs, recollected); sizes and speeds are choices.
+    """
+    if not 0 < least_h <= most_h < math.inf:
+        raise WorkloadError(f"synthetic:hadare: run times from {least_h} to {most_h} h: give 0 < least_h <= most_h")
+    speeds = LAB_SPEEDS if lab else AWS_SPEEDS
+    hours = rng.uniform(least_h, most_h, jobs)
+    factors = rng.uniform(*VARIATION, (jobs, len(speeds)))
+    rates = ITERATIONS_PER_S * np.array(speeds) * (factors if varied else 1.0) * np.ones((jobs, 1))
+    plain = dict(batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0)
+    rows = [dict(plain, name=f"model-{i}", compute_s=tuple(1.0 / each)) for i, each in enumerate(rates)]
+    return Workload.from_columns(
+        np.zeros(jobs),
+        np.ones(jobs, np.int64),
+        iterations=hours * 3_600.0 * rates.max(axis=1),
+        profiles=Profiles.from_rows(rows, type_names(speeds)),
+        profile=np.arange(jobs),
+        attributes={"ideal_h": hours},
+    )
