@@ -83,8 +83,8 @@ class HadarE(Scheduler):
         self._overhead_s = rules.checkpoint_s + max(rules.restore_s, rules.start_s) + rules.merge_s
         if self.slot_s <= self._overhead_s:
             raise SchedulerError(
-                f"hadare: slot_s is {self.slot_s:g}, and stopping, restoring and merging takes {self._overhead_s:g} s of "
-                "a slot: no job would make progress; make slot_s larger"
+                f"hadare: slot_s is {self.slot_s:g}, and stopping, restoring and merging takes {self._overhead_s:g} s "
+                "of a slot: no job would make progress; make slot_s larger"
             )
         self._limit = min(self.copies or rules.max_copies, rules.max_copies)
         self._plan = GangPlan()
@@ -120,8 +120,8 @@ class HadarE(Scheduler):
         if nowhere.any():
             bad = rows[np.argmax(nowhere)]
             raise SchedulerError(
-                f"hadare: no node runs job {view.job_id[bad]}, a gang of {view.gpus[bad]} GPUs; a copy of it must fit on "
-                "one node: leave the job out, or enlarge the nodes"
+                f"hadare: no node runs job {view.job_id[bad]}, a gang of {view.gpus[bad]} GPUs; a copy of it must fit "
+                "on one node: leave the job out, or enlarge the nodes"
             )
         return rates
 

@@ -16,7 +16,7 @@ from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import EventLog
 from gpusched_env.instance import Instance, Semantics
-from gpusched_env.metrics import job_times
+from gpusched_env.metrics import job_times, summarise
 from gpusched_env.metrics.segments import productive_s, segments
 from gpusched_env.network import Network
 from gpusched_env.simulator import ClairvoyantView, Decision, Lease, Preempt, Scheduler, Start, Wait
@@ -76,6 +76,9 @@ def test_two_jobs_on_three_nodes() -> None:
     log = play(instance, HadarE())
     assert job_times(instance, log)["finish_s"] == pytest.approx([530.0, 481.538], abs=1e-3)
     assert training_share(instance, log) == pytest.approx(0.919207, abs=1e-6)
+    told = summarise(instance, log)
+    assert told["utilisation"] * told["productive_share"] == pytest.approx(0.919207, abs=1e-6)
+    assert told["productive_share"] + told["overhead_share"] == pytest.approx(1.0)
     alone = play(instance, HadarE(copies=1))
     assert job_times(instance, alone)["finish_s"] == pytest.approx([610.0, 471.538], abs=1e-3)
     assert training_share(instance, alone) == pytest.approx(0.580076, abs=1e-6)
@@ -152,7 +155,7 @@ def test_nodes_are_idle_until_the_slot_ends_or_are_refilled() -> None:
 
 
 def test_a_running_job_takes_a_refilled_node_if_that_pays() -> None:
-    """At 110 s 8,000 are left: two copies make 4,700 by 360 s, and the rest by 360 + 15 + 165 s. 200 are not worth it."""
+    """At 110 s 8,000 are left: two copies do 4,700 by 360 s, the rest by 360 + 15 + 165 s. For 200 it does not pay."""
     pair = np.full((2, 2), 10.0)
     assert ends_of(nodes_and_jobs([9_000.0, 1_000.0], pair), refill=True) == pytest.approx([540.0, 110.0])
     assert ends_of(nodes_and_jobs([1_200.0, 1_000.0], pair), refill=True) == pytest.approx([130.0, 110.0])

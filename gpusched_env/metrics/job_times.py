@@ -21,6 +21,9 @@ JOB_TIMES_DTYPE: Final = np.dtype(
         ("overhead_s", "<f8"),  # [s] holding GPUs without progress: restore and checkpoint
         ("communication_s", "<f8"),  # [s] the part of service_s that compute does not hide
         ("gpu_seconds", "<f8"),  # [GPU s] held, overhead included
+        ("service_gpu_s", "<f8"),  # [GPU s] making progress, over all copies; so for the next two
+        ("overhead_gpu_s", "<f8"),  # [GPU s]
+        ("communication_gpu_s", "<f8"),  # [GPU s]
         ("preemptions", "<i4"),
         ("segments", "<i4"),  # starts and resumes
     ]
@@ -69,15 +72,22 @@ def job_times(instance: Instance, log: EventLog, end_s: float | None = None) -> 
     def total(seconds: np.ndarray) -> np.ndarray:
         return np.bincount(row, seconds, minlength=jobs)
 
+    gang = instance.workload.jobs["gpus"]
+    copies = held["gpus"] // gang[row]
     productive = productive_s(held)
     holding = held["free_s"] - held["hold_s"]
     # Restore and checkpoint are taken one by one: subtracting service from the whole would make the identity void.
     restoring = np.minimum(held["progress_s"], held["stop_s"]) - held["hold_s"]
     checkpointing = held["free_s"] - held["stop_s"]
     times["queueing_s"] = total(held["hold_s"] - waiting_since) + still_waiting
-    times["service_s"] = total(productive)
-    times["overhead_s"] = total(restoring + checkpointing)
-    times["communication_s"] = total(productive * (1.0 - held["compute_s"] / held["iteration_s"]))
+    parts = {
+        "service": productive,
+        "overhead": restoring + checkpointing,
+        "communication": productive * (1.0 - held["compute_s"] / held["iteration_s"]),
+    }
+    for name, seconds in parts.items():
+        times[f"{name}_s"] = total(seconds)
+        times[f"{name}_gpu_s"] = gang * total(copies * seconds)
     times["gpu_seconds"] = total(holding * held["gpus"])
     times["preemptions"] = np.bincount(row[(held["stop_event"] >= 0) & ~done], minlength=jobs)
     times["segments"] = np.bincount(row, minlength=jobs)

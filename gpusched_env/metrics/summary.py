@@ -53,7 +53,6 @@ def summarise(
     span_s = end_s - first_s
 
     rows = tracked(len(times), window)
-    gang = instance.workload.jobs["gpus"][rows]
     ideal_s = instance.ideal_s[rows]
     times, rho = times[rows], rho[rows]
     tracked_held = float(times["gpu_seconds"].sum())
@@ -61,8 +60,8 @@ def summarise(
     done = ~np.isnan(times["finish_s"])
     jct, queueing = times["jct_s"][done], times["queueing_s"][done]
 
-    def of_held(seconds: np.ndarray) -> float:
-        return _ratio(float((gang * seconds).sum()), tracked_held)
+    def of_held(gpu_seconds: np.ndarray) -> float:
+        return _ratio(float(gpu_seconds.sum()), tracked_held)
 
     result = {
         "jobs": float(len(times)),
@@ -76,9 +75,9 @@ def summarise(
         "p99_queueing_s": _percentile(queueing, 99),
         "mean_slowdown": _mean(jct / ideal_s[done]),
         "utilisation": _ratio(held, instance.cluster.gpus * span_s),
-        "productive_share": of_held(times["service_s"]),
-        "communication_share": of_held(times["communication_s"]),
-        "overhead_share": of_held(times["overhead_s"]),
+        "productive_share": of_held(times["service_gpu_s"]),
+        "communication_share": of_held(times["communication_gpu_s"]),
+        "overhead_share": of_held(times["overhead_gpu_s"]),
         "preemptions_per_job": _ratio(float(times["preemptions"].sum()), arrived),
         "rho_mean": _mean(rho[done]),
         "rho_max": float(rho[done].max()) if done.any() else math.nan,
