@@ -81,6 +81,7 @@ class Card(ABC):
 
 
 CARDS: Final = {
+    "hadar": "gpusched_env.reproduce.hadar:HadarCard",
     "sjf-bco": "gpusched_env.reproduce.sjf_bco:SjfBcoCard",
 }
 
