@@ -41,11 +41,10 @@ def _policies(results: Results) -> Figure:
                 results.values(metric, **of_policy(setting, policy)).mean() / HOUR
                 for metric in ("makespan_s", "mean_jct_s")
             )
-            axes.scatter(x, y, color=colour)
-            axes.annotate(policy, (x, y), xytext=(5, 3), textcoords="offset points", fontsize=8)
+            axes.scatter(x, y, color=colour, label=policy)
         axes.set(xlabel="total duration [h]", ylabel="mean JCT [h]", title=setting)
-        axes.margins(x=0.3)
         tidy(axes)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     return figure
 
 

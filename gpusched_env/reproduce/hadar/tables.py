@@ -79,10 +79,10 @@ def _claims(results: Results) -> Table:
 
 def _policies(results: Results, setting: str) -> Table:
     metrics = {
-        "total duration [h]": ("makespan_s", HOUR, "{:.1f}"),
-        "mean JCT [h]": ("mean_jct_s", HOUR, "{:.2f}"),
-        "p90 JCT [h]": ("p90_jct_s", HOUR, "{:.1f}"),
-        "queueing [h]": ("mean_queueing_s", HOUR, "{:.2f}"),
+        "total duration, h": ("makespan_s", HOUR, "{:.1f}"),
+        "mean JCT, h": ("mean_jct_s", HOUR, "{:.2f}"),
+        "p90 JCT, h": ("p90_jct_s", HOUR, "{:.1f}"),
+        "queueing, h": ("mean_queueing_s", HOUR, "{:.2f}"),
         "utilisation": ("utilisation", 1.0, "{:.2f}"),
         "rho": ("rho_mean", 1.0, "{:.2f}"),
         "preemptions": ("preemptions_per_job", 1.0, "{:.1f}"),
@@ -116,7 +116,7 @@ def _training(results: Results) -> Table:
 
 
 def _slots(results: Results) -> Table:
-    title = "HadarE's total duration by slot length, lab [h]: medians"
+    title = "HadarE's total duration by slot length in the lab, h: medians"
     table = new_table(title, "jobs", *(f"{slot_s} s" for slot_s in SLOTS_S))
     for m in mixes(results.where(part="slots")):
         cells = [f"{results.median('makespan_s', **of_slot(m, slot_s)) / HOUR:.2f}" for slot_s in SLOTS_S]

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpusched_env.reproduce.card import Finding
 from gpusched_env.reproduce.hadar import published
-from gpusched_env.reproduce.hadar.settings import DEFAULT, NODES, RIVALS, SETTINGS, UTILITIES, of_slot
+from gpusched_env.reproduce.hadar.settings import DEFAULT, NODES, RIVALS, SETTINGS, SLOTS_S, UTILITIES, of_slot
 from gpusched_env.reproduce.hadar.tables import factor, mixes, ratio, training_share
 from gpusched_env.reproduce.results import Results
 
@@ -23,11 +23,11 @@ LEAST_JCT_GAIN = 1.2
 def all_trends(results: Results) -> list[Finding]:
     """Give every finding."""
     hadar = [finding for setting in SETTINGS for finding in _of_setting(results, setting)]
-    return [*hadar, *(f for cluster in NODES for f in _of_cluster(results, cluster)), *_of_slots(results)]
+    return [*hadar, *(f for cluster in NODES for f in of_cluster(results, cluster)), *_of_slots(results)]
 
 
 def _within(value: float, band: tuple[float, float]) -> bool:
-    return band[0] <= value <= band[1]
+    return bool(band[0] <= value <= band[1])
 
 
 def _of_setting(results: Results, setting: str) -> Iterator[Finding]:
@@ -63,7 +63,8 @@ def _of_setting(results: Results, setting: str) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _of_cluster(results: Results, cluster: str) -> Iterator[Finding]:
+def of_cluster(results: Results, cluster: str) -> Iterator[Finding]:
+    """Findings about HadarE on one cluster."""
     jobs, nodes = mixes(results.where(part="hadare", cluster=cluster)), NODES[cluster]
     setting = f"HadarE, {cluster}"
     claim = published.SAVED_BY_FORKING[cluster]
@@ -89,10 +90,11 @@ def _of_cluster(results: Results, cluster: str) -> Iterator[Finding]:
 
 def _of_slots(results: Results) -> Iterator[Finding]:
     for m in mixes(results.where(part="slots")):
-        spans = {slot_s: results.median("makespan_s", **of_slot(m, slot_s)) for slot_s in (90, 180, 360, 720)}
+        spans = {slot_s: results.median("makespan_s", **of_slot(m, slot_s)) for slot_s in SLOTS_S}
         best = min(spans.values())
+        setting = f"HadarE, lab, {m} {'job' if m == 1 else 'jobs'}"
         yield Finding(
-            "slots of 360 s are within 2 % of the best, those of 90 s at least 8 % longer", f"HadarE, lab, {m} jobs",
+            "slots of 360 s are within 2 % of the best, those of 90 s at least 8 % longer", setting,
             bool(spans[360] <= 1.02 * best and spans[90] >= 1.08 * best),
             f"{spans[360] / best - 1:+.1%}, {spans[90] / best - 1:+.1%}",
         )  # fmt: skip

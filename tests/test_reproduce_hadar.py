@@ -1,0 +1,51 @@
+"""The card of Hadar and HadarE: complete labels, bands on a few small mixes, tables and figures of what was played."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpusched_env.reproduce import Card, Results, load_card, play_card
+from gpusched_env.reproduce.hadar.settings import FORKED, NODES, PLAYERS, POLICIES, SETTINGS, of_mix, of_slot
+from gpusched_env.reproduce.hadar.tables import factor
+from gpusched_env.reproduce.hadar.trends import of_cluster
+from gpusched_env.reproduce.report import findings_table
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Card, Results, Path]:
+    """The quick card on two seeds of its mixes, and of its policies those that are fast."""
+    card = load_card("hadar")
+    seeds = sorted({run.seed for run in card.runs(quick=True)})[:2]
+    runs = [run for run in card.runs(quick=True) if run.seed in seeds and "gavel" not in run.scheduler]
+    card.runs = lambda quick: runs  # type: ignore[method-assign]
+    folder = tmp_path_factory.mktemp("hadar")
+    return card, play_card(card, folder, quick=True, progress=False)[0], folder
+
+
+def test_a_full_card_has_every_cell_once() -> None:
+    runs = load_card("hadar").runs(quick=False)
+    assert len({(tuple(run.labels.items()), run.seed) for run in runs}) == len(runs)
+    assert len(runs) == len(SETTINGS) * len(POLICIES) * 5 + (2 * 7 * len(PLAYERS) + 3 * 4) * 20
+    assert {run.labels["part"] for run in runs} == {"hadar", "hadare", "slots"}
+
+
+def test_factors_are_paired_and_those_of_the_logs(played) -> None:  # type: ignore[no-untyped-def]
+    _, results, _ = played
+    own = results.values("makespan_s", **of_mix("aws", 1, FORKED))
+    rival = results.values("makespan_s", **of_mix("aws", 1, "longest first, migrates"))
+    assert factor(results, "aws", 1, "longest first, migrates") == pytest.approx(rival / own)
+    assert (factor(results, "aws", 1, FORKED) == 1.0).all()
+    # slots of the default length are the same runs under another label
+    lab = results.values("makespan_s", **of_mix("lab", 5, FORKED))
+    assert np.array_equal(results.values("makespan_s", **of_slot(5, 360)), lab)
+
+
+def test_findings_that_hold_whatever_the_mix(played) -> None:  # type: ignore[no-untyped-def]
+    _, results, _ = played
+    found = [f for cluster in NODES for f in of_cluster(results, cluster) if "nodes train" in f.claim]
+    assert len(found) == 2
+    assert all(finding.holds for finding in found)
+    assert findings_table(found).row_count == 1
