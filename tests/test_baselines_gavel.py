@@ -258,6 +258,23 @@ def test_every_job_ends_on_one_type_at_a_time(seed: int, policy: str, rules: dic
         assert np.isfinite(problem.iteration_s[problem.job_class[job], 0, types.pop()])
 
 
+@pytest.mark.parametrize("compat", [True, False])
+def test_rounds_of_the_scenario_hold_too(compat: bool) -> None:
+    """Where the scenario decides every 100 s, rounds of 360 s end at the next multiple; nobody is forgotten."""
+    problem = drawn(7, round_s=100.0)
+    log = play(problem, Gavel(gavel_compat=compat))
+    starts = log.events["time_s"][np.isin(log.events["kind"], [START, PREEMPT])]
+    assert (starts % 100.0 == 0).all()
+    assert not np.isnan(job_times(problem, log)["finish_s"]).any()
+
+
+def test_on_one_type_gangs_share_time_fairly() -> None:
+    """Two gangs of the whole cluster in turns, as any least-attained-service policy would have them."""
+    problem = instance([0, 0], [4, 4], [3_600, 3_600], [[1.0]] * 2, "1x4")
+    finish_s = job_times(problem, play(problem, Gavel()))["finish_s"]
+    assert finish_s.tolist() == [19 * L, 20 * L]
+
+
 @pytest.mark.parametrize("policy", ["fifo", "allox"])
 def test_queues_never_preempt(policy: str) -> None:
     rng = np.random.default_rng(5)
