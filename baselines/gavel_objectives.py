@@ -28,8 +28,8 @@ def water_filling(problem: Problem, entries: Entries | None = None, tie_break: s
     """Max-min fairness beyond the first bottleneck: who can still rise when others cannot, does.
 
     The published code finds those that cannot rise by a Boolean program. Their constraints have positive multipliers
-    in the dual solution (strict complementarity), which the solver gives along: here one linear program a level. Equal jobs rise
-    together, since they could change places.
+    in the dual solution (strict complementarity), which the solver gives along: here one linear program a level. Equal
+    jobs rise together, since they could change places.
     """
     program, scale = Program(problem, entries), problem.fairness_scale()
     level = np.full(len(scale), np.nan)
