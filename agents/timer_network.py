@@ -50,12 +50,16 @@ class TimerNetwork:
         width = INPUTS
         for weights, biases in self.layers:
             if weights.shape != (width, len(biases)):
-                raise GpuschedError(f"layer of shape {weights.shape}: it must take {width} and give {len(biases)} numbers")
+                raise GpuschedError(
+                    f"layer of shape {weights.shape}: it must take {width} and give {len(biases)} numbers"
+                )
             if not (np.isfinite(weights).all() and np.isfinite(biases).all()):
                 raise GpuschedError("a weight of the network is not finite")
             width = len(biases)
         if width != 2:
-            raise GpuschedError(f"the network gives {width} numbers a class: it must give 2, a rack and a network timer")
+            raise GpuschedError(
+                f"the network gives {width} numbers a class: it must give 2, a rack and a network timer"
+            )
 
     def act(self, observation: Mapping[str, np.ndarray]) -> np.ndarray:
         """float64 [D, 2]: the action for an observation of ``gpusched/DelayTimers-v0``."""
@@ -122,7 +126,9 @@ class TimerNetwork:
                 np.lib.format.write_array(part, array, allow_pickle=False)
                 archive.writestr(zipfile.ZipInfo(f"{name}.npy", _FILE_DATE), part.getvalue(), zipfile.ZIP_DEFLATED)
         if stream.tell() > LARGEST_BYTES:
-            raise GpuschedError(f"{path}: a tuner of {stream.tell():,} bytes; a checkpoint has at most {LARGEST_BYTES:,}")
+            raise GpuschedError(
+                f"{path}: a tuner of {stream.tell():,} bytes; a checkpoint has at most {LARGEST_BYTES:,}"
+            )
         with whole(path) as partial:
             partial.write_bytes(stream.getvalue())
 
@@ -135,10 +141,12 @@ class TimerNetwork:
         SchedulerError : no such file, a damaged one, or one for other observations
         """
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
                 metadata = json.loads(file["metadata"].tobytes())
                 if metadata["format"] != FORMAT:
-                    raise SchedulerError(f"{path}: format {metadata['format']!r} is not {FORMAT!r}; train the tuner again")
+                    raise SchedulerError(
+                        f"{path}: format {metadata['format']!r} is not {FORMAT!r}; train the tuner again"
+                    )
                 numbers = range(sum(name.startswith("weights_") for name in file.files))
                 layers = [(file[f"weights_{number}"], file[f"biases_{number}"]) for number in numbers]
         except OSError as error:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from helpers import play
+from helpers import random_workload, unit_instance
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +15,10 @@ from gpusched_env.envs.delay_actions import TimerActions, timer_action, timer_se
 from gpusched_env.envs.delay_columns import CLASS_COLUMNS, CLASS_INDEX, CLUSTER_COLUMNS, CLUSTER_INDEX
 from gpusched_env.envs.delay_observer import TimerObserver, observation_space
 from gpusched_env.errors import GpuschedError
+from gpusched_env.event_log import ARRIVAL, COMPLETE, RELEASE, RESUME, START
+from gpusched_env.instance import Instance, Semantics
+from gpusched_env.network import Network
+from gpusched_env.simulator import Outcome, Preempt, Simulation, Start
 
 CLUSTER = Cluster.parse("32x8/8")
 
@@ -54,7 +58,7 @@ def test_the_network_timer_is_never_below_the_rack_timer_where_a_machine_may_hol
 
 def test_demands_fall_into_the_classes_of_the_specification() -> None:
     classes = TimerActions(CLUSTER).class_of
-    assert [classes[g] for g in (0, 1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 256)] == [-1, -1, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    assert classes[[0, 1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 256]].tolist() == [-1, -1, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
 
 
 def test_a_class_that_straddles_the_machine_size_treats_its_demands_apart() -> None:
@@ -83,3 +87,126 @@ def test_what_is_no_action_is_refused(action: object) -> None:
 def test_classes_that_do_not_ascend_are_refused(classes: tuple[int, ...]) -> None:
     with pytest.raises(GpuschedError, match="ascend"):
         TimerActions(CLUSTER, classes)
+
+
+# --- observations
+
+
+def at(observation: dict[str, np.ndarray], name: str, demand_class: int | None = None) -> float:
+    if demand_class is None:
+        return float(observation["cluster"][CLUSTER_INDEX[name]])
+    return float(observation["classes"][demand_class, CLASS_INDEX[name]])
+
+
+def seconds(value: float) -> float:
+    """What a scaled time stands for [s]."""
+    return 60.0 * math.expm1(value * math.log1p(30 * 86_400 / 60.0))
+
+
+def count(value: float) -> float:
+    return 8.0 * value / (1.0 - value)
+
+
+def test_a_hand_stepped_hour_is_seen_as_it_was() -> None:
+    """Two racks of two machines of four GPUs. A gang of 6 waits 600 s for its rack, one of 3 for a machine."""
+    instance = unit_instance([0, 0, 600, 900], [8, 4, 6, 3], [600, 5_000, 9_000, 100], "4x4/2")
+    simulation, actions = Simulation(instance), TimerActions(instance.cluster)
+    observer = TimerObserver(simulation, actions, 1_800.0)
+    waits = actions.waits(np.full((6, 2), -0.5))
+    assert simulation.advance() is Outcome.DECIDE  # jobs 0 and 1 arrive
+    assert simulation.apply(Start(0, gpus=tuple(range(8)))) == ""
+    assert simulation.apply(Start(1, gpus=(8, 9, 12, 13))) == ""
+    simulation.advance()  # job 0 ends and job 2 arrives
+    simulation.advance()  # job 3 arrives
+    assert simulation.now_s == 900
+    assert simulation.apply(Start(2, gpus=(0, 1, 2, 10, 11, 14))) == ""
+    seen = observer.observe(waits, 1_000.0)
+
+    assert observation_space(6).contains(seen)
+    assert [count(at(seen, "arrivals", number)) for number in range(6)] == pytest.approx([0, 2, 2, 0, 0, 0])
+    assert count(at(seen, "completions", 2)) == pytest.approx(1)
+    assert count(at(seen, "wait_count_rack", 1)) == pytest.approx(1)  # job 1: 4 GPUs on two machines
+    assert at(seen, "expired_machine", 1) == 1.0
+    assert at(seen, "expired_rack", 1) == 0.0
+    assert seconds(at(seen, "wait_mean_network", 2)) == pytest.approx(300.0, rel=1e-4)  # job 2: from 600 to 900
+    assert count(at(seen, "wait_count_rack", 2)) == pytest.approx(1)  # job 0 at once
+    assert at(seen, "expired_rack", 2) == 0.5
+    assert count(at(seen, "queued", 1)) == pytest.approx(1)
+    assert seconds(at(seen, "waited_max", 1)) == pytest.approx(100.0, rel=1e-4)
+    assert count(at(seen, "refusing_rack", 1)) == pytest.approx(1)
+    assert at(seen, "queued_gpus", 1) == pytest.approx(3 / 19)
+    assert seconds(at(seen, "timer_rack", 0)) == pytest.approx(465.38, rel=1e-4)
+    assert at(seen, "free") == pytest.approx(6 / 16)
+    assert at(seen, "machines_4") == pytest.approx(1 / 4)
+    assert at(seen, "machines_1") == pytest.approx(3 / 4)
+    assert at(seen, "largest_rack") == pytest.approx(5 / 8)
+    assert at(seen, "fragmentation") == pytest.approx(2 / 6)
+    assert at(seen, "running_rack") == pytest.approx(4 / 16)
+    assert at(seen, "running_network") == pytest.approx(6 / 16)
+    assert at(seen, "running_worse") == pytest.approx(10 / 16)  # 4 fit a machine, 6 a rack
+    assert at(seen, "day_sin") == pytest.approx(math.sin(2 * math.pi * 1_000 / 86_400))
+
+    again = observer.observe(waits, 1_000.0)
+    assert at(again, "arrivals", 1) == at(again, "completions", 2) == 0.0  # told once
+    assert at(again, "wait_count_rack", 2) == at(seen, "wait_count_rack", 2)  # remembered for a day
+    later = observer.observe(waits, 900.0 + 86_400.0)
+    assert at(later, "wait_count_network", 2) == 0.0
+
+
+def recounted_waits(instance: Instance, events: np.ndarray, now_s: float) -> dict[tuple[int, int], list[float]]:
+    """Waits of the placements of the last day by class and tier, job by job."""
+    classes = TimerActions(instance.cluster).class_of
+    found: dict[tuple[int, int], list[float]] = {}
+    for job in range(len(instance.workload)):
+        since = instance.workload.jobs["arrival_s"][job]
+        for event in events[events["job"] == job]:
+            if event["kind"] == RELEASE:
+                since = event["time_s"]
+            if event["kind"] in (START, RESUME) and event["time_s"] > now_s - 86_400:
+                key = (int(classes[instance.workload.jobs["gpus"][job]]), int(event["tier"]))
+                found.setdefault(key, []).append(event["time_s"] - since)
+    return {key: waits for key, waits in found.items() if key[0] >= 0}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_waits_are_those_of_the_log_however_often_one_looks(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cluster = Cluster.parse("4x4/2")
+    instance = Instance(cluster, random_workload(rng, 60, 12, spacing_s=3_000.0), Network(), Semantics())
+    simulation, actions = Simulation(instance), TimerActions(cluster)
+    observer = TimerObserver(simulation, actions, 1_800.0)
+    waits = actions.waits(np.zeros((6, 2)))
+    arrivals = completions = 0.0
+    while simulation.advance() is Outcome.DECIDE:
+        world = simulation.state.world[0]
+        for row in simulation.state.waiting[0, : world["waiting"]].tolist():
+            simulation.apply(Start(row, ("pack", "spread")[rng.integers(2)]))
+        running = simulation.state.replicas["job"][0, simulation.state.running[0, : world["running"]]].tolist()
+        if running and rng.random() < 0.3:
+            simulation.apply(Preempt(running[rng.integers(len(running))]))
+        if rng.random() < 0.5:
+            seen = observer.observe(waits, simulation.now_s)
+            assert observation_space(6).contains(seen)
+            arrivals += sum(count(at(seen, "arrivals", number)) for number in range(6))
+            completions += sum(count(at(seen, "completions", number)) for number in range(6))
+    seen = observer.observe(waits, simulation.now_s)
+    arrivals += sum(count(at(seen, "arrivals", number)) for number in range(6))
+    completions += sum(count(at(seen, "completions", number)) for number in range(6))
+    events = simulation.log().events
+    gangs = int((instance.workload.jobs["gpus"] > 1).sum())
+    assert arrivals == pytest.approx(gangs, abs=1e-3)
+    assert completions == pytest.approx(gangs, abs=1e-3)
+    assert {ARRIVAL, COMPLETE} < set(events["kind"].tolist())
+    found = recounted_waits(instance, events, simulation.now_s)
+    for number in range(6):
+        for tier, name in enumerate(("machine", "rack", "network")):
+            own = found.get((number, tier), [])
+            assert count(at(seen, f"wait_count_{name}", number)) == pytest.approx(len(own), abs=1e-3)
+            if own:
+                assert seconds(at(seen, f"wait_mean_{name}", number)) == pytest.approx(np.mean(own), rel=1e-3, abs=0.1)
+                assert seconds(at(seen, f"wait_sigma_{name}", number)) == pytest.approx(np.std(own), rel=1e-3, abs=0.1)
+
+
+def test_every_column_has_a_name_of_its_own() -> None:
+    assert len(CLASS_INDEX) == len(CLASS_COLUMNS) == 24
+    assert len(CLUSTER_INDEX) == len(CLUSTER_COLUMNS) == 17

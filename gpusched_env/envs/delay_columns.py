@@ -29,7 +29,9 @@ CLASS_COLUMNS: Final = (
             ("wait_count", "number", _COUNT),
         )
     ),
-    Column("expired_machine", "share of the placements of the last 24 h that a machine could hold but none did", _SHARE),
+    Column(
+        "expired_machine", "share of the placements of the last 24 h that a machine could hold but none did", _SHARE
+    ),
     Column("expired_rack", "share of the placements of the last 24 h that a rack could hold but none did", _SHARE),
     Column("timer_rack", "rack timer now, mean over the class's demands", _TIME),
     Column("timer_network", "network timer now, mean over the class's demands", _TIME),
@@ -44,11 +46,17 @@ CLASS_COLUMNS: Final = (
 )
 CLUSTER_COLUMNS: Final = (
     Column("free", "free GPUs / GPUs of the cluster", _SHARE),
-    *(Column(f"machines_{size}", f"share of machines with at least {size} free GPUs", _SHARE) for size in MACHINE_SIZES),
+    *(
+        Column(f"machines_{size}", f"share of machines with at least {size} free GPUs", _SHARE)
+        for size in MACHINE_SIZES
+    ),
     Column("largest_rack", "most free GPUs in one rack / GPUs of the largest rack", _SHARE),
     Column("fragmentation", "1 - GPUs free on fully free machines / free GPUs; 0 if none is free", _SHARE),
     Column("leases_ending", "GPUs whose lease ends within the interval / GPUs of the cluster", _SHARE),
-    *(Column(f"running_{tier}", f"GPUs of gangs placed within a {tier} / GPUs of the cluster", _SHARE) for tier in _SPREADS),
+    *(
+        Column(f"running_{tier}", f"GPUs of gangs placed within a {tier} / GPUs of the cluster", _SHARE)
+        for tier in _SPREADS
+    ),
     Column("running_worse", "GPUs of gangs that a nearer tier could hold / GPUs of the cluster", _SHARE),
     Column("efficiency", "mean of compute / iteration time over GPUs of gangs that run; 1 if none does", _SHARE),
     Column("efficiency_of_best", "the same of best iteration time / iteration time", "as is, at most 1"),
