@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpusched_env.instance import Semantics as Semantics
     from gpusched_env.network import Contention as Contention
     from gpusched_env.network import Network as Network
+    from gpusched_env.network import NetworkChange as NetworkChange
     from gpusched_env.network import TopologySpec as TopologySpec
     from gpusched_env.scenarios import Scenario as Scenario
     from gpusched_env.scenarios import get_scenario as get_scenario
@@ -44,9 +45,10 @@ __version__: Final = "0.1.0"
 _LAZY: Final = {
     "ClairvoyantView": "simulator", "Cluster": "cluster", "ClusterEnv": "envs.cluster_env", "ClusterView": "simulator",
     "Contention": "network", "Decision": "simulator", "GpuschedError": "errors", "Instance": "instance",
-    "Lease": "simulator", "Network": "network", "NodeGroup": "cluster", "Preempt": "simulator", "Profiles": "workload",
-    "Scenario": "scenarios", "Scheduler": "simulator", "Semantics": "instance", "Simulation": "simulator",
-    "Start": "simulator", "TopologySpec": "network", "Wait": "simulator", "Workload": "workload",
+    "Lease": "simulator", "Network": "network", "NetworkChange": "network", "NodeGroup": "cluster",
+    "Preempt": "simulator", "Profiles": "workload", "Scenario": "scenarios", "Scheduler": "simulator",
+    "Semantics": "instance", "Simulation": "simulator", "Start": "simulator", "TopologySpec": "network",
+    "Wait": "simulator", "Workload": "workload",
     "get_scenario": "scenarios", "list_scenarios": "scenarios", "make_scheduler": "baselines", "simulate": "simulator",
 }  # fmt: skip
 __all__ = ["__version__", "register_environments", *_LAZY]  # noqa: PLE0604 - all strings

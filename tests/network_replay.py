@@ -11,7 +11,7 @@ from max_min_reference import max_min_rates
 
 from gpusched_env.event_log import COMPLETE, PREEMPT, RATE, RESUME, START, EventLog
 from gpusched_env.instance import Instance
-from gpusched_env.network import kway
+from gpusched_env.network import LINK_TIERS, kway
 from gpusched_env.network.collectives import Gangs, Links, collective_cost
 from gpusched_env.network.ecmp import path_hash
 from gpusched_env.network.interference import flat_goodput_factor, part_time_slowdown
@@ -26,6 +26,8 @@ class Gang:
     """A gang that computes and sends, as the log places it."""
 
     job: int
+    gpus: Array
+    start: int  # starts of the job before this one
     on: Array  # int [N], GPUs on each machine
     compute_s: float
     overlap: float
@@ -46,7 +48,17 @@ class Gang:
         return (self.fixed_s + self.wire_bytes / self.solo_Bps) / self.iteration_s()
 
 
-def lay(instance: Instance, job: int, gpus: Array, start: int) -> Gang:
+def capacities(instance: Instance, time_s: float) -> Array:
+    """What every link can carry after the changes up to a time [byte/s]."""
+    capacity = instance.links["capacity"].copy()
+    for change in sorted(instance.network.changes, key=lambda change: change.time_s):
+        if change.time_s <= time_s:
+            there = instance.links["tier"] == LINK_TIERS.index(change.tier)
+            capacity[there] = instance.links["capacity"][there] / change.slowdown
+    return capacity
+
+
+def lay(instance: Instance, job: int, gpus: Array, start: int, capacity: Array) -> Gang:
     """Price a gang on an idle network; ``start`` counts the starts of the job before this one."""
     cluster, topology, network = instance.cluster, instance.topology, instance.network
     assert topology is not None
@@ -84,8 +96,8 @@ def lay(instance: Instance, job: int, gpus: Array, start: int) -> Gang:
     if len(buses) and size > 1:
         for m in machines:
             cross(int(buses[m]), 1.0)
-    capacity = instance.links["capacity"]
     alone = min([cap, *(capacity[link] / count for link, count in use.items())])
+    built = min([cap, *(instance.links["capacity"][link] / count for link, count in use.items())])
     widest = int(on.max())
     gradient = float(row["gradient_bytes"])
     links = Links(
@@ -102,19 +114,19 @@ def lay(instance: Instance, job: int, gpus: Array, start: int) -> Gang:
     else:
         fixed += network.machine_overhead_s * len(machines)
         if instance.measured[of_class, tier, slowest]:
-            fixed, wire = 0.0, float(instance.communication_s[of_class, tier, slowest]) * solo
+            fixed, wire = 0.0, float(instance.communication_s[of_class, tier, slowest])
+            wire *= min(built, float(cost.cap_Bps))
         if wire == 0.0:
             use = {}
-    return Gang(job, on, compute, float(row["overlap"]), profile, fixed, wire, solo, use)
+    return Gang(job, gpus, start, on, compute, float(row["overlap"]), profile, fixed, wire, solo, use)
 
 
-def price(instance: Instance, gangs: list[Gang]) -> tuple[list[list[float]], Array]:
+def price(instance: Instance, gangs: list[Gang], capacity: Array) -> tuple[list[list[float]], Array]:
     """Seconds of one iteration of each gang beside the others [s], and the rate of its ring [byte/s].
 
     Several for a gang whose bottleneck is any of several links, if the others on it decide.
     """
     rule = instance.network.contention
-    capacity = instance.links["capacity"]
     solo = np.array([gang.solo_Bps for gang in gangs])
     if not gangs:
         return [], solo
@@ -168,6 +180,7 @@ class Instant:
     told: dict[int, float]  # seconds of one iteration in force, by job
     rates: Array  # RATE events of this instant
     before: dict[int, float]  # told before
+    capacity: Array  # [byte/s] of each link from then on
 
 
 def instants(instance: Instance, log: EventLog) -> Iterator[Instant]:
@@ -175,18 +188,23 @@ def instants(instance: Instance, log: EventLog) -> Iterator[Instant]:
     running: dict[int, Gang] = {}
     starts = np.zeros(len(instance.workload), int)
     told: dict[int, float] = {}
-    for time_s in np.unique(log.events["time_s"]).tolist():
+    changes = [change.time_s for change in instance.network.changes]
+    last = log.events["time_s"][-1]
+    for time_s in np.unique([*log.events["time_s"], *(c for c in changes if c <= last)]).tolist():
+        capacity = capacities(instance, time_s)
         now = np.flatnonzero(log.events["time_s"] == time_s)
         for index in now.tolist():
             event = log.events[index]
             job, kind = int(event["job"]), int(event["kind"])
             if kind in (START, RESUME):
-                running[job] = lay(instance, job, log.gang(index), int(starts[job]))
+                running[job] = lay(instance, job, log.gang(index), int(starts[job]), capacity)
                 starts[job] += 1
                 told.pop(job, None)
             elif kind in (PREEMPT, COMPLETE):
                 del running[job]
+        if time_s in changes:
+            running = {j: lay(instance, j, gang.gpus, gang.start, capacity) for j, gang in running.items()}
         rates = log.events[now][log.events["kind"][now] == RATE]
         before = dict(told)
         told |= {int(rate["job"]): float(rate["value"]) for rate in rates}
-        yield Instant(float(time_s), list(running.values()), told, rates, before)
+        yield Instant(float(time_s), list(running.values()), told, rates, before, capacity)

@@ -18,7 +18,7 @@ from gpusched_env.cluster import Cluster
 from gpusched_env.event_log import PREEMPT, RATE, EventLog
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import validate
-from gpusched_env.network import COLLECTIVES, Contention, Network, TopologySpec
+from gpusched_env.network import COLLECTIVES, Contention, Network, NetworkChange, TopologySpec
 from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Start, Wait, simulate
 from gpusched_env.workload import MEASURED_DTYPE, Workload
 
@@ -107,6 +107,7 @@ def draw(seed: int, folder: Path, jobs: int = 25) -> Instance:
         profile_collectives=(("b", "hierarchical"),) if rng.random() < 0.3 else (),
         reduction_GBps=None if rng.random() < 0.5 else 10.0,
         machine_overhead_s=float(rng.choice([0.0, 0.01])),
+        changes=draw_changes(seed, kind),
     )
     rules = Semantics(
         round_s=float(rng.choice([0.0, 0.0, 60.0])),
@@ -129,12 +130,21 @@ def draw(seed: int, folder: Path, jobs: int = 25) -> Instance:
     return Instance(cluster, workload, network, rules)
 
 
+def draw_changes(seed: int, kind: str) -> tuple[NetworkChange, ...]:
+    """In half of the runs links become slower, then faster again."""
+    rng = np.random.default_rng([seed, 1])
+    tier = "nic" if kind in ("single-switch", "graph") else str(rng.choice(["nic", "rack"]))
+    times = rng.uniform(0.0, 3_000.0, 2)
+    changes = (NetworkChange(times.max(), tier, float(rng.choice([1.0, 3.0]))), NetworkChange(times.min(), tier, 8.0))
+    return changes if rng.random() < 0.5 else ()
+
+
 def check(instance: Instance, log: EventLog) -> int:
     """Compare every interval of a log; return how many rates were told after the first of a gang."""
     slot_s, maxmin = instance.semantics.slot_s, instance.network.contention.model == "maxmin"
     changes = 0
     for now in instants(instance, log):
-        seconds, rates = price(instance, now.gangs)
+        seconds, rates = price(instance, now.gangs, now.capacity)
         expected = {gang.job: options for gang, options in zip(now.gangs, seconds, strict=True)}
         for job, options in expected.items():
             found = now.told[job]
@@ -160,7 +170,7 @@ def whole(iteration_s: float, slot_s: float) -> float:
 
 
 def check_bottlenecks(instance: Instance, now: Any, rates: np.ndarray) -> None:
-    capacity = instance.links["capacity"]
+    capacity = now.capacity
     use = np.zeros_like(capacity)
     for gang, rate in zip(now.gangs, rates, strict=True):
         for link, weight in gang.use.items():

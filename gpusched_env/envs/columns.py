@@ -65,7 +65,7 @@ LINKS: Final = (
     Column("load", "what the gangs send over it one way / its capacity, at most 1", _SHARE),
     Column("flows", "gangs whose rings cross it", _COUNT),
     Column("bound", "gangs that others slow down there", _COUNT),
-    Column("capacity", "its capacity / that of the largest link", _SHARE),
+    Column("capacity", "what it can carry now / capacity of the largest link", _SHARE),
     Column("tier", _LINK_TIER, _SHARE),
 )
 FLOWS: Final = (

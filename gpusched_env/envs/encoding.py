@@ -287,7 +287,7 @@ def show_links(replicas: Array, links: Array, uses: Array, b: int, shown: Array,
         out[number, 0] = min(link_load(replicas, links, uses, b, number) / link["capacity"], 1.0)
         out[number, 1] = link["flows"] / (1.0 + link["flows"])
         out[number, 2] = bound / (1.0 + bound)
-        out[number, 3] = shown[0, number]["capacity"]
+        out[number, 3] = shown[0, number]["capacity"] * (link["capacity"] / link["built_Bps"])
         out[number, 4] = shown[0, number]["tier"]
 
 

@@ -51,7 +51,7 @@ def jobs_on_gpus(env: ClusterEnv) -> tuple[np.ndarray, np.ndarray]:
 def busiest_links(env: ClusterEnv, count: int) -> list[tuple[str, float, int]]:
     """Name, load [share of capacity] and number of gangs of the busiest links; of equally full ones, of most gangs."""
     network = NetworkView(env.simulation)
-    share, flows = network.loads_Bps() / network.links["capacity"], network.flows()
+    share, flows = network.loads_Bps() / network.capacity_Bps, network.flows()
     order = np.lexsort([-flows, -share.round(3)])[:count].tolist()
     return [(str(network.links["name"][i]), float(share[i]), int(flows[i])) for i in order if flows[i]]
 

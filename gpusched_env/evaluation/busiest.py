@@ -35,7 +35,7 @@ def busiest_moment(instance: Instance, scheduler: Scheduler, seed: int = 0) -> M
         raise GpuschedError("busiest_moment: the network is priced by tiers; give an instance with a topology")
     watcher = _Watcher(scheduler)
     simulate(instance, watcher, seed=seed)
-    share = watcher.loads_Bps / instance.links["capacity"]
+    share = watcher.loads_Bps / watcher.capacity_Bps
     of_links = share[: len(share) - np.count_nonzero(instance.links["tier"] < 0)]  # buses are no links of the topology
     return Moment(watcher.time_s, np.maximum.reduceat(of_links, instance.first_row))
 
@@ -55,9 +55,11 @@ class _Watcher(Scheduler):
         self.watched.reset(view)
         self.clairvoyant = self.watched.clairvoyant
         self.time_s, self.loads_Bps = 0.0, np.zeros(len(view.network.links))
+        self.capacity_Bps = view.network.capacity_Bps
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         yield from self.watched.decide(view)
         loads = view.network.loads_Bps()
         if loads.sum() > self.loads_Bps.sum():
             self.time_s, self.loads_Bps = view.now_s, loads
+            self.capacity_Bps = view.network.capacity_Bps

@@ -1,5 +1,6 @@
 """The network: topologies and their links, what collectives cost, and what gangs that share links do to each other."""
 
+from gpusched_env.network.changes import NetworkChange
 from gpusched_env.network.collectives import COLLECTIVES
 from gpusched_env.network.compiled import compiled_links, compiled_topology, contention_ratios
 from gpusched_env.network.contention import CONTENTION_MODELS, DUTIES, K_MODES, Contention
@@ -16,8 +17,8 @@ from gpusched_env.network.written import network_as_dict, network_identity
 
 __all__ = [
     "COLLECTIVES", "COMMUNICATION_MODELS", "CONTENTION_MODELS", "DUTIES", "K_MODES", "LINK_DTYPE", "LINK_ROW_DTYPE",
-    "LINK_TIERS", "NETWORK_MODELS", "NETWORK_PRESETS", "TOPOLOGIES", "Contention", "Network", "Topology",
-    "TopologySpec", "build_topology", "collectives_of", "communication_s", "compiled_links", "compiled_topology",
-    "contention_ratios", "draw_topology", "isolated_communication_s", "link_rows", "matching_cluster",
-    "network_as_dict", "network_identity",
+    "LINK_TIERS", "NETWORK_MODELS", "NETWORK_PRESETS", "TOPOLOGIES", "Contention", "Network", "NetworkChange",
+    "Topology", "TopologySpec", "build_topology", "collectives_of", "communication_s", "compiled_links",
+    "compiled_topology", "contention_ratios", "draw_topology", "isolated_communication_s", "link_rows",
+    "matching_cluster", "network_as_dict", "network_identity",
 ]  # fmt: skip

@@ -14,6 +14,7 @@ import numpy as np
 
 from gpusched_env.cluster import TIERS
 from gpusched_env.errors import ScenarioError, unknown_name
+from gpusched_env.network.changes import NetworkChange
 from gpusched_env.network.checks import check_number
 from gpusched_env.network.collectives import COLLECTIVES
 from gpusched_env.network.contention import NO_CONTENTION, Contention
@@ -36,6 +37,7 @@ class Network:
     contention : what gangs that share links do to each other (model "topology")
     reduction_GBps : rate at which a GPU adds gradients up [1e9 byte/s]; None = no time (model "topology")
     machine_overhead_s : what each machine of a gang adds to an iteration [s] (model "topology")
+    changes : links that become slower, or as fast as built again, at known times (model "topology")
 
     Notes
     -----
@@ -57,6 +59,7 @@ class Network:
     contention: Contention = NO_CONTENTION
     reduction_GBps: float | None = None
     machine_overhead_s: float = 0.0
+    changes: tuple[NetworkChange, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the tiers once."""
@@ -90,7 +93,7 @@ class Network:
         if self.reduction_GBps is not None:
             check_number(self.reduction_GBps, "network.reduction_GBps", positive=True)
         check_number(self.machine_overhead_s, "network.machine_overhead_s")
-        for field in ("collective", "profile_collectives", "reduction_GBps", "machine_overhead_s"):
+        for field in ("collective", "profile_collectives", "reduction_GBps", "machine_overhead_s", "changes"):
             if self.topology is None and getattr(self, field) != getattr(Network, field):
                 raise ScenarioError(f"network.{field} has no effect without links: leave it out, or give a topology")
 

@@ -18,6 +18,8 @@ def network_as_dict(network: Network) -> dict[str, Any]:
     data = _set_fields(network, OF_TIERS if network.topology is None else OF_LINKS)
     if network.topology is not None:
         data["topology"] = _set_fields(network.topology, ("kind",))
+    if "changes" in data:
+        data["changes"] = [dataclasses.asdict(change) for change in network.changes]
     if "contention" in data:
         data["contention"] = _set_fields(network.contention, ("model",))
     return data

@@ -11,6 +11,7 @@ from gpusched_env.event_log import ARRIVAL, COMPLETE, LEASE_END, PREEMPT, RATE, 
 from gpusched_env.simulator.contention import finish_time, settle, whole_iterations
 from gpusched_env.simulator.flows import begin_flow, end_flow
 from gpusched_env.simulator.jit import helper, int64, kernel
+from gpusched_env.simulator.link_changes import change_links, next_change_s
 from gpusched_env.simulator.placing import fits, reserve
 from gpusched_env.simulator.shapes import placed
 from gpusched_env.simulator.state import ACTIVE, CHECKPOINTING, FINISHED, FUTURE, IDLE, RUNNING, WAITING
@@ -25,8 +26,9 @@ DECIDE, DONE, STALLED, TIME_LIMIT, LOG_FULL = range(5)
 # which simultaneous events are played.
 LEASE_ENDS: Final = CHECKPOINTING + 1
 ARRIVES: Final = CHECKPOINTING + 2
-WAKES: Final = CHECKPOINTING + 3
-NO_EVENT: Final = CHECKPOINTING + 4
+CHANGES: Final = CHECKPOINTING + 3
+WAKES: Final = CHECKPOINTING + 4
+NO_EVENT: Final = CHECKPOINTING + 5
 # A gang whose work ends with its lease completes: rounding may put the completion so much later.
 LEASE_SLACK: Final = 1e-12
 
@@ -434,7 +436,8 @@ def advance(
 ) -> int:
     """Play events until a scheduler may decide: all events of one instant count as one.
 
-    Order within an instant: completions, releases, lease ends, arrivals (each by job row), then timers and rounds.
+    Order within an instant: completions, releases, lease ends, arrivals (each by job row), then changes of links, then
+    timers and rounds.
     A gang whose lease has ended is preempted if the scheduler, once asked, has neither renewed it nor preempted it.
     """
     w = world[b]
@@ -463,6 +466,10 @@ def advance(
             at = jobs[b, w["next_arrival"]]["arrival_s"]
             replica = -1
             phase = ARRIVES
+        if next_change_s(world, links, b) < at:
+            at = next_change_s(world, links, b)
+            replica = -1
+            phase = CHANGES
         if w["round_s"] > 0.0:
             if w["waiting"] + w["running"] > 0 and next_round(world, b) * w["round_s"] < at:
                 at = next_round(world, b) * w["round_s"]
@@ -512,6 +519,10 @@ def advance(
             write_event(world, events, b, LEASE_END, int64(replicas[b, replica]["job"]), replica, 0.0, 0, -1)
         elif phase == ARRIVES:
             arrive(world, jobs, waiting, events, b)
+        elif phase == CHANGES:
+            change_links(
+                world, jobs, replicas, nodes, gpu_next, gpu_node, running, paces, chosen, links, uses, routes, pairs, b
+            )
         elif phase == ACTIVE:
             complete(
                 world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, running, events, links, uses, busy, b,

@@ -94,14 +94,14 @@ def cross_edge(
 
 
 @helper
-def solo_rate(world: Array, replicas: Array, links: Array, uses: Array, b: int, replica: int, cap_Bps: float) -> float:
-    """Rate of a ring edge if no other gang used the network [byte/s]."""
+def solo_rate(replicas: Array, links: Array, uses: Array, b: int, replica: int, cap_Bps: float, built: bool) -> float:
+    """Rate of a ring edge if no other gang used the network, with links as they are or as they were built [byte/s]."""
     rate = cap_Bps
     use = replicas[b, replica]["first_use"]
     while use >= 0:
-        u = uses[b, use]
-        rate = min(rate, links[b, u["link"]]["capacity"] / u["weight"])
-        use = u["next_of_replica"]
+        link = links[b, uses[b, use]["link"]]
+        rate = min(rate, (link["built_Bps"] if built else link["capacity"]) / uses[b, use]["weight"])
+        use = uses[b, use]["next_of_replica"]
     return rate
 
 
@@ -200,7 +200,7 @@ def begin_flow(
         previous = node
         edge += 1
     choice = int64(pace["collective"])
-    solo = solo_rate(world, replicas, links, uses, b, number, cap)
+    solo = solo_rate(replicas, links, uses, b, number, cap, False)
     gradient = 0.0 if gang == 1 else pace["gradient_bytes"]
     if choice == BEST:
         best = np.inf
@@ -217,7 +217,8 @@ def begin_flow(
     fixed += gradient * (gang - 1) / gang / w["reduction_Bps"] + w["machine_overhead_s"] * machines
     if pace["measured"]:  # what was measured alone is taken for transfer, all of which contention stretches
         fixed = 0.0
-        wire = pace["communication_s"] * solo
+        built = solo_rate(replicas, links, uses, b, number, cap, True)
+        wire = pace["communication_s"] * min(built, port_rate(world, b, choice, machines, largest))
     r["fixed_s"] = fixed
     r["wire_bytes"] = wire
     r["solo_Bps"] = solo

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from gpusched_env.instance import Instance
-from gpusched_env.network import COLLECTIVES, CONTENTION_MODELS, DUTIES, K_MODES, collectives_of
+from gpusched_env.network import COLLECTIVES, CONTENTION_MODELS, DUTIES, K_MODES, LINK_TIERS, collectives_of
 
 if TYPE_CHECKING:
     from gpusched_env.simulator.state import State
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 LINK_STATE_DTYPE: Final = np.dtype(
     [
         ("capacity", "<f8"),  # [byte/s]
+        ("built_Bps", "<f8"),  # [byte/s] capacity before any change
         ("total", "<f8"),  # weight of all its flows
         # max-min
         ("level", "<f8"),  # [byte/s] rate at which it holds flows; inf = it holds none
@@ -22,6 +23,11 @@ LINK_STATE_DTYPE: Final = np.dtype(
         ("key", "<f8"),  # [byte/s] scratch: its place in the queue
         ("room", "<f8"),  # [byte/s] scratch: capacity that the flows that it does not hold leave
         ("held", "<f8"),  # scratch: weight of the flows that it holds
+        # row i also tells of change i of the links
+        ("change_s", "<f8"),  # [s] when
+        ("change_slowdown", "<f8"),  # built capacity over that from then on
+        ("change_tier", "<i4"),  # of which links, index into LINK_TIERS
+        ("tier", "<i4"),  # index into LINK_TIERS; -1 = bus of a machine, -2 = no link
         ("members", "<i4"),  # this row and so many - 1 after it are parallel links
         ("port", "<i4"),  # 1 = a machine's own port
         ("first_use", "<i4"),  # head of its chain of ``uses``; -1 = none
@@ -58,7 +64,7 @@ def network_sizes(instance: Instance) -> dict[str, int]:
     crossed = 2 + int(np.diff(topology.route_at).max(initial=0))  # links of one ring edge at most
     gpus = instance.cluster.gpus
     return dict(
-        links=len(instance.links),
+        links=max(len(instance.links), len(instance.network.changes)),
         uses=gpus * (crossed + 1),  # 1: the bus
         routes=max(len(topology.route_link), 1),
         pairs=len(topology.route_at) - 1,
@@ -97,8 +103,15 @@ def lay_network(state: State, b: int, instance: Instance) -> None:
     links = state.links[b]
     links["first_use"] = links["place"] = -1
     links["level"] = np.inf
-    for name in ("capacity", "members"):
+    links["tier"] = -2
+    for name in ("capacity", "members", "tier"):
         links[name][: len(instance.links)] = instance.links[name]
+    links["built_Bps"] = links["capacity"]
+    changes = sorted(network.changes, key=lambda change: change.time_s)
+    world["changes"] = len(changes)
+    for row, change in zip(links, changes, strict=False):
+        row["change_s"], row["change_slowdown"] = change.time_s, change.slowdown
+        row["change_tier"] = LINK_TIERS.index(change.tier)
     links["port"][first[topology.access[:, 0]]] = 1  # one direction tells who straddles
     uses = state.uses[b]
     uses["next_of_replica"] = np.append(np.arange(1, len(uses)), -1)

@@ -28,8 +28,13 @@ class NetworkView:
 
     @property
     def links(self) -> np.ndarray:
-        """LINK_ROW_DTYPE [L]: name, capacity [byte/s], tier of every link; empty without a topology."""
+        """LINK_ROW_DTYPE [L]: name, capacity [byte/s] as built, tier of every link; empty without a topology."""
         return self._simulation.instance.links
+
+    @property
+    def capacity_Bps(self) -> np.ndarray:
+        """float64 [L] [byte/s]: what each link can carry one way now."""
+        return self._simulation.state.links["capacity"][self._simulation.b, : len(self.links)].copy()
 
     def loads_Bps(self) -> np.ndarray:
         """float64 [L] [byte/s]: what crosses each link one way."""

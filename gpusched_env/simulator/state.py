@@ -71,6 +71,8 @@ WORLD_DTYPE: Final = np.dtype(
         ("queued", "<i8"),  # scratch: links in the queue of max-min
         ("listed", "<i8"),  # replicas whose rate or iteration may change when rates are settled
         ("uncommitted", "<i8"),  # 1 = some replica's settled rate may differ from the one it runs at
+        ("next_change", "<i8"),  # number of the next change of links
+        ("changes", "<i8"),  # changes of links, fixed
         ("random", "<i8"),  # state of the generator of random placements, 1 .. 2**32-1
         ("leases_over", "<i8"),  # gangs whose lease has ended at this instant, and about which nobody has decided
         ("preemptions", "<i8"),
