@@ -64,9 +64,9 @@ def play_static(instance: Instance, seed: int, waits_s: np.ndarray, **scheduler:
     ----------
     waits_s : float64 [G + 1, 2], rack and network timer of each demand [s]
     """
-    run = _new_run(instance, seed, {"tuner": "static"} | scheduler)
+    run = _new_run(instance, seed, {"tuner": "off"} | scheduler)
     run.waits_s[:] = waits_s
-    run.play(np.inf)
+    run.play()
     return _score(run)
 
 

@@ -189,10 +189,11 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
     # --- inside
 
     def _new_run(self, instance: Any, seed: int) -> Any:
-        from gpusched_env.baselines.dally import Dally, DelayRun
+        from gpusched_env.baselines.dally import Dally
+        from gpusched_env.baselines.delay_run import DelayRun
 
-        tuner = "hand" if self.timers.residual else "static"
-        return DelayRun(instance, Dally(**({"tuner": tuner} | self.scheduler)), seed)
+        own = {"tuner": "hand" if self.timers.residual else "off", "rack_wait": 0.0, "nw_wait": 0.0}
+        return DelayRun(instance, Dally(**(own | self.scheduler)), seed)
 
     def _set(self, action: np.ndarray) -> None:
         if self.timers.residual:
