@@ -97,7 +97,7 @@ class ScenarioFamily:
                 raise ScenarioError(f"{where}: {key} is given twice; keep one")
             values[key] = known[key].read(value, where)
         chosen = {name: values.get(name, parameter.default) for name, parameter in known.items()}
-        differing = [f"{name}={_written(chosen[name])}" for name in known if chosen[name] != known[name].default]
+        differing = [f"{name}={written(chosen[name])}" for name in known if chosen[name] != known[name].default]
         name = ":".join([self.name, ",".join(differing)]) if differing else self.name
         return dataclasses.replace(self.build(**chosen), name=name)
 
@@ -118,6 +118,6 @@ def _number(text: str) -> float:
         return math.nan
 
 
-def _written(value: Value) -> str:
+def written(value: Value) -> str:
     """Write a value as a name has it: 8 for 8.0."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any, Final
 
 from gpusched_env.cluster import NodeGroup
-from gpusched_env.network import NETWORK_PRESETS, Contention, Network
+from gpusched_env.network import NETWORK_PRESETS, Contention, Network, NetworkChange
 from gpusched_env.scenarios.family import Parameter, ScenarioFamily
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
@@ -16,7 +16,7 @@ MEAN_DURATION_S: Final = 18_000.0  # [s] of ideal run time, exponential: median 
 JOBS: Final = 800  # [job] for 256 GPUs: about a week of arrivals
 VENUS_JOBS: Final = 1_600  # [job] most of the log's jobs take minutes
 LARGEST_GANG: Final = 64  # [GPU] a rack
-# Of the GPU time, gangs of 8 to 32 take three quarters, gangs that fit a machine a third, single GPUs 2 %.
+# Of the GPU time, gangs of 8 to 32 take 73 %, gangs of 2 to 8, which fit a machine, 33 %, single GPUs 2 %.
 DEMAND: Final = {
     "1": 0.18, "2": 0.14, "3": 0.04, "4": 0.16, "6": 0.06, "8": 0.16, "12": 0.06, "16": 0.11, "24": 0.04, "32": 0.04,
     "64": 0.01,
@@ -28,7 +28,8 @@ LATE_DEMAND: Final = {
 }  # fmt: skip
 SWING: Final = 0.5  # rates of half and one and a half times the mean,
 PERIOD_S: Final = 86_400.0  # [s] half a day each
-CONGESTION: Final = 10.0  # a congested spine has so many times fewer bytes a second
+SLOWDOWN: Final = 8.0  # of the uplinks of racks in the second half of a drift
+CONGESTION: Final = 5.0  # uplinks of a congested spine have a fifth of their rate
 
 
 def network(oversubscription: float, top: str) -> Network:
@@ -37,10 +38,9 @@ def network(oversubscription: float, top: str) -> Network:
     Parameters
     ----------
     oversubscription : of each rack's uplinks
-    top : "normal", or "congested" = uplinks of a tenth of their rate. At 4:1 a lone gang across racks then gets a fifth
-        of what it gets in a rack: the ratio of 10 to 50 GB/s of an earlier revision of ArtISt-sim, where the normal
-        ratio is 2, as here. That revision's latency of 50 ms a step is left out: it would slow models down whatever
-        the size of their gradients
+    top : "normal", or "congested" = uplinks of a fifth of their rate. At 4:1 a lone gang across racks then gets 0.4 of
+        what it gets in a rack, like the 10 and 25 GB/s of an earlier revision of ArtISt-sim. The latency of that
+        revision, 50 ms a step, is left out: it would slow every model down, whatever the size of its gradient
     """
     factor = CONGESTION if top == "congested" else 1.0
     spec = NETWORK_PRESETS["oversub4"].topology
@@ -88,7 +88,9 @@ def drift(gpus: int, oversubscription: float, top: str, load: float, jobs: int |
         "period_s": PERIOD_S,
     }
     spec = WorkloadSpec("synthetic:drift", parameters, jobs=count, max_gpus=LARGEST_GANG)
-    return _scenario("Gangs whose rate, sizes and network change over time.", gpus, oversubscription, top, spec)
+    found = _scenario("Gangs whose rate, sizes and network change over time.", gpus, oversubscription, top, spec)
+    change = NetworkChange(middle_s, tier="rack", slowdown=SLOWDOWN)
+    return found.replace(network=dataclasses.replace(found.network, changes=(change,)))
 
 
 def _mix() -> dict[str, Any]:
@@ -116,9 +118,11 @@ def _scenario(description: str, gpus: int, oversubscription: float, top: str, wo
 _CLUSTER: Final = (
     Parameter("gpus", 256, "GPUs of the cluster, 64 a rack", values=(256, 512)),
     Parameter("oversubscription", 4.0, "rates of a rack's servers / rates of its uplinks", least=1, most=64),
-    Parameter("top", "normal", "congested = uplinks of a tenth of their rate", values=("normal", "congested")),
+    Parameter("top", "normal", "congested = uplinks of a fifth of their rate", values=("normal", "congested")),
 )
 _LOAD: Final = Parameter("load", 0.8, "offered load: ideal GPU time / GPU time of the cluster", least=0.01, most=10)
+_HIGH_LOAD: Final = dataclasses.replace(_LOAD, default=0.9)  # where a gang that does not wait costs half as much again
+_LOW_LOAD: Final = dataclasses.replace(_LOAD, default=0.7)  # busy half days, and a slow second half, come on top
 _COUNT: Final = Parameter(
     "jobs", None, f"jobs of an episode; {JOBS} for each 256 GPUs if not given", least=1, most=1_000_000, whole=True
 )
@@ -127,7 +131,7 @@ _VENUS_COUNT: Final = dataclasses.replace(
 )
 NETWORK_SENSITIVE: Final = (
     ScenarioFamily("dally-batch-v0", batch, (*_CLUSTER, _COUNT)),
-    ScenarioFamily("dally-poisson-v0", poisson, (*_CLUSTER, _LOAD, _COUNT)),
+    ScenarioFamily("dally-poisson-v0", poisson, (*_CLUSTER, _HIGH_LOAD, _COUNT)),
     ScenarioFamily("dally-trace-v0", trace, (*_CLUSTER, _LOAD, _VENUS_COUNT)),
-    ScenarioFamily("dally-drift-v0", drift, (*_CLUSTER, _LOAD, _COUNT)),
+    ScenarioFamily("dally-drift-v0", drift, (*_CLUSTER, _LOW_LOAD, _COUNT)),
 )

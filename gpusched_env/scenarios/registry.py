@@ -137,6 +137,8 @@ SCENARIOS: Final = (
         network=Network("dimensions"),
         semantics=Semantics(checkpoint_s=0.0, restore_s=0.0, step_iterations=STEP_ITERATIONS),
     ),
+    # 32 nodes, 256 GPUs, 4 racks by default; 800 jobs, 1,600 like Venus
+    *(family.scenario() for family in FAMILIES.values()),
 )
 _BY_NAME: Final = {scenario.name: scenario for scenario in SCENARIOS}
 
