@@ -72,35 +72,18 @@ def play_static(instance: Instance, seed: int, waits_s: np.ndarray, **scheduler:
 
 def play_network(instance: Instance, seed: int, network: TimerNetwork, **scheduler: Any) -> Played:
     """Play a run whose timers a network sets, once every tuning interval."""
-    run = _new_run(instance, seed, {"tuner": "hand" if network.residual else "static"} | scheduler)
-    play_interval_by_interval(run, network)
+    run = _new_run(instance, seed, {"tuner": "hand" if network.residual else "off"} | scheduler)
+    run.timers = LearnedTimers(network)
+    run.join(run.timers)
+    run.play()
     return _score(run)
 
 
-def play_interval_by_interval(run: Any, network: TimerNetwork) -> None:
-    """Let a network play a run to its end."""
-    actions = TimerActions(run.simulation.instance.cluster, network.classes, network.residual)
-    observer = TimerObserver(run.simulation, actions, network.interval_s)
-    world = run.simulation.state.world[0]
-    now_s, number = 0.0, 0
-    while world["finished"] < world["jobs"]:
-        action = network.act(observer.observe(run.waits_s, now_s))
-        if network.residual:
-            run.factors[:] = actions.factors(action)
-        else:
-            run.waits_s[:] = actions.waits(action)
-        number += 1
-        now_s = number * network.interval_s
-        run.play(now_s)
-
-
-def _new_run(instance: Instance, seed: int, scheduler: dict[str, Any]) -> Any:
-    from gpusched_env.baselines.dally import Dally, DelayRun
-
+def _new_run(instance: Instance, seed: int, scheduler: dict[str, Any]) -> DelayRun:
     return DelayRun(instance, Dally(**scheduler), seed)
 
 
-def _score(run: Any) -> Played:
+def _score(run: DelayRun) -> Played:
     jobs = run.simulation.state.jobs[0]
     jct_s = jobs["finish_s"] - jobs["arrival_s"]
     return Played(float(jct_s.mean()), float(np.percentile(jct_s, 99)), len(jct_s))

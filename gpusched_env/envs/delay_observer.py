@@ -208,22 +208,23 @@ class TimerObserver:
 
     def _describe_gangs(self, cluster: np.ndarray, world: np.void, now_s: float) -> None:
         state, b = self.simulation.state, self.simulation.b
-        gangs = state.replicas[b, state.running[b, : world["running"]]]
-        gangs = gangs[gangs["gpus"] > 1]
+        held = state.running[b, : world["running"]]
+        gangs = state.replicas[b]
+        gpus = gangs["gpus"][held]
+        held, gpus = held[gpus > 1], gpus[gpus > 1].astype(float)
         cluster[[CLUSTER_INDEX["efficiency"], CLUSTER_INDEX["efficiency_of_best"]]] = 1.0
-        if not len(gangs):
+        if not len(held):
             return
-        gpus, rows = gangs["gpus"].astype(float), gangs["job"]
-        spread = np.where(gangs["tier"] < _SPREADS, gangs["tier"], MACHINE)
+        rows, tier, iteration_s = gangs["job"][held], gangs["tier"][held], gangs["iteration_s"][held]
+        spread = np.where(tier < _SPREADS, tier, MACHINE)
         first = CLUSTER_INDEX["running_machine"]
         cluster[first : first + _SPREADS] = np.bincount(spread, gpus, _SPREADS) / self.actions.gpus
         cluster[CLUSTER_INDEX["running_worse"]] = gpus[spread > self._best[rows]].sum() / self.actions.gpus
-        ending = gangs["lease_s"] <= now_s + self.interval_s
+        ending = gangs["lease_s"][held] <= now_s + self.interval_s
         cluster[CLUSTER_INDEX["leases_ending"]] = gpus[ending].sum() / self.actions.gpus
-        kind = state.nodes["gpu_type"][b, state.gpu_node[b, gangs["first_gpu"]]]
+        kind = state.nodes["gpu_type"][b, state.gpu_node[b, gangs["first_gpu"][held]]]
         compute_s = self._compute_s[state.jobs["job_class"][b, rows], kind]
         share = gpus / gpus.sum()
-        iteration_s = gangs["iteration_s"]
         cluster[CLUSTER_INDEX["efficiency"]] = (share * np.minimum(compute_s / iteration_s, 1.0)).sum()
         best = np.minimum(self._best_iteration_s[rows] / iteration_s, 1.0)
         cluster[CLUSTER_INDEX["efficiency_of_best"]] = (share * best).sum()

@@ -126,8 +126,6 @@ SCENARIOS: Final = (
         workload=WorkloadSpec("synthetic:poisson", MANY_SIZES, jobs=3_000, load=1.0),
         network=CONGESTED,
     ),
-    # 32 nodes, 256 GPUs, 4 racks by default; 800 jobs, 1,600 like Venus
-    *(family.scenario() for family in FAMILIES.values()),
     # 32 nodes of two slots, 256 GPUs, 4 racks; 411 jobs
     Scenario(
         name="dally-authors-v0",
