@@ -9,9 +9,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from gpusched_env.agents.learned_timers import LearnedTimers
 from gpusched_env.agents.timer_network import TimerNetwork
+from gpusched_env.baselines.dally import Dally
+from gpusched_env.baselines.delay_run import DelayRun
 from gpusched_env.envs.delay_actions import TimerActions
-from gpusched_env.envs.delay_observer import TimerObserver
 from gpusched_env.instance import Instance
 from gpusched_env.network import Network
 from gpusched_env.scenarios import Scenario, get_scenario
@@ -26,7 +28,7 @@ STATIONARY: Final = {
     "poisson .9": "dally-poisson-v0:load=0.9",
     "batch": "dally-batch-v0",
 }
-NON_STATIONARY: Final = {"drift": "dally-drift-v0"}
+NON_STATIONARY: Final = {"drift .7": "dally-drift-v0:load=0.7", "drift .9": "dally-drift-v0:load=0.9"}
 REPLAYED: Final = {"trace": "dally-trace-v0"}
 TESTED: Final = {**STATIONARY, **NON_STATIONARY, **REPLAYED}
 INSENSITIVE: Final = "insensitive"  # gangs that nothing slows down: waiting cannot pay
@@ -64,26 +66,21 @@ def play_static(instance: Instance, seed: int, waits_s: np.ndarray, **scheduler:
     ----------
     waits_s : float64 [G + 1, 2], rack and network timer of each demand [s]
     """
-    run = _new_run(instance, seed, {"tuner": "off"} | scheduler)
+    run = DelayRun(instance, Dally(tuner="off", **scheduler), seed)
     run.waits_s[:] = waits_s
     run.play()
-    return _score(run)
+    return score(run)
 
 
 def play_network(instance: Instance, seed: int, network: TimerNetwork, **scheduler: Any) -> Played:
     """Play a run whose timers a network sets, once every tuning interval."""
-    run = _new_run(instance, seed, {"tuner": "hand" if network.residual else "off"} | scheduler)
-    run.timers = LearnedTimers(network)
-    run.join(run.timers)
+    run = DelayRun(instance, Dally(tuner="hand", **scheduler), seed, timers=LearnedTimers(network))
     run.play()
-    return _score(run)
+    return score(run)
 
 
-def _new_run(instance: Instance, seed: int, scheduler: dict[str, Any]) -> DelayRun:
-    return DelayRun(instance, Dally(**scheduler), seed)
-
-
-def _score(run: DelayRun) -> Played:
+def score(run: DelayRun) -> Played:
+    """Sum up a run that has ended."""
     jobs = run.simulation.state.jobs[0]
     jct_s = jobs["finish_s"] - jobs["arrival_s"]
     return Played(float(jct_s.mean()), float(np.percentile(jct_s, 99)), len(jct_s))

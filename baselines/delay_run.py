@@ -21,6 +21,7 @@ from gpusched_env.simulator.jit import announce_compilation
 
 if TYPE_CHECKING:
     from gpusched_env.baselines.dally import Dally
+    from gpusched_env.baselines.delay_timers import Timers
 
 
 class DelayRun:
@@ -32,6 +33,7 @@ class DelayRun:
     scheduler : its rules; the run keeps all that changes, so one scheduler may serve many runs
     seed : decides the "random" placement rule, nothing else
     simulation : join a simulation before its first event instead of beginning a new one
+    timers : what sets the timers instead of the scheduler's own strategy
 
     Examples
     --------
@@ -41,14 +43,19 @@ class DelayRun:
     """
 
     def __init__(
-        self, instance: Instance, scheduler: Dally, seed: int = 0, simulation: Simulation | None = None
+        self,
+        instance: Instance,
+        scheduler: Dally,
+        seed: int = 0,
+        simulation: Simulation | None = None,
+        timers: Timers | None = None,
     ) -> None:
         announce_compilation("play")
         self.simulation = Simulation(instance, seed) if simulation is None else simulation
         self.scheduler = scheduler
         self.delay: DelayState = allocate_delay([instance])
         scheduler.fill(self.delay, 0, instance)
-        self.timers = scheduler.timers_for()
+        self.timers = scheduler.timers_for() if timers is None else timers
         self._rules["tuned"] = self.timers.by_hand
         self._next_tune_s = self.timers.interval_s
         self._until_s = math.inf

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import GpuschedError
+
+if TYPE_CHECKING:
+    from gpusched_env.baselines.delay_run import DelayRun
 
 SHORTEST_S: Final = 60.0  # [s] shortest timer that is not 0
 SPAN: Final = 10_080.0  # longest finite timer / shortest: a week of minutes
@@ -122,3 +125,17 @@ class TimerActions:
         factors = (RESIDUAL_BASE ** self.checked(action))[self._class]
         factors[~self._has_class] = 1.0
         return factors
+
+    def carry_out(self, action: object, run: DelayRun) -> None:
+        """Set a run's timers, or in residual mode what the hand tuner's are multiplied by.
+
+        Raises
+        ------
+        GpuschedError : an action of another shape, or with NaN
+        """
+        checked = self.checked(action)
+        if self.residual:
+            run.factors[:] = self.factors(checked)
+            run.tune_by_hand()
+        else:
+            run.waits_s[:] = self.waits(checked)

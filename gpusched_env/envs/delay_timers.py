@@ -142,7 +142,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         """
         if self._over:
             raise gym.error.ResetNeeded("call reset() before step(): no episode is running")
-        self._set(self.timers.checked(action))
+        self.timers.carry_out(action, self._run)
         self._steps += 1
         until_s = min(self._steps * self.interval_s, self._limit_s)
         self._run.play(until_s)
@@ -194,12 +194,6 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
 
         own = {"tuner": "hand" if self.timers.residual else "off", "rack_wait": 0.0, "nw_wait": 0.0}
         return DelayRun(instance, Dally(**(own | self.scheduler)), seed)
-
-    def _set(self, action: np.ndarray) -> None:
-        if self.timers.residual:
-            self._run.factors[:] = self.timers.factors(action)
-        else:
-            self._run.waits_s[:] = self.timers.waits(action)
 
     def _seen(self) -> Observation:
         return self._observer.observe(self._run.waits_s, self._clock_s)
