@@ -64,6 +64,8 @@ class TunerConfig:
     """Mirrored pairs of a generation."""
     sigma: float = 0.2
     """Spread of a generation."""
+    step: float = 0.3
+    """Length of a generation's step, in units of sigma."""
     steps: int = 200_000
     """Tuning intervals that PPO plays."""
     validate_every: int = 10
@@ -168,7 +170,11 @@ class Validation:
         write_whole(config.output / "learning.csv", "\n".join(self.lines) + "\n")
 
 
-def train(config: TunerConfig, told: Told = print) -> Path:
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def train(config: TunerConfig, told: Told = _say) -> Path:
     """Train a tuner and give the path of the best checkpoint.
 
     Raises
@@ -203,7 +209,7 @@ def _evolve(config: TunerConfig, start: TimerNetwork, ledger: Ledger, validation
         if (generation + 1) % config.validate_every == 0 or generation + 1 == config.generations:
             validation.look(generation + 1, start.with_vector(vector), training)
 
-    evolution = Evolution(sigma=config.sigma, pairs=config.pairs, seed=config.seed)
+    evolution = Evolution(config.sigma, config.pairs, config.step, config.seed)
     evolution.improve(start.vector, score, config.generations, told)
 
 

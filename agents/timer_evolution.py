@@ -36,9 +36,9 @@ class Evolution:
     T. Salimans et al., "Evolution strategies as a scalable alternative to reinforcement learning", arXiv 1703.03864.
     """
 
-    sigma: float = 0.15
+    sigma: float = 0.2
     pairs: int = 6
-    step: float = 1.0
+    step: float = 0.3
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -20,6 +20,7 @@ from gpusched_env.errors import GpuschedError, SchedulerError
 FORMAT: Final = "gpusched-delay-tuner-1"
 LARGEST_BYTES: Final = 2_000_000  # of a checkpoint
 INPUTS: Final = len(CLASS_COLUMNS) + len(CLUSTER_COLUMNS)
+_DECIMALS: Final = 6  # of an action: a timer to one part in 100,000
 _FILE_DATE: Final = (1980, 1, 1, 0, 0, 0)  # the same network gives the same bytes
 
 
@@ -70,7 +71,8 @@ class TimerNetwork:
             if number:
                 values = np.tanh(values)
             values = values @ weights + biases
-        return np.clip(values, -1.0, 1.0)
+        # libraries differ in the last bits of a product; a schedule must not
+        return np.round(np.clip(values, -1.0, 1.0), _DECIMALS)
 
     # --- a flat vector, for evolution
 

@@ -127,7 +127,7 @@ def test_evolution_finds_the_foot_of_a_bowl_under_noise_that_all_draws_share() -
         luck = np.random.default_rng(generation).normal() * 100.0
         return float(((x - target) ** 2).sum()) + luck
 
-    found = Evolution(sigma=0.1, pairs=10, seed=1).improve(np.zeros(10), score, 150)
+    found = Evolution(sigma=0.1, pairs=10, step=1.0, seed=1).improve(np.zeros(10), score, 150)
     assert np.abs(found - target).max() < 0.25
     assert np.abs(target).max() == 1.0
 
