@@ -20,7 +20,7 @@ from gpusched_env.metrics import validate
 from gpusched_env.scenarios import Scenario, get_scenario
 from gpusched_env.simulator import Preempt, Start, Wait, simulate
 
-RULES = ("pack", "consolidate")
+RULES = ("pack", "consolidate", "rack", "yarn")
 SCENARIOS = {
     "tiny-v0": lambda: get_scenario("tiny-v0"),
     "philly-60": lambda: small_scenario(60),
@@ -28,6 +28,7 @@ SCENARIOS = {
     "rar-160-v0": lambda: get_scenario("rar-160-v0"),
     "leaf-spine-256-v0": lambda: fewer_jobs("leaf-spine-256-v0", 80),
     "leaf-spine-2048-v0": lambda: fewer_jobs("leaf-spine-2048-v0", 40),
+    "dally-drift-v0": lambda: get_scenario("dally-drift-v0:jobs=60"),  # links change in the middle
 }
 
 
