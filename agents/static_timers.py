@@ -181,7 +181,8 @@ class SearchConfig:
 
 def search(config: SearchConfig, told: Told = print) -> dict[str, Any]:
     """Search on each problem; write and give what was found."""
-    problems, grid_s, seeds, trials = config.problems, GRID_S, config.seeds, config.trials
+    grid_s: Sequence[float] = GRID_S
+    problems, seeds, trials = config.problems, config.seeds, config.trials
     if config.quick:
         problems, grid_s, seeds, trials = ("dally-poisson-v0:load=0.9,jobs=60",), COARSE_GRID_S, 2, 12
     if not 1 <= seeds <= len(TRAINING_SEEDS) or trials < 1:

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import math
+import pickle
+import time
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env
 from helpers import random_workload, unit_instance
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpusched_env.baselines import make_scheduler
+from gpusched_env.baselines.dally import Dally
+from gpusched_env.baselines.delay_run import DelayRun
 from gpusched_env.cluster import Cluster
 from gpusched_env.envs.delay_actions import TimerActions, timer_action, timer_seconds
 from gpusched_env.envs.delay_columns import CLASS_COLUMNS, CLASS_INDEX, CLUSTER_COLUMNS, CLUSTER_INDEX
 from gpusched_env.envs.delay_observer import TimerObserver, observation_space
-from gpusched_env.errors import GpuschedError
+from gpusched_env.envs.delay_timers import DelayTimersEnv
+from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.event_log import ARRIVAL, COMPLETE, RELEASE, RESUME, START
 from gpusched_env.instance import Instance, Semantics
+from gpusched_env.metrics import job_times
 from gpusched_env.network import Network
-from gpusched_env.simulator import Outcome, Preempt, Simulation, Start
+from gpusched_env.scenarios import Seeds, get_scenario
+from gpusched_env.simulator import Outcome, Preempt, Simulation, Start, simulate
 
 CLUSTER = Cluster.parse("32x8/8")
 
@@ -210,3 +223,165 @@ def test_waits_are_those_of_the_log_however_often_one_looks(seed: int) -> None:
 def test_every_column_has_a_name_of_its_own() -> None:
     assert len(CLASS_INDEX) == len(CLASS_COLUMNS) == 24
     assert len(CLUSTER_INDEX) == len(CLUSTER_COLUMNS) == 17
+
+
+# --- the environment
+
+SMALL = "dally-drift-v0:jobs=60,load=0.9"
+
+
+@dataclass
+class Given:
+    """A scenario that always draws the same problem."""
+
+    problem: Instance
+    seeds: Seeds = field(default_factory=Seeds)
+    tracked_window: None = None
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.problem.cluster
+
+    def instance(self, seed: int) -> Instance:
+        return self.problem
+
+
+def two_jobs(**rules: float) -> Any:
+    return Given(unit_instance([0, 20], [1, 1], [100, 30], "1x4", **rules))
+
+
+def play_constant(env: DelayTimersEnv, action: Any, seed: int = 0) -> tuple[list[float], dict[str, Any]]:
+    """Rewards and the last info of an episode with one action."""
+    env.reset(seed=seed)
+    rewards, over, info = [], False, {}
+    while not over:
+        _, reward, terminated, truncated, info = env.step(np.broadcast_to(np.asarray(action, float), env.timers.shape))
+        rewards.append(reward)
+        over = terminated or truncated
+    return rewards, info
+
+
+def test_the_reward_of_the_specifications_example() -> None:
+    """Jobs [0, 100] and [20, 50], intervals of 60 s."""
+    env = DelayTimersEnv(two_jobs(), interval_s=60.0, scale=1.0)
+    rewards, info = play_constant(env, 0.0)
+    assert rewards == [-90.0, -40.0]
+    assert info["metrics"]["mean_jct_s"] == 65.0
+    assert info["dt"] == 40.0
+
+
+def test_a_truncated_episode_pays_to_the_horizon_and_reports_no_mean_of_finished_jobs() -> None:
+    for env in (
+        DelayTimersEnv(two_jobs(), interval_s=60.0, scale=1.0, horizon_s=80.0),
+        DelayTimersEnv(two_jobs(time_limit_s=80.0), interval_s=60.0, scale=1.0),
+    ):
+        rewards, info = play_constant(env, 0.0)
+        assert rewards == [-90.0, -20.0]
+        assert "metrics" not in info
+        assert (info["jobs_left"], info["mean_time_in_system_s"]) == (1, 55.0)
+        with pytest.raises(gym.error.ResetNeeded):
+            env.step(np.zeros((6, 2)))
+
+
+@pytest.mark.parametrize("seed", [0, 1_000])
+def test_an_episodes_return_is_its_mean_jct(seed: int) -> None:
+    env = DelayTimersEnv(SMALL)
+    rewards, info = play_constant(env, -0.2, seed)
+    jct_s = job_times(env.simulation.instance, env.event_log())["jct_s"]
+    assert sum(rewards) == pytest.approx(-jct_s.sum() / env.simulation.instance.ideal_s.sum(), rel=1e-12)
+    assert info["metrics"]["mean_jct_s"] == pytest.approx(jct_s.mean())
+
+
+PER_CLASS = np.linspace(-1, 1, 12).reshape(6, 2)
+
+
+@pytest.mark.parametrize(
+    "action", [(-1.0, -1.0), (1.0, 1.0), (-0.4, 0.4), PER_CLASS], ids=["0", "inf", "pair", "class"]
+)
+def test_a_constant_action_is_static_timers_byte_for_byte(action: Any) -> None:
+    env = DelayTimersEnv(SMALL)
+    _, info = play_constant(env, action, 3)
+    instance = get_scenario(SMALL).instance(3)
+    run = DelayRun(instance, Dally(tuner="off"))
+    run.waits_s[:] = env.timers.waits(np.broadcast_to(np.asarray(action), (6, 2)))
+    run.play()
+    assert info["digest"] == run.simulation.log().digest()
+
+
+@pytest.mark.parametrize(("action", "wait"), [(-1.0, 0.0), (1.0, math.inf)])
+def test_the_ends_of_the_range_are_no_wait_and_full_consolidation(action: float, wait: float) -> None:
+    _, info = play_constant(DelayTimersEnv(SMALL), action, 3)
+    log = simulate(get_scenario(SMALL).instance(3), Dally(tuner="off", rack_wait=wait, nw_wait=wait))
+    assert info["digest"] == log.digest()
+
+
+def test_no_residual_is_the_hand_tuner_byte_for_byte() -> None:
+    _, info = play_constant(DelayTimersEnv(SMALL, mode="residual"), 0.0, 3)
+    assert info["digest"] == simulate(get_scenario(SMALL).instance(3), make_scheduler("dally:tuner=hand")).digest()
+
+
+def test_a_residual_scales_the_hand_tuners_timers() -> None:
+    env = DelayTimersEnv(SMALL, mode="residual")
+    env.reset(seed=3)
+    env.step(np.zeros((6, 2)))
+    hand = env._run.waits_s.copy()
+    env.step(np.full((6, 2), -0.5))
+    demands = env.simulation.instance.workload.jobs["gpus"]
+    several = np.unique(demands[demands > 1])
+    assert (env._run.waits_s[several] <= hand[several] / 4 + 1e-9).all()  # floors of 6 and 12 leases, quartered
+    assert env._run.waits_s[several].min() >= 6 * 3_600 / 4
+
+
+@pytest.mark.parametrize("mode", ["absolute", "residual"])
+def test_the_checkers_have_nothing_to_say(mode: str) -> None:
+    env = gym.make("gpusched_env:gpusched/DelayTimers-v0", scenario="dally-poisson-v0:jobs=20", mode=mode)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(env.unwrapped, skip_render_check=True)
+    checker = pytest.importorskip("stable_baselines3.common.env_checker")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        checker.check_env(env.unwrapped)
+    assert [str(w.message) for w in caught if "unconventional shape" not in str(w.message)] == []
+
+
+def rollout(env: gym.Env, seed: int) -> list[Any]:
+    rng = np.random.default_rng(seed)
+    return [env.reset(seed=seed), *(env.step(rng.uniform(-1, 1, (6, 2))) for _ in range(30))]
+
+
+def test_same_seed_same_rollout_in_copies_too() -> None:
+    env = DelayTimersEnv(SMALL)
+    first = rollout(env, 5)
+    np.testing.assert_equal(first, rollout(env, 5))
+    np.testing.assert_equal(first, rollout(pickle.loads(pickle.dumps(DelayTimersEnv(SMALL))), 5))
+    with pytest.raises(AssertionError):
+        np.testing.assert_equal(first, rollout(env, 6))
+
+
+def test_a_reset_without_seed_draws_the_seeds_that_it_may() -> None:
+    env = DelayTimersEnv(SMALL, train_seeds=(4, 7))
+    assert {env.reset()[1]["seed"] for _ in range(30)} == {4, 5, 6}
+
+
+def test_what_cannot_be_played_is_refused() -> None:
+    env = DelayTimersEnv(SMALL)
+    with pytest.raises(gym.error.ResetNeeded):
+        env.step(np.zeros((6, 2)))
+    env.reset(seed=0)
+    with pytest.raises(GpuschedError, match="NaN"):
+        env.step(np.full((6, 2), math.nan))
+    with pytest.raises(GpuschedError, match="shape"):
+        env.step(np.zeros((2, 6)))
+    for arguments in ({"mode": "relative"}, {"interval_s": 0.0}, {"scale": -1.0}, {"interval_s": math.inf}):
+        with pytest.raises(ScenarioError):
+            DelayTimersEnv(SMALL, **arguments)
+
+
+def test_two_hundred_intervals_a_second_on_256_gpus() -> None:
+    env = DelayTimersEnv("dally-poisson-v0")
+    env.reset(seed=0)
+    env.step(np.zeros((6, 2)))  # compiled
+    begin = time.process_time()
+    steps = len(play_constant(env, 0.0)[0])
+    assert steps / (time.process_time() - begin) > 200
