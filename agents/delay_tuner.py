@@ -13,6 +13,7 @@ Writes tuner.npz and learning.csv to the output folder. The tuner plays wherever
 from __future__ import annotations
 
 import dataclasses
+import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +24,8 @@ from typing import Final, Literal
 import numpy as np
 
 import gpusched_env
+from gpusched_env.agents.learned_timers import shipped
+from gpusched_env.agents.static_timers import STATICS
 from gpusched_env.agents.timer_evolution import Evolution
 from gpusched_env.agents.timer_network import TimerNetwork
 from gpusched_env.agents.timer_problems import (
@@ -48,8 +51,8 @@ Told = Callable[[str], None]
 class TunerConfig:
     """Train a tuner of delay timers."""
 
-    learner: Literal["evolution", "ppo"] = "evolution"
-    """How it learns."""
+    learner: Literal["evolution", "ppo", "clone"] = "evolution"
+    """How it learns; "clone" fits a linear policy to the best static timers of each problem."""
     problems: tuple[str, ...] = TRAINED
     """What it is trained on: labels of gpusched_env.agents.timer_problems, or names of scenarios."""
     start: Path | None = None
@@ -68,6 +71,8 @@ class TunerConfig:
     """Length of a generation's step, in units of sigma."""
     steps: int = 200_000
     """Tuning intervals that PPO plays."""
+    statics: Path | None = None
+    """What gpusched_env.agents.static_timers found, for "clone"; by default the file that ships."""
     validate_every: int = 10
     """Generations, or updates of PPO, between two looks at the validation seeds."""
     training_seeds: int = len(TRAINING_SEEDS)
@@ -191,6 +196,8 @@ def train(config: TunerConfig, told: Told = _say) -> Path:
     validation.look(0, start, float("nan"))
     if config.learner == "evolution":
         _evolve(config, start, ledger, validation)
+    elif config.learner == "clone":
+        _clone(config, start, ledger, validation)
     else:
         from gpusched_env.agents.timer_ppo import learn
 
@@ -211,6 +218,27 @@ def _evolve(config: TunerConfig, start: TimerNetwork, ledger: Ledger, validation
 
     evolution = Evolution(config.sigma, config.pairs, config.step, config.seed)
     evolution.improve(start.vector, score, config.generations, told)
+
+
+def _clone(config: TunerConfig, start: TimerNetwork, ledger: Ledger, validation: Validation) -> None:
+    """Fit the best static pairs and the best static timers of each class, and let validation choose."""
+    from gpusched_env.agents.timer_cloning import clone
+
+    path = config.statics or shipped().with_name(STATICS)
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))["problems"]
+    except (OSError, ValueError, KeyError) as error:
+        raise GpuschedError(f"{path}: not what gpusched_env.agents.static_timers writes ({error!r})") from error
+    shape = (len(start.classes) + 1, 2)
+    for number, key in enumerate(("pair", "by_class"), 1):
+        # where nothing slows a gang down, waiting cannot pay
+        no_wait = np.full(shape, -1.0)
+        teachers = {
+            name: np.array(found[name][key]["action"]) if name in found else no_wait for name in config.problems
+        }
+        network, jobs = clone(teachers, TRAINING_SEEDS[: config.training_seeds], start)
+        ledger.simulated_jobs += jobs
+        validation.look(number, network, float("nan"))
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ GRID_S: Final = (  # [s] of the rack timer, and of the network timer beyond it
 )  # fmt: skip
 COARSE_GRID_S: Final = (0.0, HOUR_S, 6 * HOUR_S, 24 * HOUR_S, math.inf)
 TRIALS: Final = 300
+STATICS: Final = "delay_statics.json"  # ships with the package
 Told = Callable[[str], None]
 
 

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any, Final
 
-from gpusched_env.agents.static_timers import COARSE_GRID_S, pair_action, pairs, rows
+from gpusched_env.agents.static_timers import COARSE_GRID_S, STATICS, pair_action, pairs, rows
 from gpusched_env.agents.timer_problems import INSENSITIVE, NON_STATIONARY, REPLAYED, STATIONARY, problem
 from gpusched_env.reproduce.card import Run
 
-STATICS: Final = "delay_statics.json"
 HAND, LEARNED, NO_WAIT, FULL = "hand tuner", "learned", "noWait", "fullyConsolidated"
 BEST_PAIR, BY_CLASS, ORACLE = "best static pair", "best static per class", "oracle pair"
 FIXED: Final = {
