@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -10,10 +11,12 @@ from typing import Any, Final
 
 from gpusched_env.agents.static_timers import COARSE_GRID_S, STATICS, pair_action, pairs, rows
 from gpusched_env.agents.timer_problems import INSENSITIVE, NON_STATIONARY, REPLAYED, STATIONARY, problem
+from gpusched_env.network import Network
 from gpusched_env.reproduce.card import Run
 
 HAND, LEARNED, NO_WAIT, FULL = "hand tuner", "learned", "noWait", "fullyConsolidated"
-BEST_PAIR, BY_CLASS, ORACLE = "best static pair", "best static per class", "oracle pair"
+BEST_PAIR, BY_CLASS, ORACLE = "best static pair", "best static per class", "oracle static"
+FREE: Final = "free network, noWait"  # gangs that nothing slows down: what timers could gain at most, or nearly
 FIXED: Final = {
     NO_WAIT: "dally:tuner=off,rack_wait=0,nw_wait=0",
     FULL: "dally:tuner=off,rack_wait=inf,nw_wait=inf",
@@ -24,6 +27,8 @@ FIXED: Final = {
     LEARNED: "dally:tuner=learned",
 }
 CONTENDERS: Final = (*FIXED, BEST_PAIR, BY_CLASS)
+STATIC: Final = tuple(name for name in CONTENDERS if name not in (HAND, LEARNED))  # the oracle may choose these, too
+CEILINGS: Final = (ORACLE, FREE)
 LONE: Final = "lone gangs"  # low load on uplinks of a fiftieth: only waiting for a near place makes sense
 SANITY: Final = {INSENSITIVE: NO_WAIT, LONE: FULL}  # whom a tuner must come close to
 PROBLEMS: Final = (*STATIONARY, *NON_STATIONARY, *REPLAYED)
@@ -50,6 +55,8 @@ def contests(label: str, seed: int) -> Iterator[Run]:
     specs = FIXED | {BEST_PAIR: table["pair"], BY_CLASS: table["by_class"]}
     for name, spec in specs.items():
         yield Run(scenario, spec, seed, {"problem": label, "contender": name})
+    free = dataclasses.replace(scenario, name=f"{scenario.name}, free network", network=Network("none"))
+    yield Run(free, FIXED[NO_WAIT], seed, {"problem": label, "contender": FREE})
     instance = scenario.instance(seed)
     for pair in pairs(COARSE_GRID_S):
         spec = f"dally:tuner=static,timers={rows(pair_action(pair), instance)}"

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.figures import COLOURS, save, tidy
-from gpusched_env.reproduce.dally_tuner.contenders import CONTENDERS, HAND, LEARNED, ORACLE, PROBLEMS
+from gpusched_env.reproduce.dally_tuner.contenders import CEILINGS, CONTENDERS, HAND, LEARNED, PROBLEMS
 from gpusched_env.reproduce.dally_tuner.ratios import problems, ratio
 from gpusched_env.reproduce.results import Results
 
@@ -20,7 +20,7 @@ def draw_ratios(results: Results, folder: Path) -> list[Path]:
     from matplotlib.figure import Figure
 
     shown = problems(results, PROBLEMS)
-    names = [name for name in (*CONTENDERS, ORACLE) if name != HAND]
+    names = [name for name in (*CONTENDERS, *CEILINGS) if name != HAND]
     figure = Figure(figsize=(2.3 * len(shown) + 2.0, 3.6), layout="constrained")
     panels = np.atleast_1d(np.array(figure.subplots(1, len(shown), sharey=True)))
     for axes, label in zip(panels, shown, strict=True):
@@ -28,7 +28,7 @@ def draw_ratios(results: Results, folder: Path) -> list[Path]:
         axes.axvline(1.0, color="black", linewidth=0.8)
         for row, name in enumerate(names):
             own = ratio(results, label, name, HAND)
-            colour = COLOURS[1] if name == LEARNED else COLOURS[2] if name == ORACLE else COLOURS[0]
+            colour = COLOURS[1] if name == LEARNED else COLOURS[2] if name in CEILINGS else COLOURS[0]
             if own.mean > WIDEST:
                 axes.text(1.0, row, f"{own.mean:.2f} >", transform=axes.get_yaxis_transform(), ha="right", va="center")
                 continue

@@ -8,22 +8,24 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpusched_env.metrics import Interval, bootstrap_mean
-from gpusched_env.reproduce.dally_tuner.contenders import ORACLE
+from gpusched_env.reproduce.dally_tuner.contenders import ORACLE, STATIC
 from gpusched_env.reproduce.results import Results
 
 JCT, P99 = "mean_jct_s", "p99_jct_s"
 
 
 def values(results: Results, problem: str, contender: str, metric: str = JCT) -> np.ndarray:
-    """float64 [seeds]: a metric, by seed; the oracle's is that of the pair with the smallest mean JCT on each seed."""
+    """float64 [seeds]: a metric, by seed; the oracle takes on each seed the static timers with the smallest mean JCT."""
+    own = results.where(problem=problem)
     if contender != ORACLE:
-        return results.values(metric, problem=problem, contender=contender)
-    own = results.where(problem=problem, contender=ORACLE)
-    grids = [own.where(pair=pair) for pair in own.known("pair")]
-    if not grids:
+        return own.values(metric, contender=contender)
+    grid = own.where(contender=ORACLE)
+    tried = [*(grid.where(pair=pair) for pair in grid.known("pair")), *(own.where(contender=name) for name in STATIC)]
+    tried = [runs for runs in tried if runs.runs]
+    if not tried:
         return np.empty(0)
-    best = np.argmin([grid.values(JCT) for grid in grids], axis=0)
-    every = np.array([grid.values(metric) for grid in grids])
+    best = np.argmin([runs.values(JCT) for runs in tried], axis=0)
+    every = np.array([runs.values(metric) for runs in tried])
     return every[best, np.arange(every.shape[1])]
 
 
