@@ -15,7 +15,7 @@ JCT, P99 = "mean_jct_s", "p99_jct_s"
 
 
 def values(results: Results, problem: str, contender: str, metric: str = JCT) -> np.ndarray:
-    """float64 [seeds]: a metric, by seed; the oracle takes on each seed the static timers with the smallest mean JCT."""
+    """float64 [seeds]: a metric, by seed; the oracle takes on each seed the static timers of least mean JCT."""
     own = results.where(problem=problem)
     if contender != ORACLE:
         return own.values(metric, contender=contender)
