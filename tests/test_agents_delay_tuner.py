@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 import zipfile
@@ -244,6 +245,9 @@ def test_training_leaves_a_tuner_that_plays_alike_everywhere(tmp_path: Path, lea
     assert network.about["learner"] == learner
     assert network.about["training_seeds"] == [0, 1]
     assert network.about["simulated_jobs"] > 0
+    looks = [line.rsplit(",", 1) for line in (tmp_path / "learning.csv").read_text(encoding="utf-8").splitlines()[1:]]
+    assert network.about["chosen_at"] == max(int(line.split(",")[0]) for line, kept in looks if kept == "1")
+    assert str(tmp_path) not in json.dumps(network.about)  # a file says nothing of the machine that wrote it
     spec = f"dally:tuner=learned,timers={path}"
     alone, apart = (evaluate(SMALL, [spec], [1_000, 1_001], workers=workers, progress=False) for workers in (1, 2))
     assert [run.digest for run in alone] == [run.digest for run in apart]
