@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusched_env.agents.delay_tuner import TunerConfig, train
-from gpusched_env.agents.learned_timers import shipped
+from gpusched_env.agents.learned_timers import LearnedTimers, shipped
 from gpusched_env.agents.static_timers import Scoring, best_pair, best_per_class, pair_action, pairs, rows
 from gpusched_env.agents.timer_cloning import clone
 from gpusched_env.agents.timer_evolution import Evolution, _centred_ranks
@@ -28,6 +28,7 @@ from gpusched_env.agents.timer_problems import (
     drawn,
     play_network,
     play_static,
+    score,
     static_waits,
 )
 from gpusched_env.baselines.dally import Dally
@@ -299,3 +300,26 @@ def test_where_waiting_cannot_pay_the_shipped_tuner_is_within_one_percent_of_not
     network = TimerNetwork.load(shipped())
     no_wait = play_static(instance, seed, static_waits(instance, (-1.0, -1.0)))
     assert play_network(instance, seed, network).mean_jct_s == pytest.approx(no_wait.mean_jct_s, rel=0.01)
+
+
+class Shuffled(LearnedTimers):
+    """The same network, but it cannot tell one column from another."""
+
+    def tune(self, run: DelayRun) -> None:
+        rng = np.random.default_rng(int(run.simulation.now_s))
+        seen = self._observer.observe(run.waits_s, run.simulation.now_s)
+        mixed = {key: values[..., rng.permutation(values.shape[-1])] for key, values in seen.items()}
+        self._actions.carry_out(self.network.act(mixed), run)
+
+
+def test_the_shipped_tuner_needs_what_it_sees() -> None:
+    """With its observations shuffled it is worse: its timers answer to what happens."""
+    network = TimerNetwork.load(shipped())
+    ratios = []
+    for label in ("batch", "drift .9", INSENSITIVE):
+        for seed in VALIDATION_SEEDS:
+            instance = drawn(label, seed)
+            blind = DelayRun(instance, Dally(), timers=Shuffled(network))
+            blind.play()
+            ratios.append(score(blind).mean_jct_s / play_network(instance, seed, network).mean_jct_s)
+    assert np.mean(ratios) > 1.003
