@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import plain_python_digests
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,12 +32,15 @@ from gpusched_env.agents.timer_problems import (
     score,
     static_waits,
 )
+from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.dally import Dally
 from gpusched_env.baselines.delay_run import DelayRun
 from gpusched_env.envs.delay_columns import CLASS_COLUMNS, CLUSTER_COLUMNS
 from gpusched_env.envs.delay_timers import DelayTimersEnv
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.evaluation import evaluate
+from gpusched_env.scenarios import get_scenario
+from gpusched_env.simulator import simulate
 
 ROOT = Path(__file__).parents[1]
 
@@ -323,3 +327,21 @@ def test_the_shipped_tuner_needs_what_it_sees() -> None:
             blind.play()
             ratios.append(score(blind).mean_jct_s / play_network(instance, seed, network).mean_jct_s)
     assert np.mean(ratios) > 1.003
+
+
+def digests() -> list[str]:
+    """Of two runs of the shipped tuner."""
+    return [
+        simulate(get_scenario(name).instance(1_000), make_scheduler("dally:tuner=learned")).digest()
+        for name in ("dally-drift-v0:jobs=30", "dally-batch-v0:jobs=30")
+    ]
+
+
+def test_plain_python_plays_the_shipped_tuner_alike() -> None:
+    assert plain_python_digests("test_agents_delay_tuner") == digests()
+
+
+@pytest.mark.parametrize("text", ["8:900", "8:900:-1", "8:1:2/4:1:2", "no/such/file.json"])
+def test_a_table_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(SchedulerError, match="timers"):
+        DelayRun(drawn(SMALL, 0), make_scheduler("dally", tuner="static", timers=text))
