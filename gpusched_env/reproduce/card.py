@@ -81,6 +81,7 @@ class Card(ABC):
 
 
 CARDS: Final = {
+    "dally-tuner": "gpusched_env.reproduce.dally_tuner:DallyTunerCard",
     "gavel": "gpusched_env.reproduce.gavel:GavelCard",
     "sjf-bco": "gpusched_env.reproduce.sjf_bco:SjfBcoCard",
 }
