@@ -20,6 +20,7 @@ from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Lease
 REFERENCE: Final = "V100"  # stands for all types where a policy is agnostic of them; else the first type
 PRICES: Final = {"V100": 0.74, "P100": 0.43, "K80": 0.135}  # [$/h] of a GPU, of the published code
 SHUFFLE_STREAM: Final = 5  # seed + 5 draws the order of types, as in the published code
+LEAST_STEPS: Final = 1e-6  # less is left by rounding only, and would spoil the programs' scale
 WHOLE: Final = 1e-9  # steps: so little is lacking to a whole one by rounding only
 
 
@@ -240,7 +241,7 @@ class Gavel(Scheduler):
             raise SchedulerError(f"{self.name}: job {view.job_id[job]} has no priority_weight above 0; give all one")
         steps_left, slack_s = np.ones(len(rows)), np.full(len(rows), np.inf)
         if isinstance(view, ClairvoyantView):
-            steps_left = view.iterations_left(rows)
+            steps_left = np.maximum(view.iterations_left(rows), LEAST_STEPS)
             like = np.where(rates[:, self._reference] > 0, rates[:, self._reference], rates.max(axis=1))
             slo = view.told("slo", -1.0)[rows]
             slack_s = np.where(slo > 0, slo * view.iterations(rows) / like - age_s, np.inf)

@@ -28,10 +28,15 @@ def water_filling(problem: Problem, entries: Entries | None = None, tie_break: s
     """Max-min fairness beyond the first bottleneck: who can still rise when others cannot, does.
 
     The published code finds those that cannot rise by a Boolean program. Their constraints have positive multipliers
-    in the dual solution (strict complementarity), which the solver gives along: here one linear program a level.
+    in the dual solution (strict complementarity), which the solver gives along: here one linear program a level. Equal
+    jobs rise together, since they could change places.
     """
     program, scale = Program(problem, entries), problem.fairness_scale()
     level = np.full(len(scale), np.nan)
+    alike = None
+    if entries is None:
+        columns = np.column_stack([scale[:, None] * problem.rates, problem.gangs])
+        alike = np.unique(columns, axis=0, return_inverse=True)[1].reshape(-1)
     while True:
         found = program.max_min(scale, "vertex", level)
         if found is None:
@@ -39,6 +44,8 @@ def water_filling(problem: Problem, entries: Entries | None = None, tie_break: s
         stuck = found.binding
         if not stuck.any():  # rounding hides every multiplier: none of them can rise by more than that
             stuck = np.isnan(level)
+        if alike is not None:
+            stuck = np.isin(alike, alike[stuck]) & np.isnan(level)
         level[stuck] = found.value
         if np.isfinite(level).all():
             break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,10 +19,13 @@ from gpusched_env.baselines.gavel_rounds import NONE, Rounds
 from gpusched_env.baselines.gavel_seats import Seats
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import SchedulerError
+from gpusched_env.evaluation import evaluate
 from gpusched_env.event_log import PREEMPT, START, EventLog
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times
 from gpusched_env.network import Network
+from gpusched_env.reproduce import Results, load_card
+from gpusched_env.reproduce.gavel.published import MEAN_JCT_H, published
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import ClairvoyantView, Outcome, Simulation, simulate
 from gpusched_env.workload import Profiles, Workload
@@ -258,6 +262,23 @@ def test_every_job_ends_on_one_type_at_a_time(seed: int, policy: str, rules: dic
         assert np.isfinite(problem.iteration_s[problem.job_class[job], 0, types.pop()])
 
 
+@pytest.mark.parametrize("compat", [True, False])
+def test_rounds_of_the_scenario_hold_too(compat: bool) -> None:
+    """Where the scenario decides every 100 s, rounds of 360 s end at the next multiple; nobody is forgotten."""
+    problem = drawn(7, round_s=100.0)
+    log = play(problem, Gavel(gavel_compat=compat))
+    starts = log.events["time_s"][np.isin(log.events["kind"], [START, PREEMPT])]
+    assert (starts % 100.0 == 0).all()
+    assert not np.isnan(job_times(problem, log)["finish_s"]).any()
+
+
+def test_on_one_type_gangs_share_time_fairly() -> None:
+    """Two gangs of the whole cluster in turns, as any least-attained-service policy would have them."""
+    problem = instance([0, 0], [4, 4], [3_600, 3_600], [[1.0]] * 2, "1x4")
+    finish_s = job_times(problem, play(problem, Gavel()))["finish_s"]
+    assert finish_s.tolist() == [19 * L, 20 * L]
+
+
 @pytest.mark.parametrize("policy", ["fifo", "allox"])
 def test_queues_never_preempt(policy: str) -> None:
     rng = np.random.default_rng(5)
@@ -308,3 +329,39 @@ def test_at_low_load_everything_runs_on_the_first_type() -> None:
     waited = job_times(problem, log)["jct_s"] - alone_s
     assert waited.min() >= -1e-6
     assert waited.mean() < 1_920.0
+
+
+def test_the_card_has_every_stored_cell_and_its_quick_part() -> None:
+    card = load_card("gavel")
+    runs = card.runs(quick=False)
+    assert len(runs) == sum(map(len, MEAN_JCT_H.values())) == 101
+    assert {run.seed for run in runs} == {0}
+    for run in runs:
+        assert make_scheduler(run.scheduler).parameters["gavel_compat"]
+    quick = {(run.labels["policy"], run.labels["rate"]) for run in card.runs(quick=True)}
+    assert quick < {(run.labels["policy"], run.labels["rate"]) for run in runs}
+    mean_gap_s = {run.labels["rate"]: run.problem.workload.parameters["mean_gap_s"] for run in runs}  # type: ignore[attr-defined]
+    assert all(rate * gap_s == pytest.approx(3_600.0) for rate, gap_s in mean_gap_s.items())
+
+
+def test_the_card_says_which_cells_are_near() -> None:
+    """Made-up results: the published ones, but one cell that is 10 % off."""
+    card = load_card("gavel")
+    labels, runs = [], []
+    result = evaluate("tiny-v0", ["fifo"], [0], progress=False)[0]
+    for run in card.runs(quick=False):
+        off = 1.1 if (run.labels["policy"], run.labels["rate"]) == ("allox", 2.0) else 1.0
+        value = published(run.labels["policy"], run.labels["rate"])
+        assert value is not None
+        labels.append(run.labels)
+        runs.append(dataclasses.replace(result, metrics={"tracked_jct_s": 3_600.0 * value * off}))
+    results = Results(labels, runs)
+    verdicts = {(found.claim.partition(":")[0], found.setting): found for found in card.findings(results)}
+    near = {setting: found for (claim, setting), found in verdicts.items() if claim.startswith("every cell")}
+    assert [setting for setting, found in near.items() if not found.holds] == ["allox"]
+    assert near["allox"].numbers == "2: 18.62 for 16.93"
+    assert verdicts["5.2 jobs an hour", "all"].holds
+    # The published fifo_perf is below what its own table of rates allows, and this is said.
+    assert not verdicts["idle cluster", "fifo_perf"].holds
+    [table] = card.tables(results)
+    assert table.row_count == 3 * len(MEAN_JCT_H)

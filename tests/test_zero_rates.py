@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,11 @@ import pytest
 from helpers import begin, play
 
 from gpusched_env.cluster import Cluster, NodeGroup
-from gpusched_env.errors import SchedulerError, WorkloadError
+from gpusched_env.errors import GpuschedError, SchedulerError, WorkloadError
 from gpusched_env.event_log import RESUME, START, EventLog
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network
-from gpusched_env.simulator import PLACEMENT_RULES, Outcome, Start
+from gpusched_env.simulator import PLACEMENT_RULES, ClusterView, Outcome, Start
 from gpusched_env.workload import MEASURED_DTYPE, Profiles, Workload
 
 ROW = dict(batch=1, gradient_bytes=1e8, memory_bytes=0.0, skew=0.5, overlap=1.0)
@@ -134,3 +135,36 @@ def test_nothing_is_left_behind_by_the_look_for_a_place() -> None:
             assert view.can_place(job, rule) == bool(view.where(job, rule))
     names = simulation.state._fields
     assert all((a == b).all() for a, b, n in zip(simulation.state, before, names, strict=True) if n != "chosen")
+
+
+def test_speeds_on_each_type_are_those_of_the_tightest_place_there() -> None:
+    """Two GPUs fit a machine of A, eight a rack of A, and ten nothing but A's network; B has four in all."""
+    room = Cluster([NodeGroup(4, 4, "A", 2), NodeGroup(1, 4, "B")])
+    rows = [ROW | dict(name="a", compute_s=[1.0, 2.0]), ROW | dict(name="b", compute_s=[1.0, np.inf])]
+    workload = Workload.from_columns(
+        [0.0] * 5, [2, 8, 10, 4, 2], iterations=[9.0] * 5, profiles=Profiles.from_rows(rows, ("A", "B")),
+        profile=[0, 0, 0, 0, 1],
+    )  # fmt: skip
+    instance = Instance(room, workload, Network("tiers"))
+    simulation = begin(instance)
+    rates = ClusterView(simulation).type_rates(np.arange(5))
+    kinds = instance.job_class
+    expected = [[1 / instance.iteration_s[kinds[job], tier, 0], 0.0] for job, tier in enumerate((0, 1, 2, 0, 0))]
+    expected[0][1] = 1 / instance.iteration_s[kinds[0], 0, 1]
+    expected[3][1] = 1 / instance.iteration_s[kinds[3], 0, 1]
+    assert rates.tolist() == expected
+
+
+def test_users_may_tell_weights_and_deadlines() -> None:
+    plain = Workload.from_columns([0.0, 5.0], [1, 1], [10.0, 10.0])
+    told = dataclasses.replace(plain, attributes={"slo": np.array(["1.5", "-1"]), "user": np.array(["x", "y"])})
+    view = ClusterView(begin(Instance(Cluster.parse("1x4"), told)))
+    assert view.told("slo", -1.0).tolist() == [1.5]  # of the jobs that have arrived
+    assert view.told("priority_weight", 1.0).tolist() == [1.0]
+    with pytest.raises(GpuschedError, match="unknown number that users tell 'user'"):
+        view.told("user", 0.0)
+    assert told.fingerprint() != plain.fingerprint()  # it may decide a run, unlike
+    assert dataclasses.replace(plain, attributes={"user": np.array(["x", "y"])}).fingerprint() == plain.fingerprint()
+    words = dataclasses.replace(plain, attributes={"priority_weight": np.array(["high", "low"])})
+    with pytest.raises(GpuschedError, match=r"priority_weight: could not convert string to float.*give numbers"):
+        ClusterView(begin(Instance(Cluster.parse("1x4"), words))).told("priority_weight", 1.0)

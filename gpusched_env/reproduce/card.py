@@ -81,6 +81,8 @@ class Card(ABC):
 
 
 CARDS: Final = {
+    "dally-tuner": "gpusched_env.reproduce.dally_tuner:DallyTunerCard",
+    "gavel": "gpusched_env.reproduce.gavel:GavelCard",
     "hadar": "gpusched_env.reproduce.hadar:HadarCard",
     "sjf-bco": "gpusched_env.reproduce.sjf_bco:SjfBcoCard",
 }

@@ -182,14 +182,14 @@ class ClusterView:
         """
         if name not in REQUESTED:
             raise GpuschedError(unknown_name("number that users tell", name, REQUESTED))
+        workload = self._simulation.instance.workload
+        if name not in workload.attributes:
+            return np.full(self.arrived, untold)
         if name not in self._requests:
-            workload = self._simulation.instance.workload
             try:
-                column = np.array(workload.attributes.get(name, np.full(len(workload), untold)), float)
+                column = np.array(workload.attributes[name], float)
             except ValueError as error:
-                raise GpuschedError(
-                    f"workload {workload.name!r}, attribute {name}: {error}; numbers are wanted"
-                ) from None
+                raise GpuschedError(f"workload {workload.name!r}, {name}: {error}; give numbers") from None
             column.flags.writeable = False
             self._requests[name] = column
         return self._column(name)

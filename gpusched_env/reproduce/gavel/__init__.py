@@ -1,0 +1,5 @@
+"""Gavel (Narayanan et al., OSDI 2020): one-GPU jobs on 36 V100, 36 P100 and 36 K80, at rates from idle to overload."""
+
+from gpusched_env.reproduce.gavel.card import GavelCard
+
+__all__ = ["GavelCard"]

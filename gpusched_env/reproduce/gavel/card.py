@@ -1,0 +1,134 @@
+"""The continuous experiment of Gavel's evaluation, policy by policy and rate by rate, beside the stored outputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gpusched_env.metrics import job_times
+from gpusched_env.reproduce.card import Card, Finding, Run
+from gpusched_env.reproduce.gavel.published import LEAST_JCT_H, MEAN_JCT_H, RATES, V100_JCT_H, published
+from gpusched_env.reproduce.report import new_table
+from gpusched_env.reproduce.results import Results
+from gpusched_env.scenarios import get_scenario
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from gpusched_env.event_log import EventLog
+    from gpusched_env.instance import Instance
+
+SEED: Final = 0  # the only one whose outputs are stored
+WINDOW: Final = (4_000, 5_000)
+HOUR_S: Final = 3_600.0  # [s]
+QUICK: Final = (("fifo", 2.0), ("fifo_perf", 4.0), ("allox", 2.0))  # a few seconds each
+# How near is near (choice): where queues are long, small differences grow.
+NEAR, NEAR_IN_QUEUES, QUEUES_FROM_H = 0.04, 0.15, 30.0
+SLACK_AT_LOW_LOAD: Final = 0.005
+ORDER_AT_OVERLOAD: Final = (
+    "max_min_fairness_perf", "finish_time_fairness_perf", "fifo_perf", "max_min_fairness", "fifo",
+)  # fmt: skip
+OVERLOAD: Final = 5.2  # jobs an hour
+
+
+class GavelCard(Card):
+    """One-GPU jobs, 15 rates, the policies that do not share GPUs."""
+
+    title = "Gavel (OSDI 2020): mean JCT in hours of jobs 4,000 to 4,999, published and ours"
+
+    def runs(self, quick: bool) -> list[Run]:
+        """Every stored cell; ``quick`` = three of them."""
+        cells = QUICK if quick else [(policy, rate) for policy in MEAN_JCT_H for rate in RATES]
+        problems = {rate: get_scenario(f"gavel-continuous-v0:rate={rate:g}") for _, rate in cells}
+        return [
+            Run(problems[rate], f"gavel:policy={policy},gavel_compat=true", SEED, {"policy": policy, "rate": rate})
+            for policy, rate in cells
+            if published(policy, rate) is not None
+        ]
+
+    def measure(self, instance: Instance, log: EventLog) -> dict[str, float]:
+        """Measure the mean JCT of the tracked jobs [s]."""
+        return {"tracked_jct_s": float(job_times(instance, log)["jct_s"][slice(*WINDOW)].mean())}
+
+    def tables(self, results: Results) -> Sequence[Table]:
+        """Three lines a policy: published, ours, and ours / published."""
+        rates = [rate for rate in RATES if rate in results.known("rate")]
+        table = new_table("Mean JCT in hours, by jobs an hour", "", *(f"{rate:g}" for rate in rates))
+        for policy in results.known("policy"):
+            told = [published(policy, rate) for rate in rates]
+            ours = [_jct_h(results, policy, rate) for rate in rates]
+            table.add_row(f"{policy}, published", *("-" if value is None else f"{value:.2f}" for value in told))
+            table.add_row("ours", *("" if math.isnan(value) else f"{value:.2f}" for value in ours))
+            ratios = [own / value if value else math.nan for own, value in zip(ours, told, strict=True)]
+            table.add_row("ratio", *("" if math.isnan(r) else f"{r:.3f}" for r in ratios), end_section=True)
+        return [table]
+
+    def findings(self, results: Results) -> Sequence[Finding]:
+        """Say which cells are near, and which trends hold."""
+        return [*_near(results), *_trends(results)]
+
+    def draw(self, results: Results, folder: Path) -> Sequence[Path]:
+        """Draw mean JCT against the rate, ours solid and published dotted."""
+        from matplotlib.figure import Figure
+
+        from gpusched_env.figures import COLOURS, save, tidy
+
+        figure = Figure(figsize=(9, 5.2), layout="constrained")
+        axes = figure.subplots()
+        for colour, policy in zip(COLOURS, MEAN_JCT_H, strict=True):
+            stored = MEAN_JCT_H[policy]
+            axes.plot(RATES[: len(stored)], stored, color=colour, linestyle="dotted", linewidth=1.2)
+            ours = [(rate, _jct_h(results, policy, rate)) for rate in RATES]
+            known = [(rate, value) for rate, value in ours if not math.isnan(value)]
+            if known:
+                axes.plot(*zip(*known, strict=True), color=colour, marker="o", markersize=3.5, label=policy)
+        axes.set_yscale("log")
+        ticks = (15, 20, 30, 50, 100, 150)
+        axes.set_yticks(ticks, [str(tick) for tick in ticks])
+        axes.minorticks_off()
+        axes.set_xlabel("jobs an hour")
+        axes.set_ylabel("mean JCT [h], log scale; dotted: published")
+        tidy(axes)
+        axes.legend(frameon=False, fontsize=8)
+        path = folder / "mean_jct.png"
+        save(figure, path)
+        return [path]
+
+
+def _jct_h(results: Results, policy: str, rate: float) -> float:
+    return results.median("tracked_jct_s", policy=policy, rate=rate) / HOUR_S
+
+
+def _near(results: Results) -> Iterator[Finding]:
+    """Tell for each policy whether all its cells are near."""
+    for policy in results.known("policy"):
+        far, count = [], 0
+        for rate in RATES:
+            value, ours = published(policy, rate), _jct_h(results, policy, rate)
+            if value is None or math.isnan(ours):
+                continue
+            count += 1
+            if abs(ours / value - 1) > (NEAR if value < QUEUES_FROM_H else NEAR_IN_QUEUES):
+                far.append(f"{rate:g}: {ours:.2f} for {value:.2f}")
+        claim = f"every cell within {NEAR:.0%}, from {QUEUES_FROM_H:g} h on within {NEAR_IN_QUEUES:.0%}"
+        yield Finding(claim, policy, not far, "; ".join(far) or f"{count} cells")
+
+
+def _trends(results: Results) -> Iterator[Finding]:
+    idle = {policy: _jct_h(results, policy, RATES[0]) for policy in MEAN_JCT_H}
+    for policy in ("fifo", "allox", "max_min_fairness_perf", "finish_time_fairness_perf"):
+        if not math.isnan(idle[policy]):
+            stored = MEAN_JCT_H[policy][0]
+            holds = abs(idle[policy] / stored - 1) <= SLACK_AT_LOW_LOAD
+            numbers = f"{idle[policy]:.2f} h for {stored} h; alone on V100 {V100_JCT_H:.2f} h"
+            yield Finding("idle cluster: everything runs on V100", policy, holds, numbers)
+    if not math.isnan(idle["fifo_perf"]):
+        holds = LEAST_JCT_H <= idle["fifo_perf"] < V100_JCT_H
+        numbers = f"{idle['fifo_perf']:.2f} h; no schedule is below {LEAST_JCT_H:.2f} h"
+        yield Finding("idle cluster: the fastest type beats V100", "fifo_perf", holds, numbers)
+    busy = [_jct_h(results, policy, OVERLOAD) for policy in ORDER_AT_OVERLOAD]
+    if not any(map(math.isnan, busy)):
+        claim = f"{OVERLOAD:g} jobs an hour: " + " < ".join(ORDER_AT_OVERLOAD)
+        yield Finding(claim, "all", busy == sorted(busy), " ".join(f"{value:.1f}" for value in busy))

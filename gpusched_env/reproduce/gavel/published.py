@@ -1,0 +1,44 @@
+"""Mean JCT [h] that the authors' repository stores: stanford-futuredata/gavel, commit c4fa400, MIT.
+
+Outputs of notebooks/figures/evaluation/continuous_jobs.ipynb: one-GPU jobs of seed 0, rounds of 360 s;
+jobs 4,000 to 4,999 count.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Jobs an hour. A policy has a value for each rate, from the first on, as far as they are stored.
+RATES: Final = (0.4, 0.8, 1.2, 1.6, 2.0, 2.4, 2.8, 3.2, 3.6, 4.0, 4.4, 4.8, 5.2, 5.6, 6.0)
+MEAN_JCT_H: Final[dict[str, tuple[float, ...]]] = {
+    "fifo": (
+        17.58, 17.64, 17.70, 17.71, 18.32, 18.63, 18.62, 22.21, 24.25, 25.38, 44.28, 99.19, 151.67,
+    ),
+    "fifo_perf": (
+        15.31, 15.38, 15.42, 15.43, 15.45, 15.52, 15.68, 15.95, 16.39, 17.08, 18.19, 22.24, 56.69, 104.12, 150.04,
+    ),
+    "max_min_fairness": (
+        23.26, 23.33, 23.51, 23.57, 23.47, 23.43, 23.59, 23.59, 23.57, 23.49, 23.81, 35.79, 63.78, 95.99,
+    ),
+    "allox": (
+        17.58, 17.64, 17.67, 17.45, 16.93, 16.49, 16.37, 16.43, 16.62, 17.13, 18.54, 20.92, 21.96, 25.32,
+    ),
+    "max_min_fairness_perf": (
+        17.58, 17.64, 17.67, 17.48, 16.95, 16.39, 16.04, 16.08, 16.38, 16.82, 17.48, 18.97, 22.02, 28.96, 41.23,
+    ),
+    "finish_time_fairness": (
+        23.26, 23.33, 23.51, 23.58, 23.47, 23.38, 23.51, 23.58, 23.50, 23.43, 23.75, 34.93, 64.46, 85.54, 109.14,
+    ),
+    "finish_time_fairness_perf": (
+        17.58, 17.64, 17.67, 17.51, 17.07, 16.58, 16.41, 16.57, 16.99, 17.57, 18.62, 20.43, 23.38, 30.47, 43.05,
+    ),
+}  # fmt: skip
+LEAST_JCT_H: Final = 15.341519  # [h] of these jobs if each ran at once on its fastest type, at the published rates
+V100_JCT_H: Final = 17.414646  # [h] if each ran at once on V100
+
+
+def published(policy: str, rate: float) -> float | None:
+    """Stored value [h]; None where there is none."""
+    at = RATES.index(rate)
+    values = MEAN_JCT_H[policy]
+    return values[at] if at < len(values) else None
