@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers import simulate
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from test_baselines_dally import Row, problem, times
 
 from gpusched_env.baselines.dally import Dally
+from gpusched_env.baselines.delay_run import DelayRun
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import LEASE_END, PREEMPT, RESUME, START
 from gpusched_env.metrics import validate
@@ -85,6 +87,59 @@ def test_nobody_gives_way_for_a_tier_that_is_free() -> None:
     small: list[Row] = [(1, 0.0, 4, 9000.0), (2, 0.0, 3, 9000.0), (3, 0.0, 3, 9000.0), (4, 2000.0, 2, 100.0)]
     assert times(problem(3, 1, small, step=0), victim(victim_limit=0, nw_wait=0.0))[4] == (2000.0, 2400.0)
     assert times(problem(3, 1, small, step=0), victim())[4] == (2000.0, 2100.0)
+
+
+def fewest(
+    held: list[set[int]], free: set[int], gang: int, accepted: list[bool], tiers: list[list[set[int]]]
+) -> tuple[int, int] | None:
+    """Try all sets of victims: how many it takes at least, and the tightest tier that so few give; None = hopeless."""
+
+    def fit(gpus: set[int]) -> list[bool]:
+        return [any(len(place & gpus) >= gang for place in places) for places in tiers]
+
+    now = fit(free)
+    if any(fits and takes for fits, takes in zip(now, accepted, strict=True)):
+        return 0, next(t for t in range(3) if now[t] and accepted[t])
+    better = now.index(True) if any(now) else 3
+    for count in range(1, len(held) + 1):
+        found = [fit(free.union(*some)) for some in combinations(held, count)]
+        for tier in range(better):
+            if accepted[tier] and any(fits[tier] for fits in found):
+                return count, tier
+    return None
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    gangs=st.lists(st.integers(1, 6), min_size=3, max_size=9),
+    gang=st.integers(1, 12),
+    margin=st.sampled_from([0.1, 0.4, 0.8]),
+    waits=st.sampled_from([(0.0, 0.0), (0.0, np.inf), (np.inf, 0.0), (np.inf, np.inf)]),
+)
+def test_no_smaller_set_would_do(gangs: list[int], gang: int, margin: float, waits: tuple[float, float]) -> None:
+    """Two racks of two machines; gangs of up to six have run for 2,000 s, at Nw 1, 1/2 or 1/4, when a job arrives."""
+    assume(sum(gangs) <= 16)
+    rows = [*((k, 0.0, size, 90_000.0) for k, size in enumerate(gangs)), (len(gangs), 2000.0, gang, 100.0)]
+    instance = problem(2, 2, rows, step=0)
+    run = DelayRun(instance, victim(lease_s=1e6, rack_wait=waits[0], nw_wait=waits[1], victim_margin=margin))
+    run.play(2000.0)
+    assume(run.simulation.state.world["waiting"][0] == 1)
+    log = run.simulation.log()
+    nw = run.nw(np.arange(len(gangs)))
+    gpus = [set(log.gang(k).tolist()) for k in np.flatnonzero(log.events["kind"] == START)]
+    rows_of = log.events["job"][log.events["kind"] == START]
+    held = [of for of, row in zip(gpus, rows_of, strict=True) if nw[row] >= margin]
+    free = set(range(16)).difference(*gpus)
+    blocks = {size: [set(range(k, k + size)) for k in range(0, 16, size)] for size in (4, 8, 16)}
+    accepted = [True, gang > 4 or waits[0] == 0, gang > 8 or waits[1] == 0]
+    expected = fewest(held, free, gang, accepted, [blocks[4], blocks[8], blocks[16]])
+    run.play(2000.5)
+    events = run.simulation.log().events
+    started = np.flatnonzero((events["kind"] == START) & (events["job"] == len(gangs)))
+    assert (expected is None) == (len(started) == 0)
+    if expected is not None:
+        before = events[: started[0]]
+        assert (np.count_nonzero(before["kind"] == PREEMPT), events["tier"][started[0]]) == expected
 
 
 @settings(max_examples=40, deadline=None)
