@@ -24,6 +24,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from gpusched_env.agents.evaluation import evaluate_agent
 from gpusched_env.agents.training import TrainingConfig, train
 from gpusched_env.errors import GpuschedError
+from gpusched_env.files import file_name
 from gpusched_env.scenarios import get_scenario
 
 
@@ -48,7 +49,7 @@ def run(settings: Settings) -> None:
     if not console.is_terminal:
         console.width = 150  # a pipe has no width
     scenario = get_scenario(settings.training.scenario)
-    output = settings.output or Path("runs") / scenario.name
+    output = settings.output or Path("runs") / file_name(scenario.name)
     console.print(f"Training on [bold]{scenario.name}[/bold]: {scenario.description}")
     columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"), TimeRemainingColumn())
     with Progress(*columns, TextColumn("{task.fields[said]}"), console=console) as bar:

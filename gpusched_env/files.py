@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +34,11 @@ def write_whole(path: Path, text: str) -> None:
     """Write UTF-8 text, line ends as they are."""
     with whole(path) as partial:
         partial.write_text(text, encoding="utf-8", newline="")
+
+
+def file_name(text: str) -> str:
+    """Give a name, of a scenario say, as a file or folder may have it everywhere: without ``:``, ``,``, ``=`` or spaces."""
+    return re.sub(r"[^\w.+-]+", "-", text).strip("-")
 
 
 def sha256_of(path: Path) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from gpusched_env.scenarios import Scenario
+    from gpusched_env.scenarios import Scenario, ScenarioFamily
 
 scenarios_app = typer.Typer(help="List the scenarios; show or draw one.", invoke_without_command=True)
 schedulers_app = typer.Typer(
@@ -26,17 +27,20 @@ def list_scenarios(context: typer.Context) -> None:
     from rich.table import Table
 
     from gpusched_env.cli.console import show
-    from gpusched_env.scenarios import SCENARIOS
+    from gpusched_env.scenarios import FAMILIES, SCENARIOS
 
     table = Table("scenario", "GPUs", "nodes", "racks", "jobs", "workload", "description")
     for scenario in SCENARIOS:
         cluster = scenario.cluster
         counts = (cluster.gpus, len(cluster.nodes), len(cluster.racks), scenario.workload.jobs or 0)
-        table.add_row(scenario.name, *(f"{n:,}" for n in counts), _source(scenario), scenario.description)
+        name = f"{scenario.name}{'*' if scenario.name in FAMILIES else ''}"
+        table.add_row(name, *(f"{n:,}" for n in counts), _source(scenario), scenario.description)
     for column in table.columns[:-1]:
         column.no_wrap = True
     for column in table.columns[1:5]:
         column.justify = "right"
+    table.caption = "* takes parameters, NAME:parameter=value,...; gpusched scenarios show NAME explains them"
+    table.caption_justify = "left"
     show(table)
 
 
@@ -46,11 +50,26 @@ def _source(scenario: Scenario) -> str:
 
 
 @scenarios_app.command("show")
-def show_scenario(name: Annotated[str, typer.Argument(metavar="NAME|PATH")]) -> None:
-    """Print a scenario as JSON: a file that --scenario takes."""
-    from gpusched_env.scenarios import get_scenario
+def show_scenario(name: Annotated[str, typer.Argument(metavar="NAME[:parameter=value,...]|PATH")]) -> None:
+    """Print a scenario as JSON, a file that --scenario takes; where it has parameters, what they mean (to stderr)."""
+    from gpusched_env.scenarios import FAMILIES, get_scenario
 
     print(json.dumps(get_scenario(name).as_dict(), indent=2, allow_nan=False))
+    family = FAMILIES.get(name.partition(":")[0])
+    if family is not None:
+        print("\n".join(_explained(family)), file=sys.stderr)
+
+
+def _explained(family: ScenarioFamily) -> list[str]:
+    """Say what the parameters of a scenario may be, one a line."""
+    from gpusched_env.scenarios.family import written
+
+    first = family.parameters[0]
+    lines = [f"parameters, as in {family.name}:{first.name}={first.values[-1] if first.values else first.default}"]
+    for item in family.parameters:
+        default = "" if item.default is None else f"; {written(item.default)} if not given"
+        lines.append(f"  {item.name}: {item.meaning}; {item.allowed}{default}")
+    return lines
 
 
 @schedulers_app.callback()

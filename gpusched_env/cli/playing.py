@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 ScenarioOption = Annotated[
     str,
     typer.Option(
-        "--scenario", help="Name (gpusched scenarios), or path of a .json or .toml file.", metavar="NAME|PATH"
+        "--scenario",
+        help="Name (gpusched scenarios) with parameters if it has any, such as dally-poisson-v0:gpus=512,load=0.7; "
+        "or path of a .json or .toml file.",
+        metavar="NAME|PATH",
     ),
 ]
 WorkloadOption = Annotated[

@@ -1,16 +1,20 @@
 """Scenarios: experiments as data, named and versioned."""
 
+from gpusched_env.scenarios.family import Parameter, ScenarioFamily
 from gpusched_env.scenarios.files import load_scenario, save_scenario, scenario_from_dict
-from gpusched_env.scenarios.registry import SCENARIOS, get_scenario, list_scenarios
+from gpusched_env.scenarios.registry import FAMILIES, SCENARIOS, get_scenario, list_scenarios
 from gpusched_env.scenarios.ring_all_reduce import ring_all_reduce
 from gpusched_env.scenarios.scenario import RESULTS_VERSION, Scenario
 from gpusched_env.scenarios.seeds import Seeds
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
 
 __all__ = [
+    "FAMILIES",
     "RESULTS_VERSION",
     "SCENARIOS",
+    "Parameter",
     "Scenario",
+    "ScenarioFamily",
     "Seeds",
     "WorkloadSpec",
     "get_scenario",

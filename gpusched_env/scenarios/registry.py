@@ -11,7 +11,9 @@ from gpusched_env.cluster import NodeGroup
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.instance import Semantics
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network
+from gpusched_env.scenarios.family import ScenarioFamily
 from gpusched_env.scenarios.files import load_scenario
+from gpusched_env.scenarios.network_sensitive import NETWORK_SENSITIVE
 from gpusched_env.scenarios.ring_all_reduce import ring_all_reduce
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
@@ -31,6 +33,8 @@ MANY_SIZES: Final = {
 }  # fmt: skip
 CONGESTED: Final = Network("topology", topology=NETWORK_PRESETS["oversub4"].topology, contention=Contention("maxmin"))
 
+# Names that take parameters; SCENARIOS has each with its defaults.
+FAMILIES: Final[dict[str, ScenarioFamily]] = {family.name: family for family in NETWORK_SENSITIVE}
 SCENARIOS: Final = (
     # 8 nodes, 64 GPUs, 2 racks; 300 jobs
     Scenario(
@@ -119,6 +123,8 @@ SCENARIOS: Final = (
         workload=WorkloadSpec("synthetic:poisson", MANY_SIZES, jobs=3_000, load=1.0),
         network=CONGESTED,
     ),
+    # 32 nodes, 256 GPUs, 4 racks by default; 800 jobs, 1,600 like Venus
+    *(family.scenario() for family in FAMILIES.values()),
 )
 _BY_NAME: Final = {scenario.name: scenario for scenario in SCENARIOS}
 
@@ -131,12 +137,21 @@ def list_scenarios() -> tuple[str, ...]:
 def get_scenario(name_or_path: str) -> Scenario:
     """Give a registered scenario, or read one from a path that ends in ``.json`` or ``.toml``.
 
+    Parameters
+    ----------
+    name_or_path : a name, of FAMILIES also with parameters: ``dally-poisson-v0:gpus=512,oversubscription=8``
+
     Raises
     ------
-    ScenarioError : an unknown name, with the nearest known ones; or a file that cannot be read
+    ScenarioError : an unknown name, parameter or value, with the known ones; or a file that cannot be read
     """
     if str(name_or_path).endswith((".json", ".toml")):
         return load_scenario(name_or_path)
-    if name_or_path not in _BY_NAME:
-        raise ScenarioError(unknown_name("scenario", str(name_or_path), _BY_NAME) + "; or give a .json or .toml file")
-    return _BY_NAME[name_or_path]
+    name, colon, parameters = str(name_or_path).partition(":")
+    if name not in _BY_NAME:
+        raise ScenarioError(unknown_name("scenario", name, _BY_NAME) + "; or give a .json or .toml file")
+    if not colon:
+        return _BY_NAME[name]
+    if name not in FAMILIES:
+        raise ScenarioError(f"scenario {name!r} takes no parameters; those that do: {', '.join(FAMILIES)}")
+    return FAMILIES[name].scenario(parameters)

@@ -15,6 +15,7 @@ from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.traces.generators.bursty import bursty_jobs
 from gpusched_env.traces.generators.calibration import Calibration
 from gpusched_env.traces.generators.demand import demand_of, demand_table, draw_demand
+from gpusched_env.traces.generators.drifting import drifting_arrivals, shifting_gangs
 from gpusched_env.traces.generators.gavel_jobs import gavel_jobs
 from gpusched_env.traces.generators.pai_calibration import PAI
 from gpusched_env.traces.generators.philly_calibration import PHILLY
@@ -71,9 +72,40 @@ def batch(
     return Workload.from_columns(np.zeros(jobs), gpus, _durations(rng, jobs, durations, mean_duration_s))
 
 
+def drift(
+    rng: np.random.Generator,
+    jobs: int,
+    max_gpus: int | None = None,
+    rate_per_s: float = 1.0,
+    mean_duration_s: float = 1.0,
+    durations: str = "exponential",
+    demand: Mapping[int, float] | None = None,
+    late_demand: Mapping[int, float] | None = None,
+    shift_s: float = math.inf,
+    swing: float = 0.5,
+    period_s: float = 86_400.0,
+) -> Workload:
+    """Draw arrivals whose rate swings with the time of the day, and whose gang sizes change once.
+
+    Parameters
+    ----------
+    rate_per_s : mean of the arrivals a second
+    mean_duration_s, durations, demand : as for poisson
+    late_demand : probability of each gang size from ``shift_s`` on; None = that of ``demand``
+    shift_s : when the sizes change [s]
+    swing : each period has a quiet half, 1 - swing times the mean rate, then a busy one, 1 + swing times
+    period_s : of the rate [s]
+    """
+    arrival = drifting_arrivals(rng, jobs, rate_per_s, swing, period_s)
+    before = demand or {1: 1.0}
+    gpus = shifting_gangs(rng, arrival, before, late_demand or before, shift_s, max_gpus)
+    return Workload.from_columns(arrival, gpus, _durations(rng, jobs, durations, mean_duration_s))
+
+
 CALIBRATIONS: Final = {"helios-venus": VENUS, "pai": PAI, "philly": PHILLY}
 GENERATORS: Final[dict[str, Generator]] = {
     "batch": batch,
+    "drift": drift,
     "gavel": gavel_jobs,
     "poisson": poisson,
     "pollux": pollux_jobs,
@@ -82,6 +114,8 @@ GENERATORS: Final[dict[str, Generator]] = {
 }
 # Published generators with random streams of their own
 SEEDED: Final = frozenset({"gavel"})
+# Parameters that are tables of gang sizes
+DEMANDS: Final = ("demand", "late_demand")
 # Generators that hand their keyword parameters on
 _HANDED_ON: Final = dict.fromkeys(CALIBRATIONS, bursty_jobs)
 _SET_HERE: Final = frozenset({"rng", "jobs", "calibration", "max_gpus", "parameters", "seed"})
@@ -111,7 +145,7 @@ def check_parameters(name: str, parameters: Mapping[str, Any]) -> None:
     for key, value in parameters.items():
         if key not in known:
             raise WorkloadError(f"synthetic:{name}: {unknown_name('parameter', key, known)}")
-        if key == "demand" and value is not None:
+        if key in DEMANDS and value is not None:
             demand_of(value)
         elif key == "durations":
             if value not in DURATION_LAWS:
@@ -144,8 +178,8 @@ def generate_workload(name: str, seed: int, jobs: int, max_gpus: int | None = No
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise WorkloadError(f"synthetic:{name}: jobs is {jobs!r}: it must be a whole number of at least 1")
     given = {key: value for key, value in parameters.items() if value is not None}
-    if "demand" in given:
-        given["demand"] = demand_of(given["demand"])
+    for key in given.keys() & set(DEMANDS):
+        given[key] = demand_of(given[key])
     drawn = GENERATORS[name](seed if name in SEEDED else random_stream(seed, 0), jobs, max_gpus, **given)
     return dataclasses.replace(drawn, name=name, source=f"synthetic:{name}")
 

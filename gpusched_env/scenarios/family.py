@@ -1,0 +1,123 @@
+"""Scenarios with parameters: one name, ``dally-poisson-v0:gpus=512,oversubscription=8`` is one of its scenarios."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from gpusched_env.errors import ScenarioError, unknown_name
+from gpusched_env.scenarios.scenario import Scenario
+
+Value = int | float | str | None
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What one parameter of a family may be.
+
+    Parameters
+    ----------
+    name : as it is written
+    default : value where it is not given; None = the family finds one, as ``meaning`` says
+    meaning : one phrase, with the unit
+    values : all it may be, numbers or names; empty = any number of the range
+    least, most : range of a number, bounds included
+    whole : only whole numbers
+    """
+
+    name: str
+    default: Value
+    meaning: str
+    values: tuple[Value, ...] = ()
+    least: float = -math.inf
+    most: float = math.inf
+    whole: bool = False
+
+    @property
+    def allowed(self) -> str:
+        """What it may be, in words."""
+        if self.values:
+            return " or ".join(map(str, self.values))
+        return f"a {'whole ' * self.whole}number from {self.least:g} to {self.most:g}"
+
+    def read(self, given: object, where: str) -> Value:
+        """Give the value that a text, or a value of Python, stands for.
+
+        Raises
+        ------
+        ScenarioError : not one of the values, or out of the range
+        """
+        text = str(given)
+        for value in self.values:
+            if text == str(value) or (not isinstance(value, str) and _number(text) == value):
+                return value
+        number = _number(text)
+        fits = self.least <= number <= self.most and not (self.whole and number % 1)  # false for NaN, as for any word
+        if self.values or isinstance(given, bool) or not fits:
+            raise ScenarioError(f"{where}: {self.name} is {text!r}; give {self.allowed}")
+        return int(number) if self.whole else number
+
+
+@dataclass(frozen=True)
+class ScenarioFamily:
+    """Scenarios that differ in a few numbers, under one name.
+
+    Parameters
+    ----------
+    name : of the scenario with all defaults
+    build : makes a scenario from the parameters, given by name; what it calls the scenario does not count
+    parameters : what may be given, in the order in which names have them
+    """
+
+    name: str
+    build: Callable[..., Scenario]
+    parameters: tuple[Parameter, ...]
+
+    def scenario(self, text: str = "", **given: Value) -> Scenario:
+        """Build the scenario of ``parameter=value,...``, or of values by name.
+
+        Its name has the parameters that differ from their defaults, in the family's order: two texts that mean the same
+        give equal scenarios.
+
+        Raises
+        ------
+        ScenarioError : an unknown parameter, one given twice, a value that it may not have
+        """
+        where = f"scenario {self.name + (':' + text if text else '')!r}"
+        known = {parameter.name: parameter for parameter in self.parameters}
+        pairs = [*_pairs(text, where), *given.items()]
+        values: dict[str, Value] = {}
+        for key, value in pairs:
+            if key not in known:
+                raise ScenarioError(f"{where}: {unknown_name('parameter', key, known)}")
+            if key in values:
+                raise ScenarioError(f"{where}: {key} is given twice; keep one")
+            values[key] = known[key].read(value, where)
+        chosen = {name: values.get(name, parameter.default) for name, parameter in known.items()}
+        differing = [f"{name}={written(chosen[name])}" for name in known if chosen[name] != known[name].default]
+        name = ":".join([self.name, ",".join(differing)]) if differing else self.name
+        return dataclasses.replace(self.build(**chosen), name=name)
+
+
+def _pairs(text: str, where: str) -> Iterable[tuple[str, Any]]:
+    """Split ``a=1,b=x`` into names and texts."""
+    for part in text.split(",") if text else ():
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not key or not equals or not value:
+            raise ScenarioError(f"{where}: {part!r} is not of the form parameter=value")
+        yield key, value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def written(value: Value) -> str:
+    """Write a value as a name has it: 8 for 8.0."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

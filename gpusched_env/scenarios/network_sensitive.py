@@ -1,0 +1,132 @@
+"""Scenarios in which it matters whether a gang waits for a better place: delay scheduling has something to decide."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final
+
+from gpusched_env.cluster import NodeGroup
+from gpusched_env.network import NETWORK_PRESETS, Contention, Network
+from gpusched_env.scenarios.family import Parameter, ScenarioFamily
+from gpusched_env.scenarios.scenario import Scenario
+from gpusched_env.scenarios.workload_spec import WorkloadSpec
+
+# All numbers of this file are choices; docs/scenarios.md gives the reasons.
+MEAN_DURATION_S: Final = 18_000.0  # [s] of ideal run time, exponential: median 3.5 h, so that leases of an hour count
+JOBS: Final = 800  # [job] for 256 GPUs: about a week of arrivals
+VENUS_JOBS: Final = 1_600  # [job] most of the log's jobs take minutes
+LARGEST_GANG: Final = 64  # [GPU] a rack
+# Of the GPU time, gangs of 8 to 32 take 73 %, gangs of 2 to 8, which fit a machine, 33 %, single GPUs 2 %.
+DEMAND: Final = {
+    "1": 0.18, "2": 0.14, "3": 0.04, "4": 0.16, "6": 0.06, "8": 0.16, "12": 0.06, "16": 0.11, "24": 0.04, "32": 0.04,
+    "64": 0.01,
+}  # fmt: skip
+# First gangs of middle sizes, then single GPUs among few large gangs; both 7.4 GPUs in the mean, so the load stays.
+EARLY_DEMAND: Final = {"1": 0.10, "2": 0.15, "4": 0.25, "8": 0.30, "16": 0.15, "24": 0.05}
+LATE_DEMAND: Final = {
+    "1": 0.46, "2": 0.15, "4": 0.12, "8": 0.07, "16": 0.09, "32": 0.08, "48": 0.02, "64": 0.01,
+}  # fmt: skip
+SWING: Final = 0.5  # rates of half and one and a half times the mean,
+PERIOD_S: Final = 86_400.0  # [s] half a day each
+CONGESTION: Final = 5.0  # uplinks of a congested spine have a fifth of their rate
+
+
+def network(oversubscription: float, top: str) -> Network:
+    """Give servers of eight V100 with a 100 Gb/s port, a leaf a rack, and a spine, on which gangs share by max-min.
+
+    Parameters
+    ----------
+    oversubscription : of each rack's uplinks
+    top : "normal", or "congested" = uplinks of a fifth of their rate. At 4:1 a lone gang across racks then gets 0.4 of
+        what it gets in a rack, like the 10 and 25 GB/s of an earlier revision of ArtISt-sim. The latency of that
+        revision, 50 ms a step, is left out: it would slow every model down, whatever the size of its gradient
+    """
+    factor = CONGESTION if top == "congested" else 1.0
+    spec = NETWORK_PRESETS["oversub4"].topology
+    return Network(
+        "topology",
+        topology=dataclasses.replace(spec, oversubscription=oversubscription * factor),
+        contention=Contention("maxmin"),
+    )
+
+
+def batch(gpus: int, oversubscription: float, top: str, jobs: int | None) -> Scenario:
+    """All jobs at time 0: makespan and order count."""
+    spec = WorkloadSpec("synthetic:batch", _mix(), jobs=_jobs(jobs, gpus), max_gpus=LARGEST_GANG)
+    return _scenario("Network-sensitive gangs that are all there at time 0.", gpus, oversubscription, top, spec)
+
+
+def poisson(gpus: int, oversubscription: float, top: str, load: float, jobs: int | None) -> Scenario:
+    """Poisson arrivals: the stationary case."""
+    spec = WorkloadSpec("synthetic:poisson", _mix(), jobs=_jobs(jobs, gpus), max_gpus=LARGEST_GANG, load=load)
+    return _scenario("Network-sensitive gangs that arrive as a Poisson process.", gpus, oversubscription, top, spec)
+
+
+def trace(gpus: int, oversubscription: float, top: str, load: float, jobs: int | None) -> Scenario:
+    """Arrivals, sizes and run times like those of Helios Venus."""
+    spec = WorkloadSpec("synthetic:helios-venus", jobs=_jobs(jobs, gpus, VENUS_JOBS), max_gpus=LARGEST_GANG, load=load)
+    return _scenario("Jobs like those of Helios Venus on a network they feel.", gpus, oversubscription, top, spec)
+
+
+def drift(gpus: int, oversubscription: float, top: str, load: float, jobs: int | None) -> Scenario:
+    """Rate, mix and network change: no fixed timers suit both halves.
+
+    The mean rate follows from load and mean GPU time, so that times of the day stay what they are; the change comes
+    when half of the jobs are expected to have arrived.
+    """
+    count = _jobs(jobs, gpus)
+    rate_per_s = float(f"{load * gpus / (_mean_gang(EARLY_DEMAND) * MEAN_DURATION_S):.6g}")
+    middle_s = float(round(count / rate_per_s / 2))
+    parameters = {
+        "rate_per_s": rate_per_s,
+        "mean_duration_s": MEAN_DURATION_S,
+        "demand": EARLY_DEMAND,
+        "late_demand": LATE_DEMAND,
+        "shift_s": middle_s,
+        "swing": SWING,
+        "period_s": PERIOD_S,
+    }
+    spec = WorkloadSpec("synthetic:drift", parameters, jobs=count, max_gpus=LARGEST_GANG)
+    return _scenario("Gangs whose rate, sizes and network change over time.", gpus, oversubscription, top, spec)
+
+
+def _mix() -> dict[str, Any]:
+    return {"mean_duration_s": MEAN_DURATION_S, "demand": DEMAND}
+
+
+def _jobs(given: int | None, gpus: int, usual: int = JOBS) -> int:
+    return usual * gpus // 256 if given is None else given
+
+
+def _mean_gang(demand: dict[str, float]) -> float:
+    return sum(int(size) * share for size, share in demand.items())
+
+
+def _scenario(description: str, gpus: int, oversubscription: float, top: str, workload: WorkloadSpec) -> Scenario:
+    return Scenario(
+        name="network-sensitive",
+        description=description,
+        groups=(NodeGroup(gpus // 8, 8, nodes_per_rack=8),),
+        workload=workload,
+        network=network(oversubscription, top),
+    )
+
+
+_CLUSTER: Final = (
+    Parameter("gpus", 256, "GPUs of the cluster, 64 a rack", values=(256, 512)),
+    Parameter("oversubscription", 4.0, "rates of a rack's servers / rates of its uplinks", least=1, most=64),
+    Parameter("top", "normal", "congested = uplinks of a fifth of their rate", values=("normal", "congested")),
+)
+_LOAD: Final = Parameter("load", 0.8, "offered load: ideal GPU time / GPU time of the cluster", least=0.01, most=10)
+_COUNT: Final = Parameter(
+    "jobs", None, f"jobs of an episode; {JOBS} for each 256 GPUs if not given", least=1, most=1_000_000, whole=True
+)
+_VENUS_COUNT: Final = dataclasses.replace(
+    _COUNT, meaning=f"jobs of an episode; {VENUS_JOBS} for each 256 GPUs if not given"
+)
+NETWORK_SENSITIVE: Final = (
+    ScenarioFamily("dally-batch-v0", batch, (*_CLUSTER, _COUNT)),
+    ScenarioFamily("dally-poisson-v0", poisson, (*_CLUSTER, _LOAD, _COUNT)),
+    ScenarioFamily("dally-trace-v0", trace, (*_CLUSTER, _LOAD, _VENUS_COUNT)),
+    ScenarioFamily("dally-drift-v0", drift, (*_CLUSTER, _LOAD, _COUNT)),
+)

@@ -1,0 +1,76 @@
+"""Jobs whose rate and mix change over time: quiet and busy halves of a day, and one mix of gang sizes after another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from gpusched_env.errors import WorkloadError
+from gpusched_env.traces.generators.demand import demand_table
+
+
+def drifting_arrivals(
+    rng: np.random.Generator, jobs: int, rate_per_s: float, swing: float, period_s: float
+) -> np.ndarray:
+    """Draw a Poisson process whose rate is ``1 - swing`` and ``1 + swing`` times its mean, half a period each, in turn.
+
+    Parameters
+    ----------
+    rate_per_s : mean rate [1/s]
+    swing : 0 = a constant rate; 1 = nothing arrives in the quiet halves
+    period_s : a quiet half, then a busy one [s]
+
+    Returns
+    -------
+    float64 [jobs], ascending [s]; the first job is there at 0, where a quiet half begins, the others follow the process
+
+    Notes
+    -----
+    Exact, by change of time: a process of unit rate, taken through the inverse of the expected number of arrivals,
+    which is piecewise linear in time. Halves in which nothing arrives are stepped over.
+
+    Raises
+    ------
+    WorkloadError : a parameter out of range
+    """
+    for name, value in (("rate_per_s", rate_per_s), ("period_s", period_s)):
+        if not 0 < value < math.inf:
+            raise WorkloadError(f"{name} is {value!r}: it must be a finite number > 0")
+    if not 0 <= swing <= 1:
+        raise WorkloadError(f"swing is {swing!r}: it must be a share, 0 <= swing <= 1")
+    passed = np.cumsum(rng.standard_exponential(jobs))
+    periods, within = np.divmod((passed - passed[0]) / rate_per_s, period_s)  # in time that runs as the mean rate does
+    quiet_s = 0.5 * (1 - swing) * period_s  # of it, the share of the quiet half
+    quiet = within < quiet_s
+    late = 0.5 * period_s + (within - quiet_s) / (1 + swing)
+    early = within / (1 - swing) if swing < 1 else np.zeros_like(within)
+    arrival: np.ndarray = periods * period_s + np.where(quiet, early, late)
+    arrival[0] = 0.0  # also where nothing else arrives in the first half
+    return arrival
+
+
+def shifting_gangs(
+    rng: np.random.Generator,
+    arrival_s: np.ndarray,
+    before: Mapping[int, float],
+    after: Mapping[int, float],
+    shift_s: float,
+    max_gpus: int | None = None,
+) -> np.ndarray:
+    """int64 [jobs]: gang sizes [GPU], of the mix ``before`` for arrivals before ``shift_s`` [s], then of ``after``.
+
+    Raises
+    ------
+    WorkloadError : a mix without sizes up to ``max_gpus``, or a negative time
+    """
+    if not shift_s >= 0:
+        raise WorkloadError(f"shift_s is {shift_s!r}: it must be a time >= 0, or left out for no shift")
+    drawn = rng.random(len(arrival_s))
+    sizes = []
+    for mix in (before, after):
+        gpus, cumulative = demand_table(mix, max_gpus)
+        sizes.append(gpus[np.searchsorted(cumulative, drawn, side="right")])
+    gangs: np.ndarray = np.where(arrival_s < shift_s, *sizes)
+    return gangs
