@@ -8,6 +8,7 @@ import importlib
 import keyword
 import os
 import sys
+from math import inf
 from typing import Any, Final, NamedTuple
 
 from gpusched_env.errors import SchedulerError, unknown_name
@@ -72,6 +73,18 @@ BASELINES: Final[dict[str, Baseline]] = {
         {},
         "smallest GPU-time first; AdaDUAL gates the sharing of ports",
         needs_links=True,
+    ),
+    "dally": Baseline(f"{_HERE}.dally:Dally", {}, "delay scheduling, Nw priority, leases, tuned timers"),
+    "dally-no-wait": Baseline(
+        f"{_HERE}.dally:Dally", {"tuner": "off", "rack_wait": 0.0, "nw_wait": 0.0}, "Dally without delay"
+    ),
+    "dally-fully-consolidated": Baseline(
+        f"{_HERE}.dally:Dally", {"tuner": "off", "rack_wait": inf, "nw_wait": inf}, "Dally that always waits"
+    ),
+    "dally-manual": Baseline(f"{_HERE}.dally:Dally", {"tuner": "off"}, "Dally with fixed timers, 6 and 12 leases"),
+    "dally-no-preempt": Baseline(f"{_HERE}.dally:Dally", {"preemption": "none"}, "Dally without leases"),
+    "tiresias-dally": Baseline(
+        f"{_HERE}.dally:Dally", {"policy": "tiresias", "priority": "gpu-time"}, "Tiresias of Dally's simulator"
     ),
     "learned": Baseline(
         "gpusched_env.agents.learned:LearnedScheduler", {}, "a trained agent: learned:path=.../model.zip"

@@ -1,11 +1,12 @@
-"""The machines: nodes in racks, GPUs in nodes, one GPU type a node."""
+"""The machines: nodes in racks, GPUs in nodes and, where it matters, in slots of a node; one GPU type a node."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,6 +15,12 @@ from gpusched_env.errors import ClusterError
 # How far a gang's GPUs are apart. The order is the order of preference.
 TIERS: Final = ("machine", "rack", "network")
 MACHINE, RACK, NETWORK = range(len(TIERS))
+# A slot is a part of a machine, so it comes before all others in preference; its number is the last one, so that logs
+# of clusters without slots mean what they always meant.
+SLOT: Final = len(TIERS)
+TIERS_WITH_SLOTS: Final = (*TIERS, "slot")
+OUTWARDS: Final = (SLOT, MACHINE, RACK, NETWORK)  # from the innermost tier to the outermost
+MOST_SLOTS: Final = 62  # of a machine: kernels keep the slots that a gang takes as the bits of an integer
 
 NODE_DTYPE: Final = np.dtype(
     [
@@ -42,16 +49,23 @@ class NodeGroup:
     gpus : GPUs per node
     gpu_type : name of the GPU type
     nodes_per_rack : nodes of this group in a rack; None puts the whole group into one rack
+    slots : equal parts into which the GPUs of a node fall, such as two groups of four that share a switch; 1 = the
+        GPUs of a node are all alike, and no placement is on the tier "slot"
+
+    Raises
+    ------
+    ClusterError : a field that is no whole number of at least 1, more than 62 slots, or unequal slots
     """
 
     count: int
     gpus: int
     gpu_type: str = "V100"
     nodes_per_rack: int | None = None
+    slots: int = 1
 
     def __post_init__(self) -> None:
         """Refuse groups that no machine room holds."""
-        for field in ("count", "gpus", "nodes_per_rack"):
+        for field in ("count", "gpus", "nodes_per_rack", "slots"):
             value = getattr(self, field)
             if value is None and field == "nodes_per_rack":
                 continue
@@ -59,6 +73,18 @@ class NodeGroup:
                 raise ClusterError(f"cluster.{field} is {value!r}: it must be a whole number of at least 1")
         if not isinstance(self.gpu_type, str) or not self.gpu_type:
             raise ClusterError(f"cluster.gpu_type is {self.gpu_type!r}: it must be a name such as 'V100'")
+        if self.gpus % self.slots or self.slots > MOST_SLOTS:
+            raise ClusterError(
+                f"cluster.slots is {self.slots}, of nodes of {self.gpus} GPUs: give a number of at most {MOST_SLOTS} "
+                "that divides the GPUs of a node"
+            )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give plain data for JSON; slots appear only where there are several, so that older files stay as they are."""
+        data = dataclasses.asdict(self)
+        if self.slots == 1:
+            del data["slots"]
+        return data
 
 
 class Cluster:
@@ -72,6 +98,7 @@ class Cluster:
     ----------
     nodes : NODE_DTYPE [N]
     racks : RACK_DTYPE [K]
+    slots : int32 [N], slots of each node
     gpu_types : names of the GPU types, in order of first use
 
     Raises
@@ -95,6 +122,7 @@ class Cluster:
                 node += 1
                 gpu += group.gpus
             rack += 1
+        self.slots = np.repeat(np.array([g.slots for g in groups], np.int32), [g.count for g in groups])
         self.racks = np.zeros(rack, RACK_DTYPE)
         self.racks["first_node"] = np.searchsorted(self.nodes["rack"], np.arange(rack))
         self.racks["nodes"] = np.bincount(self.nodes["rack"])
@@ -109,26 +137,40 @@ class Cluster:
 
     @classmethod
     def parse(cls, text: str) -> Cluster:
-        """Read ``NODESxGPUS``, with ``/NODES_PER_RACK`` or ``@GPU_TYPE`` if wanted; commas between kinds of nodes.
+        """Read ``NODESxGPUS``, with ``sSLOTS``, ``/NODES_PER_RACK``, ``@GPU_TYPE`` if wanted; commas between kinds.
 
-        Examples: ``310x8/31``, or ``16x4@T4,4x8/2@A100``. Without a GPU type they are V100.
+        Examples: ``310x8/31``, ``16x4@T4,4x8/2@A100``, or ``32x8s2/8`` where the eight GPUs of a node stand in two
+        slots of four. Without a GPU type they are V100.
         """
         groups = []
         for part in text.split(","):
-            match = re.fullmatch(r"(\d+)x(\d+)(?:/(\d+))?(?:@([^@/]+))?", part.strip())
+            match = re.fullmatch(r"(\d+)x(\d+)(?:s(\d+))?(?:/(\d+))?(?:@([^@/]+))?", part.strip())
             if match is None:
                 raise ClusterError(
                     f"cluster {text!r}: write NODESxGPUS, NODESxGPUS/NODES_PER_RACK or NODESxGPUS@GPU_TYPE, and "
-                    "several kinds of nodes with commas; for example 16x8/4, or 16x4@T4,4x8@A100"
+                    "several kinds of nodes with commas; for example 16x8/4, or 16x4@T4,4x8@A100; 16x8s2 has nodes of "
+                    "two slots"
                 )
-            nodes, gpus, per_rack, gpu_type = match.groups()
-            groups.append(NodeGroup(int(nodes), int(gpus), gpu_type or "V100", int(per_rack) if per_rack else None))
+            nodes, gpus, slots, per_rack, gpu_type = match.groups()
+            racks = int(per_rack) if per_rack else None
+            groups.append(NodeGroup(int(nodes), int(gpus), gpu_type or "V100", racks, int(slots or 1)))
         return cls(groups)
 
     @property
     def gpus(self) -> int:
         """All GPUs of the cluster."""
         return int(self.nodes["gpus"].sum())
+
+    @property
+    def slot_gpus(self) -> np.ndarray:
+        """int32 [N]: GPUs in a slot of each node; all of them where the node has one slot."""
+        sizes: np.ndarray = self.nodes["gpus"] // self.slots
+        return sizes
+
+    @property
+    def tiers(self) -> tuple[str, ...]:
+        """Names of the tiers of a placement, by their numbers."""
+        return TIERS_WITH_SLOTS if (self.slots > 1).any() else TIERS
 
     @property
     def node_of_gpu(self) -> np.ndarray:
@@ -141,9 +183,38 @@ class Cluster:
         tier = np.where(
             size <= self.nodes["gpus"].max(), MACHINE, np.where(size <= self.racks["gpus"].max(), RACK, NETWORK)
         )
+        in_slots = self.slot_gpus[self.slots > 1]
+        return np.where(size <= in_slots.max(initial=0), SLOT, tier).astype(np.int32)
+
+    def used_parts(self, gpus: np.ndarray, first: np.ndarray) -> np.ndarray:
+        """int64 [3, P]: racks, machines and slots that each of P placements uses.
+
+        Parameters
+        ----------
+        gpus : GPU ids of all placements, one after the other
+        first : int [P], ascending: where each placement begins in ``gpus``; none is empty
+        """
+        gang = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(gpus))))
+        node = self.node_of_gpu[gpus]
+        slot = (gpus - self.nodes["first_gpu"][node]) // self.slot_gpus[node] + MOST_SLOTS * node.astype(np.int64)
+        most = MOST_SLOTS * len(self.nodes)  # more than any part's number
+        counts = [
+            np.bincount(np.unique(gang * most + part) // most, minlength=len(first))
+            for part in (self.nodes["rack"][node], node, slot)
+        ]
+        return np.stack(counts).astype(np.int64)
+
+    def tier_of(self, gpus: np.ndarray, first: np.ndarray) -> np.ndarray:
+        """int32 [P]: tier of each placement; parameters as for :meth:`used_parts`."""
+        racks, machines, slots = self.used_parts(gpus, first)
+        in_slot = (slots == 1) & (self.slots[self.node_of_gpu[gpus[first]]] > 1)
+        tier = np.where(racks > 1, NETWORK, np.where(machines > 1, RACK, np.where(in_slot, SLOT, MACHINE)))
         return tier.astype(np.int32)
 
     def describe(self) -> str:
         """Say in one line what stands in the room."""
-        parts = [f"{g.count} nodes x {g.gpus} {g.gpu_type}" for g in self.groups]
+        parts = [
+            f"{g.count} nodes x {g.gpus} {g.gpu_type}" + (f" in {g.slots} slots" if g.slots > 1 else "")
+            for g in self.groups
+        ]
         return f"{self.gpus} GPUs: {', '.join(parts)} in {len(self.racks)} racks"

@@ -11,10 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.cluster import Cluster
+from gpusched_env.cluster import TIERS, Cluster
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
 from gpusched_env.network import Network, compiled_links, contention_ratios, network_identity
 from gpusched_env.performance import class_paces, ideal_iteration_seconds, job_classes
+from gpusched_env.shape_paces import ShapePaces, shape_paces
 from gpusched_env.workload import Workload
 
 TIE_ORDERS: Final = ("arrival-id", "arrival-smallest")
@@ -37,6 +38,8 @@ class Semantics:
     queue : for the schedulers that start an ordered queue without preempting (fifo, sjf, ssf): "scheduler" = each
         one's published discipline; "strict" = stop at the first waiting job that does not fit (head-of-line
         blocking); "skip" = walk on and start whatever fits
+    step_iterations : 0 = work flows; K > 0 = work comes in steps of K iterations, so that of every job is rounded up to
+        whole steps (Dally's simulator, ``iteration_granularity``)
     tie_order : order of jobs that tie: "arrival-id", or "arrival-smallest" (arrival, gang size, id)
     time_limit_s : the run is cut here; inf = until every job has finished
 
@@ -53,6 +56,7 @@ class Semantics:
     time_limit_s: float = math.inf
     slot_s: float = 0.0
     least_busy_lambda: float = 1.0
+    step_iterations: int = 0
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -68,6 +72,9 @@ class Semantics:
             raise ScenarioError(
                 f"semantics.least_busy_lambda is {self.least_busy_lambda!r}: it must be a number of at least 1"
             )
+        steps = self.step_iterations
+        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
+            raise ScenarioError(f"semantics.step_iterations is {steps!r}: it must be a whole number of iterations >= 0")
         if self.time_limit_s == 0:
             raise ScenarioError("semantics.time_limit_s is 0: nothing could happen; leave it out to run to the end")
         if self.tie_order not in TIE_ORDERS:
@@ -81,11 +88,21 @@ class Semantics:
         A rule that was added later appears only where it is used, so that older scenarios keep their fingerprints.
         """
         data = dataclasses.asdict(self)
-        for name, plain in (("slot_s", 0.0), ("least_busy_lambda", 1.0)):
+        for name, plain in (("slot_s", 0.0), ("least_busy_lambda", 1.0), ("step_iterations", 0)):
             if data[name] == plain:
                 del data[name]
         data["time_limit_s"] = None if math.isinf(self.time_limit_s) else self.time_limit_s
         return data
+
+
+def whole_steps(iterations: np.ndarray, step: int) -> np.ndarray:
+    """float64 [J]: iterations rounded up to whole steps of ``step`` iterations.
+
+    Work that follows from seconds is known to some units in the last place only: so much more than a whole step begins
+    no new one.
+    """
+    steps: np.ndarray = np.ceil(iterations / step * (1.0 - 1e-12)) * step
+    return steps
 
 
 class Instance:
@@ -104,6 +121,8 @@ class Instance:
     iteration_s : float64 [C, tiers, GPU types], seconds of one iteration on an idle network
     compute_s, communication_s : the same, seconds of compute and of communication in it
     measured : Boolean [C, tiers, GPU types], whether these were measured
+    shapes : the same by the shape of a placement; None unless the network's model is "dimensions". Arrays by tier then
+        hold the fastest shape of each tier
     ratios : float64 [P, P], rate of a profile beside another over its rate alone; None unless contention is a table
     iterations : float64 [J], work of each job
     ideal_iteration_s : float64 [C], seconds of one iteration on the best placement that the empty cluster offers
@@ -140,9 +159,12 @@ class Instance:
         self.classes, self.job_class = job_classes(self.workload)
         self.topology, self.links, self.first_row = compiled_links(self.network, cluster)
         self.ratios = contention_ratios(self.network.contention, workload.profiles)
-        self.iteration_s, self.compute_s, self.communication_s, self.measured = class_paces(
-            self.classes, self.workload, cluster, self.network, self.topology
-        )
+        self.shapes: ShapePaces | None = None
+        if self.network.model == "dimensions":
+            paces, self.shapes = shape_paces(self.classes, self.workload, cluster)
+        else:
+            paces = class_paces(self.classes, self.workload, cluster, self.network, self.topology)
+        self.iteration_s, self.compute_s, self.communication_s, self.measured = paces
         self.ideal_iteration_s = ideal_iteration_seconds(self.classes[:, 1], self.iteration_s, cluster)
         ideal_iteration = self.ideal_iteration_s[self.job_class]
         if 0 < self.semantics.slot_s < ideal_iteration.max():
@@ -153,7 +175,10 @@ class Instance:
             )
         by_iterations = np.isfinite(jobs["iterations"])
         self.iterations = np.where(by_iterations, jobs["iterations"], jobs["duration_s"] / ideal_iteration)
-        self.ideal_s = np.where(by_iterations, jobs["iterations"] * ideal_iteration, jobs["duration_s"])
+        if self.semantics.step_iterations:
+            self.iterations = whole_steps(self.iterations, self.semantics.step_iterations)
+            by_iterations = np.ones(len(jobs), bool)
+        self.ideal_s = np.where(by_iterations, self.iterations * ideal_iteration, jobs["duration_s"])
 
     def fingerprint(self) -> str:
         """SHA-256 over all that decides the course of a run but the scheduler."""
@@ -161,6 +186,11 @@ class Instance:
         for array in (self.cluster.nodes, self.cluster.racks, self.iteration_s):
             digest.update(np.ascontiguousarray(array).tobytes())
         digest.update(json.dumps([self.cluster.gpu_types, self.semantics.as_dict()], sort_keys=True).encode())
+        if len(self.cluster.tiers) > len(TIERS):
+            digest.update(self.cluster.slots.tobytes())
+        if self.shapes is not None:
+            for array in (self.shapes.keys, self.shapes.iteration_s):
+                digest.update(np.ascontiguousarray(array).tobytes())
         if self.topology is not None:
             for array in (self.links, self.topology.route_at, self.topology.route_link, self.topology.route_share):
                 digest.update(np.ascontiguousarray(array).tobytes())

@@ -37,6 +37,8 @@ def job_classes(workload: Workload) -> tuple[np.ndarray, np.ndarray]:
 class Paces(NamedTuple):
     """What one iteration of each job class takes on each tier, all GPUs of one type; arrays [C, tiers, T].
 
+    Where machines have slots there is a fourth tier: a slot costs what its machine costs, unless shapes have prices.
+
     A gang on mixed types runs at the largest of its types' values: a synchronous gang waits for its slowest member.
     """
 
@@ -44,6 +46,39 @@ class Paces(NamedTuple):
     compute_s: np.ndarray  # float64 [s] of compute in it
     communication_s: np.ndarray  # float64 [s] of communication in it
     measured: np.ndarray  # Boolean: the profile was measured on this gang
+
+
+def known_types(workload: Workload, cluster: Cluster) -> list[int]:
+    """Column of each of the cluster's GPU types in the profiles' table of compute times.
+
+    Raises
+    ------
+    WorkloadError : the profiles lack one of them
+    """
+    profiles = workload.profiles
+    missing = [name for name in cluster.gpu_types if name not in profiles.gpu_types]
+    if missing:
+        raise WorkloadError(
+            f"workload {workload.name!r}: its profiles give no compute time for the cluster's GPU type {missing[0]!r}; "
+            f"they know {', '.join(profiles.gpu_types)}; name such a type, as in --cluster 16x4@{profiles.gpu_types[0]}"
+        )
+    return [profiles.gpu_types.index(name) for name in cluster.gpu_types]
+
+
+def refuse_unable(compute_s: np.ndarray, classes: np.ndarray, workload: Workload, cluster: Cluster) -> None:
+    """Refuse job classes that cannot run on some GPU type; ``compute_s`` is float64 [C, any, T], inf = cannot.
+
+    Raises
+    ------
+    WorkloadError : naming the profile, the gang and the GPU type
+    """
+    if np.isinf(compute_s).any():
+        index, _, column = np.argwhere(np.isinf(compute_s))[0].tolist()
+        name, gpu_type = str(workload.profiles.rows["name"][classes[index, 0]]), cluster.gpu_types[column]
+        raise WorkloadError(
+            f"workload {workload.name!r}: {name!r} on {classes[index, 1]} GPUs cannot run on GPU type {gpu_type!r}; "
+            "leave out these jobs, or the machines of that type"
+        )
 
 
 def class_paces(
@@ -59,14 +94,7 @@ def class_paces(
     ------
     WorkloadError : the profiles lack a GPU type of the cluster, or a gang cannot run on one
     """
-    profiles = workload.profiles
-    missing = [name for name in cluster.gpu_types if name not in profiles.gpu_types]
-    if missing:
-        raise WorkloadError(
-            f"workload {workload.name!r}: its profiles give no compute time for the cluster's GPU type {missing[0]!r}; "
-            f"they know {', '.join(profiles.gpu_types)}; name such a type, as in --cluster 16x4@{profiles.gpu_types[0]}"
-        )
-    types = [profiles.gpu_types.index(name) for name in cluster.gpu_types]
+    profiles, types = workload.profiles, known_types(workload, cluster)
     rows = profiles.rows[classes[:, 0]]
     shape = (len(classes), len(TIERS), len(types))
     compute = np.broadcast_to(profiles.compute_s[classes[:, 0]][:, None, types], shape).copy()
@@ -92,15 +120,10 @@ def class_paces(
             place = (index, slice(int(row["tier"]), None), types.index(row["gpu_type"]))
             compute[place], communication[place] = row["compute_s"], row["communication_s"]
             measured[place] = True
-    if np.isinf(compute).any():
-        index, _, column = np.argwhere(np.isinf(compute))[0].tolist()
-        name, gpu_type = str(rows["name"][index]), cluster.gpu_types[column]
-        raise WorkloadError(
-            f"workload {workload.name!r}: {name!r} on {classes[index, 1]} GPUs cannot run on GPU type {gpu_type!r}; "
-            "leave out these jobs, or the machines of that type"
-        )
+    refuse_unable(compute, classes, workload, cluster)
     iteration = overlapped(compute, communication, rows["overlap"][:, None, None])
-    return Paces(iteration, compute, communication, measured)
+    of_tier = [*range(len(TIERS)), *[MACHINE] * (len(cluster.tiers) - len(TIERS))]
+    return Paces(*(array[:, of_tier] for array in (iteration, compute, communication, measured)))
 
 
 def _collectives(network: Network, workload: Workload, classes: np.ndarray) -> list[str]:
@@ -127,7 +150,9 @@ def ideal_iteration_seconds(gangs: np.ndarray, iteration_s: np.ndarray, cluster:
         for used in np.unique(as_fast, axis=0):
             classes = (as_fast == used).all(axis=1)
             sizes = np.where(used[types], cluster.nodes["gpus"], 0)
-            groups = (sizes, np.bincount(cluster.nodes["rack"], weights=sizes), np.array([sizes.sum()]))
+            in_slots = np.where(cluster.slots > 1, sizes // cluster.slots, 0)
+            in_racks = np.bincount(cluster.nodes["rack"], weights=sizes)
+            groups = (sizes, in_racks, np.array([sizes.sum()]), in_slots)
             fitting = classes & (gangs <= groups[tier].max())
             if fitting.any():
                 ideal[fitting] = np.minimum(ideal[fitting], iteration_s[fitting, tier, slowest])

@@ -48,6 +48,23 @@ MEASURED_DTYPE: Final = np.dtype(
 )
 
 
+SHAPED_DTYPE: Final = np.dtype(
+    [
+        ("profile", "<i4"),  # row of Profiles.rows
+        ("gpu", "<i4"),  # [GPU] in each dimension of the gang's shape, >= 1; their product is the gang's size
+        ("slot", "<i4"),
+        ("machine", "<i4"),
+        ("rack", "<i4"),
+        ("efficiency", "<f8"),  # compute / (compute + communication that it does not hide), above 0, at most 1
+    ]
+)
+
+
+def no_shapes() -> np.ndarray:
+    """SHAPED_DTYPE [0]."""
+    return np.empty(0, SHAPED_DTYPE)
+
+
 def no_measurements() -> np.ndarray:
     """MEASURED_DTYPE [0]."""
     return np.empty(0, MEASURED_DTYPE)
@@ -64,12 +81,15 @@ class Profiles:
     gpu_types : names of the T GPU types
     measured : MEASURED_DTYPE [M]; measured times of a profile on a gang. They replace, for that gang and GPU type and
         from the row's tier outwards, what ``compute_s`` and the scenario's communication model would give
+    shaped : SHAPED_DTYPE [S], ascending; efficiency of a profile on the shapes of a gang's placement, which the network
+        model "dimensions" reads and no other
     """
 
     rows: np.ndarray
     compute_s: np.ndarray
     gpu_types: tuple[str, ...]
     measured: np.ndarray = field(default_factory=no_measurements)
+    shaped: np.ndarray = field(default_factory=no_shapes)
 
     def __post_init__(self) -> None:
         """Refuse profiles that have no meaning."""
@@ -93,6 +113,7 @@ class Profiles:
         if len(set(names)) != len(names):
             raise WorkloadError("profiles: two rows have the same name")
         self._check_measured()
+        self._check_shaped()
 
     def _check_measured(self) -> None:
         rows = self.measured
@@ -114,6 +135,25 @@ class Profiles:
         keys = rows[["profile", "gpu_type", "gpus", "tier"]]
         if len(np.unique(keys)) != len(keys):
             raise WorkloadError("profiles: two measured rows have the same profile, GPU type, gang size and tier")
+
+    def _check_shaped(self) -> None:
+        rows = self.shaped
+        if rows.dtype != SHAPED_DTYPE or rows.ndim != 1:
+            raise WorkloadError("profiles: shaped must be a one-dimensional array of SHAPED_DTYPE")
+        if ((rows["profile"] < 0) | (rows["profile"] >= len(self.rows))).any():
+            raise WorkloadError(f"profiles: a shaped row has a profile outside 0 to {len(self.rows) - 1}")
+        dimensions = ["gpu", "slot", "machine", "rack"]
+        checks = {name: rows[name] >= 1 for name in dimensions}
+        checks["efficiency"] = (rows["efficiency"] > 0) & (rows["efficiency"] <= 1)
+        for column, good in checks.items():
+            if not good.all():
+                bad = rows[int(np.argmin(good))]
+                name, shape = str(self.rows["name"][bad["profile"]]), [int(bad[d]) for d in dimensions]
+                raise WorkloadError(f"profile {name!r}, shape {shape}: {column} is out of range")
+        keys = rows[["profile", *dimensions]]
+        if len(np.unique(keys)) != len(keys):
+            raise WorkloadError("profiles: two shaped rows have the same profile and shape")
+        object.__setattr__(self, "shaped", np.sort(rows, order=["profile", *dimensions]))
 
     @classmethod
     def from_rows(cls, rows: Sequence[Mapping[str, Any]], gpu_types: Sequence[str] = ("V100",)) -> Profiles:
@@ -236,6 +276,9 @@ class Workload:
         digest.update(np.ascontiguousarray(self.profiles.compute_s).tobytes())
         digest.update(json.dumps(self.profiles.gpu_types).encode())
         digest.update(self.profiles.measured.tobytes())
+        if len(self.profiles.shaped):
+            digest.update(b"shaped")
+            digest.update(self.profiles.shaped.tobytes())
         return digest.hexdigest()
 
     def save(self, path: str | Path) -> None:
@@ -251,6 +294,8 @@ class Workload:
                 raise WorkloadError(f"{path}: attribute {key!r} is of dtype {column.dtype}: make it text or numbers")
         header = json.dumps({"name": self.name, "source": self.source, "gpu_types": self.profiles.gpu_types})
         columns: dict[str, Any] = {f"attribute:{key}": column for key, column in self.attributes.items()}
+        if len(self.profiles.shaped):
+            columns["shaped"] = self.profiles.shaped
         with whole(Path(path)) as partial, partial.open("wb") as stream:  # open: savez would add a suffix to a name
             np.savez_compressed(
                 stream,
@@ -290,6 +335,7 @@ class Workload:
             header = json.loads(str(data["header"]))
             # Files written before profiles could be measured lack the array.
             measured = data["measured"] if "measured" in data.files else no_measurements()
-            profiles = Profiles(data["profiles"], data["compute_s"], tuple(header["gpu_types"]), measured)
+            shaped = data["shaped"] if "shaped" in data.files else no_shapes()
+            profiles = Profiles(data["profiles"], data["compute_s"], tuple(header["gpu_types"]), measured, shaped)
             attributes = {k.removeprefix("attribute:"): data[k] for k in data.files if k.startswith("attribute:")}
             return cls(data["jobs"], profiles, header["name"], header["source"], attributes)

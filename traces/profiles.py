@@ -10,7 +10,14 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
-from gpusched_env.traces.profile_tables import FITTED_TABLES, MEASURED_TABLES, fitted_profiles, measured_profiles
+from gpusched_env.traces.profile_tables import (
+    EFFICIENCY_RULES,
+    FITTED_TABLES,
+    MEASURED_TABLES,
+    efficiency_profiles,
+    fitted_profiles,
+    measured_profiles,
+)
 from gpusched_env.workload import Profiles, Workload
 
 # Nine convolutional networks. Gradient size (all tensors) and skew (largest tensor / all): the public tensor lists of
@@ -49,7 +56,21 @@ def mix_profiles() -> Profiles:
     return Profiles.from_rows(rows, ("V100",))
 
 
-Rule = Callable[[np.random.Generator, Workload, tuple[str, ...]], tuple[Profiles, np.ndarray]]
+Assigned = tuple[Profiles, np.ndarray]  # and the row of each job
+Rule = Callable[[np.random.Generator, Workload, tuple[str, ...]], Workload]
+
+
+def _of_model(
+    models: Callable[[np.random.Generator, Workload, tuple[str, ...]], Assigned],
+    rng: np.random.Generator,
+    workload: Workload,
+    gpu_types: tuple[str, ...],
+) -> Workload:
+    """Give jobs the profiles that ``models`` says; their work stays as it is told."""
+    profiles, rows = models(rng, workload, gpu_types)
+    jobs = workload.jobs.copy()
+    jobs["profile"] = rows
+    return dataclasses.replace(workload, jobs=jobs, profiles=profiles)
 
 
 def _unit(rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]) -> tuple[Profiles, np.ndarray]:
@@ -70,10 +91,11 @@ def _mix(rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...
 
 
 PROFILE_RULES: Final[dict[str, Rule]] = {
-    "mix": _mix,
-    "unit": _unit,
-    **{table: partial(measured_profiles, table) for table in MEASURED_TABLES},
-    **{table: partial(fitted_profiles, table) for table in FITTED_TABLES},
+    "mix": partial(_of_model, _mix),
+    "unit": partial(_of_model, _unit),
+    **{table: partial(_of_model, partial(measured_profiles, table)) for table in MEASURED_TABLES},
+    **{table: partial(_of_model, partial(fitted_profiles, table)) for table in FITTED_TABLES},
+    **{rule: partial(efficiency_profiles, *names) for rule, names in EFFICIENCY_RULES.items()},
 }
 
 
@@ -87,14 +109,16 @@ def assign_profiles(
     rule : "unit" = one second an iteration and no communication, so run times hold on every placement; "mix" = a
         uniform draw from the nine networks for every job, whatever its gang size (a single GPU never communicates);
         a name of MEASURED_TABLES, "gavel" say = models measured by that paper, see measured_profiles; a name of
-        FITTED_TABLES, "pollux" or "sia" = applications fitted to that paper's measurements, see fitted_profiles
+        FITTED_TABLES, "pollux" or "sia" = applications fitted to that paper's measurements, see fitted_profiles; a name
+        of EFFICIENCY_RULES, "dally" say = models priced by the shape of a placement, see efficiency_profiles
     rng : decides the draw; jobs are taken in the order of the workload
     gpu_types : GPU types of the cluster
 
     Notes
     -----
     A job given by duration_s keeps it: its iterations follow from its iteration time on the ideal placement, so its
-    run time there is that duration under every rule, and longer where its gang is spread.
+    run time there is that duration under every rule, and longer where its gang is spread. Only the efficiency rules
+    give work of their own, to jobs that tell their iterations and the seconds of one.
 
     Raises
     ------
@@ -102,7 +126,4 @@ def assign_profiles(
     """
     if rule not in PROFILE_RULES:
         raise WorkloadError(unknown_name("profile rule", rule, PROFILE_RULES))
-    profiles, rows = PROFILE_RULES[rule](rng, workload, tuple(gpu_types))
-    jobs = workload.jobs.copy()
-    jobs["profile"] = rows
-    return dataclasses.replace(workload, jobs=jobs, profiles=profiles)
+    return PROFILE_RULES[rule](rng, workload, tuple(gpu_types))

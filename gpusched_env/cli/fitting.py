@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from gpusched_env.traces.profile_tables import FittedTable, MeasuredTable
+    from gpusched_env.traces.profile_tables import EfficiencyTable, FittedTable, MeasuredTable
 
 Rows = list[tuple[str, ...]]  # the first one is the header
 
 
 def fit_profiles(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="gavel, elasticflow, pollux or sia.")],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="gavel, elasticflow, pollux, sia or dally.")],
     source: Annotated[
         Path,
         typer.Argument(
             metavar="SOURCE",
             help="Gavel's simulation_throughputs.json, packed with gzip or not; the folder that holds ElasticFlow's "
             "throughputs_A100 and throughputs_T4; the folder of Pollux's or Sia's simulator with a folder for each "
-            "application (traces).",
+            "application (traces); the folder with Dally's layer files (workload) and astra_efficiency.csv.",
         ),
     ],
     output: Annotated[Path, typer.Option("--output", metavar="FILE", help="The table, as .json.")],
@@ -29,7 +30,13 @@ def fit_profiles(
     """Make a table of model profiles from published measurements."""
     from gpusched_env.cli.console import plain_table, show
     from gpusched_env.cli.outputs import check_output
-    from gpusched_env.traces.profile_tables import FittedTable, write_fitted, write_measured
+    from gpusched_env.traces.profile_tables import (
+        EfficiencyTable,
+        FittedTable,
+        write_efficiency,
+        write_fitted,
+        write_measured,
+    )
     from gpusched_env.traces.profile_tables.fitting import fit_table
 
     check_output("--output", output, (".json",))
@@ -38,11 +45,15 @@ def fit_profiles(
         write_fitted(made, output)
         columns, *rows = _errors(made)
         title = f"{made.name}: relative error of iteration times [%], median/90th percentile"
+    elif isinstance(made, EfficiencyTable):
+        write_efficiency(made, output)
+        columns, *rows = _efficiencies(made)
+        title = f"{made.name}: least efficiency of a gang on its best shape, and of any shape [%]"
     else:
         write_measured(made, output)
         columns, *rows = _rates(made)
         title = f"{made.name}: {len(made.models)} models of {made.source} ({made.licence})"
-    summary = plain_table(*columns, texts=1 + isinstance(made, FittedTable))
+    summary = plain_table(*columns, texts=1 + isinstance(made, FittedTable | EfficiencyTable))
     for row in rows:
         summary.add_row(*row)
     show(summary, title)
@@ -60,6 +71,20 @@ def _errors(table: FittedTable) -> Rows:
             found = (fit.errors.get(group) for group in groups)
             cells = (f"{100 * e[1]:.1f}/{100 * e[2]:.1f}" if e else "-" for e in found)
             rows.append((gpu_type, name, f"{fit.errors['all'][0]:,}", *cells))
+    return rows
+
+
+def _efficiencies(table: EfficiencyTable) -> Rows:
+    """Say how much the shape of a gang's placement matters, one row a model and network."""
+    rows: Rows = [("model", "network", "shapes", "best", "worst")]
+    for name, model in table.models.items():
+        for network, shapes in model.efficiency.items():
+            best: dict[int, float] = {}
+            for shape, efficiency in shapes.items():
+                gang = math.prod(shape)
+                best[gang] = max(best.get(gang, 0.0), efficiency)
+            least = (min(best.values()), min(shapes.values()))
+            rows.append((name, network, f"{len(shapes)}", *(f"{100 * value:.3g}" for value in least)))
     return rows
 
 

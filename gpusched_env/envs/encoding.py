@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.cluster import NETWORK, RACK, TIERS
+from gpusched_env.cluster import MACHINE, NETWORK, RACK, SLOT, TIERS
 from gpusched_env.envs.columns import LONGEST_S
 from gpusched_env.envs.encoder import WINDOW_ORDERS
 from gpusched_env.errors import ScenarioError
@@ -240,10 +240,16 @@ def show_running(
         out[v, 4] = job["preemptions"] / (1.0 + job["preemptions"])
         out[v, 5] = squash(left)
         out[v, 6] = squash(left * job["gpus"] / w["gpus"])
-        out[v, 7] = r["tier"] / (len(TIERS) - 1.0)
+        out[v, 7] = shown_tier(r["tier"]) / (len(TIERS) - 1.0)
         out[v, 8] = max(1.0 - kind["ideal_iteration_s"] / r["settled_s"], 0.0)
         out[v, 9] = 1.0 if r["phase"] == CHECKPOINTING else 0.0
         out[v, 10] = mask[first_action + v]
+
+
+@helper
+def shown_tier(tier: int) -> int:
+    """Tier as observations show it: a slot is a part of its machine."""
+    return MACHINE if tier == SLOT else tier
 
 
 @helper
@@ -258,7 +264,7 @@ def show_tiers(
         loss = 0.0
         for i in range(w["running"]):
             r = replicas[b, running[b, i]]
-            if r["tier"] == t:
+            if shown_tier(r["tier"]) == t:
                 gpus += r["gpus"]
                 gangs += 1
                 loss += 1.0 - classes[0, jobs[b, r["job"]]["job_class"]]["ideal_iteration_s"] / r["settled_s"]

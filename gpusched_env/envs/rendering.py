@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpusched_env.cluster import TIERS
+from gpusched_env.cluster import OUTWARDS
 from gpusched_env.simulator.network_view import NetworkView
 from gpusched_env.simulator.state import CHECKPOINTING
 
@@ -160,8 +160,11 @@ def _draw_queue(env: ClusterEnv, axes: Axes) -> None:
 def _draw_tiers(env: ClusterEnv, axes: Axes) -> None:
     state = env.simulation.state
     running = state.replicas[0, state.running[0, : state.world[0]["running"]]]
-    gpus = [int(running["gpus"][running["tier"] == tier].sum()) for tier in range(len(TIERS))]
-    axes.bar(TIERS, gpus, color=["#009E73", "#E69F00", "#D55E00"])
+    names = env.simulation.instance.cluster.tiers
+    order = [tier for tier in OUTWARDS if tier < len(names)]
+    gpus = [int(running["gpus"][running["tier"] == tier].sum()) for tier in order]
+    colours = ["#0072B2", "#009E73", "#E69F00", "#D55E00"]
+    axes.bar([names[tier] for tier in order], gpus, color=colours[-len(order) :])
     axes.set_ylim(0, int(state.world[0]["gpus"]))
     axes.set_ylabel("GPUs held", fontsize=9)
     axes.set_title("how far gangs are spread", fontsize=10)

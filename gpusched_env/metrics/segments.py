@@ -128,16 +128,20 @@ def _seconds_per_iteration(instance: Instance, log: EventLog) -> dict[str, np.nd
     if not len(starts):
         return result
     placed = events[starts]
-    job_class, tier = instance.job_class[placed["job"]], placed["tier"]
+    job_class, row = instance.job_class[placed["job"]], placed["tier"]
     per_iteration = {"iteration_s": instance.iteration_s, "compute_s": instance.compute_s}
+    if (shapes := instance.shapes) is not None:
+        parts = instance.cluster.used_parts(log.gpus, placed["gpu_at"])
+        row = shapes.rows(job_class, placed["gpu_count"], parts)
+        per_iteration = {"iteration_s": shapes.iteration_s, "compute_s": shapes.compute_s}
     if len(instance.cluster.gpu_types) == 1:
         for name, seconds in per_iteration.items():
-            result[name][starts] = seconds[job_class, tier, 0]
+            result[name][starts] = seconds[job_class, row, 0]
         return result
     # A synchronous gang waits for its slowest member: the largest value over its GPUs.
     count, first = placed["gpu_count"], placed["gpu_at"]
     gpu_type = np.repeat(instance.cluster.nodes["gpu_type"], instance.cluster.nodes["gpus"])[log.gpus]
-    classes, tiers = np.repeat(job_class, count), np.repeat(tier, count)
+    classes, rows = np.repeat(job_class, count), np.repeat(row, count)
     for name, seconds in per_iteration.items():
-        result[name][starts] = np.maximum.reduceat(seconds[classes, tiers, gpu_type], first)
+        result[name][starts] = np.maximum.reduceat(seconds[classes, rows, gpu_type], first)
     return result

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, NETWORK, RACK
 from gpusched_env.errors import ScheduleError
 from gpusched_env.event_log import RESUME, START, EventLog
 from gpusched_env.instance import Instance
@@ -40,13 +39,8 @@ def check_gangs(instance: Instance, log: EventLog) -> np.ndarray:
         at = int(np.argmax(outside))
         raise refusal(log, int(event_of[at]), f"GPU {log.gpus[at]} does not exist: the cluster has {cluster.gpus}")
 
-    node = cluster.node_of_gpu[log.gpus]
-    rack = cluster.nodes["rack"][node]
-    one_node = np.minimum.reduceat(node, first) == np.maximum.reduceat(node, first)
-    one_rack = np.minimum.reduceat(rack, first) == np.maximum.reduceat(rack, first)
-    tier = np.where(one_node, MACHINE, np.where(one_rack, RACK, NETWORK))
     wrong_tier = np.zeros(len(events), bool)
-    wrong_tier[starts] = events["tier"][starts] != tier
+    wrong_tier[starts] = events["tier"][starts] != cluster.tier_of(log.gpus, first)
     refuse(log, wrong_tier, "its GPUs are not on the tier that it names")
 
     table = segments(instance, log)

@@ -132,6 +132,7 @@ def tiered_ring(network: Network, gpus: np.ndarray, gradient_bytes: np.ndarray) 
 # Models that need more than the gang and its bytes; gpusched_env.performance prices them.
 NETWORK_MODELS: Final = {
     "tiers": "each tier stretches the whole iteration by tier_slowdown (Themis, NSDI 2020, footnote 3)",
+    "dimensions": "a profile's efficiency on the shape of each placement: GPUs by slot, machine and rack (Dally)",
     "topology": "a collective over the links of a topology, which gangs may contend for",
 }
 CommunicationModel = Callable[[Network, np.ndarray, np.ndarray], np.ndarray]

@@ -128,7 +128,7 @@ class Scenario:
         data["workload"] = self.workload.as_dict()
         data["network"] = network_as_dict(self.network)
         data["seeds"] = dataclasses.asdict(self.seeds)
-        data["groups"] = [dataclasses.asdict(group) for group in self.groups]
+        data["groups"] = [group.as_dict() for group in self.groups]
         data["semantics"] = self.semantics.as_dict()
         plain: dict[str, Any] = json.loads(json.dumps(data))  # tuples become lists, as in a file
         return plain

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, NETWORK, RACK
 from gpusched_env.event_log import ARRIVAL, COMPLETE, LEASE_END, PREEMPT, RATE, RELEASE, RESUME, START
 from gpusched_env.simulator.contention import finish_time, settle, whole_iterations
 from gpusched_env.simulator.flows import begin_flow, end_flow
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.link_changes import change_links, next_change_s
 from gpusched_env.simulator.placing import fits, reserve
+from gpusched_env.simulator.shapes import placed
 from gpusched_env.simulator.state import ACTIVE, CHECKPOINTING, FINISHED, FUTURE, IDLE, RUNNING, WAITING
 from gpusched_env.simulator.taking import FREE, RESERVED, unreserve
 
@@ -164,23 +164,6 @@ def release(
     write_event(world, events, b, RELEASE, row, replica, 0.0, 0, -1)
 
 
-@helper
-def placed(nodes: Array, gpu_node: Array, paces: Array, chosen: Array, b: int, kind: int, gang: int) -> tuple[int, int]:
-    """Tier of the chosen GPUs, and the GPU type among them that sets the pace of a job class."""
-    first = nodes[b, gpu_node[b, chosen[b, 0]]]
-    tier = int64(MACHINE)
-    slowest = int64(first["gpu_type"])
-    for i in range(gang):
-        node = nodes[b, gpu_node[b, chosen[b, i]]]
-        if node["rack"] != first["rack"]:
-            tier = int64(NETWORK)
-        elif node["first_gpu"] != first["first_gpu"] and tier == MACHINE:
-            tier = int64(RACK)
-        if paces[b, kind, tier, node["gpu_type"]]["iteration_s"] > paces[b, kind, tier, slowest]["iteration_s"]:
-            slowest = int64(node["gpu_type"])
-    return tier, slowest
-
-
 @kernel
 def start(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
@@ -220,7 +203,7 @@ def start(
         return NO_PLACE
 
     number = int64(running[b, w["running"]])
-    tier, slowest = placed(nodes, gpu_node, paces, chosen, b, int64(job["job_class"]), gang)
+    tier, pace, slowest = placed(nodes, racks, gpu_node, paces, chosen, b, int64(job["job_class"]), gang)
     for i in range(gang):
         gpu = chosen[b, i]
         holder[b, gpu] = number
@@ -239,7 +222,7 @@ def start(
     r["lease_over"] = 0
     r["start_s"] = w["clock_s"]
     r["since_s"] = w["clock_s"] + (w["restore_s"] if resumed else 0.0)
-    r["iteration_s"] = paces[b, job["job_class"], tier, slowest]["iteration_s"]
+    r["iteration_s"] = paces[b, job["job_class"], pace, slowest]["iteration_s"]
     if w["contention"] > 0:
         begin_flow(
             world, jobs, replicas, nodes, gpu_node, paces, chosen, links, uses, routes, pairs, b, number, slowest

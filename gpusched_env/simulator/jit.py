@@ -30,8 +30,9 @@ def _cache_folder() -> str | None:
     """
     digest = hashlib.sha256(numba.__version__.encode())
     package = Path(__file__).parents[1]
-    kernels = [*package.glob("simulator/*.py"), *package.glob("envs/*.py")]
-    names = ("cluster.py", "event_log.py", "network/collectives.py", "network/ecmp.py")
+    parts = ("simulator/*.py", "envs/*.py", "baselines/delay_*.py")
+    kernels = [path for part in parts for path in package.glob(part)]
+    names = ("cluster.py", "event_log.py", "network/collectives.py", "network/dimensions.py", "network/ecmp.py")
     constants = [package / name for name in names]
     for source in sorted([*kernels, *constants]):
         digest.update(source.read_bytes())

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from gpusched_env.simulator.contention import finish_time, settle, whole_iterations
-from gpusched_env.simulator.events import placed, work_left
+from gpusched_env.simulator.events import work_left
 from gpusched_env.simulator.flows import begin_flow, end_flow
 from gpusched_env.simulator.jit import helper, int64, kernel
+from gpusched_env.simulator.shapes import placed
 from gpusched_env.simulator.state import ACTIVE
 
 Array = np.ndarray[Any, Any]
@@ -36,17 +37,19 @@ def what_if(
     """Seconds of one iteration of a waiting job if it started on the chosen GPUs now; nothing changes [s]."""
     w = world[b]
     if w["contention"] == 0:
-        tier, slowest = placed(
-            nodes, gpu_node, paces, chosen, b, int64(jobs[b, row]["job_class"]), int64(jobs[b, row]["gpus"])
+        _, pace, slowest = placed(
+            nodes, racks, gpu_node, paces, chosen, b, int64(jobs[b, row]["job_class"]), int64(jobs[b, row]["gpus"])
         )
-        return paces[b, jobs[b, row]["job_class"], tier, slowest]["iteration_s"]
+        return paces[b, jobs[b, row]["job_class"], pace, slowest]["iteration_s"]
     settle(world, replicas, links, uses, ratios, b)
     uncommitted = w["uncommitted"]
     number = int64(running[b, w["running"]])  # an idle row
     r = replicas[b, number]
     r["job"] = row
     r["gpus"] = jobs[b, row]["gpus"]
-    tier, slowest = placed(nodes, gpu_node, paces, chosen, b, int64(jobs[b, row]["job_class"]), int64(r["gpus"]))
+    tier, _, slowest = placed(
+        nodes, racks, gpu_node, paces, chosen, b, int64(jobs[b, row]["job_class"]), int64(r["gpus"])
+    )
     r["tier"] = tier
     begin_flow(world, jobs, replicas, nodes, gpu_node, paces, chosen, links, uses, routes, pairs, b, number, slowest)
     settle(world, replicas, links, uses, ratios, b)

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import Any
+import math
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gpusched_env.instance import SchedulerInfo
 from gpusched_env.simulator.decisions import Decision
 from gpusched_env.simulator.view import ClusterView
+
+if TYPE_CHECKING:
+    from gpusched_env.simulator.simulation import Outcome, Simulation
+
+
+class Player(Protocol):
+    """Plays a run in a compiled loop."""
+
+    def play(self, until_s: float = math.inf, tell: Callable[[], None] | None = None) -> Outcome:
+        """Play to the end, or until a time; ``tell`` is called now and then."""
 
 
 class Scheduler(ABC):
@@ -47,6 +58,10 @@ class Scheduler(ABC):
     def info(self) -> SchedulerInfo:
         """Name, parameters and clairvoyance, for results."""
         return SchedulerInfo(self.name, self.parameters, self.clairvoyant)
+
+    def player(self, simulation: Simulation) -> Player | None:  # noqa: ARG002 - for those that have one
+        """Give a compiled loop that plays exactly what :meth:`decide` would decide; None = there is none."""
+        return None
 
     def reset(self, view: ClusterView) -> None:  # noqa: B027 - optional
         """Forget everything: a new run begins, before its first event."""

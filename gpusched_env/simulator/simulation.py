@@ -205,6 +205,19 @@ class Simulation:
         SchedulerError : jobs wait, nothing runs, no event can come, and the scheduler starts nothing
         """
         view = self.view_for(scheduler)
+        player = scheduler.player(self)
+        if player is None:
+            outcome = self._ask(scheduler, view, progress)
+        else:
+            jobs = len(self.instance.workload)
+            outcome = player.play(tell=None if progress is None else lambda: progress(self.finished, jobs))
+        if outcome is Outcome.STALLED:
+            raise self._stall(scheduler, view)
+        if progress is not None:
+            progress(self.finished, len(self.instance.workload))
+
+    def _ask(self, scheduler: Scheduler, view: ClusterView, progress: Progress | None) -> Outcome:
+        """Ask a scheduler at every decision point, until the run is over."""
         scheduler.reset(view)
         idle = points = 0
         while (outcome := self.advance()) is Outcome.DECIDE:
@@ -217,15 +230,11 @@ class Simulation:
                 self.apply(decision)
             idle = idle + 1 if self._stuck() else 0
             if idle > _IDLE_LIMIT:
-                outcome = Outcome.STALLED
-                break
+                return Outcome.STALLED
             points += 1
             if progress is not None and points % _PROGRESS_EVERY == 0:
                 progress(self.finished, len(self.instance.workload))
-        if outcome is Outcome.STALLED:
-            raise self._stall(scheduler, view)
-        if progress is not None:
-            progress(self.finished, len(self.instance.workload))
+        return outcome
 
     def _stuck(self) -> bool:
         """Tell whether no job will come or finish unless the scheduler does something."""

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.cluster import RACK_DTYPE, TIERS
+from gpusched_env.cluster import RACK_DTYPE, TIERS_WITH_SLOTS
 from gpusched_env.event_log import EVENT_DTYPE
 from gpusched_env.instance import Instance
 from gpusched_env.simulator.network_state import (
@@ -145,6 +145,7 @@ PACE_DTYPE: Final = np.dtype(
         ("communication_s", "<f8"),  # [s] of communication in it
         ("gradient_bytes", "<f8"),  # [byte]
         ("overlap", "<f8"),
+        ("shape", "<i8"),  # key of the shape that the row is for, network/dimensions.py; -1 = a tier's, or none
         ("profile", "<i4"),
         ("collective", "<i4"),  # number of the collective
         ("measured", "<i4"),  # 1 = communication_s is measured, so gradient_bytes do not count
@@ -162,13 +163,15 @@ NODE_STATE_DTYPE: Final = np.dtype(
         ("bus", "<i4"),  # link that all gangs on the machine share; -1 = none
         ("edge", "<i4"),  # group of machines with the same attachment
         ("taken", "<i4"),  # scratch: GPUs that a gang takes here
-        ("padding", "<i4"),
+        ("slot_gpus", "<i4"),  # [GPU] of a slot
+        ("slots_taken", "<i8"),  # scratch: bits of the slots that a gang takes here
     ]
 )
 RACK_STATE_DTYPE: Final = np.dtype(
     [
         *((name, RACK_DTYPE[name]) for name in RACK_DTYPE.names or ()),
         ("uplink", "<i4"),  # first row of the link by which it is left; -1 = none
+        ("taken", "<i4"),  # scratch: 1 = a gang takes GPUs here
     ]
 )
 BUSY_DTYPE: Final = np.dtype(
@@ -196,7 +199,7 @@ class State(NamedTuple):
     gpu_node: np.ndarray  # int32 [B, G]: node of each GPU
     waiting: np.ndarray  # int32 [B, J]: waiting jobs, ascending rows (= tie order)
     running: np.ndarray  # int32 [B, R]: replicas that hold GPUs, by start; beyond world.running the idle ones
-    paces: np.ndarray  # PACE_DTYPE [B, C, tiers, T]
+    paces: np.ndarray  # PACE_DTYPE [B, C, tiers + S, T]: by tier, then by ascending shape where shapes have prices
     events: np.ndarray  # EVENT_DTYPE [B, E]: buffer
     event_gpus: np.ndarray  # int32 [B, 4 G + 64]: buffer
     chosen: np.ndarray  # int32 [B, G]: GPUs of the latest placement
@@ -209,6 +212,7 @@ class State(NamedTuple):
 
 
 EVENT_BUFFER: Final = 1024
+FIRST_SHAPE: Final = len(TIERS_WITH_SLOTS)  # row of ``paces`` where the shapes begin
 
 
 def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None = None) -> State:
@@ -226,6 +230,9 @@ def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None =
     gpus = max(i.cluster.gpus for i in instances)
     classes = max(len(i.classes) for i in instances)
     types = max(len(i.cluster.gpu_types) for i in instances)
+    pace_rows = max(
+        i.iteration_s.shape[1] if i.shapes is None else FIRST_SHAPE + i.shapes.keys.shape[1] for i in instances
+    )
     sizes = [network_sizes(i) for i in instances]
     contend = [i.topology is not None for i in instances]
 
@@ -244,7 +251,7 @@ def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None =
         gpu_node=np.zeros((batch, gpus), np.int32),
         waiting=np.zeros((batch, jobs), np.int32),
         running=np.tile(np.arange(gpus, dtype=np.int32), (batch, 1)),
-        paces=np.zeros((batch, classes, len(TIERS), types), PACE_DTYPE),
+        paces=np.zeros((batch, classes, pace_rows, types), PACE_DTYPE),
         events=np.zeros((batch, EVENT_BUFFER + (8 * gpus if any(contend) else 0)), EVENT_DTYPE),
         event_gpus=np.zeros((batch, 4 * gpus + 64), np.int32),
         chosen=np.zeros((batch, gpus), np.int32),
@@ -283,6 +290,7 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
 
     for name in cluster.nodes.dtype.names or ():
         state.nodes[name][b, : len(cluster.nodes)] = cluster.nodes[name]
+    state.nodes["slot_gpus"][b, : len(cluster.nodes)] = cluster.slot_gpus
     for name in cluster.racks.dtype.names or ():
         state.racks[name][b, : len(cluster.racks)] = cluster.racks[name]
     state.racks["uplink"][b] = -1
@@ -300,5 +308,11 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     for name in ("gradient_bytes", "overlap"):
         paces[name] = instance.workload.profiles.rows[name][profiles][:, None, None]
     paces["measured"] = instance.measured
+    state.paces["shape"][b] = -1
+    if (shapes := instance.shapes) is not None:
+        rows = state.paces[b, :classes, FIRST_SHAPE : FIRST_SHAPE + shapes.keys.shape[1], :types]
+        rows["shape"] = shapes.keys[:, :, None]
+        for name in ("iteration_s", "compute_s", "communication_s"):
+            rows[name] = getattr(shapes, name)
     if instance.topology is not None:
         lay_network(state, b, instance)

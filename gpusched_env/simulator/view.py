@@ -54,6 +54,11 @@ class ClusterView:
     def _job_state(self) -> np.ndarray:
         return self._state.jobs[self._b]
 
+    @property
+    def simulation(self) -> Simulation:
+        """The run itself, for policies that play in kernels; they read what a request may tell, and no more."""
+        return self._simulation
+
     # --- the cluster
 
     @property
@@ -290,7 +295,8 @@ class ClairvoyantView(ClusterView):
         instance = simulation.instance
         self._ideal_s = instance.ideal_s
         self._iterations = instance.iterations
-        self._slowest_iteration_s = instance.iteration_s.max(axis=(1, 2))[instance.job_class]
+        paces = instance.iteration_s if instance.shapes is None else instance.shapes.iteration_s
+        self._slowest_iteration_s = paces.max(axis=(1, 2))[instance.job_class]
         self._one_machine_s = instance.iterations * instance.iteration_s[:, MACHINE].min(axis=1)[instance.job_class]
         gang, gradient = instance.workload.jobs["gpus"], instance.workload.profiles.rows["gradient_bytes"]
         self._ring_bytes = 2.0 * (gang - 1) / gang * gradient[instance.workload.jobs["profile"]]

@@ -14,6 +14,7 @@ import numpy as np
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.traces.generators.bursty import bursty_jobs
 from gpusched_env.traces.generators.calibration import Calibration
+from gpusched_env.traces.generators.dally_jobs import dally_jobs
 from gpusched_env.traces.generators.demand import demand_of, demand_table, draw_demand
 from gpusched_env.traces.generators.drifting import drifting_arrivals, shifting_gangs
 from gpusched_env.traces.generators.gavel_jobs import gavel_jobs
@@ -105,6 +106,7 @@ def drift(
 CALIBRATIONS: Final = {"helios-venus": VENUS, "pai": PAI, "philly": PHILLY}
 GENERATORS: Final[dict[str, Generator]] = {
     "batch": batch,
+    "dally": dally_jobs,
     "drift": drift,
     "gavel": gavel_jobs,
     "poisson": poisson,

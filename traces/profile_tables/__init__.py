@@ -1,5 +1,14 @@
 """Measured throughput of published models, as small tables in the package, and the model profiles made from them."""
 
+from gpusched_env.traces.profile_tables.dimension_links import DIMENSION_LINKS, DimensionLinks
+from gpusched_env.traces.profile_tables.efficiency_files import (
+    EFFICIENCY_TABLES,
+    load_efficiency,
+    read_efficiency,
+    write_efficiency,
+)
+from gpusched_env.traces.profile_tables.efficiency_rule import EFFICIENCY_RULES, efficiency_profiles
+from gpusched_env.traces.profile_tables.efficiency_table import EfficiencyTable, ShapedModel
 from gpusched_env.traces.profile_tables.fitted_files import FITTED_TABLES, load_fitted, read_fitted, write_fitted
 from gpusched_env.traces.profile_tables.fitted_rule import fitted_profiles
 from gpusched_env.traces.profile_tables.fitted_table import FittedTable
@@ -14,17 +23,27 @@ from gpusched_env.traces.profile_tables.measured_rule import measured_profiles
 from gpusched_env.traces.profile_tables.measured_table import MeasuredTable
 
 __all__ = [
+    "DIMENSION_LINKS",
+    "EFFICIENCY_RULES",
+    "EFFICIENCY_TABLES",
     "FITTED_TABLES",
     "MEASURED_TABLES",
+    "DimensionLinks",
+    "EfficiencyTable",
     "FittedTable",
     "MeasuredModel",
     "MeasuredTable",
+    "ShapedModel",
+    "efficiency_profiles",
     "fitted_profiles",
+    "load_efficiency",
     "load_fitted",
     "load_measured",
     "measured_profiles",
+    "read_efficiency",
     "read_fitted",
     "read_measured",
+    "write_efficiency",
     "write_fitted",
     "write_measured",
 ]

@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError, WorkloadError, unknown_name
+from gpusched_env.traces.profile_tables.dally import dally_table
+from gpusched_env.traces.profile_tables.efficiency_table import EfficiencyTable
 from gpusched_env.traces.profile_tables.elasticflow import elasticflow_table
 from gpusched_env.traces.profile_tables.fitted_table import FittedTable
 from gpusched_env.traces.profile_tables.gavel import gavel_table
 from gpusched_env.traces.profile_tables.measured_table import MeasuredTable
 from gpusched_env.traces.profile_tables.pollux import pollux_table, sia_table
 
-Table = MeasuredTable | FittedTable
+Table = MeasuredTable | FittedTable | EfficiencyTable
 
 FITTERS: Final[dict[str, Callable[[Path], Table]]] = {
+    "dally": dally_table,
     "elasticflow": elasticflow_table,
     "gavel": gavel_table,
     "pollux": pollux_table,

@@ -1,0 +1,282 @@
+"""Dally (after the authors' simulator): delay scheduling, network-sensitive priority with leases, tuned delay timers."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.baselines import delay_offers
+from gpusched_env.baselines.delay_run import DelayRun
+from gpusched_env.baselines.delay_state import POLICIES, PRIORITIES, STATISTICS, DelayState, fill_tasks, slot_sizes
+from gpusched_env.baselines.delay_timers import ConstantTimers, HandTimers, TableTimers, Timers
+from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.instance import Instance
+from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Scheduler, Simulation, Start, Wait
+
+TUNERS: Final = ("hand", "off", "static", "learned")
+QUIRKS: Final = ("Q1", "Q2", "Q3", "Q4", "Q5")
+_AUTHORS: Final[dict[str, Any]] = {
+    "lease_s": 3600.0,  # [s]
+    "ckpt_per_gpu_s": 1.0,  # [s]
+    "idle_retry_s": 60.0,  # [s]
+    "hist": 24.0,  # [leases]
+    "offers": "polled",
+    "fit": "first",
+    "renew": False,
+    "quirks": "Q2/Q3/Q4/Q5",
+}
+PRESETS: Final[dict[str, dict[str, Any]]] = {
+    "authors": _AUTHORS,
+    "authors_published": _AUTHORS | {"quirks": "Q1/Q2/Q3/Q4/Q5"},
+    "suite": _AUTHORS | {"ckpt_per_gpu_s": 0.0, "offers": "exact", "fit": "best", "renew": True, "quirks": "none"},
+}
+
+
+@dataclass
+class Dally(Scheduler):
+    """Offer free GPUs by priority; a gang refuses a loose placement until it has waited long enough for a tight one.
+
+    Every gang gives its GPUs back at the end of its lease and competes again. Parameters that are None are those of the
+    preset; waits and histories count in leases.
+
+    Parameters
+    ----------
+    preset : "suite" = on any scenario, every decision point is an offer; "authors" = the authors' simulator to the
+        rounding; "authors_published" = with its GPU leak, too
+    policy : who accepts what: "dally", or "tiresias" as that simulator has it
+    tuner : timers by "hand" (the authors' auto-tuner), "off" (``rack_wait``, ``nw_wait``), "static" (the table in the
+        file ``timers``) or "learned" (a trained agent; ``timers`` names its file, empty = the one that ships)
+    rack_wait, nw_wait : leases that a gang waits for a machine before it takes a rack, or the network; inf = for ever
+    timers : a file, see ``tuner``
+    timer_mode : "absolute" = both timers begin together; "stacked" = the network timer when the rack timer ends
+    preemption : "lease" = gangs give their GPUs back at the end of each lease; "none" = they keep them
+    lease_s : length of a lease [s]
+    ckpt_per_gpu_s : seconds for each freed GPU until they are offered [s]; polled offers only
+    idle_retry_s : seconds to the next offer if nothing else will happen [s]; polled offers only
+    offers : "polled" = at arrivals, ends of jobs and of leases; "exact" = at every decision point and every expiry
+    fit : "first" = the first place with room, "best" = the fullest, and in a rack the emptiest machines first
+    order : in which order slots and machines are visited: "asc" = ascending, "hash" = shuffled (seeded by
+        ``order_seed``), or a JSON file with ``{"machines": [...], "slots": [...]}``, numbers of all of them in order
+    order_seed : seed of the shuffle
+    priority : who is asked first: "nw" = smallest compute / running seconds, "gpu-time" = least attained GPU-seconds,
+        "arrival"
+    nw_ideal : ideal time of Nw: "compute" = without communication, "best-tier" = on the best placement
+    nw_denominator : what Nw divides by: "run" = running seconds, "wall" = seconds since arrival
+    stat : statistic of a history: "mean_sigma", "mean", "p95", "max"
+    k_sigma : standard deviations above the mean
+    min_sample : shorter waits are not recorded [leases]
+    empty_value : statistic of an empty history [leases]
+    hist : length of the histories and largest network wait [leases]
+    cap_rack : largest rack wait as a share of ``hist``
+    floor_rack, floor_nw : smallest waits [leases]
+    record_mode : "granted" = waits for the tier that was taken; "censored" = for every tighter one given up, too
+    demand_key : gang sizes that share a history: "exact" = equal ones, "pow2" = up to the same power of two
+    renew : a lease ends without effect if no job waits and no placement would be tighter
+    quirks : quirks of the authors' code that are copied, such as "Q2/Q3", or "none": Q1 running jobs bid and leak what
+        they win, Q2 the look-ahead counts a step as step / gang, Q3 its leases are offered without delay, Q4
+        statistics delay the retry, Q5 forgetting passes over neighbours
+
+    Raises
+    ------
+    SchedulerError : an unknown name, or a number out of range
+
+    Notes
+    -----
+    The paper's text may differ from its code, which this follows; the arguments behind its figures are unknown. Leases
+    of an hour, 24 leases of history, and everything of the preset "suite" are our choice. A decision point costs
+    O(GPUs + waiting jobs x places).
+
+    References
+    ----------
+    A. Sharma et al., "Dally: A network-placement sensitive cluster scheduler for deep learning" (v2; v1: "GPU Cluster
+    Scheduling for Network-Sensitive Deep Learning"), arXiv 2401.16492. Code: aakash-sharma/cluster-sim, 4cd660e.
+    """
+
+    preset: str = "suite"
+    policy: str = "dally"
+    tuner: str = "hand"
+    rack_wait: float = 6.0
+    nw_wait: float = 12.0
+    timers: str = ""
+    timer_mode: str = "absolute"
+    preemption: str = "lease"
+    lease_s: float | None = None
+    ckpt_per_gpu_s: float | None = None
+    idle_retry_s: float | None = None
+    offers: str | None = None
+    fit: str | None = None
+    order: str = "asc"
+    order_seed: int = 0
+    priority: str = "nw"
+    nw_ideal: str = "compute"
+    nw_denominator: str = "run"
+    stat: str = "mean_sigma"
+    k_sigma: float = 2.0
+    min_sample: float = 1.0
+    empty_value: float = 1.0
+    hist: float | None = None
+    cap_rack: float = 0.8
+    floor_rack: float = 6.0
+    floor_nw: float = 12.0
+    record_mode: str = "granted"
+    demand_key: str = "exact"
+    renew: bool | None = None
+    quirks: str | None = None
+
+    def __post_init__(self) -> None:
+        """Fill in the preset and check the parameters."""
+        self._check_name("preset", tuple(PRESETS))
+        for name, value in PRESETS[self.preset].items():
+            if getattr(self, name) is None:
+                setattr(self, name, value)
+        for name, known in _CHOICES.items():
+            self._check_name(name, known)
+        for name in _NUMBERS:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+                raise SchedulerError(f"dally: {name} is {value!r}: it must be a number >= 0")
+        assert self.lease_s is not None
+        if not 0 < self.lease_s < math.inf:
+            raise SchedulerError(
+                f"dally: lease_s is {self.lease_s}: it must be > 0 and finite, waits count in leases; "
+                "preemption=none lets gangs keep their GPUs"
+            )
+        for quirk in self._quirks:
+            if quirk not in QUIRKS:
+                raise SchedulerError(f"dally: quirks: {unknown_name('quirk', quirk, QUIRKS)}")
+        if self.tuner == "static" and not self.timers:
+            raise SchedulerError("dally: tuner=static needs timers=FILE, a table of waits; or use tuner=off")
+
+    def _check_name(self, field: str, known: tuple[str, ...]) -> None:
+        value = getattr(self, field)
+        if value not in known:
+            raise SchedulerError(f"dally: {unknown_name(field, str(value), known)}")
+
+    @property
+    def _quirks(self) -> list[str]:
+        return [] if self.quirks in (None, "", "none") else str(self.quirks).upper().split("/")
+
+    @property
+    def name(self) -> str:
+        """dally, or tiresias as the same simulator has it."""
+        return "dally" if self.policy == "dally" else f"{self.policy}-dally"
+
+    def timers_for(self) -> Timers:
+        """Make the strategy that sets the timers."""
+        if self.tuner == "hand":
+            return HandTimers()
+        if self.tuner == "static":
+            return TableTimers.load(self.timers)
+        if self.tuner == "learned":
+            from gpusched_env.agents.delay_tuner import LearnedTimers
+
+            timers: Timers = LearnedTimers.load(self.timers)
+            return timers
+        assert self.lease_s is not None
+        return ConstantTimers(self.lease_s * self.rack_wait, self.lease_s * self.nw_wait)
+
+    def fill(self, delay: DelayState, b: int, instance: Instance) -> None:
+        """Write the rules and what does not change into the arrays of environment ``b``."""
+        rules, cluster = delay.rules[b], instance.cluster
+        for name in ("lease_s", "ckpt_per_gpu_s", "idle_retry_s", "hist", "cap_rack", "floor_rack", "floor_nw",
+                     "k_sigma", "min_sample", "empty_value"):  # fmt: skip
+            rules[name] = getattr(self, name)
+        rules["stat"], rules["priority"] = STATISTICS.index(self.stat), PRIORITIES.index(self.priority)
+        rules["policy"] = POLICIES.index(self.policy)
+        rules["exact"], rules["best_fit"] = self.offers == "exact", self.fit == "best"
+        rules["stacked"], rules["censored"] = self.timer_mode == "stacked", self.record_mode == "censored"
+        rules["renew"], rules["leased"] = self.renew, self.preemption == "lease"
+        rules["wall"] = self.nw_denominator == "wall"
+        for quirk, name in zip(QUIRKS, ("rebid", "look_ahead", "alias", "statistics", "prune"), strict=True):
+            rules[name] = quirk in self._quirks
+        rules["step_iterations"] = getattr(instance.semantics, "step_iterations", 0.0)
+        if rules["rebid"] and not (rules["step_iterations"] > 0 and rules["leased"] and instance.topology is None):
+            raise SchedulerError(
+                "dally: quirk Q1 happens between the steps of a job: play it on a scenario with "
+                "semantics.step_iterations > 0 and without contention, and with preemption=lease"
+            )
+        rules["machine_gpus"], rules["rack_gpus"] = cluster.nodes["gpus"].max(), cluster.racks["gpus"].max()
+        rules["next_tune_s"] = np.inf
+        rules["free_before"] = cluster.gpus
+        fill_tasks(delay, b, instance, self.nw_ideal == "best-tier", self.demand_key == "pow2")
+        sizes = slot_sizes(instance)
+        delay.slot_gpu[b, 1 : len(sizes) + 1] = np.cumsum(sizes)
+        delay.gpu_slot[b, : cluster.gpus] = np.repeat(np.arange(len(sizes)), sizes)
+        delay.node_order[b, : len(cluster.nodes)], delay.slot_order[b, : len(sizes)] = self._orders(
+            len(cluster.nodes), len(sizes)
+        )
+
+    def _orders(self, machines: int, slots: int) -> tuple[np.ndarray, np.ndarray]:
+        """Give the orders in which machines and slots are visited; machines of one slot are visited as the machines."""
+        by_machine, by_slot = np.arange(machines), np.arange(slots)
+        if self.order == "hash":
+            rng = np.random.default_rng(self.order_seed)
+            by_machine, by_slot = rng.permutation(machines), rng.permutation(slots)
+        elif self.order != "asc":
+            try:
+                given = json.loads(Path(self.order).read_text(encoding="utf-8"))
+                by_machine = np.array(given["machines"], np.int64)
+                by_slot = np.array(given.get("slots", by_machine if slots == machines else by_slot), np.int64)
+            except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+                raise SchedulerError(
+                    f"dally: order {self.order!r} is neither asc nor hash nor a JSON file with "
+                    f'{{"machines": [...], "slots": [...]}} ({error})'
+                ) from error
+            for what, order, count in (("machines", by_machine, machines), ("slots", by_slot, slots)):
+                if sorted(order.tolist()) != list(range(count)):
+                    raise SchedulerError(f"dally: order {self.order!r}: {what} must list 0 to {count - 1} once each")
+        return by_machine, by_machine if slots == machines else by_slot
+
+    # --- play
+
+    def player(self, simulation: Simulation) -> DelayRun:
+        """Give the compiled loop that plays what :meth:`decide` would decide."""
+        return DelayRun(simulation.instance, self, simulation=simulation)
+
+    def reset(self, view: ClusterView) -> None:
+        """Forget everything."""
+        self._run = DelayRun(view.simulation.instance, self, simulation=view.simulation)
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        """Offer the free GPUs; end or renew leases that are over."""
+        run = self._run
+        run.begin_decision()
+        while (found := run.next_decision()) != delay_offers.NOTHING:
+            row, until_s = run.decision
+            if found == delay_offers.START:
+                yield Start(row, gpus=run.chosen(row))
+            elif found == delay_offers.LEASE:
+                yield Lease(row, until_s)
+            elif found == delay_offers.PREEMPT:
+                yield Preempt(row)
+            elif found == delay_offers.WAIT:
+                yield Wait(until_s)
+            else:
+                run.tune()
+
+
+_CHOICES: Final[dict[str, tuple[str, ...]]] = {
+    "policy": POLICIES,
+    "tuner": TUNERS,
+    "timer_mode": ("absolute", "stacked"),
+    "preemption": ("lease", "none"),
+    "offers": ("polled", "exact"),
+    "fit": ("first", "best"),
+    "priority": PRIORITIES,
+    "nw_ideal": ("compute", "best-tier"),
+    "nw_denominator": ("run", "wall"),
+    "stat": STATISTICS,
+    "record_mode": ("granted", "censored"),
+    "demand_key": ("exact", "pow2"),
+}
+_NUMBERS: Final = (
+    "rack_wait", "nw_wait", "lease_s", "ckpt_per_gpu_s", "idle_retry_s", "k_sigma", "min_sample", "empty_value", "hist",
+    "cap_rack", "floor_rack", "floor_nw",
+)  # fmt: skip

@@ -1,0 +1,903 @@
+"""Delay scheduling, one decision after the other: who is offered GPUs when, and what he accepts.
+
+``next_decision`` finds the next decision of a decision point. Python yields it (``Dally.decide``), or ``play`` carries
+it out and plays on: both give the same event log.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.baselines.delay_placing import (
+    ANYWHERE,
+    IN_RACK,
+    ON_MACHINE,
+    ON_SLOT,
+    REFUSED,
+    choose_gpus,
+    count_offer,
+    first_rack_with,
+    visit,
+)
+from gpusched_env.baselines.delay_state import MACHINE_WAITS, NETWORK_TIMER, RACK_TIMER, RACK_WAITS
+from gpusched_env.baselines.delay_tuning import record
+from gpusched_env.cluster import SLOT
+from gpusched_env.simulator.events import DECIDE, EXPLICIT, LOG_FULL, STALLED, advance, lease, preempt, start, work_left
+from gpusched_env.simulator.jit import helper, int64, kernel
+from gpusched_env.simulator.state import FINISHED, RUNNING, WAITING
+
+Array = np.ndarray[Any, Any]
+
+# What ``next_decision`` has found; the row is in ``rules.row``, the time in ``rules.until_s``, the GPUs in ``chosen``.
+NOTHING, START, LEASE, PREEMPT, WAIT, TUNE, GROW = range(7)
+# What stopped ``play`` beside the codes of ``advance``.
+PAUSED, TOO_SMALL = 100, 101
+# Phases of a decision point.
+ASLEEP, BEGUN, OBSERVES, OFFERS, WALKS, GRANTED, ENDS = range(7)
+TIRESIAS: Final = 1
+BY_NW, BY_GPU_TIME, BY_ARRIVAL = range(3)
+_IDLE_LIMIT: Final = 100_000  # decision points in a row at which nothing runs and nobody will come
+
+
+@helper
+def before(tasks: Array, b: int, one: int, other: int) -> bool:
+    """Tell whether a job is asked before another: smaller key, then longer without GPUs, then smaller id."""
+    first = tasks[b, one]
+    second = tasks[b, other]
+    if first["key"] != second["key"]:
+        return first["key"] < second["key"]
+    if first["last_s"] != second["last_s"]:
+        return first["last_s"] < second["last_s"]
+    return first["id"] < second["id"]
+
+
+@helper
+def insert(tasks: Array, line: Array, b: int, length: int, row: int) -> None:
+    """Put a job into a sorted line of so many jobs."""
+    at = length
+    while at > 0 and before(tasks, b, row, int64(line[b, at - 1])):
+        line[b, at] = line[b, at - 1]
+        at -= 1
+    line[b, at] = row
+
+
+@helper
+def remove(line: Array, b: int, length: int, row: int) -> None:
+    """Take a job out of a line of so many jobs."""
+    at = 0
+    while line[b, at] != row:
+        at += 1
+    for i in range(at, length - 1):
+        line[b, i] = line[b, i + 1]
+
+
+@helper
+def offer_at(world: Array, rules: Array, offers: Array, b: int, time_s: float) -> None:
+    """Queue an offer; those of this instant are counted."""
+    if time_s <= world[b]["clock_s"]:
+        rules[b]["due"] += 1
+    else:
+        offers[b, rules[b]["later"]] = time_s
+        rules[b]["later"] += 1
+
+
+@helper
+def rank(world: Array, rules: Array, tasks: Array, b: int, row: int, left: float, run_s: float, gpu_s: float) -> None:
+    """Set Nw and what a job is ordered by, after so much work and so many seconds."""
+    task = tasks[b, row]
+    if run_s > 0.0:
+        seconds = world[b]["clock_s"] - task["arrival_s"] if rules[b]["wall"] else run_s
+        # in this order of operations, because jobs without communication tie but for rounding
+        task["nw"] = (1.0 - left / task["iterations"]) / (seconds / task["ideal_s"])
+    if rules[b]["priority"] == BY_NW:
+        task["key"] = task["nw"]
+    elif rules[b]["priority"] == BY_GPU_TIME:
+        task["key"] = gpu_s
+    else:
+        task["key"] = row  # rows ascend by arrival
+
+
+@helper
+def close_lease(world: Array, jobs: Array, rules: Array, tasks: Array, b: int, row: int) -> None:
+    """Add what a job has done since its start."""
+    task = tasks[b, row]
+    if task["step_s"] > 0.0:
+        for _ in range(task["steps"]):
+            task["run_s"] += task["step_s"]
+            task["service_gpu_s"] += task["gpus"] * task["step_s"]
+            task["left"] -= rules[b]["step_iterations"] * task["gpus"]
+    else:
+        task["run_s"] = jobs[b, row]["service_s"]
+        task["service_gpu_s"] = task["gpus"] * task["run_s"]
+        task["left"] = task["iterations"] * (jobs[b, row]["remaining"] / jobs[b, row]["iterations"])
+    rank(world, rules, tasks, b, row, task["left"], task["run_s"], task["service_gpu_s"])
+
+
+@helper
+def plan_lease(world: Array, jobs: Array, replicas: Array, rules: Array, tasks: Array, b: int, row: int) -> float:
+    """Find when the lease of a gang that has just started ends; inf if it has none, or its work ends before [s].
+
+    In steps it ends with the step at whose end the lease is over, or the next step seems not to fit (quirk Q2: a step
+    counts as if its seconds, too, were shared by the gang). Ends of steps are added up as the authors do.
+    """
+    r = rules[b]
+    task = tasks[b, row]
+    task["step_s"] = 0.0
+    task["steps"] = 0
+    task["early"] = 0
+    if not r["leased"]:
+        return np.inf
+    task["lease_end_s"] = world[b]["clock_s"] + r["lease_s"]
+    if r["step_iterations"] == 0.0 or world[b]["contention"] > 0:
+        return task["lease_end_s"]
+    replica = replicas[b, jobs[b, row]["replica"]]
+    task["step_s"] = replica["iteration_s"] * r["step_iterations"]
+    ahead_s = task["step_s"] / task["gpus"]
+    end_s = replica["since_s"]
+    left = task["left"]
+    while True:
+        end_s += task["step_s"]
+        left -= r["step_iterations"] * task["gpus"]
+        task["steps"] += 1
+        if left <= 0.0:
+            return np.inf
+        if end_s >= task["lease_end_s"]:
+            return end_s
+        if r["look_ahead"] and end_s + ahead_s > task["lease_end_s"]:
+            task["early"] = 1
+            return end_s
+
+
+@helper
+def steps_done(world: Array, jobs: Array, replicas: Array, tasks: Array, b: int, row: int) -> int:
+    """Count the steps that a running gang has ended since its start."""
+    end_s = replicas[b, jobs[b, row]["replica"]]["since_s"] + tasks[b, row]["step_s"]
+    steps = 0
+    while end_s <= world[b]["clock_s"]:
+        end_s += tasks[b, row]["step_s"]
+        steps += 1
+    return steps
+
+
+@helper
+def bids_again(world: Array, jobs: Array, replicas: Array, rules: Array, tasks: Array, b: int, row: int) -> bool:
+    """Tell whether a running gang bids (quirk Q1: once in each step), and set what it is ordered by."""
+    task = tasks[b, row]
+    steps = steps_done(world, jobs, replicas, tasks, b, row)
+    if task["won_step"] == steps:
+        return False
+    left = task["left"]
+    run_s = task["run_s"]
+    gpu_s = task["service_gpu_s"] + task["gpus"] * task["step_s"]  # the step that runs counts from its start
+    for _ in range(steps):
+        run_s += task["step_s"]
+        gpu_s += task["gpus"] * task["step_s"]
+        left -= rules[b]["step_iterations"] * task["gpus"]
+    rank(world, rules, tasks, b, row, left, run_s, gpu_s)
+    return True
+
+
+@helper
+def end_of_task(world: Array, rules: Array, tasks: Array, offers: Array, leaker: Array, b: int, row: int) -> None:
+    """Take note that a job has finished: its GPUs, and those that it has leaked, are offered in a while."""
+    task = tasks[b, row]
+    freed = int64(task["gpus"]) + int64(task["leaked"])
+    if task["leaked"] > 0:
+        for gpu in range(leaker.shape[1]):
+            if leaker[b, gpu] == row:
+                leaker[b, gpu] = -1
+    if not rules[b]["exact"]:
+        offer_at(world, rules, offers, b, world[b]["clock_s"] + rules[b]["ckpt_per_gpu_s"] * freed)
+
+
+@helper
+def end_of_lease(
+    world: Array, jobs: Array, rules: Array, tasks: Array, queue: Array, offers: Array, b: int, row: int
+) -> None:
+    """Take note that a job has given back its GPUs: it waits again."""
+    task = tasks[b, row]
+    close_lease(world, jobs, rules, tasks, b, row)
+    task["last_s"] = world[b]["clock_s"]
+    insert(tasks, queue, b, rules[b]["queued"], row)
+    rules[b]["queued"] += 1
+    if not rules[b]["exact"]:
+        delay_s = rules[b]["ckpt_per_gpu_s"] * task["gpus"]
+        if task["early"] and rules[b]["alias"]:
+            delay_s = 0.0
+        offer_at(world, rules, offers, b, world[b]["clock_s"] + delay_s)
+
+
+@helper
+def observe(
+    world: Array,
+    jobs: Array,
+    replicas: Array,
+    rules: Array,
+    tasks: Array,
+    queue: Array,
+    held: Array,
+    offers: Array,
+    leaker: Array,
+    b: int,
+) -> int:
+    """Take note of arrivals and of gangs that have stopped; renew or end one lease that is over."""
+    w = world[b]
+    r = rules[b]
+    while r["seen"] < w["next_arrival"]:
+        row = int64(r["seen"])
+        tasks[b, row]["last_s"] = jobs[b, row]["arrival_s"]
+        tasks[b, row]["arrival_s"] = jobs[b, row]["arrival_s"]
+        rank(world, rules, tasks, b, row, 0.0, 0.0, 0.0)
+        insert(tasks, queue, b, r["queued"], row)
+        r["queued"] += 1
+        r["seen"] += 1
+        if r["free_before"] > 0 and not r["exact"]:
+            r["due"] += 1
+    i = 0
+    while i < r["held"]:
+        row = int64(held[b, i])
+        status = jobs[b, row]["status"]
+        if status == RUNNING:
+            replica = replicas[b, jobs[b, row]["replica"]]
+            if replica["lease_over"]:
+                r["row"] = row
+                r["until_s"] = w["clock_s"] + r["lease_s"]
+                tier = -1 if replica["tier"] == SLOT else int64(replica["tier"])
+                if r["renew"] and w["waiting"] == 0 and tier <= tasks[b, row]["best_tier"]:
+                    return LEASE
+                return PREEMPT
+            i += 1
+            continue
+        remove(held, b, r["held"], row)
+        r["held"] -= 1
+        tasks[b, row]["won_step"] = -1
+        if status == FINISHED:
+            end_of_task(world, rules, tasks, offers, leaker, b, row)
+        else:
+            end_of_lease(world, jobs, rules, tasks, queue, offers, b, row)
+    return NOTHING
+
+
+@helper
+def ripe(rules: Array, tasks: Array, waits_s: Array, now_s: float, b: int, row: int, timer: int) -> bool:
+    """Tell whether a job's timer for a tier has expired."""
+    wait_s = waits_s[b, tasks[b, row]["gpus"], timer]
+    if timer == NETWORK_TIMER and rules[b]["stacked"]:
+        wait_s += waits_s[b, tasks[b, row]["gpus"], RACK_TIMER]
+    if rules[b]["exact"]:  # an expiry is an event at this very time
+        return now_s >= tasks[b, row]["last_s"] + wait_s
+    return now_s - tasks[b, row]["last_s"] >= wait_s
+
+
+@helper
+def place_by_skew(
+    rules: Array, tasks: Array, node_order: Array, slot_order: Array, on_offer: Array, b: int, row: int
+) -> tuple[int, int]:
+    """Find a tier and a place by the rules of Tiresias in the authors' simulator: no waiting."""
+    r = rules[b]
+    gang = int64(tasks[b, row]["gpus"])
+    slots = slot_order.shape[1]
+    nodes = node_order.shape[1]
+    racks = on_offer.shape[1] - slots - nodes
+    place = visit(node_order, on_offer, b, slots, nodes, gang, int64(r["best_fit"]))
+    if place >= 0:
+        return int64(ON_MACHINE), int64(place)
+    rack = first_rack_with(on_offer, b, slots + nodes, racks, gang, int64(r["best_fit"]))
+    low_skew = tasks[b, row]["low_skew"] == 1
+    if rack >= 0 and (low_skew or r["free"] >= r["machine_gpus"]):
+        return int64(IN_RACK), int64(rack)
+    if low_skew or gang > r["rack_gpus"]:
+        return int64(ANYWHERE), int64(0)
+    return int64(REFUSED), int64(0)
+
+
+@helper
+def place_by_delay(
+    rules: Array,
+    tasks: Array,
+    samples: Array,
+    counts: Array,
+    demands: Array,
+    waits_s: Array,
+    slot_order: Array,
+    node_order: Array,
+    on_offer: Array,
+    now_s: float,
+    b: int,
+    row: int,
+) -> tuple[int, int]:
+    """Find the tightest tier that the job accepts, and a place in it; remember how long it has waited for it."""
+    r = rules[b]
+    task = tasks[b, row]
+    gang = int64(task["gpus"])
+    demand = int64(task["demand"])
+    best = int64(r["best_fit"])
+    wait_s = now_s - task["last_s"]
+    slots = slot_order.shape[1]
+    nodes = node_order.shape[1]
+    racks = on_offer.shape[1] - slots - nodes
+    if gang <= r["most_in_slot"]:
+        place = visit(slot_order, on_offer, b, 0, slots, gang, best)
+        record(rules, samples, counts, demands, waits_s, b, demand, MACHINE_WAITS, now_s, wait_s)
+        return int64(ON_SLOT), int64(place)
+    if gang <= r["most_in_machine"]:
+        place = visit(node_order, on_offer, b, slots, nodes, gang, best)
+        record(rules, samples, counts, demands, waits_s, b, demand, MACHINE_WAITS, now_s, wait_s)
+        return int64(ON_MACHINE), int64(place)
+    if gang <= r["most_in_rack"] and (
+        gang > r["machine_gpus"] or ripe(rules, tasks, waits_s, now_s, b, row, RACK_TIMER)
+    ):
+        place = first_rack_with(on_offer, b, slots + nodes, racks, gang, best)
+        record(rules, samples, counts, demands, waits_s, b, demand, RACK_WAITS, now_s, wait_s)
+        if r["censored"] and gang <= r["machine_gpus"]:
+            record(rules, samples, counts, demands, waits_s, b, demand, MACHINE_WAITS, now_s, wait_s)
+        return int64(IN_RACK), int64(place)
+    if gang > r["rack_gpus"] or ripe(rules, tasks, waits_s, now_s, b, row, NETWORK_TIMER):
+        if r["censored"] and gang <= r["machine_gpus"]:
+            record(rules, samples, counts, demands, waits_s, b, demand, MACHINE_WAITS, now_s, wait_s)
+        if r["censored"] and gang <= r["rack_gpus"]:
+            record(rules, samples, counts, demands, waits_s, b, demand, RACK_WAITS, now_s, wait_s)
+        return int64(ANYWHERE), int64(0)
+    return int64(REFUSED), int64(0)
+
+
+@helper
+def begin_offer(
+    world: Array,
+    jobs: Array,
+    replicas: Array,
+    nodes: Array,
+    holder: Array,
+    gpu_node: Array,
+    rules: Array,
+    tasks: Array,
+    queue: Array,
+    order: Array,
+    held: Array,
+    leaker: Array,
+    gpu_slot: Array,
+    slot_order: Array,
+    node_order: Array,
+    on_offer: Array,
+    b: int,
+) -> None:
+    """Put all free GPUs on offer, and line up who is asked: who waits, and with quirk Q1 who runs."""
+    r = rules[b]
+    count_offer(world, nodes, holder, gpu_node, rules, leaker, gpu_slot, slot_order, node_order, on_offer, b)
+    for i in range(r["queued"]):
+        order[b, i] = queue[b, i]
+    r["ordered"] = r["queued"]
+    if r["rebid"]:
+        for i in range(r["held"]):
+            row = int64(held[b, i])
+            if bids_again(world, jobs, replicas, rules, tasks, b, row):
+                insert(tasks, order, b, r["ordered"], row)
+                r["ordered"] += 1
+    r["cursor"] = 0
+    r["retuned"] = 0
+    r["made"] += 1
+
+
+@helper
+def walk_offer(
+    world: Array,
+    jobs: Array,
+    replicas: Array,
+    nodes: Array,
+    racks: Array,
+    holder: Array,
+    gpu_node: Array,
+    chosen: Array,
+    rules: Array,
+    tasks: Array,
+    order: Array,
+    samples: Array,
+    counts: Array,
+    demands: Array,
+    waits_s: Array,
+    leaker: Array,
+    gpu_slot: Array,
+    slot_gpu: Array,
+    slot_order: Array,
+    node_order: Array,
+    on_offer: Array,
+    b: int,
+) -> int:
+    """Ask one job after the other until one accepts; GPUs that quirk Q1 leaks need no decision."""
+    r = rules[b]
+    now_s = world[b]["clock_s"]
+    while r["cursor"] < r["ordered"] and r["free"] > 0:
+        row = int64(order[b, r["cursor"]])
+        task = tasks[b, row]
+        gang = int64(task["gpus"])
+        if gang > r["free"]:
+            r["cursor"] += 1
+            continue
+        room = samples.shape[3]
+        if counts[b, task["demand"], MACHINE_WAITS] == room or counts[b, task["demand"], RACK_WAITS] == room:
+            return GROW
+        r["cursor"] += 1
+        if r["policy"] == TIRESIAS:
+            tier, place = place_by_skew(rules, tasks, node_order, slot_order, on_offer, b, row)
+        else:
+            tier, place = place_by_delay(
+                rules, tasks, samples, counts, demands, waits_s, slot_order, node_order, on_offer, now_s, b, row
+            )
+        if tier == REFUSED:
+            continue
+        choose_gpus(
+            world,
+            nodes,
+            racks,
+            holder,
+            gpu_node,
+            chosen,
+            rules,
+            leaker,
+            gpu_slot,
+            slot_gpu,
+            slot_order,
+            node_order,
+            on_offer,
+            b,
+            gang,
+            tier,
+            place,
+        )
+        if jobs[b, row]["status"] == WAITING:
+            r["row"] = row
+            r["started_tier"] = tier
+            return START
+        task["won_step"] = steps_done(world, jobs, replicas, tasks, b, row)
+        task["leaked"] += gang
+        for i in range(gang):
+            leaker[b, chosen[b, i]] = row
+    return NOTHING
+
+
+@helper
+def next_wake(world: Array, rules: Array, tasks: Array, queue: Array, offers: Array, waits_s: Array, b: int) -> float:
+    """Find when the scheduler wants to be asked next: an offer, an expiry or a look at the timers; inf = never [s]."""
+    w = world[b]
+    r = rules[b]
+    at_s = r["next_tune_s"]
+    if r["exact"]:
+        for i in range(r["queued"]):
+            task = tasks[b, queue[b, i]]
+            gang = int64(task["gpus"])
+            rack_s = waits_s[b, gang, RACK_TIMER]
+            network_s = waits_s[b, gang, NETWORK_TIMER] + (rack_s if r["stacked"] else 0.0)
+            if gang <= r["machine_gpus"] and w["clock_s"] < task["last_s"] + rack_s < at_s:
+                at_s = task["last_s"] + rack_s
+            if gang <= r["rack_gpus"] and w["clock_s"] < task["last_s"] + network_s < at_s:
+                at_s = task["last_s"] + network_s
+        return at_s
+    if r["later"] == 0 and r["held"] == 0 and r["queued"] > 0 and w["next_arrival"] == w["jobs"]:
+        retry_s = w["clock_s"]
+        if r["statistics"]:  # they are taken ten times a lease, and the queue is not empty before the next ones
+            every_s = 0.1 * r["lease_s"]
+            retry_s = (np.floor(retry_s / every_s) + 1.0) * every_s
+        offer_at(world, rules, offers, b, retry_s + r["idle_retry_s"])
+    for i in range(r["later"]):
+        at_s = min(at_s, offers[b, i])
+    return at_s
+
+
+@helper
+def take_due(world: Array, rules: Array, offers: Array, b: int) -> None:
+    """Count the queued offers whose time has come as due."""
+    r = rules[b]
+    kept = 0
+    for i in range(r["later"]):
+        if offers[b, i] <= world[b]["clock_s"]:
+            r["due"] += 1
+        else:
+            offers[b, kept] = offers[b, i]
+            kept += 1
+    r["later"] = kept
+
+
+@kernel
+def next_decision(
+    world: Array,
+    jobs: Array,
+    replicas: Array,
+    nodes: Array,
+    racks: Array,
+    free: Array,
+    holder: Array,
+    gpu_next: Array,
+    gpu_node: Array,
+    waiting: Array,
+    running: Array,
+    paces: Array,
+    events: Array,
+    event_gpus: Array,
+    chosen: Array,
+    links: Array,
+    uses: Array,
+    routes: Array,
+    pairs: Array,
+    ratios: Array,
+    busy: Array,
+    rules: Array,
+    tasks: Array,
+    queue: Array,
+    order: Array,
+    held: Array,
+    offers: Array,
+    samples: Array,
+    counts: Array,
+    demands: Array,
+    waits_s: Array,
+    leaker: Array,
+    gpu_slot: Array,
+    slot_gpu: Array,
+    slot_order: Array,
+    node_order: Array,
+    on_offer: Array,
+    b: int,
+) -> int:
+    """Find the next decision of this decision point, which begins where the phase is BEGUN; NOTHING ends it."""
+    r = rules[b]
+    while True:
+        if r["phase"] == BEGUN:
+            if world[b]["clock_s"] >= r["next_tune_s"]:
+                return TUNE
+            r["phase"] = OBSERVES
+        if r["phase"] == OBSERVES:
+            if r["later"] + r["held"] + 1 >= offers.shape[1]:
+                return GROW
+            found = observe(world, jobs, replicas, rules, tasks, queue, held, offers, leaker, b)
+            if found != NOTHING:
+                return found
+            take_due(world, rules, offers, b)
+            if r["exact"]:
+                r["due"] = 1
+            r["phase"] = OFFERS
+        if r["phase"] == OFFERS:
+            if r["due"] == 0:
+                r["phase"] = ENDS
+            else:
+                r["due"] -= 1
+                begin_offer(
+                    world,
+                    jobs,
+                    replicas,
+                    nodes,
+                    holder,
+                    gpu_node,
+                    rules,
+                    tasks,
+                    queue,
+                    order,
+                    held,
+                    leaker,
+                    gpu_slot,
+                    slot_order,
+                    node_order,
+                    on_offer,
+                    b,
+                )
+                r["phase"] = WALKS
+        if r["phase"] == GRANTED:
+            row = int64(r["row"])
+            r["phase"] = WALKS
+            if jobs[b, row]["status"] == RUNNING:
+                remove(queue, b, r["queued"], row)
+                r["queued"] -= 1
+                held[b, r["held"]] = row
+                r["held"] += 1
+                tasks[b, row]["last_s"] = world[b]["clock_s"]
+                tasks[b, row]["tier"] = r["started_tier"]
+                r["until_s"] = plan_lease(world, jobs, replicas, rules, tasks, b, row)
+                if r["until_s"] < np.inf:
+                    return LEASE
+        if r["phase"] == WALKS:
+            found = walk_offer(
+                world,
+                jobs,
+                replicas,
+                nodes,
+                racks,
+                holder,
+                gpu_node,
+                chosen,
+                rules,
+                tasks,
+                order,
+                samples,
+                counts,
+                demands,
+                waits_s,
+                leaker,
+                gpu_slot,
+                slot_gpu,
+                slot_order,
+                node_order,
+                on_offer,
+                b,
+            )
+            if found == START:
+                r["phase"] = GRANTED
+            if found != NOTHING:
+                return found
+            # a wait that was recorded may have lowered the timer of a job that had been asked before
+            if r["exact"] and r["retuned"]:
+                r["due"] = 1
+            r["phase"] = OFFERS
+        if r["phase"] == ENDS:
+            count_offer(world, nodes, holder, gpu_node, rules, leaker, gpu_slot, slot_order, node_order, on_offer, b)
+            r["free_before"] = r["free"]
+            r["until_s"] = next_wake(world, rules, tasks, queue, offers, waits_s, b)
+            r["phase"] = ASLEEP
+            if r["until_s"] < np.inf:
+                return WAIT
+        if r["phase"] == ASLEEP:
+            return NOTHING
+
+
+@kernel
+def play(
+    world: Array,
+    jobs: Array,
+    replicas: Array,
+    nodes: Array,
+    racks: Array,
+    free: Array,
+    holder: Array,
+    gpu_next: Array,
+    gpu_node: Array,
+    waiting: Array,
+    running: Array,
+    paces: Array,
+    events: Array,
+    event_gpus: Array,
+    chosen: Array,
+    links: Array,
+    uses: Array,
+    routes: Array,
+    pairs: Array,
+    ratios: Array,
+    busy: Array,
+    rules: Array,
+    tasks: Array,
+    queue: Array,
+    order: Array,
+    held: Array,
+    offers: Array,
+    samples: Array,
+    counts: Array,
+    demands: Array,
+    waits_s: Array,
+    leaker: Array,
+    gpu_slot: Array,
+    slot_gpu: Array,
+    slot_order: Array,
+    node_order: Array,
+    on_offer: Array,
+    b: int,
+) -> int:
+    """Play on until a look at the timers is due (PAUSED), an array is TOO_SMALL, or ``advance`` ends the run."""
+    w = world[b]
+    r = rules[b]
+    while True:
+        if r["phase"] == ASLEEP:
+            outcome = advance(
+                world,
+                jobs,
+                replicas,
+                nodes,
+                racks,
+                free,
+                holder,
+                gpu_next,
+                gpu_node,
+                waiting,
+                running,
+                paces,
+                events,
+                event_gpus,
+                chosen,
+                links,
+                uses,
+                routes,
+                pairs,
+                ratios,
+                busy,
+                b,
+            )
+            if outcome != DECIDE:
+                return outcome
+            r["phase"] = BEGUN
+            r["idle"] = r["idle"] + 1 if w["running"] == 0 and w["next_arrival"] == w["jobs"] else 0
+            if r["idle"] > _IDLE_LIMIT:
+                return STALLED
+        # whatever is decided next finds room in the log
+        if w["events"] + 2 > events.shape[1] or w["event_gpus"] + w["gpus"] > event_gpus.shape[1]:
+            return LOG_FULL
+        found = next_decision(
+            world,
+            jobs,
+            replicas,
+            nodes,
+            racks,
+            free,
+            holder,
+            gpu_next,
+            gpu_node,
+            waiting,
+            running,
+            paces,
+            events,
+            event_gpus,
+            chosen,
+            links,
+            uses,
+            routes,
+            pairs,
+            ratios,
+            busy,
+            rules,
+            tasks,
+            queue,
+            order,
+            held,
+            offers,
+            samples,
+            counts,
+            demands,
+            waits_s,
+            leaker,
+            gpu_slot,
+            slot_gpu,
+            slot_order,
+            node_order,
+            on_offer,
+            b,
+        )
+        row = int64(r["row"])
+        if found == START:
+            start(
+                world,
+                jobs,
+                replicas,
+                nodes,
+                racks,
+                free,
+                holder,
+                gpu_next,
+                gpu_node,
+                waiting,
+                running,
+                paces,
+                events,
+                event_gpus,
+                chosen,
+                links,
+                uses,
+                routes,
+                pairs,
+                ratios,
+                busy,
+                b,
+                row,
+                EXPLICIT,
+                int64(tasks[b, row]["gpus"]),
+            )
+        elif found == LEASE:
+            lease(
+                world,
+                jobs,
+                replicas,
+                nodes,
+                racks,
+                free,
+                holder,
+                gpu_next,
+                gpu_node,
+                waiting,
+                running,
+                paces,
+                events,
+                event_gpus,
+                chosen,
+                links,
+                uses,
+                routes,
+                pairs,
+                ratios,
+                busy,
+                b,
+                row,
+                r["until_s"],
+            )
+        elif found == PREEMPT:
+            preempt(
+                world,
+                jobs,
+                replicas,
+                nodes,
+                racks,
+                free,
+                holder,
+                gpu_next,
+                gpu_node,
+                waiting,
+                running,
+                paces,
+                events,
+                event_gpus,
+                chosen,
+                links,
+                uses,
+                routes,
+                pairs,
+                ratios,
+                busy,
+                b,
+                row,
+            )
+        elif found == WAIT:
+            if w["clock_s"] < r["until_s"] < w["timer_s"]:
+                w["timer_s"] = r["until_s"]
+        elif found == TUNE:
+            return PAUSED
+        elif found == GROW:
+            return TOO_SMALL
+
+
+@kernel
+def nw_now(
+    world: Array,
+    jobs: Array,
+    replicas: Array,
+    nodes: Array,
+    racks: Array,
+    free: Array,
+    holder: Array,
+    gpu_next: Array,
+    gpu_node: Array,
+    waiting: Array,
+    running: Array,
+    paces: Array,
+    events: Array,
+    event_gpus: Array,
+    chosen: Array,
+    links: Array,
+    uses: Array,
+    routes: Array,
+    pairs: Array,
+    ratios: Array,
+    busy: Array,
+    rules: Array,
+    tasks: Array,
+    queue: Array,
+    order: Array,
+    held: Array,
+    offers: Array,
+    samples: Array,
+    counts: Array,
+    demands: Array,
+    waits_s: Array,
+    leaker: Array,
+    gpu_slot: Array,
+    slot_gpu: Array,
+    slot_order: Array,
+    node_order: Array,
+    on_offer: Array,
+    b: int,
+    rows: Array,
+    nw: Array,
+) -> None:
+    """Fill the Nw of jobs as of the clock: work done in seconds without communication / productive seconds."""
+    for i in range(len(rows)):
+        row = int64(rows[i])
+        done = jobs[b, row]["iterations"] - work_left(world, jobs, replicas, b, row)
+        seconds = jobs[b, row]["service_s"]
+        if jobs[b, row]["replica"] >= 0:
+            replica = replicas[b, jobs[b, row]["replica"]]
+            seconds += max(world[b]["clock_s"] - replica["since_s"], 0.0)
+        nw[i] = done * tasks[b, row]["compute_s"] / seconds if seconds > 0.0 else 0.0

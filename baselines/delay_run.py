@@ -1,0 +1,186 @@
+"""One run under delay scheduling: the simulation, the scheduler's memory, and the compiled loop that plays them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpusched_env.baselines import delay_offers, delay_tuning
+from gpusched_env.baselines.delay_state import (
+    MACHINE_WAITS,
+    RACK_WAITS,
+    DelayState,
+    allocate_delay,
+)
+from gpusched_env.instance import Instance
+from gpusched_env.simulator import Outcome, Simulation
+from gpusched_env.simulator.jit import announce_compilation
+
+if TYPE_CHECKING:
+    from gpusched_env.baselines.dally import Dally
+
+
+class DelayRun:
+    """Play an instance under a delay scheduler, in pieces if you like.
+
+    Parameters
+    ----------
+    instance : the problem
+    scheduler : its rules; the run keeps all that changes, so one scheduler may serve many runs
+    seed : decides the "random" placement rule, nothing else
+    simulation : join a simulation before its first event instead of beginning a new one
+
+    Examples
+    --------
+    >>> run = DelayRun(instance, Dally(tuner="off"))
+    >>> while run.play(run.simulation.now_s + 1800.0) is Outcome.DECIDE:
+    ...     run.waits_s[:] = 600.0
+    """
+
+    def __init__(
+        self, instance: Instance, scheduler: Dally, seed: int = 0, simulation: Simulation | None = None
+    ) -> None:
+        announce_compilation("play")
+        self.simulation = Simulation(instance, seed) if simulation is None else simulation
+        self.scheduler = scheduler
+        self.delay: DelayState = allocate_delay([instance])
+        scheduler.fill(self.delay, 0, instance)
+        self.timers = scheduler.timers_for()
+        self._rules["tuned"] = self.timers.by_hand
+        self._next_tune_s = self.timers.interval_s
+        self._until_s = math.inf
+        self.timers.begin(self)
+        self._set_alarm()
+
+    @property
+    def _rules(self) -> np.void:
+        return self.delay.rules[0]
+
+    @property
+    def arguments(self) -> tuple[object, ...]:
+        """What the kernels of delay scheduling take."""
+        return (*self.simulation.state, *self.delay, 0)
+
+    # --- play
+
+    def play(self, until_s: float = math.inf, tell: Callable[[], None] | None = None) -> Outcome:
+        """Play on, all of it compiled.
+
+        Parameters
+        ----------
+        until_s : stop here, once all events of that instant have been played and before anything is decided at it:
+            timers that are set now count for it
+        tell : called whenever the loop comes back to Python, for progress
+
+        Returns
+        -------
+        Outcome : DECIDE if it stopped at ``until_s``, else what ended the run
+        """
+        self._until_s = until_s
+        self._set_alarm()
+        while True:
+            code = delay_offers.play(*self.arguments)
+            if tell is not None:
+                tell()
+            if code == delay_offers.PAUSED:
+                if not self.tune():
+                    return Outcome.DECIDE
+            elif code == delay_offers.TOO_SMALL:
+                self.grow()
+            elif code == delay_offers.LOG_FULL:
+                self.simulation.drain()
+            else:
+                return Outcome(code)
+
+    def _set_alarm(self) -> None:
+        """Let the loop stop when Python wants to look at the timers next."""
+        self._rules["next_tune_s"] = min(self._next_tune_s, self._until_s)
+        self.simulation.wake_at(float(self._rules["next_tune_s"]))
+
+    def tune(self) -> bool:
+        """Let the strategy set the timers if it is time; tell whether the run goes on."""
+        now_s = self.simulation.now_s
+        if now_s >= self._next_tune_s:
+            self.timers.tune(self)
+            interval_s = self.timers.interval_s
+            self._next_tune_s = (math.floor(now_s / interval_s) + 1) * interval_s
+        self._set_alarm()
+        return now_s < self._until_s
+
+    def next_decision(self) -> int:
+        """Find the next decision of the decision point, after growing the arrays if they are too small."""
+        while (found := int(delay_offers.next_decision(*self.arguments))) == delay_offers.GROW:
+            self.grow()
+        return found
+
+    @property
+    def decision(self) -> tuple[int, float]:
+        """Row of the latest decision's job, and its time [s]."""
+        return int(self._rules["row"]), float(self._rules["until_s"])
+
+    def chosen(self, row: int) -> tuple[int, ...]:
+        """GPUs of the latest decision to start the job ``row``."""
+        gpus = self.simulation.state.chosen[self.simulation.b, : self.delay.tasks["gpus"][0, row]]
+        return tuple(gpus.tolist())
+
+    def begin_decision(self) -> None:
+        """A decision point begins."""
+        self._rules["phase"] = delay_offers.BEGUN
+
+    def grow(self) -> None:
+        """Double the arrays whose size no rule bounds: histories and queued offers."""
+        samples, offers = self.delay.samples, self.delay.offers
+        self.delay = self.delay._replace(
+            samples=np.concatenate([samples, np.zeros_like(samples)], axis=3),
+            offers=np.concatenate([offers, np.zeros_like(offers)], axis=1),
+        )
+
+    def tune_by_hand(self) -> None:
+        """Set the timers of all demands by their histories."""
+        d = self.delay
+        delay_tuning.tune_all(d.rules, d.samples, d.counts, d.demands, d.waits_s, 0)
+
+    # --- what a tuner may look at
+
+    @property
+    def waits_s(self) -> np.ndarray:
+        """float64 [G + 1, 2] [s], writable: wait for a rack, wait for the network, by gang size; inf = for ever."""
+        return self.delay.waits_s[0]
+
+    @property
+    def waiting(self) -> np.ndarray:
+        """int32: rows of the waiting jobs, in the order in which they are asked."""
+        return self.delay.queue[0, : self._rules["queued"]].copy()
+
+    def waited_s(self, rows: np.ndarray) -> np.ndarray:
+        """float64 [s]: for how long each of the waiting jobs ``rows`` has held no GPUs."""
+        return self.simulation.now_s - self.delay.tasks["last_s"][0, rows]
+
+    @property
+    def gangs(self) -> np.ndarray:
+        """int32 [J] [GPU]: gang size of every job; read those of arrived jobs only."""
+        return self.delay.tasks["gpus"][0]
+
+    def history(self, gang: int) -> tuple[np.ndarray, np.ndarray]:
+        """SAMPLE_DTYPE: recorded waits of a gang size that ended on a machine, and in a rack."""
+        demand = self.delay.demands[0, gang]
+        if demand < 0:
+            empty = self.delay.samples[0, 0, 0, :0]
+            return empty, empty
+        counts = self.delay.counts[0, demand]
+        machine, rack = self.delay.samples[0, demand]
+        return machine[: counts[MACHINE_WAITS]].copy(), rack[: counts[RACK_WAITS]].copy()
+
+    def nw(self, rows: np.ndarray) -> np.ndarray:
+        """float64: network sensitivity Nw of each of the jobs ``rows``; 0 = it has not run yet."""
+        values = np.empty(len(rows))
+        delay_offers.nw_now(*self.arguments, np.ascontiguousarray(rows, np.int32), values)
+        return values
+
+    @property
+    def offers_made(self) -> int:
+        """How many offers there have been."""
+        return int(self._rules["made"])

@@ -1,0 +1,203 @@
+"""What a delay scheduler remembers: arrays whose leading axis is the environment index, as the simulator's state."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gpusched_env.cluster import MACHINE, SLOT
+from gpusched_env.instance import Instance
+
+STATISTICS: Final = ("mean_sigma", "mean", "p95", "max")
+PRIORITIES: Final = ("nw", "gpu-time", "arrival")
+POLICIES: Final = ("dally", "tiresias")
+# Axis of the histories and of the table of waits: what a wait was for, or which timer.
+MACHINE_WAITS, RACK_WAITS = 0, 1  # histories: waits that ended on a machine, in a rack
+RACK_TIMER, NETWORK_TIMER = 0, 1  # table of waits
+
+RULES_DTYPE: Final = np.dtype(
+    [
+        # rules, fixed
+        ("lease_s", "<f8"),  # [s] inf = none
+        ("ckpt_per_gpu_s", "<f8"),  # [s] for each GPU freed until they are offered
+        ("idle_retry_s", "<f8"),  # [s]
+        ("hist", "<f8"),  # [leases] length of the histories
+        ("cap_rack", "<f8"),  # share of hist
+        ("floor_rack", "<f8"),  # [leases]
+        ("floor_nw", "<f8"),  # [leases]
+        ("k_sigma", "<f8"),
+        ("min_sample", "<f8"),  # [leases] shorter waits are not recorded
+        ("empty_value", "<f8"),  # [leases] statistic of an empty history
+        ("step_iterations", "<f8"),  # iterations of a gang in a step; 0 = work flows
+        ("stat", "<i4"),  # index into STATISTICS
+        ("priority", "<i4"),  # index into PRIORITIES
+        ("policy", "<i4"),  # index into POLICIES
+        ("tuned", "<i4"),  # 1 = the waits follow from the histories
+        ("exact", "<i4"),  # 1 = every decision point and every expiry is an offer
+        ("best_fit", "<i4"),
+        ("stacked", "<i4"),  # 1 = the network timer begins when the rack timer ends
+        ("censored", "<i4"),  # 1 = waits for a tier that was given up are recorded too
+        ("renew", "<i4"),  # 1 = a lease is renewed if nobody waits and no tier would be better
+        ("rebid", "<i4"),  # quirk Q1
+        ("look_ahead", "<i4"),  # quirk Q2
+        ("alias", "<i4"),  # quirk Q3
+        ("statistics", "<i4"),  # quirk Q4
+        ("prune", "<i4"),  # quirk Q5
+        ("wall", "<i4"),  # 1 = Nw divides by the seconds since arrival
+        ("leased", "<i4"),  # 1 = gangs are started with a lease
+        ("machine_gpus", "<i8"),  # [GPU] of the largest machine
+        ("rack_gpus", "<i8"),  # [GPU] of the largest rack
+        # where the run stands
+        ("next_tune_s", "<f8"),  # [s] when Python wants to look at the timers; inf = never
+        ("phase", "<i8"),
+        ("seen", "<i8"),  # jobs that have arrived and are in the queue
+        ("queued", "<i8"),  # entries in use of ``queue``
+        ("held", "<i8"),  # entries in use of ``held``
+        ("due", "<i8"),  # offers to be made now
+        ("later", "<i8"),  # entries in use of ``offers``
+        ("cursor", "<i8"),  # next entry of ``order``
+        ("ordered", "<i8"),  # entries in use of ``order``
+        ("started", "<i8"),  # row that has just been started; -1 = none
+        ("started_tier", "<i8"),
+        ("retuned", "<i8"),  # 1 = a timer has changed in this offer
+        ("free", "<i8"),  # [GPU] on offer
+        ("free_before", "<i8"),  # [GPU] on offer after the latest decision
+        ("most_in_slot", "<i8"),  # [GPU] on offer in one slot, at most
+        ("most_in_machine", "<i8"),
+        ("most_in_rack", "<i8"),
+        ("idle", "<i8"),  # decision points in a row at which nothing runs
+        ("made", "<i8"),  # offers made
+        # the decision that ``next_decision`` has found
+        ("row", "<i8"),
+        ("until_s", "<f8"),  # [s]
+    ]
+)
+TASK_DTYPE: Final = np.dtype(
+    [
+        ("id", "<i8"),
+        ("iterations", "<f8"),  # of one GPU: N of the papers
+        ("compute_s", "<f8"),  # [s] of an iteration without communication
+        ("ideal_s", "<f8"),  # [s] N x compute_s / gang
+        ("left", "<f8"),  # iterations of one GPU that are left at the latest release
+        ("run_s", "<f8"),  # [s] running seconds up to the latest release
+        ("service_gpu_s", "<f8"),  # [GPU s] the same, of all GPUs
+        ("nw", "<f8"),  # Nw, frozen while it waits
+        ("key", "<f8"),  # what it is ordered by, smaller first
+        ("arrival_s", "<f8"),  # [s]
+        ("last_s", "<f8"),  # [s] arrival, then the latest start, then the latest release
+        ("lease_end_s", "<f8"),  # [s] when the lease ends
+        ("step_s", "<f8"),  # [s] of a step where it runs
+        ("won_step", "<i8"),  # quirk Q1: step in which it has won GPUs that it will not use; -1 = none
+        ("steps", "<i8"),  # steps in this lease, as far as they are known
+        ("gpus", "<i4"),  # [GPU]
+        ("demand", "<i4"),  # row of the histories
+        ("best_tier", "<i4"),  # tightest tier of the empty cluster; -1 = a slot
+        ("early", "<i4"),  # 1 = the look-ahead ends its lease
+        ("leaked", "<i4"),  # [GPU] quirk Q1
+        ("low_skew", "<i4"),  # 1 = Tiresias' list of models that may be spread
+        ("tier", "<i4"),  # tier of its latest placement
+        ("padding", "<i4"),
+    ]
+)
+SAMPLE_DTYPE: Final = np.dtype([("time_s", "<f8"), ("wait", "<f8")])  # when, [leases]
+
+
+class DelayState(NamedTuple):
+    """All arrays of a delay scheduler for B environments; kernels take them in this order, after the simulator's.
+
+    Shapes use B environments, J jobs, G GPUs, S slots, N nodes, K racks, D demand classes, H samples, Q offers.
+    """
+
+    rules: np.ndarray  # RULES_DTYPE [B]
+    tasks: np.ndarray  # TASK_DTYPE [B, J]
+    queue: np.ndarray  # int32 [B, J]: waiting jobs, best first
+    order: np.ndarray  # int32 [B, J]: jobs to which the current offer goes
+    held: np.ndarray  # int32 [B, G]: jobs that hold GPUs
+    offers: np.ndarray  # float64 [B, Q] [s]: when offers are due
+    samples: np.ndarray  # SAMPLE_DTYPE [B, D, 2, H]: waits that ended on a machine, in a rack
+    counts: np.ndarray  # int32 [B, D, 2]: samples in use
+    demands: np.ndarray  # int32 [B, G + 1]: demand class of each gang size
+    waits_s: np.ndarray  # float64 [B, G + 1, 2] [s]: wait for a rack, wait for the network, of each gang size
+    leaker: np.ndarray  # int32 [B, G]: quirk Q1: row of the job that has leased a GPU it does not use; -1 = none
+    gpu_slot: np.ndarray  # int32 [B, G]: slot of each GPU
+    slot_gpu: np.ndarray  # int32 [B, S + 1]: first GPU of each slot
+    slot_order: np.ndarray  # int32 [B, S]: slots as they are visited
+    node_order: np.ndarray  # int32 [B, N]: machines as they are visited
+    on_offer: np.ndarray  # int32 [B, S + N + K]: GPUs on offer in each slot, machine, rack
+
+
+def allocate_delay(instances: list[Instance]) -> DelayState:
+    """Lay out the arrays for instances whose state ``gpusched_env.simulator.state.allocate`` has laid out.
+
+    Sizes are those of the longest; rules and orders are those of the defaults until they are filled in.
+    """
+    batch = len(instances)
+    jobs = max(len(i.workload) for i in instances)
+    gpus = max(i.cluster.gpus for i in instances)
+    nodes = max(len(i.cluster.nodes) for i in instances)
+    racks = max(len(i.cluster.racks) for i in instances)
+    slots = max(len(slot_sizes(i)) for i in instances)
+    classes = max(len(np.unique(i.workload.jobs["gpus"])) for i in instances)
+    return DelayState(
+        rules=np.zeros(batch, RULES_DTYPE),
+        tasks=np.zeros((batch, jobs), TASK_DTYPE),
+        queue=np.zeros((batch, jobs), np.int32),
+        order=np.zeros((batch, jobs), np.int32),
+        held=np.zeros((batch, gpus), np.int32),
+        offers=np.zeros((batch, 2 * gpus + 64)),
+        samples=np.zeros((batch, classes, 2, 64), SAMPLE_DTYPE),
+        counts=np.zeros((batch, classes, 2), np.int32),
+        demands=np.full((batch, gpus + 1), -1, np.int32),
+        waits_s=np.zeros((batch, gpus + 1, 2)),
+        leaker=np.full((batch, gpus), -1, np.int32),
+        gpu_slot=np.zeros((batch, gpus), np.int32),
+        slot_gpu=np.zeros((batch, slots + 1), np.int32),
+        slot_order=np.zeros((batch, slots), np.int32),
+        node_order=np.zeros((batch, nodes), np.int32),
+        on_offer=np.zeros((batch, slots + nodes + racks), np.int32),
+    )
+
+
+def slot_sizes(instance: Instance) -> np.ndarray:
+    """int32 [S] [GPU]: size of each slot, in GPU order; a machine without slots is one."""
+    return np.repeat(instance.cluster.slot_gpus, instance.cluster.slots)
+
+
+def fill_tasks(delay: DelayState, b: int, instance: Instance, best_ideal: bool, pow2: bool) -> None:
+    """Write down what does not change of each job.
+
+    Parameters
+    ----------
+    best_ideal : the ideal time is that on the best placement, communication included
+    pow2 : demands share a history with all up to the same power of two
+    """
+    jobs, cluster = instance.workload.jobs, instance.cluster
+    gang = jobs["gpus"].astype(np.int64)
+    tasks = delay.tasks[b, : len(jobs)]
+    tasks["id"], tasks["gpus"] = jobs["id"], gang
+    # N is a whole number in the papers' job files: undo the rounding of N / g.
+    whole = np.rint(instance.iterations * gang)
+    exact = np.abs(whole - instance.iterations * gang) <= 1e-9 * whole
+    tasks["iterations"] = tasks["left"] = np.where(exact, whole, instance.iterations * gang)
+    fastest = instance.ideal_iteration_s if best_ideal else instance.compute_s[:, MACHINE].min(axis=1)
+    tasks["compute_s"] = fastest[instance.job_class]
+    tasks["ideal_s"] = tasks["compute_s"] * tasks["iterations"] / gang
+    tasks["won_step"] = -1
+    tier = cluster.tightest_tier(gang)
+    tasks["best_tier"] = np.where(tier == SLOT, -1, tier)
+    names = instance.workload.profiles.rows["name"][jobs["profile"]]
+    tasks["low_skew"] = [_plain(str(name)) in LOW_SKEW for name in names]
+    sizes = np.unique(gang)
+    keys = 1 << np.ceil(np.log2(sizes)).astype(np.int64) if pow2 else sizes
+    classes = np.unique(keys, return_inverse=True)[1]
+    delay.demands[b, sizes] = classes
+    tasks["demand"] = delay.demands[b, gang]
+
+
+# Models that the authors' Tiresias calls insensitive to placement (dally.md 3.7; hard-coded there).
+LOW_SKEW: Final = ("resnet50", "resnet18", "bert")
+
+
+def _plain(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())

@@ -1,0 +1,113 @@
+"""The shape of a placement: how a gang's GPUs spread over slots, machines and racks, as the dimensions of a torus.
+
+Dally's simulator (aakash-sharma/cluster-sim, class IntraJobScheduler) prices a placement by its shape: a collective
+runs over one dimension after the other, GPUs of a slot first. The shape takes the gang for balanced and looks at totals
+only; where a total does not divide the gang, the dimension is flat: it holds all GPUs that are left.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.cluster import MACHINE, NETWORK, RACK, SLOT, Cluster
+
+DIMENSIONS: Final = ("gpu", "slot", "machine", "rack")  # from the inside out
+PARTS_BITS: Final = 20  # of a dimension in a key: more parts than any cluster has
+
+
+def dimensions(gang: int, racks: int, machines: int, slots: int) -> tuple[int, int, int, int]:
+    """Shape of a gang's placement: GPUs in the dimensions gpu, slot, machine and rack; 1 = the dimension is absent.
+
+    Parameters
+    ----------
+    gang : GPUs of the gang
+    racks, machines, slots : different ones that the placement uses, over the whole gang
+    """
+    left = gang
+    rack = 1
+    machine = 1
+    if racks > 1:
+        if left % racks != 0:
+            return 1, 1, 1, left
+        rack = racks
+        left //= racks
+    if machines > 1:
+        if left % machines != 0 or left == machines:
+            return 1, 1, left, rack
+        machine = machines
+        left //= machines
+    if left % slots != 0 or left == slots:
+        return 1, left, machine, rack
+    return left // slots, slots, machine, rack
+
+
+def shape_key(slot: int, machine: int, rack: int) -> int:
+    """Number of a shape among those of gangs of equal size, which fixes the fourth dimension."""
+    return (rack << (2 * PARTS_BITS)) + (machine << PARTS_BITS) + slot
+
+
+def reachable_shapes(cluster: Cluster, gang: int) -> dict[tuple[int, int, int, int], tuple[int, ...]]:
+    """Shapes that a gang can have somewhere on the empty cluster, each with the tiers of the placements that have it.
+
+    Parameters
+    ----------
+    gang : GPUs of the gang; at most those of the cluster
+    """
+    room = _most_gpus(cluster, gang)
+    used = np.argwhere(room >= gang)
+    used = used[used[:, 2] <= gang]
+    inside = _tiers_inside(cluster)
+    shapes: dict[tuple[int, int, int, int], tuple[int, ...]] = {}
+    for racks, machines, slots in used.tolist():
+        if racks > 1 or machines > 1:
+            tiers: tuple[int, ...] = (NETWORK if racks > 1 else RACK,)
+        else:
+            tiers = (MACHINE,) if slots > 1 else inside
+        shape = dimensions(gang, racks, machines, slots)
+        shapes[shape] = tuple(sorted({*shapes.get(shape, ()), *tiers}))
+    return shapes
+
+
+def _tiers_inside(cluster: Cluster) -> tuple[int, ...]:
+    """Tiers of the placements that use one slot: a machine that has only one is no slot."""
+    several = cluster.slots > 1
+    return (*([MACHINE] if not several.all() else []), *([SLOT] if several.any() else []))
+
+
+def _most_gpus(cluster: Cluster, gang: int) -> np.ndarray:
+    """int64 [racks + 1, machines + 1, slots + 1]: most GPUs on exactly so many of each; -1 = they cannot be so many.
+
+    A gang has no more machines and slots than GPUs, so larger numbers are left out.
+    """
+    machines = min(gang, len(cluster.nodes))
+    slots = min(gang, int(cluster.slots.sum()))
+    room = np.full((min(gang, len(cluster.racks)) + 1, machines + 1, slots + 1), -1, np.int64)
+    room[0, 0, 0] = 0
+    tables: dict[bytes, np.ndarray] = {}
+    for rack in cluster.racks:
+        nodes = slice(rack["first_node"], rack["first_node"] + rack["nodes"])
+        kinds = np.stack([cluster.slots[nodes], cluster.slot_gpus[nodes]])
+        if kinds.tobytes() not in tables:
+            tables[kinds.tobytes()] = _most_in_rack(kinds, machines, slots)
+        table = tables[kinds.tobytes()]
+        before = room.copy()
+        for m, s in np.argwhere(table[1:, 1:] >= 0) + 1:
+            with_rack = before[:-1, : machines + 1 - m, : slots + 1 - s]
+            target = room[1:, m:, s:]
+            np.maximum(target, np.where(with_rack >= 0, with_rack + table[m, s], -1), out=target)
+    return room
+
+
+def _most_in_rack(kinds: np.ndarray, machines: int, slots: int) -> np.ndarray:
+    """int64 [machines + 1, slots + 1]: as :func:`_most_gpus`, of one rack; ``kinds`` [2, N] = slots, GPUs of each."""
+    room = np.full((machines + 1, slots + 1), -1, np.int64)
+    room[0, 0] = 0
+    for count, gpus in kinds.T.tolist():
+        before = room.copy()
+        for used in range(1, min(count, slots) + 1):
+            with_machine = before[:-1, : slots + 1 - used]
+            target = room[1:, used:]
+            np.maximum(target, np.where(with_machine >= 0, with_machine + used * gpus, -1), out=target)
+    return room

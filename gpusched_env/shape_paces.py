@@ -1,0 +1,105 @@
+"""Prices by shape: what an iteration takes on every shape that a gang's placement can have on a cluster."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from gpusched_env.cluster import OUTWARDS, Cluster
+from gpusched_env.errors import WorkloadError
+from gpusched_env.network.dimensions import DIMENSIONS, dimensions, reachable_shapes, shape_key
+from gpusched_env.performance import Paces, known_types, refuse_unable
+from gpusched_env.workload import Profiles, Workload
+
+Shape = tuple[int, int, int, int]
+
+
+class ShapePaces(NamedTuple):
+    """What one iteration of each job class takes on each shape that it can have; S = most shapes of any class."""
+
+    keys: np.ndarray  # int64 [C, S], ascending, see shape_key; -1 = no more shapes
+    iteration_s: np.ndarray  # float64 [C, S, T] [s]
+    compute_s: np.ndarray  # float64 [C, S, T] [s] of compute in it
+    communication_s: np.ndarray  # float64 [C, S, T] [s] of communication that compute does not hide
+
+    def rows(self, job_class: np.ndarray, gang: np.ndarray, parts: np.ndarray) -> np.ndarray:
+        """int64 [P]: row along S of each placement.
+
+        Parameters
+        ----------
+        job_class, gang : int [P], class and GPUs of each placement
+        parts : int [3, P], racks, machines and slots that it uses, see Cluster.used_parts
+        """
+        seen = {}
+        rows = np.zeros(len(gang), np.int64)
+        for at, (kind, *used) in enumerate(zip(job_class.tolist(), gang.tolist(), *parts.tolist(), strict=True)):
+            told = (kind, *used)
+            if told not in seen:
+                _, *outer = dimensions(*used)
+                seen[told] = int(np.flatnonzero(self.keys[kind] == shape_key(*outer))[0])
+            rows[at] = seen[told]
+        return rows
+
+
+def shape_paces(classes: np.ndarray, workload: Workload, cluster: Cluster) -> tuple[Paces, ShapePaces]:
+    """Price one iteration of each job class on each shape, and on each tier the fastest of its shapes.
+
+    An iteration takes compute / efficiency. A tier on which a gang has no placement is priced as the next tier that has
+    one, outwards first.
+
+    Parameters
+    ----------
+    classes : int64 [C, 2], profile row and gang size of each class
+
+    Raises
+    ------
+    WorkloadError : the profiles lack a GPU type of the cluster, a gang cannot run on one, or the efficiency of a shape
+        that a gang can have here is not told
+    """
+    types = known_types(workload, cluster)
+    told = {tuple(row[:-1]): row[-1] for row in workload.profiles.shaped.tolist()}
+    reachable = {gang: reachable_shapes(cluster, gang) for gang in np.unique(classes[:, 1]).tolist()}
+    most = max(map(len, reachable.values()))
+    keys = np.full((len(classes), most), -1, np.int64)
+    efficiency = np.ones((len(classes), most))
+    tiers = len(cluster.tiers)
+    best = np.zeros((len(classes), tiers))
+    for c, (profile, gang) in enumerate(classes.tolist()):
+        shapes = sorted(reachable[gang], key=lambda shape: shape_key(*shape[1:]))
+        for s, shape in enumerate(shapes):
+            keys[c, s] = shape_key(*shape[1:])
+            if gang > 1:
+                if (profile, *shape) not in told:
+                    raise _missing(workload.profiles, profile, gang, shape)
+                efficiency[c, s] = told[(profile, *shape)]
+            for tier in reachable[gang][shape]:
+                best[c, tier] = max(best[c, tier], efficiency[c, s])
+        _fill(best[c])
+    compute = workload.profiles.compute_s[classes[:, 0]][:, None, types]
+    refuse_unable(compute, classes, workload, cluster)
+    by_tier, by_shape = (compute / share[:, :, None] for share in (best, efficiency))
+    plain = np.broadcast_to(compute, by_tier.shape)
+    paces = Paces(by_tier, plain.copy(), by_tier - plain, np.zeros(by_tier.shape, bool))
+    everywhere = np.broadcast_to(compute, by_shape.shape)
+    return paces, ShapePaces(keys, by_shape, everywhere.copy(), by_shape - everywhere)
+
+
+def _fill(best: np.ndarray) -> None:
+    """Give the tiers without a placement (0) the efficiency of the next one that has some, outwards first."""
+    order = [tier for tier in OUTWARDS if tier < len(best)]
+    for there, here in pairwise(reversed(order)):
+        best[here] = best[here] or best[there]
+    for there, here in pairwise(order):
+        best[here] = best[here] or best[there]
+
+
+def _missing(profiles: Profiles, profile: int, gang: int, shape: Shape) -> WorkloadError:
+    name = str(profiles.rows["name"][profile])
+    shown = ", ".join(f"{dimension} {gpus}" for dimension, gpus in zip(DIMENSIONS, shape, strict=True) if gpus > 1)
+    return WorkloadError(
+        f"network 'dimensions': the profile {name!r} has no efficiency for {gang} GPUs in the dimensions {shown}, "
+        "which gangs of the workload can get on this cluster; use profiles that have it (--profiles dally), leave out "
+        "such gangs (max_gpus), or choose another network model"
+    )

@@ -1,0 +1,78 @@
+"""What a collective costs over the dimensions of a placement: the links of Dally's simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+FULLY_CONNECTED, RING, SWITCH = "fully-connected", "ring", "switch"
+
+
+@dataclass(frozen=True)
+class DimensionLinks:
+    """The links of one dimension, as ASTRA-sim's analytical network has them.
+
+    Attributes
+    ----------
+    kind : "fully-connected", "ring" or "switch"
+    bandwidth_GBps : one-way rate of a link [1e9 byte/s]
+    latency_ns : of a link [ns]; through a switch a message crosses two
+    """
+
+    kind: str
+    bandwidth_GBps: float
+    latency_ns: float
+
+    def multiplier(self, units: int) -> int:
+        """Links that a ring collective of ``units`` units uses at once."""
+        if self.kind == SWITCH:
+            return units
+        if self.kind == RING:
+            return 4 if units == 2 else units + units % 2
+        return units // (units - 1)
+
+    def all_reduce_ns(self, units: int, size_bytes: float) -> float:
+        """Nanoseconds of an all-reduce of ``size_bytes`` over ``units`` > 1 units by a ring."""
+        hops = 2 if self.kind == SWITCH else 1
+        rate = self.bandwidth_GBps * self.multiplier(units)  # [byte/ns]
+        return 2.0 * ((units - 1) / units * size_bytes / rate + (units - 1) * hops * self.latency_ns)
+
+
+Links = tuple[DimensionLinks, DimensionLinks, DimensionLinks, DimensionLinks]  # gpu, slot, machine, rack
+
+
+def all_reduce_ns(links: Links, shape: Sequence[int], size_bytes: float) -> float:
+    """Nanoseconds of an all-reduce over all dimensions of a shape, from the inside out.
+
+    Parameters
+    ----------
+    shape : GPUs in the dimensions gpu, slot, machine, rack; 1 = absent
+    """
+    total = 0.0
+    for dimension, units in zip(links, shape, strict=True):
+        if units > 1:
+            total += dimension.all_reduce_ns(units, size_bytes)
+            size_bytes /= units
+    return total
+
+
+_NVSWITCH = (DimensionLinks(FULLY_CONNECTED, 600.0, 0.0), DimensionLinks(RING, 600.0, 500.0))
+_RINGS = (DimensionLinks(RING, 50.0, 0.0), DimensionLinks(RING, 25.0, 0.0))
+_RACK, _NETWORK = DimensionLinks(RING, 200.0, 5_000.0), DimensionLinks(SWITCH, 400.0, 50_000.0)
+
+
+def _congested(rack_GBps: float, rack_ns: float) -> Links:
+    """Links of an earlier revision, with 10 GB/s and 50 ms between racks."""
+    return (*_NVSWITCH, DimensionLinks(RING, rack_GBps, rack_ns), DimensionLinks(SWITCH, 10.0, 50e6))
+
+
+# aakash-sharma/cluster-sim, commit 4cd660e: network files 4g_2s-nvswitch and 4g_2s, class ConfigUtils, and for the
+# congested ones the revisions of that class. Which of them the figures of the paper used is not known.
+DIMENSION_LINKS: Final[dict[str, Links]] = {
+    "nvswitch": (*_NVSWITCH, _RACK, _NETWORK),
+    "rings": (*_RINGS, _RACK, _NETWORK),
+    "congested-25": _congested(25.0, 5e6),
+    "congested-50": _congested(50.0, 500.0),
+    "congested-100": _congested(100.0, 500.0),
+}

@@ -1,0 +1,133 @@
+"""Models whose efficiency is known by the shape of a gang's placement, and the profiles of the jobs that train them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.network.dimensions import DIMENSIONS
+from gpusched_env.workload import SHAPED_DTYPE, Profiles
+
+Shape = tuple[int, int, int, int]  # GPUs in the dimensions gpu, slot, machine and rack; 1 = absent
+
+
+@dataclass(frozen=True)
+class ShapedModel:
+    """A model, and how much of its time a gang computes on each shape.
+
+    Attributes
+    ----------
+    compute_s : computation of one iteration on a GPU, for jobs that do not tell it [s]
+    gradient_bytes : of all layers
+    skew : largest layer / all layers, 0..1
+    efficiency : network -> shape -> computation / whole iteration, above 0, at most 1
+    """
+
+    compute_s: float
+    gradient_bytes: float
+    skew: float
+    efficiency: Mapping[str, Mapping[Shape, float]]
+
+    def __post_init__(self) -> None:
+        """Refuse values without meaning."""
+        if not 0 < self.compute_s < math.inf or not 0 <= self.gradient_bytes < math.inf or not 0 <= self.skew <= 1:
+            raise WorkloadError("compute_s, gradient_bytes or skew is out of range")
+        for network, shapes in self.efficiency.items():
+            for shape, efficiency in shapes.items():
+                if len(shape) != len(DIMENSIONS) or min(shape) < 1 or not 0 < efficiency <= 1:
+                    raise WorkloadError(f"{network}, shape {list(shape)}: efficiency {efficiency!r} is out of range")
+
+
+@dataclass(frozen=True)
+class EfficiencyTable:
+    """Models of one publication.
+
+    Attributes
+    ----------
+    name : of the table
+    source, licence, made : where the numbers come from, under what terms, and how this table was made from them
+    models : by name, in the order of random draws
+    """
+
+    name: str
+    source: str
+    licence: str
+    made: str
+    models: Mapping[str, ShapedModel]
+
+    def __post_init__(self) -> None:
+        """Refuse a table without models, or models that know other networks than the first."""
+        if not self.models:
+            raise WorkloadError(f"profile table {self.name!r}: it lists no model")
+        for name, model in self.models.items():
+            if set(model.efficiency) != set(self.networks):
+                raise WorkloadError(f"profile table {self.name!r}, model {name!r}: not the networks of the first model")
+
+    @property
+    def networks(self) -> tuple[str, ...]:
+        """Names of the networks."""
+        return tuple(next(iter(self.models.values())).efficiency)
+
+    def for_jobs(
+        self,
+        network: str,
+        models: Sequence[str],
+        compute_s: Sequence[float],
+        gangs: Sequence[int] | np.ndarray,
+        gpu_types: tuple[str, ...] = ("V100",),
+    ) -> tuple[Profiles, np.ndarray]:
+        """Make the profiles of jobs, one for each model and time of computation that occurs.
+
+        Parameters
+        ----------
+        network : whose efficiencies count
+        models : name of each job's model
+        compute_s : computation of one iteration of each job, on a GPU of any type [s]; NaN = as the table has it
+        gangs : gang size of each job [GPU]
+        gpu_types : those that the profiles shall know
+
+        Returns
+        -------
+        profiles : with an efficiency for each shape of the table that some job's gang can have
+        rows : int32 [J], profile of each job
+
+        Raises
+        ------
+        WorkloadError : a model or a network that the table lacks
+        """
+        if network not in self.networks:
+            raise WorkloadError(f"profile table {self.name!r}: {unknown_name('network', network, self.networks)}")
+        for model in models:
+            if model not in self.models:
+                raise WorkloadError(f"profile table {self.name!r}: {unknown_name('model', model, self.models)}")
+        pairs = [
+            (model, self.models[model].compute_s if math.isnan(seconds) else float(seconds))
+            for model, seconds in zip(models, compute_s, strict=True)
+        ]
+        row_of = {pair: row for row, pair in enumerate(sorted(set(pairs)))}
+        rows = np.array([row_of[pair] for pair in pairs], np.int32)
+        plain = Profiles.from_rows([self._profile(*pair, len(gpu_types)) for pair in row_of], gpu_types)
+        shaped = [
+            (row, *shape, efficiency)
+            for (model, _), row in row_of.items()
+            for shape, efficiency in self.models[model].efficiency[network].items()
+            if math.prod(shape) in set(np.asarray(gangs)[rows == row].tolist())
+        ]
+        return Profiles(plain.rows, plain.compute_s, gpu_types, shaped=np.array(shaped, SHAPED_DTYPE)), rows
+
+    def _profile(self, name: str, compute_s: float, types: int) -> dict[str, object]:
+        """One row of Profiles; communication that computation hides is not counted, so the two add up."""
+        model = self.models[name]
+        return dict(
+            name=f"{name}, {compute_s * 1e6:.9g} us",
+            batch=0,
+            gradient_bytes=model.gradient_bytes,
+            memory_bytes=0.0,
+            skew=model.skew,
+            overlap=1.0,
+            compute_s=[compute_s] * types,
+        )
