@@ -50,6 +50,12 @@ class EstimatingScheduler(Scheduler):
             return self._claims(view, rows)
         return view.remaining_s(rows) * self._noise(view, rows)
 
+    def ideal_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
+        """Estimate the whole run time [s] of each of the jobs ``rows`` on the ideal placement."""
+        if not isinstance(view, ClairvoyantView):
+            return self._claimed(view, rows)
+        return view.ideal_s[rows] * self._noise(view, rows)
+
     def longest_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
         """Estimate the run time left [s] of each of the jobs ``rows`` on the worst placement."""
         if not isinstance(view, ClairvoyantView):
@@ -65,11 +71,14 @@ class EstimatingScheduler(Scheduler):
         return view.now_s + (view.end_s(rows) - view.now_s) * self._noise(view, rows)
 
     def _claims(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
+        return np.maximum(self._claimed(view, rows) - view.service_s(rows), 0.0)
+
+    def _claimed(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
         claims = view.estimate_s[rows]
         if np.isnan(claims).any():
             job = view.job_id[rows[int(np.argmax(np.isnan(claims)))]]
             raise SchedulerError(f"estimator 'user': job {job} has no estimate_s; use 'oracle' or 'noisy'")
-        return np.maximum(claims - view.service_s(rows), 0.0)
+        return claims
 
     def _noise(self, view: ClusterView, rows: np.ndarray) -> np.ndarray | float:
         if self.estimator == "oracle":

@@ -44,6 +44,14 @@ BASELINES: Final[dict[str, Baseline]] = {
     "tiresias-g": Baseline(
         f"{_HERE}.tiresias:Tiresias", {"policy": "gittins"}, "discretised 2D-Gittins with skew-based consolidation"
     ),
+    "yarn-cs": Baseline(f"{_HERE}.yarn_cs:YarnCapacity", {}, "arrival order; a gang below one switch, or it waits"),
+    "delay-zaharia": Baseline(
+        f"{_HERE}.delay_scheduling:DelayScheduling", {}, "arrival order; declines GPUs that are far apart for a while"
+    ),
+    "gandiva-lite": Baseline(
+        f"{_HERE}.gandiva:Gandiva", {}, "affinity placement, time slices where gangs share GPUs, migration"
+    ),
+    "themis-lite": Baseline(f"{_HERE}.themis:Themis", {}, "leases to the jobs with the worst finish-time fairness"),
     "sjf-bco": Baseline(
         f"{_HERE}.sjf_bco:SjfBco",
         {},

@@ -1,0 +1,92 @@
+"""Gandiva's servers: which gang size each of them hosts, and where the next gang goes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusched_env.cluster import MACHINE, NETWORK, RACK, Cluster
+
+
+class Servers:
+    """Affinities of the machines of a cluster.
+
+    Parameters
+    ----------
+    cluster : the machines
+
+    Attributes
+    ----------
+    affinity : int64 [N] [GPU], the gang size that came to each machine while it was unassigned; 0 = unassigned
+    seats : int64 [N], gangs placed on each machine
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.node_of_gpu = cluster.node_of_gpu
+        self.rack = cluster.nodes["rack"]
+        self.largest = int(cluster.nodes["gpus"].max())
+        self.largest_rack = int(cluster.racks["gpus"].max())
+        self.affinity = np.zeros(len(cluster.nodes), np.int64)
+        self.seats = np.zeros(len(cluster.nodes), np.int64)
+
+    def of(self, gpus: np.ndarray) -> tuple[int, ...]:
+        """Machines of a gang."""
+        return tuple(np.unique(self.node_of_gpu[gpus]).tolist())
+
+    def tier(self, machines: tuple[int, ...], gang: int) -> tuple[int, bool]:
+        """Give the tier of a gang on these machines, and whether the empty cluster could hold it on a tighter one."""
+        if len(machines) == 1:
+            return MACHINE, False
+        tier = RACK if len(set(self.rack[list(machines)].tolist())) == 1 else NETWORK
+        return tier, gang <= (self.largest if tier == RACK else self.largest_rack)
+
+    def occupy(self, machines: tuple[int, ...], gang: int) -> None:
+        """Note that a gang has got a place; unassigned machines take its size as their affinity."""
+        for machine in machines:
+            if self.seats[machine] == 0:
+                self.affinity[machine] = gang
+            self.seats[machine] += 1
+
+    def leave(self, machines: tuple[int, ...]) -> None:
+        """Note that a place is given up; an empty machine is unassigned."""
+        for machine in machines:
+            self.seats[machine] -= 1
+            if self.seats[machine] == 0:
+                self.affinity[machine] = 0
+
+    def place(self, free: np.ndarray, gang: int) -> np.ndarray | None:
+        """Find GPUs for a gang by steps 1 to 3: servers of its affinity, unassigned servers, any servers.
+
+        Parameters
+        ----------
+        free : Boolean [G]
+
+        Returns
+        -------
+        int64 [gang], GPU ids, the least-loaded servers first; None = not enough GPUs are free
+        """
+        room = np.bincount(self.node_of_gpu[free], minlength=len(self.rack))
+        if room.sum() < gang:
+            return None
+        for pool in (self.affinity == gang, self.seats == 0):
+            widest = NETWORK if gang > self.largest else MACHINE
+            gpus = self._gather(free, np.where(pool, room, 0), gang, widest)
+            if gpus is not None:
+                return gpus
+        return self._gather(free, room, gang, NETWORK)
+
+    def tighter(self, free: np.ndarray, gang: int, tier: int) -> np.ndarray | None:
+        """Find GPUs for a gang on a strictly tighter tier than ``tier``; None = there are none."""
+        return self._gather(free, np.bincount(self.node_of_gpu[free], minlength=len(self.rack)), gang, tier - 1)
+
+    def _gather(self, free: np.ndarray, room: np.ndarray, gang: int, widest: int) -> np.ndarray | None:
+        """Take a gang's GPUs on the tightest tier that has ``room``, up to ``widest``, from few machines."""
+        if room.max() >= gang:
+            order = np.array([room.argmax()])
+        else:
+            by_rack = np.bincount(self.rack, weights=room)
+            if widest == MACHINE or room.sum() < gang or (widest == RACK and by_rack.max() < gang):
+                return None
+            order = np.lexsort((-room, self.rack, -by_rack[self.rack]))  # the emptiest rack first
+            order = order[np.cumsum(room[order]) - room[order] < gang]
+        gpus = [np.flatnonzero(free & (self.node_of_gpu == machine))[: room[machine]] for machine in order]
+        return np.concatenate(gpus)[:gang]

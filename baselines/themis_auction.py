@@ -1,0 +1,61 @@
+"""Themis's partial allocation: an auction in which truthful bids pay, because winners give a part of it back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def partial_allocation(values: Sequence[np.ndarray], gpus: int) -> tuple[list[int], list[float]]:
+    """Share GPUs out so that the product of the bidders' values is largest, and say what each may keep.
+
+    Parameters
+    ----------
+    values : one array for each bidder: its value V > 0 of 0, 1, 2, ... GPUs; NaN = it does not bid on so many
+    gpus : how many are offered
+
+    Returns
+    -------
+    allocation : GPUs of each bidder
+    shares : what part of it each keeps: the product of the others' values, over what it would be without the bidder
+
+    Notes
+    -----
+    O(bidders^2 x gpus x bids).
+
+    References
+    ----------
+    K. Mahajan et al., "Themis: Fair and efficient GPU cluster scheduling", NSDI 2020 (partial allocation); the
+    mechanism is that of R. Cole, V. Gkatzelis, G. Goel, "Mechanism design for fair division", EC 2013.
+    """
+    logs = [[(n, float(np.log(value))) for n, value in enumerate(bids) if value > 0] for bids in values]
+    allocation, _ = _largest_product(logs, gpus)
+    shares = []
+    for i, won in enumerate(allocation):
+        if won == 0:
+            shares.append(1.0)
+            continue
+        others = sum(dict(logs[k])[n] for k, n in enumerate(allocation) if k != i)
+        _, without = _largest_product([*logs[:i], *logs[i + 1 :]], gpus)
+        shares.append(float(np.exp(others - without)))
+    return allocation, shares
+
+
+def _largest_product(logs: Sequence[Sequence[tuple[int, float]]], gpus: int) -> tuple[list[int], float]:
+    """Dynamic program over bidders and GPUs left: allocation with the largest sum of logarithms, and that sum."""
+    best = np.zeros(gpus + 1)  # of the bidders so far, with so many GPUs at most
+    taken = []
+    for bids in logs:
+        sums = np.full((len(bids), gpus + 1), -np.inf)
+        for row, (n, value) in zip(sums, bids, strict=True):
+            row[n:] = best[: gpus + 1 - n] + value
+        choice = sums.argmax(axis=0)  # of equal sums the fewest GPUs
+        taken.append(np.array([n for n, _ in bids])[choice])
+        best = sums.max(axis=0)
+    allocation: list[int] = []
+    left = gpus
+    for choices in reversed(taken):
+        allocation.insert(0, int(choices[left]))
+        left -= allocation[0]
+    return allocation, float(best[gpus])
