@@ -37,7 +37,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def file_name(text: str) -> str:
-    """Give a name, of a scenario say, as a file or folder may have it everywhere: without ``:``, ``,``, ``=`` or spaces."""
+    """Give a name, of a scenario say, as a file may have it on every system: without ``:``, ``,``, ``=`` or spaces."""
     return re.sub(r"[^\w.+-]+", "-", text).strip("-")
 
 

@@ -35,6 +35,8 @@ from gpusched_env.scenarios import get_scenario
         (dict(reward={"jct": math.nan}), r"reward\['jct'\] is nan"),
         (dict(reward={"jct": math.inf}), r"reward\['jct'\] is inf"),
         (dict(reward={}), r"reward is empty"),
+        (dict(lease_s=0.0), r"lease_s is 0.0: give a finite number of seconds > 0"),
+        (dict(lease_s=math.inf), r"lease_s is inf"),
         (dict(step_limit=0), r"step_limit is 0"),
         (dict(render_mode="human"), r"unknown render mode 'human'"),
     ],

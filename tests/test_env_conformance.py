@@ -25,8 +25,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
     "preemption-and-delays": dict(running_window=8, delays_s=(60.0, 600.0), rules=("pack", "consolidate", "random")),
     "no-preemption": dict(running_window=0),
-    "mask": dict(mask_in_observation=True, queue_order="shortest", running_order="start"),
+    "mask": dict(mask_in_observation=True, queue_order="shortest", running_order="start", clairvoyant=True),
     "blind": dict(clairvoyant=False, reward={"jct": 1.0, "fairness": 0.1}),
+    "leases": dict(running_window=4, lease_s=120.0),
     "links": dict(scenario=linked_scenario(), running_window=4, rules=("pack", "spread")),
 }
 

@@ -84,6 +84,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     running_order : the same for the running slots, also "start"
     clairvoyant : show remaining run times; if False those columns are 0 and orders by run time are refused
     migration : running jobs may be preempted even while nothing waits, to be started again elsewhere
+    lease_s : a started gang has its GPUs for so long [s]; at the end of its lease the agent is asked while the gang
+        still holds them: it may preempt the gang, or wait, which renews the lease at no cost. None = no leases
     reward : component, or weights of components
     skip_forced_waits : do not ask while waiting is the only feasible action
     mask_in_observation : put the mask into the observation too, as key ``action_mask``
@@ -111,6 +113,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         running_order: str = "most-attained",
         clairvoyant: bool = True,
         migration: bool = False,
+        lease_s: float | None = None,
         reward: str | Mapping[str, float] = "jct",
         skip_forced_waits: bool = True,
         mask_in_observation: bool = False,
@@ -122,7 +125,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
         self.scenario = get_scenario(scenario) if isinstance(scenario, str) else scenario
         self.windows = Windows(
-            queue_window, running_window, rules, delays_s, queue_order, running_order, clairvoyant, migration
+            queue_window, running_window, rules, delays_s, queue_order, running_order, clairvoyant, migration, lease_s
         )
         if self.windows.delays_s and self.scenario.semantics.round_s > 0:
             raise ScenarioError("delays_s: the scenario plays in rounds, which alone end a wait; leave delays_s empty")

@@ -39,6 +39,7 @@ class Windows:
     running_order: str = "most-attained"
     clairvoyant: bool = True
     migration: bool = False
+    lease_s: float | None = None
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -60,6 +61,10 @@ class Windows:
                 raise ScenarioError(f"{name}: {unknown_name('order', order, known)}")
             if order in ("shortest", "longest") and not self.clairvoyant:
                 raise ScenarioError(f"{name}={order!r} needs run times, but clairvoyant is False")
+        if self.lease_s is not None and not 0 < self.lease_s < float("inf"):
+            raise ScenarioError(
+                f"lease_s is {self.lease_s}: give a finite number of seconds > 0, or None for no leases"
+            )
         object.__setattr__(self, "rules", tuple(self.rules))
         object.__setattr__(self, "delays_s", tuple(float(delay) for delay in self.delays_s))
 
@@ -120,7 +125,7 @@ class Encoder:
         config = np.zeros(1, CONFIG_DTYPE)
         config[0] = (
             WINDOW_ORDERS.index(windows.queue_order), WINDOW_ORDERS.index(windows.running_order), windows.clairvoyant,
-            windows.migration, skip_forced_waits,
+            windows.migration, skip_forced_waits, np.inf if windows.lease_s is None else windows.lease_s,
         )  # fmt: skip
         instance = simulation.instance
         self._shapes = windows.shapes(len(instance.cluster.nodes), len(instance.links))

@@ -21,6 +21,7 @@ from gpusched_env.simulator.events import (
     DECIDE,
     LOG_FULL,
     advance,
+    lease,
     preempt,
     preempt_refusal,
     productive_s,
@@ -44,6 +45,7 @@ CONFIG_DTYPE: Final = np.dtype(
         ("clairvoyant", "<i8"),
         ("migration", "<i8"),
         ("skip_forced_waits", "<i8"),
+        ("lease_s", "<f8"),  # [s] for which a start holds its GPUs before the agent is asked again; inf = no leases
     ]
 )
 CLASS_DTYPE: Final = np.dtype(
@@ -390,6 +392,12 @@ def play(
                 events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b,
                 int64(queue[action // len(rules)]), int64(rules[action % len(rules)]), 0,
             )
+            if config[0]["lease_s"] < np.inf:
+                lease(
+                    world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
+                    events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b,
+                    int64(queue[action // len(rules)]), w["clock_s"] + config[0]["lease_s"],
+                )
         elif action < starts + len(victims):
             preempt(
                 world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
@@ -405,6 +413,15 @@ def play(
         step_time = True
     while True:
         if step_time:
+            if config[0]["lease_s"] < np.inf and w["leases_over"]:  # to wait is to let them go on
+                for i in range(w["running"]):
+                    r = replicas[b, running[b, i]]
+                    if r["lease_over"]:
+                        lease(
+                            world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running,
+                            paces, events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b,
+                            int64(r["job"]), w["clock_s"] + config[0]["lease_s"],
+                        )
             outcome = advance(
                 world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
                 events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b,

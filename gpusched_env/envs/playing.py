@@ -16,11 +16,11 @@ def play_scheduler(env: gym.Env[Any, Any], scheduler: Scheduler, seed: int) -> E
     """Play one episode of ``env`` with a scheduler and return its event log.
 
     The environment must show whatever the scheduler may want: windows as large as its queue and its cluster
-    (:func:`wide_open`), the scheduler's placement rules, and every decision point.
+    (:func:`wide_open`), the scheduler's placement rules, and every decision point; it grants no leases of its own.
 
     Raises
     ------
-    SchedulerError : the environment skips waits, or the episode is truncated
+    SchedulerError : the environment skips waits or grants leases, or the episode is truncated
     GpuschedError : the environment cannot express a decision
     """
     base = env.unwrapped
@@ -29,6 +29,8 @@ def play_scheduler(env: gym.Env[Any, Any], scheduler: Scheduler, seed: int) -> E
         raise SchedulerError(
             "play_scheduler needs every decision point: make the environment with skip_forced_waits=False"
         )
+    if base.windows.lease_s is not None:
+        raise SchedulerError("play_scheduler needs lease_s=None: a scheduler grants the leases that it wants itself")
     env.reset(seed=seed)
     view = base.simulation.view_for(scheduler)
     scheduler.reset(view)

@@ -17,6 +17,15 @@ ENVIRONMENTS: Final[dict[str, dict[str, Any]]] = {
         "rules": ("pack", "contention", "least-busy", "least-busy-servers"),
         "reward": "makespan",
     },
+    "gpusched/NetworkSensitive-v0": {  # 256 GPUs, 800 jobs; wait for a better place, or start where links are shared
+        "scenario": "dally-poisson-v0",
+        "queue_window": 64,
+        "running_window": 32,
+        "rules": ("consolidate", "pack"),
+        "delays_s": (600.0, 3_600.0),
+        "lease_s": 3_600.0,
+        "clairvoyant": False,
+    },
 }
 
 

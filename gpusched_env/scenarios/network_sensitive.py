@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any, Final
 
 from gpusched_env.cluster import NodeGroup
-from gpusched_env.network import NETWORK_PRESETS, Contention, Network
+from gpusched_env.network import NETWORK_PRESETS, Contention, Network, NetworkChange
 from gpusched_env.scenarios.family import Parameter, ScenarioFamily
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
@@ -28,6 +28,7 @@ LATE_DEMAND: Final = {
 }  # fmt: skip
 SWING: Final = 0.5  # rates of half and one and a half times the mean,
 PERIOD_S: Final = 86_400.0  # [s] half a day each
+SLOWDOWN: Final = 8.0  # of the uplinks of racks in the second half of a drift
 CONGESTION: Final = 5.0  # uplinks of a congested spine have a fifth of their rate
 
 
@@ -87,7 +88,9 @@ def drift(gpus: int, oversubscription: float, top: str, load: float, jobs: int |
         "period_s": PERIOD_S,
     }
     spec = WorkloadSpec("synthetic:drift", parameters, jobs=count, max_gpus=LARGEST_GANG)
-    return _scenario("Gangs whose rate, sizes and network change over time.", gpus, oversubscription, top, spec)
+    found = _scenario("Gangs whose rate, sizes and network change over time.", gpus, oversubscription, top, spec)
+    change = NetworkChange(middle_s, tier="rack", slowdown=SLOWDOWN)
+    return found.replace(network=dataclasses.replace(found.network, changes=(change,)))
 
 
 def _mix() -> dict[str, Any]:
@@ -118,6 +121,8 @@ _CLUSTER: Final = (
     Parameter("top", "normal", "congested = uplinks of a fifth of their rate", values=("normal", "congested")),
 )
 _LOAD: Final = Parameter("load", 0.8, "offered load: ideal GPU time / GPU time of the cluster", least=0.01, most=10)
+_HIGH_LOAD: Final = dataclasses.replace(_LOAD, default=0.9)  # where a gang that does not wait costs half as much again
+_LOW_LOAD: Final = dataclasses.replace(_LOAD, default=0.7)  # busy half days, and a slow second half, come on top
 _COUNT: Final = Parameter(
     "jobs", None, f"jobs of an episode; {JOBS} for each 256 GPUs if not given", least=1, most=1_000_000, whole=True
 )
@@ -126,7 +131,7 @@ _VENUS_COUNT: Final = dataclasses.replace(
 )
 NETWORK_SENSITIVE: Final = (
     ScenarioFamily("dally-batch-v0", batch, (*_CLUSTER, _COUNT)),
-    ScenarioFamily("dally-poisson-v0", poisson, (*_CLUSTER, _LOAD, _COUNT)),
+    ScenarioFamily("dally-poisson-v0", poisson, (*_CLUSTER, _HIGH_LOAD, _COUNT)),
     ScenarioFamily("dally-trace-v0", trace, (*_CLUSTER, _LOAD, _VENUS_COUNT)),
-    ScenarioFamily("dally-drift-v0", drift, (*_CLUSTER, _LOAD, _COUNT)),
+    ScenarioFamily("dally-drift-v0", drift, (*_CLUSTER, _LOW_LOAD, _COUNT)),
 )
