@@ -1,8 +1,8 @@
-"""Dally (after the authors' simulator): delay scheduling, network-sensitive priority with leases, tuned delay timers."""
+"""Dally (after the authors' simulator): delay scheduling, network-sensitive priority, leases, tuned timers."""
 
 from __future__ import annotations
 
-import dataclasses
+import importlib
 import json
 import math
 from collections.abc import Iterable
@@ -51,8 +51,9 @@ class Dally(Scheduler):
     preset : "suite" = on any scenario, every decision point is an offer; "authors" = the authors' simulator to the
         rounding; "authors_published" = with its GPU leak, too
     policy : who accepts what: "dally", or "tiresias" as that simulator has it
-    tuner : timers by "hand" (the authors' auto-tuner), "off" (``rack_wait``, ``nw_wait``), "static" (the table in the
-        file ``timers``) or "learned" (a trained agent; ``timers`` names its file, empty = the one that ships)
+    tuner : timers by "hand" (the authors' auto-tuner), "off" (``rack_wait``, ``nw_wait``), "static" (the same, or the
+        table in the file ``timers``) or "learned" (a trained agent; ``timers`` names its file, empty = the one that
+        ships)
     rack_wait, nw_wait : leases that a gang waits for a machine before it takes a rack, or the network; inf = for ever
     timers : a file, see ``tuner``
     timer_mode : "absolute" = both timers begin together; "stacked" = the network timer when the rack timer ends
@@ -151,8 +152,6 @@ class Dally(Scheduler):
         for quirk in self._quirks:
             if quirk not in QUIRKS:
                 raise SchedulerError(f"dally: quirks: {unknown_name('quirk', quirk, QUIRKS)}")
-        if self.tuner == "static" and not self.timers:
-            raise SchedulerError("dally: tuner=static needs timers=FILE, a table of waits; or use tuner=off")
 
     def _check_name(self, field: str, known: tuple[str, ...]) -> None:
         value = getattr(self, field)
@@ -172,12 +171,12 @@ class Dally(Scheduler):
         """Make the strategy that sets the timers."""
         if self.tuner == "hand":
             return HandTimers()
-        if self.tuner == "static":
+        if self.tuner == "static" and self.timers:
             return TableTimers.load(self.timers)
         if self.tuner == "learned":
-            from gpusched_env.agents.delay_tuner import LearnedTimers
-
-            timers: Timers = LearnedTimers.load(self.timers)
+            # found when it is needed: agents know baselines, not the other way round
+            learned = importlib.import_module("gpusched_env.agents.learned_timers")
+            timers: Timers = learned.LearnedTimers.load(self.timers)
             return timers
         assert self.lease_s is not None
         return ConstantTimers(self.lease_s * self.rack_wait, self.lease_s * self.nw_wait)

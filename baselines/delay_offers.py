@@ -194,7 +194,7 @@ def end_of_task(world: Array, rules: Array, tasks: Array, offers: Array, leaker:
 
 @helper
 def end_of_lease(
-    world: Array, jobs: Array, rules: Array, tasks: Array, queue: Array, offers: Array, b: int, row: int
+    world: Array, jobs: Array, rules: Array, tasks: Array, queue: Array, offers: Array, b: int, row: int,
 ) -> None:
     """Take note that a job has given back its GPUs: it waits again."""
     task = tasks[b, row]
@@ -211,16 +211,8 @@ def end_of_lease(
 
 @helper
 def observe(
-    world: Array,
-    jobs: Array,
-    replicas: Array,
-    rules: Array,
-    tasks: Array,
-    queue: Array,
-    held: Array,
-    offers: Array,
-    leaker: Array,
-    b: int,
+    world: Array, jobs: Array, replicas: Array, rules: Array, tasks: Array, queue: Array, held: Array, offers: Array,
+    leaker: Array, b: int,
 ) -> int:
     """Take note of arrivals and of gangs that have stopped; renew or end one lease that is over."""
     w = world[b]
@@ -273,7 +265,7 @@ def ripe(rules: Array, tasks: Array, waits_s: Array, now_s: float, b: int, row: 
 
 @helper
 def place_by_skew(
-    rules: Array, tasks: Array, node_order: Array, slot_order: Array, on_offer: Array, b: int, row: int
+    rules: Array, tasks: Array, node_order: Array, slot_order: Array, on_offer: Array, b: int, row: int,
 ) -> tuple[int, int]:
     """Find a tier and a place by the rules of Tiresias in the authors' simulator: no waiting."""
     r = rules[b]
@@ -295,18 +287,8 @@ def place_by_skew(
 
 @helper
 def place_by_delay(
-    rules: Array,
-    tasks: Array,
-    samples: Array,
-    counts: Array,
-    demands: Array,
-    waits_s: Array,
-    slot_order: Array,
-    node_order: Array,
-    on_offer: Array,
-    now_s: float,
-    b: int,
-    row: int,
+    rules: Array, tasks: Array, samples: Array, counts: Array, demands: Array, waits_s: Array, factors: Array,
+    slot_order: Array, node_order: Array, on_offer: Array, now_s: float, b: int, row: int,
 ) -> tuple[int, int]:
     """Find the tightest tier that the job accepts, and a place in it; remember how long it has waited for it."""
     r = rules[b]
@@ -320,48 +302,34 @@ def place_by_delay(
     racks = on_offer.shape[1] - slots - nodes
     if gang <= r["most_in_slot"]:
         place = visit(slot_order, on_offer, b, 0, slots, gang, best)
-        record(rules, samples, counts, demands, waits_s, b, demand, MACHINE_WAITS, now_s, wait_s)
+        record(rules, samples, counts, demands, waits_s, factors, b, demand, MACHINE_WAITS, now_s, wait_s)
         return int64(ON_SLOT), int64(place)
     if gang <= r["most_in_machine"]:
         place = visit(node_order, on_offer, b, slots, nodes, gang, best)
-        record(rules, samples, counts, demands, waits_s, b, demand, MACHINE_WAITS, now_s, wait_s)
+        record(rules, samples, counts, demands, waits_s, factors, b, demand, MACHINE_WAITS, now_s, wait_s)
         return int64(ON_MACHINE), int64(place)
     if gang <= r["most_in_rack"] and (
         gang > r["machine_gpus"] or ripe(rules, tasks, waits_s, now_s, b, row, RACK_TIMER)
     ):
         place = first_rack_with(on_offer, b, slots + nodes, racks, gang, best)
-        record(rules, samples, counts, demands, waits_s, b, demand, RACK_WAITS, now_s, wait_s)
+        record(rules, samples, counts, demands, waits_s, factors, b, demand, RACK_WAITS, now_s, wait_s)
         if r["censored"] and gang <= r["machine_gpus"]:
-            record(rules, samples, counts, demands, waits_s, b, demand, MACHINE_WAITS, now_s, wait_s)
+            record(rules, samples, counts, demands, waits_s, factors, b, demand, MACHINE_WAITS, now_s, wait_s)
         return int64(IN_RACK), int64(place)
     if gang > r["rack_gpus"] or ripe(rules, tasks, waits_s, now_s, b, row, NETWORK_TIMER):
         if r["censored"] and gang <= r["machine_gpus"]:
-            record(rules, samples, counts, demands, waits_s, b, demand, MACHINE_WAITS, now_s, wait_s)
+            record(rules, samples, counts, demands, waits_s, factors, b, demand, MACHINE_WAITS, now_s, wait_s)
         if r["censored"] and gang <= r["rack_gpus"]:
-            record(rules, samples, counts, demands, waits_s, b, demand, RACK_WAITS, now_s, wait_s)
+            record(rules, samples, counts, demands, waits_s, factors, b, demand, RACK_WAITS, now_s, wait_s)
         return int64(ANYWHERE), int64(0)
     return int64(REFUSED), int64(0)
 
 
 @helper
 def begin_offer(
-    world: Array,
-    jobs: Array,
-    replicas: Array,
-    nodes: Array,
-    holder: Array,
-    gpu_node: Array,
-    rules: Array,
-    tasks: Array,
-    queue: Array,
-    order: Array,
-    held: Array,
-    leaker: Array,
-    gpu_slot: Array,
-    slot_order: Array,
-    node_order: Array,
-    on_offer: Array,
-    b: int,
+    world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_node: Array, rules: Array,
+    tasks: Array, queue: Array, order: Array, held: Array, leaker: Array, gpu_slot: Array, slot_order: Array,
+    node_order: Array, on_offer: Array, b: int,
 ) -> None:
     """Put all free GPUs on offer, and line up who is asked: who waits, and with quirk Q1 who runs."""
     r = rules[b]
@@ -382,28 +350,10 @@ def begin_offer(
 
 @helper
 def walk_offer(
-    world: Array,
-    jobs: Array,
-    replicas: Array,
-    nodes: Array,
-    racks: Array,
-    holder: Array,
-    gpu_node: Array,
-    chosen: Array,
-    rules: Array,
-    tasks: Array,
-    order: Array,
-    samples: Array,
-    counts: Array,
-    demands: Array,
-    waits_s: Array,
-    leaker: Array,
-    gpu_slot: Array,
-    slot_gpu: Array,
-    slot_order: Array,
-    node_order: Array,
-    on_offer: Array,
-    b: int,
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, holder: Array, gpu_node: Array,
+    chosen: Array, rules: Array, tasks: Array, order: Array, samples: Array, counts: Array, demands: Array,
+    waits_s: Array, factors: Array, leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array,
+    node_order: Array, on_offer: Array, b: int,
 ) -> int:
     """Ask one job after the other until one accepts; GPUs that quirk Q1 leaks need no decision."""
     r = rules[b]
@@ -423,28 +373,14 @@ def walk_offer(
             tier, place = place_by_skew(rules, tasks, node_order, slot_order, on_offer, b, row)
         else:
             tier, place = place_by_delay(
-                rules, tasks, samples, counts, demands, waits_s, slot_order, node_order, on_offer, now_s, b, row
+                rules, tasks, samples, counts, demands, waits_s, factors, slot_order, node_order, on_offer, now_s, b,
+                row,
             )
         if tier == REFUSED:
             continue
         choose_gpus(
-            world,
-            nodes,
-            racks,
-            holder,
-            gpu_node,
-            chosen,
-            rules,
-            leaker,
-            gpu_slot,
-            slot_gpu,
-            slot_order,
-            node_order,
-            on_offer,
-            b,
-            gang,
-            tier,
-            place,
+            world, nodes, racks, holder, gpu_node, chosen, rules, leaker, gpu_slot, slot_gpu, slot_order, node_order,
+            on_offer, b, gang, tier, place,
         )
         if jobs[b, row]["status"] == WAITING:
             r["row"] = row
@@ -501,44 +437,12 @@ def take_due(world: Array, rules: Array, offers: Array, b: int) -> None:
 
 @kernel
 def next_decision(
-    world: Array,
-    jobs: Array,
-    replicas: Array,
-    nodes: Array,
-    racks: Array,
-    free: Array,
-    holder: Array,
-    gpu_next: Array,
-    gpu_node: Array,
-    waiting: Array,
-    running: Array,
-    paces: Array,
-    events: Array,
-    event_gpus: Array,
-    chosen: Array,
-    links: Array,
-    uses: Array,
-    routes: Array,
-    pairs: Array,
-    ratios: Array,
-    busy: Array,
-    rules: Array,
-    tasks: Array,
-    queue: Array,
-    order: Array,
-    held: Array,
-    offers: Array,
-    samples: Array,
-    counts: Array,
-    demands: Array,
-    waits_s: Array,
-    leaker: Array,
-    gpu_slot: Array,
-    slot_gpu: Array,
-    slot_order: Array,
-    node_order: Array,
-    on_offer: Array,
-    b: int,
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_next: Array,
+    gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array, event_gpus: Array, chosen: Array,
+    links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, rules: Array, tasks: Array,
+    queue: Array, order: Array, held: Array, offers: Array, samples: Array, counts: Array, demands: Array,
+    waits_s: Array, factors: Array, leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array,
+    node_order: Array, on_offer: Array, b: int,
 ) -> int:
     """Find the next decision of this decision point, which begins where the phase is BEGUN; NOTHING ends it."""
     r = rules[b]
@@ -563,23 +467,8 @@ def next_decision(
             else:
                 r["due"] -= 1
                 begin_offer(
-                    world,
-                    jobs,
-                    replicas,
-                    nodes,
-                    holder,
-                    gpu_node,
-                    rules,
-                    tasks,
-                    queue,
-                    order,
-                    held,
-                    leaker,
-                    gpu_slot,
-                    slot_order,
-                    node_order,
-                    on_offer,
-                    b,
+                    world, jobs, replicas, nodes, holder, gpu_node, rules, tasks, queue, order, held, leaker, gpu_slot,
+                    slot_order, node_order, on_offer, b,
                 )
                 r["phase"] = WALKS
         if r["phase"] == GRANTED:
@@ -597,28 +486,8 @@ def next_decision(
                     return LEASE
         if r["phase"] == WALKS:
             found = walk_offer(
-                world,
-                jobs,
-                replicas,
-                nodes,
-                racks,
-                holder,
-                gpu_node,
-                chosen,
-                rules,
-                tasks,
-                order,
-                samples,
-                counts,
-                demands,
-                waits_s,
-                leaker,
-                gpu_slot,
-                slot_gpu,
-                slot_order,
-                node_order,
-                on_offer,
-                b,
+                world, jobs, replicas, nodes, racks, holder, gpu_node, chosen, rules, tasks, order, samples, counts,
+                demands, waits_s, factors, leaker, gpu_slot, slot_gpu, slot_order, node_order, on_offer, b,
             )
             if found == START:
                 r["phase"] = GRANTED
@@ -641,44 +510,12 @@ def next_decision(
 
 @kernel
 def play(
-    world: Array,
-    jobs: Array,
-    replicas: Array,
-    nodes: Array,
-    racks: Array,
-    free: Array,
-    holder: Array,
-    gpu_next: Array,
-    gpu_node: Array,
-    waiting: Array,
-    running: Array,
-    paces: Array,
-    events: Array,
-    event_gpus: Array,
-    chosen: Array,
-    links: Array,
-    uses: Array,
-    routes: Array,
-    pairs: Array,
-    ratios: Array,
-    busy: Array,
-    rules: Array,
-    tasks: Array,
-    queue: Array,
-    order: Array,
-    held: Array,
-    offers: Array,
-    samples: Array,
-    counts: Array,
-    demands: Array,
-    waits_s: Array,
-    leaker: Array,
-    gpu_slot: Array,
-    slot_gpu: Array,
-    slot_order: Array,
-    node_order: Array,
-    on_offer: Array,
-    b: int,
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_next: Array,
+    gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array, event_gpus: Array, chosen: Array,
+    links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, rules: Array, tasks: Array,
+    queue: Array, order: Array, held: Array, offers: Array, samples: Array, counts: Array, demands: Array,
+    waits_s: Array, factors: Array, leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array,
+    node_order: Array, on_offer: Array, b: int,
 ) -> int:
     """Play on until a look at the timers is due (PAUSED), an array is TOO_SMALL, or ``advance`` ends the run."""
     w = world[b]
@@ -686,28 +523,8 @@ def play(
     while True:
         if r["phase"] == ASLEEP:
             outcome = advance(
-                world,
-                jobs,
-                replicas,
-                nodes,
-                racks,
-                free,
-                holder,
-                gpu_next,
-                gpu_node,
-                waiting,
-                running,
-                paces,
-                events,
-                event_gpus,
-                chosen,
-                links,
-                uses,
-                routes,
-                pairs,
-                ratios,
-                busy,
-                b,
+                world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
+                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b,
             )
             if outcome != DECIDE:
                 return outcome
@@ -719,126 +536,26 @@ def play(
         if w["events"] + 2 > events.shape[1] or w["event_gpus"] + w["gpus"] > event_gpus.shape[1]:
             return LOG_FULL
         found = next_decision(
-            world,
-            jobs,
-            replicas,
-            nodes,
-            racks,
-            free,
-            holder,
-            gpu_next,
-            gpu_node,
-            waiting,
-            running,
-            paces,
-            events,
-            event_gpus,
-            chosen,
-            links,
-            uses,
-            routes,
-            pairs,
-            ratios,
-            busy,
-            rules,
-            tasks,
-            queue,
-            order,
-            held,
-            offers,
-            samples,
-            counts,
-            demands,
-            waits_s,
-            leaker,
-            gpu_slot,
-            slot_gpu,
-            slot_order,
-            node_order,
-            on_offer,
-            b,
+            world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
+            event_gpus, chosen, links, uses, routes, pairs, ratios, busy, rules, tasks, queue, order, held, offers,
+            samples, counts, demands, waits_s, factors, leaker, gpu_slot, slot_gpu, slot_order, node_order, on_offer, b,
         )
         row = int64(r["row"])
         if found == START:
             start(
-                world,
-                jobs,
-                replicas,
-                nodes,
-                racks,
-                free,
-                holder,
-                gpu_next,
-                gpu_node,
-                waiting,
-                running,
-                paces,
-                events,
-                event_gpus,
-                chosen,
-                links,
-                uses,
-                routes,
-                pairs,
-                ratios,
-                busy,
-                b,
-                row,
-                EXPLICIT,
+                world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
+                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b, row, EXPLICIT,
                 int64(tasks[b, row]["gpus"]),
             )
         elif found == LEASE:
             lease(
-                world,
-                jobs,
-                replicas,
-                nodes,
-                racks,
-                free,
-                holder,
-                gpu_next,
-                gpu_node,
-                waiting,
-                running,
-                paces,
-                events,
-                event_gpus,
-                chosen,
-                links,
-                uses,
-                routes,
-                pairs,
-                ratios,
-                busy,
-                b,
-                row,
-                r["until_s"],
+                world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
+                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b, row, r["until_s"],
             )
         elif found == PREEMPT:
             preempt(
-                world,
-                jobs,
-                replicas,
-                nodes,
-                racks,
-                free,
-                holder,
-                gpu_next,
-                gpu_node,
-                waiting,
-                running,
-                paces,
-                events,
-                event_gpus,
-                chosen,
-                links,
-                uses,
-                routes,
-                pairs,
-                ratios,
-                busy,
-                b,
-                row,
+                world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
+                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b, row,
             )
         elif found == WAIT:
             if w["clock_s"] < r["until_s"] < w["timer_s"]:
@@ -851,46 +568,12 @@ def play(
 
 @kernel
 def nw_now(
-    world: Array,
-    jobs: Array,
-    replicas: Array,
-    nodes: Array,
-    racks: Array,
-    free: Array,
-    holder: Array,
-    gpu_next: Array,
-    gpu_node: Array,
-    waiting: Array,
-    running: Array,
-    paces: Array,
-    events: Array,
-    event_gpus: Array,
-    chosen: Array,
-    links: Array,
-    uses: Array,
-    routes: Array,
-    pairs: Array,
-    ratios: Array,
-    busy: Array,
-    rules: Array,
-    tasks: Array,
-    queue: Array,
-    order: Array,
-    held: Array,
-    offers: Array,
-    samples: Array,
-    counts: Array,
-    demands: Array,
-    waits_s: Array,
-    leaker: Array,
-    gpu_slot: Array,
-    slot_gpu: Array,
-    slot_order: Array,
-    node_order: Array,
-    on_offer: Array,
-    b: int,
-    rows: Array,
-    nw: Array,
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_next: Array,
+    gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array, event_gpus: Array, chosen: Array,
+    links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, rules: Array, tasks: Array,
+    queue: Array, order: Array, held: Array, offers: Array, samples: Array, counts: Array, demands: Array,
+    waits_s: Array, factors: Array, leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array,
+    node_order: Array, on_offer: Array, b: int, rows: Array, nw: Array,
 ) -> None:
     """Fill the Nw of jobs as of the clock: work done in seconds without communication / productive seconds."""
     for i in range(len(rows)):

@@ -18,17 +18,8 @@ ON_SLOT, ON_MACHINE, IN_RACK, ANYWHERE = range(4)
 
 @helper
 def count_offer(
-    world: Array,
-    nodes: Array,
-    holder: Array,
-    gpu_node: Array,
-    rules: Array,
-    leaker: Array,
-    gpu_slot: Array,
-    slot_order: Array,
-    node_order: Array,
-    on_offer: Array,
-    b: int,
+    world: Array, nodes: Array, holder: Array, gpu_node: Array, rules: Array, leaker: Array, gpu_slot: Array,
+    slot_order: Array, node_order: Array, on_offer: Array, b: int,
 ) -> None:
     """Count the GPUs on offer: those that nobody holds and that no job has leased in vain."""
     slots = slot_order.shape[1]
@@ -96,20 +87,8 @@ def first_rack_with(on_offer: Array, b: int, first: int, racks: int, gang: int, 
 
 @helper
 def take_offered(
-    nodes: Array,
-    holder: Array,
-    gpu_node: Array,
-    chosen: Array,
-    leaker: Array,
-    gpu_slot: Array,
-    slot_order: Array,
-    node_order: Array,
-    on_offer: Array,
-    b: int,
-    begin: int,
-    end: int,
-    count: int,
-    at: int,
+    nodes: Array, holder: Array, gpu_node: Array, chosen: Array, leaker: Array, gpu_slot: Array, slot_order: Array,
+    node_order: Array, on_offer: Array, b: int, begin: int, end: int, count: int, at: int,
 ) -> int:
     """Choose the ``count`` lowest GPUs on offer of ``begin:end``, append them from ``at``; return the new end."""
     slots = slot_order.shape[1]
@@ -131,20 +110,8 @@ def take_offered(
 
 @helper
 def emptiest_first(
-    nodes: Array,
-    holder: Array,
-    gpu_node: Array,
-    chosen: Array,
-    leaker: Array,
-    gpu_slot: Array,
-    slot_order: Array,
-    node_order: Array,
-    on_offer: Array,
-    b: int,
-    begin: int,
-    end: int,
-    count: int,
-    at: int,
+    nodes: Array, holder: Array, gpu_node: Array, chosen: Array, leaker: Array, gpu_slot: Array, slot_order: Array,
+    node_order: Array, on_offer: Array, b: int, begin: int, end: int, count: int, at: int,
 ) -> int:
     """Choose GPUs of the machines ``begin:end``, those with most on offer first, the last part by best fit."""
     slots = slot_order.shape[1]
@@ -169,20 +136,8 @@ def emptiest_first(
         part = min(left, on_offer[b, slots + best])
         first = nodes[b, best]["first_gpu"]
         at = take_offered(
-            nodes,
-            holder,
-            gpu_node,
-            chosen,
-            leaker,
-            gpu_slot,
-            slot_order,
-            node_order,
-            on_offer,
-            b,
-            first,
-            first + nodes[b, best]["gpus"],
-            part,
-            at,
+            nodes, holder, gpu_node, chosen, leaker, gpu_slot, slot_order, node_order, on_offer, b, first,
+            first + nodes[b, best]["gpus"], part, at,
         )
         left -= part
     return at
@@ -190,26 +145,12 @@ def emptiest_first(
 
 @helper
 def choose_gpus(
-    world: Array,
-    nodes: Array,
-    racks: Array,
-    holder: Array,
-    gpu_node: Array,
-    chosen: Array,
-    rules: Array,
-    leaker: Array,
-    gpu_slot: Array,
-    slot_gpu: Array,
-    slot_order: Array,
-    node_order: Array,
-    on_offer: Array,
-    b: int,
-    gang: int,
-    tier: int,
-    place: int,
+    world: Array, nodes: Array, racks: Array, holder: Array, gpu_node: Array, chosen: Array, rules: Array,
+    leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array, node_order: Array, on_offer: Array, b: int,
+    gang: int, tier: int, place: int,
 ) -> None:
-    """Write the GPUs that a gang gets in a slot, machine, rack or anywhere to ``chosen``, and take them off the offer."""
-    if tier == IN_RACK or tier == ANYWHERE:
+    """Write the GPUs that a gang gets at a place of a tier to ``chosen``, and take them off the offer."""
+    if tier >= IN_RACK:
         begin = 0
         end = world[b]["nodes"]
         if tier == IN_RACK:
@@ -217,71 +158,23 @@ def choose_gpus(
             end = begin + racks[b, place]["nodes"]
         if rules[b]["best_fit"]:
             emptiest_first(
-                nodes,
-                holder,
-                gpu_node,
-                chosen,
-                leaker,
-                gpu_slot,
-                slot_order,
-                node_order,
-                on_offer,
-                b,
-                begin,
-                end,
-                gang,
-                0,
+                nodes, holder, gpu_node, chosen, leaker, gpu_slot, slot_order, node_order, on_offer, b, begin, end,
+                gang, 0,
             )
         else:
             take_offered(
-                nodes,
-                holder,
-                gpu_node,
-                chosen,
-                leaker,
-                gpu_slot,
-                slot_order,
-                node_order,
-                on_offer,
-                b,
-                nodes[b, begin]["first_gpu"],
-                nodes[b, end - 1]["first_gpu"] + nodes[b, end - 1]["gpus"],
-                gang,
-                0,
+                nodes, holder, gpu_node, chosen, leaker, gpu_slot, slot_order, node_order, on_offer, b,
+                nodes[b, begin]["first_gpu"], nodes[b, end - 1]["first_gpu"] + nodes[b, end - 1]["gpus"], gang, 0,
             )
     elif tier == ON_SLOT:
         take_offered(
-            nodes,
-            holder,
-            gpu_node,
-            chosen,
-            leaker,
-            gpu_slot,
-            slot_order,
-            node_order,
-            on_offer,
-            b,
-            slot_gpu[b, place],
-            slot_gpu[b, place + 1],
-            gang,
-            0,
+            nodes, holder, gpu_node, chosen, leaker, gpu_slot, slot_order, node_order, on_offer, b, slot_gpu[b, place],
+            slot_gpu[b, place + 1], gang, 0,
         )
     else:
         first = nodes[b, place]["first_gpu"]
         take_offered(
-            nodes,
-            holder,
-            gpu_node,
-            chosen,
-            leaker,
-            gpu_slot,
-            slot_order,
-            node_order,
-            on_offer,
-            b,
-            first,
-            first + nodes[b, place]["gpus"],
-            gang,
-            0,
+            nodes, holder, gpu_node, chosen, leaker, gpu_slot, slot_order, node_order, on_offer, b, first,
+            first + nodes[b, place]["gpus"], gang, 0,
         )
     measure_offer(rules, slot_order, node_order, on_offer, b)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from gpusched_env.baselines.delay_state import (
     allocate_delay,
 )
 from gpusched_env.instance import Instance
-from gpusched_env.simulator import Outcome, Simulation
+from gpusched_env.simulator import Outcome, Simulation, events
 from gpusched_env.simulator.jit import announce_compilation
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class DelayRun:
         return self.delay.rules[0]
 
     @property
-    def arguments(self) -> tuple[object, ...]:
+    def arguments(self) -> tuple[Any, ...]:
         """What the kernels of delay scheduling take."""
         return (*self.simulation.state, *self.delay, 0)
 
@@ -81,6 +81,8 @@ class DelayRun:
         """
         self._until_s = until_s
         self._set_alarm()
+        if self.timers.by_hand:  # the factors may have been changed
+            self.tune_by_hand()
         while True:
             code = delay_offers.play(*self.arguments)
             if tell is not None:
@@ -90,7 +92,7 @@ class DelayRun:
                     return Outcome.DECIDE
             elif code == delay_offers.TOO_SMALL:
                 self.grow()
-            elif code == delay_offers.LOG_FULL:
+            elif code == events.LOG_FULL:
                 self.simulation.drain()
             else:
                 return Outcome(code)
@@ -141,7 +143,7 @@ class DelayRun:
     def tune_by_hand(self) -> None:
         """Set the timers of all demands by their histories."""
         d = self.delay
-        delay_tuning.tune_all(d.rules, d.samples, d.counts, d.demands, d.waits_s, 0)
+        delay_tuning.tune_all(d.rules, d.samples, d.counts, d.demands, d.waits_s, d.factors, 0)
 
     # --- what a tuner may look at
 
@@ -149,6 +151,11 @@ class DelayRun:
     def waits_s(self) -> np.ndarray:
         """float64 [G + 1, 2] [s], writable: wait for a rack, wait for the network, by gang size; inf = for ever."""
         return self.delay.waits_s[0]
+
+    @property
+    def factors(self) -> np.ndarray:
+        """float64 [G + 1, 2], writable: what the hand tuner's timers are multiplied by, from the next ``play`` on."""
+        return self.delay.factors[0]
 
     @property
     def waiting(self) -> np.ndarray:
@@ -177,7 +184,8 @@ class DelayRun:
     def nw(self, rows: np.ndarray) -> np.ndarray:
         """float64: network sensitivity Nw of each of the jobs ``rows``; 0 = it has not run yet."""
         values = np.empty(len(rows))
-        delay_offers.nw_now(*self.arguments, np.ascontiguousarray(rows, np.int32), values)
+        known = np.ascontiguousarray(rows, np.int32)
+        delay_offers.nw_now(*self.simulation.state, *self.delay, 0, known, values)
         return values
 
     @property

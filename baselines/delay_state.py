@@ -119,6 +119,7 @@ class DelayState(NamedTuple):
     counts: np.ndarray  # int32 [B, D, 2]: samples in use
     demands: np.ndarray  # int32 [B, G + 1]: demand class of each gang size
     waits_s: np.ndarray  # float64 [B, G + 1, 2] [s]: wait for a rack, wait for the network, of each gang size
+    factors: np.ndarray  # float64 [B, G + 1, 2]: what the hand tuner's timers are multiplied by
     leaker: np.ndarray  # int32 [B, G]: quirk Q1: row of the job that has leased a GPU it does not use; -1 = none
     gpu_slot: np.ndarray  # int32 [B, G]: slot of each GPU
     slot_gpu: np.ndarray  # int32 [B, S + 1]: first GPU of each slot
@@ -150,6 +151,7 @@ def allocate_delay(instances: list[Instance]) -> DelayState:
         counts=np.zeros((batch, classes, 2), np.int32),
         demands=np.full((batch, gpus + 1), -1, np.int32),
         waits_s=np.zeros((batch, gpus + 1, 2)),
+        factors=np.ones((batch, gpus + 1, 2)),
         leaker=np.full((batch, gpus), -1, np.int32),
         gpu_slot=np.zeros((batch, gpus), np.int32),
         slot_gpu=np.zeros((batch, slots + 1), np.int32),
@@ -177,9 +179,9 @@ def fill_tasks(delay: DelayState, b: int, instance: Instance, best_ideal: bool, 
     tasks = delay.tasks[b, : len(jobs)]
     tasks["id"], tasks["gpus"] = jobs["id"], gang
     # N is a whole number in the papers' job files: undo the rounding of N / g.
-    whole = np.rint(instance.iterations * gang)
-    exact = np.abs(whole - instance.iterations * gang) <= 1e-9 * whole
-    tasks["iterations"] = tasks["left"] = np.where(exact, whole, instance.iterations * gang)
+    asked = np.where(np.isfinite(jobs["iterations"]), jobs["iterations"], instance.iterations) * gang
+    whole = np.rint(asked)
+    tasks["iterations"] = tasks["left"] = np.where(np.abs(whole - asked) <= 1e-9 * whole, whole, asked)
     fastest = instance.ideal_iteration_s if best_ideal else instance.compute_s[:, MACHINE].min(axis=1)
     tasks["compute_s"] = fastest[instance.job_class]
     tasks["ideal_s"] = tasks["compute_s"] * tasks["iterations"] / gang
@@ -187,7 +189,7 @@ def fill_tasks(delay: DelayState, b: int, instance: Instance, best_ideal: bool, 
     tier = cluster.tightest_tier(gang)
     tasks["best_tier"] = np.where(tier == SLOT, -1, tier)
     names = instance.workload.profiles.rows["name"][jobs["profile"]]
-    tasks["low_skew"] = [_plain(str(name)) in LOW_SKEW for name in names]
+    tasks["low_skew"] = [_model(str(name)) in LOW_SKEW for name in names]
     sizes = np.unique(gang)
     keys = 1 << np.ceil(np.log2(sizes)).astype(np.int64) if pow2 else sizes
     classes = np.unique(keys, return_inverse=True)[1]
@@ -195,9 +197,10 @@ def fill_tasks(delay: DelayState, b: int, instance: Instance, best_ideal: bool, 
     tasks["demand"] = delay.demands[b, gang]
 
 
-# Models that the authors' Tiresias calls insensitive to placement (dally.md 3.7; hard-coded there).
+# Models that the authors' Tiresias calls insensitive to placement (its class TiresiasInterJobScheduler names them).
 LOW_SKEW: Final = ("resnet50", "resnet18", "bert")
 
 
-def _plain(name: str) -> str:
-    return "".join(letter for letter in name.lower() if letter.isalnum())
+def _model(profile: str) -> str:
+    """Name of a profile's model; tables may add a setting after a comma."""
+    return "".join(letter for letter in profile.partition(",")[0].lower() if letter.isalnum())

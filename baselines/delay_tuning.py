@@ -55,7 +55,9 @@ def statistic(rules: Array, samples: Array, counts: Array, b: int, demand: int, 
 
 
 @helper
-def retune(rules: Array, samples: Array, counts: Array, demands: Array, waits_s: Array, b: int, demand: int) -> None:
+def retune(
+    rules: Array, samples: Array, counts: Array, demands: Array, waits_s: Array, factors: Array, b: int, demand: int,
+) -> None:
     """Set the timers of a demand class by its histories."""
     r = rules[b]
     machine = statistic(rules, samples, counts, b, demand, MACHINE_WAITS)
@@ -64,10 +66,12 @@ def retune(rules: Array, samples: Array, counts: Array, demands: Array, waits_s:
     for_network = r["lease_s"] * min(r["hist"], max(r["floor_nw"], np.ceil(rack)))
     for gang in range(demands.shape[1]):
         if demands[b, gang] == demand:
-            if waits_s[b, gang, RACK_TIMER] != for_rack or waits_s[b, gang, NETWORK_TIMER] != for_network:
+            rack_s = for_rack * factors[b, gang, RACK_TIMER]
+            network_s = for_network * factors[b, gang, NETWORK_TIMER]
+            if waits_s[b, gang, RACK_TIMER] != rack_s or waits_s[b, gang, NETWORK_TIMER] != network_s:
                 r["retuned"] = 1
-            waits_s[b, gang, RACK_TIMER] = for_rack
-            waits_s[b, gang, NETWORK_TIMER] = for_network
+            waits_s[b, gang, RACK_TIMER] = rack_s
+            waits_s[b, gang, NETWORK_TIMER] = network_s
 
 
 @helper
@@ -91,16 +95,8 @@ def forget(rules: Array, samples: Array, counts: Array, b: int, demand: int, whi
 
 @helper
 def record(
-    rules: Array,
-    samples: Array,
-    counts: Array,
-    demands: Array,
-    waits_s: Array,
-    b: int,
-    demand: int,
-    which: int,
-    now_s: float,
-    wait_s: float,
+    rules: Array, samples: Array, counts: Array, demands: Array, waits_s: Array, factors: Array, b: int, demand: int,
+    which: int, now_s: float, wait_s: float,
 ) -> None:
     """Remember a wait that has ended, if it was long enough, and tune the timers if they follow from the histories."""
     wait = wait_s / rules[b]["lease_s"]
@@ -112,12 +108,14 @@ def record(
     counts[b, demand, which] += 1
     forget(rules, samples, counts, b, demand, which, now_s)
     if rules[b]["tuned"]:
-        retune(rules, samples, counts, demands, waits_s, b, demand)
+        retune(rules, samples, counts, demands, waits_s, factors, b, demand)
 
 
 @kernel
-def tune_all(rules: Array, samples: Array, counts: Array, demands: Array, waits_s: Array, b: int) -> None:
+def tune_all(
+    rules: Array, samples: Array, counts: Array, demands: Array, waits_s: Array, factors: Array, b: int,
+) -> None:
     """Set the timers of all demand classes by their histories."""
     for demand in range(counts.shape[1]):
-        retune(rules, samples, counts, demands, waits_s, b, demand)
+        retune(rules, samples, counts, demands, waits_s, factors, b, demand)
     rules[b]["retuned"] = 0

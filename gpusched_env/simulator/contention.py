@@ -217,8 +217,18 @@ def whole_iterations(world: Array, b: int, iteration_s: float) -> float:
 
 @helper
 def finish_time(world: Array, b: int, since_s: float, remaining: float, iteration_s: float) -> float:
-    """When the work left is done: at the end of that slot if iterations come by the slot [s]."""
+    """When the work left is done: at the end of that slot if iterations come by the slot [s].
+
+    Ends of steps are added up, as a simulator does that plays step by step: what follows from one, such as the end of
+    a lease, must agree with it to the last bit.
+    """
     slot = world[b]["slot_s"]
+    step = world[b]["step_iterations"]
+    if step > 0.0 and world[b]["contention"] == 0:
+        step_s = iteration_s * step
+        while remaining >= step:
+            since_s += step_s
+            remaining -= step
     done_s = since_s + remaining * iteration_s if remaining > 0.0 else since_s
     if slot == 0.0 or done_s == np.inf:
         return done_s

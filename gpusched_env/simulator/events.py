@@ -31,6 +31,8 @@ WAKES: Final = CHECKPOINTING + 4
 NO_EVENT: Final = CHECKPOINTING + 5
 # A gang whose work ends with its lease completes: rounding may put the completion so much later.
 LEASE_SLACK: Final = 1e-12
+# Relative: how far from the end of a step its end may be taken for one.
+STEP_SLACK: Final = 1e-9
 
 # Why a decision was refused; the index is the code kernels return, 0 = applied.
 REFUSALS: Final = (
@@ -90,7 +92,13 @@ def work_left(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> f
     job = jobs[b, row]
     elapsed = productive_s(world, replicas, b, job["replica"])
     if elapsed > 0.0:
-        return max(job["remaining"] - elapsed / replicas[b, job["replica"]]["iteration_s"], 0.0)
+        done = elapsed / replicas[b, job["replica"]]["iteration_s"]
+        step = world[b]["step_iterations"]
+        if step > 0.0:  # the end of a step is known to some units in the last place: it ends whole steps
+            whole = np.rint(done / step) * step
+            if abs(done - whole) <= STEP_SLACK * whole:
+                done = whole
+        return max(job["remaining"] - done, 0.0)
     return job["remaining"]
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from abc import ABC, abstractmethod
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -59,7 +59,7 @@ class Scheduler(ABC):
         """Name, parameters and clairvoyance, for results."""
         return SchedulerInfo(self.name, self.parameters, self.clairvoyant)
 
-    def player(self, simulation: Simulation) -> Player | None:  # noqa: ARG002 - for those that have one
+    def player(self, simulation: Simulation) -> Player | None:
         """Give a compiled loop that plays exactly what :meth:`decide` would decide; None = there is none."""
         return None
 

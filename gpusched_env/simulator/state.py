@@ -33,6 +33,7 @@ WORLD_DTYPE: Final = np.dtype(
         ("time_limit_s", "<f8"),  # [s] inf = none
         ("least_busy_lambda", "<f8"),  # of the rule least-busy-servers
         ("slot_s", "<f8"),  # [s] > 0 = only whole iterations count in each slot of so many seconds
+        ("step_iterations", "<f8"),  # > 0 = work comes in steps of so many iterations
         ("jobs", "<i8"),  # sizes of this environment; the arrays may be longer
         ("nodes", "<i8"),
         ("racks", "<i8"),
@@ -269,7 +270,8 @@ def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None =
 
 def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     world, rules, cluster = state.world[b], instance.semantics, instance.cluster
-    for name in ("round_s", "checkpoint_s", "restore_s", "time_limit_s", "slot_s", "least_busy_lambda"):
+    for name in ("round_s", "checkpoint_s", "restore_s", "time_limit_s", "slot_s", "least_busy_lambda",
+                 "step_iterations"):  # fmt: skip
         world[name] = getattr(rules, name)
     world["jobs"], world["gpus"] = len(instance.workload), cluster.gpus
     world["nodes"], world["racks"] = len(cluster.nodes), len(cluster.racks)
