@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -213,8 +213,8 @@ class Gandiva(Scheduler):
                 group.turns.append(job)
                 self._waits_in[job] = group
 
-    def _migrate(self, view: ClusterView) -> Iterator[Decision]:
-        """Move one gang to a tighter tier, if it is time; return when it will be, if one could move [s]."""
+    def _migrate(self, view: ClusterView) -> Generator[Decision, None, float]:
+        """Move one gang to a tighter tier, if it is time; return when to look again [s]."""
         if math.isinf(self.migrate_s) or not (move := self._better_place(view)):
             return math.inf
         due_s = self._moved_s + self.migrate_s
@@ -225,7 +225,7 @@ class Gandiva(Scheduler):
         yield Preempt(seat.job)
         self._give_up(group, seat)
         self._take_seat(gpus, seat.job)
-        return math.inf
+        return self._moved_s + self.migrate_s
 
     def _better_place(self, view: ClusterView) -> tuple[ServerSet, Seat, np.ndarray] | None:
         """Find the first gang by arrival that works, shares with nobody and would fit on a tighter tier."""

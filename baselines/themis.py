@@ -16,6 +16,8 @@ from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Start
 
 # What a winner of the auction keeps of its lease at least: an empty lease would be none.
 _LEAST_SHARE: Final = 0.05
+# A job that runs longer than its user claimed needs more time than none.
+_LEAST_S: Final = 1e-3  # [s]
 
 
 @dataclass
@@ -116,7 +118,7 @@ class Themis(EstimatingScheduler):
         waited_s, fair_s = view.now_s - view.arrival_s[present], self._fair_time_s(view, present)
         due = np.zeros(view.arrived)
         due[present] = max_min_shares(
-            waited_s, self.remaining_s(view, present), fair_s, view.gpus[present], view.cluster.gpus
+            waited_s, self._left_s(view, present), fair_s, view.gpus[present], view.cluster.gpus
         )
         had_s = view.service_s(rows)
         ratio = np.divide(due[rows], had_s, out=np.full(len(rows), np.inf), where=had_s > 0)
@@ -125,11 +127,14 @@ class Themis(EstimatingScheduler):
     def fairness(self, view: ClusterView, rows: np.ndarray, later_s: float = 0.0) -> np.ndarray:
         """float64: rho of each of the jobs ``rows`` if it had its gang on the best placement ``later_s`` from now."""
         waited_s = view.now_s - view.arrival_s[rows] + later_s
-        return finish_time_fairness(waited_s, self.remaining_s(view, rows), self._fair_time_s(view, rows))
+        return finish_time_fairness(waited_s, self._left_s(view, rows), self._fair_time_s(view, rows))
+
+    def _left_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
+        return np.maximum(self.remaining_s(view, rows), _LEAST_S)
 
     def _fair_time_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
         share = view.cluster.gpus / self._contenders(view, rows)
-        return fair_time_s(self.ideal_s(view, rows), view.gpus[rows], share)
+        return fair_time_s(np.maximum(self.ideal_s(view, rows), _LEAST_S), view.gpus[rows], share)
 
     def _count(self, view: ClusterView) -> None:
         """Keep the integral of the number of jobs in the system."""

@@ -35,7 +35,7 @@ class Semantics:
     least_busy_lambda : the placement rule least-busy-servers looks at the fewest least busy servers that have so many
         times a gang's GPUs (SJF-BCO, LBSGF)
     restore_s : seconds for which a resumed gang holds its GPUs before it makes progress
-    queue : for the schedulers that start an ordered queue without preempting (fifo, sjf, ssf): "scheduler" = each
+    queue : for the schedulers that start an ordered queue without preempting (fifo, sjf, ssf, yarn-cs): "scheduler" = each
         one's published discipline; "strict" = stop at the first waiting job that does not fit (head-of-line
         blocking); "skip" = walk on and start whatever fits
     step_iterations : 0 = work flows; K > 0 = work comes in steps of K iterations, so that of every job is rounded up to

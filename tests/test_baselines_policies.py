@@ -18,8 +18,13 @@ from gpusched_env.network import Network
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Simulation, simulate
 from gpusched_env.workload import JOB_DTYPE, Profiles, Workload
 
-NON_PREEMPTIVE = ("fifo", "fifo-skip", "fifo-easy", "sjf", "ssf", "random", "sjf-bco", "bco-rand", "ada-srsf")
-CLAIRVOYANT = ("fifo-easy", "sjf", "ssf", "srtf", "srsf", "sjf-bco", "bco-ff", "bco-ls", "ada-srsf")
+NON_PREEMPTIVE = (
+    "fifo", "fifo-skip", "fifo-easy", "sjf", "ssf", "random", "sjf-bco", "bco-rand", "ada-srsf", "yarn-cs",
+    "delay-zaharia",
+)  # fmt: skip
+CLAIRVOYANT = (
+    "fifo-easy", "sjf", "ssf", "srtf", "srsf", "sjf-bco", "bco-ff", "bco-ls", "ada-srsf", "themis-lite",
+)  # fmt: skip
 
 
 @settings(max_examples=30, deadline=None)

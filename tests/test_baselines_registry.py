@@ -51,6 +51,7 @@ def test_parameters_are_typed_like_the_defaults() -> None:
         ("tiresias:thresholds=-1", r"must be above 0 and ascend"),
         ("tiresias:knob=0", r"knob is 0"),
         ("srtf:sigma=-1", r"sigma is -1"),
+        ("delay-zaharia:clock=wating", r"unknown clock 'wating': did you mean 'waiting'"),
         ("no.such.module:Thing", r"cannot import module 'no.such.module'"),
         ("math:Nothing", r"module 'math' has no class 'Nothing'"),
         ("math:pi", r"has no class 'pi'"),
@@ -64,7 +65,9 @@ def test_errors_name_what_is_wrong(spec: str, message: str) -> None:
         make_scheduler(spec)
 
 
-@pytest.mark.parametrize("name", ["fifo", "fifo-easy", "sjf", "srtf", "las", "tiresias", "random"])
+@pytest.mark.parametrize(
+    "name", ["fifo", "fifo-easy", "sjf", "srtf", "las", "tiresias", "random", "yarn-cs", "themis-lite"]
+)
 def test_an_unknown_placement_is_an_error_with_the_nearest_name(name: str) -> None:
     with pytest.raises(GpuschedError, match=r"'pak'.*'pack'"):
         simulate(instance_i(), make_scheduler(f"{name}:placement=pak"))

@@ -20,7 +20,7 @@ from gpusched_env.metrics import validate
 from gpusched_env.scenarios import Scenario, get_scenario
 from gpusched_env.simulator import Preempt, Start, Wait, simulate
 
-RULES = ("pack", "consolidate")
+RULES = ("pack", "consolidate", "rack", "yarn")
 SCENARIOS = {
     "tiny-v0": lambda: get_scenario("tiny-v0"),
     "philly-60": lambda: small_scenario(60),

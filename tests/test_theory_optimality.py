@@ -42,7 +42,7 @@ def test_srtf_is_the_best_of_all_preemptive_schedules_on_one_gpu(jobs: list[tupl
 @given(
     st.integers(0, 10**6),
     st.integers(2, 25),
-    st.sampled_from(["fifo", "fifo-skip", "fifo-easy", "sjf", "las", "tiresias"]),
+    st.sampled_from(["fifo", "fifo-skip", "fifo-easy", "sjf", "las", "tiresias", "gandiva-lite", "themis-lite"]),
 )
 def test_srtf_beats_every_other_policy_path_by_path_on_one_gpu(seed: int, count: int, other: str) -> None:
     rng = np.random.default_rng(seed)
@@ -56,7 +56,7 @@ def test_srtf_beats_every_other_policy_path_by_path_on_one_gpu(seed: int, count:
 @given(
     st.lists(st.floats(0.1, 100), min_size=1, max_size=20),
     st.integers(1, 6),
-    st.sampled_from(["fifo", "fifo-skip", "sjf", "srtf"]),
+    st.sampled_from(["fifo", "fifo-skip", "sjf", "srtf", "yarn-cs", "delay-zaharia", "themis-lite"]),
 )
 def test_makespan_of_list_schedules_respects_graham(durations: list[float], gpus: int, name: str) -> None:
     """Graham: at most 2 - 1/m times the optimum, which is at least the longest job and the mean load."""
@@ -70,7 +70,18 @@ def test_makespan_of_list_schedules_respects_graham(durations: list[float], gpus
 def test_equal_one_gpu_jobs_do_not_care_who_orders_them(jobs: int, gpus: int) -> None:
     instance = unit_instance([0.0] * jobs, [1] * jobs, [13.0] * jobs, f"1x{gpus}")
     expected = [13.0 * (1 + i // gpus) for i in range(jobs)]
-    for name in ("fifo", "fifo-skip", "fifo-easy", "sjf", "ssf", "srtf", "srsf", "tiresias"):
+    for name in (
+        "fifo",
+        "fifo-skip",
+        "fifo-easy",
+        "sjf",
+        "ssf",
+        "srtf",
+        "srsf",
+        "tiresias",
+        "yarn-cs",
+        "delay-zaharia",
+    ):
         assert sorted(finish(instance, name)) == expected, name
 
 

@@ -1,0 +1,185 @@
+"""Themis-lite: finish-time fairness, leases, the auction and the max-min shares against brute force."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from helpers import finish, play, random_instance, unit_instance
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpusched_env.baselines import make_scheduler
+from gpusched_env.baselines.themis import Themis
+from gpusched_env.baselines.themis_auction import partial_allocation
+from gpusched_env.baselines.themis_fairness import fair_time_s, finish_time_fairness, max_min_shares
+from gpusched_env.cluster import Cluster
+from gpusched_env.errors import SchedulerError
+from gpusched_env.event_log import LEASE_END, PREEMPT, RESUME, START
+from gpusched_env.instance import Instance, Semantics
+from gpusched_env.network import Network
+from gpusched_env.simulator import ClusterView, Simulation
+from gpusched_env.workload import Profiles, Workload
+
+
+def test_b6_finish_time_fairness() -> None:
+    """8 GPUs, 2 jobs in the mean, 100 s after arrival, nothing run, 200 s of ideal work left; gangs of 4 and 8."""
+    fair = fair_time_s(np.array([200.0, 200.0]), np.array([4, 8]), np.array([8 / 2, 8 / 2]))
+    assert fair.tolist() == [200, 400]
+    assert finish_time_fairness(np.array([100.0, 100.0]), np.array([200.0, 200.0]), fair).tolist() == [1.5, 0.75]
+
+
+class Watched(Themis):
+    """Remember rho of all waiting jobs at every decision point."""
+
+    def reset(self, view: ClusterView) -> None:
+        super().reset(view)
+        self.seen: dict[float, dict[int, float]] = {}
+
+    def decide(self, view: ClusterView):
+        yield from super().decide(view)
+        waiting = view.waiting
+        self.seen[view.now_s] = dict(zip(waiting.tolist(), self.fairness(view, waiting).tolist(), strict=True))
+
+
+def test_b6_as_the_policy_sees_it() -> None:
+    """Job 0 holds all GPUs; jobs 1 and 2 come at 100 and 150 s. At 150 s two jobs were there while job 1 was."""
+    instance = unit_instance([0, 100, 150], [8, 4, 8], [200, 200, 100], "1x8")
+    scheduler = Watched()
+    Simulation(instance).run(scheduler)
+    assert scheduler.seen[150.0] == {1: pytest.approx((50 + 200) / 200), 2: pytest.approx(100 / 300)}
+    # at 200: 2.5 jobs in the mean and 3.2 GPUs each for job 1, which is therefore due 200 x 4 / 3.2 = 250 s
+    both = fair_time_s(np.array([200.0, 100.0]), np.array([4, 8]), 8 / np.array([2.5, 3.0]))
+    assert both.tolist() == [250, 300]
+    assert finish(instance, Themis()) == [200, 400, 500]  # (100 + 200) / 250 is more than (50 + 100) / 300
+
+
+def test_b6_the_auction() -> None:
+    values = [np.array([0.2, 0.5, 0.8]), np.array([0.25, 0.5, 1.0])]
+    assert partial_allocation(values, 2) == ([1, 1], [pytest.approx(0.5), pytest.approx(0.625)])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 3), st.integers(1, 4))
+def test_the_auction_finds_the_largest_product(seed: int, bidders: int, gpus: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = [np.cumsum(rng.uniform(0.1, 1.0, gpus + 1)) for _ in range(bidders)]
+
+    def best(among: list[int]) -> float:
+        ways = [n for n in itertools.product(range(gpus + 1), repeat=len(among)) if sum(n) <= gpus]
+        return max(np.prod([values[i][n] for i, n in zip(among, way, strict=True)]) for way in ways)
+
+    allocation, shares = partial_allocation(values, gpus)
+    everyone = list(range(bidders))
+    assert sum(allocation) <= gpus
+    product = np.prod([values[i][n] for i, n in enumerate(allocation)])
+    assert product == pytest.approx(best(everyone))
+    for i, share in enumerate(shares):
+        assert 0 < share <= 1 + 1e-12
+        if allocation[i]:
+            others = [k for k in everyone if k != i]
+            assert share == pytest.approx(product / values[i][allocation[i]] / best(others))
+
+
+def test_a_bidder_that_wants_all_or_nothing_gets_all_or_nothing() -> None:
+    whole = np.array([0.5, np.nan, np.nan, 1.0])
+    assert partial_allocation([whole, whole], 3)[0] in ([3, 0], [0, 3])
+    assert partial_allocation([whole], 2) == ([0], [1.0])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 6))
+def test_the_max_min_shares_cannot_be_bettered(seed: int, jobs: int) -> None:
+    """All are equally off, and either all GPUs are used or somebody runs all the time and is still the worst off."""
+    rng = np.random.default_rng(seed)
+    waited, left = rng.uniform(0, 1000, jobs), rng.uniform(1, 1000, jobs)
+    fair, gangs, gpus = rng.uniform(100, 2000, jobs), rng.integers(1, 9, jobs), 8
+    x = max_min_shares(waited, left, fair, gangs, gpus)
+    assert (x > 0).all()
+    assert (x <= 1).all()
+    assert gangs @ x <= gpus * (1 + 1e-9)
+    rho = (waited + left / x) / fair
+    assert rho == pytest.approx(rho.max())
+    alone = (waited + left) / fair  # rho of each job that runs all the time
+    assert gangs @ x == pytest.approx(gpus) or rho.max() == pytest.approx(alone.max())
+
+
+# --- leases
+
+
+def test_two_equal_gangs_take_leases_in_turn() -> None:
+    """0-1200 job 0, 1200-2400 job 1, ..: whoever waited has the larger rho."""
+    instance = unit_instance([0, 0], [4, 4], [2400, 2400], "1x4")
+    assert finish(instance, "themis-lite") == [3600, 4800]
+    assert finish(instance, "themis-lite:lease_s=600") == [4200, 4800]
+
+
+def test_a_renewed_lease_costs_nothing() -> None:
+    instance = unit_instance([0, 50], [4, 2], [5000, 100], "1x8", checkpoint_s=30, restore_s=30)
+    log = play(instance, "themis-lite")
+    assert finish(instance, "themis-lite") == [5000, 150]
+    assert log.events["time_s"][log.events["kind"] == LEASE_END].tolist() == [1200, 2400, 3600, 4800]
+
+
+def test_a_lease_holds_until_its_end_whoever_waits() -> None:
+    """Job 1 is the worse off from 100 s on, and waits for the end of the lease; then a checkpoint, and no restore."""
+    instance = unit_instance([0, 10], [4, 4], [3000, 60], "1x4", checkpoint_s=30, restore_s=30)
+    assert finish(instance, "themis-lite") == [1200 + 30 + 60 + 30 + 1800, 1200 + 30 + 60]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([0.0, 30.0]),
+    st.sampled_from(["", ",maxmin=true", ",estimator=noisy"]),
+    st.sampled_from([0.0, 60.0]),
+)
+def test_nobody_loses_gpus_before_the_end_of_a_lease(seed: int, cost: float, option: str, round_s: float) -> None:
+    instance = random_instance(seed, 30, checkpoint_s=cost, restore_s=cost, round_s=round_s)
+    log = play(instance, f"themis-lite:lease_s=120{option}")
+    leased: dict[int, float] = {}
+    ends = {(int(e["job"]), e["time_s"]) for e in log.events if e["kind"] == LEASE_END}
+    for event in log.events:
+        if event["kind"] in (START, RESUME):
+            leased[int(event["job"])] = event["time_s"]
+        elif event["kind"] == PREEMPT:
+            held = event["time_s"] - leased[int(event["job"])]
+            assert held / 120 == pytest.approx(round(held / 120))
+            assert (int(event["job"]), event["time_s"]) in ends
+
+
+def test_a_winner_of_the_auction_keeps_a_share_of_its_lease() -> None:
+    """Job 0 outbids job 1: it keeps c = V_1(waits) / V_1(runs) = rho_now / rho_later of 1,200 s."""
+    instance = unit_instance([0, 0], [4, 4], [2400, 2400], "1x4")
+    log = play(instance, "themis-lite:auction=true,fairness_knob=0")
+    first = log.events["time_s"][log.events["kind"] == LEASE_END][0]
+    assert first == pytest.approx(1200 * 2400 / (2400 + 1200))
+
+
+@pytest.mark.parametrize(("option", "first"), [("", 3000), (",auction=true", 3000), (",maxmin=true", None)])
+def test_claims_of_users_may_be_too_short_or_nothing(option: str, first: float | None) -> None:
+    """Who claims to need no time is always the worst off, and keeps the GPUs."""
+    jobs = unit_instance([0, 0, 0], [4, 4, 4], [3000, 3000, 3000], "1x4").workload.jobs.copy()
+    jobs["estimate_s"] = [0, 100, 9000]
+    rules = Semantics(checkpoint_s=0, restore_s=0)
+    instance = Instance(Cluster.parse("1x4"), Workload(jobs, Profiles.unit()), Network("none"), rules)
+    ends = finish(instance, f"themis-lite:estimator=user{option}")
+    assert max(ends) == 9000
+    assert first in (None, ends[0])
+    assert not make_scheduler(f"themis-lite:estimator=user{option}").clairvoyant
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("lease_s=0", "lease_s is 0"),
+        ("lease_s=nan", "lease_s is nan"),
+        ("fairness_knob=2", "fairness_knob is 2"),
+        ("auction=true,maxmin=true", "not both"),
+        ("estimator=orcle", "'oracle'"),
+    ],
+)
+def test_parameters_are_checked(spec: str, message: str) -> None:
+    with pytest.raises(SchedulerError, match=message):
+        make_scheduler(f"themis-lite:{spec}")
