@@ -353,6 +353,10 @@ def test_registered_scenarios_keep_their_fingerprints() -> None:
         "rar-160-v0": "0da02d005fb4c5abae764d95f371d514d8565b4ab09b89b862fba9c43606c8b0",
         "leaf-spine-256-v0": "d151f2c0e4aecc3b3b4049d2fabb0ebf94e6c863eebfa7d62c186837b1ec8222",
         "leaf-spine-2048-v0": "5d51f4b7d6adad5c5e64202504063382d990fda550b9ac490b9f1ce94c916de8",
+        "dally-batch-v0": "5ce0b9daf5be625f54f1058745611c3d6fdb2381f1906e9a93711723b9e76bd1",
+        "dally-poisson-v0": "cd95b456d250eb2e1cbeb4bc502b3f70fb8f9301e3580df1381690747588726c",
+        "dally-trace-v0": "07a1b20d4f729b0b10571a61206054fb53593dde79d29ffc00c9c0954e53e9fb",
+        "dally-drift-v0": "791e1bf0a9409015de17cb1c741406e42523f6759b6638311275e7d545f6dd38",
     }
     assert {name: get_scenario(name).fingerprint() for name in published} == published
 

@@ -16,7 +16,7 @@ from gpusched_env.cluster import TIERS
 from gpusched_env.errors import WorkloadError
 from gpusched_env.traces import GENERATORS, generate_workload, read_workload
 from gpusched_env.traces.profile_tables import MEASURED_TABLES, load_measured
-from gpusched_env.workload import JOB_DTYPE, MEASURED_DTYPE, PROFILE_DTYPE, Profiles, Workload
+from gpusched_env.workload import JOB_DTYPE, MEASURED_DTYPE, PROFILE_DTYPE, SHAPED_DTYPE, Profiles, Workload
 
 
 def check_round_trip(workload: Workload, path: Path) -> None:
@@ -36,7 +36,7 @@ def check_round_trip(workload: Workload, path: Path) -> None:
         assert saved.tobytes() == loaded.tobytes(), key
 
 
-PARTS = ("rows", "compute_s", "measured")
+PARTS = ("rows", "compute_s", "measured", "shaped")
 
 
 @pytest.mark.parametrize(("name", "number"), LAYOUTS)
@@ -84,7 +84,11 @@ def profile_tables(draw: st.DrawFn) -> Profiles:
         st.integers(0, len(names) - 1), st.integers(0, len(types) - 1), COUNT, st.integers(0, len(TIERS) - 1)
     )
     measured = [(*place, draw(POSITIVE), draw(POSITIVE)) for place in draw(st.lists(places, max_size=4, unique=True))]
-    return Profiles(rows, compute, types, np.array(measured, MEASURED_DTYPE))
+    shapes = st.tuples(st.integers(0, len(names) - 1), COUNT, COUNT, COUNT, COUNT)
+    shaped = [
+        (*shape, draw(st.floats(0, 1, exclude_min=True))) for shape in draw(st.lists(shapes, max_size=4, unique=True))
+    ]
+    return Profiles(rows, compute, types, np.array(measured, MEASURED_DTYPE), np.array(shaped, SHAPED_DTYPE))
 
 
 @st.composite

@@ -58,7 +58,7 @@ def reachable_shapes(cluster: Cluster, gang: int) -> dict[tuple[int, int, int, i
     room = _most_gpus(cluster, gang)
     used = np.argwhere(room >= gang)
     used = used[used[:, 2] <= gang]
-    inside = _tiers_inside(cluster)
+    inside = _tiers_inside(cluster, gang)
     shapes: dict[tuple[int, int, int, int], tuple[int, ...]] = {}
     for racks, machines, slots in used.tolist():
         if racks > 1 or machines > 1:
@@ -70,9 +70,9 @@ def reachable_shapes(cluster: Cluster, gang: int) -> dict[tuple[int, int, int, i
     return shapes
 
 
-def _tiers_inside(cluster: Cluster) -> tuple[int, ...]:
+def _tiers_inside(cluster: Cluster, gang: int) -> tuple[int, ...]:
     """Tiers of the placements that use one slot: a machine that has only one is no slot."""
-    several = cluster.slots > 1
+    several = cluster.slots[cluster.slot_gpus >= gang] > 1
     return (*([MACHINE] if not several.all() else []), *([SLOT] if several.any() else []))
 
 

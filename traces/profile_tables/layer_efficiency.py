@@ -41,8 +41,8 @@ class Layers:
         Scaled times are whole nanoseconds, rounded down, and updates are not scaled: as in Dally's simulator.
         """
         names = ("forward_ns", "input_gradient_ns", "weight_gradient_ns")
-        computations = [np.floor(table[name].astype(float) * scale) for name in names]
-        return cls(*computations, table["gradient_bytes"].astype(float), table["update_ns"].astype(float))
+        forward, inputs, weights = (np.floor(table[name].astype(float) * scale) for name in names)
+        return cls(forward, inputs, weights, table["gradient_bytes"].astype(float), table["update_ns"].astype(float))
 
     @property
     def compute_ns(self) -> float:

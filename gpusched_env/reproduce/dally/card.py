@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpusched_env.reproduce.card import Card, Finding, Run
-from gpusched_env.reproduce.dally.cells import SCENARIOS, SUITE, USUAL, Cell, cell
+from gpusched_env.reproduce.dally.authors import AUTHORS_CELLS, AUTHORS_POLICIES
+from gpusched_env.reproduce.dally.cells import SCENARIOS, SUITE, USUAL, Cell, Conditions
 from gpusched_env.reproduce.dally.hazards import hazard_runs
 from gpusched_env.reproduce.dally.measures import measure
-from gpusched_env.reproduce.dally.policies import ORDERS, POLICIES, VARIANTS, labels, spec
+from gpusched_env.reproduce.dally.policies import ORDERS, POLICIES, VARIANTS, add_parameters, labels, spec
 from gpusched_env.reproduce.dally.tables import all_tables
 from gpusched_env.reproduce.dally.targets import all_targets
 from gpusched_env.reproduce.results import Results
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 FIRST_SEED: Final = 200_000  # of the seeds for reports: nothing was trained or chosen on them
 SEEDS: Final = 10
 QUICK_SEEDS: Final = 2
-QUICK_CELLS: Final = (*(cell(scenario, "congested") for scenario in SCENARIOS), cell("poisson"))
+QUICK_CELLS: Final = (*(Cell(scenario, "congested") for scenario in SCENARIOS), Cell("poisson"))
 
 
 class DallyCard(Card):
@@ -35,12 +36,13 @@ class DallyCard(Card):
 
     def runs(self, quick: bool) -> list[Run]:
         """Everyone in every cell on ten draws; ``quick`` = two draws of five cells, and the ends of other sweeps."""
-        problems: dict[Cell, Scenario] = {}
+        problems: dict[Conditions, Scenario] = {}
         found = []
         for seed in range(FIRST_SEED, FIRST_SEED + (QUICK_SEEDS if quick else SEEDS)):
-            for where, own, written in (*_suite(quick), *_orders(quick), *hazard_runs(quick)):
-                problem = problems.setdefault(where, problems.get(where) or where.problem())
-                found.append(Run(problem, written, seed, own))
+            for where, own, written in (*_suite(quick), *_orders(quick), *_authors(quick), *hazard_runs(quick)):
+                if where not in problems:
+                    problems[where] = where.problem()
+                found.append(Run(problems[where], written, seed, own))
         return found
 
     def measure(self, instance: Instance, log: EventLog) -> dict[str, float]:
@@ -62,7 +64,7 @@ class DallyCard(Card):
         return draw_all(results, folder)
 
 
-Played = tuple[Cell, dict[str, Any], str]
+Played = tuple[Conditions, dict[str, Any], str]
 
 
 def _suite(quick: bool) -> Iterator[Played]:
@@ -77,3 +79,12 @@ def _orders(quick: bool) -> Iterator[Played]:
     for where in QUICK_CELLS[:1] if quick else USUAL:
         for policy in VARIANTS:
             yield where, labels(where, policy, ORDERS[-1]), spec(policy, ORDERS[-1])
+
+
+def _authors(quick: bool) -> Iterator[Played]:
+    """Give everyone in the authors' simulator, with both orders."""
+    for where in AUTHORS_CELLS[:2] if quick else AUTHORS_CELLS:
+        for policy, (_, written) in AUTHORS_POLICIES.items():
+            for order in ORDERS:
+                more = {} if order == ORDERS[0] else {"order": order}
+                yield where, labels(where, policy, order), add_parameters(written, more)

@@ -5,49 +5,72 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from gpusched_env.scenarios import Scenario, get_scenario
+from gpusched_env.scenarios.registry import FAMILIES
 
 CONGESTION: Final = 5.0  # what top=congested means in these scenarios: times the oversubscription
 
 
+class Conditions(Protocol):
+    """What runs are compared under; hashable, and a heading as text."""
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """Labels of its runs."""
+
+    @property
+    def congested(self) -> bool:
+        """Whether the top tier is."""
+
+    def problem(self) -> Scenario:
+        """Build the scenario."""
+
+
 @dataclass(frozen=True)
 class Cell:
-    """One set of conditions.
+    """One set of conditions in the suite's scenarios.
 
     Parameters
     ----------
     scenario : of the family ``dally-...-v0``
-    oversubscription, top, load, gpus : its parameters; load None = all jobs at time 0
+    top, oversubscription, load, gpus : its parameters; load None = the usual one
     links : all rates between servers are so many times the usual ones
     """
 
     scenario: str
     top: str = "normal"
     oversubscription: float = 4.0
-    load: float | None = 0.8
+    load: float | None = None
     gpus: int = 256
     links: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Write the usual load as None, so that equal conditions are equal."""
+        if self.load == usual_load(self.scenario):
+            object.__setattr__(self, "load", None)
 
     @property
     def labels(self) -> dict[str, Any]:
         """Labels of its runs."""
-        return dataclasses.asdict(self)
+        return {**dataclasses.asdict(self), "load": self.load or usual_load(self.scenario)}
+
+    @property
+    def congested(self) -> bool:
+        """Whether the uplinks are."""
+        return self.top == "congested"
 
     @property
     def cost(self) -> float:
         """Oversubscription of the uplinks, congestion included."""
-        return self.oversubscription * (CONGESTION if self.top == "congested" else 1.0)
+        return self.oversubscription * (CONGESTION if self.congested else 1.0)
 
     def __str__(self) -> str:
         """Heading: what differs from the usual."""
-        usual = Cell(self.scenario)
-        parts = [self.scenario, "congested" if self.top == "congested" else f"{self.oversubscription:g}:1"]
-        if self.load not in (None, usual.load):
-            parts.append(f"load {self.load:g}")
-        if self.gpus != usual.gpus:
-            parts.append(f"{self.gpus} GPUs")
+        parts = [self.scenario, "congested" if self.congested else f"{self.oversubscription:g}:1"]
+        parts += [f"load {self.load:g}"] if self.load is not None else []
+        parts += [f"{self.gpus} GPUs"] if self.gpus != Cell.gpus else []
         return ", ".join(parts)
 
     def problem(self) -> Scenario:
@@ -57,36 +80,30 @@ class Cell:
         scenario = get_scenario(f"dally-{self.scenario}-v0:{written}")
         if self.links == 1.0:
             return scenario
-        topology = dataclasses.replace(
-            scenario.network.topology, nic_GBps=scenario.network.topology.nic_GBps * self.links
-        )
+        topology = scenario.network.topology
+        topology = dataclasses.replace(topology, nic_GBps=topology.nic_GBps * self.links)
         network = dataclasses.replace(scenario.network, topology=topology)
         return scenario.replace(network=network, name=f"{scenario.name}, links x {self.links:g}")
 
 
-def at_once(**parameters: Any) -> Cell:
-    """Conditions of the batch, which has no load."""
-    return Cell("batch", load=None, **parameters)
+def usual_load(scenario: str) -> float | None:
+    """Give the load of a scenario where none is given; None = it has no load, all jobs are there at once."""
+    defaults = {parameter.name: parameter.default for parameter in FAMILIES[f"dally-{scenario}-v0"].parameters}
+    load = defaults.get("load")
+    return None if load is None else float(load)
 
 
 SCENARIOS: Final = ("batch", "poisson", "trace", "drift")
 TOPS: Final = ("normal", "congested")
 COSTS: Final = (("normal", 1.0), ("normal", 2.0), ("normal", 4.0), ("normal", 8.0), ("congested", 4.0))
-LOADS: Final = (0.5, 0.65, 0.8, 0.95, 1.1)
-OVERLOADS: Final = (1.5, 2.0)  # only for variants of Dally: what is left of waiting where queues outlast the timers
+LOADS: Final = (0.5, 0.7, 0.9, 1.1)
+OVERLOADS: Final = (1.5, 2.0, 3.0)  # only for variants: what is left of waiting where queues outlast the timers
 LINKS: Final = (0.25, 0.5, 2.0, 4.0)
-
-
-def cell(scenario: str, top: str = "normal", oversubscription: float = 4.0) -> Cell:
-    """Give a scenario at its usual load."""
-    return (at_once if scenario == "batch" else lambda **given: Cell(scenario, **given))(
-        top=top, oversubscription=oversubscription
-    )
 
 
 def by_cost(scenario: str) -> list[Cell]:
     """Sweep the cost of the top tier."""
-    return [cell(scenario, *cost) for cost in COSTS]
+    return [Cell(scenario, *cost) for cost in COSTS]
 
 
 def by_load(top: str) -> list[Cell]:
@@ -94,8 +111,8 @@ def by_load(top: str) -> list[Cell]:
     return [Cell("poisson", top, load=load) for load in LOADS]
 
 
-USUAL: Final = tuple(cell(scenario, top) for scenario, top in itertools.product(SCENARIOS, TOPS))
-LARGE: Final = tuple(Cell("poisson", top, gpus=512) for top in TOPS)
+USUAL: Final = tuple(Cell(scenario, top) for scenario, top in itertools.product(SCENARIOS, TOPS))
+LARGE: Final = (Cell("poisson", "congested", gpus=512),)
 # Every policy plays each of these; a cell of two sweeps is played once.
 _SWEPT: Final = (*(by_cost(scenario) for scenario in SCENARIOS), *(by_load(top) for top in TOPS))
 SUITE: Final = tuple(dict.fromkeys((*USUAL, *LARGE, *itertools.chain.from_iterable(_SWEPT))))

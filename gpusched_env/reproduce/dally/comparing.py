@@ -8,18 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpusched_env.metrics.statistics import Interval, paired_ratio
-from gpusched_env.reproduce.dally.cells import Cell
+from gpusched_env.reproduce.dally.cells import Conditions
 from gpusched_env.reproduce.dally.policies import labels
 from gpusched_env.reproduce.results import Results
 
 
-def ratios(results: Results, metric: str, cell: Cell, policy: str, rival: str) -> np.ndarray:
+def ratios(results: Results, metric: str, cell: Conditions, policy: str, rival: str) -> np.ndarray:
     """float64 [seeds]: a policy's metric / its rival's, on the same draws; empty where one of them did not play."""
     own, other = (results.values(metric, **labels(cell, name)) for name in (policy, rival))
     return own / other if len(own) and len(other) else np.empty(0)
 
 
-def ratio(results: Results, metric: str, cell: Cell, policy: str, rival: str) -> Interval:
+def ratio(results: Results, metric: str, cell: Conditions, policy: str, rival: str) -> Interval:
     """Geometric mean over seeds and its interval."""
     found = ratios(results, metric, cell, policy, rival)
     return paired_ratio(found, np.ones(len(found)))
@@ -37,12 +37,12 @@ class Sweep:
     """
 
     mean: Interval
-    best: tuple[Cell, Interval]
-    worst: tuple[Cell, Interval]
+    best: tuple[Conditions, Interval]
+    worst: tuple[Conditions, Interval]
     best_run: float
 
 
-def sweep(results: Results, metric: str, cells: Sequence[Cell], policy: str, rival: str) -> Sweep | None:
+def sweep(results: Results, metric: str, cells: Sequence[Conditions], policy: str, rival: str) -> Sweep | None:
     """Compare over all cells that both played; None if there is none."""
     found = {cell: ratios(results, metric, cell, policy, rival) for cell in cells}
     found = {cell: values for cell, values in found.items() if len(values)}

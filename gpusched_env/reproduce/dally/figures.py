@@ -10,7 +10,7 @@ import numpy as np
 
 from gpusched_env.figures import COLOURS, log_time_axis, save, tidy
 from gpusched_env.metrics.statistics import mean_interval
-from gpusched_env.reproduce.dally.cells import SCENARIOS, SUITE, TOPS, Cell, by_cost, by_load, cell
+from gpusched_env.reproduce.dally.cells import LOADS, SCENARIOS, SUITE, TOPS, Cell, by_cost, by_load
 from gpusched_env.reproduce.dally.comparing import sweep
 from gpusched_env.reproduce.dally.hazards import draw_hazards
 from gpusched_env.reproduce.dally.measures import PERCENTILES, percentile
@@ -45,9 +45,7 @@ def draw_all(results: Results, folder: Path) -> list[Path]:
             results, policies, costs, [c.cost for c in by_cost("poisson")], "oversubscription (20 = congested)"
         )
         loads = {f"poisson, {top} top": by_load(top) for top in TOPS}
-        figures[f"load_{group}.png"] = _curves(
-            results, policies, loads, [c.load or 0.0 for c in by_load("normal")], "offered load"
-        )
+        figures[f"load_{group}.png"] = _curves(results, policies, loads, LOADS, "offered load")
     figures["jct.png"] = _distributions(results)
     figures["hazards.png"] = draw_hazards(results)
     for name, figure in figures.items():
@@ -139,7 +137,7 @@ def _distributions(results: Results) -> Figure:
     for axes, scenario in zip(panels, SCENARIOS, strict=True):
         shown = []
         for policy in DISTRIBUTIONS:
-            own = labels(cell(scenario, "congested"), policy)
+            own = labels(Cell(scenario, "congested"), policy)
             curves = [results.values(percentile(percent), **own) for percent in PERCENTILES]
             if len(curves[0]):
                 seconds = [float(np.exp(np.log(values).mean())) for values in curves]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from gpusched_env.reproduce.dally.cells import Cell
+from gpusched_env.reproduce.dally.cells import Conditions
 
 
 class Policy(NamedTuple):
@@ -25,7 +25,8 @@ VARIANTS: Final = {
 }
 RIVALS: Final = {
     "tiresias": Policy("Tiresias", "tiresias"),
-    "gandiva": Policy("Gandiva-lite", "gandiva-lite"),
+    # A minute's slices, its default, would lose half of shared GPUs to 30 s + 30 s of preemption.
+    "gandiva": Policy("Gandiva-lite, slices of 10 min", "gandiva-lite:quantum_s=600,migrate_s=600"),
     "themis": Policy("Themis-lite", "themis-lite"),
     "fifo": Policy("FIFO", "fifo"),
     "srtf": Policy("SRTF (knows run times)", "srtf"),
@@ -36,7 +37,7 @@ POLICIES: Final = VARIANTS | RIVALS
 ORDERS: Final = ("asc", "hash")  # in which machines are visited; only the variants of Dally have an order
 
 
-def labels(cell: Cell, policy: str, order: str = "asc") -> dict[str, Any]:
+def labels(cell: Conditions, policy: str, order: str = "asc") -> dict[str, Any]:
     """Labels of a policy's runs in a cell; the order of a rival is empty."""
     return {**cell.labels, "policy": policy, "order": "" if policy in RIVALS else order}
 

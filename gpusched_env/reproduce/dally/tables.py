@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.reproduce.dally.cells import LARGE, LOADS, SCENARIOS, SUITE, TOPS, USUAL, Cell, by_cost, by_load
+from gpusched_env.reproduce.dally.authors import AUTHORS_CELLS, AUTHORS_POLICIES
+from gpusched_env.reproduce.dally.cells import (
+    LARGE,
+    LOADS,
+    SCENARIOS,
+    SUITE,
+    TOPS,
+    USUAL,
+    Cell,
+    Conditions,
+    by_cost,
+    by_load,
+)
 from gpusched_env.reproduce.dally.comparing import sweep
-from gpusched_env.reproduce.dally.policies import ORDERS, POLICIES, VARIANTS, labels
+from gpusched_env.reproduce.dally.policies import ORDERS, POLICIES, VARIANTS, Policy, labels
 from gpusched_env.reproduce.dally.published import CLAIMS, Claim
 from gpusched_env.reproduce.report import as_change, mean_and_half_width, new_table
 from gpusched_env.reproduce.results import Results
@@ -45,8 +57,10 @@ COLUMNS: Final = (
 
 def all_tables(results: Results) -> list[Table]:
     """Give every table; what was not run is left out."""
-    tables = [_headline(results, claim, policy) for policy in ("dally", "learned") for claim in CLAIMS]
-    tables += [_cell(results, cell) for cell in (*USUAL, *LARGE)]
+    tables = [_headline(results, claim, policy, SUITE, POLICIES) for policy in ("dally", "learned") for claim in CLAIMS]
+    tables += [_headline(results, claim, "dally", AUTHORS_CELLS, AUTHORS_POLICIES) for claim in CLAIMS]
+    tables += [_cell(results, cell, POLICIES) for cell in (*USUAL, *LARGE)]
+    tables += [_cell(results, cell, AUTHORS_POLICIES) for cell in AUTHORS_CELLS]
     for shown in (JCT, COMMUNICATION):
         for scenario in SCENARIOS:
             headings = [f"{cell.cost:g}:1" for cell in by_cost(scenario)]
@@ -56,18 +70,22 @@ def all_tables(results: Results) -> list[Table]:
             headings = [f"load {load:g}" for load in LOADS]
             title = f"{shown.heading}, poisson, {top} top, by load"
             tables.append(_by_axis(results, title, shown, dict(zip(headings, by_load(top), strict=True))))
-    tables.append(_orders(results))
+    tables.append(_orders(results, USUAL, VARIANTS))
+    tables.append(_orders(results, AUTHORS_CELLS, AUTHORS_POLICIES))
     return [table for table in tables if table.row_count]
 
 
-def _headline(results: Results, claim: Claim, policy: str) -> Table:
-    cells = [cell for cell in SUITE if cell.top == "congested" or not claim.congested]
+def _headline(
+    results: Results, claim: Claim, policy: str, cells: Sequence[Conditions], policies: Mapping[str, Policy]
+) -> Table:
+    cells = [cell for cell in cells if cell.congested or not claim.congested]
+    where = "in the suite's scenarios" if policies is POLICIES else "after the authors' simulator"
     title = (
-        f"Change of {claim.what}, {POLICIES[policy].heading} against others. Paper: up to {100 * claim.change:.0f} % "
-        "against consolidating schedulers, in its simulator, on its traces"
+        f"Change of {claim.what}, {policies[policy].heading} against others, {where}. Paper: up to "
+        f"{100 * claim.change:.0f} % against consolidating schedulers, in its simulator, on its traces"
     )
     table = new_table(title, "against", "mean of all cells", "best cell", "", "worst cell", "", "best run")
-    for rival, (heading, _) in POLICIES.items():
+    for rival, (heading, _) in policies.items():
         found = sweep(results, claim.metric, cells, policy, rival)
         if rival != policy and found is not None:
             (best, at_best), (worst, at_worst) = found.best, found.worst
@@ -79,9 +97,9 @@ def _headline(results: Results, claim: Claim, policy: str) -> Table:
     return table
 
 
-def _cell(results: Results, cell: Cell) -> Table:
+def _cell(results: Results, cell: Conditions, policies: Mapping[str, Policy]) -> Table:
     table = new_table(str(cell), "", *(shown.heading for shown in COLUMNS))
-    for policy, (heading, _) in POLICIES.items():
+    for policy, (heading, _) in policies.items():
         own = labels(cell, policy)
         cells = [mean_and_half_width(results, shown.metric, shown.unit, **own) for shown in COLUMNS]
         if any(cells):
@@ -101,12 +119,12 @@ def _by_axis(results: Results, title: str, shown: Shown, cells: dict[str, Cell])
     return table
 
 
-def _orders(results: Results) -> Table:
-    """Mean JCT of the variants with machines visited in both orders, and whether their ranking changes."""
+def _orders(results: Results, cells: Sequence[Conditions], policies: Mapping[str, Policy]) -> Table:
+    """Mean JCT with machines visited in both orders, and whether the ranking changes."""
     title = "Mean JCT \\[h] with machines visited in ascending and in hash order"
-    table = new_table(title, "", *(heading for heading, _ in VARIANTS.values()), "ranking")
-    for cell in USUAL:
-        means = {order: _means(results, cell, order) for order in ORDERS}
+    table = new_table(title, "", *(heading for heading, _ in policies.values()), "ranking")
+    for cell in cells:
+        means = {order: _means(results, cell, list(policies), order) for order in ORDERS}
         if any(np.isnan(values).all() for values in means.values()):
             continue
         rankings = {tuple(np.argsort(values, kind="stable")) for values in means.values()}
@@ -117,7 +135,7 @@ def _orders(results: Results) -> Table:
     return table
 
 
-def _means(results: Results, cell: Cell, order: str) -> Sequence[float]:
-    """Give the mean JCT of each variant [s]; NaN = not played."""
-    found = [results.values("mean_jct_s", **labels(cell, policy, order)) for policy in VARIANTS]
+def _means(results: Results, cell: Conditions, policies: Sequence[str], order: str) -> Sequence[float]:
+    """Give the mean JCT of each policy [s]; NaN = not played."""
+    found = [results.values("mean_jct_s", **labels(cell, policy, order)) for policy in policies]
     return [float(values.mean()) if len(values) else np.nan for values in found]

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.reproduce.card import Finding
-from gpusched_env.reproduce.dally.cells import SCENARIOS, Cell, by_cost, cell
+from gpusched_env.reproduce.dally.cells import SCENARIOS, Cell, by_cost
 from gpusched_env.reproduce.dally.comparing import ratio
 from gpusched_env.reproduce.dally.policies import POLICIES, labels
 from gpusched_env.reproduce.report import as_change
@@ -26,7 +26,7 @@ def all_targets(results: Results) -> list[Finding]:
 
 
 def _targets(results: Results, scenario: str) -> Iterator[Finding]:
-    congested = cell(scenario, "congested")
+    congested = Cell(scenario, "congested")
 
     def say(claim: str, holds: bool, numbers: str) -> Finding:
         return Finding(claim, f"{scenario}, congested", bool(holds), numbers)
