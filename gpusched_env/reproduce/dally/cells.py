@@ -81,6 +81,7 @@ class Cell:
         if self.links == 1.0:
             return scenario
         topology = scenario.network.topology
+        assert topology is not None
         topology = dataclasses.replace(topology, nic_GBps=topology.nic_GBps * self.links)
         network = dataclasses.replace(scenario.network, topology=topology)
         return scenario.replace(network=network, name=f"{scenario.name}, links x {self.links:g}")
