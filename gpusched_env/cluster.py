@@ -194,22 +194,26 @@ class Cluster:
         gpus : GPU ids of all placements, one after the other
         first : int [P], ascending: where each placement begins in ``gpus``; none is empty
         """
-        gang = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(gpus))))
-        node = self.node_of_gpu[gpus]
-        slot = (gpus - self.nodes["first_gpu"][node]) // self.slot_gpus[node] + MOST_SLOTS * node.astype(np.int64)
+        placement = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(gpus))))
+        parts = self._parts(gpus)
         most = MOST_SLOTS * len(self.nodes)  # more than any part's number
-        counts = [
-            np.bincount(np.unique(gang * most + part) // most, minlength=len(first))
-            for part in (self.nodes["rack"][node], node, slot)
-        ]
+        counts = [np.bincount(np.unique(placement * most + part) // most, minlength=len(first)) for part in parts]
         return np.stack(counts).astype(np.int64)
 
     def tier_of(self, gpus: np.ndarray, first: np.ndarray) -> np.ndarray:
         """int32 [P]: tier of each placement; parameters as for :meth:`used_parts`."""
-        racks, machines, slots = self.used_parts(gpus, first)
-        in_slot = (slots == 1) & (self.slots[self.node_of_gpu[gpus[first]]] > 1)
-        tier = np.where(racks > 1, NETWORK, np.where(machines > 1, RACK, np.where(in_slot, SLOT, MACHINE)))
+        rack, node, slot = (
+            np.minimum.reduceat(part, first) == np.maximum.reduceat(part, first) for part in self._parts(gpus)
+        )
+        slotted = self.slots[self.node_of_gpu[gpus[first]]] > 1
+        tier = np.where(slot & slotted, SLOT, np.where(node, MACHINE, np.where(rack, RACK, NETWORK)))
         return tier.astype(np.int32)
+
+    def _parts(self, gpus: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Numbers of the rack, the machine and the slot of each GPU, unique in the cluster."""
+        node = self.node_of_gpu[gpus].astype(np.int64)
+        slot = (gpus - self.nodes["first_gpu"][node]) // self.slot_gpus[node]
+        return self.nodes["rack"][node], node, MOST_SLOTS * node + slot
 
     def describe(self) -> str:
         """Say in one line what stands in the room."""

@@ -100,6 +100,6 @@ def _missing(profiles: Profiles, profile: int, gang: int, shape: Shape) -> Workl
     shown = ", ".join(f"{dimension} {gpus}" for dimension, gpus in zip(DIMENSIONS, shape, strict=True) if gpus > 1)
     return WorkloadError(
         f"network 'dimensions': the profile {name!r} has no efficiency for {gang} GPUs in the dimensions {shown}, "
-        "which gangs of the workload can get on this cluster; use profiles that have it (--profiles dally), leave out "
-        "such gangs (max_gpus), or choose another network model"
+        "which gangs of the workload can get on this cluster; use profiles that have it (--profiles dally, on "
+        "machines of two slots of four GPUs), leave out such gangs (max_gpus), or choose another network model"
     )

@@ -14,12 +14,13 @@ from network_play import AtOnce, network
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import MACHINE, NETWORK, RACK, SLOT, TIERS, Cluster, NodeGroup
-from gpusched_env.errors import ClusterError
+from gpusched_env.errors import ClusterError, ScheduleError
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import validate
 from gpusched_env.network import Network
 from gpusched_env.scenarios import get_scenario, load_scenario, save_scenario
 from gpusched_env.simulator import simulate
+from gpusched_env.traces import assign_profiles
 from gpusched_env.workload import Workload
 
 ROOM = "2x4s2/1@A,3x6s3/2@B,1x2@C"  # 28 GPUs: slots of two and of two, and a machine without slots
@@ -86,8 +87,6 @@ def test_the_tier_of_any_placement_is_what_its_gpus_say(data: st.DataObject) -> 
 
 
 def unit_of_types(cluster: Cluster, sizes: list[int]) -> Instance:
-    from gpusched_env.traces import assign_profiles
-
     workload = Workload.from_columns([0.0] * len(sizes), sizes, [1.0] * len(sizes))
     named = assign_profiles(workload, "unit", np.random.default_rng(0), cluster.gpu_types)
     return Instance(cluster, named, Network("none"))
@@ -97,7 +96,7 @@ def test_a_wrong_slot_tier_is_refused() -> None:
     instance = unit_instance([0], [2], [10], "1x4s2")
     log = simulate(instance, AtOnce([(0, 2)]))
     log.events["tier"][log.events["gpu_count"] > 0] = SLOT
-    with pytest.raises(Exception, match="not on the tier"):
+    with pytest.raises(ScheduleError, match="not on the tier"):
         validate(instance, log)
 
 
@@ -107,11 +106,11 @@ def test_a_wrong_slot_tier_is_refused() -> None:
 def test_a_slot_costs_what_its_machine_costs(net: Network) -> None:
     """The same gangs on the same GPUs of machines with and without slots: the same times, other tiers."""
     rng = np.random.default_rng(3)
-    sizes = rng.integers(1, 9, 40)
+    sizes, duration_s = rng.integers(1, 9, 40), rng.lognormal(3.0, 1.0, 40)
     logs = []
     for text in ("4x8/2", "4x8s2/2"):
         workload = Workload.from_columns(
-            np.arange(40.0), sizes, rng.lognormal(3.0, 1.0, 40) * 0 + 50.0, profiles=mixed_profiles(),
+            np.arange(40.0), sizes, duration_s, profiles=mixed_profiles(),
             profile=np.arange(40) % 3,
         )  # fmt: skip
         instance = Instance(Cluster.parse(text), workload, net, Semantics())

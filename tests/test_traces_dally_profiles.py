@@ -126,6 +126,13 @@ def test_the_table_of_the_package_is_what_its_command_makes(tmp_path: Path) -> N
         assert table.models[model].efficiency["nvswitch"][shape] == pytest.approx(value, rel=1e-5)
 
 
+def test_the_table_is_written_as_it_is_read(tmp_path: Path) -> None:
+    write_efficiency(load_efficiency("dally"), tmp_path / "again.json")
+    shipped = resources.files("gpusched_env.traces.profile_tables") / "dally.json"
+    assert (tmp_path / "again.json").read_bytes() == shipped.read_bytes()
+    assert read_efficiency(tmp_path / "again.json") == load_efficiency("dally")
+
+
 def test_the_table_has_every_shape_of_the_demands() -> None:
     table = load_efficiency("dally")
     assert set(table.models) == set(MODELS)

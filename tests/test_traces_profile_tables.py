@@ -20,6 +20,7 @@ from gpusched_env.instance import Instance
 from gpusched_env.traces import assign_profiles, generate_workload, profile_tables, read_workload
 from gpusched_env.traces.generators.synthetic import random_stream
 from gpusched_env.traces.profile_tables import (
+    EFFICIENCY_TABLES,
     FITTED_TABLES,
     MEASURED_TABLES,
     load_measured,
@@ -64,7 +65,7 @@ def test_tables_are_small_and_written_as_they_are_read(tmp_path: Path, name: str
     assert (tmp_path / "again.json").read_bytes() == shipped(name).read_bytes()
     assert read_measured(tmp_path / "again.json") == load_measured(name)
     assert shipped(name).stat().st_size < 40_000
-    assert {*MEASURED_TABLES, *FITTED_TABLES} == set(FITTERS)
+    assert {*MEASURED_TABLES, *FITTED_TABLES, *EFFICIENCY_TABLES} == set(FITTERS)
 
 
 # Rates [steps/s], read by hand in simulation_throughputs.json: in one machine, spread.

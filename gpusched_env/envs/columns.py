@@ -45,7 +45,7 @@ RUNNING: Final = (
     Column("preemptions", "how often it was preempted", _COUNT),
     Column("remaining", "seconds left on the ideal placement; 0 unless clairvoyant", _TIME),
     Column("remaining_service", "gang size x seconds left; 0 unless clairvoyant", _GPU_TIME),
-    Column("tier", "tier of the placement: machine 0, rack 1/2, network 1", _SHARE),
+    Column("tier", "tier of the placement: machine (or a slot of it) 0, rack 1/2, network 1", _SHARE),
     Column("loss", "1 - ideal iteration time / iteration time on this placement", _SHARE),
     Column("checkpointing", "1 while it is being checkpointed", _SHARE),
     Column("preemptible", "1 if it can be preempted now", _SHARE),

@@ -126,6 +126,8 @@ SCENARIOS: Final = (
         workload=WorkloadSpec("synthetic:poisson", MANY_SIZES, jobs=3_000, load=1.0),
         network=CONGESTED,
     ),
+    # 32 nodes, 256 GPUs, 4 racks by default; 800 jobs, 1,600 like Venus
+    *(family.scenario() for family in FAMILIES.values()),
     # 32 nodes of two slots, 256 GPUs, 4 racks; 411 jobs
     Scenario(
         name="dally-authors-v0",
@@ -135,8 +137,6 @@ SCENARIOS: Final = (
         network=Network("dimensions"),
         semantics=Semantics(checkpoint_s=0.0, restore_s=0.0, step_iterations=STEP_ITERATIONS),
     ),
-    # 32 nodes, 256 GPUs, 4 racks by default; 800 jobs, 1,600 like Venus
-    *(family.scenario() for family in FAMILIES.values()),
 )
 _BY_NAME: Final = {scenario.name: scenario for scenario in SCENARIOS}
 

@@ -93,7 +93,7 @@ def placed(
         if found >= 0:
             row = found
     slowest = int64(nodes[b, gpu_node[b, chosen[b, 0]]]["gpu_type"])
-    for i in range(1, gang):
+    for i in range(1, gang if paces.shape[3] > 1 else 1):
         gpu_type = int64(nodes[b, gpu_node[b, chosen[b, i]]]["gpu_type"])
         if paces[b, kind, row, gpu_type]["iteration_s"] > paces[b, kind, row, slowest]["iteration_s"]:
             slowest = gpu_type
