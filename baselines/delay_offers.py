@@ -345,7 +345,8 @@ def begin_offer(
                 r["ordered"] += 1
     r["cursor"] = 0
     r["retuned"] = 0
-    r["made"] += 1
+    if r["ordered"] > 0:
+        r["made"] += 1
 
 
 @helper

@@ -190,5 +190,5 @@ class DelayRun:
 
     @property
     def offers_made(self) -> int:
-        """How many offers there have been."""
+        """How many offers there have been to somebody."""
         return int(self._rules["made"])

@@ -67,7 +67,7 @@ RULES_DTYPE: Final = np.dtype(
         ("most_in_machine", "<i8"),
         ("most_in_rack", "<i8"),
         ("idle", "<i8"),  # decision points in a row at which nothing runs
-        ("made", "<i8"),  # offers made
+        ("made", "<i8"),  # offers made to somebody
         # the decision that ``next_decision`` has found
         ("row", "<i8"),
         ("until_s", "<f8"),  # [s]

@@ -1,0 +1,296 @@
+"""Dally (after the authors' simulator): its worked examples, its timers, and what must hold on any problem."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import linked_scenario, random_instance, simulate
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpusched_env.baselines import make_scheduler
+from gpusched_env.baselines.dally import Dally
+from gpusched_env.baselines.delay_run import DelayRun
+from gpusched_env.baselines.delay_state import MACHINE_WAITS, RACK_WAITS
+from gpusched_env.cluster import MACHINE, NETWORK, Cluster
+from gpusched_env.event_log import RESUME, START
+from gpusched_env.instance import Instance, Semantics
+from gpusched_env.metrics import job_times, validate
+from gpusched_env.network import Network
+from gpusched_env.simulator import Outcome, Scheduler
+from gpusched_env.workload import Profiles, Workload
+
+Row = tuple[int, float, int, float]  # id, arrival [s], GPUs, ideal run time [s]
+
+
+def problem(
+    racks: int, machines: int, rows: list[Row], slowdown: tuple[float, ...] = (1, 2, 4), step: int = 60
+) -> Instance:
+    """4-GPU machines; an iteration takes a second on a machine, and ``slowdown`` seconds by tier."""
+    unit = dict(name="VGG", batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0, compute_s=1.0)
+    ids, arrival, gpus, ideal = zip(*rows, strict=True)
+    workload = Workload.from_columns(
+        arrival, gpus, iterations=ideal, ids=ids, profiles=Profiles.from_rows([unit], ("V100",))
+    )
+    network = Network("tiers", tier_slowdown=slowdown)
+    rules = Semantics(checkpoint_s=0.0, restore_s=0.0, step_iterations=step)
+    return Instance(Cluster.homogeneous(racks * machines, 4, machines), workload, network, rules)
+
+
+def times(instance: Instance, scheduler: Scheduler) -> dict[int, tuple[float, float]]:
+    """Start and end of each job [s], by id."""
+    log = simulate(instance, scheduler)
+    validate(instance, log)
+    found = job_times(instance, log)
+    ids = instance.workload.jobs["id"].tolist()
+    return {i: (float(row["first_start_s"]), float(row["finish_s"])) for i, row in zip(ids, found, strict=True)}
+
+
+def authors(rack_wait: float, nw_wait: float, **parameters: Any) -> Dally:
+    return Dally(**({"preset": "authors", "tuner": "off", "rack_wait": rack_wait, "nw_wait": nw_wait} | parameters))
+
+
+# --- worked examples of the authors' simulator: 4-GPU machines, L = 3,600 s, steps of 60 iterations of a second
+
+FOUR_AND_ONE: list[Row] = [(k, 0.0, 3, 7200.0) for k in (1, 2, 3, 4)] + [(5, 10.0, 4, 600.0)]
+TWO_AND_TWO: list[Row] = [(1, 0.0, 3, 7200.0), (2, 0.0, 3, 7200.0), (5, 10.0, 2, 600.0), (9, 1900.0, 8, 60.0)]
+
+
+def test_a1_a_new_job_is_first_when_leases_end() -> None:
+    instance = problem(2, 2, FOUR_AND_ONE)
+    found = times(instance, authors(1.0, 2.0))
+    assert [found[k][1] for k in (1, 2, 3, 4)] == [7203.0, 7203.0, 7203.0, 7807.0]
+    assert found[5] == (3603.0, 4203.0)
+    accounts = job_times(instance, simulate(instance, authors(1.0, 2.0)))
+    assert accounts["jct_s"].mean() == pytest.approx(6721.8)
+    assert accounts["queueing_s"].mean() == pytest.approx(841.8)
+
+
+def test_a2_without_delay_the_network_is_taken_at_once() -> None:
+    instance = problem(2, 2, FOUR_AND_ONE)
+    found = times(instance, authors(0.0, 0.0))
+    assert found[5] == (10.0, 2410.0)
+    assert [found[k][1] for k in (1, 2, 3, 4)] == [7203.0] * 4
+    assert np.mean([end - row[1] for row, (_, end) in zip(FOUR_AND_ONE, found.values(), strict=True)]) == 6242.4
+
+
+def test_a3_an_offer_after_the_expiry_is_taken_and_one_before_it_refused() -> None:
+    found = times(problem(1, 2, TWO_AND_TWO), authors(0.5, 2.0))
+    assert found == {1: (0.0, 7331.0), 2: (0.0, 7331.0), 5: (1900.0, 3100.0), 9: (3603.0, 3723.0)}
+    found = times(problem(1, 2, TWO_AND_TWO), authors(1.0, 2.0))
+    assert found == {1: (0.0, 7203.0), 2: (0.0, 7805.0), 5: (3603.0, 4203.0), 9: (7808.0, 7928.0)}
+
+
+def test_a4_a_running_job_leaks_a_machine_in_the_published_code() -> None:
+    rows: list[Row] = [(1, 0.0, 4, 7200.0), (2, 10.0, 4, 1200.0)]
+    assert times(problem(1, 2, rows), authors(0.0, 0.0)) == {1: (0.0, 7204.0), 2: (10.0, 1210.0)}
+    leaky = times(problem(1, 2, rows), authors(0.0, 0.0, preset="authors_published"))
+    assert leaky == {1: (0.0, 8408.0), 2: (3604.0, 4804.0)}
+
+
+def test_a5_the_network_is_refused_until_two_leases_have_passed() -> None:
+    rows: list[Row] = [(1, 0.0, 6, 36000.0), (2, 0.0, 6, 36000.0), (5, 10.0, 4, 7200.0)]
+    instance = problem(2, 2, rows)
+    log = simulate(instance, authors(1.0, 2.0))
+    got = np.isin(log.events["kind"], [START, RESUME]) & (log.events["job"] == 2)
+    assert log.events["time_s"][got][:2].tolist() == [3606.0, 14422.0]
+    assert log.events["tier"][got][:2].tolist() == [MACHINE, NETWORK]
+    found = times(instance, authors(1.0, 2.0))
+    assert (found[1][1], found[2][1], found[5][1]) == (72108.0, 77518.0, 34248.0)
+
+
+# --- A6: the hand tuner
+
+
+def tuned(machine: list[float], rack: list[float], hist: float = 24.0, **rules: Any) -> tuple[float, float]:
+    """Timers [leases] of gangs of four after such waits."""
+    run = DelayRun(problem(2, 2, [(1, 0.0, 4, 600.0)]), Dally(preset="authors", hist=hist, **rules))
+    for which, waits in ((MACHINE_WAITS, machine), (RACK_WAITS, rack)):
+        run.delay.samples["wait"][0, 0, which, : len(waits)] = waits
+        run.delay.counts[0, 0, which] = len(waits)
+    run.tune_by_hand()
+    rack_s, network_s = run.waits_s[4]
+    return rack_s / 3600.0, network_s / 3600.0
+
+
+@pytest.mark.parametrize(
+    ("machine", "rack", "hist", "timers"),
+    [
+        ([1.0, 1.5, 3.2, 8.3], [2.0, 10.0, 30.0], 24, (10, 24)),
+        ([], [], 24, (6, 12)),
+        ([], [], 0, (0, 0)),
+        ([], [], 5, (4, 5)),
+        ([30.0], [30.0], 24, (20, 24)),
+        ([9.2], [13.5], 24, (10, 14)),
+    ],
+)
+def test_a6_timers_follow_from_the_histories(
+    machine: list[float], rack: list[float], hist: float, timers: tuple[float, float]
+) -> None:
+    assert tuned(machine, rack, hist) == timers
+
+
+@pytest.mark.parametrize(
+    ("waits", "statistic"),
+    [([0.0, 0.0, 3600.0, 7200.0], 8669.925), ([1.0, 1.5, 3.2, 8.3], 9.277543), ([2.0, 10.0, 30.0], 37.551362)],
+)
+def test_a6_mean_plus_two_sigma(waits: list[float], statistic: float) -> None:
+    wide = dict(floor_rack=0.0, floor_nw=0.0)
+    rack, network = tuned(waits, waits, 1e6, cap_rack=1.0, **wide)
+    assert rack == network == math.ceil(statistic)
+    assert tuned(waits, waits, 1e6, cap_rack=1.0, k_sigma=0.0, **wide)[0] == math.ceil(np.mean(waits))
+    assert tuned(waits, waits, 1e6, cap_rack=1.0, stat="max", **wide)[0] == math.ceil(max(waits))
+    assert np.mean(waits) + 2 * np.std(waits) == pytest.approx(statistic, rel=1e-6)
+
+
+@pytest.mark.parametrize(("wait", "kept"), [(0.99, 0), (1.0, 1)])
+def test_a6_a_wait_counts_from_one_lease_on(wait: float, kept: int) -> None:
+    # Jobs 1 and 2 fill both machines until 3,600 s x wait; job 3 then gets the machine that it has waited for.
+    long_s = wait * 3600.0
+    rows: list[Row] = [(1, 0.0, 4, long_s), (2, 0.0, 4, long_s), (3, 0.0, 4, 60.0)]
+    run = DelayRun(problem(1, 2, rows, step=0), Dally(preset="authors", ckpt_per_gpu_s=0.0))
+    assert run.play() is Outcome.DONE
+    machine, rack = run.history(4)
+    assert machine["wait"].tolist() == [wait] * kept
+    assert not len(rack)
+
+
+# --- A7: network sensitivity
+
+
+def test_a7_nw_is_the_time_weighted_mean_of_the_efficiency() -> None:
+    # 3,600 s on a machine; then four gangs of three leave one GPU in each of four racks.
+    rows: list[Row] = [(1, 0.0, 4, 18000.0), *((k, 3600.0, 3, 90000.0) for k in (2, 3, 4, 5))]
+    run = DelayRun(problem(4, 1, rows), authors(0.0, 0.0))
+    assert run.play(7201.0) is Outcome.DECIDE
+    task = run.delay.tasks[0, 0]
+    assert (task["run_s"], task["left"]) == (7200.0, 4 * 13500.0)
+    assert task["nw"] == pytest.approx(0.625, rel=1e-12)
+    assert run.nw(np.array([0])) == pytest.approx([0.625], rel=1e-12)
+
+
+# --- G1 to G5: the general class, without leases
+
+
+def general(rack_s: float, network_s: float, **rules: Any) -> Dally:
+    unit = 100.0
+    given = dict(
+        lease_s=unit, preemption="none", tuner="off", priority="arrival", rack_wait=rack_s / unit,
+        nw_wait=network_s / unit,
+    )  # fmt: skip
+    return Dally(**(given | rules))
+
+
+WAITER: list[Row] = [(1, 0.0, 3, 1000.0), (2, 0.0, 3, 1000.0), (3, 10.0, 2, 100.0)]
+
+
+@pytest.mark.parametrize(
+    ("waits", "start_and_end"),
+    [((200.0, 400.0), (210.0, 360.0)), ((0.0, 0.0), (10.0, 160.0)), ((math.inf,) * 2, (1000.0, 1100.0))],
+)
+def test_g1_a_rack_is_taken_when_its_timer_expires(
+    waits: tuple[float, float], start_and_end: tuple[float, float]
+) -> None:
+    assert times(problem(1, 2, WAITER, (1.0, 1.5, 3.0), 0), general(*waits))[3] == start_and_end
+
+
+@pytest.mark.parametrize(
+    ("waits", "mode", "start_and_end"),
+    [
+        ((200.0, 400.0), "absolute", (410.0, 710.0)),
+        ((200.0, 400.0), "stacked", (610.0, 910.0)),
+        ((0.0, 0.0), "absolute", (10.0, 310.0)),
+    ],
+)
+def test_g2_timers_run_together_or_one_after_the_other(
+    waits: tuple[float, float], mode: str, start_and_end: tuple[float, float]
+) -> None:
+    instance = problem(2, 1, WAITER, (1.0, 1.5, 3.0), 0)
+    assert times(instance, general(*waits, timer_mode=mode))[3] == start_and_end
+
+
+@pytest.mark.parametrize(
+    ("network_s", "start_and_end"), [(400.0, (500.0, 700.0)), (600.0, (610.0, 810.0)), (math.inf, (1000.0, 1100.0))]
+)
+def test_g3_a_gang_larger_than_a_machine_waits_for_the_network_only(
+    network_s: float, start_and_end: tuple[float, float]
+) -> None:
+    rows: list[Row] = [
+        (1, 0.0, 3, 1000.0),
+        (2, 0.0, 2, 1000.0),
+        (3, 0.0, 4, 1000.0),
+        (4, 0.0, 3, 500.0),
+        (5, 10.0, 6, 100.0),
+    ]
+    instance = problem(2, 2, rows, (1.0, 1.0, 2.0), 0)
+    assert times(instance, general(200.0, network_s))[5] == start_and_end
+
+
+@pytest.mark.parametrize("preset", ["authors", "suite"])
+def test_g5_constant_timers_are_the_named_variants(preset: str) -> None:
+    instance = random_instance(5, 60, Cluster.parse("6x4/2"))
+    for name, wait in (("dally-no-wait", 0.0), ("dally-fully-consolidated", math.inf)):
+        named = simulate(instance, make_scheduler(name, preset=preset))
+        run = DelayRun(instance, Dally(preset=preset, tuner="static"))
+        run.waits_s[:] = wait
+        while run.play(run.simulation.now_s + 1800.0) is Outcome.DECIDE:
+            run.waits_s[:] = wait
+        assert run.simulation.log().digest() == named.digest()
+
+
+# --- G6: what holds on any problem
+
+
+class AskedOnly(Dally):
+    """Dally without its compiled loop."""
+
+    def player(self, simulation: Any) -> None:
+        return None
+
+
+@st.composite
+def rules(draw: Any) -> dict[str, Any]:
+    """Parameters that play on any instance."""
+    choices: dict[str, list[Any]] = {
+        "preset": ["suite", "authors"],
+        "policy": ["dally", "dally", "tiresias"],
+        "preemption": ["lease", "lease", "none"],
+        "lease_s": [60.0, 400.0, 3600.0],
+        "tuner": ["hand", "off"],
+        "rack_wait": [0.0, 0.7, 3.0],
+        "nw_wait": [0.0, 2.0, 5.0],
+        "timer_mode": ["absolute", "stacked"],
+        "offers": ["polled", "exact"],
+        "fit": ["first", "best"],
+        "order": ["asc", "hash"],
+        "order_seed": [0, 1, 2],
+        "priority": ["nw", "gpu-time", "arrival"],
+        "nw_ideal": ["compute", "best-tier"],
+        "nw_denominator": ["run", "wall"],
+        "stat": ["mean_sigma", "mean", "p95", "max"],
+        "min_sample": [0.1, 1.0],
+        "floor_rack": [0.0, 1.0],
+        "floor_nw": [0.0, 2.0],
+        "record_mode": ["granted", "censored"],
+        "demand_key": ["exact", "pow2"],
+        "renew": [False, True],
+    }
+    return {name: draw(st.sampled_from(values)) for name, values in choices.items()}
+
+
+@settings(max_examples=60, deadline=None)
+@given(given_rules=rules(), seed=st.integers(0, 10_000), cost_s=st.sampled_from([0.0, 30.0]), linked=st.booleans())
+def test_the_compiled_loop_decides_what_decide_decides(
+    given_rules: dict[str, Any], seed: int, cost_s: float, linked: bool
+) -> None:
+    if linked:
+        instance = linked_scenario(jobs=30).instance(seed)
+    else:
+        instance = random_instance(seed, 30, Cluster.parse("6x4/2"), checkpoint_s=cost_s, restore_s=cost_s)
+    compiled = simulate(instance, Dally(**given_rules))
+    assert compiled.digest() == simulate(instance, AskedOnly(**given_rules)).digest()
+    validate(instance, compiled)
+    assert np.isfinite(job_times(instance, compiled)["finish_s"]).all()
