@@ -6,12 +6,16 @@ import math
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
 from gpusched_env.baselines.gandiva_servers import Servers
 from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Start, Wait
+
+# How far work may begin after a multiple of the quantum and still count as begun at it, in quanta.
+_ROUNDING: Final = 1e-9
 
 
 @dataclass(eq=False)
@@ -22,7 +26,7 @@ class Seat:
     ----------
     gpus : GPU ids
     job : row of the job whose place it is
-    since_s : when the job's turn began, or will after its restore [s]
+    since_s : when the job's work began, or will after its restore [s]; inf while the place is pending
     pending : the job has yet to start: the GPUs are kept for it while those who held them are being checkpointed
     """
 
@@ -32,7 +36,7 @@ class Seat:
     pending: bool = True
 
     def start(self, view: ClusterView) -> Iterator[Decision]:
-        """Let the job begin; its turn begins with its work."""
+        """Let the job begin."""
         yield Start(self.job, gpus=tuple(self.gpus.tolist()))
         self.pending = False
         self.since_s = float(view.progress_since_s(np.array([self.job]))[0])
@@ -65,7 +69,8 @@ class Gandiva(Scheduler):
 
     Parameters
     ----------
-    quantum_s : time slice: so long a gang works before another of its server set takes its GPUs [s]
+    quantum_s : time slice: so long a gang works at least before another of its server set takes its GPUs; turns end at
+        multiples of it [s]
     migrate_s : a running gang may move to a strictly tighter tier once in so many seconds [s]; inf = never
 
     Notes
@@ -106,6 +111,7 @@ class Gandiva(Scheduler):
         self._servers = Servers(view.cluster)
         self._sets: dict[tuple[tuple[int, ...], int], ServerSet] = {}
         self._waits_in: dict[int, ServerSet] = {}  # the set in which a suspended or new gang waits for its turn
+        self._kept: list[Seat] = []  # places whose jobs have yet to start
         self._moved_s = -math.inf
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
@@ -131,6 +137,7 @@ class Gandiva(Scheduler):
 
     def _hand_on(self, group: ServerSet, seat: Seat) -> None:
         seat.job, seat.since_s, seat.pending = group.turns.popleft(), math.inf, True
+        self._kept.append(seat)
         del self._waits_in[seat.job]
 
     def _give_up(self, group: ServerSet, seat: Seat) -> None:
@@ -148,28 +155,27 @@ class Gandiva(Scheduler):
         self._sets[machines, gang].seats.append(seat)
         return seat
 
-    def _pending(self) -> list[Seat]:
-        return [seat for group in self._sets.values() for seat in group.seats if seat.pending]
-
     def _free(self, view: ClusterView) -> np.ndarray:
         """Boolean [G]: GPUs that nobody holds, and that are kept for nobody."""
         free = view.holders < 0
-        for seat in self._pending():
+        for seat in self._kept:
             free[seat.gpus] = False
         return free
 
     def _start_pending(self, view: ClusterView) -> Iterator[Decision]:
-        if seats := self._pending():
+        """Start those whose GPUs are free, and who are not themselves still being checkpointed elsewhere."""
+        if self._kept:
             free, waiting = view.holders < 0, set(view.waiting.tolist())
-            for seat in seats:
-                if seat.job in waiting and free[seat.gpus].all():  # it may itself still be checkpointed elsewhere
+            for seat in self._kept:
+                if seat.job in waiting and free[seat.gpus].all():
                     yield from seat.start(view)
+            self._kept = [seat for seat in self._kept if seat.pending]
 
     def _place(self, view: ClusterView) -> Iterator[Decision]:
         """Steps 1 to 5 for all that wait, by arrival."""
         waiting, free = view.waiting, self._free(view)
         gangs = view.gpus[waiting]
-        kept = {seat.job for seat in self._pending()}
+        kept = {seat.job for seat in self._kept}
         smallest_refused = math.inf  # what found no place will find none in this instant
         for job, gang in zip(waiting.tolist(), gangs.tolist(), strict=True):
             if job in kept:
@@ -196,8 +202,12 @@ class Gandiva(Scheduler):
     def _turns(self) -> list[tuple[float, ServerSet, Seat]]:
         """List the places for which others wait, by the time when their turns end [s]."""
         shared = [group for group in self._sets.values() if group.turns]
-        turns = [(seat.since_s + self.quantum_s, group, seat) for group in shared for seat in group.seats]
-        return sorted((turn for turn in turns if not turn[2].pending), key=lambda turn: turn[0])
+        at_work = [(group, seat) for group in shared for seat in group.seats if not seat.pending]
+        return sorted(((self._turn_end_s(seat), group, seat) for group, seat in at_work), key=lambda turn: turn[0])
+
+    def _turn_end_s(self, seat: Seat) -> float:
+        """Give the first multiple of the quantum at which the gang has worked for a whole one [s]."""
+        return self.quantum_s * (math.ceil(seat.since_s / self.quantum_s - _ROUNDING) + 1)
 
     def _end_turns(self, view: ClusterView) -> Iterator[Decision]:
         """Suspend the gangs whose quantum is over, the longest at work first, and let the next ones have the place."""
@@ -224,7 +234,7 @@ class Gandiva(Scheduler):
         self._moved_s = view.now_s
         yield Preempt(seat.job)
         self._give_up(group, seat)
-        self._take_seat(gpus, seat.job)
+        self._kept.append(self._take_seat(gpus, seat.job))
         return self._moved_s + self.migrate_s
 
     def _better_place(self, view: ClusterView) -> tuple[ServerSet, Seat, np.ndarray] | None:

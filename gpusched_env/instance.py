@@ -21,6 +21,14 @@ from gpusched_env.workload import Workload
 TIE_ORDERS: Final = ("arrival-id", "arrival-smallest")
 QUEUE_DISCIPLINES: Final = ("scheduler", "strict", "skip")
 
+# What published simulators charge for one preemption: seconds of checkpoint (the GPUs are still held) and of restore.
+# Costs that depend on gang size or model (Lucid, Muri) are not single numbers of seconds and have no name here.
+PREEMPTION_COSTS: Final = {
+    "zero": (0.0, 0.0),  # Tiresias' own simulator
+    "tiresias62": (31.0, 31.0),  # 62 s in the mean (Tiresias, NSDI 2019, section 5.2.4, quoted in Lucid's simulator)
+    "pollux30": (0.0, 30.0),  # 30 s per re-scale (Pollux, OSDI 2021, simulator)
+}
+
 
 @dataclass(frozen=True)
 class Semantics:
@@ -35,8 +43,8 @@ class Semantics:
     least_busy_lambda : the placement rule least-busy-servers looks at the fewest least busy servers that have so many
         times a gang's GPUs (SJF-BCO, LBSGF)
     restore_s : seconds for which a resumed gang holds its GPUs before it makes progress
-    queue : for the schedulers that start an ordered queue without preempting (fifo, sjf, ssf, yarn-cs): "scheduler" = each
-        one's published discipline; "strict" = stop at the first waiting job that does not fit (head-of-line
+    queue : for the schedulers that start an ordered queue without preempting (fifo, sjf, ssf, yarn-cs): "scheduler" =
+        each one's published discipline; "strict" = stop at the first waiting job that does not fit (head-of-line
         blocking); "skip" = walk on and start whatever fits
     step_iterations : 0 = work flows; K > 0 = work comes in steps of K iterations, so that of every job is rounded up to
         whole steps (Dally's simulator, ``iteration_granularity``)

@@ -8,6 +8,7 @@ from helpers import finish, play, random_instance, unit_instance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.delay_scheduling import chance_of_no_local_offer, skips_for_locality
 from gpusched_env.baselines.yarn_cs import fits_one_switch
 from gpusched_env.cluster import MACHINE, NETWORK, Cluster, NodeGroup
@@ -191,3 +192,19 @@ def test_endless_waits_place_every_gang_on_its_tightest_tier() -> None:
 def test_waits_are_two_numbers(spec: str) -> None:
     with pytest.raises(SchedulerError, match="give two numbers >= 0"):
         play(half_of_each_switch(), f"delay-zaharia:{spec}")
+
+
+def test_slots_inside_a_machine_are_not_waited_for() -> None:
+    """Two slots of four GPUs: two GPUs are free in each, and a gang of four takes them at once."""
+    cluster = Cluster.parse("1x8s2")
+    instance = unit_instance([0, 0, 10], [2, 2, 4], [1000, 1000, 100], cluster)
+    simulation = Simulation(instance)
+    simulation.advance()
+    assert simulation.apply(Start(0, gpus=(0, 1))) == ""
+    assert simulation.apply(Start(1, gpus=(4, 5))) == ""
+    simulation.advance()
+    scheduler = make_scheduler("delay-zaharia:waits=inf/inf")
+    view = simulation.view_for(scheduler)
+    scheduler.reset(view)
+    decisions = [d for d in scheduler.decide(view) if isinstance(d, Start)]
+    assert [(d.job, simulation.apply(d)) for d in decisions] == [(2, "")]

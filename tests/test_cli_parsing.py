@@ -9,6 +9,7 @@ import pytest
 from gpusched_env.cli.networking import with_network
 from gpusched_env.cli.outputs import check_output, whole
 from gpusched_env.cli.parsing import chosen_scenario, chosen_schedulers, chosen_seeds, not_for_reports, seed_range
+from gpusched_env.cli.preempting import with_preemption_cost
 from gpusched_env.errors import GpuschedError
 from gpusched_env.network import NETWORK_PRESETS, Contention
 from gpusched_env.scenarios import get_scenario, ring_all_reduce
@@ -148,3 +149,29 @@ def test_a_scenario_on_another_network_says_so() -> None:
 def test_networks_that_are_refused(network: str | None, contention: str | None, message: str) -> None:
     with pytest.raises(GpuschedError, match=message):
         with_network(get_scenario("tiny-v0"), network, contention)
+
+
+def test_a_scenario_with_another_cost_of_preemption_says_so() -> None:
+    tiny = get_scenario("tiny-v0")
+    assert with_preemption_cost(tiny, None) is tiny
+    assert with_preemption_cost(tiny, "zero").fingerprint() == tiny.fingerprint()  # its preemption is free
+    for text, seconds in {"tiresias62": (31.0, 31.0), "pollux30": (0.0, 30.0), "12.5/3": (12.5, 3.0)}.items():
+        found = with_preemption_cost(tiny, text)
+        assert (found.semantics.checkpoint_s, found.semantics.restore_s) == seconds
+        assert found.name == f"tiny-v0 + preemption cost {text}"
+        assert found.fingerprint() != tiny.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tiresias", "unknown cost 'tiresias': did you mean 'tiresias62'"),
+        ("30", "or write CHECKPOINT/RESTORE"),
+        ("30/", "write the seconds of checkpoint and restore"),
+        ("30/-1", r"semantics\.restore_s is -1"),
+        ("inf/0", r"semantics\.checkpoint_s is infinite"),
+    ],
+)
+def test_costs_of_preemption_that_are_refused(text: str, message: str) -> None:
+    with pytest.raises(GpuschedError, match=message):
+        with_preemption_cost(get_scenario("tiny-v0"), text)

@@ -21,6 +21,7 @@ from gpusched_env.cli.choosing import (
     chosen_jobs,
 )
 from gpusched_env.cli.networking import ContentionOption, NetworkOption, with_network
+from gpusched_env.cli.preempting import PreemptionCostOption, with_preemption_cost
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -66,6 +67,7 @@ def run(
     cluster: ClusterOption = None,
     network: NetworkOption = None,
     contention: ContentionOption = None,
+    preemption_cost: PreemptionCostOption = None,
     window: WindowOption = None,
     where: WhereOption = None,
     max_gpus: MaxGpusOption = None,
@@ -95,7 +97,7 @@ def run(
     check_plot(plot)
     wanted = chosen_jobs(window, where, max_gpus, sample, jobs, load, profiles)
     chosen = chosen_scenario(scenario, workload, cluster, wanted)
-    chosen = with_network(chosen, network, contention)
+    chosen = with_preemption_cost(with_network(chosen, network, contention), preemption_cost)
     seeds = [chosen.seeds.report[0] if seed is None else seed]
     specs = chosen_schedulers([scheduler])
     if len(specs) > 1:
@@ -134,6 +136,7 @@ def compare(
     cluster: ClusterOption = None,
     network: NetworkOption = None,
     contention: ContentionOption = None,
+    preemption_cost: PreemptionCostOption = None,
     window: WindowOption = None,
     where: WhereOption = None,
     max_gpus: MaxGpusOption = None,
@@ -167,7 +170,7 @@ def compare(
     check_plot(plot)
     wanted = chosen_jobs(window, where, max_gpus, sample, jobs, load, profiles)
     chosen = chosen_scenario(scenario, workload, cluster, wanted)
-    chosen = with_network(chosen, network, contention)
+    chosen = with_preemption_cost(with_network(chosen, network, contention), preemption_cost)
     draws = chosen_seeds(seeds, chosen)
     specs = chosen_schedulers(scheduler)
     _tell_what_was_read(chosen)

@@ -1,0 +1,51 @@
+"""The option that chooses what a preemption costs."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpusched_env.errors import GpuschedError
+
+if TYPE_CHECKING:
+    from gpusched_env.scenarios import Scenario
+
+PreemptionCostOption = Annotated[
+    str | None,
+    typer.Option(
+        "--preemption-cost",
+        help="What a preemption costs: zero, tiresias62, pollux30 (docs/scenarios.md), or seconds of checkpoint and of "
+        "restore, such as 30/30.",
+        metavar="NAME|CHECKPOINT/RESTORE",
+        show_default=False,
+    ),
+]
+
+
+def with_preemption_cost(scenario: Scenario, text: str | None) -> Scenario:
+    """Give the scenario with another cost of preemption; its name then says so.
+
+    Raises
+    ------
+    GpuschedError : neither a known name nor two numbers of seconds
+    """
+    from gpusched_env.errors import unknown_name
+    from gpusched_env.instance import PREEMPTION_COSTS
+
+    if text is None:
+        return scenario
+    checkpoint, slash, restore = text.partition("/")
+    try:
+        seconds = (float(checkpoint), float(restore)) if slash else PREEMPTION_COSTS[text]
+    except KeyError:
+        raise GpuschedError(
+            f"--preemption-cost: {unknown_name('cost', text, PREEMPTION_COSTS)}; or write CHECKPOINT/RESTORE in seconds"
+        ) from None
+    except ValueError:
+        raise GpuschedError(
+            f"--preemption-cost {text!r}: write the seconds of checkpoint and restore, such as 30/30"
+        ) from None
+    semantics = dataclasses.replace(scenario.semantics, checkpoint_s=seconds[0], restore_s=seconds[1])
+    return scenario.replace(semantics=semantics, name=f"{scenario.name} + preemption cost {text}")
