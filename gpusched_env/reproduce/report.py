@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpusched_env.metrics import Interval, mean_interval
 from gpusched_env.reproduce.card import Finding
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 YES, NO = "yes", "NO"
+FEWEST: Final = 3  # values; the t interval of two is wide beyond use
 
 
 def new_table(title: str, *columns: str) -> Table:
@@ -37,21 +38,21 @@ def median_and_spread(results: Results, metric: str, **labels: object) -> str:
 
 
 def mean_and_half_width(results: Results, metric: str, unit: float = 1.0, **labels: object) -> str:
-    """Write the mean over seeds in a unit, and half of its 95 % interval; empty if there is no such run."""
+    """Write the mean over seeds in a unit, and half of its 95 % interval from three on; empty if there is no run."""
     values = results.values(metric, **labels) / unit
     if not len(values):
         return ""
     interval = mean_interval(values)
     text = three_digits(interval.mean)
-    if math.isnan(interval.half_width):
+    if interval.count < FEWEST:
         return text
     return f"{text} ± {interval.half_width:,.{len(text.partition('.')[2])}f}"
 
 
 def as_change(interval: Interval) -> str:
-    """Write a ratio as a change in per cent, and its interval in brackets if it has one."""
+    """Write a ratio as a change in per cent, and from three values on its interval in brackets."""
     mean, low, high = (f"{100 * (value - 1):+.0f}" for value in (interval.mean, interval.low, interval.high))
-    return f"{mean} %" if math.isnan(interval.low) else f"{mean} % \\[{low}, {high}]"
+    return f"{mean} %" if interval.count < FEWEST else f"{mean} % \\[{low}, {high}]"
 
 
 def findings_table(findings: Sequence[Finding]) -> Table:

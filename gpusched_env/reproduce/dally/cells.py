@@ -37,6 +37,7 @@ class Cell:
     scenario : of the family ``dally-...-v0``
     top, oversubscription, load, gpus : its parameters; load None = the usual one
     links : all rates between servers are so many times the usual ones
+    jobs : of an episode; None = the usual number. No label: a quick run has fewer of them and the same tables
     """
 
     scenario: str
@@ -45,6 +46,7 @@ class Cell:
     load: float | None = None
     gpus: int = 256
     links: float = 1.0
+    jobs: int | None = None
 
     def __post_init__(self) -> None:
         """Write the usual load as None, so that equal conditions are equal."""
@@ -54,7 +56,9 @@ class Cell:
     @property
     def labels(self) -> dict[str, Any]:
         """Labels of its runs."""
-        return {**dataclasses.asdict(self), "load": self.load or usual_load(self.scenario)}
+        own = {**dataclasses.asdict(self), "load": self.load or usual_load(self.scenario)}
+        del own["jobs"]
+        return own
 
     @property
     def congested(self) -> bool:
@@ -75,7 +79,8 @@ class Cell:
 
     def problem(self) -> Scenario:
         """Build the scenario."""
-        parameters = {"gpus": self.gpus, "oversubscription": self.oversubscription, "top": self.top, "load": self.load}
+        names = ("gpus", "oversubscription", "top", "load", "jobs")
+        parameters = {name: getattr(self, name) for name in names}
         written = ",".join(f"{name}={value}" for name, value in parameters.items() if value is not None)
         scenario = get_scenario(f"dally-{self.scenario}-v0:{written}")
         if self.links == 1.0:

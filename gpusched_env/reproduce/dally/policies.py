@@ -25,13 +25,13 @@ VARIANTS: Final = {
 }
 RIVALS: Final = {
     "tiresias": Policy("Tiresias", "tiresias"),
-    # A minute's slices, its default, would lose half of shared GPUs to 30 s + 30 s of preemption.
-    "gandiva": Policy("Gandiva-lite, slices of 10 min", "gandiva-lite:quantum_s=600,migrate_s=600"),
-    "themis": Policy("Themis-lite", "themis-lite"),
+    # Slices of a minute, its default, would lose half of what is shared to preemptions that cost 30 s + 30 s.
+    "gandiva": Policy("Gandiva-lite, 20 min", "gandiva-lite:quantum_s=1200,migrate_s=1200"),
+    "themis": Policy("Themis-lite, 1 h", "themis-lite:lease_s=3600"),  # leases as long as Dally's
     "fifo": Policy("FIFO", "fifo"),
-    "srtf": Policy("SRTF (knows run times)", "srtf"),
+    "srtf": Policy("SRTF", "srtf"),
     "yarn": Policy("YARN-CS", "yarn-cs"),
-    "zaharia": Policy("delay scheduling (Zaharia)", "delay-zaharia"),
+    "zaharia": Policy("delay (Zaharia)", "delay-zaharia"),
 }
 POLICIES: Final = VARIANTS | RIVALS
 ORDERS: Final = ("asc", "hash")  # in which machines are visited; only the variants of Dally have an order
