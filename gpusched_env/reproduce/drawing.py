@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from gpusched_env.metrics import Interval
+from gpusched_env.reproduce.report import FEWEST
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -29,3 +34,10 @@ def legend_above(figure: Figure, axes: Axes, columns: int) -> None:
     """Put the legend of one panel above all of them."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=columns, frameon=False)
+
+
+def shade(axes: Axes, x: Sequence[float] | np.ndarray, found: Sequence[Interval], colour: str) -> None:
+    """Shade the intervals along a line; those of fewer than three values say nothing."""
+    if all(interval.count >= FEWEST for interval in found):
+        low, high = [interval.low for interval in found], [interval.high for interval in found]
+        axes.fill_between(x, low, high, color=colour, alpha=0.13, linewidth=0)

@@ -34,12 +34,14 @@ class Sweep:
     mean : geometric mean over cells and seeds; the interval is over seeds
     best, worst : cells with the smallest and the largest geometric mean over seeds, and that mean
     best_run : smallest ratio of a single seed
+    cells : how many both played
     """
 
     mean: Interval
     best: tuple[Conditions, Interval]
     worst: tuple[Conditions, Interval]
     best_run: float
+    cells: int
 
 
 def sweep(results: Results, metric: str, cells: Sequence[Conditions], policy: str, rival: str) -> Sweep | None:
@@ -56,4 +58,5 @@ def sweep(results: Results, metric: str, cells: Sequence[Conditions], policy: st
         (best, means[best]),
         (worst, means[worst]),
         float(min(values.min() for values in found.values())),
+        len(found),
     )

@@ -16,7 +16,7 @@ from gpusched_env.reproduce.dally.hazards import draw_hazards
 from gpusched_env.reproduce.dally.measures import PERCENTILES, percentile
 from gpusched_env.reproduce.dally.policies import POLICIES, RIVALS, VARIANTS, labels
 from gpusched_env.reproduce.dally.published import CLAIMS
-from gpusched_env.reproduce.drawing import legend_above, new_figure, plain_ticks
+from gpusched_env.reproduce.drawing import legend_above, new_figure, plain_ticks, shade
 from gpusched_env.reproduce.results import Results
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _claims(results: Results) -> Figure:
         tidy(axes)
     panels[0].set_yticks(range(len(others)), [POLICIES[policy].heading for policy in others])
     panels[0].invert_yaxis()
-    panels[0].legend(frameon=False, fontsize=8, loc="lower left")
+    legend_above(figure, panels[0], 1)
     return figure
 
 
@@ -94,8 +94,10 @@ def _curves(
     """Mean JCT and communication along a sweep: a column of panels for each list of cells, a line for each policy."""
     figure = new_figure(3.2 * max(len(columns), 3), 6.4)
     panels = figure.subplots(len(METRICS), len(columns), sharex=True, squeeze=False)
+    for axes, title in zip(panels[0], columns, strict=True):
+        axes.set_title(title, fontsize=10)
     for row, (metric, name) in zip(panels, METRICS.items(), strict=True):
-        for axes, (title, cells) in zip(row, columns.items(), strict=True):
+        for axes, cells in zip(row, columns.values(), strict=True):
             for policy in policies:
                 _curve(axes, results, metric, policy, cells, x)
             axes.set_yscale("log")
@@ -103,8 +105,6 @@ def _curves(
                 axes.autoscale_view()
                 plain_ticks(axes, TICKS)
             tidy(axes)
-            if row is panels[0]:
-                axes.set_title(title, fontsize=10)
             if max(x) / min(x) > 4:
                 axes.set_xscale("log")
             axes.set_xticks(x, [f"{value:g}" for value in x])
@@ -122,8 +122,7 @@ def _curve(axes: Axes, results: Results, metric: str, policy: str, cells: Sequen
     style = _line_of(policy)
     at = np.array([x[i] for i in known])
     axes.plot(at, [i.mean for i in found], marker="o", markersize=3.5, label=POLICIES[policy].heading, **style)
-    low, high = ([getattr(i, end) for i in found] for end in ("low", "high"))
-    axes.fill_between(at, low, high, color=style["color"], alpha=0.12, linewidth=0)
+    shade(axes, at, found, style["color"])
 
 
 def _line_of(policy: str) -> dict[str, Any]:
@@ -136,16 +135,14 @@ def _distributions(results: Results) -> Figure:
     panels = figure.subplots(1, len(SCENARIOS), sharey=True)
     for axes, scenario in zip(panels, SCENARIOS, strict=True):
         shown = []
-        for policy in DISTRIBUTIONS:
+        for number, policy in enumerate(DISTRIBUTIONS):
             own = labels(Cell(scenario, "congested"), policy)
             curves = [results.values(percentile(percent), **own) for percent in PERCENTILES]
             if len(curves[0]):
                 seconds = [float(np.exp(np.log(values).mean())) for values in curves]
                 shown += seconds
-                width = 2.2 if policy == "dally" else 1.3
-                axes.plot(
-                    seconds, PERCENTILES, color=COLOUR_OF[policy], linewidth=width, label=POLICIES[policy].heading
-                )
+                style = _line_of(policy) | {"color": (OWN, *COLOURS)[number]}
+                axes.plot(seconds, PERCENTILES, label=POLICIES[policy].heading, **style)
         if shown:
             log_time_axis(axes, min(shown) / 1.2, max(shown) * 1.2)
         axes.set_title(f"{scenario}, congested", fontsize=10)

@@ -12,7 +12,7 @@ from gpusched_env.metrics.statistics import paired_ratio
 from gpusched_env.reproduce.dally.cells import LINKS, LOADS, OVERLOADS, TOPS, USUAL, Cell
 from gpusched_env.reproduce.dally.comparing import ratio
 from gpusched_env.reproduce.dally.policies import ORDERS, VARIANTS, add_parameters, labels, spec
-from gpusched_env.reproduce.drawing import new_figure
+from gpusched_env.reproduce.drawing import new_figure, shade
 from gpusched_env.reproduce.results import Results
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SIGMAS: Final = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
-TUNED_ON: Final = Cell("poisson", "congested")
+TUNED_ON: Final = (Cell("poisson", "congested"), Cell("batch", "congested"))
 # The tuner as its authors ship it, and without what keeps it from collapsing.
 TUNERS: Final[dict[str, dict[str, float]]] = {
     "as shipped": {},
@@ -33,16 +33,17 @@ COMMUNICATION: Final = "mean_communication_s"
 Played = tuple[Cell, dict[str, Any], str]
 
 
-def tuner_labels(rules: str, sigma: float) -> dict[str, Any]:
+def tuner_labels(cell: Cell, rules: str, sigma: float) -> dict[str, Any]:
     """Labels of the runs that vary the tuner."""
-    return {**TUNED_ON.labels, "policy": "tuner", "order": "asc", "rules": rules, "k_sigma": sigma}
+    return {**cell.labels, "policy": "tuner", "order": "asc", "rules": rules, "k_sigma": sigma}
 
 
 def hazard_runs(quick: bool) -> Iterator[Played]:
     """Give cell, labels and spec of each run; ``quick`` = the ends of each sweep."""
     for rules, more in TUNERS.items():
         for sigma in (SIGMAS[0], 2.0) if quick else SIGMAS:
-            yield TUNED_ON, tuner_labels(rules, sigma), add_parameters("dally", {"k_sigma": sigma, **more})
+            for cell in TUNED_ON[:1] if quick else TUNED_ON:
+                yield cell, tuner_labels(cell, rules, sigma), add_parameters("dally", {"k_sigma": sigma, **more})
     for load in OVERLOADS[-1:] if quick else OVERLOADS:
         for policy in OVERLOADED:
             cell = Cell("poisson", load=load)
@@ -71,24 +72,24 @@ def draw_hazards(results: Results) -> Figure:
 
 def _line(axes: Axes, x: list[float], found: list[Any], number: int, label: str, **style: Any) -> None:
     """Draw ratios with their intervals."""
-    known = [at for at, interval in enumerate(found) if interval is not None and interval.count]
-    mean, low, high = np.array([(found[at].mean, found[at].low, found[at].high) for at in known]).reshape(-1, 3).T
-    colour = COLOURS[number % len(COLOURS)]
-    at = [x[i] for i in known]
-    axes.plot(at, mean, color=colour, marker="o", markersize=4, label=label, **style)
-    axes.fill_between(at, low, high, color=colour, alpha=0.15, linewidth=0)
+    known = [i for i, interval in enumerate(found) if interval is not None and interval.count]
+    if known:
+        colour, at = COLOURS[number % len(COLOURS)], [x[i] for i in known]
+        axes.plot(at, [found[i].mean for i in known], color=colour, marker="o", markersize=4, label=label, **style)
+        shade(axes, at, [found[i] for i in known], colour)
 
 
 def _draw_collapse(axes: Axes, results: Results) -> None:
-    free = results.values(COMMUNICATION, **labels(TUNED_ON, "no-wait"))
-    for number, rules in enumerate(TUNERS):
-        found = []
-        for sigma in SIGMAS:
-            own = results.values(COMMUNICATION, **tuner_labels(rules, sigma))
-            found.append(paired_ratio(own, free) if len(own) else None)
-        _line(axes, list(SIGMAS), found, number, rules)
+    for cell, dashes in zip(TUNED_ON, ("solid", "dashed"), strict=True):
+        free = results.values(COMMUNICATION, **labels(cell, "no-wait"))
+        for number, rules in enumerate(TUNERS):
+            found = []
+            for sigma in SIGMAS:
+                own = results.values(COMMUNICATION, **tuner_labels(cell, rules, sigma))
+                found.append(paired_ratio(own, free) if len(own) else None)
+            _line(axes, list(SIGMAS), found, number, f"{cell.scenario}: {rules}", linestyle=dashes)
     axes.set_ylim(0, 1.1)
-    axes.set_title(f"1  timer collapse ({TUNED_ON})", fontsize=10, loc="left")
+    axes.set_title("1  timer collapse (congested)", fontsize=10, loc="left")
     axes.set_xlabel("k: timer = mean + k standard deviations of recent waits")
     axes.set_ylabel("communication / that without waiting")
 

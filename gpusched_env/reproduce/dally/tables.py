@@ -84,15 +84,15 @@ def _headline(
         f"Change of {claim.what}, {policies[policy].heading} against others, {where}.\n"
         f"Paper: up to {100 * claim.change:.0f} % against consolidating schedulers, in its simulator, on its traces"
     )
-    table = new_table(title, "against", f"mean of {len(cells)} cells", "best cell", "", "worst cell", "", "best run")
+    table = new_table(title, "against", "mean", "cells", "best cell", "", "worst cell", "", "best run")
     for rival, (heading, _) in policies.items():
         found = sweep(results, claim.metric, cells, policy, rival)
         if rival != policy and found is not None:
             (best, at_best), (worst, at_worst) = found.best, found.worst
             run = f"{100 * (found.best_run - 1):+.0f} %"
             table.add_row(
-                heading, as_change(found.mean), as_change(at_best), str(best), as_change(at_worst), str(worst), run,
-                end_section=rival == list(VARIANTS)[-1],
+                heading, as_change(found.mean), str(found.cells), as_change(at_best), str(best), as_change(at_worst),
+                str(worst), run,                end_section=rival == list(VARIANTS)[-1],
             )  # fmt: skip
     return table
 
