@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpusched_env.reproduce.card import Card, Finding, Run
 from gpusched_env.reproduce.dally.authors import AUTHORS_CELLS, AUTHORS_POLICIES
-from gpusched_env.reproduce.dally.cells import SCENARIOS, SUITE, USUAL, Cell, Conditions
+from gpusched_env.reproduce.dally.cells import EVERYONES, OTHER_COSTS, SCENARIOS, USUAL, Cell, Conditions
 from gpusched_env.reproduce.dally.hazards import hazard_runs
 from gpusched_env.reproduce.dally.measures import measure
-from gpusched_env.reproduce.dally.policies import ORDERS, POLICIES, VARIANTS, add_parameters, labels, spec
+from gpusched_env.reproduce.dally.policies import ORDERS, POLICIES, QUICK_ONES, VARIANTS, add_parameters, labels, spec
 from gpusched_env.reproduce.dally.tables import all_tables
 from gpusched_env.reproduce.dally.targets import all_targets
 from gpusched_env.reproduce.results import Results
@@ -75,10 +75,11 @@ def _problem(where: Conditions, quick: bool) -> Scenario:
 
 
 def _suite(quick: bool) -> Iterator[Played]:
-    """Give everyone in every cell."""
-    for where in QUICK_CELLS if quick else SUITE:
-        for policy in POLICIES:
-            yield where, labels(where, policy), spec(policy)
+    """Give who plays which cell."""
+    played = [(where, policy) for where in (QUICK_CELLS if quick else EVERYONES) for policy in POLICIES]
+    played += [(where, policy) for where in (() if quick else OTHER_COSTS) for policy in QUICK_ONES]
+    for where, policy in played:
+        yield where, labels(where, policy), spec(policy)
 
 
 def _orders(quick: bool) -> Iterator[Played]:

@@ -28,7 +28,7 @@ TUNERS: Final[dict[str, dict[str, float]]] = {
     "no floors, every wait counts": {"floor_rack": 0, "floor_nw": 0, "min_sample": 0, "empty_value": 0},
 }
 OVERLOADED: Final = ("no-wait", "manual-1-2", "manual-6-12", "dally", "consolidated")
-BY_LINKS: Final = ("dally", "no-wait", "consolidated", "tiresias", "gandiva")
+BY_LINKS: Final = ("dally", "no-wait", "tiresias")
 COMMUNICATION: Final = "mean_communication_s"
 Played = tuple[Cell, dict[str, Any], str]
 

@@ -34,6 +34,7 @@ RIVALS: Final = {
     "zaharia": Policy("delay (Zaharia)", "delay-zaharia"),
 }
 POLICIES: Final = VARIANTS | RIVALS
+QUICK_ONES: Final = (*VARIANTS, "tiresias", "fifo", "srtf")  # tenths of a second a run at most
 ORDERS: Final = ("asc", "hash")  # in which machines are visited; only the variants of Dally have an order
 
 
