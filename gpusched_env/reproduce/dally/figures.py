@@ -33,7 +33,7 @@ COLOUR_OF: Final = {
 GROUPS: Final = {"variants": tuple(VARIANTS), "rivals": ("dally", *RIVALS)}
 DISTRIBUTIONS: Final = ("dally", "no-wait", "consolidated", "tiresias", "gandiva", "srtf", "fifo")
 METRICS: Final = {"mean_jct_s": "mean JCT [h]", "mean_communication_s": "communication [h a job]"}
-TICKS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
+TICKS: Final = tuple(digit * 10.0**power for power in range(-2, 4) for digit in (1, 2, 3, 5))
 
 
 def draw_all(results: Results, folder: Path) -> list[Path]:

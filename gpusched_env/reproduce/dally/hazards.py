@@ -65,7 +65,7 @@ def draw_hazards(results: Results) -> Figure:
     _draw_links(links, results)
     for axes in (collapse, ceiling, order, links):
         axes.axhline(1.0, color="#555555", linewidth=0.9, zorder=0.6)
-        axes.legend(frameon=False, fontsize=8)
+        axes.legend(fontsize=7.5, framealpha=0.75, edgecolor="none")
         tidy(axes)
     return figure
 
