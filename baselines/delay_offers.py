@@ -354,7 +354,7 @@ def walk_offer(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, holder: Array, gpu_node: Array,
     chosen: Array, rules: Array, tasks: Array, order: Array, samples: Array, counts: Array, demands: Array,
     waits_s: Array, factors: Array, leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array,
-    node_order: Array, on_offer: Array, b: int,
+    node_order: Array, on_offer: Array, verdicts: Array, b: int,
 ) -> int:
     """Ask one job after the other until one accepts; GPUs that quirk Q1 leaks need no decision."""
     r = rules[b]
@@ -369,7 +369,17 @@ def walk_offer(
         room = samples.shape[3]
         if counts[b, task["demand"], MACHINE_WAITS] == room or counts[b, task["demand"], RACK_WAITS] == room:
             return GROW
+        if 0 < verdicts.shape[1] == r["verdicts"]:
+            return GROW
         r["cursor"] += 1
+        if verdicts.shape[1] > 0:
+            verdict = verdicts[b, r["verdicts"]]
+            verdict["time_s"] = now_s
+            verdict["waited_s"] = now_s - task["last_s"]
+            verdict["rack_wait_s"] = waits_s[b, gang, RACK_TIMER]
+            verdict["network_wait_s"] = waits_s[b, gang, NETWORK_TIMER]
+            verdict["job"] = row
+            verdict["tier"] = REFUSED
         if r["policy"] == TIRESIAS:
             tier, place = place_by_skew(rules, tasks, node_order, slot_order, on_offer, b, row)
         else:
@@ -377,6 +387,9 @@ def walk_offer(
                 rules, tasks, samples, counts, demands, waits_s, factors, slot_order, node_order, on_offer, now_s, b,
                 row,
             )
+        if verdicts.shape[1] > 0:
+            verdicts[b, r["verdicts"]]["tier"] = tier
+            r["verdicts"] += 1
         if tier == REFUSED:
             continue
         choose_gpus(
@@ -443,7 +456,7 @@ def next_decision(
     links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, rules: Array, tasks: Array,
     queue: Array, order: Array, held: Array, offers: Array, samples: Array, counts: Array, demands: Array,
     waits_s: Array, factors: Array, leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array,
-    node_order: Array, on_offer: Array, b: int,
+    node_order: Array, on_offer: Array, verdicts: Array, b: int,
 ) -> int:
     """Find the next decision of this decision point, which begins where the phase is BEGUN; NOTHING ends it."""
     r = rules[b]
@@ -488,7 +501,7 @@ def next_decision(
         if r["phase"] == WALKS:
             found = walk_offer(
                 world, jobs, replicas, nodes, racks, holder, gpu_node, chosen, rules, tasks, order, samples, counts,
-                demands, waits_s, factors, leaker, gpu_slot, slot_gpu, slot_order, node_order, on_offer, b,
+                demands, waits_s, factors, leaker, gpu_slot, slot_gpu, slot_order, node_order, on_offer, verdicts, b,
             )
             if found == START:
                 r["phase"] = GRANTED
@@ -516,7 +529,7 @@ def play(
     links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, rules: Array, tasks: Array,
     queue: Array, order: Array, held: Array, offers: Array, samples: Array, counts: Array, demands: Array,
     waits_s: Array, factors: Array, leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array,
-    node_order: Array, on_offer: Array, b: int,
+    node_order: Array, on_offer: Array, verdicts: Array, b: int,
 ) -> int:
     """Play on until a look at the timers is due (PAUSED), an array is TOO_SMALL, or ``advance`` ends the run."""
     w = world[b]
@@ -539,7 +552,8 @@ def play(
         found = next_decision(
             world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
             event_gpus, chosen, links, uses, routes, pairs, ratios, busy, rules, tasks, queue, order, held, offers,
-            samples, counts, demands, waits_s, factors, leaker, gpu_slot, slot_gpu, slot_order, node_order, on_offer, b,
+            samples, counts, demands, waits_s, factors, leaker, gpu_slot, slot_gpu, slot_order, node_order, on_offer,
+            verdicts, b,
         )
         row = int64(r["row"])
         if found == START:
@@ -574,7 +588,7 @@ def nw_now(
     links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, rules: Array, tasks: Array,
     queue: Array, order: Array, held: Array, offers: Array, samples: Array, counts: Array, demands: Array,
     waits_s: Array, factors: Array, leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array,
-    node_order: Array, on_offer: Array, b: int, rows: Array, nw: Array,
+    node_order: Array, on_offer: Array, verdicts: Array, b: int, rows: Array, nw: Array,
 ) -> None:
     """Fill the Nw of jobs as of the clock: work done in seconds without communication / productive seconds."""
     for i in range(len(rows)):

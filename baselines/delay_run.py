@@ -12,12 +12,14 @@ from gpusched_env.baselines import delay_offers, delay_tuning
 from gpusched_env.baselines.delay_state import (
     MACHINE_WAITS,
     RACK_WAITS,
+    VERDICT_DTYPE,
     DelayState,
     allocate_delay,
 )
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import Outcome, Simulation, events
 from gpusched_env.simulator.jit import announce_compilation
+from gpusched_env.simulator.state import State
 
 if TYPE_CHECKING:
     from gpusched_env.baselines.dally import Dally
@@ -32,6 +34,7 @@ class DelayRun:
     scheduler : its rules; the run keeps all that changes, so one scheduler may serve many runs
     seed : decides the "random" placement rule, nothing else
     simulation : join a simulation before its first event instead of beginning a new one
+    keep_verdicts : write down who took or refused what, see :attr:`verdicts`
 
     Examples
     --------
@@ -41,12 +44,19 @@ class DelayRun:
     """
 
     def __init__(
-        self, instance: Instance, scheduler: Dally, seed: int = 0, simulation: Simulation | None = None
+        self,
+        instance: Instance,
+        scheduler: Dally,
+        seed: int = 0,
+        simulation: Simulation | None = None,
+        keep_verdicts: bool = False,
     ) -> None:
         announce_compilation("play")
         self.simulation = Simulation(instance, seed) if simulation is None else simulation
         self.scheduler = scheduler
         self.delay: DelayState = allocate_delay([instance])
+        if keep_verdicts:
+            self.delay = self.delay._replace(verdicts=np.zeros((1, 4096), VERDICT_DTYPE))
         scheduler.fill(self.delay, 0, instance)
         self.timers = scheduler.timers_for()
         self._rules["tuned"] = self.timers.by_hand
@@ -61,8 +71,14 @@ class DelayRun:
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """What the kernels of delay scheduling take."""
-        return (*self.simulation.state, *self.delay, 0)
+        """What the kernels of delay scheduling take: both memories as batches of one."""
+        return (*self._state, *self.delay, 0)
+
+    @property
+    def _state(self) -> State:
+        # looked up anew each time: a stored view would part from its array in a copy
+        state, b = self.simulation.state, self.simulation.b
+        return state if len(state.world) == 1 else State(*(array[b : b + 1] for array in state))
 
     # --- play
 
@@ -133,11 +149,12 @@ class DelayRun:
         self._rules["phase"] = delay_offers.BEGUN
 
     def grow(self) -> None:
-        """Double the arrays whose size no rule bounds: histories and queued offers."""
-        samples, offers = self.delay.samples, self.delay.offers
+        """Double the arrays whose size no rule bounds: histories, queued offers, verdicts."""
+        samples, offers, verdicts = self.delay.samples, self.delay.offers, self.delay.verdicts
         self.delay = self.delay._replace(
             samples=np.concatenate([samples, np.zeros_like(samples)], axis=3),
             offers=np.concatenate([offers, np.zeros_like(offers)], axis=1),
+            verdicts=np.concatenate([verdicts, np.zeros_like(verdicts)], axis=1),
         )
 
     def tune_by_hand(self) -> None:
@@ -185,10 +202,15 @@ class DelayRun:
         """float64: network sensitivity Nw of each of the jobs ``rows``; 0 = it has not run yet."""
         values = np.empty(len(rows))
         known = np.ascontiguousarray(rows, np.int32)
-        delay_offers.nw_now(*self.simulation.state, *self.delay, 0, known, values)
+        delay_offers.nw_now(*self._state, *self.delay, 0, known, values)
         return values
 
     @property
     def offers_made(self) -> int:
         """How many offers there have been to somebody."""
         return int(self._rules["made"])
+
+    @property
+    def verdicts(self) -> np.ndarray:
+        """VERDICT_DTYPE: which tier each job took or refused whenever it was asked; empty unless they are kept."""
+        return self.delay.verdicts[0, : self._rules["verdicts"]].copy()

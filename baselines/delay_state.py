@@ -67,6 +67,7 @@ RULES_DTYPE: Final = np.dtype(
         ("most_in_machine", "<i8"),
         ("most_in_rack", "<i8"),
         ("idle", "<i8"),  # decision points in a row at which nothing runs
+        ("verdicts", "<i8"),  # entries in use of ``verdicts``
         ("made", "<i8"),  # offers made to somebody
         # the decision that ``next_decision`` has found
         ("row", "<i8"),
@@ -101,6 +102,16 @@ TASK_DTYPE: Final = np.dtype(
     ]
 )
 SAMPLE_DTYPE: Final = np.dtype([("time_s", "<f8"), ("wait", "<f8")])  # when, [leases]
+VERDICT_DTYPE: Final = np.dtype(
+    [
+        ("time_s", "<f8"),  # [s]
+        ("waited_s", "<f8"),  # [s] since it last held GPUs
+        ("rack_wait_s", "<f8"),  # [s] its timers then
+        ("network_wait_s", "<f8"),  # [s]
+        ("job", "<i4"),  # row
+        ("tier", "<i4"),  # of delay_placing: 0 slot, 1 machine, 2 rack, 3 anywhere; -1 = it has refused
+    ]
+)
 
 
 class DelayState(NamedTuple):
@@ -126,6 +137,7 @@ class DelayState(NamedTuple):
     slot_order: np.ndarray  # int32 [B, S]: slots as they are visited
     node_order: np.ndarray  # int32 [B, N]: machines as they are visited
     on_offer: np.ndarray  # int32 [B, S + N + K]: GPUs on offer in each slot, machine, rack
+    verdicts: np.ndarray  # VERDICT_DTYPE [B, V]: who took or refused what; V = 0 keeps none
 
 
 def allocate_delay(instances: list[Instance]) -> DelayState:
@@ -158,6 +170,7 @@ def allocate_delay(instances: list[Instance]) -> DelayState:
         slot_order=np.zeros((batch, slots), np.int32),
         node_order=np.zeros((batch, nodes), np.int32),
         on_offer=np.zeros((batch, slots + nodes + racks), np.int32),
+        verdicts=np.zeros((batch, 0), VERDICT_DTYPE),
     )
 
 

@@ -43,7 +43,7 @@ class Job:
 
 @dataclass
 class DallySimulator:
-    """The authors' rules; ``efficiency(job, gpus)`` prices a placement, ``machine_order`` and ``slot_order`` are walked."""
+    """The authors' rules; ``efficiency(job, gpus)`` prices a placement, the two orders say how places are visited."""
 
     racks: int
     machines_per_rack: int

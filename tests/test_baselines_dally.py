@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers import linked_scenario, random_instance, simulate
+from helpers import check_counts, linked_scenario, random_instance, simulate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.dally import Dally
+from gpusched_env.baselines.delay_placing import ON_SLOT, REFUSED
 from gpusched_env.baselines.delay_run import DelayRun
 from gpusched_env.baselines.delay_state import MACHINE_WAITS, RACK_WAITS
-from gpusched_env.cluster import MACHINE, NETWORK, Cluster
-from gpusched_env.event_log import RESUME, START
+from gpusched_env.cluster import MACHINE, NETWORK, RACK, Cluster
+from gpusched_env.errors import SchedulerError
+from gpusched_env.event_log import COMPLETE, LEASE_END, PREEMPT, RELEASE, RESUME, START
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Network
@@ -294,3 +298,170 @@ def test_the_compiled_loop_decides_what_decide_decides(
     assert compiled.digest() == simulate(instance, AskedOnly(**given_rules)).digest()
     validate(instance, compiled)
     assert np.isfinite(job_times(instance, compiled)["finish_s"]).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    preset=st.sampled_from(["suite", "authors"]),
+    waits=st.sampled_from([(0.0, 0.0), (0.5, 1.5), (3.0, 2.0), (math.inf, math.inf)]),
+    lease_s=st.sampled_from([100.0, 1000.0]),
+)
+def test_g6_no_gang_goes_wider_before_its_timer_unless_it_must(
+    seed: int, preset: str, waits: tuple[float, float], lease_s: float
+) -> None:
+    instance = random_instance(seed, 40, Cluster.parse("6x4/2"), checkpoint_s=0.0, restore_s=0.0)
+    rack_wait, nw_wait = waits
+    rules = dict(preset=preset, tuner="off", rack_wait=rack_wait, nw_wait=nw_wait, lease_s=lease_s, renew=False)
+    log = simulate(instance, Dally(**rules))
+    gangs, events = instance.workload.jobs["gpus"], log.events
+    free = np.full(len(instance.cluster.nodes), 4)
+    last_s = instance.workload.jobs["arrival_s"].copy()
+    held: dict[int, np.ndarray] = {}
+    started_s = np.full(len(gangs), -1.0)
+    for number, event in enumerate(events):
+        job = int(event["job"])
+        if event["kind"] in (START, RESUME):
+            waited_s = event["time_s"] - last_s[job]
+            gang = int(gangs[job])
+            slack_s = 1e-9 * event["time_s"]
+            if free.max() >= gang:  # always accepted, and always the tightest
+                assert event["tier"] == MACHINE
+            if event["tier"] == RACK and gang <= 4:
+                assert waited_s >= rack_wait * lease_s - slack_s
+            if event["tier"] == NETWORK and gang <= 8:
+                assert waited_s >= nw_wait * lease_s - slack_s
+            held[job] = instance.cluster.node_of_gpu[log.gang(number)]
+            np.subtract.at(free, held[job], 1)
+            started_s[job] = event["time_s"]
+        elif event["kind"] in (RELEASE, COMPLETE):
+            np.add.at(free, held.pop(job), 1)
+            last_s[job] = event["time_s"]
+        elif event["kind"] == PREEMPT:  # only by the end of its lease
+            assert event["time_s"] - started_s[job] == pytest.approx(lease_s)
+    assert not held
+    accounts = job_times(instance, log)
+    np.testing.assert_allclose(accounts["jct_s"], accounts["queueing_s"] + accounts["service_s"], rtol=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10_000), priority=st.sampled_from(["nw", "gpu-time"]))
+def test_g6_nw_is_compute_over_running_seconds(seed: int, priority: str) -> None:
+    instance = random_instance(seed, 30, Cluster.parse("6x4/2"), checkpoint_s=30.0, restore_s=30.0)
+    run = DelayRun(instance, Dally(lease_s=200.0, priority=priority, tuner="off", rack_wait=0.0, nw_wait=0.0))
+    while run.play(run.simulation.now_s + 100.0) is Outcome.DECIDE:
+        check_counts(run.simulation)
+        state = run.simulation.state
+        rows = np.arange(state.world["next_arrival"][0])
+        nw = run.nw(rows)
+        assert ((nw >= 0) & (nw <= 1 + 1e-9)).all()
+        waiting = run.waiting
+        assert sorted(waiting.tolist()) == state.waiting[0, : state.world["waiting"][0]].tolist()
+        if priority == "nw":  # frozen while it waits, and the order in which jobs are asked
+            np.testing.assert_allclose(nw[waiting], run.delay.tasks["nw"][0, waiting], rtol=1e-9, atol=1e-12)
+            assert (np.diff(run.delay.tasks["nw"][0, waiting]) >= 0).all()
+
+
+def test_verdicts_tell_who_took_and_refused_what() -> None:
+    run = DelayRun(problem(1, 2, TWO_AND_TWO), authors(1.0, 2.0), keep_verdicts=True)
+    assert run.play() is Outcome.DONE
+    of_job = run.verdicts[run.verdicts["job"] == 2]  # id 5: arrives at 10, refuses a rack twice, gets a machine
+    assert of_job["time_s"].tolist() == [10.0, 1900.0, 3603.0]
+    assert of_job["tier"].tolist() == [REFUSED, REFUSED, ON_SLOT]
+    assert of_job["waited_s"].tolist() == [0.0, 1890.0, 3593.0]
+    assert set(of_job["rack_wait_s"]) == {3600.0}
+    assert set(of_job["network_wait_s"]) == {7200.0}
+
+
+# --- hazards of the tuner
+
+
+@settings(max_examples=100, deadline=None)
+@given(zeros=st.integers(0, 40), waits=st.integers(1, 20), k_sigma=st.sampled_from([0.0, 1.0, 2.0, 3.0]))
+def test_timers_collapse_where_too_few_waits_are_long(zeros: int, waits: int, k_sigma: float) -> None:
+    """Of a share p of waits T and zeros else, mean + k sigma >= T exactly if p >= 1 / (1 + k^2)."""
+    share, limit = waits / (zeros + waits), 1.0 / (1.0 + k_sigma**2)
+    if abs(share - limit) < 1e-6:  # rounding decides
+        return
+    long = 1e9  # [leases] so long that rounding up to whole leases does not count
+    wide = dict(k_sigma=k_sigma, floor_rack=0.0, floor_nw=0.0, cap_rack=1.0)
+    rack, network = tuned([0.0] * zeros + [long] * waits, [long] * waits, 1e12, **wide)
+    assert (rack >= long) == (share > limit)
+    assert network == long  # without zeros it never falls below the waits
+
+
+def test_without_history_the_tuner_is_no_wait() -> None:
+    instance = random_instance(7, 60, Cluster.parse("6x4/2"))
+    assert (
+        simulate(instance, Dally(hist=0.0)).digest()
+        == simulate(instance, make_scheduler("dally-no-wait")).digest()
+        != simulate(instance, make_scheduler("dally-fully-consolidated")).digest()
+    )
+
+
+def test_g5_zero_waits_never_raise_a_timer_above_its_floor() -> None:
+    assert tuned([0.0] * 50, [0.0] * 50) == (6, 12)
+
+
+def test_factors_of_one_are_the_hand_tuner_and_others_scale_its_timers() -> None:
+    instance = random_instance(3, 60, Cluster.parse("6x4/2"))
+    run = DelayRun(instance, Dally(lease_s=300.0))
+    while run.play(run.simulation.now_s + 1800.0) is Outcome.DECIDE:
+        run.factors[:] = 1.0
+    assert run.simulation.log().digest() == simulate(instance, Dally(lease_s=300.0)).digest()
+    run = DelayRun(instance, Dally(lease_s=300.0))
+    by_hand = run.waits_s.copy()
+    run.factors[:] = 4.0
+    run.play(1.0)
+    sizes = np.unique(instance.workload.jobs["gpus"])
+    assert (by_hand[sizes] > 0).all()
+    np.testing.assert_array_equal(run.waits_s[sizes], 4.0 * by_hand[sizes])
+
+
+def test_a_lease_goes_on_where_nobody_waits_and_no_place_is_tighter() -> None:
+    rows: list[Row] = [(1, 0.0, 4, 9000.0)]
+    instance = problem(1, 2, rows, step=0)
+    kinds = simulate(instance, Dally()).events["kind"].tolist()
+    assert kinds.count(LEASE_END) == 2
+    assert PREEMPT not in kinds
+    assert simulate(instance, Dally(renew=False)).events["kind"].tolist().count(PREEMPT) == 2
+
+
+def test_a_table_of_waits_holds_up_to_each_gang_size(tmp_path: Path) -> None:
+    path = tmp_path / "waits.json"
+    path.write_text(json.dumps([[2, 60, 120], [8, 600, None]]))
+    run = DelayRun(random_instance(1), Dally(tuner="static", timers=str(path)))
+    assert run.waits_s[[1, 2, 3, 8, 9]].tolist() == [
+        [60, 120],
+        [60, 120],
+        [600, math.inf],
+        [600, math.inf],
+        [600, math.inf],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "complaint"),
+    [
+        ({"preset": "author"}, "authors"),
+        ({"tuner": "manual"}, "tuner"),
+        ({"lease_s": math.inf}, "preemption=none"),
+        ({"rack_wait": math.nan}, "rack_wait"),
+        ({"quirks": "Q9"}, "Q9"),
+    ],
+)
+def test_parameters_that_mean_nothing_are_refused(parameters: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(SchedulerError, match=complaint):
+        Dally(**parameters)
+
+
+def test_an_order_that_misses_a_machine_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "order.json"
+    path.write_text(json.dumps({"machines": [0, 0, 1, 2]}))
+    with pytest.raises(SchedulerError, match="once each"):
+        DelayRun(random_instance(1), Dally(order=str(path)))
+
+
+def test_the_leak_needs_steps() -> None:
+    with pytest.raises(SchedulerError, match="step_iterations"):
+        DelayRun(random_instance(1), Dally(preset="authors_published"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import json
 import math
 from dataclasses import dataclass, replace
@@ -23,6 +25,7 @@ from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Network
 from gpusched_env.network.dimensions import reachable_shapes
 from gpusched_env.simulator import Outcome
+from gpusched_env.traces.profile_tables.efficiency_files import load_efficiency
 from gpusched_env.workload import SHAPED_DTYPE, Profiles, Workload
 
 MODELS = ("VGG", "BERT", "MobileNetV3")
@@ -185,3 +188,28 @@ def test_every_grant_is_that_of_the_reference(case: Case, tmp_path_factory: pyte
 @given(case=cases(rebid=True))
 def test_the_leak_is_that_of_the_reference(case: Case, tmp_path_factory: pytest.TempPathFactory) -> None:
     compare(case, tmp_path_factory.mktemp("order"))
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the authors' job files are not part of the package")
+@pytest.mark.parametrize(("policy", "tuned"), [("dally", True), ("dally", False), ("tiresias", False)])
+def test_jobs_of_the_authors_are_granted_as_by_the_reference(policy: str, tuned: bool, tmp_path: Path) -> None:
+    with gzip.open(SHARED / "jobs" / "sense_500jobs_poisson_1proc-week.csv.gz", "rt", encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))[:120]
+    jobs = [
+        Job(
+            int(row["job_id"]), float(row["arrival_time"]), int(row["max_parallelism"]), int(row["total_iterations"]),
+            float(row["time_per_iteration"]), row["model"],
+        )
+        for row in rows
+    ]  # fmt: skip
+    table = {
+        (name, shape): efficiency
+        for name, model in load_efficiency("dally").models.items()
+        for shape, efficiency in model.efficiency["nvswitch"].items()
+    }
+    rules = dict(
+        step=150_000, lease_s=3600.0, rack_wait=6.0, nw_wait=12.0, tuned=tuned, hist=24.0, policy=policy, rebid=False,
+        look_ahead=True, alias=True, prune=True, statistics=True, machine_order=None, slot_order=None,
+    )  # fmt: skip
+    reference, _ = compare(Case(4, 2, 2, 4, jobs, table, rules), tmp_path)
+    assert len(reference.grants) > 10 * len(jobs)  # leases end, and are offered again

@@ -28,6 +28,7 @@ SCENARIOS = {
     "rar-160-v0": lambda: get_scenario("rar-160-v0"),
     "leaf-spine-256-v0": lambda: fewer_jobs("leaf-spine-256-v0", 80),
     "leaf-spine-2048-v0": lambda: fewer_jobs("leaf-spine-2048-v0", 40),
+    "dally-drift-v0": lambda: get_scenario("dally-drift-v0:jobs=60"),  # links change in the middle
 }
 
 
