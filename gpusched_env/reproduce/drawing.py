@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+FEWEST_TICKS: Final = 3
+
 
 def new_figure(width: float, height: float) -> Figure:
     """Make an empty figure [inch] whose parts make room for each other."""
@@ -23,9 +25,13 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def plain_ticks(axes: Axes, values: Sequence[float]) -> None:
-    """Label a vertical axis at those of the values that are in sight, and nowhere else."""
+    """Label a vertical axis at those of the values that are in sight, or at round numbers if these are too few."""
+    from matplotlib.ticker import MaxNLocator
+
     low, high = axes.get_ylim()
     shown = [value for value in values if low <= value <= high]
+    if len(shown) < FEWEST_TICKS:
+        shown = [value for value in MaxNLocator(5).tick_values(low, high).tolist() if low <= value <= high]
     axes.set_yticks(shown, [f"{value:,g}" for value in shown])
     axes.minorticks_off()
 
