@@ -31,7 +31,7 @@ def plain_ticks(axes: Axes, values: Sequence[float]) -> None:
     low, high = axes.get_ylim()
     shown = [value for value in values if low <= value <= high]
     if len(shown) < FEWEST_TICKS:
-        shown = [value for value in MaxNLocator(5).tick_values(low, high).tolist() if low <= value <= high]
+        shown = [float(value) for value in MaxNLocator(5).tick_values(low, high) if low <= value <= high]
     axes.set_yticks(shown, [f"{value:,g}" for value in shown])
     axes.minorticks_off()
 

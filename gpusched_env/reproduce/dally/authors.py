@@ -51,7 +51,7 @@ class AuthorsCell:
 
 AUTHORS_CELLS: Final = tuple(
     AuthorsCell(network, arrivals)
-    for network, arrivals in itertools.product(("nvswitch", "rings", "congested-50"), ("batch", "poisson"))
+    for network, arrivals in itertools.product(("nvswitch", "congested-50"), ("batch", "poisson"))
 )
 # The learned timers were trained in the suite's scenarios, so they have no place here.
 AUTHORS_POLICIES: Final = {

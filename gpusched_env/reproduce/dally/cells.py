@@ -102,7 +102,7 @@ def usual_load(scenario: str) -> float | None:
 SCENARIOS: Final = ("batch", "poisson", "trace", "drift")
 TOPS: Final = ("normal", "congested")
 COSTS: Final = (("normal", 1.0), ("normal", 2.0), ("normal", 4.0), ("normal", 8.0), ("congested", 4.0))
-LOADS: Final = (0.5, 0.7, 0.9, 1.1)
+LOADS: Final = (0.7, 0.9, 1.1)
 OVERLOADS: Final = (1.5, 2.0, 3.0)  # only for variants: what is left of waiting where queues outlast the timers
 LINKS: Final = (0.25, 0.5, 2.0, 4.0)
 
@@ -123,6 +123,6 @@ LARGE: Final = (Cell("poisson", "congested", gpus=512),)
 EVERYONES: Final = tuple(
     dict.fromkeys((*USUAL, *LARGE, *by_cost("poisson"), *(c for top in TOPS for c in by_load(top))))
 )
-# ... and the variants, with the rivals that take little time, these, too.
+# ... and a few policies these, too.
 OTHER_COSTS: Final = tuple(c for scenario in SCENARIOS for c in by_cost(scenario) if c not in EVERYONES)
 SUITE: Final = EVERYONES + OTHER_COSTS

@@ -56,7 +56,8 @@ def hazard_runs(quick: bool) -> Iterator[Played]:
 
 
 def draw_hazards(results: Results) -> Figure:
-    """Draw the four."""
+    """Draw the four, over the seeds on which hazards were played."""
+    results = results.of_seeds_of(results.where(policy="tuner"))
     figure = new_figure(12.5, 8.6)
     collapse, ceiling, order, links = figure.subplots(2, 2).ravel()
     _draw_collapse(collapse, results)

@@ -34,18 +34,18 @@ RIVALS: Final = {
     "zaharia": Policy("delay (Zaharia)", "delay-zaharia"),
 }
 POLICIES: Final = VARIANTS | RIVALS
-QUICK_ONES: Final = (*VARIANTS, "tiresias", "fifo", "srtf")  # tenths of a second a run at most
-ORDERS: Final = ("asc", "hash")  # in which machines are visited; only the variants of Dally have an order
+FEW: Final = ("no-wait", "manual-6-12", "dally", "consolidated", "tiresias")
+ASC, HASH = ORDERS = ("asc", "hash")  # in which machines are visited; only the variants of Dally have an order
 
 
-def labels(cell: Conditions, policy: str, order: str = "asc") -> dict[str, Any]:
+def labels(cell: Conditions, policy: str, order: str = ASC) -> dict[str, Any]:
     """Labels of a policy's runs in a cell; the order of a rival is empty."""
     return {**cell.labels, "policy": policy, "order": "" if policy in RIVALS else order}
 
 
-def spec(policy: str, order: str = "asc", **more: float) -> str:
+def spec(policy: str, order: str = ASC, **more: float) -> str:
     """Write a policy as :func:`gpusched_env.baselines.make_scheduler` reads it; ``more`` = further parameters."""
-    return add_parameters(POLICIES[policy].spec, ({} if order == "asc" else {"order": order}) | more)
+    return add_parameters(POLICIES[policy].spec, ({} if order == ASC else {"order": order}) | more)
 
 
 def add_parameters(written: str, more: dict[str, Any]) -> str:
