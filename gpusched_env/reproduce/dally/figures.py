@@ -27,7 +27,7 @@ HOUR: Final = 3_600.0  # [s]
 OWN: Final = "#000000"  # the tuned Dally, in every figure
 COLOUR_OF: Final = {
     **{policy: COLOURS[at] for at, policy in enumerate(name for name in VARIANTS if name != "dally")},
-    **{policy: (*COLOURS[:6], "#999999")[at] for at, policy in enumerate(RIVALS)},
+    **{policy: (*COLOURS[:6], "#999999", "#8C510A")[at] for at, policy in enumerate(RIVALS)},
     "dally": OWN,
 }
 GROUPS: Final = {"variants": tuple(VARIANTS), "rivals": ("dally", *RIVALS)}

@@ -25,6 +25,7 @@ VARIANTS: Final = {
 }
 RIVALS: Final = {
     "tiresias": Policy("Tiresias", "tiresias"),
+    "tiresias-packs": Policy("Tiresias, packlimit 0", "tiresias:packlimit=0"),  # consolidates every model
     # Slices of a minute, its default, would lose half of what is shared to preemptions that cost 30 s + 30 s.
     "gandiva": Policy("Gandiva-lite, 20 min", "gandiva-lite:quantum_s=1200,migrate_s=1200"),
     "themis": Policy("Themis-lite, 1 h", "themis-lite:lease_s=3600"),  # leases as long as Dally's

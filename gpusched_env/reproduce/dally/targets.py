@@ -17,7 +17,7 @@ from gpusched_env.reproduce.report import FEWEST, as_change
 from gpusched_env.reproduce.results import Results
 
 WELL_BELOW: Final = 0.8  # of the ratio's interval, the upper end
-REPORTED: Final = ("tiresias", "gandiva", "manual-1-2", "manual-6-12", "consolidated")
+REPORTED: Final = ("tiresias", "tiresias-packs", "gandiva", "manual-1-2", "manual-6-12", "consolidated")
 HOUR: Final = 3_600.0  # [s]
 
 
