@@ -31,6 +31,7 @@ def test_work_of_dally_is_the_time_on_one_gpu_over_the_gang(tmp_path: Path) -> N
     rows = JOB + "7,10,1,BERT,SQuAD,32,0,600,3793464244,1.5e-7,x,3\n8,5,0,BERT,SQuAD,32,0,600,300,2,x,3\n"
     workload, report = read_trace(f"dally:{write(tmp_path / 'log', JOBS + rows)}")
     assert report.dropped == {"CPU job (no GPUs)": 1}
+    assert workload.jobs["id"].tolist() == [9, 7]
     assert workload.jobs["arrival_s"].tolist() == [20, 0]
     assert workload.jobs["gpus"].tolist() == [4, 1]
     assert workload.jobs["duration_s"].tolist() == [2000, 600]

@@ -29,12 +29,12 @@ def read_dally(path: Path) -> tuple[Workload, ReadReport]:
     Work is ``duration / max_parallelism`` [s]: in the authors' simulator ``duration``, which is ``total_iterations`` x
     ``time_per_iteration``, is the time on one GPU, and a gang of g GPUs without communication takes a g-th of it
     (class IntraJobScheduler), although the job in the log, of Helios Venus, held its g GPUs for all of it. The job id
-    is the row number from 0. Attributes: original_id, model, group, batch_size (samples), total_iterations,
-    time_per_iteration_s (on one GPU).
+    is the file's, by which the simulator breaks ties. Attributes: original_id, model, group, batch_size (samples),
+    total_iterations, time_per_iteration_s (on one GPU).
 
     Raises
     ------
-    TraceError : a missing column, or a malformed row
+    TraceError : a missing column, a malformed row, or an id that is no whole number
     """
     numbers = {"batch_size": "q", "total_iterations": "d", "time_per_iteration_s": "d"}
     jobs = JobColumns(ReadReport("dally", str(path)), "original_id", "model", "group", numbers=numbers)
@@ -49,6 +49,7 @@ def read_dally(path: Path) -> tuple[Workload, ReadReport]:
             original,
             model,
             group,
+            job_id=place.whole("job_id", original, "a job's number"),
             batch_size=place.whole("batchsize", batch, "samples"),
             total_iterations=place.amount("total_iterations", count, "iterations"),
             time_per_iteration_s=place.seconds("time_per_iteration", each),

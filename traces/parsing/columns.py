@@ -53,13 +53,15 @@ class JobColumns:
         work: float,
         *attributes: str,
         estimate_s: float = math.nan,
+        job_id: int | None = None,
         **numbers: float,
     ) -> None:
-        """Keep a job, or drop and count it when it used no GPU or no time; its id is its row number from 0.
+        """Keep a job, or drop and count it when it used no GPU or no time.
 
         Parameters
         ----------
         work : run time [s], or iterations of the model that :meth:`workload` is given
+        job_id : where ties are broken by the log's own numbers; None = its row number from 0
         """
         self.report.rows += 1
         if gpus == 0:
@@ -67,7 +69,7 @@ class JobColumns:
         elif work == 0:
             self.report.drop("zero run time", place.number)
         else:
-            self.ids.append(self.report.rows - 1)
+            self.ids.append(self.report.rows - 1 if job_id is None else job_id)
             self.submitted.append(submitted_s)
             self.gpus.append(gpus)
             self.work.append(work)
