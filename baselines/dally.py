@@ -55,7 +55,8 @@ class Dally(Scheduler):
         table in the file ``timers``) or "learned" (a trained agent; ``timers`` names its file, empty = the one that
         ships)
     rack_wait, nw_wait : leases that a gang waits for a machine before it takes a rack, or the network; inf = for ever
-    timers : a file, see ``tuner``
+    timers : a file, see ``tuner``; for "static" also the table itself: 8:900:inf/256:0:3600 lets gangs of up to 8 GPUs
+        wait 900 s for a rack and for ever for the network, larger ones 0 s and 3,600 s
     timer_mode : "absolute" = both timers begin together; "stacked" = the network timer when the rack timer ends
     preemption : "lease" = gangs give their GPUs back at the end of each lease; "none" = they keep them
     lease_s : length of a lease [s]

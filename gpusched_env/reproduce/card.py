@@ -82,6 +82,7 @@ class Card(ABC):
 
 
 CARDS: Final = {
+    "dally-tuner": "gpusched_env.reproduce.dally_tuner:DallyTunerCard",
     "sjf-bco": "gpusched_env.reproduce.sjf_bco:SjfBcoCard",
     "dally": "gpusched_env.reproduce.dally:DallyCard",
 }

@@ -20,7 +20,7 @@ VARIANTS: Final = {
     "manual-6-12": Policy("manual 6/12 leases", "dally-manual"),
     "dally": Policy("Dally (tuned)", "dally"),
     "no-preemption": Policy("tuned, no preemption", "dally-no-preempt"),
-    # "learned": Policy("learned timers", "dally:tuner=learned"),
+    "learned": Policy("learned timers", "dally:tuner=learned"),
     "consolidated": Policy("fully consolidated", "dally-fully-consolidated"),
 }
 RIVALS: Final = {
