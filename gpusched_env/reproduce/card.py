@@ -82,9 +82,9 @@ class Card(ABC):
 
 
 CARDS: Final = {
+    "dally": "gpusched_env.reproduce.dally:DallyCard",
     "dally-tuner": "gpusched_env.reproduce.dally_tuner:DallyTunerCard",
     "sjf-bco": "gpusched_env.reproduce.sjf_bco:SjfBcoCard",
-    "dally": "gpusched_env.reproduce.dally:DallyCard",
 }
 
 
