@@ -66,7 +66,7 @@ def draw_hazards(results: Results) -> Figure:
     _draw_links(links, results)
     for axes in (collapse, ceiling, order, links):
         axes.axhline(1.0, color="#555555", linewidth=0.9, zorder=0.6)
-        axes.legend(fontsize=7.5, framealpha=0.75, edgecolor="none")
+        axes.legend(fontsize=7.5, frameon=False, ncols=2, loc="upper center")
         tidy(axes)
     return figure
 
@@ -89,7 +89,7 @@ def _draw_collapse(axes: Axes, results: Results) -> None:
                 own = results.values(COMMUNICATION, **tuner_labels(cell, rules, sigma))
                 found.append(paired_ratio(own, free) if len(own) else None)
             _line(axes, list(SIGMAS), found, number, f"{cell.scenario}: {rules}", linestyle=dashes)
-    axes.set_ylim(0, 1.1)
+    axes.set_ylim(0, 1.45)
     axes.set_title("1  timer collapse (congested)", fontsize=10, loc="left")
     axes.set_xlabel("k: timer = mean + k standard deviations of recent waits")
     axes.set_ylabel("communication / that without waiting")
@@ -100,7 +100,7 @@ def _draw_ceiling(axes: Axes, results: Results) -> None:
     for number, policy in enumerate(OVERLOADED[1:]):
         found = [ratio(results, COMMUNICATION, Cell("poisson", load=load), policy, "no-wait") for load in loads]
         _line(axes, loads, found, number, VARIANTS[policy].heading)
-    axes.set_ylim(0, 1.1)
+    axes.set_ylim(0, 1.45)
     axes.set_title("2  timer ceiling under overload (poisson, 4:1)", fontsize=10, loc="left")
     axes.set_xlabel("offered load")
     axes.set_ylabel("communication / that without waiting")
@@ -135,7 +135,7 @@ def _draw_links(axes: Axes, results: Results) -> None:
     axes.set_xscale("log")
     axes.set_xticks(rates, [f"x {rate:g}" for rate in rates])
     axes.minorticks_off()
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.6)
     axes.set_title("6  link constants (poisson)", fontsize=10, loc="left")
     axes.set_xlabel("rate of all links between servers")
     axes.set_ylabel("Dally (tuned) / other")

@@ -35,7 +35,7 @@ RIVALS: Final = {
     "zaharia": Policy("delay (Zaharia)", "delay-zaharia"),
 }
 POLICIES: Final = VARIANTS | RIVALS
-FEW: Final = ("no-wait", "manual-6-12", "dally", "consolidated", "tiresias")
+FEW: Final = (*VARIANTS, "tiresias")
 ASC, HASH = ORDERS = ("asc", "hash")  # in which machines are visited; only the variants of Dally have an order
 
 
