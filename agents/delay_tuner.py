@@ -129,9 +129,9 @@ class Ledger:
 class Validation:
     """Keep the best network by the validation seeds, and write down how learning went."""
 
-    def __init__(self, config: TunerConfig, ledger: Ledger, told: Told) -> None:
-        self.config, self.ledger, self.told = config, ledger, told
-        self.best = np.inf
+    def __init__(self, config: TunerConfig, start: TimerNetwork, ledger: Ledger, told: Told) -> None:
+        self.config, self.start, self.ledger, self.told = config, start, ledger, told
+        self.best, self.chosen_at = np.inf, 0
         self.network: TimerNetwork | None = None
         columns = ",".join(f'"{name}"' for name in config.problems)  # names of scenarios hold commas
         self.lines = [f"unit,simulated_jobs,training,validation,{columns},kept"]
@@ -146,13 +146,13 @@ class Validation:
         score = float(np.mean(by_problem))
         kept = score < self.best
         if kept:
-            self.best, self.network = score, network
+            self.best, self.network, self.chosen_at = score, network, unit
         written = ",".join(f"{value:.5f}" for value in by_problem)
         self.lines.append(f"{unit},{self.ledger.simulated_jobs},{training:.5f},{score:.5f},{written},{int(kept)}")
         self.told(f"{unit}: training {training:+.4f}, validation {score:+.4f} [{written}]{' kept' * kept}")
-        self.save(unit)
+        self.save()
 
-    def save(self, unit: int) -> None:
+    def save(self) -> None:
         """Write the best network so far, and the course of learning."""
         assert self.network is not None
         config = self.config
@@ -161,15 +161,16 @@ class Validation:
             "results_version": RESULTS_VERSION,
             "learner": config.learner,
             "settings": {
-                key: str(value) if isinstance(value, Path) else value
-                for key, value in dataclasses.asdict(config).items()
+                key: value for key, value in dataclasses.asdict(config).items() if not isinstance(value, Path)
             },
+            "start": self.start.digest(),
+            "start_about": dict(self.start.about),
             "scenarios": {name: problem(name).fingerprint() for name in config.problems},
             "training_seeds": list(TRAINING_SEEDS[: config.training_seeds]),
             "validation_seeds": list(VALIDATION_SEEDS[: config.validation_seeds]),
-            "simulated_jobs": self.ledger.simulated_jobs,
+            "simulated_jobs": self.ledger.simulated_jobs + self.start.about.get("simulated_jobs", 0),
             "validation_score": self.best,
-            "chosen_at": unit,
+            "chosen_at": self.chosen_at,
         }
         dataclasses.replace(self.network, about=about).save(config.output / TUNER_FILE)
         write_whole(config.output / "learning.csv", "\n".join(self.lines) + "\n")
@@ -188,11 +189,11 @@ def train(config: TunerConfig, told: Told = _say) -> Path:
     """
     config.output.mkdir(parents=True, exist_ok=True)
     ledger = Ledger()
-    validation = Validation(config, ledger, told)
     if config.start is not None:
         start = TimerNetwork.load(config.start)
     else:
         start = TimerNetwork.constant(config.action, residual=config.residual)
+    validation = Validation(config, start, ledger, told)
     validation.look(0, start, float("nan"))
     if config.learner == "evolution":
         _evolve(config, start, ledger, validation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 import zipfile
@@ -10,11 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import plain_python_digests
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusched_env.agents.delay_tuner import TunerConfig, train
-from gpusched_env.agents.learned_timers import shipped
+from gpusched_env.agents.learned_timers import LearnedTimers, shipped
 from gpusched_env.agents.static_timers import Scoring, best_pair, best_per_class, pair_action, pairs, rows
 from gpusched_env.agents.timer_cloning import clone
 from gpusched_env.agents.timer_evolution import Evolution, _centred_ranks
@@ -27,14 +29,18 @@ from gpusched_env.agents.timer_problems import (
     drawn,
     play_network,
     play_static,
+    score,
     static_waits,
 )
+from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.dally import Dally
 from gpusched_env.baselines.delay_run import DelayRun
 from gpusched_env.envs.delay_columns import CLASS_COLUMNS, CLUSTER_COLUMNS
 from gpusched_env.envs.delay_timers import DelayTimersEnv
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.evaluation import evaluate
+from gpusched_env.scenarios import get_scenario
+from gpusched_env.simulator import simulate
 
 ROOT = Path(__file__).parents[1]
 
@@ -244,6 +250,9 @@ def test_training_leaves_a_tuner_that_plays_alike_everywhere(tmp_path: Path, lea
     assert network.about["learner"] == learner
     assert network.about["training_seeds"] == [0, 1]
     assert network.about["simulated_jobs"] > 0
+    looks = [line.rsplit(",", 1) for line in (tmp_path / "learning.csv").read_text(encoding="utf-8").splitlines()[1:]]
+    assert network.about["chosen_at"] == max(int(line.split(",")[0]) for line, kept in looks if kept == "1")
+    assert str(tmp_path) not in json.dumps(network.about)  # a file says nothing of the machine that wrote it
     spec = f"dally:tuner=learned,timers={path}"
     alone, apart = (evaluate(SMALL, [spec], [1_000, 1_001], workers=workers, progress=False) for workers in (1, 2))
     assert [run.digest for run in alone] == [run.digest for run in apart]
@@ -295,3 +304,44 @@ def test_where_waiting_cannot_pay_the_shipped_tuner_is_within_one_percent_of_not
     network = TimerNetwork.load(shipped())
     no_wait = play_static(instance, seed, static_waits(instance, (-1.0, -1.0)))
     assert play_network(instance, seed, network).mean_jct_s == pytest.approx(no_wait.mean_jct_s, rel=0.01)
+
+
+class Shuffled(LearnedTimers):
+    """The same network, but it cannot tell one column from another."""
+
+    def tune(self, run: DelayRun) -> None:
+        rng = np.random.default_rng(int(run.simulation.now_s))
+        seen = self._observer.observe(run.waits_s, run.simulation.now_s)
+        mixed = {key: values[..., rng.permutation(values.shape[-1])] for key, values in seen.items()}
+        self._actions.carry_out(self.network.act(mixed), run)
+
+
+def test_the_shipped_tuner_needs_what_it_sees() -> None:
+    """With its observations shuffled it is worse: its timers answer to what happens."""
+    network = TimerNetwork.load(shipped())
+    ratios = []
+    for label in ("batch", "drift .9", INSENSITIVE):
+        for seed in VALIDATION_SEEDS:
+            instance = drawn(label, seed)
+            blind = DelayRun(instance, Dally(), timers=Shuffled(network))
+            blind.play()
+            ratios.append(score(blind).mean_jct_s / play_network(instance, seed, network).mean_jct_s)
+    assert np.mean(ratios) > 1.003
+
+
+def digests() -> list[str]:
+    """Of two runs of the shipped tuner."""
+    return [
+        simulate(get_scenario(name).instance(1_000), make_scheduler("dally:tuner=learned")).digest()
+        for name in ("dally-drift-v0:jobs=30", "dally-batch-v0:jobs=30")
+    ]
+
+
+def test_plain_python_plays_the_shipped_tuner_alike() -> None:
+    assert plain_python_digests("test_agents_delay_tuner") == digests()
+
+
+@pytest.mark.parametrize("text", ["8:900", "8:900:-1", "8:1:2/4:1:2", "no/such/file.json"])
+def test_a_table_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(SchedulerError, match="timers"):
+        DelayRun(drawn(SMALL, 0), make_scheduler("dally", tuner="static", timers=text))

@@ -12,7 +12,7 @@ from gpusched_env.reproduce.dally_tuner.contenders import CEILINGS, CONTENDERS, 
 from gpusched_env.reproduce.dally_tuner.ratios import problems, ratio
 from gpusched_env.reproduce.results import Results
 
-WIDEST: Final = 1.3  # of the axis: noWait may be far beyond it
+WIDEST: Final = 1.05  # of the axis: noWait may be far beyond it
 
 
 def draw_ratios(results: Results, folder: Path) -> list[Path]:
