@@ -60,4 +60,5 @@ AUTHORS_POLICIES: Final = {
     if name != "learned"
 } | {
     "authors-tiresias": Policy("Tiresias of that simulator", add_parameters("tiresias-dally", PRESET)),
+    "authors-gandiva": Policy("Gandiva of that simulator", add_parameters("gandiva-dally", PRESET)),
 }
