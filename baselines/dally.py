@@ -149,6 +149,8 @@ class Dally(Scheduler):
                 f"dally: lease_s is {self.lease_s}: it must be > 0 and finite, waits count in leases; "
                 "preemption=none lets gangs keep their GPUs"
             )
+        if not isinstance(self.renew, bool):
+            raise SchedulerError(f"dally: renew is {self.renew!r}: give true or false")
         for quirk in self._quirks:
             if quirk not in QUIRKS:
                 raise SchedulerError(f"dally: quirks: {unknown_name('quirk', quirk, QUIRKS)}")
@@ -196,6 +198,12 @@ class Dally(Scheduler):
         for quirk, name in zip(QUIRKS, ("rebid", "look_ahead", "alias", "statistics", "prune"), strict=True):
             rules[name] = quirk in self._quirks
         rules["step_iterations"] = getattr(instance.semantics, "step_iterations", 0.0)
+        restore_s = instance.semantics.restore_s
+        if rules["leased"] and self.lease_s is not None and self.lease_s <= restore_s:
+            raise SchedulerError(
+                f"dally: lease_s is {self.lease_s:g}, but a resumed gang only begins to work after {restore_s:g} s "
+                "(semantics.restore_s): gangs that alternate would never finish; give longer leases"
+            )
         if rules["rebid"] and not (rules["step_iterations"] > 0 and rules["leased"] and instance.topology is None):
             raise SchedulerError(
                 "dally: quirk Q1 happens between the steps of a job: play it on a scenario with "
