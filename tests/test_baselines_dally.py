@@ -478,11 +478,29 @@ def test_timers_are_looked_at_once_an_interval(interval_s: float, monkeypatch: p
     assert looks == [number * interval_s for number in range(1, 930)]  # the job ends at the next
 
 
-def test_an_order_that_misses_a_machine_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("machines", [[0, 0, 1, 2], [0, 1, 2, 3.5]])
+def test_an_order_that_misses_a_machine_is_refused(machines: list[float], tmp_path: Path) -> None:
     path = tmp_path / "order.json"
-    path.write_text(json.dumps({"machines": [0, 0, 1, 2]}))
+    path.write_text(json.dumps({"machines": machines}))
     with pytest.raises(SchedulerError, match="once each"):
         DelayRun(random_instance(1), Dally(order=str(path)))
+
+
+@pytest.mark.parametrize(
+    ("given", "slots"),
+    [
+        ({"machines": [2, 0, 1]}, [4, 5, 0, 1, 2, 3]),
+        ({"machines": [2, 0, 1], "slots": [5, 0, 4, 1, 3, 2]}, [5, 0, 4, 1, 3, 2]),
+    ],
+)
+def test_slots_are_visited_machine_by_machine_unless_their_order_is_given(
+    given: dict[str, list[int]], slots: list[int], tmp_path: Path
+) -> None:
+    path = tmp_path / "order.json"
+    path.write_text(json.dumps(given))
+    run = DelayRun(random_instance(1, cluster=Cluster.parse("3x8s2")), Dally(order=str(path)))
+    assert run.delay.node_order[0].tolist() == given["machines"]
+    assert run.delay.slot_order[0].tolist() == slots
 
 
 def test_the_leak_needs_steps() -> None:
