@@ -50,14 +50,19 @@ class Dally(Scheduler):
     ----------
     preset : "suite" = on any scenario, every decision point is an offer; "authors" = the authors' simulator to the
         rounding; "authors_published" = with its GPU leak, too
-    policy : who accepts what: "dally", or "tiresias" as that simulator has it
+    policy : who accepts what: "dally", or "tiresias" or "gandiva" as that simulator has them
     tuner : timers by "hand" (the authors' auto-tuner), "off" (``rack_wait``, ``nw_wait``), "static" (the same, or the
         table in the file ``timers``) or "learned" (a trained agent; ``timers`` names its file, empty = the one that
         ships)
     rack_wait, nw_wait : leases that a gang waits for a machine before it takes a rack, or the network; inf = for ever
-    timers : a file, see ``tuner``
+    timers : a file, see ``tuner``; for "static" also the table itself: 8:900:inf/256:0:3600 lets gangs of up to 8 GPUs
+        wait 900 s for a rack and for ever for the network, larger ones 0 s and 3,600 s
     timer_mode : "absolute" = both timers begin together; "stacked" = the network timer when the rack timer ends
-    preemption : "lease" = gangs give their GPUs back at the end of each lease; "none" = they keep them
+    preemption : "lease" = gangs give their GPUs back at the end of each lease; "victim" = and waiting jobs may have
+        others checkpointed before; "none" = they keep them
+    victim_margin : how much larger the Nw of a gang must be than that of the job for which it is checkpointed
+    victim_held_s : seconds for which it must have held its GPUs [s]
+    victim_limit : how often a gang may be checkpointed for others
     lease_s : length of a lease [s]
     ckpt_per_gpu_s : seconds for each freed GPU until they are offered [s]; polled offers only
     idle_retry_s : seconds to the next offer if nothing else will happen [s]; polled offers only
@@ -68,7 +73,7 @@ class Dally(Scheduler):
         without slots those of one machine after the other
     order_seed : seed of the shuffle
     priority : who is asked first: "nw" = smallest compute / running seconds, "gpu-time" = least attained GPU-seconds,
-        "arrival"
+        "arrival", "first-start" = latest first start; who has never started comes last
     nw_ideal : ideal time of Nw: "compute" = without communication, "best-tier" = on the best placement
     nw_denominator : what Nw divides by: "run" = running seconds, "wall" = seconds since arrival
     stat : statistic of a history: "mean_sigma", "mean", "p95", "max"
@@ -109,6 +114,9 @@ class Dally(Scheduler):
     timers: str = ""
     timer_mode: str = "absolute"
     preemption: str = "lease"
+    victim_margin: float = 0.1
+    victim_held_s: float = 1200.0
+    victim_limit: int = 8
     lease_s: float | None = None
     ckpt_per_gpu_s: float | None = None
     idle_retry_s: float | None = None
@@ -155,6 +163,12 @@ class Dally(Scheduler):
         for quirk in self._quirks:
             if quirk not in QUIRKS:
                 raise SchedulerError(f"dally: quirks: {unknown_name('quirk', quirk, QUIRKS)}")
+        if self.preemption == "victim" and self.policy != "dally":
+            raise SchedulerError(f"dally: preemption=victim goes by delay timers: not with policy={self.policy}")
+        if "Q1" in self._quirks and (self.policy == "gandiva" or self.preemption == "victim"):
+            raise SchedulerError(
+                "dally: quirk Q1 leaks the GPUs that policy=gandiva and preemption=victim keep for a job: leave it out"
+            )
 
     def _check_name(self, field: str, known: tuple[str, ...]) -> None:
         value = getattr(self, field)
@@ -167,7 +181,7 @@ class Dally(Scheduler):
 
     @property
     def name(self) -> str:
-        """dally, or tiresias as the same simulator has it."""
+        """dally, or which of its rivals in the same simulator."""
         return "dally" if self.policy == "dally" else f"{self.policy}-dally"
 
     def timers_for(self) -> Timers:
@@ -188,13 +202,14 @@ class Dally(Scheduler):
         """Write the rules and what does not change into the arrays of environment ``b``."""
         rules, cluster = delay.rules[b], instance.cluster
         for name in ("lease_s", "ckpt_per_gpu_s", "idle_retry_s", "hist", "cap_rack", "floor_rack", "floor_nw",
-                     "k_sigma", "min_sample", "empty_value"):  # fmt: skip
+                     "k_sigma", "min_sample", "empty_value", "victim_margin", "victim_held_s"):  # fmt: skip
             rules[name] = getattr(self, name)
         rules["stat"], rules["priority"] = STATISTICS.index(self.stat), PRIORITIES.index(self.priority)
         rules["policy"] = POLICIES.index(self.policy)
         rules["exact"], rules["best_fit"] = self.offers == "exact", self.fit == "best"
         rules["stacked"], rules["censored"] = self.timer_mode == "stacked", self.record_mode == "censored"
-        rules["renew"], rules["leased"] = self.renew, self.preemption == "lease"
+        rules["renew"], rules["leased"] = self.renew, self.preemption != "none"
+        rules["victims"], rules["victim_limit"] = self.preemption == "victim", self.victim_limit
         rules["wall"] = self.nw_denominator == "wall"
         for quirk, name in zip(QUIRKS, ("rebid", "look_ahead", "alias", "statistics", "prune"), strict=True):
             rules[name] = quirk in self._quirks
@@ -276,7 +291,7 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "policy": POLICIES,
     "tuner": TUNERS,
     "timer_mode": ("absolute", "stacked"),
-    "preemption": ("lease", "none"),
+    "preemption": ("lease", "victim", "none"),
     "offers": ("polled", "exact"),
     "fit": ("first", "best"),
     "priority": PRIORITIES,
@@ -288,5 +303,5 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
 }
 _NUMBERS: Final = (
     "rack_wait", "nw_wait", "lease_s", "ckpt_per_gpu_s", "idle_retry_s", "k_sigma", "min_sample", "empty_value", "hist",
-    "cap_rack", "floor_rack", "floor_nw",
+    "cap_rack", "floor_rack", "floor_nw", "victim_margin", "victim_held_s", "victim_limit",
 )  # fmt: skip

@@ -23,6 +23,7 @@ from gpusched_env.simulator.state import State
 
 if TYPE_CHECKING:
     from gpusched_env.baselines.dally import Dally
+    from gpusched_env.baselines.delay_timers import Timers
 
 
 class DelayRun:
@@ -34,6 +35,7 @@ class DelayRun:
     scheduler : its rules; the run keeps all that changes, so one scheduler may serve many runs
     seed : decides the "random" placement rule, nothing else
     simulation : join a simulation before its first event instead of beginning a new one
+    timers : what sets the timers instead of the scheduler's own strategy
     keep_verdicts : write down who took or refused what, see :attr:`verdicts`
 
     Examples
@@ -49,6 +51,7 @@ class DelayRun:
         scheduler: Dally,
         seed: int = 0,
         simulation: Simulation | None = None,
+        timers: Timers | None = None,
         keep_verdicts: bool = False,
     ) -> None:
         announce_compilation("play")
@@ -58,7 +61,7 @@ class DelayRun:
         if keep_verdicts:
             self.delay = self.delay._replace(verdicts=np.zeros((1, 4096), VERDICT_DTYPE))
         scheduler.fill(self.delay, 0, instance)
-        self.timers = scheduler.timers_for()
+        self.timers = scheduler.timers_for() if timers is None else timers
         self._rules["tuned"] = self.timers.by_hand
         self._next_tune_s = self.timers.interval_s
         self._until_s = math.inf

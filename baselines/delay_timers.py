@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from gpusched_env.errors import SchedulerError
 
 if TYPE_CHECKING:
     from gpusched_env.baselines.delay_run import DelayRun
+
+
+_ROWS: Final = re.compile(r"\d+(:([\d.]+|inf)){2}(/\d+(:([\d.]+|inf)){2})*")
 
 
 class Timers(Protocol):
@@ -91,18 +95,21 @@ class TableTimers:
 
     @classmethod
     def load(cls, path: str) -> TableTimers:
-        """Read the rows from a JSON file; a wait of null is infinite.
+        """Read the rows from a JSON file, where a wait of null is infinite, or from ``GPUS:RACK:NETWORK/...`` itself.
 
         Raises
         ------
         SchedulerError : the file cannot be read, or is no such table
         """
+        if _ROWS.fullmatch(path):
+            return cls(np.array([[float(value) for value in row.split(":")] for row in path.split("/")]))
         try:
             rows = json.loads(Path(path).read_text(encoding="utf-8"))
             return cls(np.array([[math.inf if value is None else float(value) for value in row] for row in rows]))
         except (OSError, ValueError, TypeError) as error:
             raise SchedulerError(
-                f"timers {path!r}: not a JSON list of [gang size, rack wait, network wait] in seconds ({error})"
+                f"timers {path!r}: neither a file with a JSON list of [gang size, rack wait, network wait] in seconds "
+                f"nor such rows, as in 8:900:inf/256:0:3600 ({error})"
             ) from error
 
     def begin(self, run: DelayRun) -> None:

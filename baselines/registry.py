@@ -94,6 +94,9 @@ BASELINES: Final[dict[str, Baseline]] = {
     "tiresias-dally": Baseline(
         f"{_HERE}.dally:Dally", {"policy": "tiresias", "priority": "gpu-time"}, "Tiresias of Dally's simulator"
     ),
+    "gandiva-dally": Baseline(
+        f"{_HERE}.dally:Dally", {"policy": "gandiva", "priority": "first-start"}, "Gandiva of Dally's simulator"
+    ),
     "learned": Baseline(
         "gpusched_env.agents.learned:LearnedScheduler", {}, "a trained agent: learned:path=.../model.zip"
     ),

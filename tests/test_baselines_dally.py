@@ -32,7 +32,12 @@ Row = tuple[int, float, int, float]  # id, arrival [s], GPUs, ideal run time [s]
 
 
 def problem(
-    racks: int, machines: int, rows: list[Row], slowdown: tuple[float, ...] = (1, 2, 4), step: int = 60
+    racks: int,
+    machines: int,
+    rows: list[Row],
+    slowdown: tuple[float, ...] = (1, 2, 4),
+    step: int = 60,
+    cost_s: float = 0.0,
 ) -> Instance:
     """4-GPU machines; an iteration takes a second on a machine, and ``slowdown`` seconds by tier."""
     unit = dict(name="VGG", batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0, compute_s=1.0)
@@ -41,7 +46,7 @@ def problem(
         arrival, gpus, iterations=ideal, ids=ids, profiles=Profiles.from_rows([unit], ("V100",))
     )
     network = Network("tiers", tier_slowdown=slowdown)
-    rules = Semantics(checkpoint_s=0.0, restore_s=0.0, step_iterations=step)
+    rules = Semantics(checkpoint_s=cost_s, restore_s=cost_s, step_iterations=step)
     return Instance(Cluster.homogeneous(racks * machines, 4, machines), workload, network, rules)
 
 
@@ -261,8 +266,10 @@ def rules(draw: Any) -> dict[str, Any]:
     """Parameters that play on any instance."""
     choices: dict[str, list[Any]] = {
         "preset": ["suite", "authors"],
-        "policy": ["dally", "dally", "tiresias"],
-        "preemption": ["lease", "lease", "none"],
+        "policy": ["dally", "dally", "tiresias", "gandiva"],
+        "preemption": ["lease", "lease", "victim", "none"],
+        "victim_held_s": [0.0, 100.0],
+        "victim_margin": [0.0, 0.1],
         "lease_s": [60.0, 400.0, 3600.0],
         "tuner": ["hand", "off"],
         "rack_wait": [0.0, 0.7, 3.0],
@@ -272,7 +279,7 @@ def rules(draw: Any) -> dict[str, Any]:
         "fit": ["first", "best"],
         "order": ["asc", "hash"],
         "order_seed": [0, 1, 2],
-        "priority": ["nw", "gpu-time", "arrival"],
+        "priority": ["nw", "gpu-time", "arrival", "first-start"],
         "nw_ideal": ["compute", "best-tier"],
         "nw_denominator": ["run", "wall"],
         "stat": ["mean_sigma", "mean", "p95", "max"],
@@ -283,16 +290,27 @@ def rules(draw: Any) -> dict[str, Any]:
         "demand_key": ["exact", "pow2"],
         "renew": [False, True],
     }
-    return {name: draw(st.sampled_from(values)) for name, values in choices.items()}
+    drawn = {name: draw(st.sampled_from(values)) for name, values in choices.items()}
+    return drawn if drawn["policy"] == "dally" or drawn["preemption"] != "victim" else drawn | {"preemption": "lease"}
 
 
 @settings(max_examples=60, deadline=None)
-@given(given_rules=rules(), seed=st.integers(0, 10_000), cost_s=st.sampled_from([0.0, 30.0]), linked=st.booleans())
+@given(
+    given_rules=rules(),
+    seed=st.integers(0, 10_000),
+    cost_s=st.sampled_from([0.0, 30.0]),
+    kind=st.sampled_from(["plain", "links", "steps"]),
+)
 def test_the_compiled_loop_decides_what_decide_decides(
-    given_rules: dict[str, Any], seed: int, cost_s: float, linked: bool
+    given_rules: dict[str, Any], seed: int, cost_s: float, kind: str
 ) -> None:
-    if linked:
+    if kind == "links":
         instance = linked_scenario(jobs=30).instance(seed)
+    elif kind == "steps":
+        rng = np.random.default_rng(seed)
+        arrival, gangs, ideal = rng.uniform(0, 3000, 30), rng.integers(1, 12, 30), rng.uniform(30, 900, 30)
+        jobs = [(k, float(arrival[k]), int(gangs[k]), float(ideal[k])) for k in range(30)]
+        instance = problem(3, 2, jobs, step=25, cost_s=cost_s)
     else:
         instance = random_instance(seed, 30, Cluster.parse("6x4/2"), checkpoint_s=cost_s, restore_s=cost_s)
     compiled = simulate(instance, Dally(**given_rules))

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.metrics import COLUMNS, columns_markdown, mean_interval, paired_difference, paired_ratio
+from gpusched_env.metrics import (
+    COLUMNS,
+    bootstrap_mean,
+    columns_markdown,
+    mean_interval,
+    paired_difference,
+    paired_ratio,
+)
 
 
 def test_known_interval() -> None:
@@ -58,3 +65,29 @@ def test_every_column_is_documented() -> None:
     assert columns_markdown() in page, "docs/metrics.md differs from COLUMNS: paste columns_markdown() into it"
     assert len({column.name for column in COLUMNS}) == len(COLUMNS)
     assert all(column.unit == "s" for column in COLUMNS if column.name.endswith("_s"))
+
+
+def test_a_bootstrap_interval_is_about_that_of_student_where_values_are_normal() -> None:
+    values = np.random.default_rng(0).normal(10.0, 2.0, 200)
+    boot, student = bootstrap_mean(values), mean_interval(values)
+    assert boot.mean == student.mean
+    assert boot.low == pytest.approx(student.low, abs=0.03)
+    assert boot.high == pytest.approx(student.high, abs=0.03)
+    assert bootstrap_mean(values) == boot
+
+
+def test_a_bootstrap_interval_covers_the_mean_as_often_as_it_says_for_skewed_values() -> None:
+    rng = np.random.default_rng(1)
+    hits = 0
+    for _ in range(300):
+        interval = bootstrap_mean(rng.exponential(1.0, 60), draws=1_000)
+        hits += interval.low <= 1.0 <= interval.high
+    assert 0.88 <= hits / 300 <= 0.98  # 95 % less what skew costs
+
+
+def test_a_bootstrap_of_equal_values_is_a_point_and_of_one_value_unknown() -> None:
+    point = bootstrap_mean([2.0, 2.0, 2.0])
+    assert (point.low, point.mean, point.high) == (2.0, 2.0, 2.0)
+    one = bootstrap_mean([2.0])
+    assert (one.mean, one.count) == (2.0, 1)
+    assert math.isnan(one.low)

@@ -27,6 +27,9 @@ ENVIRONMENTS: Final[dict[str, dict[str, Any]]] = {
         "clairvoyant": False,
     },
 }
+# Another class: the agent sets Dally's delay timers, 256 GPUs, 800 jobs.
+DELAY_TIMERS: Final = "gpusched/DelayTimers-v0"
+_DELAY_TIMERS_ENTRY_POINT: Final = "gpusched_env.envs.delay_timers:DelayTimersEnv"
 
 
 def register_environments() -> None:
@@ -34,3 +37,5 @@ def register_environments() -> None:
     for name, arguments in ENVIRONMENTS.items():
         if name not in gym.registry:
             gym.register(name, entry_point=ENTRY_POINT, kwargs=arguments)
+    if DELAY_TIMERS not in gym.registry:
+        gym.register(DELAY_TIMERS, entry_point=_DELAY_TIMERS_ENTRY_POINT)

@@ -48,6 +48,23 @@ def mean_interval(values: Values, confidence: float = 0.95) -> Interval:
     return Interval(mean, mean - half, mean + half, count)
 
 
+def bootstrap_mean(values: Values, confidence: float = 0.95, draws: int = 10_000, seed: int = 0) -> Interval:
+    """Mean and percentile-bootstrap interval of independent values: no distribution is assumed.
+
+    Parameters
+    ----------
+    draws, seed : resamples, and the seed of the generator that draws them
+    """
+    sample = np.asarray(values, float)
+    count = len(sample)
+    mean = float(sample.mean()) if count else math.nan
+    if count < 2:
+        return Interval(mean, math.nan, math.nan, count)
+    means = sample[np.random.default_rng(seed).integers(count, size=(draws, count))].mean(axis=1)
+    low, high = np.quantile(means, ((1.0 - confidence) / 2, (1.0 + confidence) / 2))
+    return Interval(mean, float(low), float(high), count)
+
+
 def paired_difference(values: Values, reference: Values, confidence: float = 0.95) -> Interval:
     """Mean and interval of ``values - reference``, seed by seed.
 

@@ -191,6 +191,18 @@ class Simulation:
             self._drained_gpus = [np.concatenate(self._drained_gpus)]
         return EventLog(self._drained_events[0], self._drained_gpus[0])
 
+    def events_since(self, first: int) -> np.ndarray:
+        """EVENT_DTYPE: events of the log from number ``first`` on, without joining all that came before."""
+        self.drain()
+        missing = sum(map(len, self._drained_events)) - first
+        pieces: list[np.ndarray] = []
+        for piece in reversed(self._drained_events):
+            if missing <= 0:
+                break
+            pieces.insert(0, piece[max(len(piece) - missing, 0) :])
+            missing -= len(piece)
+        return np.concatenate([np.empty(0, EVENT_DTYPE), *pieces], dtype=EVENT_DTYPE)
+
     # --- the loop
 
     def view_for(self, scheduler: Scheduler) -> ClusterView:

@@ -1,0 +1,57 @@
+"""A trained tuner as the strategy that sets the timers of a delay scheduler."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from gpusched_env.agents.timer_network import TimerNetwork
+from gpusched_env.envs.delay_actions import TimerActions
+from gpusched_env.envs.delay_observer import TimerObserver
+
+if TYPE_CHECKING:
+    from gpusched_env.baselines.delay_run import DelayRun
+
+SHIPPED: Final = "delay_tuner.npz"
+
+
+class LearnedTimers:
+    """Look at the run once every tuning interval, and set the timers as a network says.
+
+    Parameters
+    ----------
+    network : the tuner
+    """
+
+    def __init__(self, network: TimerNetwork) -> None:
+        self.network = network
+        self.interval_s = network.interval_s
+        self.by_hand = network.residual
+
+    @classmethod
+    def load(cls, path: str = "") -> Self:
+        """Read a tuner's file; an empty path is the tuner that ships.
+
+        Raises
+        ------
+        SchedulerError : no such file, a damaged one, or one for other observations
+        """
+        return cls(TimerNetwork.load(Path(path) if path else shipped()))
+
+    def begin(self, run: DelayRun) -> None:
+        """Set the timers before the first event."""
+        self._actions = TimerActions(run.simulation.instance.cluster, self.network.classes, self.network.residual)
+        self._observer = TimerObserver(run.simulation, self._actions, self.interval_s)
+        if self.by_hand:
+            run.tune_by_hand()
+        self.tune(run)
+
+    def tune(self, run: DelayRun) -> None:
+        """Set the timers for the next interval."""
+        self._actions.carry_out(self.network.act(self._observer.observe(run.waits_s, run.simulation.now_s)), run)
+
+
+def shipped() -> Path:
+    """Give the file of the tuner that ships with the package."""
+    return Path(str(files("gpusched_env.agents"))) / SHIPPED

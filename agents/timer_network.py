@@ -1,0 +1,168 @@
+"""A small network that sets delay timers, in NumPy: what a trained tuner needs at run time, and its file."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+
+from gpusched_env.envs.delay_actions import DEMAND_CLASSES
+from gpusched_env.envs.delay_columns import CLASS_COLUMNS, CLUSTER_COLUMNS
+from gpusched_env.errors import GpuschedError, SchedulerError
+
+FORMAT: Final = "gpusched-delay-tuner-1"
+LARGEST_BYTES: Final = 2_000_000  # of a checkpoint
+INPUTS: Final = len(CLASS_COLUMNS) + len(CLUSTER_COLUMNS)
+_DECIMALS: Final = 6  # of an action: a timer to one part in 100,000
+_FILE_DATE: Final = (1980, 1, 1, 0, 0, 0)  # the same network gives the same bytes
+
+
+@dataclass
+class TimerNetwork:
+    """Actions [D, 2] from observations, by one network shared over the demand classes.
+
+    A class's action depends on its own columns and on those of the cluster, so that the number of classes may change.
+
+    Parameters
+    ----------
+    layers : (weights float64 [inputs, outputs], biases float64 [outputs]) of each layer; tanh between layers
+    classes : [GPU] largest demand of each class but the last
+    residual : actions multiply the hand tuner's timers
+    interval_s : tuning interval that it was trained for [s]
+    about : how it was made: versions, scenarios, seeds, simulated jobs
+    """
+
+    layers: Sequence[tuple[np.ndarray, np.ndarray]]
+    classes: Sequence[int] = DEMAND_CLASSES
+    residual: bool = False
+    interval_s: float = 1_800.0
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse shapes that do not fit, and numbers that are none."""
+        self.layers = [(np.asarray(w, np.float64), np.asarray(b, np.float64)) for w, b in self.layers]
+        width = INPUTS
+        for weights, biases in self.layers:
+            if weights.shape != (width, len(biases)):
+                raise GpuschedError(
+                    f"layer of shape {weights.shape}: it must take {width} and give {len(biases)} numbers"
+                )
+            if not (np.isfinite(weights).all() and np.isfinite(biases).all()):
+                raise GpuschedError("a weight of the network is not finite")
+            width = len(biases)
+        if width != 2:
+            raise GpuschedError(
+                f"the network gives {width} numbers a class: it must give 2, a rack and a network timer"
+            )
+
+    def act(self, observation: Mapping[str, np.ndarray]) -> np.ndarray:
+        """float64 [D, 2]: the action for an observation of ``gpusched/DelayTimers-v0``."""
+        classes = np.asarray(observation["classes"], np.float64)
+        cluster = np.asarray(observation["cluster"], np.float64)
+        values = np.concatenate([classes, np.broadcast_to(cluster, (len(classes), len(cluster)))], axis=1)
+        for number, (weights, biases) in enumerate(self.layers):
+            if number:
+                values = np.tanh(values)
+            values = values @ weights + biases
+        # libraries differ in the last bits of a product; a schedule must not
+        return np.round(np.clip(values, -1.0, 1.0), _DECIMALS)
+
+    # --- a flat vector, for evolution
+
+    @property
+    def vector(self) -> np.ndarray:
+        """float64: all weights and biases."""
+        return np.concatenate([part.ravel() for layer in self.layers for part in layer])
+
+    def with_vector(self, vector: np.ndarray) -> TimerNetwork:
+        """Give the same network with other weights."""
+        layers, at = [], 0
+        for weights, biases in self.layers:
+            parts = []
+            for old in (weights, biases):
+                parts.append(vector[at : at + old.size].reshape(old.shape))
+                at += old.size
+            layers.append((parts[0], parts[1]))
+        return TimerNetwork(layers, self.classes, self.residual, self.interval_s, self.about)
+
+    @classmethod
+    def constant(cls, action: Sequence[float], **options: Any) -> Self:
+        """Give a linear network that always says the same pair of numbers for every class."""
+        return cls([(np.zeros((INPUTS, 2)), np.asarray(action, float))], **options)
+
+    # --- files
+
+    def save(self, path: Path) -> None:
+        """Write weights and metadata as ``.npz``: plain arrays and JSON, nothing that runs when it is read.
+
+        Raises
+        ------
+        GpuschedError : more than 2 MB
+        """
+        from gpusched_env.files import whole
+
+        metadata = {
+            "format": FORMAT,
+            "class_columns": [column.name for column in CLASS_COLUMNS],
+            "cluster_columns": [column.name for column in CLUSTER_COLUMNS],
+            "classes": list(self.classes),
+            "residual": self.residual,
+            "interval_s": self.interval_s,
+            "weights_sha256": self.digest(),
+            "about": dict(self.about),
+        }
+        arrays = {"metadata": np.frombuffer(json.dumps(metadata, sort_keys=True).encode(), np.uint8)}
+        for number, (weights, biases) in enumerate(self.layers):
+            arrays[f"weights_{number}"], arrays[f"biases_{number}"] = weights, biases
+        stream = io.BytesIO()
+        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, array in arrays.items():
+                part = io.BytesIO()
+                np.lib.format.write_array(part, array, allow_pickle=False)
+                archive.writestr(zipfile.ZipInfo(f"{name}.npy", _FILE_DATE), part.getvalue(), zipfile.ZIP_DEFLATED)
+        if stream.tell() > LARGEST_BYTES:
+            raise GpuschedError(
+                f"{path}: a tuner of {stream.tell():,} bytes; a checkpoint has at most {LARGEST_BYTES:,}"
+            )
+        with whole(path) as partial:
+            partial.write_bytes(stream.getvalue())
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what :meth:`save` wrote.
+
+        Raises
+        ------
+        SchedulerError : no such file, a damaged one, or one for other observations
+        """
+        try:
+            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+                metadata = json.loads(file["metadata"].tobytes())
+                if metadata["format"] != FORMAT:
+                    raise SchedulerError(
+                        f"{path}: format {metadata['format']!r} is not {FORMAT!r}; train the tuner again"
+                    )
+                numbers = range(sum(name.startswith("weights_") for name in file.files))
+                layers = [(file[f"weights_{number}"], file[f"biases_{number}"]) for number in numbers]
+        except OSError as error:
+            raise SchedulerError(f"{path}: cannot be read ({error.strerror or error}); name a trained tuner") from error
+        except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise SchedulerError(f"{path}: not a delay tuner ({error}); train one again") from error
+        columns = ([column.name for column in CLASS_COLUMNS], [column.name for column in CLUSTER_COLUMNS])
+        if (metadata["class_columns"], metadata["cluster_columns"]) != columns:
+            raise SchedulerError(f"{path}: it was trained on other observations; train it again with this version")
+        network = cls(layers, metadata["classes"], metadata["residual"], metadata["interval_s"], metadata["about"])
+        if network.digest() != metadata["weights_sha256"]:
+            raise SchedulerError(f"{path}: the weights do not have their SHA-256; fetch or train the tuner again")
+        return network
+
+    def digest(self) -> str:
+        """SHA-256 of the weights."""
+        return hashlib.sha256(np.ascontiguousarray(self.vector).tobytes()).hexdigest()

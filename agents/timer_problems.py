@@ -1,0 +1,92 @@
+"""On what delay tuners are trained, chosen and tested, and how one run of theirs is scored."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.agents.learned_timers import LearnedTimers
+from gpusched_env.agents.timer_network import TimerNetwork
+from gpusched_env.baselines.dally import Dally
+from gpusched_env.baselines.delay_run import DelayRun
+from gpusched_env.envs.delay_actions import TimerActions
+from gpusched_env.instance import Instance
+from gpusched_env.network import Network
+from gpusched_env.scenarios import Scenario, get_scenario
+
+# The protocol: what is trained on, what chooses, and what is reported, are never the same seeds.
+TRAINING_SEEDS: Final = tuple(range(10))
+VALIDATION_SEEDS: Final = tuple(range(100, 105))
+TEST_SEEDS: Final = tuple(range(1_000, 1_020))
+
+STATIONARY: Final = {
+    "poisson .7": "dally-poisson-v0:load=0.7",
+    "poisson .9": "dally-poisson-v0:load=0.9",
+    "batch": "dally-batch-v0",
+}
+NON_STATIONARY: Final = {"drift .7": "dally-drift-v0:load=0.7", "drift .9": "dally-drift-v0:load=0.9"}
+REPLAYED: Final = {"trace": "dally-trace-v0"}
+TESTED: Final = {**STATIONARY, **NON_STATIONARY, **REPLAYED}
+INSENSITIVE: Final = "insensitive"  # gangs that nothing slows down: waiting cannot pay
+TRAINED: Final = (*STATIONARY, *NON_STATIONARY, INSENSITIVE)
+
+
+@lru_cache(maxsize=16)
+def problem(label: str) -> Scenario:
+    """Give the scenario of a label of TESTED, or the one without communication; other texts are names of scenarios."""
+    if label == INSENSITIVE:
+        scenario = get_scenario(STATIONARY["poisson .7"])
+        return dataclasses.replace(scenario, name="dally-insensitive", network=Network("none"))
+    return get_scenario(TESTED.get(label, label))
+
+
+@lru_cache(maxsize=64)
+def drawn(label: str, seed: int) -> Instance:
+    """Draw a problem; the latest ones are kept, since training plays the same ones again and again."""
+    return problem(label).instance(seed)
+
+
+@dataclasses.dataclass(frozen=True)
+class Played:
+    """What a run gave: mean and 99th percentile of JCT [s], and how many jobs were simulated."""
+
+    mean_jct_s: float
+    p99_jct_s: float
+    jobs: int
+
+
+def play_static(instance: Instance, seed: int, waits_s: np.ndarray, **scheduler: Any) -> Played:
+    """Play a run with timers that never change.
+
+    Parameters
+    ----------
+    waits_s : float64 [G + 1, 2], rack and network timer of each demand [s]
+    """
+    run = DelayRun(instance, Dally(tuner="off", **scheduler), seed)
+    run.waits_s[:] = waits_s
+    run.play()
+    return score(run)
+
+
+def play_network(instance: Instance, seed: int, network: TimerNetwork, **scheduler: Any) -> Played:
+    """Play a run whose timers a network sets, once every tuning interval."""
+    run = DelayRun(instance, Dally(tuner="hand", **scheduler), seed, timers=LearnedTimers(network))
+    run.play()
+    return score(run)
+
+
+def score(run: DelayRun) -> Played:
+    """Sum up a run that has ended."""
+    jobs = run.simulation.state.jobs[0]
+    jct_s = jobs["finish_s"] - jobs["arrival_s"]
+    return Played(float(jct_s.mean()), float(np.percentile(jct_s, 99)), len(jct_s))
+
+
+def static_waits(instance: Instance, action: Sequence[float] | np.ndarray) -> np.ndarray:
+    """float64 [G + 1, 2] [s]: timers of a constant action, a pair for all classes or [D, 2]."""
+    actions = TimerActions(instance.cluster)
+    return actions.waits(np.broadcast_to(np.asarray(action, float), actions.shape))
