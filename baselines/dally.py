@@ -69,7 +69,8 @@ class Dally(Scheduler):
     offers : "polled" = at arrivals, ends of jobs and of leases; "exact" = at every decision point and every expiry
     fit : "first" = the first place with room, "best" = the fullest, and in a rack the emptiest machines first
     order : in which order slots and machines are visited: "asc" = ascending, "hash" = shuffled (seeded by
-        ``order_seed``), or a JSON file with ``{"machines": [...], "slots": [...]}``, numbers of all of them in order
+        ``order_seed``), or a JSON file with ``{"machines": [...], "slots": [...]}``, numbers of all of them in order;
+        without slots those of one machine after the other
     order_seed : seed of the shuffle
     priority : who is asked first: "nw" = smallest compute / running seconds, "gpu-time" = least attained GPU-seconds,
         "arrival", "first-start" = latest first start; who has never started comes last
@@ -157,6 +158,8 @@ class Dally(Scheduler):
                 f"dally: lease_s is {self.lease_s}: it must be > 0 and finite, waits count in leases; "
                 "preemption=none lets gangs keep their GPUs"
             )
+        if not isinstance(self.renew, bool):
+            raise SchedulerError(f"dally: renew is {self.renew!r}: give true or false")
         for quirk in self._quirks:
             if quirk not in QUIRKS:
                 raise SchedulerError(f"dally: quirks: {unknown_name('quirk', quirk, QUIRKS)}")
@@ -211,6 +214,12 @@ class Dally(Scheduler):
         for quirk, name in zip(QUIRKS, ("rebid", "look_ahead", "alias", "statistics", "prune"), strict=True):
             rules[name] = quirk in self._quirks
         rules["step_iterations"] = getattr(instance.semantics, "step_iterations", 0.0)
+        restore_s = instance.semantics.restore_s
+        if rules["leased"] and self.lease_s is not None and self.lease_s <= restore_s:
+            raise SchedulerError(
+                f"dally: lease_s is {self.lease_s:g}, but a resumed gang only begins to work after {restore_s:g} s "
+                "(semantics.restore_s): gangs that alternate would never finish; give longer leases"
+            )
         if rules["rebid"] and not (rules["step_iterations"] > 0 and rules["leased"] and instance.topology is None):
             raise SchedulerError(
                 "dally: quirk Q1 happens between the steps of a job: play it on a scenario with "
@@ -223,30 +232,32 @@ class Dally(Scheduler):
         sizes = slot_sizes(instance)
         delay.slot_gpu[b, 1 : len(sizes) + 1] = np.cumsum(sizes)
         delay.gpu_slot[b, : cluster.gpus] = np.repeat(np.arange(len(sizes)), sizes)
-        delay.node_order[b, : len(cluster.nodes)], delay.slot_order[b, : len(sizes)] = self._orders(
-            len(cluster.nodes), len(sizes)
-        )
+        by_machine, by_slot = self._orders(cluster.slots)
+        delay.node_order[b, : len(by_machine)], delay.slot_order[b, : len(by_slot)] = by_machine, by_slot
 
-    def _orders(self, machines: int, slots: int) -> tuple[np.ndarray, np.ndarray]:
-        """Give the orders in which machines and slots are visited; machines of one slot are visited as the machines."""
-        by_machine, by_slot = np.arange(machines), np.arange(slots)
+    def _orders(self, per_machine: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Give the orders in which machines and slots are visited, from the number of slots of each machine."""
+        machines, slots = len(per_machine), int(per_machine.sum())
+        if self.order == "asc":
+            return np.arange(machines), np.arange(slots)
         if self.order == "hash":
             rng = np.random.default_rng(self.order_seed)
             by_machine, by_slot = rng.permutation(machines), rng.permutation(slots)
-        elif self.order != "asc":
-            try:
-                given = json.loads(Path(self.order).read_text(encoding="utf-8"))
-                by_machine = np.array(given["machines"], np.int64)
-                by_slot = np.array(given.get("slots", by_machine if slots == machines else by_slot), np.int64)
-            except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-                raise SchedulerError(
-                    f"dally: order {self.order!r} is neither asc nor hash nor a JSON file with "
-                    f'{{"machines": [...], "slots": [...]}} ({error})'
-                ) from error
-            for what, order, count in (("machines", by_machine, machines), ("slots", by_slot, slots)):
-                if sorted(order.tolist()) != list(range(count)):
-                    raise SchedulerError(f"dally: order {self.order!r}: {what} must list 0 to {count - 1} once each")
-        return by_machine, by_machine if slots == machines else by_slot
+            return by_machine, by_machine if slots == machines else by_slot
+        try:
+            given = json.loads(Path(self.order).read_text(encoding="utf-8"))
+            listed, listed_slots = sorted(given["machines"]), sorted(given.get("slots", range(slots)))
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise SchedulerError(
+                f"dally: order {self.order!r} is neither asc nor hash nor a JSON file with "
+                f'{{"machines": [...], "slots": [...]}} ({error})'
+            ) from error
+        for what, numbers, count in (("machines", listed, machines), ("slots", listed_slots, slots)):
+            if numbers != list(range(count)):
+                raise SchedulerError(f"dally: order {self.order!r}: {what} must list 0 to {count - 1} once each")
+        of_machine = np.split(np.arange(slots), np.cumsum(per_machine)[:-1])
+        in_turn = np.concatenate([of_machine[int(machine)] for machine in given["machines"]])
+        return np.array(given["machines"]), np.array(given.get("slots", in_turn))
 
     # --- play
 

@@ -448,9 +448,11 @@ def next_wake(world: Array, rules: Array, tasks: Array, queue: Array, offers: Ar
         return at_s
     if r["later"] == 0 and r["held"] == 0 and r["queued"] > 0 and w["next_arrival"] == w["jobs"]:
         retry_s = w["clock_s"]
-        if r["statistics"]:  # they are taken ten times a lease, and the queue is not empty before the next ones
+        if r["statistics"]:  # from a second after the first arrival on, until they find nothing else in the queue
+            first_s = tasks[b, 0]["arrival_s"] + 1.0
             every_s = 0.1 * r["lease_s"]
-            retry_s = (np.floor(retry_s / every_s) + 1.0) * every_s
+            retry_s = first_s + max(np.floor((retry_s - first_s) / every_s) + 1.0, 0.0) * every_s
+            r["statistics"] = 0
         offer_at(world, rules, offers, b, retry_s + r["idle_retry_s"])
     for i in range(r["later"]):
         at_s = min(at_s, offers[b, i])

@@ -42,7 +42,7 @@ RULES_DTYPE: Final = np.dtype(
         ("rebid", "<i4"),  # quirk Q1
         ("look_ahead", "<i4"),  # quirk Q2
         ("alias", "<i4"),  # quirk Q3
-        ("statistics", "<i4"),  # quirk Q4
+        ("statistics", "<i4"),  # quirk Q4: 1 = statistics are still taken
         ("prune", "<i4"),  # quirk Q5
         ("wall", "<i4"),  # 1 = Nw divides by the seconds since arrival
         ("leased", "<i4"),  # 1 = gangs are started with a lease

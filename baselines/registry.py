@@ -196,6 +196,6 @@ def _value(text: str, default: Any, where: str) -> Any:
             return text
         return ast.literal_eval(text)
     except (ValueError, KeyError, SyntaxError) as error:
-        if default is None:
-            return text
+        if default is None:  # a word: a number or truth value in the spelling of the other parameters, or a name
+            return {"true": True, "false": False, "inf": inf}.get(text.lower(), text)
         raise SchedulerError(f"{where}: expected a value like {default!r}") from error

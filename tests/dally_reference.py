@@ -97,6 +97,7 @@ class DallySimulator:
         return [gpu for gpu in self.all if gpu not in self.owner]
 
     def run(self) -> dict[int, Job]:
+        self.first_s = min(job.arrival_s for job in self.jobs)
         for job in self.jobs:
             self.queue(job.arrival_s, ARRIVAL, job)
         while self.heap:
@@ -112,7 +113,9 @@ class DallySimulator:
             if not self.heap and self.present:
                 at = self.now
                 if self.statistics:
-                    at = (math.floor(at / (0.1 * self.lease_s)) + 1.0) * (0.1 * self.lease_s)
+                    first, every = self.first_s + 1.0, 0.1 * self.lease_s
+                    at = first + max(math.floor((at - first) / every) + 1.0, 0.0) * every
+                    self.statistics = False  # they found nothing else in the queue
                 self.queue(at + 60.0, OFFER)
         return {job.id: job for job in self.jobs}
 

@@ -18,6 +18,7 @@ from gpusched_env.baselines.dally import Dally
 from gpusched_env.baselines.delay_placing import ON_SLOT, REFUSED
 from gpusched_env.baselines.delay_run import DelayRun
 from gpusched_env.baselines.delay_state import MACHINE_WAITS, RACK_WAITS
+from gpusched_env.baselines.delay_timers import ConstantTimers
 from gpusched_env.cluster import MACHINE, NETWORK, RACK, Cluster
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import COMPLETE, LEASE_END, PREEMPT, RELEASE, RESUME, START
@@ -466,6 +467,7 @@ def test_a_table_of_waits_holds_up_to_each_gang_size(tmp_path: Path) -> None:
         ({"lease_s": math.inf}, "preemption=none"),
         ({"rack_wait": math.nan}, "rack_wait"),
         ({"quirks": "Q9"}, "Q9"),
+        ({"renew": "maybe"}, "renew is 'maybe'"),
     ],
 )
 def test_parameters_that_mean_nothing_are_refused(parameters: dict[str, Any], complaint: str) -> None:
@@ -473,11 +475,50 @@ def test_parameters_that_mean_nothing_are_refused(parameters: dict[str, Any], co
         Dally(**parameters)
 
 
-def test_an_order_that_misses_a_machine_is_refused(tmp_path: Path) -> None:
+def test_leases_that_end_before_a_gang_is_restored_are_refused() -> None:
+    slow = random_instance(1)
+    instance = Instance(slow.cluster, slow.workload, slow.network, Semantics(checkpoint_s=0.0, restore_s=600.0))
+    with pytest.raises(SchedulerError, match="never finish"):
+        DelayRun(instance, Dally(lease_s=600.0))
+    for scheduler in (Dally(lease_s=601.0), Dally(lease_s=600.0, preemption="none")):
+        assert DelayRun(instance, scheduler).play() is Outcome.DONE
+
+
+@pytest.mark.parametrize("interval_s", [1800.0, 1357.0226844842844])
+def test_timers_are_looked_at_once_an_interval(interval_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    # 926 of the second interval, divided by it, are a little less than 926
+    looks: list[float] = []
+    monkeypatch.setattr(ConstantTimers, "interval_s", interval_s)
+    monkeypatch.setattr(ConstantTimers, "tune", lambda self, run: looks.append(run.simulation.now_s))
+    work_s = 930 * interval_s
+    run = DelayRun(problem(1, 1, [(1, 0.0, 4, work_s)], step=0), Dally(tuner="off", renew=True))
+    assert run.play() is Outcome.DONE
+    assert looks == [number * interval_s for number in range(1, 930)]  # the job ends at the next
+
+
+@pytest.mark.parametrize("machines", [[0, 0, 1, 2], [0, 1, 2, 3.5]])
+def test_an_order_that_misses_a_machine_is_refused(machines: list[float], tmp_path: Path) -> None:
     path = tmp_path / "order.json"
-    path.write_text(json.dumps({"machines": [0, 0, 1, 2]}))
+    path.write_text(json.dumps({"machines": machines}))
     with pytest.raises(SchedulerError, match="once each"):
         DelayRun(random_instance(1), Dally(order=str(path)))
+
+
+@pytest.mark.parametrize(
+    ("given", "slots"),
+    [
+        ({"machines": [2, 0, 1]}, [4, 5, 0, 1, 2, 3]),
+        ({"machines": [2, 0, 1], "slots": [5, 0, 4, 1, 3, 2]}, [5, 0, 4, 1, 3, 2]),
+    ],
+)
+def test_slots_are_visited_machine_by_machine_unless_their_order_is_given(
+    given: dict[str, list[int]], slots: list[int], tmp_path: Path
+) -> None:
+    path = tmp_path / "order.json"
+    path.write_text(json.dumps(given))
+    run = DelayRun(random_instance(1, cluster=Cluster.parse("3x8s2")), Dally(order=str(path)))
+    assert run.delay.node_order[0].tolist() == given["machines"]
+    assert run.delay.slot_order[0].tolist() == slots
 
 
 def test_the_leak_needs_steps() -> None:
