@@ -181,8 +181,15 @@ class Dally(Scheduler):
 
     @property
     def name(self) -> str:
-        """dally, or which of its rivals in the same simulator."""
-        return "dally" if self.policy == "dally" else f"{self.policy}-dally"
+        """Name the variant by its timers, or which rival in the same simulator it is."""
+        if self.policy != "dally":
+            return f"{self.policy}-dally"
+        if self.preemption == "none":
+            return "dally-no-preempt"
+        if self.tuner == "off":
+            waits = {(0.0, 0.0): "no-wait", (math.inf, math.inf): "fully-consolidated"}
+            return f"dally-{waits.get((self.rack_wait, self.nw_wait), 'manual')}"
+        return "dally" if self.tuner == "hand" else f"dally-{self.tuner}"
 
     def timers_for(self) -> Timers:
         """Make the strategy that sets the timers."""
@@ -213,7 +220,7 @@ class Dally(Scheduler):
         rules["wall"] = self.nw_denominator == "wall"
         for quirk, name in zip(QUIRKS, ("rebid", "look_ahead", "alias", "statistics", "prune"), strict=True):
             rules[name] = quirk in self._quirks
-        rules["step_iterations"] = getattr(instance.semantics, "step_iterations", 0.0)
+        rules["step_iterations"] = instance.semantics.step_iterations
         restore_s = instance.semantics.restore_s
         if rules["leased"] and self.lease_s is not None and self.lease_s <= restore_s:
             raise SchedulerError(
