@@ -50,7 +50,7 @@ class Dally(Scheduler):
     ----------
     preset : "suite" = on any scenario, every decision point is an offer; "authors" = the authors' simulator to the
         rounding; "authors_published" = with its GPU leak, too
-    policy : who accepts what: "dally", or "tiresias" as that simulator has it
+    policy : who accepts what: "dally", or "tiresias" or "gandiva" as that simulator has them
     tuner : timers by "hand" (the authors' auto-tuner), "off" (``rack_wait``, ``nw_wait``), "static" (the same, or the
         table in the file ``timers``) or "learned" (a trained agent; ``timers`` names its file, empty = the one that
         ships)
@@ -58,17 +58,22 @@ class Dally(Scheduler):
     timers : a file, see ``tuner``; for "static" also the table itself: 8:900:inf/256:0:3600 lets gangs of up to 8 GPUs
         wait 900 s for a rack and for ever for the network, larger ones 0 s and 3,600 s
     timer_mode : "absolute" = both timers begin together; "stacked" = the network timer when the rack timer ends
-    preemption : "lease" = gangs give their GPUs back at the end of each lease; "none" = they keep them
+    preemption : "lease" = gangs give their GPUs back at the end of each lease; "victim" = and waiting jobs may have
+        others checkpointed before; "none" = they keep them
+    victim_margin : how much larger the Nw of a gang must be than that of the job for which it is checkpointed
+    victim_held_s : seconds for which it must have held its GPUs [s]
+    victim_limit : how often a gang may be checkpointed for others
     lease_s : length of a lease [s]
     ckpt_per_gpu_s : seconds for each freed GPU until they are offered [s]; polled offers only
     idle_retry_s : seconds to the next offer if nothing else will happen [s]; polled offers only
     offers : "polled" = at arrivals, ends of jobs and of leases; "exact" = at every decision point and every expiry
     fit : "first" = the first place with room, "best" = the fullest, and in a rack the emptiest machines first
     order : in which order slots and machines are visited: "asc" = ascending, "hash" = shuffled (seeded by
-        ``order_seed``), or a JSON file with ``{"machines": [...], "slots": [...]}``, numbers of all of them in order
+        ``order_seed``), or a JSON file with ``{"machines": [...], "slots": [...]}``, numbers of all of them in order;
+        without slots those of one machine after the other
     order_seed : seed of the shuffle
     priority : who is asked first: "nw" = smallest compute / running seconds, "gpu-time" = least attained GPU-seconds,
-        "arrival"
+        "arrival", "first-start" = latest first start; who has never started comes last
     nw_ideal : ideal time of Nw: "compute" = without communication, "best-tier" = on the best placement
     nw_denominator : what Nw divides by: "run" = running seconds, "wall" = seconds since arrival
     stat : statistic of a history: "mean_sigma", "mean", "p95", "max"
@@ -109,6 +114,9 @@ class Dally(Scheduler):
     timers: str = ""
     timer_mode: str = "absolute"
     preemption: str = "lease"
+    victim_margin: float = 0.1
+    victim_held_s: float = 1200.0
+    victim_limit: int = 8
     lease_s: float | None = None
     ckpt_per_gpu_s: float | None = None
     idle_retry_s: float | None = None
@@ -150,9 +158,17 @@ class Dally(Scheduler):
                 f"dally: lease_s is {self.lease_s}: it must be > 0 and finite, waits count in leases; "
                 "preemption=none lets gangs keep their GPUs"
             )
+        if not isinstance(self.renew, bool):
+            raise SchedulerError(f"dally: renew is {self.renew!r}: give true or false")
         for quirk in self._quirks:
             if quirk not in QUIRKS:
                 raise SchedulerError(f"dally: quirks: {unknown_name('quirk', quirk, QUIRKS)}")
+        if self.preemption == "victim" and self.policy != "dally":
+            raise SchedulerError(f"dally: preemption=victim goes by delay timers: not with policy={self.policy}")
+        if "Q1" in self._quirks and (self.policy == "gandiva" or self.preemption == "victim"):
+            raise SchedulerError(
+                "dally: quirk Q1 leaks the GPUs that policy=gandiva and preemption=victim keep for a job: leave it out"
+            )
 
     def _check_name(self, field: str, known: tuple[str, ...]) -> None:
         value = getattr(self, field)
@@ -165,8 +181,15 @@ class Dally(Scheduler):
 
     @property
     def name(self) -> str:
-        """dally, or tiresias as the same simulator has it."""
-        return "dally" if self.policy == "dally" else f"{self.policy}-dally"
+        """Name the variant by its timers, or which rival in the same simulator it is."""
+        if self.policy != "dally":
+            return f"{self.policy}-dally"
+        if self.preemption == "none":
+            return "dally-no-preempt"
+        if self.tuner == "off":
+            waits = {(0.0, 0.0): "no-wait", (math.inf, math.inf): "fully-consolidated"}
+            return f"dally-{waits.get((self.rack_wait, self.nw_wait), 'manual')}"
+        return "dally" if self.tuner == "hand" else f"dally-{self.tuner}"
 
     def timers_for(self) -> Timers:
         """Make the strategy that sets the timers."""
@@ -186,17 +209,24 @@ class Dally(Scheduler):
         """Write the rules and what does not change into the arrays of environment ``b``."""
         rules, cluster = delay.rules[b], instance.cluster
         for name in ("lease_s", "ckpt_per_gpu_s", "idle_retry_s", "hist", "cap_rack", "floor_rack", "floor_nw",
-                     "k_sigma", "min_sample", "empty_value"):  # fmt: skip
+                     "k_sigma", "min_sample", "empty_value", "victim_margin", "victim_held_s"):  # fmt: skip
             rules[name] = getattr(self, name)
         rules["stat"], rules["priority"] = STATISTICS.index(self.stat), PRIORITIES.index(self.priority)
         rules["policy"] = POLICIES.index(self.policy)
         rules["exact"], rules["best_fit"] = self.offers == "exact", self.fit == "best"
         rules["stacked"], rules["censored"] = self.timer_mode == "stacked", self.record_mode == "censored"
-        rules["renew"], rules["leased"] = self.renew, self.preemption == "lease"
+        rules["renew"], rules["leased"] = self.renew, self.preemption != "none"
+        rules["victims"], rules["victim_limit"] = self.preemption == "victim", self.victim_limit
         rules["wall"] = self.nw_denominator == "wall"
         for quirk, name in zip(QUIRKS, ("rebid", "look_ahead", "alias", "statistics", "prune"), strict=True):
             rules[name] = quirk in self._quirks
-        rules["step_iterations"] = getattr(instance.semantics, "step_iterations", 0.0)
+        rules["step_iterations"] = instance.semantics.step_iterations
+        restore_s = instance.semantics.restore_s
+        if rules["leased"] and self.lease_s is not None and self.lease_s <= restore_s:
+            raise SchedulerError(
+                f"dally: lease_s is {self.lease_s:g}, but a resumed gang only begins to work after {restore_s:g} s "
+                "(semantics.restore_s): gangs that alternate would never finish; give longer leases"
+            )
         if rules["rebid"] and not (rules["step_iterations"] > 0 and rules["leased"] and instance.topology is None):
             raise SchedulerError(
                 "dally: quirk Q1 happens between the steps of a job: play it on a scenario with "
@@ -209,30 +239,32 @@ class Dally(Scheduler):
         sizes = slot_sizes(instance)
         delay.slot_gpu[b, 1 : len(sizes) + 1] = np.cumsum(sizes)
         delay.gpu_slot[b, : cluster.gpus] = np.repeat(np.arange(len(sizes)), sizes)
-        delay.node_order[b, : len(cluster.nodes)], delay.slot_order[b, : len(sizes)] = self._orders(
-            len(cluster.nodes), len(sizes)
-        )
+        by_machine, by_slot = self._orders(cluster.slots)
+        delay.node_order[b, : len(by_machine)], delay.slot_order[b, : len(by_slot)] = by_machine, by_slot
 
-    def _orders(self, machines: int, slots: int) -> tuple[np.ndarray, np.ndarray]:
-        """Give the orders in which machines and slots are visited; machines of one slot are visited as the machines."""
-        by_machine, by_slot = np.arange(machines), np.arange(slots)
+    def _orders(self, per_machine: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Give the orders in which machines and slots are visited, from the number of slots of each machine."""
+        machines, slots = len(per_machine), int(per_machine.sum())
+        if self.order == "asc":
+            return np.arange(machines), np.arange(slots)
         if self.order == "hash":
             rng = np.random.default_rng(self.order_seed)
             by_machine, by_slot = rng.permutation(machines), rng.permutation(slots)
-        elif self.order != "asc":
-            try:
-                given = json.loads(Path(self.order).read_text(encoding="utf-8"))
-                by_machine = np.array(given["machines"], np.int64)
-                by_slot = np.array(given.get("slots", by_machine if slots == machines else by_slot), np.int64)
-            except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-                raise SchedulerError(
-                    f"dally: order {self.order!r} is neither asc nor hash nor a JSON file with "
-                    f'{{"machines": [...], "slots": [...]}} ({error})'
-                ) from error
-            for what, order, count in (("machines", by_machine, machines), ("slots", by_slot, slots)):
-                if sorted(order.tolist()) != list(range(count)):
-                    raise SchedulerError(f"dally: order {self.order!r}: {what} must list 0 to {count - 1} once each")
-        return by_machine, by_machine if slots == machines else by_slot
+            return by_machine, by_machine if slots == machines else by_slot
+        try:
+            given = json.loads(Path(self.order).read_text(encoding="utf-8"))
+            listed, listed_slots = sorted(given["machines"]), sorted(given.get("slots", range(slots)))
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise SchedulerError(
+                f"dally: order {self.order!r} is neither asc nor hash nor a JSON file with "
+                f'{{"machines": [...], "slots": [...]}} ({error})'
+            ) from error
+        for what, numbers, count in (("machines", listed, machines), ("slots", listed_slots, slots)):
+            if numbers != list(range(count)):
+                raise SchedulerError(f"dally: order {self.order!r}: {what} must list 0 to {count - 1} once each")
+        of_machine = np.split(np.arange(slots), np.cumsum(per_machine)[:-1])
+        in_turn = np.concatenate([of_machine[int(machine)] for machine in given["machines"]])
+        return np.array(given["machines"]), np.array(given.get("slots", in_turn))
 
     # --- play
 
@@ -266,7 +298,7 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "policy": POLICIES,
     "tuner": TUNERS,
     "timer_mode": ("absolute", "stacked"),
-    "preemption": ("lease", "none"),
+    "preemption": ("lease", "victim", "none"),
     "offers": ("polled", "exact"),
     "fit": ("first", "best"),
     "priority": PRIORITIES,
@@ -278,5 +310,5 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
 }
 _NUMBERS: Final = (
     "rack_wait", "nw_wait", "lease_s", "ckpt_per_gpu_s", "idle_retry_s", "k_sigma", "min_sample", "empty_value", "hist",
-    "cap_rack", "floor_rack", "floor_nw",
+    "cap_rack", "floor_rack", "floor_nw", "victim_margin", "victim_held_s", "victim_limit",
 )  # fmt: skip

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from gpusched_env.baselines.delay_affinity import may_move, place_by_affinity
+from gpusched_env.baselines.delay_keeping import keep, steps_done, stop_next, take_kept
 from gpusched_env.baselines.delay_placing import (
     ANYWHERE,
     IN_RACK,
@@ -23,8 +25,9 @@ from gpusched_env.baselines.delay_placing import (
 )
 from gpusched_env.baselines.delay_state import MACHINE_WAITS, NETWORK_TIMER, RACK_TIMER, RACK_WAITS
 from gpusched_env.baselines.delay_tuning import record
+from gpusched_env.baselines.delay_victims import evict_for, nw_of, rate_victims
 from gpusched_env.cluster import SLOT
-from gpusched_env.simulator.events import DECIDE, EXPLICIT, LOG_FULL, STALLED, advance, lease, preempt, start, work_left
+from gpusched_env.simulator.events import DECIDE, EXPLICIT, LOG_FULL, STALLED, advance, lease, preempt, start
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.state import FINISHED, RUNNING, WAITING
 
@@ -35,9 +38,9 @@ NOTHING, START, LEASE, PREEMPT, WAIT, TUNE, GROW = range(7)
 # What stopped ``play`` beside the codes of ``advance``.
 PAUSED, TOO_SMALL = 100, 101
 # Phases of a decision point.
-ASLEEP, BEGUN, OBSERVES, OFFERS, WALKS, GRANTED, ENDS = range(7)
-TIRESIAS: Final = 1
-BY_NW, BY_GPU_TIME, BY_ARRIVAL = range(3)
+ASLEEP, BEGUN, OBSERVES, OFFERS, WALKS, GRANTED, EVICTS, STOPS, ENDS = range(9)
+TIRESIAS, GANDIVA = 1, 2
+BY_NW, BY_GPU_TIME, BY_ARRIVAL, BY_FIRST_START = range(4)
 _IDLE_LIMIT: Final = 100_000  # decision points in a row at which nothing runs and nobody will come
 
 
@@ -84,7 +87,9 @@ def offer_at(world: Array, rules: Array, offers: Array, b: int, time_s: float) -
 
 
 @helper
-def rank(world: Array, rules: Array, tasks: Array, b: int, row: int, left: float, run_s: float, gpu_s: float) -> None:
+def rank(
+    world: Array, jobs: Array, rules: Array, tasks: Array, b: int, row: int, left: float, run_s: float, gpu_s: float,
+) -> None:
     """Set Nw and what a job is ordered by, after so much work and so many seconds."""
     task = tasks[b, row]
     if run_s > 0.0:
@@ -95,6 +100,9 @@ def rank(world: Array, rules: Array, tasks: Array, b: int, row: int, left: float
         task["key"] = task["nw"]
     elif rules[b]["priority"] == BY_GPU_TIME:
         task["key"] = gpu_s
+    elif rules[b]["priority"] == BY_FIRST_START:  # the latest first; who has never started comes last
+        first_s = jobs[b, row]["first_start_s"]
+        task["key"] = -first_s if first_s < np.inf else np.inf
     else:
         task["key"] = row  # rows ascend by arrival
 
@@ -112,7 +120,7 @@ def close_lease(world: Array, jobs: Array, rules: Array, tasks: Array, b: int, r
         task["run_s"] = jobs[b, row]["service_s"]
         task["service_gpu_s"] = task["gpus"] * task["run_s"]
         task["left"] = task["iterations"] * (jobs[b, row]["remaining"] / jobs[b, row]["iterations"])
-    rank(world, rules, tasks, b, row, task["left"], task["run_s"], task["service_gpu_s"])
+    rank(world, jobs, rules, tasks, b, row, task["left"], task["run_s"], task["service_gpu_s"])
 
 
 @helper
@@ -151,17 +159,6 @@ def plan_lease(world: Array, jobs: Array, replicas: Array, rules: Array, tasks: 
 
 
 @helper
-def steps_done(world: Array, jobs: Array, replicas: Array, tasks: Array, b: int, row: int) -> int:
-    """Count the steps that a running gang has ended since its start."""
-    end_s = replicas[b, jobs[b, row]["replica"]]["since_s"] + tasks[b, row]["step_s"]
-    steps = 0
-    while end_s <= world[b]["clock_s"]:
-        end_s += tasks[b, row]["step_s"]
-        steps += 1
-    return steps
-
-
-@helper
 def bids_again(world: Array, jobs: Array, replicas: Array, rules: Array, tasks: Array, b: int, row: int) -> bool:
     """Tell whether a running gang bids (quirk Q1: once in each step), and set what it is ordered by."""
     task = tasks[b, row]
@@ -175,7 +172,7 @@ def bids_again(world: Array, jobs: Array, replicas: Array, rules: Array, tasks: 
         run_s += task["step_s"]
         gpu_s += task["gpus"] * task["step_s"]
         left -= rules[b]["step_iterations"] * task["gpus"]
-    rank(world, rules, tasks, b, row, left, run_s, gpu_s)
+    rank(world, jobs, rules, tasks, b, row, left, run_s, gpu_s)
     return True
 
 
@@ -221,7 +218,7 @@ def observe(
         row = int64(r["seen"])
         tasks[b, row]["last_s"] = jobs[b, row]["arrival_s"]
         tasks[b, row]["arrival_s"] = jobs[b, row]["arrival_s"]
-        rank(world, rules, tasks, b, row, 0.0, 0.0, 0.0)
+        rank(world, jobs, rules, tasks, b, row, 0.0, 0.0, 0.0)
         insert(tasks, queue, b, r["queued"], row)
         r["queued"] += 1
         r["seen"] += 1
@@ -237,7 +234,8 @@ def observe(
                 r["row"] = row
                 r["until_s"] = w["clock_s"] + r["lease_s"]
                 tier = -1 if replica["tier"] == SLOT else int64(replica["tier"])
-                if r["renew"] and w["waiting"] == 0 and tier <= tasks[b, row]["best_tier"]:
+                moves = tasks[b, row]["leaked"] > 0
+                if r["renew"] and not moves and w["waiting"] == 0 and tier <= tasks[b, row]["best_tier"]:
                     return LEASE
                 return PREEMPT
             i += 1
@@ -253,8 +251,11 @@ def observe(
 
 
 @helper
-def ripe(rules: Array, tasks: Array, waits_s: Array, now_s: float, b: int, row: int, timer: int) -> bool:
-    """Tell whether a job's timer for a tier has expired."""
+def accepts(rules: Array, tasks: Array, waits_s: Array, now_s: float, b: int, row: int, timer: int) -> bool:
+    """Tell whether a job takes a tier: its timer has expired, or it fits on no tighter one."""
+    tighter_gpus = rules[b]["machine_gpus"] if timer == RACK_TIMER else rules[b]["rack_gpus"]
+    if tasks[b, row]["gpus"] > tighter_gpus:
+        return True
     wait_s = waits_s[b, tasks[b, row]["gpus"], timer]
     if timer == NETWORK_TIMER and rules[b]["stacked"]:
         wait_s += waits_s[b, tasks[b, row]["gpus"], RACK_TIMER]
@@ -286,6 +287,22 @@ def place_by_skew(
 
 
 @helper
+def remember(
+    rules: Array, tasks: Array, samples: Array, counts: Array, demands: Array, waits_s: Array, factors: Array,
+    now_s: float, b: int, row: int, tier: int,
+) -> None:
+    """Record how long a job has waited for the tier that it takes; censored waits for those that it gives up, too."""
+    r = rules[b]
+    task = tasks[b, row]
+    demand = int64(task["demand"])
+    wait_s = now_s - task["last_s"]
+    if tier <= ON_MACHINE or (r["censored"] and task["gpus"] <= r["machine_gpus"]):
+        record(rules, samples, counts, demands, waits_s, factors, b, demand, MACHINE_WAITS, now_s, wait_s)
+    if tier == IN_RACK or (tier == ANYWHERE and r["censored"] and task["gpus"] <= r["rack_gpus"]):
+        record(rules, samples, counts, demands, waits_s, factors, b, demand, RACK_WAITS, now_s, wait_s)
+
+
+@helper
 def place_by_delay(
     rules: Array, tasks: Array, samples: Array, counts: Array, demands: Array, waits_s: Array, factors: Array,
     slot_order: Array, node_order: Array, on_offer: Array, now_s: float, b: int, row: int,
@@ -294,33 +311,24 @@ def place_by_delay(
     r = rules[b]
     task = tasks[b, row]
     gang = int64(task["gpus"])
-    demand = int64(task["demand"])
     best = int64(r["best_fit"])
-    wait_s = now_s - task["last_s"]
     slots = slot_order.shape[1]
     nodes = node_order.shape[1]
     racks = on_offer.shape[1] - slots - nodes
     if gang <= r["most_in_slot"]:
         place = visit(slot_order, on_offer, b, 0, slots, gang, best)
-        record(rules, samples, counts, demands, waits_s, factors, b, demand, MACHINE_WAITS, now_s, wait_s)
+        remember(rules, tasks, samples, counts, demands, waits_s, factors, now_s, b, row, ON_SLOT)
         return int64(ON_SLOT), int64(place)
     if gang <= r["most_in_machine"]:
         place = visit(node_order, on_offer, b, slots, nodes, gang, best)
-        record(rules, samples, counts, demands, waits_s, factors, b, demand, MACHINE_WAITS, now_s, wait_s)
+        remember(rules, tasks, samples, counts, demands, waits_s, factors, now_s, b, row, ON_MACHINE)
         return int64(ON_MACHINE), int64(place)
-    if gang <= r["most_in_rack"] and (
-        gang > r["machine_gpus"] or ripe(rules, tasks, waits_s, now_s, b, row, RACK_TIMER)
-    ):
+    if gang <= r["most_in_rack"] and accepts(rules, tasks, waits_s, now_s, b, row, RACK_TIMER):
         place = first_rack_with(on_offer, b, slots + nodes, racks, gang, best)
-        record(rules, samples, counts, demands, waits_s, factors, b, demand, RACK_WAITS, now_s, wait_s)
-        if r["censored"] and gang <= r["machine_gpus"]:
-            record(rules, samples, counts, demands, waits_s, factors, b, demand, MACHINE_WAITS, now_s, wait_s)
+        remember(rules, tasks, samples, counts, demands, waits_s, factors, now_s, b, row, IN_RACK)
         return int64(IN_RACK), int64(place)
-    if gang > r["rack_gpus"] or ripe(rules, tasks, waits_s, now_s, b, row, NETWORK_TIMER):
-        if r["censored"] and gang <= r["machine_gpus"]:
-            record(rules, samples, counts, demands, waits_s, factors, b, demand, MACHINE_WAITS, now_s, wait_s)
-        if r["censored"] and gang <= r["rack_gpus"]:
-            record(rules, samples, counts, demands, waits_s, factors, b, demand, RACK_WAITS, now_s, wait_s)
+    if accepts(rules, tasks, waits_s, now_s, b, row, NETWORK_TIMER):
+        remember(rules, tasks, samples, counts, demands, waits_s, factors, now_s, b, row, ANYWHERE)
         return int64(ANYWHERE), int64(0)
     return int64(REFUSED), int64(0)
 
@@ -331,16 +339,21 @@ def begin_offer(
     tasks: Array, queue: Array, order: Array, held: Array, leaker: Array, gpu_slot: Array, slot_order: Array,
     node_order: Array, on_offer: Array, b: int,
 ) -> None:
-    """Put all free GPUs on offer, and line up who is asked: who waits, and with quirk Q1 who runs."""
+    """Put all free GPUs on offer, and line up who is asked: who waits, who runs with quirk Q1, or may move."""
     r = rules[b]
     count_offer(world, nodes, holder, gpu_node, rules, leaker, gpu_slot, slot_order, node_order, on_offer, b)
     for i in range(r["queued"]):
         order[b, i] = queue[b, i]
     r["ordered"] = r["queued"]
-    if r["rebid"]:
+    if r["rebid"] or r["policy"] == GANDIVA:
         for i in range(r["held"]):
             row = int64(held[b, i])
-            if bids_again(world, jobs, replicas, rules, tasks, b, row):
+            if r["rebid"]:
+                bids = bids_again(world, jobs, replicas, rules, tasks, b, row)
+            else:
+                bids = may_move(world, jobs, replicas, rules, tasks, b, row)
+                rank(world, jobs, rules, tasks, b, row, 0.0, 0.0, 0.0)
+            if bids:
                 insert(tasks, order, b, r["ordered"], row)
                 r["ordered"] += 1
     r["cursor"] = 0
@@ -354,16 +367,17 @@ def walk_offer(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, holder: Array, gpu_node: Array,
     chosen: Array, rules: Array, tasks: Array, order: Array, samples: Array, counts: Array, demands: Array,
     waits_s: Array, factors: Array, leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array,
-    node_order: Array, on_offer: Array, verdicts: Array, b: int,
+    node_order: Array, on_offer: Array, affinity: Array, verdicts: Array, b: int,
 ) -> int:
-    """Ask one job after the other until one accepts; GPUs that quirk Q1 leaks need no decision."""
+    """Ask one job after the other until one starts; GPUs that quirk Q1 leaks, or moves claim, need no decision."""
     r = rules[b]
     now_s = world[b]["clock_s"]
     while r["cursor"] < r["ordered"] and r["free"] > 0:
         row = int64(order[b, r["cursor"]])
         task = tasks[b, row]
         gang = int64(task["gpus"])
-        if gang > r["free"]:
+        waits = jobs[b, row]["status"] == WAITING
+        if gang > r["free"] or (waits and task["leaked"] > 0 and not r["rebid"]):  # it waits for GPUs kept for it
             r["cursor"] += 1
             continue
         room = samples.shape[3]
@@ -382,6 +396,10 @@ def walk_offer(
             verdict["tier"] = REFUSED
         if r["policy"] == TIRESIAS:
             tier, place = place_by_skew(rules, tasks, node_order, slot_order, on_offer, b, row)
+        elif r["policy"] == GANDIVA:
+            tier, place = place_by_affinity(
+                jobs, nodes, racks, rules, tasks, affinity, slot_order, node_order, on_offer, b, row
+            )
         else:
             tier, place = place_by_delay(
                 rules, tasks, samples, counts, demands, waits_s, factors, slot_order, node_order, on_offer, now_s, b,
@@ -396,10 +414,14 @@ def walk_offer(
             world, nodes, racks, holder, gpu_node, chosen, rules, leaker, gpu_slot, slot_gpu, slot_order, node_order,
             on_offer, b, gang, tier, place,
         )
-        if jobs[b, row]["status"] == WAITING:
+        if waits:
             r["row"] = row
-            r["started_tier"] = tier
             return START
+        if r["policy"] == GANDIVA:
+            task["stops"] = 1
+            for i in range(gang):
+                keep(tasks, leaker, b, row, int64(chosen[b, i]))
+            continue
         task["won_step"] = steps_done(world, jobs, replicas, tasks, b, row)
         task["leaked"] += gang
         for i in range(gang):
@@ -426,9 +448,11 @@ def next_wake(world: Array, rules: Array, tasks: Array, queue: Array, offers: Ar
         return at_s
     if r["later"] == 0 and r["held"] == 0 and r["queued"] > 0 and w["next_arrival"] == w["jobs"]:
         retry_s = w["clock_s"]
-        if r["statistics"]:  # they are taken ten times a lease, and the queue is not empty before the next ones
+        if r["statistics"]:  # from a second after the first arrival on, until they find nothing else in the queue
+            first_s = tasks[b, 0]["arrival_s"] + 1.0
             every_s = 0.1 * r["lease_s"]
-            retry_s = (np.floor(retry_s / every_s) + 1.0) * every_s
+            retry_s = first_s + max(np.floor((retry_s - first_s) / every_s) + 1.0, 0.0) * every_s
+            r["statistics"] = 0
         offer_at(world, rules, offers, b, retry_s + r["idle_retry_s"])
     for i in range(r["later"]):
         at_s = min(at_s, offers[b, i])
@@ -449,6 +473,43 @@ def take_due(world: Array, rules: Array, offers: Array, b: int) -> None:
     r["later"] = kept
 
 
+@helper
+def evict(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, holder: Array, gpu_node: Array,
+    rules: Array, tasks: Array, queue: Array, held: Array, samples: Array, counts: Array, demands: Array,
+    waits_s: Array, factors: Array, leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array,
+    node_order: Array, on_offer: Array, b: int,
+) -> int:
+    """Let gangs stop for the first waiting job to which that gives a tier that it accepts, tighter than now."""
+    r = rules[b]
+    now_s = world[b]["clock_s"]
+    largest_nw = rate_victims(world, jobs, replicas, rules, tasks, held, b)
+    count_offer(world, nodes, holder, gpu_node, rules, leaker, gpu_slot, slot_order, node_order, on_offer, b)
+    for i in range(r["queued"]):
+        row = int64(queue[b, i])
+        task = tasks[b, row]
+        gang = int64(task["gpus"])
+        if (
+            task["leaked"] > 0
+            or gang <= r["most_in_machine"]
+            or gang > world[b]["gpus"]
+            or largest_nw < task["nw"] + r["victim_margin"]
+        ):
+            continue
+        room = samples.shape[3]
+        if counts[b, task["demand"], MACHINE_WAITS] == room or counts[b, task["demand"], RACK_WAITS] == room:
+            return GROW
+        tier = evict_for(
+            world, replicas, nodes, racks, holder, rules, tasks, leaker, slot_gpu, slot_order, node_order, b, row,
+            gang > r["most_in_rack"] and accepts(rules, tasks, waits_s, now_s, b, row, RACK_TIMER),
+            gang > r["free"] and accepts(rules, tasks, waits_s, now_s, b, row, NETWORK_TIMER),
+        )
+        if tier != REFUSED:
+            remember(rules, tasks, samples, counts, demands, waits_s, factors, now_s, b, row, tier)
+            return NOTHING
+    return NOTHING
+
+
 @kernel
 def next_decision(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_next: Array,
@@ -456,7 +517,7 @@ def next_decision(
     links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, rules: Array, tasks: Array,
     queue: Array, order: Array, held: Array, offers: Array, samples: Array, counts: Array, demands: Array,
     waits_s: Array, factors: Array, leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array,
-    node_order: Array, on_offer: Array, verdicts: Array, b: int,
+    node_order: Array, on_offer: Array, affinity: Array, verdicts: Array, b: int,
 ) -> int:
     """Find the next decision of this decision point, which begins where the phase is BEGUN; NOTHING ends it."""
     r = rules[b]
@@ -464,6 +525,7 @@ def next_decision(
         if r["phase"] == BEGUN:
             if world[b]["clock_s"] >= r["next_tune_s"]:
                 return TUNE
+            r["offered"] = 0
             r["phase"] = OBSERVES
         if r["phase"] == OBSERVES:
             if r["later"] + r["held"] + 1 >= offers.shape[1]:
@@ -471,15 +533,23 @@ def next_decision(
             found = observe(world, jobs, replicas, rules, tasks, queue, held, offers, leaker, b)
             if found != NOTHING:
                 return found
+            if not r["rebid"]:
+                row = take_kept(rules, tasks, queue, holder, chosen, leaker, b)
+                if row >= 0:
+                    r["row"] = row
+                    r["granted_in"] = OBSERVES
+                    r["phase"] = GRANTED
+                    return START
             take_due(world, rules, offers, b)
             if r["exact"]:
                 r["due"] = 1
             r["phase"] = OFFERS
         if r["phase"] == OFFERS:
             if r["due"] == 0:
-                r["phase"] = ENDS
+                r["phase"] = EVICTS
             else:
                 r["due"] -= 1
+                r["offered"] = 1
                 begin_offer(
                     world, jobs, replicas, nodes, holder, gpu_node, rules, tasks, queue, order, held, leaker, gpu_slot,
                     slot_order, node_order, on_offer, b,
@@ -487,23 +557,24 @@ def next_decision(
                 r["phase"] = WALKS
         if r["phase"] == GRANTED:
             row = int64(r["row"])
-            r["phase"] = WALKS
+            r["phase"] = r["granted_in"]
             if jobs[b, row]["status"] == RUNNING:
                 remove(queue, b, r["queued"], row)
                 r["queued"] -= 1
                 held[b, r["held"]] = row
                 r["held"] += 1
                 tasks[b, row]["last_s"] = world[b]["clock_s"]
-                tasks[b, row]["tier"] = r["started_tier"]
                 r["until_s"] = plan_lease(world, jobs, replicas, rules, tasks, b, row)
                 if r["until_s"] < np.inf:
                     return LEASE
         if r["phase"] == WALKS:
             found = walk_offer(
                 world, jobs, replicas, nodes, racks, holder, gpu_node, chosen, rules, tasks, order, samples, counts,
-                demands, waits_s, factors, leaker, gpu_slot, slot_gpu, slot_order, node_order, on_offer, verdicts, b,
+                demands, waits_s, factors, leaker, gpu_slot, slot_gpu, slot_order, node_order, on_offer, affinity,
+                verdicts, b,
             )
             if found == START:
+                r["granted_in"] = WALKS
                 r["phase"] = GRANTED
             if found != NOTHING:
                 return found
@@ -511,6 +582,21 @@ def next_decision(
             if r["exact"] and r["retuned"]:
                 r["due"] = 1
             r["phase"] = OFFERS
+        if r["phase"] == EVICTS:
+            if r["victims"] and r["offered"]:
+                found = evict(
+                    world, jobs, replicas, nodes, racks, holder, gpu_node, rules, tasks, queue, held, samples, counts,
+                    demands, waits_s, factors, leaker, gpu_slot, slot_gpu, slot_order, node_order, on_offer, b,
+                )
+                if found != NOTHING:
+                    return found
+            r["phase"] = STOPS
+        if r["phase"] == STOPS:
+            if stop_next(world, jobs, replicas, rules, tasks, held, b):
+                r["stopped"] = 1
+                return LEASE if r["until_s"] > world[b]["clock_s"] else PREEMPT
+            r["phase"] = OBSERVES if r["stopped"] else ENDS
+            r["stopped"] = 0
         if r["phase"] == ENDS:
             count_offer(world, nodes, holder, gpu_node, rules, leaker, gpu_slot, slot_order, node_order, on_offer, b)
             r["free_before"] = r["free"]
@@ -529,7 +615,7 @@ def play(
     links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, rules: Array, tasks: Array,
     queue: Array, order: Array, held: Array, offers: Array, samples: Array, counts: Array, demands: Array,
     waits_s: Array, factors: Array, leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array,
-    node_order: Array, on_offer: Array, verdicts: Array, b: int,
+    node_order: Array, on_offer: Array, affinity: Array, verdicts: Array, b: int,
 ) -> int:
     """Play on until a look at the timers is due (PAUSED), an array is TOO_SMALL, or ``advance`` ends the run."""
     w = world[b]
@@ -553,7 +639,7 @@ def play(
             world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
             event_gpus, chosen, links, uses, routes, pairs, ratios, busy, rules, tasks, queue, order, held, offers,
             samples, counts, demands, waits_s, factors, leaker, gpu_slot, slot_gpu, slot_order, node_order, on_offer,
-            verdicts, b,
+            affinity, verdicts, b,
         )
         row = int64(r["row"])
         if found == START:
@@ -588,14 +674,8 @@ def nw_now(
     links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, rules: Array, tasks: Array,
     queue: Array, order: Array, held: Array, offers: Array, samples: Array, counts: Array, demands: Array,
     waits_s: Array, factors: Array, leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array,
-    node_order: Array, on_offer: Array, verdicts: Array, b: int, rows: Array, nw: Array,
+    node_order: Array, on_offer: Array, affinity: Array, verdicts: Array, b: int, rows: Array, nw: Array,
 ) -> None:
     """Fill the Nw of jobs as of the clock: work done in seconds without communication / productive seconds."""
     for i in range(len(rows)):
-        row = int64(rows[i])
-        done = jobs[b, row]["iterations"] - work_left(world, jobs, replicas, b, row)
-        seconds = jobs[b, row]["service_s"]
-        if jobs[b, row]["replica"] >= 0:
-            replica = replicas[b, jobs[b, row]["replica"]]
-            seconds += max(world[b]["clock_s"] - replica["since_s"], 0.0)
-        nw[i] = done * tasks[b, row]["compute_s"] / seconds if seconds > 0.0 else 0.0
+        nw[i] = nw_of(world, jobs, replicas, tasks, b, int64(rows[i]))

@@ -7,13 +7,13 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.simulator.jit import helper
-from gpusched_env.simulator.taking import FREE, NO_LIMIT
+from gpusched_env.simulator.taking import FREE, NO_LIMIT, next_random
 
 Array = np.ndarray[Any, Any]
 
 # How far an offer went; ascending from tight to loose.
 REFUSED: Final = -1
-ON_SLOT, ON_MACHINE, IN_RACK, ANYWHERE = range(4)
+ON_SLOT, ON_MACHINE, IN_RACK, ANYWHERE, SCATTERED = range(5)  # the last = random GPUs
 
 
 @helper
@@ -144,13 +144,36 @@ def emptiest_first(
 
 
 @helper
+def scatter(
+    world: Array, nodes: Array, holder: Array, gpu_node: Array, chosen: Array, rules: Array, leaker: Array,
+    gpu_slot: Array, slot_order: Array, node_order: Array, on_offer: Array, b: int, gang: int,
+) -> None:
+    """Choose GPUs on offer at random: every set of so many is equally likely."""
+    left = gang
+    offered = rules[b]["free"]
+    for gpu in range(world[b]["gpus"]):
+        if holder[b, gpu] == FREE and leaker[b, gpu] < 0:
+            if next_random(world, b) % offered < left:
+                take_offered(
+                    nodes, holder, gpu_node, chosen, leaker, gpu_slot, slot_order, node_order, on_offer, b, gpu,
+                    gpu + 1, 1, gang - left,
+                )
+                left -= 1
+            offered -= 1
+
+
+@helper
 def choose_gpus(
     world: Array, nodes: Array, racks: Array, holder: Array, gpu_node: Array, chosen: Array, rules: Array,
     leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array, node_order: Array, on_offer: Array, b: int,
     gang: int, tier: int, place: int,
 ) -> None:
     """Write the GPUs that a gang gets at a place of a tier to ``chosen``, and take them off the offer."""
-    if tier >= IN_RACK:
+    if tier == SCATTERED:
+        scatter(
+            world, nodes, holder, gpu_node, chosen, rules, leaker, gpu_slot, slot_order, node_order, on_offer, b, gang
+        )
+    elif tier >= IN_RACK:
         begin = 0
         end = world[b]["nodes"]
         if tier == IN_RACK:

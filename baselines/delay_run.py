@@ -127,7 +127,10 @@ class DelayRun:
         if now_s >= self._next_tune_s:
             self.timers.tune(self)
             interval_s = self.timers.interval_s
-            self._next_tune_s = (math.floor(now_s / interval_s) + 1) * interval_s
+            number = math.floor(now_s / interval_s) + 1
+            while number * interval_s <= now_s:  # a division may round down, and the run would stay here for ever
+                number += 1
+            self._next_tune_s = number * interval_s
         self._set_alarm()
         return now_s < self._until_s
 

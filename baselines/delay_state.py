@@ -11,8 +11,8 @@ from gpusched_env.errors import SchedulerError
 from gpusched_env.instance import Instance
 
 STATISTICS: Final = ("mean_sigma", "mean", "p95", "max")
-PRIORITIES: Final = ("nw", "gpu-time", "arrival")
-POLICIES: Final = ("dally", "tiresias")
+PRIORITIES: Final = ("nw", "gpu-time", "arrival", "first-start")
+POLICIES: Final = ("dally", "tiresias", "gandiva")
 # Axis of the histories and of the table of waits: what a wait was for, or which timer.
 MACHINE_WAITS, RACK_WAITS = 0, 1  # histories: waits that ended on a machine, in a rack
 RACK_TIMER, NETWORK_TIMER = 0, 1  # table of waits
@@ -43,10 +43,14 @@ RULES_DTYPE: Final = np.dtype(
         ("rebid", "<i4"),  # quirk Q1
         ("look_ahead", "<i4"),  # quirk Q2
         ("alias", "<i4"),  # quirk Q3
-        ("statistics", "<i4"),  # quirk Q4
+        ("statistics", "<i4"),  # quirk Q4: 1 = statistics are still taken
         ("prune", "<i4"),  # quirk Q5
         ("wall", "<i4"),  # 1 = Nw divides by the seconds since arrival
         ("leased", "<i4"),  # 1 = gangs are started with a lease
+        ("victims", "<i4"),  # 1 = waiting jobs may have others checkpointed
+        ("victim_limit", "<i4"),  # so often each
+        ("victim_margin", "<f8"),  # whose Nw is so much larger
+        ("victim_held_s", "<f8"),  # [s] and who have held their GPUs for so long
         ("machine_gpus", "<i8"),  # [GPU] of the largest machine
         ("rack_gpus", "<i8"),  # [GPU] of the largest rack
         # where the run stands
@@ -59,8 +63,9 @@ RULES_DTYPE: Final = np.dtype(
         ("later", "<i8"),  # entries in use of ``offers``
         ("cursor", "<i8"),  # next entry of ``order``
         ("ordered", "<i8"),  # entries in use of ``order``
-        ("started", "<i8"),  # row that has just been started; -1 = none
-        ("started_tier", "<i8"),
+        ("granted_in", "<i8"),  # phase in which a job has just been started
+        ("offered", "<i8"),  # 1 = there has been an offer at this decision point
+        ("stopped", "<i8"),  # 1 = gangs have been stopped since GPUs were counted last
         ("retuned", "<i8"),  # 1 = a timer has changed in this offer
         ("free", "<i8"),  # [GPU] on offer
         ("free_before", "<i8"),  # [GPU] on offer after the latest decision
@@ -90,15 +95,18 @@ TASK_DTYPE: Final = np.dtype(
         ("last_s", "<f8"),  # [s] arrival, then the latest start, then the latest release
         ("lease_end_s", "<f8"),  # [s] when the lease ends
         ("step_s", "<f8"),  # [s] of a step where it runs
+        ("victim_nw", "<f8"),  # Nw of a gang that may be checkpointed for another job; -1 = it may not
         ("won_step", "<i8"),  # quirk Q1: step in which it has won GPUs that it will not use; -1 = none
         ("steps", "<i8"),  # steps in this lease, as far as they are known
         ("gpus", "<i4"),  # [GPU]
         ("demand", "<i4"),  # row of the histories
         ("best_tier", "<i4"),  # tightest tier of the empty cluster; -1 = a slot
         ("early", "<i4"),  # 1 = the look-ahead ends its lease
-        ("leaked", "<i4"),  # [GPU] quirk Q1
+        ("leaked", "<i4"),  # [GPU] that it has leased and does not use: quirk Q1, or kept until they are free
         ("low_skew", "<i4"),  # 1 = Tiresias' list of models that may be spread
-        ("tier", "<i4"),  # tier of its latest placement
+        ("stops", "<i4"),  # 1 = it is to stop before its lease is over
+        ("evicted", "<i4"),  # how often it has been checkpointed for another job
+        ("inside", "<i4"),  # [GPU] that it holds in the place that is being looked at
         ("padding", "<i4"),
     ]
 )
@@ -110,7 +118,7 @@ VERDICT_DTYPE: Final = np.dtype(
         ("rack_wait_s", "<f8"),  # [s] its timers then
         ("network_wait_s", "<f8"),  # [s]
         ("job", "<i4"),  # row
-        ("tier", "<i4"),  # of delay_placing: 0 slot, 1 machine, 2 rack, 3 anywhere; -1 = it has refused
+        ("tier", "<i4"),  # of delay_placing: 0 slot, 1 machine, 2 rack, 3 anywhere, 4 random; -1 = it has refused
     ]
 )
 
@@ -118,7 +126,8 @@ VERDICT_DTYPE: Final = np.dtype(
 class DelayState(NamedTuple):
     """All arrays of a delay scheduler for B environments; kernels take them in this order, after the simulator's.
 
-    Shapes use B environments, J jobs, G GPUs, S slots, N nodes, K racks, D demand classes, H samples, Q offers.
+    Shapes use B environments, J jobs, G GPUs, S slots, N nodes, K racks, M nodes of the largest, D demand classes, H
+    samples, Q offers.
     """
 
     rules: np.ndarray  # RULES_DTYPE [B]
@@ -132,12 +141,13 @@ class DelayState(NamedTuple):
     demands: np.ndarray  # int32 [B, G + 1]: demand class of each gang size
     waits_s: np.ndarray  # float64 [B, G + 1, 2] [s]: wait for a rack, wait for the network, of each gang size
     factors: np.ndarray  # float64 [B, G + 1, 2]: what the hand tuner's timers are multiplied by
-    leaker: np.ndarray  # int32 [B, G]: quirk Q1: row of the job that has leased a GPU it does not use; -1 = none
+    leaker: np.ndarray  # int32 [B, G]: row of the job that has leased a GPU it does not use (yet); -1 = none
     gpu_slot: np.ndarray  # int32 [B, G]: slot of each GPU
     slot_gpu: np.ndarray  # int32 [B, S + 1]: first GPU of each slot
     slot_order: np.ndarray  # int32 [B, S]: slots as they are visited
     node_order: np.ndarray  # int32 [B, N]: machines as they are visited
     on_offer: np.ndarray  # int32 [B, S + N + K]: GPUs on offer in each slot, machine, rack
+    affinity: np.ndarray  # int32 [B, M]: Gandiva: gang size that machines so numbered in their racks host; 0 = any
     verdicts: np.ndarray  # VERDICT_DTYPE [B, V]: who took or refused what; V = 0 keeps none
 
 
@@ -184,6 +194,7 @@ def allocate_delay(instances: list[Instance]) -> DelayState:
         slot_order=np.zeros((batch, slots), np.int32),
         node_order=np.zeros((batch, nodes), np.int32),
         on_offer=np.zeros((batch, slots + nodes + racks), np.int32),
+        affinity=np.zeros((batch, max(int(i.cluster.racks["nodes"].max()) for i in instances)), np.int32),
         verdicts=np.zeros((batch, 0), VERDICT_DTYPE),
     )
 

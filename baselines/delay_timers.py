@@ -105,12 +105,13 @@ class TableTimers:
             return cls(np.array([[float(value) for value in row.split(":")] for row in path.split("/")]))
         try:
             rows = json.loads(Path(path).read_text(encoding="utf-8"))
-            return cls(np.array([[math.inf if value is None else float(value) for value in row] for row in rows]))
+            table = np.array([[math.inf if value is None else float(value) for value in row] for row in rows])
         except (OSError, ValueError, TypeError) as error:
             raise SchedulerError(
                 f"timers {path!r}: neither a file with a JSON list of [gang size, rack wait, network wait] in seconds "
                 f"nor such rows, as in 8:900:inf/256:0:3600 ({error})"
             ) from error
+        return cls(table)
 
     def begin(self, run: DelayRun) -> None:
         """Set each gang size by its row."""

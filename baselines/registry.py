@@ -144,6 +144,9 @@ BASELINES: Final[dict[str, Baseline]] = {
     "tiresias-dally": Baseline(
         f"{_HERE}.dally:Dally", {"policy": "tiresias", "priority": "gpu-time"}, "Tiresias of Dally's simulator"
     ),
+    "gandiva-dally": Baseline(
+        f"{_HERE}.dally:Dally", {"policy": "gandiva", "priority": "first-start"}, "Gandiva of Dally's simulator"
+    ),
     "learned": Baseline(
         "gpusched_env.agents.learned:LearnedScheduler", {}, "a trained agent: learned:path=.../model.zip"
     ),
@@ -248,6 +251,6 @@ def _value(text: str, default: Any, where: str) -> Any:
             return text
         return ast.literal_eval(text)
     except (ValueError, KeyError, SyntaxError) as error:
-        if default is None:
-            return text
+        if default is None:  # a word: a number or truth value in the spelling of the other parameters, or a name
+            return {"true": True, "false": False, "inf": inf}.get(text.lower(), text)
         raise SchedulerError(f"{where}: expected a value like {default!r}") from error

@@ -34,6 +34,7 @@ class Job:
     start_s: float = math.nan
     end_s: float = math.nan
     lease_end_s: float = 0.0
+    step_end_s: float = 0.0
     current: list[Gpu] = field(default_factory=list)
     upcoming: list[Gpu] = field(default_factory=list)
     leaked: list[Gpu] = field(default_factory=list)
@@ -65,6 +66,7 @@ class DallySimulator:
     statistics: bool = True
     machine_order: Sequence[tuple[int, int]] | None = None
     slot_order: Sequence[tuple[int, int, int]] | None = None
+    draw: Callable[[], int] = lambda: 0
     offers: int = 0
 
     def __post_init__(self) -> None:
@@ -84,6 +86,7 @@ class DallySimulator:
         self.histories: dict[str, dict[int, list[tuple[float, float]]]] = {"machine": {}, "rack": {}}
         self.gpm = self.slots_per_machine * self.gpus_per_slot
         self.gpr = self.gpm * self.machines_per_rack
+        self.affinity: dict[int, int] = {}
         self.grants: list[tuple[float, int, list[Gpu]]] = []
 
     def queue(self, time_s: float, kind: int, job: Job | None = None) -> None:
@@ -94,6 +97,7 @@ class DallySimulator:
         return [gpu for gpu in self.all if gpu not in self.owner]
 
     def run(self) -> dict[int, Job]:
+        self.first_s = min(job.arrival_s for job in self.jobs)
         for job in self.jobs:
             self.queue(job.arrival_s, ARRIVAL, job)
         while self.heap:
@@ -109,7 +113,9 @@ class DallySimulator:
             if not self.heap and self.present:
                 at = self.now
                 if self.statistics:
-                    at = (math.floor(at / (0.1 * self.lease_s)) + 1.0) * (0.1 * self.lease_s)
+                    first, every = self.first_s + 1.0, 0.1 * self.lease_s
+                    at = first + max(math.floor((at - first) / every) + 1.0, 0.0) * every
+                    self.statistics = False  # they found nothing else in the queue
                 self.queue(at + 60.0, OFFER)
         return {job.id: job for job in self.jobs}
 
@@ -123,7 +129,8 @@ class DallySimulator:
         job.current, job.upcoming = job.upcoming, []
         step_s = job.iteration_s / self.efficiency(job, job.current) * self.step
         job.service += job.gpus * step_s
-        self.queue(self.now + step_s, STEP_ENDS, job)
+        job.step_end_s = self.now + step_s
+        self.queue(job.step_end_s, STEP_ENDS, job)
 
     def end_step(self, job: Job) -> None:
         e = self.efficiency(job, job.current)
@@ -132,6 +139,9 @@ class DallySimulator:
         job.left = max(job.left - self.step * job.gpus, 0)
         ideal_s = job.iteration_s * job.iterations / job.gpus
         job.nw = (1.0 - job.left / job.iterations) / (job.run_s / ideal_s)
+        if self.policy == "gandiva" and job.upcoming:
+            self.move(job)
+            return
         job.leaked += job.upcoming
         job.upcoming = []
         if job.left == 0:
@@ -142,8 +152,7 @@ class DallySimulator:
             self.present.remove(job)
             self.queue(self.now + freed, OFFER)
             return
-        expired = self.now >= job.lease_end_s
-        early = self.look_ahead and self.now + job.iteration_s * self.step / e / job.gpus > job.lease_end_s
+        expired, early = self.lease_ends(job, self.now, e)
         if not expired and not early:
             job.upcoming = job.current
             self.queue(self.now, STEP_BEGINS, job)
@@ -154,15 +163,45 @@ class DallySimulator:
         delay_s = float(job.gpus) if expired or not self.alias else 0.0
         self.queue(self.now + delay_s, OFFER)
 
+    def lease_ends(self, job: Job, time_s: float, e: float) -> tuple[bool, bool]:
+        """Whether the lease is over at the end of a step, and whether the look-ahead ends it."""
+        ahead_s = job.iteration_s * self.step / e / job.gpus
+        return time_s >= job.lease_end_s, self.look_ahead and time_s + ahead_s > job.lease_end_s
+
+    def may_move(self, job: Job) -> bool:
+        """A gang that spans more than it must, in a step that is not its last."""
+        if job.waits or job.upcoming or job.last_s == self.now or job.left <= self.step * job.gpus:
+            return False
+        if any(self.lease_ends(job, job.step_end_s, self.efficiency(job, job.current))):
+            return False
+        depth, most = (2, self.gpm) if job.gpus <= self.gpm else (1, self.gpr)
+        return job.gpus <= most and len({gpu[:depth] for gpu in job.current}) > 1
+
+    def move(self, job: Job) -> None:
+        """Leave its GPUs at the end of a step for those that are kept for it."""
+        for gpu in job.current:
+            del self.owner[gpu]
+        job.current, job.last_s, job.lease_end_s = [], self.now, self.now + self.lease_s
+        self.grants.append((self.now, job.id, job.upcoming))
+        self.queue(self.now, STEP_BEGINS, job)
+        self.queue(self.now + job.gpus, OFFER)
+
+    def key(self, job: Job) -> float:
+        if self.policy == "gandiva":
+            return math.inf if math.isnan(job.start_s) else -job.start_s
+        return job.nw if self.policy == "dally" else job.service
+
     def offer(self) -> None:
         free = self.free()
         bidders = [job for job in self.present if job.waits or (self.rebid and not job.upcoming)]
+        if self.policy == "gandiva":
+            bidders += [job for job in self.present if self.may_move(job)]
         self.offers += bool(bidders)
-        key = (lambda job: job.nw) if self.policy == "dally" else (lambda job: job.service)
-        for job in sorted(bidders, key=lambda job: (key(job), job.last_s, job.id)):
+        place = {"dally": self.place, "tiresias": self.place_by_skew, "gandiva": self.place_by_affinity}[self.policy]
+        for job in sorted(bidders, key=lambda job: (self.key(job), job.last_s, job.id)):
             if len(free) < job.gpus:
                 continue
-            gpus = self.place(job, free) if self.policy == "dally" else self.place_by_skew(job, free)
+            gpus = place(job, free)
             for gpu in gpus:
                 free.remove(gpu)
                 self.owner[gpu] = job
@@ -210,6 +249,31 @@ class DallySimulator:
                 if len(inside) >= g:
                     return inside[:g]
         return free[:g] if low_skew or g > self.gpr else []
+
+    def place_by_affinity(self, job: Job, free: list[Gpu]) -> list[Gpu]:
+        g = job.gpus
+        if g > self.gpm:
+            if job.waits:
+                return self.scatter(g, free)
+            inside = ([gpu for gpu in free if gpu[0] == rack] for rack in range(self.racks))
+            return next((gpus[:g] for gpus in inside if len(gpus) >= g), [])
+        rooms = [[gpu for gpu in free if gpu[:2] == place] for place in self.machines()]
+        hosts = [lambda of: of == g, lambda of: of is None, lambda of: True]
+        for hosts_it in hosts:
+            fit = [gpus for gpus in rooms if len(gpus) >= g and hosts_it(self.affinity.get(gpus[0][1]))]
+            if fit:
+                gpus = max(fit, key=len)
+                self.affinity.setdefault(gpus[0][1], g)
+                return gpus[:g]
+        return free[:g] if job.waits else []
+
+    def scatter(self, g: int, free: list[Gpu]) -> list[Gpu]:
+        """Of the GPUs that are left each takes part with the chance that it has in a random set."""
+        gpus: list[Gpu] = []
+        for i, gpu in enumerate(free):
+            if self.draw() % (len(free) - i) < g - len(gpus):
+                gpus.append(gpu)
+        return gpus
 
     def machines(self) -> Sequence[tuple[int, int]]:
         return self.machine_order or sorted({gpu[:2] for gpu in self.all})

@@ -18,6 +18,7 @@ from gpusched_env.baselines.dally import Dally
 from gpusched_env.baselines.delay_placing import ON_SLOT, REFUSED
 from gpusched_env.baselines.delay_run import DelayRun
 from gpusched_env.baselines.delay_state import MACHINE_WAITS, RACK_WAITS
+from gpusched_env.baselines.delay_timers import ConstantTimers
 from gpusched_env.cluster import MACHINE, NETWORK, RACK, Cluster
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import COMPLETE, LEASE_END, PREEMPT, RELEASE, RESUME, START
@@ -31,7 +32,12 @@ Row = tuple[int, float, int, float]  # id, arrival [s], GPUs, ideal run time [s]
 
 
 def problem(
-    racks: int, machines: int, rows: list[Row], slowdown: tuple[float, ...] = (1, 2, 4), step: int = 60
+    racks: int,
+    machines: int,
+    rows: list[Row],
+    slowdown: tuple[float, ...] = (1, 2, 4),
+    step: int = 60,
+    cost_s: float = 0.0,
 ) -> Instance:
     """4-GPU machines; an iteration takes a second on a machine, and ``slowdown`` seconds by tier."""
     unit = dict(name="VGG", batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0, compute_s=1.0)
@@ -40,7 +46,7 @@ def problem(
         arrival, gpus, iterations=ideal, ids=ids, profiles=Profiles.from_rows([unit], ("V100",))
     )
     network = Network("tiers", tier_slowdown=slowdown)
-    rules = Semantics(checkpoint_s=0.0, restore_s=0.0, step_iterations=step)
+    rules = Semantics(checkpoint_s=cost_s, restore_s=cost_s, step_iterations=step)
     return Instance(Cluster.homogeneous(racks * machines, 4, machines), workload, network, rules)
 
 
@@ -260,8 +266,10 @@ def rules(draw: Any) -> dict[str, Any]:
     """Parameters that play on any instance."""
     choices: dict[str, list[Any]] = {
         "preset": ["suite", "authors"],
-        "policy": ["dally", "dally", "tiresias"],
-        "preemption": ["lease", "lease", "none"],
+        "policy": ["dally", "dally", "tiresias", "gandiva"],
+        "preemption": ["lease", "lease", "victim", "none"],
+        "victim_held_s": [0.0, 100.0],
+        "victim_margin": [0.0, 0.1],
         "lease_s": [60.0, 400.0, 3600.0],
         "tuner": ["hand", "off"],
         "rack_wait": [0.0, 0.7, 3.0],
@@ -271,7 +279,7 @@ def rules(draw: Any) -> dict[str, Any]:
         "fit": ["first", "best"],
         "order": ["asc", "hash"],
         "order_seed": [0, 1, 2],
-        "priority": ["nw", "gpu-time", "arrival"],
+        "priority": ["nw", "gpu-time", "arrival", "first-start"],
         "nw_ideal": ["compute", "best-tier"],
         "nw_denominator": ["run", "wall"],
         "stat": ["mean_sigma", "mean", "p95", "max"],
@@ -282,16 +290,27 @@ def rules(draw: Any) -> dict[str, Any]:
         "demand_key": ["exact", "pow2"],
         "renew": [False, True],
     }
-    return {name: draw(st.sampled_from(values)) for name, values in choices.items()}
+    drawn = {name: draw(st.sampled_from(values)) for name, values in choices.items()}
+    return drawn if drawn["policy"] == "dally" or drawn["preemption"] != "victim" else drawn | {"preemption": "lease"}
 
 
 @settings(max_examples=60, deadline=None)
-@given(given_rules=rules(), seed=st.integers(0, 10_000), cost_s=st.sampled_from([0.0, 30.0]), linked=st.booleans())
+@given(
+    given_rules=rules(),
+    seed=st.integers(0, 10_000),
+    cost_s=st.sampled_from([0.0, 30.0]),
+    kind=st.sampled_from(["plain", "links", "steps"]),
+)
 def test_the_compiled_loop_decides_what_decide_decides(
-    given_rules: dict[str, Any], seed: int, cost_s: float, linked: bool
+    given_rules: dict[str, Any], seed: int, cost_s: float, kind: str
 ) -> None:
-    if linked:
+    if kind == "links":
         instance = linked_scenario(jobs=30).instance(seed)
+    elif kind == "steps":
+        rng = np.random.default_rng(seed)
+        arrival, gangs, ideal = rng.uniform(0, 3000, 30), rng.integers(1, 12, 30), rng.uniform(30, 900, 30)
+        jobs = [(k, float(arrival[k]), int(gangs[k]), float(ideal[k])) for k in range(30)]
+        instance = problem(3, 2, jobs, step=25, cost_s=cost_s)
     else:
         instance = random_instance(seed, 30, Cluster.parse("6x4/2"), checkpoint_s=cost_s, restore_s=cost_s)
     compiled = simulate(instance, Dally(**given_rules))
@@ -448,6 +467,7 @@ def test_a_table_of_waits_holds_up_to_each_gang_size(tmp_path: Path) -> None:
         ({"lease_s": math.inf}, "preemption=none"),
         ({"rack_wait": math.nan}, "rack_wait"),
         ({"quirks": "Q9"}, "Q9"),
+        ({"renew": "maybe"}, "renew is 'maybe'"),
     ],
 )
 def test_parameters_that_mean_nothing_are_refused(parameters: dict[str, Any], complaint: str) -> None:
@@ -455,11 +475,50 @@ def test_parameters_that_mean_nothing_are_refused(parameters: dict[str, Any], co
         Dally(**parameters)
 
 
-def test_an_order_that_misses_a_machine_is_refused(tmp_path: Path) -> None:
+def test_leases_that_end_before_a_gang_is_restored_are_refused() -> None:
+    slow = random_instance(1)
+    instance = Instance(slow.cluster, slow.workload, slow.network, Semantics(checkpoint_s=0.0, restore_s=600.0))
+    with pytest.raises(SchedulerError, match="never finish"):
+        DelayRun(instance, Dally(lease_s=600.0))
+    for scheduler in (Dally(lease_s=601.0), Dally(lease_s=600.0, preemption="none")):
+        assert DelayRun(instance, scheduler).play() is Outcome.DONE
+
+
+@pytest.mark.parametrize("interval_s", [1800.0, 1357.0226844842844])
+def test_timers_are_looked_at_once_an_interval(interval_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    # 926 of the second interval, divided by it, are a little less than 926
+    looks: list[float] = []
+    monkeypatch.setattr(ConstantTimers, "interval_s", interval_s)
+    monkeypatch.setattr(ConstantTimers, "tune", lambda self, run: looks.append(run.simulation.now_s))
+    work_s = 930 * interval_s
+    run = DelayRun(problem(1, 1, [(1, 0.0, 4, work_s)], step=0), Dally(tuner="off", renew=True))
+    assert run.play() is Outcome.DONE
+    assert looks == [number * interval_s for number in range(1, 930)]  # the job ends at the next
+
+
+@pytest.mark.parametrize("machines", [[0, 0, 1, 2], [0, 1, 2, 3.5]])
+def test_an_order_that_misses_a_machine_is_refused(machines: list[float], tmp_path: Path) -> None:
     path = tmp_path / "order.json"
-    path.write_text(json.dumps({"machines": [0, 0, 1, 2]}))
+    path.write_text(json.dumps({"machines": machines}))
     with pytest.raises(SchedulerError, match="once each"):
         DelayRun(random_instance(1), Dally(order=str(path)))
+
+
+@pytest.mark.parametrize(
+    ("given", "slots"),
+    [
+        ({"machines": [2, 0, 1]}, [4, 5, 0, 1, 2, 3]),
+        ({"machines": [2, 0, 1], "slots": [5, 0, 4, 1, 3, 2]}, [5, 0, 4, 1, 3, 2]),
+    ],
+)
+def test_slots_are_visited_machine_by_machine_unless_their_order_is_given(
+    given: dict[str, list[int]], slots: list[int], tmp_path: Path
+) -> None:
+    path = tmp_path / "order.json"
+    path.write_text(json.dumps(given))
+    run = DelayRun(random_instance(1, cluster=Cluster.parse("3x8s2")), Dally(order=str(path)))
+    assert run.delay.node_order[0].tolist() == given["machines"]
+    assert run.delay.slot_order[0].tolist() == slots
 
 
 def test_the_leak_needs_steps() -> None:

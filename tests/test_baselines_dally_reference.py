@@ -7,6 +7,7 @@ import gzip
 import json
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Network
 from gpusched_env.network.dimensions import reachable_shapes
 from gpusched_env.simulator import Outcome
+from gpusched_env.simulator.state import allocate
+from gpusched_env.simulator.taking import next_random
 from gpusched_env.traces.profile_tables.efficiency_files import load_efficiency
 from gpusched_env.workload import SHAPED_DTYPE, Profiles, Workload
 
@@ -55,7 +58,8 @@ class Case:
         jobs = [replace(job) for job in self.jobs]
         simulator = DallySimulator(
             self.racks, self.machines, self.slots, self.gpus, jobs,
-            lambda job, gpus: 1.0 if job.gpus == 1 else self.table[job.model, dimensions(gpus)], **self.rules,
+            lambda job, gpus: 1.0 if job.gpus == 1 else self.table[job.model, dimensions(gpus)],
+            draw=partial(next_random, allocate([self.instance()]).world, 0), **self.rules,
         )  # fmt: skip
         simulator.run()
         return simulator
@@ -91,7 +95,7 @@ class Case:
         given = dict(
             preset="authors", policy=rules["policy"], tuner="hand" if rules["tuned"] else "off",
             rack_wait=rules["rack_wait"], nw_wait=rules["nw_wait"], lease_s=rules["lease_s"], hist=rules["hist"],
-            priority="nw" if rules["policy"] == "dally" else "gpu-time",
+            priority={"dally": "nw", "tiresias": "gpu-time", "gandiva": "first-start"}[rules["policy"]],
             quirks="/".join(names[name] for name in names if rules[name]) or "none",
         )  # fmt: skip
         if rules["machine_order"] is not None:
@@ -135,7 +139,8 @@ def cases(draw: Any, rebid: bool = False) -> Case:
         rack_wait=draw(st.sampled_from([0.0, 0.5, 1.0, 3.0, math.inf])),
         nw_wait=draw(st.sampled_from([0.0, 1.0, 2.0, 6.0, math.inf])),
         tuned=draw(st.booleans()), hist=draw(st.sampled_from([0.0, 5.0, 8.0, 24.0])),
-        policy="dally" if rebid else draw(st.sampled_from(["dally", "dally", "tiresias"])), rebid=rebid,
+        policy="dally" if rebid else draw(st.sampled_from(["dally", "dally", "tiresias", "gandiva"])),
+        rebid=rebid,
         look_ahead=draw(st.booleans()), alias=draw(st.booleans()), prune=draw(st.booleans()), statistics=True,
         machine_order=None, slot_order=None,
     )  # fmt: skip
@@ -191,7 +196,9 @@ def test_the_leak_is_that_of_the_reference(case: Case, tmp_path_factory: pytest.
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the authors' job files are not part of the package")
-@pytest.mark.parametrize(("policy", "tuned"), [("dally", True), ("dally", False), ("tiresias", False)])
+@pytest.mark.parametrize(
+    ("policy", "tuned"), [("dally", True), ("dally", False), ("tiresias", False), ("gandiva", False)]
+)
 def test_jobs_of_the_authors_are_granted_as_by_the_reference(policy: str, tuned: bool, tmp_path: Path) -> None:
     with gzip.open(SHARED / "jobs" / "sense_500jobs_poisson_1proc-week.csv.gz", "rt", encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))[:120]

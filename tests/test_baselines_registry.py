@@ -32,6 +32,11 @@ def test_parameters_are_typed_like_the_defaults() -> None:
     assert make_scheduler("tiresias:knob=inf").parameters["knob"] == math.inf
 
 
+def test_parameters_that_a_preset_fills_in_are_read_as_all_others() -> None:
+    given = make_scheduler("dally:renew=false,fit=first,lease_s=600,hist=inf").parameters
+    assert (given["renew"], given["fit"], given["lease_s"], given["hist"]) == (False, "first", 600, math.inf)
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [

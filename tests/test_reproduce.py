@@ -18,10 +18,10 @@ from gpusched_env.cluster import Cluster
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import START
 from gpusched_env.instance import Instance
-from gpusched_env.metrics import job_times
+from gpusched_env.metrics import Interval, job_times, mean_interval
 from gpusched_env.network.kway import effective_contenders, straddle_counts
 from gpusched_env.reproduce import Card, Finding, Results, Run, load_card, play_card
-from gpusched_env.reproduce.report import findings_table, median_and_spread
+from gpusched_env.reproduce.report import as_change, findings_table, mean_and_half_width, median_and_spread
 from gpusched_env.reproduce.sjf_bco import RingAllReduce
 from gpusched_env.reproduce.sjf_bco.problem import measure
 from gpusched_env.scenarios import get_scenario
@@ -92,6 +92,32 @@ def test_another_version_plays_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     play_card(TwoPolicies(), tmp_path, quick=True)
     monkeypatch.setattr("gpusched_env.reproduce.running.RESULTS_VERSION", "other")
     assert play_card(TwoPolicies(), tmp_path, quick=True)[1] == 0
+
+
+class Renamed(TwoPolicies):
+    """The same runs under another name."""
+
+
+def test_two_cards_share_a_folder_and_another_measure_plays_anew(tmp_path: Path) -> None:
+    assert play_card(TwoPolicies(), tmp_path, quick=True)[1] == 0
+    assert play_card(Renamed(), tmp_path, quick=True)[1] == 0
+    assert play_card(TwoPolicies(), tmp_path, quick=True)[1] == 2
+    changed = TwoPolicies()
+    changed.measure_version = "2"
+    assert play_card(changed, tmp_path, quick=True)[1] == 0
+
+
+def test_means_and_changes_have_an_interval_from_three_values_on(tmp_path: Path) -> None:
+    results, _ = play_card(TwoPolicies(), tmp_path)
+    values = results.values("mean_jct_s", policy="fifo")
+    interval = mean_interval(values)
+    text = mean_and_half_width(results, "mean_jct_s", policy="fifo")
+    assert [float(part) for part in text.split(" ± ")] == pytest.approx([interval.mean, interval.half_width], rel=5e-3)
+    few, _ = play_card(TwoPolicies(), tmp_path, quick=True)
+    assert "±" not in mean_and_half_width(few, "mean_jct_s", policy="fifo")
+    assert mean_and_half_width(few, "mean_jct_s", policy="none") == ""
+    assert as_change(Interval(0.5, 0.25, 1.0, 3)) == "-50 % \\[-75, +0]"
+    assert as_change(Interval(1.5, 1.0, 2.0, 2)) == "+50 %"
 
 
 def test_medians_spread_and_files(tmp_path: Path) -> None:

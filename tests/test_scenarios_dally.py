@@ -76,7 +76,7 @@ def test_a_scenario_with_parameters_round_trips(tmp_path: Path) -> None:
         ("dally-poisson-v0:load=high", r"load is 'high'; give a number from 0.01 to 10"),
         ("dally-poisson-v0:load=nan", r"load is 'nan'; give a number"),
         ("dally-poisson-v0:oversubscription=0.5", r"oversubscription is '0.5'; give a number from 1 to 64"),
-        ("dally-poisson-v0:jobs=2.5", r"jobs is '2.5'; give a whole number from 1 to"),
+        ("dally-poisson-v0:jobs=2.5", r"jobs is '2.5'; give a whole number from 2 to"),
         ("dally-poisson-v0:load=0.7,load=0.8", r"load is given twice"),
         ("dally-poisson-v0:512", r"'512' is not of the form parameter=value"),
         ("dally-poisson-v0:gpus=512,", r"'' is not of the form parameter=value"),

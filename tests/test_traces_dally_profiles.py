@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from importlib import resources
 from pathlib import Path
@@ -319,4 +320,14 @@ def test_the_authors_jobs_play_in_their_scenario(file: str) -> None:
     tightest = instance.compute_s[instance.job_class, 0, 0]
     np.testing.assert_allclose(tightest, attributes["time_per_iteration_s"], rtol=0, atol=0)
     log = simulate(instance, make_scheduler("srtf"))
+    validate(instance, log)
+
+
+def test_work_is_conserved_over_steps_that_are_added_up() -> None:
+    """A thousand steps of a month each, at a clock of two years: the sum of their ends rounds a thousand times."""
+    scenario = get_scenario("dally-authors-v0")
+    spec = dataclasses.replace(scenario.workload, parameters={"mean_gap_s": 0.0}, profiles="dally-congested-50")
+    instance = scenario.replace(workload=spec).instance(1)
+    log = simulate(instance, make_scheduler("fifo"))
+    assert log.events["time_s"].max() > 6e7
     validate(instance, log)

@@ -414,7 +414,8 @@ def play(
         step_time = True
     while True:
         if step_time:
-            if config[0]["lease_s"] < np.inf and w["leases_over"]:  # to wait is to let them go on
+            # to wait is to let them go on; after a full log, of those that have ended nobody has been asked yet
+            if config[0]["lease_s"] < np.inf and w["leases_over"] and action != RESUME:
                 for i in range(w["running"]):
                     r = replicas[b, running[b, i]]
                     if r["lease_over"]:
@@ -429,6 +430,7 @@ def play(
             )
             if outcome == LOG_FULL:
                 return LOG_FULL
+            action = NO_ACTION
         settle(world, replicas, links, uses, ratios, b)
         fill_windows(world, jobs, replicas, waiting, running, config, b, queue, victims, keys)
         choice = fill_mask(

@@ -52,6 +52,8 @@ def check_work(instance: Instance, log: EventLog, table: np.ndarray) -> None:
     # A time near t is known to spacing(t) only, which is work too: without this, short jobs late in a long run fail.
     # By the slot, a gang stops at the end of the slot in which its work is done, and may do more there than on average.
     clock_s = TICKS * np.spacing(table["stop_s"])
+    if instance.semantics.step_iterations:  # ends of steps are added up, and each addition rounds
+        clock_s *= 1.0 + done / instance.semantics.step_iterations
     slack = RELATIVE * total + clock_s / table["iteration_s"] + instance.semantics.slot_s / table["compute_s"]
     stopped = table["stop_event"] >= 0
     left = np.where(stopped, log.events["value"][table["stop_event"]], 0.0)  # a completion's value is 0

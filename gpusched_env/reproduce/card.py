@@ -58,6 +58,7 @@ class Card(ABC):
     """One paper's experiments. To add one: a subclass and a line in CARDS."""
 
     title: str
+    measure_version: str = "1"  # raise it whenever measure gives other numbers: kept runs are then played anew
 
     @abstractmethod
     def runs(self, quick: bool) -> list[Run]:
@@ -81,6 +82,7 @@ class Card(ABC):
 
 
 CARDS: Final = {
+    "dally": "gpusched_env.reproduce.dally:DallyCard",
     "dally-tuner": "gpusched_env.reproduce.dally_tuner:DallyTunerCard",
     "gavel": "gpusched_env.reproduce.gavel:GavelCard",
     "hadar": "gpusched_env.reproduce.hadar:HadarCard",

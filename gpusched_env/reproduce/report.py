@@ -1,18 +1,21 @@
-"""What a reproduction prints: medians with their spread, and which claims hold."""
+"""What a reproduction prints: medians with their spread, means with their intervals, and which claims hold."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from gpusched_env.metrics import Interval, mean_interval
 from gpusched_env.reproduce.card import Finding
 from gpusched_env.reproduce.results import Results
+from gpusched_env.units import three_digits
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 YES, NO = "yes", "NO"
+FEWEST: Final = 3  # values; the t interval of two is wide beyond use
 
 
 def new_table(title: str, *columns: str) -> Table:
@@ -32,6 +35,24 @@ def median_and_spread(results: Results, metric: str, **labels: object) -> str:
         return ""
     low, high = results.quartiles(metric, **labels)
     return f"{median:,.0f} \\[{low:,.0f}, {high:,.0f}]"
+
+
+def mean_and_half_width(results: Results, metric: str, unit: float = 1.0, **labels: object) -> str:
+    """Write the mean over seeds in a unit, and half of its 95 % interval from three on; empty if there is no run."""
+    values = results.values(metric, **labels) / unit
+    if not len(values):
+        return ""
+    interval = mean_interval(values)
+    text = three_digits(interval.mean)
+    if interval.count < FEWEST:
+        return text
+    return f"{text} ± {interval.half_width:,.{len(text.partition('.')[2])}f}"
+
+
+def as_change(interval: Interval) -> str:
+    """Write a ratio as a change in per cent, and from three values on its interval in brackets."""
+    mean, low, high = (f"{100 * (value - 1):+.0f}" for value in (interval.mean, interval.low, interval.high))
+    return f"{mean} %" if interval.count < FEWEST else f"{mean} % \\[{low}, {high}]"
 
 
 def findings_table(findings: Sequence[Finding]) -> Table:

@@ -37,6 +37,12 @@ class Results:
         kept = [i for i, own in enumerate(self.labels) if all(own.get(k) == value for k, value in labels.items())]
         return Results([self.labels[i] for i in kept], [self.runs[i] for i in kept])
 
+    def of_seeds_of(self, other: Results) -> Results:
+        """Keep the runs on seeds that others were played on, too: comparisons are paired."""
+        seeds = set(other.seeds)
+        kept = [i for i, run in enumerate(self.runs) if run.seed in seeds]
+        return Results([self.labels[i] for i in kept], [self.runs[i] for i in kept])
+
     def values(self, metric: str, **labels: Any) -> np.ndarray:
         """float64 [runs with these labels], by seed: a metric; a run that left jobs unfinished counts as infinite."""
         found = sorted(self.where(**labels).runs, key=lambda run: run.seed)

@@ -26,8 +26,8 @@ def play_card(
 
     Parameters
     ----------
-    folder : keeps each finished run in ``runs/``, named after problem, scheduler, seed and version; a call that was
-        interrupted goes on where it stopped
+    folder : keeps each finished run in ``runs/``, named after card, problem, scheduler, seed and version; a call that
+        was interrupted goes on where it stopped
     workers : processes; -1 = one per core. Results do not depend on it
 
     Returns
@@ -48,7 +48,7 @@ def play_card(
     problems = {id(run.problem): run.problem for run in runs}
     fingerprints = {key: problem.fingerprint() for key, problem in problems.items()}
     tasks = [Task(run.problem, fingerprints[id(run.problem)], run.scheduler, run.seed, None, True) for run in runs]
-    paths = [cache / f"{_key(task)}.json" for task in tasks]
+    paths = [cache / f"{_key(card, task)}.json" for task in tasks]
     done = [read_run(path) for path in paths]
     # Draws outside: a worker then draws each one once and plays it with one scheduler after the other.
     missing = [i for i, result in enumerate(done) if result is None]
@@ -62,9 +62,10 @@ def play_card(
     return Results([run.labels for run in runs], found), len(runs) - len(missing)
 
 
-def _key(task: Task) -> str:
-    """Name a run by all that decides its result."""
-    parts = [task.fingerprint, task.scheduler, task.seed, RESULTS_VERSION, __version__]
+def _key(card: Card, task: Task) -> str:
+    """Name a run by all that decides its result, and by who measured it: two cards may share a folder."""
+    measured = [type(card).__module__, type(card).__qualname__, card.measure_version]
+    parts = [*measured, task.fingerprint, task.scheduler, task.seed, RESULTS_VERSION, __version__]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
 
 

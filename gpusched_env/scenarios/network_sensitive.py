@@ -126,12 +126,13 @@ _LOW_LOAD: Final = dataclasses.replace(_LOAD, default=0.7)  # busy half days, an
 _COUNT: Final = Parameter(
     "jobs", None, f"jobs of an episode; {JOBS} for each 256 GPUs if not given", least=1, most=1_000_000, whole=True
 )
+_SEVERAL: Final = dataclasses.replace(_COUNT, least=2)  # one job alone has no rate, so that no load could be set
 _VENUS_COUNT: Final = dataclasses.replace(
-    _COUNT, meaning=f"jobs of an episode; {VENUS_JOBS} for each 256 GPUs if not given"
+    _SEVERAL, meaning=f"jobs of an episode; {VENUS_JOBS} for each 256 GPUs if not given"
 )
 NETWORK_SENSITIVE: Final = (
     ScenarioFamily("dally-batch-v0", batch, (*_CLUSTER, _COUNT)),
-    ScenarioFamily("dally-poisson-v0", poisson, (*_CLUSTER, _HIGH_LOAD, _COUNT)),
+    ScenarioFamily("dally-poisson-v0", poisson, (*_CLUSTER, _HIGH_LOAD, _SEVERAL)),
     ScenarioFamily("dally-trace-v0", trace, (*_CLUSTER, _LOAD, _VENUS_COUNT)),
-    ScenarioFamily("dally-drift-v0", drift, (*_CLUSTER, _LOW_LOAD, _COUNT)),
+    ScenarioFamily("dally-drift-v0", drift, (*_CLUSTER, _LOW_LOAD, _SEVERAL)),
 )

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from gpusched_env.figures import COLOURS, save, tidy
+from gpusched_env.reproduce.drawing import legend_above, new_figure, plain_ticks
 from gpusched_env.reproduce.results import Results
 from gpusched_env.reproduce.sjf_bco import published
 from gpusched_env.reproduce.sjf_bco.published import KAPPAS, LAMBDAS, POLICIES, SERVERS
 from gpusched_env.reproduce.sjf_bco.settings import SETTINGS, STRONG_QUEUE, Setting, fixed, searched
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 COLOUR_OF: Final = dict(zip(POLICIES, COLOURS, strict=False))
@@ -49,12 +49,6 @@ def _by_lambda(setting: Setting) -> Labels:
     return lambda lambda_: fixed(setting, 1, lambda_)
 
 
-def _new(width: float, height: float) -> Figure:
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained")
-
-
 def _medians(results: Results, metric: str, labels: Sequence[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
     """Medians, and how far the quartiles are below and above, as error bars take them."""
     middle = np.array([results.median(metric, **own) for own in labels])
@@ -64,7 +58,7 @@ def _medians(results: Results, metric: str, labels: Sequence[dict[str, Any]]) ->
 
 def _bars(results: Results) -> Figure:
     """Figure 4: makespan and average completion of each policy, the paper first."""
-    figure = _new(11, 6.4)
+    figure = new_figure(11, 6.4)
     paper = {"makespan_s": {p: row[-1] for p, row in published.MAKESPAN.items()}, "mean_jct_s": published.AVERAGE}
     titles = {"makespan_s": "makespan [slot]", "mean_jct_s": "average completion [slot]"}
     for axes, (metric, of_paper) in zip(figure.subplots(2, 1, sharex=True), paper.items(), strict=True):
@@ -84,8 +78,7 @@ def _bars(results: Results) -> Figure:
         tidy(axes)
         axes.grid(visible=False, axis="x")
     axes.set_xticks(range(1 + len(SETTINGS)), ["paper", *map(str, SETTINGS)])
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False)
+    legend_above(figure, axes, 4)
     return figure
 
 
@@ -93,7 +86,7 @@ def _curves(
     results: Results, values: Sequence[int], paper: Sequence[int], label: str, lines: Mapping[str, Labels]
 ) -> Figure:
     """Makespan against a parameter, and its shape: over the makespan on the same draw with the first value."""
-    figure = _new(12, 4.6)
+    figure = new_figure(12, 4.6)
     absolute, relative = figure.subplots(1, 2)
     x = np.arange(len(values))
     for axes, scale in ((absolute, 1), (relative, paper[0])):
@@ -121,14 +114,13 @@ def _curves(
         axes.set_xticks(x, [str(value) for value in values])
         axes.set_xlabel(label)
         tidy(axes)
-    handles, names = absolute.get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside upper center", ncols=len(names), frameon=False)
+    legend_above(figure, absolute, 1 + len(lines))
     return figure
 
 
 def _sizes(results: Results) -> Figure:
     """Figure 6: makespan against the number of servers, a panel for the paper and for each setting."""
-    figure = _new(12, 3.9)
+    figure = new_figure(12, 3.9)
     panels = figure.subplots(1, 1 + len(SETTINGS), sharey=True)
     for panel, setting in zip(panels, (None, *SETTINGS), strict=True):
         for policy, name in POLICIES.items():
@@ -147,17 +139,9 @@ def _sizes(results: Results) -> Figure:
         panel.set_xticks(SERVERS)
         panel.margins(x=0.12)
         panel.set_ylim(200, 10_000)
-        _plain_ticks(panel, (250, 500, 1_000, 2_000, 4_000, 8_000))
+        plain_ticks(panel, (250, 500, 1_000, 2_000, 4_000, 8_000))
         tidy(panel)
     figure.supxlabel("servers", fontsize=10)
     panels[0].set_ylabel("makespan [slot], log scale")
-    handles, labels_ = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels_, loc="outside upper center", ncols=4, frameon=False)
+    legend_above(figure, panels[0], 4)
     return figure
-
-
-def _plain_ticks(axes: Axes, values: Sequence[int]) -> None:
-    low, high = axes.get_ylim()
-    shown = [value for value in values if low <= value <= high]
-    axes.set_yticks(shown, [f"{value:,}" for value in shown])
-    axes.minorticks_off()

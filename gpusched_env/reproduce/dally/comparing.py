@@ -1,0 +1,62 @@
+"""Ratios of one policy to another, seed by seed, in a cell and over a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpusched_env.metrics.statistics import Interval, paired_ratio
+from gpusched_env.reproduce.dally.cells import Conditions
+from gpusched_env.reproduce.dally.policies import labels
+from gpusched_env.reproduce.results import Results
+
+
+def ratios(results: Results, metric: str, cell: Conditions, policy: str, rival: str) -> np.ndarray:
+    """float64 [seeds]: a policy's metric / its rival's, on the same draws; empty where one of them did not play."""
+    own, other = (results.values(metric, **labels(cell, name)) for name in (policy, rival))
+    return own / other if len(own) and len(other) else np.empty(0)
+
+
+def ratio(results: Results, metric: str, cell: Conditions, policy: str, rival: str) -> Interval:
+    """Geometric mean over seeds and its interval."""
+    found = ratios(results, metric, cell, policy, rival)
+    return paired_ratio(found, np.ones(len(found)))
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A ratio over many cells.
+
+    Parameters
+    ----------
+    mean : geometric mean over cells and seeds; the interval is over seeds
+    best, worst : cells with the smallest and the largest geometric mean over seeds, and that mean
+    best_run : smallest ratio of a single seed
+    cells : how many both played
+    """
+
+    mean: Interval
+    best: tuple[Conditions, Interval]
+    worst: tuple[Conditions, Interval]
+    best_run: float
+    cells: int
+
+
+def sweep(results: Results, metric: str, cells: Sequence[Conditions], policy: str, rival: str) -> Sweep | None:
+    """Compare over all cells that both played; None if there is none."""
+    found = {cell: ratios(results, metric, cell, policy, rival) for cell in cells}
+    found = {cell: values for cell, values in found.items() if len(values)}
+    if not found:
+        return None
+    by_seed = np.exp(np.mean([np.log(values) for values in found.values()], axis=0))
+    means = {cell: paired_ratio(values, np.ones(len(values))) for cell, values in found.items()}
+    best, worst = (pick(means, key=lambda cell: means[cell].mean) for pick in (min, max))
+    return Sweep(
+        paired_ratio(by_seed, np.ones(len(by_seed))),
+        (best, means[best]),
+        (worst, means[worst]),
+        float(min(values.min() for values in found.values())),
+        len(found),
+    )

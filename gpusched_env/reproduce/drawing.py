@@ -1,0 +1,49 @@
+"""What figures of reproductions share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from gpusched_env.metrics import Interval
+from gpusched_env.reproduce.report import FEWEST
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FEWEST_TICKS: Final = 3
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Make an empty figure [inch] whose parts make room for each other."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def plain_ticks(axes: Axes, values: Sequence[float]) -> None:
+    """Label a vertical axis at those of the values that are in sight, or at round numbers if these are too few."""
+    from matplotlib.ticker import MaxNLocator
+
+    low, high = axes.get_ylim()
+    shown = [value for value in values if low <= value <= high]
+    if len(shown) < FEWEST_TICKS:
+        shown = [float(value) for value in MaxNLocator(5).tick_values(low, high) if low <= value <= high]
+    axes.set_yticks(shown, [f"{value:,g}" for value in shown])
+    axes.minorticks_off()
+
+
+def legend_above(figure: Figure, axes: Axes, columns: int) -> None:
+    """Put the legend of one panel above all of them."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns, frameon=False)
+
+
+def shade(axes: Axes, x: Sequence[float] | np.ndarray, found: Sequence[Interval], colour: str) -> None:
+    """Shade the intervals along a line; those of fewer than three values say nothing."""
+    if all(interval.count >= FEWEST for interval in found):
+        low, high = [interval.low for interval in found], [interval.high for interval in found]
+        axes.fill_between(x, low, high, color=colour, alpha=0.13, linewidth=0)
