@@ -14,6 +14,7 @@ from gpusched_env.baselines.gavel_problem import Problem
 from gpusched_env.baselines.gavel_program import Entries, Optimum, Program
 
 PRECISION: Final = 1e-7  # relative, of a finish-time fairness
+SLACKS: Final = (1e-8, 1e-7, 1e-6)  # tried one after the other
 LEAST_S, MOST_S, RATIO = 100.0, 1e6, 1.05  # where the published search for the makespan begins and ends
 WIDENINGS: Final = 6  # times ten, before the published search gives up
 MOST_STEPS: Final = 60  # of a search: halving alone would get to PRECISION in half of it
@@ -39,6 +40,8 @@ def water_filling(problem: Problem, entries: Entries | None = None, tie_break: s
         alike = np.unique(columns, axis=0, return_inverse=True)[1].reshape(-1)
     while True:
         found = program.max_min(scale, "vertex", level)
+        for slack in SLACKS:  # levels of very different size may be out of the solver's reach by a rounding error
+            found = program.max_min(scale, "vertex", level, slack=slack) if found is None else found
         if found is None:
             return None
         stuck = found.binding

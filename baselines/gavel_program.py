@@ -108,7 +108,12 @@ class Program:
         return self._optimum(found.x, -float(found.fun) * unit, np.zeros(len(self.fastest), bool))
 
     def max_min(
-        self, scale: np.ndarray, tie_break: str = "vertex", level: np.ndarray | None = None, unit: float = 0.0
+        self,
+        scale: np.ndarray,
+        tie_break: str = "vertex",
+        level: np.ndarray | None = None,
+        unit: float = 0.0,
+        slack: float = TINY,
     ) -> Optimum | None:
         """Maximise the smallest scale_m thr(m); None if the solver finds no solution.
 
@@ -119,10 +124,11 @@ class Program:
             the largest sum of scale_m thr(m)
         unit : the solver counts values in it; 0 = what the slowest job could get at best, so that the value is about 1
         level : float64 [M], what scale_m thr(m) of jobs that are not raised any more must keep; NaN = raise the job
+        slack : share of its level that such a job may miss
         """
         rises = np.ones(len(scale), bool) if level is None else ~np.isfinite(level)
         unit = unit or float((scale * self.fastest)[rises].min())
-        held = np.zeros(len(scale)) if level is None else np.nan_to_num(level / unit * (1.0 - TINY))
+        held = np.zeros(len(scale)) if level is None else np.nan_to_num(level / unit * (1.0 - slack))
         rows = self._scaled(scale / unit, rises)
         limits = np.concatenate([self._limits, -held])
         objective = np.zeros(rows.shape[1])

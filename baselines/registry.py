@@ -117,7 +117,7 @@ BASELINES: Final[dict[str, Baseline]] = {
     "hadare": Baseline(
         f"{_HERE}.hadare:HadarE",
         {},
-        "a reconstruction: copies of a job train on separate nodes, planned anew in each slot",
+        "copies of a job on separate nodes, planned anew in each slot",
         needs_types=True,
     ),
     "hadare-single": Baseline(
