@@ -46,7 +46,7 @@ def evaluate_agent(
     if not 1 <= report_seeds <= end - first:
         raise GpuschedError(f"report_seeds is {report_seeds}: scenario {scenario.name} has {end - first} of them")
     agent = LearnedScheduler(str(model))
-    baselines = list_baselines(links=scenario.network.topology is not None)
+    baselines = list_baselines(links=scenario.network.topology is not None, variants=False)
     players: list[str | Scheduler] = [agent, LearnedScheduler(str(model), untrained=True), *baselines]
     results = evaluate(scenario, players, range(first, first + report_seeds), workers=workers, keep_logs=True)
     write_json(results, output / "results.json")
