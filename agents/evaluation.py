@@ -46,7 +46,8 @@ def evaluate_agent(
     if not 1 <= report_seeds <= end - first:
         raise GpuschedError(f"report_seeds is {report_seeds}: scenario {scenario.name} has {end - first} of them")
     agent = LearnedScheduler(str(model))
-    baselines = list_baselines(scenario.network.topology is not None, len(scenario.cluster.gpu_types) > 1)
+    links, types = scenario.network.topology is not None, len(scenario.cluster.gpu_types) > 1
+    baselines = list_baselines(links, types, variants=False)
     players: list[str | Scheduler] = [agent, LearnedScheduler(str(model), untrained=True), *baselines]
     results = evaluate(scenario, players, range(first, first + report_seeds), workers=workers, keep_logs=True)
     write_json(results, output / "results.json")

@@ -21,6 +21,7 @@ class Baseline(NamedTuple):
     target: str  # "module:Class"
     parameters: dict[str, Any]
     summary: str
+    variant_of: str = ""  # the name of which it shows one side; tables of all schedulers leave such names out
     needs_links: bool = False  # its idea is about gangs that share links; without them it is another policy's shadow
     needs_types: bool = False  # its idea is about GPU types that differ; on one type it says little
 
@@ -123,29 +124,45 @@ BASELINES: Final[dict[str, Baseline]] = {
     "hadare-single": Baseline(
         f"{_HERE}.hadare:HadarE",
         {"copies": 1},
-        "HadarE's rival: one copy of a job, migrates each slot to the fastest free node",
+        "HadarE's rival: one copy, moves each slot to the fastest free node",
         needs_types=True,
     ),
     "hadare-sticky": Baseline(
         f"{_HERE}.hadare:HadarE",
         {"copies": 1, "sticky": True},
-        "HadarE's rival: one copy of a job, which stays on its first node",
+        "HadarE's rival: one copy, stays on its first node",
         needs_types=True,
     ),
     "dally": Baseline(f"{_HERE}.dally:Dally", {}, "delay scheduling, Nw priority, leases, tuned timers"),
     "dally-no-wait": Baseline(
-        f"{_HERE}.dally:Dally", {"tuner": "off", "rack_wait": 0.0, "nw_wait": 0.0}, "Dally without delay"
+        f"{_HERE}.dally:Dally",
+        {"tuner": "off", "rack_wait": 0.0, "nw_wait": 0.0},
+        "Dally without delay",
+        variant_of="dally",
     ),
     "dally-fully-consolidated": Baseline(
-        f"{_HERE}.dally:Dally", {"tuner": "off", "rack_wait": inf, "nw_wait": inf}, "Dally that always waits"
+        f"{_HERE}.dally:Dally",
+        {"tuner": "off", "rack_wait": inf, "nw_wait": inf},
+        "Dally that always waits",
+        variant_of="dally",
     ),
-    "dally-manual": Baseline(f"{_HERE}.dally:Dally", {"tuner": "off"}, "Dally with fixed timers, 6 and 12 leases"),
-    "dally-no-preempt": Baseline(f"{_HERE}.dally:Dally", {"preemption": "none"}, "Dally without leases"),
+    "dally-manual": Baseline(
+        f"{_HERE}.dally:Dally", {"tuner": "off"}, "Dally with fixed timers, 6 and 12 leases", variant_of="dally"
+    ),
+    "dally-no-preempt": Baseline(
+        f"{_HERE}.dally:Dally", {"preemption": "none"}, "Dally without leases", variant_of="dally"
+    ),
     "tiresias-dally": Baseline(
-        f"{_HERE}.dally:Dally", {"policy": "tiresias", "priority": "gpu-time"}, "Tiresias of Dally's simulator"
+        f"{_HERE}.dally:Dally",
+        {"policy": "tiresias", "priority": "gpu-time"},
+        "Tiresias of Dally's simulator",
+        variant_of="dally",
     ),
     "gandiva-dally": Baseline(
-        f"{_HERE}.dally:Dally", {"policy": "gandiva", "priority": "first-start"}, "Gandiva of Dally's simulator"
+        f"{_HERE}.dally:Dally",
+        {"policy": "gandiva", "priority": "first-start"},
+        "Gandiva of Dally's simulator",
+        variant_of="dally",
     ),
     "learned": Baseline(
         "gpusched_env.agents.learned:LearnedScheduler", {}, "a trained agent: learned:path=.../model.zip"
@@ -154,18 +171,22 @@ BASELINES: Final[dict[str, Baseline]] = {
 }
 
 
-def list_baselines(links: bool = True, types: bool = False) -> list[str]:
+def list_baselines(links: bool = True, types: bool = False, variants: bool = True) -> list[str]:
     """Names of the heuristics that :func:`make_scheduler` builds without further parameters.
 
     Parameters
     ----------
     links : False leaves out those that are about gangs which share links
     types : True adds those that are about GPU types which differ; most run each gang on one type
+    variants : False leaves out those that show one side of another one
     """
     return [
         name
         for name, baseline in BASELINES.items()
-        if name != "learned" and (links or not baseline.needs_links) and (types or not baseline.needs_types)
+        if name != "learned"
+        and (links or not baseline.needs_links)
+        and (types or not baseline.needs_types)
+        and (variants or not baseline.variant_of)
     ]
 
 
