@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,14 @@ from gpusched_env.reproduce.dally.authors import AUTHORS_CELLS, AUTHORS_POLICIES
 from gpusched_env.reproduce.dally.cells import EVERYONES, SCENARIOS, SUITE, Cell, by_cost, usual_load
 from gpusched_env.reproduce.dally.comparing import ratio, sweep
 from gpusched_env.reproduce.dally.measures import PERCENTILES, measure, percentile
+from gpusched_env.reproduce.dally.more_hazards import (
+    LEAK_CELL,
+    PRESETS,
+    SAMPLES_H,
+    STARVING,
+    measure_leak,
+    measure_starving,
+)
 from gpusched_env.reproduce.dally.policies import POLICIES, VARIANTS, labels, spec
 from gpusched_env.reproduce.dally.targets import all_targets
 from gpusched_env.scenarios import get_scenario
@@ -140,6 +149,30 @@ def test_a_history_of_no_length_is_no_wait() -> None:
     assert play(instance, "dally").digest() != play(instance, "dally-no-wait").digest()
 
 
+def test_the_leak_keeps_gpus_from_working() -> None:
+    """Hazard 3: with quirk Q1 the cluster is leased whole and hardly works; without it, who leases works."""
+    instance = LEAK_CELL.problem().instance(1)
+    tidy, leaky = (
+        measure_leak(instance, play(instance, spec), spec) for spec in (f"dally:preset={name}" for name in PRESETS)
+    )
+    for hours in SAMPLES_H:
+        assert tidy[f"leased_at_{hours}h"] == tidy[f"working_at_{hours}h"] <= 1
+        assert leaky[f"working_at_{hours}h"] <= leaky[f"leased_at_{hours}h"] <= 1
+    assert leaky["leased_at_96h"] == 1.0
+    assert leaky["working_at_96h"] < tidy["working_at_96h"] / 2
+
+
+def test_waiting_by_model_is_that_of_its_jobs() -> None:
+    """Hazard 5: weighted by running time, the models' queueing is that of all jobs."""
+    instance = dataclasses.replace(STARVING, jobs=120).problem().instance(1)
+    log = play(instance, "dally")
+    found, times = measure_starving(instance, log, "dally"), job_times(instance, log)
+    profiles = instance.workload.profiles.rows["name"][instance.workload.jobs["profile"]]
+    waited = sum(found[f"queueing_{name}"] * times["service_s"][profiles == name].sum() for name in set(profiles))
+    assert waited == pytest.approx(times["queueing_s"].sum())
+    assert all(0 < value <= 1 for name, value in found.items() if name.startswith("nw_"))
+
+
 def test_the_authors_conditions() -> None:
     batch, poisson = (cell.problem() for cell in AUTHORS_CELLS[:2])
     assert (batch.instance(0).workload.jobs["arrival_s"] == 0).all()
@@ -163,5 +196,5 @@ def test_the_command_prints_claims_and_targets_and_writes_files(
     assert len(rows) == len(data["runs"])
     assert all(float(row["finished"]) == float(row["jobs"]) for row in rows)
     sweeps = [f"{axis}_{group}" for axis in ("oversubscription", "load") for group in ("variants", "rivals")]
-    for name in ("claims", *sweeps, "jct", "hazards"):
+    for name in ("claims", *sweeps, "jct", "hazards", "hazards_more"):
         assert (tmp_path / f"{name}.png").stat().st_size > 20_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from gpusched_env.instance import Instance
     from gpusched_env.reproduce.results import Results
 
+    Measure = Callable[[Instance, EventLog, str], dict[str, float]]
+
 
 @dataclass(frozen=True)
 class Run:
@@ -30,12 +32,15 @@ class Run:
     scheduler : a spec for :func:`gpusched_env.baselines.make_scheduler`
     seed : of the draw
     labels : what the card's tables and figures tell runs apart by
+    measure : a function of a module that measures, from instance, log and scheduler, what only this run is played for;
+        beside the card's own measure
     """
 
     problem: Problem
     scheduler: str
     seed: int
     labels: Mapping[str, Any]
+    measure: Measure | None = None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpusched_env import __version__
 from gpusched_env.errors import GpuschedError
@@ -17,6 +18,9 @@ from gpusched_env.files import write_whole
 from gpusched_env.reproduce.card import Card
 from gpusched_env.reproduce.results import Results, read_run
 from gpusched_env.scenarios import RESULTS_VERSION
+
+if TYPE_CHECKING:
+    from gpusched_env.reproduce.card import Measure
 
 
 def play_card(
@@ -48,12 +52,12 @@ def play_card(
     problems = {id(run.problem): run.problem for run in runs}
     fingerprints = {key: problem.fingerprint() for key, problem in problems.items()}
     tasks = [Task(run.problem, fingerprints[id(run.problem)], run.scheduler, run.seed, None, True) for run in runs]
-    paths = [cache / f"{_key(card, task)}.json" for task in tasks]
+    paths = [cache / f"{_key(card, task, run.measure)}.json" for task, run in zip(tasks, runs, strict=True)]
     done = [read_run(path) for path in paths]
     # Draws outside: a worker then draws each one once and plays it with one scheduler after the other.
     missing = [i for i, result in enumerate(done) if result is None]
     missing.sort(key=lambda i: (tasks[i].seed, tasks[i].fingerprint))
-    calls = [(card, tasks[i], paths[i]) for i in missing]
+    calls = [(card, tasks[i], runs[i].measure, paths[i]) for i in missing]
     with ProgressBar(len(calls), progress) as bar:
         for i, result in zip(missing, _play(calls, check_workers(workers)), strict=True):
             done[i] = result
@@ -62,24 +66,29 @@ def play_card(
     return Results([run.labels for run in runs], found), len(runs) - len(missing)
 
 
-def _key(card: Card, task: Task) -> str:
+def _key(card: Card, task: Task, measure: Measure | None) -> str:
     """Name a run by all that decides its result, and by who measured it: two cards may share a folder."""
     measured = [type(card).__module__, type(card).__qualname__, card.measure_version]
+    if measure is not None:
+        measured += [measure.__module__, measure.__qualname__]
     parts = [*measured, task.fingerprint, task.scheduler, task.seed, RESULTS_VERSION, __version__]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
 
 
-def _play_one(card: Card, task: Task, path: Path) -> RunResult:
+def _play_one(card: Card, task: Task, measure: Measure | None, path: Path) -> RunResult:
     """Play one run and write it down, whole."""
     result = run_once(task)
     assert result.log is not None
     metrics = result.metrics | card.measure(drawn(task), result.log)
+    if measure is not None:
+        assert isinstance(task.scheduler, str)
+        metrics |= measure(drawn(task), result.log, task.scheduler)
     result = dataclasses.replace(result, metrics=metrics, log=None)
     write_whole(path, json.dumps(result.as_dict(), allow_nan=False) + "\n")
     return result
 
 
-def _play(calls: Sequence[tuple[Card, Task, Path]], workers: int) -> Iterable[RunResult]:
+def _play(calls: Sequence[tuple[Card, Task, Measure | None, Path]], workers: int) -> Iterable[RunResult]:
     """Yield results in the order of the calls, whichever process was first."""
     if workers == 1 or len(calls) < 2:
         return (_play_one(*call) for call in calls)

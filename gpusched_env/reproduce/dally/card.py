@@ -12,6 +12,7 @@ from gpusched_env.reproduce.dally.authors import AUTHORS_CELLS, AUTHORS_POLICIES
 from gpusched_env.reproduce.dally.cells import EVERYONES, OTHER_COSTS, SCENARIOS, USUAL, Cell, Conditions
 from gpusched_env.reproduce.dally.hazards import hazard_runs
 from gpusched_env.reproduce.dally.measures import measure
+from gpusched_env.reproduce.dally.more_hazards import Measured, more_hazard_runs
 from gpusched_env.reproduce.dally.policies import FEW, HASH, POLICIES, VARIANTS, add_parameters, labels, spec
 from gpusched_env.reproduce.dally.tables import all_tables
 from gpusched_env.reproduce.dally.targets import all_targets
@@ -43,10 +44,11 @@ class DallyCard(Card):
         found = []
         for number in range(QUICK_SEEDS if quick else SEEDS):
             sides = (*_orders(quick), *hazard_runs(quick)) if number < SIDE_SEEDS else ()
-            for where, own, written in (*_suite(quick), *_authors(quick), *sides):
+            played: list[Measured] = [(*each, None) for each in (*_suite(quick), *_authors(quick), *sides)]
+            for where, own, written, own_measure in (*played, *(more_hazard_runs() if number < SIDE_SEEDS else ())):
                 if where not in problems:
                     problems[where] = _problem(where, quick)
-                found.append(Run(problems[where], written, FIRST_SEED + number, own))
+                found.append(Run(problems[where], written, FIRST_SEED + number, own, own_measure))
         return found
 
     def measure(self, instance: Instance, log: EventLog) -> dict[str, float]:

@@ -14,6 +14,7 @@ from gpusched_env.reproduce.dally.cells import LOADS, SCENARIOS, SUITE, TOPS, Ce
 from gpusched_env.reproduce.dally.comparing import sweep
 from gpusched_env.reproduce.dally.hazards import draw_hazards
 from gpusched_env.reproduce.dally.measures import PERCENTILES, percentile
+from gpusched_env.reproduce.dally.more_hazards import draw_more_hazards
 from gpusched_env.reproduce.dally.policies import POLICIES, RIVALS, VARIANTS, labels
 from gpusched_env.reproduce.dally.published import CLAIMS
 from gpusched_env.reproduce.drawing import legend_above, new_figure, plain_ticks, shade
@@ -48,6 +49,7 @@ def draw_all(results: Results, folder: Path) -> list[Path]:
         figures[f"load_{group}.png"] = _curves(results, policies, loads, LOADS, "offered load")
     figures["jct.png"] = _distributions(results)
     figures["hazards.png"] = draw_hazards(results)
+    figures["hazards_more.png"] = draw_more_hazards(results)
     for name, figure in figures.items():
         save(figure, folder / name)
     return [folder / name for name in figures]
