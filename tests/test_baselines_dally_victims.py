@@ -14,6 +14,7 @@ from test_baselines_dally import Row, problem, times
 
 from gpusched_env.baselines.dally import Dally
 from gpusched_env.baselines.delay_run import DelayRun
+from gpusched_env.cluster import NETWORK, RACK
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import LEASE_END, PREEMPT, RESUME, START
 from gpusched_env.metrics import validate
@@ -139,7 +140,11 @@ def test_no_smaller_set_would_do(gangs: list[int], gang: int, margin: float, wai
     assert (expected is None) == (len(started) == 0)
     if expected is not None:
         before = events[: started[0]]
-        assert (np.count_nonzero(before["kind"] == PREEMPT), events["tier"][started[0]]) == expected
+        fewest_stop, offered = expected
+        assert np.count_nonzero(before["kind"] == PREEMPT) == fewest_stop
+        tier = events["tier"][started[0]]
+        # GPUs "anywhere" may happen to lie in one rack.
+        assert tier == offered or (tier == RACK and offered == NETWORK)
 
 
 @settings(max_examples=40, deadline=None)
