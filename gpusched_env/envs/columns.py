@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 DAY_S: Final = 86_400.0
@@ -14,6 +15,12 @@ class Column(NamedTuple):
     name: str
     meaning: str
     scale: str  # how the raw value becomes a number in [0, 1]
+
+
+def markdown_rows(columns: Sequence[Column]) -> list[str]:
+    """Lines of the Markdown table of an array's columns."""
+    head = ["| # | column | meaning | scale |", "|---|---|---|---|"]
+    return head + [f"| {i} | `{c.name}` | {c.meaning} | {c.scale} |" for i, c in enumerate(columns)]
 
 
 _TIME: Final = "log: ln(1 + x/60 s) / ln(1 + 30 d/60 s), at most 1"

@@ -9,7 +9,7 @@ import inspect
 from typing import Any, Final
 
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.columns import LINK_TABLES, TABLES, Column
+from gpusched_env.envs.columns import LINK_TABLES, TABLES, Column, markdown_rows
 from gpusched_env.envs.registration import ENVIRONMENTS
 from gpusched_env.envs.rewards import COMPONENTS
 from gpusched_env.simulator import PLACEMENT_RULES
@@ -80,14 +80,7 @@ def _written(arguments: dict[str, Any]) -> str:
 
 
 def _table(key: str, shape: str, columns: tuple[Column, ...]) -> list[str]:
-    lines = [
-        "",
-        f"### `{key}` {shape.format(len(columns))}",
-        "",
-        "| # | column | meaning | scale |",
-        "|---|---|---|---|",
-    ]
-    return lines + [f"| {i} | `{c.name}` | {c.meaning} | {c.scale} |" for i, c in enumerate(columns)]
+    return ["", f"### `{key}` {shape.format(len(columns))}", "", *markdown_rows(columns)]
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from gpusched_env.envs.columns import Column
+from gpusched_env.envs.columns import markdown_rows
 from gpusched_env.envs.delay_columns import CLASS_COLUMNS, CLUSTER_COLUMNS
 
 BEGIN, END = "<!-- columns: begin -->", "<!-- columns: end -->"
@@ -24,13 +24,8 @@ def tables() -> str:
         (f"`classes` [D, {len(CLASS_COLUMNS)}], one row a demand class", CLASS_COLUMNS),
         (f"`cluster` [{len(CLUSTER_COLUMNS)}]", CLUSTER_COLUMNS),
     ):
-        parts += [f"\n{title}, float32:\n", *_rows(columns)]
+        parts += [f"\n{title}, float32:\n", *markdown_rows(columns)]
     return "\n".join([*parts, END])
-
-
-def _rows(columns: tuple[Column, ...]) -> list[str]:
-    head = ["| # | column | meaning | scale |", "|---|---|---|---|"]
-    return head + [f"| {i} | `{c.name}` | {c.meaning} | {c.scale} |" for i, c in enumerate(columns)]
 
 
 def filled(page: str) -> str:
