@@ -100,6 +100,11 @@ class Gavel(Scheduler):
         self._allocate = policy.build(settings)
         self._rounds: Rounds | PairRounds
         if policy.packed:
+            if view.residents.shape[0] < 2:
+                raise SchedulerError(
+                    f"{self.name}: no jobs may share GPUs here; take a scenario with sharing, such as "
+                    "gavel-continuous-v0:sharing=true, or a policy that is not packed"
+                )
             self._rounds = self._pair_rounds(view, not policy.queue)
         else:
             seed = self.seed + SHUFFLE_STREAM
@@ -191,9 +196,10 @@ class Gavel(Scheduler):
         left = []
         for job in self._pending:
             gpus, partner = self._seats.of_job[job][1], self._partner.get(job, ALONE)
-            if partner != ALONE and not np.isin(view.residents[:, list(gpus)], (ALONE, partner)).all():
-                left.append(job)  # others are still being checkpointed there
-                continue
+            if partner != ALONE and view.semantics.checkpoint_s > 0:
+                if not np.isin(view.residents[:, list(gpus)], (ALONE, partner)).all():
+                    left.append(job)  # others are still being checkpointed there
+                    continue
             yield Start(job, gpus=gpus, share=partner != ALONE)
             if view.refusal:
                 left.append(job)
@@ -225,7 +231,7 @@ class Gavel(Scheduler):
         """Take up the jobs that have come, and forget those that have finished."""
         active = np.sort(np.concatenate([view.running, view.waiting])).astype(np.int64)
         if len(active) != len(self._active) or (active != self._active).any():
-            self._rounds.keep(active)
+            self._rounds.keep(active[active < self._known])
         new = active[active >= self._known]
         if len(new):
             rates, gangs = view.type_rates(new), view.gpus[new]

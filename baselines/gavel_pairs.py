@@ -11,7 +11,7 @@ from gpusched_env.baselines.gavel_kinds import KindProgram
 from gpusched_env.baselines.gavel_problem import Problem
 from gpusched_env.baselines.gavel_program import Entries, Optimum, Program
 
-MOST_JOBS_IN_PAIRS: Final = 200  # of more, shares are computed by kind of partner
+MOST_JOBS_IN_PAIRS: Final = 64  # of more, each job and kind of partner is a variable: the same optimum, sooner
 
 
 def useful(problem: Problem, pairs: np.ndarray, rates: np.ndarray) -> np.ndarray:

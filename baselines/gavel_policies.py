@@ -17,7 +17,7 @@ from gpusched_env.baselines.gavel_program import Entries, Optimum, Program
 from gpusched_env.baselines.gavel_queues import AlloX, FifoAsCoded, alphabetical, fifo_perf
 
 Allocate: TypeAlias = Callable[[Problem], np.ndarray | None]
-"""float64 [M, R] X of a problem, [M + P, R] if packed; None where there is no solution. It may remember earlier problems."""
+"""float64 [M, R] X of a problem, [M + P, R] if packed; None if the solver finds none. It may remember problems."""
 
 
 @dataclass(frozen=True)
