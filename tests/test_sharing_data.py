@@ -172,8 +172,8 @@ def test_memory_in_bytes() -> None:
     np.testing.assert_allclose(tables.compute_share[0], 0.5 + 0.5 / np.array([1, 2, 4, 8]))
     with pytest.raises(ScenarioError, match="give gpu_memory_GB"):
         Sharing(model_memory_GB={"bert": 1.0})
+    wrong = np.array([(1, 1, 2, 0, 0)], ACCUMULATION_DTYPE)
     with pytest.raises(WorkloadError, match="'bert', gradient accumulation: fixed_compute is out of range"):
-        wrong = np.array([(1, 1, 2, 0, 0)], ACCUMULATION_DTYPE)
         Profiles(profiles.rows, profiles.compute_s, ("T4",), accumulation=wrong)
 
 
