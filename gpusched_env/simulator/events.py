@@ -159,6 +159,7 @@ def give_back(
             free[b, nodes.shape[1] + nodes[b, node]["rack"]] += 1
             w["free_gpus"] += 1
         seat = following
+    w["returns"] += 1
     clear_lease(world, replicas, b, replica)
     replicas[b, replica]["phase"] = IDLE
     set_due(world, replicas, b, replica)

@@ -54,6 +54,7 @@ WORLD_DTYPE: Final = np.dtype(
         ("running", "<i8"),  # entries in use of the running list, checkpointing replicas included
         ("finished", "<i8"),
         ("starts", "<i8"),  # of gangs, so far
+        ("returns", "<i8"),  # of gangs' GPUs, so far
         ("free_gpus", "<i8"),
         # contention, fixed; see gpusched_env.network
         ("contention", "<i8"),  # number of the contention model; 0 = none, rates follow from the table of paces
