@@ -24,6 +24,7 @@ from gpusched_env.simulator.events import (
     work_left,
 )
 from gpusched_env.simulator.jit import helper, int64, kernel
+from gpusched_env.simulator.placing import ANYWHERE
 from gpusched_env.simulator.planning import NEWCOMER, SKIPPED, plan_preemptive
 from gpusched_env.simulator.state import ACTIVE, CHECKPOINTING
 
@@ -54,6 +55,7 @@ LIST_DTYPE: Final = np.dtype(
         ("phase", "<i8"),
         ("at", "<i8"),  # entry of the list that comes next
         ("listed", "<i8"),  # entries of ``order``
+        ("walked", "<i8"),  # entries of ``walk``
         ("known", "<i8"),  # jobs that had arrived when it last looked
         ("returns", "<i8"),  # gangs that had given GPUs back then
         ("idle", "<i8"),
@@ -164,6 +166,14 @@ def queue_of(thresholds: Array, attained: float) -> int:
 
 
 @helper
+def rule_of(jobs: Array, list_: Array, skew: Array, b: int, row: int) -> int:
+    """Placement rule of a job."""
+    r = list_[0]
+    skewed = r["order"] == QUEUES and skew[row] > r["packlimit"] and jobs[b, row]["gpus"] > 1
+    return int64(r["skewed_rule"] if skewed else r["rule"])
+
+
+@helper
 def sort_jobs(
     world: Array, jobs: Array, replicas: Array, list_: Array, skew: Array, thresholds: Array, order: Array,
     scratch: Array, keys: Array, ranks: Array, rules: Array, b: int, count: int,
@@ -186,8 +196,19 @@ def sort_jobs(
     sort_rows(order, scratch, keys, ranks, count)
     for i in range(count):
         row = int64(order[i])
-        skewed = r["order"] == QUEUES and skew[row] > r["packlimit"] and jobs[b, row]["gpus"] > 1
-        rules[i] = r["skewed_rule"] if skewed else r["rule"]
+        rules[i] = rule_of(jobs, list_, skew, b, row)
+
+
+@helper
+def room_for_all(world: Array, jobs: Array, waiting: Array, list_: Array, skew: Array, b: int) -> bool:
+    """Tell whether all waiting jobs find a place on the free GPUs: then nobody is preempted, whatever the order."""
+    left = world[b]["free_gpus"]
+    for i in range(world[b]["waiting"]):
+        row = int64(waiting[b, i])
+        left -= jobs[b, row]["gpus"]
+        if left < 0 or not list_[0]["monotone"] or rule_of(jobs, list_, skew, b, row) not in ANYWHERE:
+            return False
+    return True
 
 
 @helper
@@ -233,7 +254,8 @@ def play_list(
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
     busy: Array, sub_batches: Array, interference: Array, b: int, list_: Array, skew: Array, thresholds: Array,
-    order: Array, scratch: Array, keys: Array, ranks: Array, rules: Array, verdict: Array, member: Array, failed: Array,
+    order: Array, walk: Array, scratch: Array, keys: Array, ranks: Array, rules: Array, verdict: Array, member: Array,
+    failed: Array,
 ) -> int:
     """Play on until ``until_s`` (PAUSED), the log is full, or ``advance`` ends the run."""
     w = world[b]
@@ -264,7 +286,18 @@ def play_list(
                 at_round, _ = las_round(world, list_, b)
                 r["reads_round"] = 1
                 preempts = at_round
-            if preempts:
+            if preempts and room_for_all(world, jobs, waiting, list_, skew, b):
+                for i in range(w["waiting"]):
+                    walk[i] = waiting[b, i]
+                r["walked"] = w["waiting"]
+                sort_jobs(
+                    world, jobs, replicas, list_, skew, thresholds, walk, scratch, keys, ranks, rules, b,
+                    int64(w["waiting"]),
+                )
+                for i in range(len(failed)):
+                    failed[i] = 0
+                r["phase"] = WALKS
+            elif preempts:
                 count = list_jobs(
                     world, jobs, replicas, waiting, running, list_, order, member, b, True
                 )
@@ -284,8 +317,8 @@ def play_list(
                     count = 0
                 elif r["order"] == ARRIVAL:
                     for i in range(count):
-                        order[i] = waiting[b, i]
-                    r["listed"] = count
+                        walk[i] = waiting[b, i]
+                        rules[i] = r["rule"]
                 else:
                     count = list_jobs(
                         world, jobs, replicas, waiting, running, list_, order, member, b, False
@@ -293,20 +326,23 @@ def play_list(
                     sort_jobs(
                         world, jobs, replicas, list_, skew, thresholds, order, scratch, keys, ranks, rules, b, count
                     )
+                    for i in range(count):
+                        walk[i] = order[i]
+                r["walked"] = count
                 if returned:
                     for i in range(len(failed)):
                         failed[i] = 0
                 r["returns"] = w["returns"]
                 r["phase"] = WALKS if count > 0 else ENDS
         if r["phase"] == WALKS:
-            while r["at"] < r["listed"] and w["free_gpus"] > 0:
-                row = int64(order[r["at"]])
+            while r["at"] < r["walked"] and w["free_gpus"] > 0:
+                row = int64(walk[r["at"]])
                 gang = jobs[b, row]["gpus"]
                 if not (r["monotone"] and failed[gang]):
                     code = start(
                         world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
                         events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference,
-                        b, row, int64(r["rule"]), 0, False, 0,
+                        b, row, int64(rules[r["at"]]), 0, False, 0,
                     )
                     if code == BUFFER_FULL:
                         return LOG_FULL

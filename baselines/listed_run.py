@@ -65,6 +65,7 @@ class ListedRun:
             np.ascontiguousarray(instance.workload.profiles.rows["skew"][instance.workload.jobs["profile"]]),
             np.array(rules.thresholds, float),
             np.zeros(jobs, np.int32),  # order
+            np.zeros(jobs, np.int32),  # walk
             np.zeros(jobs, np.int32),  # scratch
             np.zeros(jobs),  # keys
             np.zeros(jobs),  # ranks
