@@ -224,7 +224,7 @@ def start(
         return IS_RUNNING if job["status"] == RUNNING else IS_FINISHED
     gang = int64(job["gpus"])
     kind = int64(job["job_class"])
-    shares = w["gpu_jobs"] > 1 and (share or rule >= SHARE_FIRST_FIT)
+    shares = w["gpu_jobs"] > 1 and (rule >= SHARE_FIRST_FIT or (share and rule == EXPLICIT))
     if gang > w["free_gpus"] and not shares:
         return TOO_FEW_GPUS
     if not has_option(sub_batches, b, kind, sub_steps):
@@ -316,8 +316,8 @@ def start(
     r["since_s"] = w["clock_s"] + (w["restore_s"] if resumed else w["start_s"])
     if taken > gang:
         r["since_s"] += w["merge_s"]
-    if option > 0:
-        size = sub_batches[b, kind, option, slowest]
+    size = sub_batches[b, kind, option, slowest]
+    if size["sub_steps"] > 1:
         r["compute_share"] = size["compute_share"]
         iteration_s = micro_s(paces[b, kind, pace, slowest], r["compute_share"])
         part_s = r["compute_share"] * paces[b, kind, pace, slowest]["compute_s"]
@@ -329,10 +329,10 @@ def start(
         )
     else:
         r["settled_s"] = r["iteration_s"]
+    r["solo_s"] = r["iteration_s"] + r["accumulation_s"]
+    r["iteration_s"] = r["solo_s"]
     if w["sharing"]:
         r["told_s"] = -1.0
-        r["solo_s"] = r["iteration_s"] + r["accumulation_s"]
-        r["iteration_s"] = r["solo_s"]
         r["company_changed"] = 1
         if w["contention"] == 0:
             r["bottleneck"] = -1

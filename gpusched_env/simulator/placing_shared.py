@@ -217,6 +217,21 @@ def free_ones(
     return at
 
 
+@helper
+def fits_all(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_node: Array, paces: Array,
+    chosen: Array, sub_batches: Array, interference: Array, b: int, kind: int, gang: int, option: int,
+) -> bool:
+    """Tell whether all chosen GPUs have room for a class at a sub-batch."""
+    for i in range(gang):
+        if not has_room(
+            world, jobs, replicas, nodes, holder, gpu_node, paces, sub_batches, interference, b, kind, option,
+            int64(chosen[b, i]),
+        ):
+            return False
+    return True
+
+
 @kernel
 def find_shared(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_next: Array,
@@ -257,7 +272,14 @@ def find_shared(
             world, jobs, replicas, nodes, racks, holder, gpu_next, gpu_node, running, paces, chosen, sub_batches,
             interference, b, row, at, gang, int64(0), choices,
         )
-        return (at, option) if at == gang else (0, 0)
+        while at == gang and option <= last:  # the best for its company may be too large for the other GPUs
+            if fits_all(
+                world, jobs, replicas, nodes, holder, gpu_node, paces, chosen, sub_batches, interference, b, kind, gang,
+                option,
+            ):
+                return gang, option
+            option += 1
+        return 0, 0
     for option in range(options(sub_batches, choices)):
         if sub_batches[b, kind, option, 0]["sub_steps"] == 0:
             break
