@@ -44,10 +44,8 @@ def random_tables(rng: np.random.Generator, instance: Instance, hard: bool = Tru
     )
 
 
-def pair(
-    xi: tuple[float, float], seconds: Sequence[float] = (600.0, 7.0), gap_s: float = 0.0, **rules: float
-) -> Instance:
-    """Two jobs of one GPU, A at 0 and B ``gap_s`` later, that run so long alone; ``xi`` of A beside B and of B beside A."""
+def pair(xi: tuple[float, float], seconds: Sequence[float], gap_s: float = 0.0) -> Instance:
+    """Two jobs for one GPU, A at 0 and B ``gap_s`` later, that run ``seconds`` alone; ``xi`` of A, then of B."""
     rows = [
         dict(name=name, batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0, compute_s=(1.0,))
         for name in ("A", "B")
@@ -55,9 +53,7 @@ def pair(
     jobs = Workload.from_columns(
         [0.0, gap_s], [1, 1], seconds, profiles=Profiles.from_rows(rows, ("V100",)), profile=[0, 1]
     )
-    instance = Instance(
-        Cluster.parse("1x1"), jobs, Network("none"), Semantics(**(FREE_PREEMPTION | rules)), Sharing(2, 1.0)
-    )
+    instance = Instance(Cluster.parse("1x1"), jobs, Network("none"), Semantics(**FREE_PREEMPTION), Sharing(2, 1.0))
     table = np.ones((2, 2, 1))
     table[0, 1], table[1, 0] = xi
     return with_tables(instance, interference=table)

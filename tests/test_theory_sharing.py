@@ -36,9 +36,9 @@ CASES = [
 
 
 def ends(left_s, new_s, left_xi, new_xi, joins_s):  # type: ignore[no-untyped-def]
-    """When both end if B joins A at ``joins_s``: rates are constant between A's time alone, the time together, the rest.
+    """When A and B end if B joins at ``joins_s``: A alone, both together, one alone; arrays of any shape.
 
-    Plays the three stretches one after the other; arrays of any shape.
+    Plays the three stretches one after the other, the rates being constant in each.
     """
     left = left_s - joins_s  # what A has yet to do when B joins
     together = np.minimum(left * left_xi, new_s * new_xi)  # until the first of them ends
