@@ -141,13 +141,13 @@ def _draw_machines(env: ClusterEnv, axes: Axes) -> None:
     axes.imshow(image, aspect="auto", interpolation="nearest", extent=(-0.5, width - 0.5, len(nodes) - 0.5, -0.5))
     axes.set_xticks(np.arange(width + 1) - 0.5, minor=True)
     axes.set_yticks(np.arange(len(nodes) + 1) - 0.5, minor=True)
-    axes.grid(which="minor", color="white", linewidth=1.0)
+    axes.grid(which="minor", color="white", linewidth=1.0 if limit == 1 else 3.0)
     axes.tick_params(which="minor", length=0)
     for edge in np.flatnonzero(np.diff(nodes["rack"])):
         axes.axhline(edge + 0.5, color="black", linewidth=1.2)
     axes.set_xlabel("GPU of the node")
     axes.set_ylabel("node (a line between racks)")
-    axes.locator_params(axis="y", integer=True)
+    axes.locator_params(integer=True)
     shared = "" if limit == 1 else f", up to {limit} on each"
     axes.set_title(f"jobs on GPUs{shared} (x = checkpointing)", fontsize=10)
 
