@@ -29,8 +29,8 @@ class SjfBsbf(Scheduler):
     sub_batch_search : the newcomer's batch may be worked off in parts that need less memory; off = whole batches only
     running_time : the time left of a running job: "solo" = alone on its GPUs, which is what the theorem is about;
         "measured" = at the rate it runs at now, slowed where it shares already (the authors' code)
-    placement : "consolidate" = best fit on free GPUs; "bsbf" = free GPUs of the machines with the fewest gangs; "bsbfs" =
-        one machine, alone or sharing, else as bsbf (both the authors' code)
+    placement : "consolidate" = best fit on free GPUs; "bsbf" = free GPUs of the machines with the fewest gangs;
+        "bsbfs" = one machine, alone or sharing, else as bsbf (both the authors' code)
     order : "sjf" = by run time left, alone with the whole batch, on the ideal placement; "fifo" = by arrival
     strict : the first job that does not fit blocks all behind it (default: skip it)
     round_s : 0 = decide at every event; > 0 = only at multiples of so many seconds (the authors' code: 60 or 150)
