@@ -220,7 +220,7 @@ def start(
         return IS_RUNNING if job["status"] == RUNNING else IS_FINISHED
     gang = int64(job["gpus"])
     kind = int64(job["job_class"])
-    shares = w["gpu_jobs"] > 1 and (share or rule >= SHARE_FIRST_FIT)
+    shares = w["gpu_jobs"] > 1 and (rule >= SHARE_FIRST_FIT or (share and rule == EXPLICIT))
     if gang > w["free_gpus"] and not shares:
         return TOO_FEW_GPUS
     if not has_option(sub_batches, b, kind, sub_steps):

@@ -210,8 +210,8 @@ BUSY_DTYPE: Final = np.dtype(
 class State(NamedTuple):
     """All arrays of B environments; kernels take them in this order, then the environment index.
 
-    Shapes use B environments, J jobs, R = S replicas, N nodes, K racks, G GPUs, S seats on them (as many where jobs do
-    not share GPUs), C job classes, T GPU types, L links.
+    Shapes use B environments, J jobs, N nodes, K racks, G GPUs, S seats on them (as many where jobs do not share GPUs),
+    R = S + 1 replicas (one more for questions, when all seats are taken), C job classes, T GPU types, L links.
     """
 
     world: np.ndarray  # WORLD_DTYPE [B]
@@ -274,7 +274,7 @@ def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None =
     state = State(
         world=np.zeros(batch, WORLD_DTYPE),
         jobs=np.zeros((batch, jobs), JOB_STATE_DTYPE),
-        replicas=np.zeros((batch, seats), REPLICA_DTYPE),
+        replicas=np.zeros((batch, seats + 1), REPLICA_DTYPE),
         nodes=np.zeros((batch, nodes), NODE_STATE_DTYPE),
         racks=np.zeros((batch, racks), RACK_STATE_DTYPE),
         free=np.zeros((batch, nodes + racks), np.int32),
@@ -282,7 +282,7 @@ def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None =
         gpu_next=np.full((batch, seats), -1, np.int32),
         gpu_node=np.zeros((batch, gpus), np.int32),
         waiting=np.zeros((batch, jobs), np.int32),
-        running=np.tile(np.arange(seats, dtype=np.int32), (batch, 1)),
+        running=np.tile(np.arange(seats + 1, dtype=np.int32), (batch, 1)),
         paces=np.zeros((batch, classes, pace_rows, types), PACE_DTYPE),
         events=np.zeros((batch, EVENT_BUFFER + (8 * seats if any(tells_rates) else 0)), EVENT_DTYPE),
         event_gpus=np.zeros((batch, 4 * gpus + 64), np.int32),
