@@ -45,8 +45,9 @@ def list_scenarios(context: typer.Context) -> None:
 
 
 def _source(scenario: Scenario) -> str:
-    load = scenario.workload.load
-    return scenario.workload.source + (f", load {load:g}" if load is not None else "")
+    load, sharing = scenario.workload.load, scenario.sharing
+    text = scenario.workload.source + (f", load {load:g}" if load is not None else "")
+    return text + (f", {sharing.limit} a GPU" if sharing is not None else "")
 
 
 @scenarios_app.command("show")

@@ -21,6 +21,11 @@ def sharing_from_dict(data: object, where: str = "sharing") -> Sharing:
     if isinstance(data, Sharing):
         return data
     source = data.get("interference") if isinstance(data, Mapping) else None
+    if source is not None and (isinstance(source, bool) or not isinstance(source, int | float | Mapping)):
+        raise ScenarioError(
+            f"{where}.interference is {source!r}: give a number of at least 1, or a table with 'source', one of "
+            f"{', '.join(INTERFERENCE_SOURCES)}, and its fields"
+        )
     if not isinstance(data, Mapping) or not isinstance(source, Mapping):
         sharing = build(Sharing, data, where)
         assert isinstance(sharing, Sharing)

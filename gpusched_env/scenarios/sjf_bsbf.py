@@ -24,6 +24,7 @@ def simulated(
     load: float | None = None,
     gangs: str = "tuned",
     restore_s: float = 30.0,
+    workload: str | None = None,
 ) -> Scenario:
     """Build a scenario: 16 machines of four GPUs, and eight hours of jobs like those of Pollux's workloads.
 
@@ -35,18 +36,45 @@ def simulated(
     load : arrival times are scaled to it; None = eight hours, whatever the number of jobs
     gangs : "tuned" = gangs and batches as Pollux tuned them, "log" = those of Philly's log
     restore_s : seconds without progress after a preemption; only rivals preempt
+    workload : path of one of Pollux's workload files, the first ``jobs`` of which are played; None = drawn like them
 
     References
     ----------
     Luo et al., IWQoS 2024, arXiv 2407.13088, reconstructed (docs/sharing.md). Qiao et al., OSDI 2021: jobs and
     iteration times.
     """
-    parameters: dict[str, Any] = {"sharing": True, "relative_load": jobs / JOBS}
-    if gangs == "log":
-        parameters["realistic"] = True
-    workload = WorkloadSpec("synthetic:pollux", parameters, profiles="own", jobs=jobs, load=load)
-    return _scenario("Jobs may share GPUs of 16 machines; an eight-hour workload like Pollux's.", 16, workload, xi,
-                     limit, restore_s)  # fmt: skip
+    source, parameters = f"pollux-sharing:{workload}", {}
+    if workload is None:
+        source, parameters = "synthetic:pollux", {"sharing": True, "relative_load": jobs / JOBS}
+        if gangs == "log":
+            parameters["realistic"] = True
+    spec = WorkloadSpec(source, parameters, profiles="own", jobs=jobs, load=load)
+    description = "Jobs may share GPUs of 16 machines; an eight-hour workload like Pollux's."
+    return _scenario(description, 16, spec, xi, limit, restore_s)
+
+
+def physical(
+    jobs: int = 30,
+    xi: float = 1.5,
+    limit: int = 2,
+    span_s: float = 1_200.0,
+    batch: float = 0.5,
+    restore_s: float = 30.0,
+) -> Scenario:
+    """Build a scenario: 4 machines of four GPUs, and a few jobs, two thirds of them of at most 8 GPUs, others of 12 or 16.
+
+    Parameters
+    ----------
+    jobs, xi, limit, restore_s : as for :func:`simulated`
+    span_s : arrivals are uniform over so many seconds
+    batch : samples on a GPU / those that fill its memory; at 1 no two jobs fit side by side unless one accumulates
+
+    References
+    ----------
+    Luo et al., IWQoS 2024, section on the physical cluster, reconstructed (docs/sharing.md).
+    """
+    spec = WorkloadSpec("synthetic:bsbf", {"span_s": span_s, "batch_share": batch}, profiles="own", jobs=jobs)
+    return _scenario("Jobs may share the 16 GPUs of a small cluster.", 4, spec, xi, limit, restore_s)
 
 
 def _scenario(
@@ -78,6 +106,18 @@ SJF_BSBF: Final = (
             *_SHARING,
             Parameter("load", None, "offered load; eight hours of arrivals if not given", least=0.01, most=100),
             Parameter("gangs", "tuned", "sizes and batches: Pollux's, or Philly's log", values=GANGS),
+            _RESTORE,
+            Parameter("workload", None, "path of a workload of Pollux to play instead", text=True),
+        ),
+    ),
+    ScenarioFamily(
+        "bsbf-physical-30-v0",
+        physical,
+        (
+            Parameter("jobs", 30, "jobs of an episode", least=1, most=1_000_000, whole=True),
+            *_SHARING,
+            Parameter("span_s", 1_200.0, "seconds over which they arrive; also try 7200", least=0, most=1e9),
+            Parameter("batch", 0.5, "samples on a GPU / those that fill its memory", least=1e-6, most=1),
             _RESTORE,
         ),
     ),
