@@ -173,7 +173,9 @@ def test_memory_in_bytes() -> None:
     with pytest.raises(ScenarioError, match="give gpu_memory_GB"):
         Sharing(model_memory_GB={"bert": 1.0})
     with pytest.raises(WorkloadError, match="'bert', gradient accumulation: fixed_compute is out of range"):
-        Profiles(profiles.rows, profiles.compute_s, ("T4",), accumulation=np.array([(1, 1, 2, 0, 0)], ACCUMULATION_DTYPE))
+        Profiles(
+            profiles.rows, profiles.compute_s, ("T4",), accumulation=np.array([(1, 1, 2, 0, 0)], ACCUMULATION_DTYPE)
+        )
 
 
 def test_a_saved_workload_keeps_what_accumulation_does(tmp_path: Path) -> None:
@@ -182,9 +184,7 @@ def test_a_saved_workload_keeps_what_accumulation_does(tmp_path: Path) -> None:
     again = Workload.load(tmp_path / "w.npz")
     assert again.fingerprint() == workload.fingerprint()
     assert again.profiles.accumulation.tobytes() == workload.profiles.accumulation.tobytes()
-    plain = Profiles(
-        workload.profiles.rows, workload.profiles.compute_s, ("T4",), workload.profiles.measured
-    )
+    plain = Profiles(workload.profiles.rows, workload.profiles.compute_s, ("T4",), workload.profiles.measured)
     assert Workload(workload.jobs, plain).fingerprint() != workload.fingerprint()
 
 

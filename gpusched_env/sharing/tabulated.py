@@ -84,7 +84,9 @@ def _memory(
     shrinking = (rows["batch_memory"] / np.where(told > 0, told, 1.0))[:, None]
     names = profiles.rows["name"][rows["profile"]].tolist()
     own = profiles.rows["memory_bytes"][rows["profile"]] / GB
-    needed = np.array([sharing.model_memory_GB.get(model_of(name), size) for name, size in zip(names, own, strict=True)])
+    needed = np.array(
+        [sharing.model_memory_GB.get(model_of(name), size) for name, size in zip(names, own, strict=True)]
+    )
     whole = np.repeat(told[:, None], len(gpu_types), axis=1)
     for column, gpu_type in enumerate(gpu_types):
         if gpu_type in sharing.gpu_memory_GB:

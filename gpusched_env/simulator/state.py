@@ -195,6 +195,8 @@ NODE_STATE_DTYPE: Final = np.dtype(
         ("taken", "<i4"),  # scratch: GPUs that a gang takes here
         ("slot_gpus", "<i4"),  # [GPU] of a slot
         ("slots_taken", "<i8"),  # scratch: bits of the slots that a gang takes here
+        ("gangs", "<i4"),  # scratch: gangs that hold GPUs here
+        ("padding", "<i4"),  # keeps the 8-byte field aligned
     ]
 )
 RACK_STATE_DTYPE: Final = np.dtype(
