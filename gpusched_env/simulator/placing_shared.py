@@ -111,6 +111,41 @@ def judge_pair(
 
 
 @helper
+def append_gpus_of(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_next: Array, gpu_node: Array,
+    paces: Array, chosen: Array, sub_batches: Array, interference: Array, b: int, kind: int, at: int, gang: int,
+    option: int, number: int,
+) -> int:
+    """Append the GPUs of a running gang that have room at a sub-batch to ``chosen``, ascending; return the end."""
+    last = int64(-1)
+    while at < gang:
+        following = int64(-1)
+        seat = int64(replicas[b, number]["first_gpu"])
+        while seat >= 0:
+            gpu = seat % world[b]["gpus"]
+            if (
+                gpu > last
+                and (following < 0 or gpu < following)
+                and has_room(
+                    world, jobs, replicas, nodes, holder, gpu_node, paces, sub_batches, interference, b, kind, option,
+                    gpu,
+                )
+            ):
+                following = gpu
+            seat = int64(gpu_next[b, seat])
+        if following < 0:
+            break
+        last = following
+        taken = False
+        for i in range(at):  # beside two gangs that it should join: once
+            taken = taken or chosen[b, i] == following
+        if not taken:
+            chosen[b, at] = following
+            at += 1
+    return at
+
+
+@helper
 def by_benefit(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, holder: Array, gpu_next: Array,
     gpu_node: Array, running: Array, paces: Array, chosen: Array, sub_batches: Array, interference: Array, b: int,
@@ -148,31 +183,10 @@ def by_benefit(
         if best < 0:
             break
         joined = int64(replicas[b, best]["option"])
-        last = int64(-1)
-        while at < gang:  # its GPUs in ascending order
-            following = int64(-1)
-            seat = int64(replicas[b, best]["first_gpu"])
-            while seat >= 0:
-                gpu = seat % w["gpus"]
-                if (
-                    gpu > last
-                    and (following < 0 or gpu < following)
-                    and has_room(
-                        world, jobs, replicas, nodes, holder, gpu_node, paces, sub_batches, interference, b, kind,
-                        joined, gpu,
-                    )
-                ):
-                    following = gpu
-                seat = int64(gpu_next[b, seat])
-            if following < 0:
-                break
-            last = following
-            taken = False
-            for i in range(at):  # beside two gangs that it should join: once
-                taken = taken or chosen[b, i] == following
-            if not taken:
-                chosen[b, at] = following
-                at += 1
+        at = append_gpus_of(
+            world, jobs, replicas, nodes, holder, gpu_next, gpu_node, paces, chosen, sub_batches, interference, b, kind,
+            at, gang, joined, best,
+        )
         option = max(option, joined)
         replicas[b, best]["offers"] = -1
     return at, option
@@ -199,10 +213,9 @@ def by_first_fit(
 @helper
 def free_ones(
     world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_node: Array, paces: Array,
-    chosen: Array, sub_batches: Array, interference: Array, b: int, kind: int, gang: int, option: int,
+    chosen: Array, sub_batches: Array, interference: Array, b: int, kind: int, at: int, gang: int, option: int,
 ) -> int:
-    """Write all free GPUs on which a class can run at a sub-batch to ``chosen``; return their number."""
-    at = int64(0)
+    """Append all free GPUs on which a class can run at a sub-batch to ``chosen`` from ``at``; return the end."""
     for gpu in range(world[b]["gpus"]):
         if (
             at < gang
@@ -250,8 +263,8 @@ def find_shared(
         while sub_batches[b, kind, last, 0]["sub_steps"] == 0:
             last -= 1
         at = free_ones(
-            world, jobs, replicas, nodes, holder, gpu_node, paces, chosen, sub_batches, interference, b, kind, gang,
-            int64(last),
+            world, jobs, replicas, nodes, holder, gpu_node, paces, chosen, sub_batches, interference, b, kind, int64(0),
+            gang, int64(last),
         )
         at, option = by_benefit(
             world, jobs, replicas, nodes, racks, holder, gpu_next, gpu_node, running, paces, chosen, sub_batches,
@@ -262,8 +275,8 @@ def find_shared(
         if sub_batches[b, kind, option, 0]["sub_steps"] == 0:
             break
         at = free_ones(
-            world, jobs, replicas, nodes, holder, gpu_node, paces, chosen, sub_batches, interference, b, kind, gang,
-            int64(option),
+            world, jobs, replicas, nodes, holder, gpu_node, paces, chosen, sub_batches, interference, b, kind, int64(0),
+            gang, int64(option),
         )
         at = by_first_fit(
             world, jobs, replicas, nodes, holder, gpu_node, paces, chosen, sub_batches, interference, b, kind, at, gang,
@@ -271,4 +284,63 @@ def find_shared(
         )
         if at == gang:
             return gang, int64(option)
+    return 0, 0
+
+
+@helper
+def room_beside(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_next: Array, gpu_node: Array,
+    paces: Array, sub_batches: Array, interference: Array, b: int, kind: int, option: int, number: int,
+) -> int:
+    """Count the GPUs of a running gang that have room for a job class at a sub-batch; none while it checkpoints."""
+    count = int64(0)
+    if replicas[b, number]["phase"] != ACTIVE:
+        return count
+    seat = int64(replicas[b, number]["first_gpu"])
+    while seat >= 0:
+        gpu = seat % world[b]["gpus"]
+        if has_room(
+            world, jobs, replicas, nodes, holder, gpu_node, paces, sub_batches, interference, b, kind, option, gpu
+        ):
+            count += 1
+        seat = int64(gpu_next[b, seat])
+    return count
+
+
+@kernel
+def find_beside(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
+    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
+    event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
+    busy: Array, sub_batches: Array, interference: Array, b: int, row: int, partner: int, option: int,
+) -> tuple[int, int]:
+    """Write the GPUs on which a waiting job would join the running job ``partner`` to ``chosen``.
+
+    The partner's GPUs that have room, ascending, then free ones. ``option`` of ``sub_batches``, -1 = the largest for
+    which there is a place. Nothing is reserved. Returns the number of GPUs, 0 = no place, and the option.
+    """
+    most = world[b]["jobs"]
+    if row < 0 or row >= most or jobs[b, row]["status"] != WAITING or world[b]["gpu_jobs"] == 1:
+        return 0, 0
+    if partner < 0 or partner >= most or jobs[b, partner]["replica"] < 0:
+        return 0, 0
+    number = int64(jobs[b, partner]["replica"])
+    if replicas[b, number]["phase"] != ACTIVE:
+        return 0, 0
+    gang = int64(jobs[b, row]["gpus"])
+    kind = int64(jobs[b, row]["job_class"])
+    for size in range(sub_batches.shape[2]):
+        if sub_batches[b, kind, size, 0]["sub_steps"] == 0 or (option >= 0 and size != option):
+            continue
+        at = append_gpus_of(
+            world, jobs, replicas, nodes, holder, gpu_next, gpu_node, paces, chosen, sub_batches, interference, b, kind,
+            int64(0), gang, int64(size), number,
+        )
+        if at > 0:
+            at = free_ones(
+                world, jobs, replicas, nodes, holder, gpu_node, paces, chosen, sub_batches, interference, b, kind, at,
+                gang, int64(size),
+            )
+        if at == gang:
+            return gang, int64(size)
     return 0, 0
