@@ -145,6 +145,7 @@ class Instance:
     ----------
     workload : the given one, its jobs sorted by the tie order: the row of a job is its rank in every tie
     job_class : int32 [J]; classes : int64 [C, 2] (profile, gang size)
+    passes : int64 [C], in which each GPU works its batch off when it is alone
     topology : the links between the machines; None where the network is priced by tiers
     links, first_row : LINK_ROW_DTYPE, the links as the simulator counts them; row of each link of the topology
     iteration_s : float64 [C, tiers, GPU types], seconds of one iteration on an idle network; inf = cannot run there
@@ -188,6 +189,7 @@ class Instance:
         self.workload = workload.select(np.lexsort(keys))
         jobs = self.workload.jobs
         self.classes, self.job_class = job_classes(self.workload)
+        self.passes = workload.profiles.passes[self.classes[:, 0]]
         if self.semantics.max_copies > 1 and self.network.topology is not None:
             raise ScenarioError(
                 "semantics.max_copies: copies of a gang do not share links with each other, so that a topology cannot "

@@ -312,8 +312,8 @@ def start(
     r["since_s"] = w["clock_s"] + (w["restore_s"] if resumed else w["start_s"])
     if taken > gang:
         r["since_s"] += w["merge_s"]
-    if option > 0:
-        size = sub_batches[b, kind, option, slowest]
+    size = sub_batches[b, kind, option, slowest]
+    if size["sub_steps"] > 1:
         r["compute_share"] = size["compute_share"]
         iteration_s = micro_s(paces[b, kind, pace, slowest], r["compute_share"])
         part_s = r["compute_share"] * paces[b, kind, pace, slowest]["compute_s"]
@@ -325,10 +325,10 @@ def start(
         )
     else:
         r["settled_s"] = r["iteration_s"]
+    r["solo_s"] = r["iteration_s"] + r["accumulation_s"]
+    r["iteration_s"] = r["solo_s"]
     if w["sharing"]:
         r["told_s"] = -1.0
-        r["solo_s"] = r["iteration_s"] + r["accumulation_s"]
-        r["iteration_s"] = r["solo_s"]
         r["company_changed"] = 1
         if w["contention"] == 0:
             r["bottleneck"] = -1

@@ -49,14 +49,15 @@ def what_if(
     r = replicas[b, number]
     r["job"] = row
     r["gpus"] = jobs[b, row]["gpus"]
-    r["compute_share"] = 1.0
-    tier, _, slowest = placed(
-        nodes, racks, gpu_node, paces, chosen, b, int64(jobs[b, row]["job_class"]), 0, int64(r["gpus"])
-    )
+    kind = int64(jobs[b, row]["job_class"])
+    tier, _, slowest = placed(nodes, racks, gpu_node, paces, chosen, b, kind, 0, int64(r["gpus"]))
     r["tier"] = tier
+    whole = sub_batches[b, kind, 0, slowest]
+    r["compute_share"] = whole["compute_share"]
+    earlier_s = (whole["sub_steps"] - 1) * whole["compute_share"] * paces[b, kind, tier, slowest]["compute_s"]
     begin_flow(world, jobs, replicas, nodes, gpu_node, paces, chosen, links, uses, routes, pairs, b, number, slowest)
     settle(world, replicas, links, uses, ratios, b)
-    seconds = r["settled_s"]
+    seconds = r["settled_s"] + earlier_s
     end_flow(world, replicas, links, uses, b, number)
     settle(world, replicas, links, uses, ratios, b)
     w["uncommitted"] = uncommitted

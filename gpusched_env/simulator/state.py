@@ -314,8 +314,9 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     world["random"] = np.random.SeedSequence(random_seed).generate_state(1)[0] or 1
 
     world["sharing"], world["gpu_jobs"] = instance.sharing is not None, instance.gpu_jobs
-    whole_batch = state.sub_batches[b, :, 0]
-    whole_batch["sub_steps"] = whole_batch["compute_share"] = 1
+    whole_batch = state.sub_batches[b, : len(instance.classes), 0]
+    whole_batch["sub_steps"] = instance.passes[:, None]
+    whole_batch["compute_share"] = 1.0 / instance.passes[:, None]
     if (shared := instance.sharing_tables) is not None:
         classes, sizes, types = shared.memory.shape
         options = state.sub_batches[b, :classes, :sizes, :types]
