@@ -46,7 +46,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     infeasible when nothing runs, nothing will arrive and no timer is set.
 
     Where jobs may share GPUs, ``partner_window`` adds C partner slots, running gangs that a job may join, and
-    ``sub_batches`` lets each start name one of S sub-batches. ``K * P`` above is then ``K * (P + C) * S``, S at least 1:
+    ``sub_batches`` lets each start name one of S sub-batches. ``K * P`` above is then ``K * (P + C) * S``, S at least
+    1:
 
     | action | meaning |
     |---|---|
@@ -61,8 +62,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     ``Dict`` of float32 arrays, all values in [0, 1]: ``queue`` [K, 13], ``running`` [V, 11], ``nodes`` [N, 4],
     ``links`` [3, 3] (one row a tier: machine, rack, network), ``cluster`` [11], and by option ``action_mask``.
     Where the scenario's network is a topology, ``links`` is [L, 5], one row a link, and ``flows`` [V, 6] says for each
-    running slot what contention does to it. Where GPUs are of several types, or gangs may run in copies, six more arrays
-    tell types apart; where jobs may share GPUs, five more say who shares with whom, and who might.
+    running slot what contention does to it. Where GPUs are of several types, or gangs may run in copies, six more
+    arrays tell types apart; where jobs may share GPUs, five more say who shares with whom, and who might.
     Every column is defined in ``gpusched_env.envs.columns`` and on the page ``docs/observation_and_action.md``.
 
     ## Rewards

@@ -27,6 +27,7 @@ TIME: Final = "log: ln(1 + x/60 s) / ln(1 + 30 d/60 s), at most 1"
 GPU_TIME: Final = "log of x / GPUs of the cluster, as for times"
 SHARE: Final = "as is"
 COUNT: Final = "x / (1 + x)"
+_SEATS: Final = "GPUs of the cluster, times the jobs that may share one"
 _LINK_TIER: Final = "bus of a machine 1/5, its ports 2/5, link of a rack 3/5, of a pod 4/5, above 1"
 
 QUEUE: Final = (
@@ -42,7 +43,7 @@ QUEUE: Final = (
     Column("loss_at_rack", "1 - ideal iteration time / iteration time when spread over a rack, at least 0", SHARE),
     Column("loss_at_network", "1 - ideal iteration time / iteration time when spread over racks, at least 0", SHARE),
     Column("skew", "largest tensor / all tensor bytes", SHARE),
-    Column("fits", "1 if some enabled placement rule finds a place now", SHARE),
+    Column("fits", "1 if it can start now: some enabled placement rule finds a place, or a partner has room", SHARE),
 )
 RUNNING: Final = (
     Column("present", "1 if the slot holds a running job, else the whole row is 0", SHARE),
@@ -64,7 +65,7 @@ NODES: Final = (
     Column("rack", "index of its rack / number of racks", SHARE),
 )
 TIER_LINKS: Final = (
-    Column("gpus", "GPUs held by gangs of this tier / GPUs of the cluster", SHARE),
+    Column("gpus", f"GPUs held by gangs of this tier / {_SEATS}", SHARE),
     Column("gangs", "gangs whose GPUs are this far apart", COUNT),
     Column("loss", "mean of 1 - ideal iteration time / iteration time over these gangs", SHARE),
 )
@@ -91,10 +92,10 @@ CLUSTER: Final = (
     Column("waiting", "waiting jobs", "x / (32 + x)"),
     Column("beyond_window", "waiting jobs that no queue slot shows", "x / (32 + x)"),
     Column("queued_demand", "GPUs demanded by waiting jobs", "x / (GPUs of the cluster + x)"),
-    Column("running", "gangs that hold GPUs / GPUs of the cluster", SHARE),
+    Column("running", f"gangs that hold GPUs / {_SEATS}", SHARE),
     Column("arrived", "arrived jobs / all jobs", SHARE),
     Column("finished", "finished jobs / all jobs", SHARE),
-    Column("checkpointing", "GPUs held by gangs that are being checkpointed / GPUs of the cluster", SHARE),
+    Column("checkpointing", f"GPUs held by gangs that are being checkpointed / {_SEATS}", SHARE),
 )
 TABLES: Final = {"queue": QUEUE, "running": RUNNING, "nodes": NODES, "links": TIER_LINKS, "cluster": CLUSTER}
 # Where the network is a topology.

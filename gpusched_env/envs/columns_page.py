@@ -90,8 +90,8 @@ def page() -> str:
         "",
         "### Where GPUs are of several types, or gangs may run in copies",
         "",
-        "T GPU types, in the order of `scenario.cluster.gpu_types`. Rates are those on the tightest tier that holds the",
-        "gang on machines of the type, on an idle network.",
+        "T GPU types, in the order of `scenario.cluster.gpu_types`. Rates are those on the tightest tier that holds",
+        "the gang on machines of the type, on an idle network.",
     ]
     for key, shape in _TYPE_SHAPES.items():
         lines += _table(key, shape, TYPE_TABLES[key])
@@ -99,8 +99,8 @@ def page() -> str:
         "",
         "### Where jobs may share GPUs",
         "",
-        "S is at least 1: without `sub_batches` the whole batch is shown. xi is how many times longer an iteration takes",
-        "beside the other job, on the GPU type of the running gang's first GPU.",
+        "S is at least 1: without `sub_batches` the whole batch is shown. xi is how many times longer an iteration",
+        "takes beside the other job, on the GPU type of the running gang's first GPU.",
     ]
     for key, shape in _SHARING_SHAPES.items():
         lines += _table(key, shape, SHARING_TABLES[key])

@@ -226,6 +226,11 @@ class Encoder:
             looks.append((tuple(SHARING_TABLES), show_sharing, (*before, *slots)))
         return looks
 
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Names of the arrays of an observation."""
+        return tuple(name for name in (*self._shapes, *self._more_shapes) if name not in self._empty)
+
     @classmethod
     def for_view(cls, windows: Windows, view: ClusterView) -> Encoder:
         """Look through windows at what a scheduler sees; they may be clairvoyant only if the view is.

@@ -11,12 +11,12 @@ import numpy as np
 from gpusched_env.cluster import MACHINE, NETWORK, RACK, SLOT, TIERS
 from gpusched_env.envs.columns import LONGEST_S
 from gpusched_env.envs.encoder import WINDOW_ORDERS
-from gpusched_env.envs.sharing_actions import chosen_steps, mark_starts, open_gpus
+from gpusched_env.envs.sharing_actions import chosen_steps, mark_partners, mark_sizes, open_gpus
 from gpusched_env.errors import ScenarioError
 from gpusched_env.instance import Instance
 from gpusched_env.network import LINK_TIERS
 from gpusched_env.simulator import RULE_NUMBER, Simulation
-from gpusched_env.simulator.contention import alone_s, settle
+from gpusched_env.simulator.contention import alone_s, beside_company, settle
 from gpusched_env.simulator.events import (
     APPLIED,
     DECIDE,
@@ -33,9 +33,10 @@ from gpusched_env.simulator.events import (
 )
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.network_queries import link_load
-from gpusched_env.simulator.placing import fits
-from gpusched_env.simulator.placing_shared import find_beside
+from gpusched_env.simulator.placing import ANYWHERE, SHARE_FIRST_FIT, SHARED_BY, look_for
+from gpusched_env.simulator.placing_shared import find_beside, find_shared
 from gpusched_env.simulator.state import CHECKPOINTING
+from gpusched_env.simulator.taking import unable_somewhere
 
 Array = np.ndarray[Any, Any]
 
@@ -163,24 +164,55 @@ def fill_windows(
 
 
 @helper
-def mark_rules(
-    world: Array, jobs: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_node: Array, paces: Array,
-    chosen: Array, links: Array, busy: Array, rules: Array, b: int, queue: Array, mask: Array,
+def mark_starts(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_next: Array,
+    gpu_node: Array, running: Array, paces: Array, chosen: Array, links: Array, busy: Array, sub_batches: Array,
+    interference: Array, b: int, config: Array, rules: Array, queue: Array, partners: Array, mask: Array,
 ) -> int:
-    """Mark the feasible starts where jobs do not share GPUs; return their number."""
-    at = 0
+    """Mark the starts that the simulator would accept; return their number."""
+    sharing = world[b]["sharing"] > 0
+    supply = world[b]["free_gpus"]
+    sizes = int64(config[0]["sub_batches"])
+    columns = max(sizes, 1)
+    at = int64(0)
     choices = 0
     for k in range(len(queue)):
-        row = queue[k]
+        row = int64(queue[k])
         gang = int64(jobs[b, row]["gpus"]) if row >= 0 else int64(0)
         kind = int64(jobs[b, row]["job_class"]) if row >= 0 else int64(0)
         for p in range(len(rules)):
-            feasible = row >= 0 and fits(
-                world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, kind, gang, int64(rules[p])
+            rule = int64(rules[p])
+            option = int64(-1)
+            found = int64(0)
+            if row >= 0 and rule >= SHARE_FIRST_FIT and world[b]["gpu_jobs"] > 1:
+                found, option = find_shared(
+                    world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, running, paces, chosen,
+                    links, busy, sub_batches, interference, b, row, SHARED_BY[rule - SHARE_FIRST_FIT],
+                )
+            elif row >= 0 and gang <= supply:
+                if not sharing and rule in ANYWHERE and not unable_somewhere(paces, b, kind):
+                    found = gang
+                else:
+                    found = int64(
+                        look_for(
+                            world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, kind, gang, rule
+                        )
+                    )
+            if sharing:
+                choices += mark_sizes(
+                    world, jobs, replicas, nodes, holder, gpu_node, chosen, sub_batches, b, row, found, option, sizes,
+                    at, mask,
+                )
+            else:
+                mask[at] = 1 if found > 0 else 0
+                choices += mask[at]
+            at += columns
+        if len(partners) > 0:
+            choices += mark_partners(
+                world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, paces, sub_batches, interference, b,
+                row, partners, sizes, at, mask,
             )
-            mask[at] = 1 if feasible else 0
-            choices += mask[at]
-            at += 1
+            at += len(partners) * columns
     return choices
 
 
@@ -271,7 +303,7 @@ def show_running(
         out[v, 5] = squash(left)
         out[v, 6] = squash(left * job["gpus"] / w["gpus"])
         out[v, 7] = shown_tier(r["tier"]) / (len(TIERS) - 1.0)
-        out[v, 8] = max(1.0 - kind["ideal_iteration_s"] / r["settled_s"], 0.0)
+        out[v, 8] = max(1.0 - kind["ideal_iteration_s"] / beside_company(replicas, b, int64(job["replica"])), 0.0)
         out[v, 9] = 1.0 if r["phase"] == CHECKPOINTING else 0.0
         out[v, 10] = mask[first_action + v]
 
@@ -297,8 +329,9 @@ def show_tiers(
             if shown_tier(r["tier"]) == t:
                 gpus += r["gpus"]
                 gangs += 1
-                loss += 1.0 - classes[0, jobs[b, r["job"]]["job_class"]]["ideal_iteration_s"] / r["settled_s"]
-        out[t, 0] = gpus / w["gpus"]
+                ideal_s = classes[0, jobs[b, r["job"]]["job_class"]]["ideal_iteration_s"]
+                loss += 1.0 - ideal_s / beside_company(replicas, b, int64(running[b, i]))
+        out[t, 0] = gpus / (w["gpus"] * w["gpu_jobs"])
         out[t, 1] = gangs / (1.0 + gangs)
         out[t, 2] = loss / gangs if gangs > 0 else 0.0
 
@@ -387,10 +420,10 @@ def show_machines(
     out_cluster[4] = w["waiting"] / (32.0 + w["waiting"])
     out_cluster[5] = beyond / (32.0 + beyond)
     out_cluster[6] = demand / (w["gpus"] + demand)
-    out_cluster[7] = w["running"] / w["gpus"]
+    out_cluster[7] = w["running"] / (w["gpus"] * w["gpu_jobs"])
     out_cluster[8] = w["next_arrival"] / w["jobs"]
     out_cluster[9] = w["finished"] / w["jobs"]
-    out_cluster[10] = checkpointing / w["gpus"]
+    out_cluster[10] = checkpointing / (w["gpus"] * w["gpu_jobs"])
 
 
 @kernel
@@ -400,8 +433,8 @@ def play(
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
     busy: Array, sub_batches: Array, interference: Array, b: int, config: Array, classes: Array, shown_links: Array,
     rules: Array, delays: Array,
-    queue: Array, victims: Array, partners: Array, keys: Array, action: int, mask: Array, out_queue: Array, out_running: Array,
-    out_nodes: Array, out_links: Array, out_cluster: Array, out_flows: Array,
+    queue: Array, victims: Array, partners: Array, keys: Array, action: int, mask: Array, out_queue: Array,
+    out_running: Array, out_nodes: Array, out_links: Array, out_cluster: Array, out_flows: Array,
 ) -> int:
     """Play one action on the windows of the last call, skip forced waits, and write mask and observation.
 
@@ -482,16 +515,10 @@ def play(
         fill_windows(
             world, jobs, replicas, holder, gpu_next, waiting, running, config, b, queue, victims, partners, keys
         )
-        if w["sharing"]:
-            choices = mark_starts(
-                world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
-                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b, sizes,
-                rules, queue, partners, mask,
-            )
-        else:
-            choices = mark_rules(
-                world, jobs, nodes, racks, free, holder, gpu_node, paces, chosen, links, busy, rules, b, queue, mask
-            )
+        choices = mark_starts(
+            world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, running, paces, chosen, links, busy,
+            sub_batches, interference, b, config, rules, queue, partners, mask,
+        )
         choice = mark_others(world, jobs, replicas, config, b, victims, starts, choices, mask)
         if outcome != DECIDE or choice or not config[0]["skip_forced_waits"] or mask[starts + len(victims)] == 0:
             break

@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from gpusched_env.simulator.events import find_place
 from gpusched_env.simulator.jit import helper, int64, kernel
-from gpusched_env.simulator.placing import SHARE_FIRST_FIT, SHARED_BY
-from gpusched_env.simulator.placing_shared import find_shared, room_beside
+from gpusched_env.simulator.placing_shared import room_beside
 from gpusched_env.simulator.seats import MEMORY_SLACK, largest_sub_batch, seated
 from gpusched_env.simulator.state import ACTIVE
 from gpusched_env.simulator.taking import unable
@@ -52,7 +50,7 @@ def room_alone(
 
 @helper
 def chosen_steps(sub_batches: Array, b: int, kind: int, sizes: int, size: int) -> int:
-    """Sub-steps of the sub-batch that an action names; 0 = it names none (``sizes`` 0), -1 = the job has no such one."""
+    """Sub-steps of the sub-batch that an action names; 0 = it names none (``sizes`` 0), -1 = the job has none such."""
     if sizes == 0:
         return int64(0)
     if size >= sub_batches.shape[2] or sub_batches[b, kind, size, 0]["sub_steps"] == 0:
@@ -103,142 +101,97 @@ def place_beside(
 
 
 @kernel
-def mark_starts(
+def mark_sizes(
     world: Array,
     jobs: Array,
     replicas: Array,
     nodes: Array,
-    racks: Array,
+    holder: Array,
+    gpu_node: Array,
+    chosen: Array,
+    sub_batches: Array,
+    b: int,
+    row: int,
+    found: int,
+    option: int,
+    sizes: int,
+    at: int,
+    mask: Array,
+) -> int:
+    """Mark from ``at`` on at which sub-batches a job can start on ``found`` GPUs in ``chosen``; return their number.
+
+    ``option`` is the sub-batch that its rule chose, -1 = none, which counts where actions name none (``sizes`` 0).
+    """
+    choices = 0
+    kind = int64(jobs[b, row]["job_class"]) if row >= 0 else int64(0)
+    for size in range(max(sizes, 1)):
+        steps = chosen_steps(sub_batches, b, kind, sizes, size)
+        if sizes == 0 and option >= 0:
+            steps = int64(sub_batches[b, kind, option, 0]["sub_steps"])
+        mask[at + size] = 0
+        if (
+            found > 0
+            and steps >= 0
+            and largest_sub_batch(
+                world, jobs, replicas, nodes, holder, gpu_node, chosen, sub_batches, b, kind, found, steps
+            )
+            >= 0
+        ):
+            mask[at + size] = 1
+            choices += 1
+    return choices
+
+
+@kernel
+def mark_partners(
+    world: Array,
+    jobs: Array,
+    replicas: Array,
+    nodes: Array,
     free: Array,
     holder: Array,
     gpu_next: Array,
     gpu_node: Array,
-    waiting: Array,
-    running: Array,
     paces: Array,
-    events: Array,
-    event_gpus: Array,
-    chosen: Array,
-    links: Array,
-    uses: Array,
-    routes: Array,
-    pairs: Array,
-    ratios: Array,
-    busy: Array,
     sub_batches: Array,
     interference: Array,
     b: int,
-    sizes: int,
-    rules: Array,
-    queue: Array,
+    row: int,
     partners: Array,
+    sizes: int,
+    at: int,
     mask: Array,
 ) -> int:
-    """Mark the starts that the simulator would accept; return their number. ``sizes`` 0 = actions name no sub-batch."""
-    columns = max(sizes, 1)
+    """Mark from ``at`` on beside which partners a job can start, at which sub-batches; return their number."""
     choices = 0
-    at = 0
-    for k in range(len(queue)):
-        row = int64(queue[k])
-        for i in range((len(rules) + len(partners)) * columns):
-            mask[at + i] = 0
-        kind = int64(jobs[b, row]["job_class"]) if row >= 0 else int64(0)
-        for p in range(len(rules)):
-            option = int64(-1)
-            if row < 0:
-                found = int64(0)
-            elif rules[p] >= SHARE_FIRST_FIT and world[b]["gpu_jobs"] > 1:
-                found, option = find_shared(
+    kind = int64(jobs[b, row]["job_class"]) if row >= 0 else int64(0)
+    for i in range(len(partners)):
+        number = int64(jobs[b, partners[i]]["replica"]) if partners[i] >= 0 else int64(-1)
+        for size in range(max(sizes, 1)):
+            mask[at] = 0
+            first = size if sizes > 0 else 0
+            end = size + 1 if sizes > 0 else sub_batches.shape[2]
+            for option in range(first, min(end, sub_batches.shape[2])):
+                if row < 0 or number < 0 or mask[at] == 1 or sub_batches[b, kind, option, 0]["sub_steps"] == 0:
+                    continue
+                if place_beside(
                     world,
                     jobs,
                     replicas,
                     nodes,
-                    racks,
                     free,
                     holder,
                     gpu_next,
                     gpu_node,
-                    running,
                     paces,
-                    chosen,
-                    links,
-                    busy,
                     sub_batches,
                     interference,
                     b,
                     row,
-                    SHARED_BY[rules[p] - SHARE_FIRST_FIT],
-                )
-            else:
-                found = find_place(
-                    world,
-                    jobs,
-                    replicas,
-                    nodes,
-                    racks,
-                    free,
-                    holder,
-                    gpu_next,
-                    gpu_node,
-                    waiting,
-                    running,
-                    paces,
-                    events,
-                    event_gpus,
-                    chosen,
-                    links,
-                    uses,
-                    routes,
-                    pairs,
-                    ratios,
-                    busy,
-                    sub_batches,
-                    interference,
-                    b,
-                    row,
-                    int64(rules[p]),
-                )
-            for size in range(columns):
-                steps = chosen_steps(sub_batches, b, kind, sizes, size)
-                if sizes == 0 and option >= 0:
-                    steps = int64(sub_batches[b, kind, option, 0]["sub_steps"])
-                if found > 0 and steps >= 0:
-                    fits = largest_sub_batch(
-                        world, jobs, replicas, nodes, holder, gpu_node, chosen, sub_batches, b, kind, found, steps
-                    )
-                    mask[at] = 1 if fits >= 0 else 0
-                    choices += mask[at]
-                at += 1
-        for i in range(len(partners)):
-            for size in range(columns):
-                partner = partners[i]
-                if row >= 0 and partner >= 0:
-                    number = int64(jobs[b, partner]["replica"])
-                    first = size if sizes > 0 else 0
-                    end = size + 1 if sizes > 0 else sub_batches.shape[2]
-                    for option in range(first, min(end, sub_batches.shape[2])):
-                        if (
-                            mask[at] == 0
-                            and sub_batches[b, kind, option, 0]["sub_steps"] > 0
-                            and place_beside(
-                                world,
-                                jobs,
-                                replicas,
-                                nodes,
-                                free,
-                                holder,
-                                gpu_next,
-                                gpu_node,
-                                paces,
-                                sub_batches,
-                                interference,
-                                b,
-                                row,
-                                number,
-                                int64(option),
-                            )
-                        ):
-                            mask[at] = 1
-                            choices += 1
-                at += 1
+                    number,
+                    int64(option),
+                ):
+                    mask[at] = 1
+                    choices += 1
+            at += 1
     return choices
