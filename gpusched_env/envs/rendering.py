@@ -157,7 +157,7 @@ def _draw_machines(env: ClusterEnv, axes: Axes) -> None:
         axes.axhline(edge + 0.5, color="black", linewidth=1.2)
     axes.set_xlabel("GPU of the node")
     axes.set_ylabel("node (a line between racks)")
-    axes.locator_params(axis="y", integer=True)
+    axes.locator_params(integer=True)
     axes.set_title("jobs on GPUs (x = checkpointing)", fontsize=10)
 
 
@@ -183,7 +183,7 @@ def _draw_tiers(env: ClusterEnv, axes: Axes) -> None:
     gpus = [int(running["gpus"][running["tier"] == tier].sum()) for tier in order]
     colours = ["#0072B2", "#009E73", "#E69F00", "#D55E00"]
     axes.bar([names[tier] for tier in order], gpus, color=colours[-len(order) :])
-    axes.set_ylim(0, int(state.world[0]["gpus"]))
+    axes.set_ylim(0, int(state.world[0]["gpus"] * state.world[0]["gpu_jobs"]))
     axes.set_ylabel("GPUs held", fontsize=9)
     axes.set_title("how far gangs are spread", fontsize=10)
 
