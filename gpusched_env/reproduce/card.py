@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from gpusched_env.evaluation.runner import Problem
     from gpusched_env.event_log import EventLog
     from gpusched_env.instance import Instance
-    from gpusched_env.simulator import Until
     from gpusched_env.reproduce.results import Results
+    from gpusched_env.simulator import Until
 
     Measure = Callable[[Instance, EventLog, str], dict[str, float]]
 
