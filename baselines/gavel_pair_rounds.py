@@ -60,10 +60,10 @@ class PairRounds:
             self.gangs = np.concatenate([self.gangs, np.zeros_like(self.gangs)])
         self.rates[rows], self.gangs[rows] = rates, gangs
         present = self.members[self.members[:, 1] == ALONE, 0]
-        members = []
+        members: list[np.ndarray] = []
         for row in rows.tolist():
             fellows = present[self.gangs[present] == self.gangs[row]]
-            members += [[[row, ALONE]], np.column_stack([fellows, np.full(len(fellows), row)])]
+            members += [np.array([[row, ALONE]]), np.column_stack([fellows, np.full(len(fellows), row)])]
             present = np.append(present, row)
         new = np.concatenate(members)
         paired = new[:, 1] != ALONE

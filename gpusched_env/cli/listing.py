@@ -162,7 +162,7 @@ def _clairvoyant(name: str) -> bool:
     """Tell it for the defaults; the agent's checkpoint decides for ``learned``, which cannot be built without one."""
     from gpusched_env.baselines import list_baselines, make_scheduler
 
-    return name in list_baselines(types=True) and make_scheduler(name).clairvoyant
+    return name in list_baselines(types=True, sharing=True) and make_scheduler(name).clairvoyant
 
 
 def _written(key: str, value: Any) -> str:
