@@ -8,6 +8,7 @@ thread; CPU seconds, so that other processes do not count; medians over repeats,
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import statistics
 import time
@@ -21,16 +22,20 @@ from rich.console import Console
 from rich.table import Table
 
 import gpusched_env
+from gpusched_env.baselines.gavel_objectives import max_min_fairness
+from gpusched_env.baselines.gavel_pairs import solve_packed
 from gpusched_env.baselines.gavel_policies import POLICIES, Settings
 from gpusched_env.baselines.gavel_problem import Problem
 from gpusched_env.cluster import Cluster
 from gpusched_env.instance import Instance
 from gpusched_env.network import Network
 from gpusched_env.performance import type_rates
+from gpusched_env.sharing import GavelPairs
 from gpusched_env.traces import generate_workload
 
 CLUSTER: Final = "9x4@V100,9x4@P100,9x4@K80"
 JOBS: Final = (128, 500, 1_000, 2_000)
+PACKED_JOBS: Final = (64, 128, 192, 500)  # the last one by kinds of partner only
 TARGETS_S: Final = {500: 0.15, 2_000: 1.0}  # of max_min_fairness_perf
 MEASURED: Final = (
     "max_min_fairness_perf", "max_min_fairness", "max_min_fairness_water_filling_perf", "finish_time_fairness_perf",
@@ -79,6 +84,33 @@ def seconds(policy: str, jobs: int, repeats: int) -> float:
     return statistics.median(taken)
 
 
+def packed_problem(jobs: int, seed: int) -> Problem:
+    """One-GPU jobs of Gavel, and all pairs of them that fit into the memory of some GPU."""
+    cluster = Cluster.parse(CLUSTER)
+    workload = generate_workload("gavel", seed, jobs, mean_gap_s=0.0)
+    instance = Instance(cluster, workload, Network("none"))
+    kinds = instance.job_class
+    rates = type_rates(instance.classes[:, 1], instance.iteration_s, cluster)[kinds]
+    xi = GavelPairs().slowdowns(instance.classes, workload, cluster.gpu_types)
+    second, first = np.tril_indices(jobs, -1)
+    together = np.stack([rates[a] / xi[kinds[a], kinds[b]] for a, b in ((first, second), (second, first))], axis=1)
+    fits = together.any(axis=(1, 2))
+    pairs = np.column_stack([first, second])[fits]
+    return dataclasses.replace(Problem.of(rates, [36, 36, 36]), pairs=pairs, pair_rates=together[fits], kinds=kinds)
+
+
+def packed_seconds(jobs: int, most_in_pairs: int, repeats: int) -> float:
+    """Median CPU seconds of one solution of max_min_fairness_packed [s]."""
+    taken = []
+    for seed in range(repeats):
+        told = packed_problem(jobs, seed)
+        begin = time.process_time()
+        shares = solve_packed(told, max_min_fairness, most_in_pairs)
+        taken.append(time.process_time() - begin)
+        assert shares is not None
+    return statistics.median(taken)
+
+
 def main(options: Options) -> None:
     """Measure, print a table, and say whether the targets are met."""
     console = Console()
@@ -88,6 +120,13 @@ def main(options: Options) -> None:
         found[policy] = {jobs: seconds(policy, jobs, options.repeats) for jobs in JOBS}
         table.add_row(policy, *(f"{1e3 * value:,.1f}" for value in found[policy].values()))
     console.print(table)
+    packed = Table("by", *(f"{jobs:,} jobs [ms]" for jobs in PACKED_JOBS), title="max_min_fairness_packed, CPU time")
+    found["max_min_fairness_packed"] = {}
+    for name, most in (("pairs", PACKED_JOBS[-2]), ("kinds of partner", 0)):
+        taken = {jobs: packed_seconds(jobs, most, options.repeats) for jobs in PACKED_JOBS if jobs <= most or most == 0}
+        found["max_min_fairness_packed"][name] = taken
+        packed.add_row(name, *(f"{1e3 * value:,.0f}" for value in taken.values()))
+    console.print(packed)
     for jobs, target_s in TARGETS_S.items():
         value = found[MEASURED[0]][jobs]
         console.print(f"{jobs:,} jobs: {1e3 * value:.0f} ms, target {1e3 * target_s:.0f} ms, met: {value <= target_s}")
