@@ -92,6 +92,7 @@ CARDS: Final = {
     "gavel": "gpusched_env.reproduce.gavel:GavelCard",
     "hadar": "gpusched_env.reproduce.hadar:HadarCard",
     "sjf-bco": "gpusched_env.reproduce.sjf_bco:SjfBcoCard",
+    "sjf-bsbf": "gpusched_env.reproduce.sjf_bsbf:SjfBsbfCard",
 }
 
 

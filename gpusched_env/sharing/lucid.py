@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from gpusched_env.errors import ScenarioError
 from gpusched_env.sharing.csv_pairs import number_of, pair_rows, text_of
 from gpusched_env.sharing.pair_table import Entry, Pair, PairTable
+
+AMP: Final = ("any", "yes", "no")
 
 
 @dataclass(frozen=True)
@@ -31,19 +34,30 @@ class LucidTable(PairTable):
     amp: str = "any"
     kind = "lucid"
 
+    def __post_init__(self) -> None:
+        """Check every field, without touching the file."""
+        super().__post_init__()
+        if self.amp not in AMP:
+            raise ScenarioError(f"sharing.interference.amp is {self.amp!r}: give one of {', '.join(AMP)}")
+
     def entries(self) -> Iterator[Entry]:
-        """Read the file, and take means over configurations.
+        """Take means over configurations."""
+        found: dict[Pair, list[Entry]] = {}
+        for entry in self.measured():
+            found.setdefault(entry.pair, []).append(entry)
+        for pair, entries in found.items():
+            yield Entry(pair, sum(entry.rate for entry in entries) / len(entries), entries[0].place)
+
+    def measured(self) -> Iterator[Entry]:
+        """Read the file: both jobs of each row.
 
         Raises
         ------
         ScenarioError : with file, line, field and remedy
         """
-        path = Path(self.path)
-        rates: dict[Pair, list[float]] = {}
-        place_of: dict[Pair, str] = {}
         ends = ("1", "2")
         columns = [name + end for name in ("model", "batchsize", "amp", "speed") for end in ends]
-        for place, row in pair_rows(path, columns):
+        for place, row in pair_rows(Path(self.path), columns):
             sizes = {number_of(row, "batchsize" + end, place) for end in ends}
             mixed = {number_of(row, "amp" + end, place) != 0 for end in ends}
             if self.batch_size and sizes != {self.batch_size}:
@@ -51,11 +65,8 @@ class LucidTable(PairTable):
             if self.amp != "any" and mixed != {self.amp == "yes"}:
                 continue
             first, second = (text_of(row, "model" + end, place) for end in ends)
-            for pair, column in ((Pair(first, second), "speed1"), (Pair(second, first), "speed2")):
-                rates.setdefault(pair, []).append(number_of(row, column, place))
-                place_of.setdefault(pair, place)
-        for pair, found in rates.items():
-            yield Entry(pair, sum(found) / len(found), place_of[pair])
+            yield Entry(Pair(first, second), number_of(row, "speed1", place), place)
+            yield Entry(Pair(second, first), number_of(row, "speed2", place), place)
 
     def as_dict(self) -> dict[str, Any]:
         """Give plain data for JSON."""

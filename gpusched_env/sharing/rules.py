@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from gpusched_env.errors import ScenarioError
 from gpusched_env.sharing.interference import Constant, Interference
+
+MEMORIES: Final = ("gpu_memory_GB", "model_memory_GB")
 
 
 @dataclass(frozen=True)
@@ -21,15 +23,17 @@ class Sharing:
     interference : xi, how many times longer an iteration takes beside another job: one number for all pairs, or a
         source of INTERFERENCE_SOURCES
     gpu_memory_GB : memory of each GPU type; profiles that tell their bytes then take that much of it
+    model_memory_GB : what jobs take of it with their whole batch, by model (:func:`model_of`), whatever profiles tell
 
     Raises
     ------
-    ScenarioError : a limit below 1, an interference below 1, or a memory that is not above 0
+    ScenarioError : a limit below 1, an interference below 1, a memory that is not above 0, or models without GPUs
     """
 
     limit: int = 2
     interference: float | Interference = 1.5
     gpu_memory_GB: Mapping[str, float] = field(default_factory=dict, hash=False)
+    model_memory_GB: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -44,9 +48,12 @@ class Sharing:
                 f"sharing.interference is {self.interference!r}: give a number of at least 1, or a source of "
                 "interference, such as gpusched_env.sharing.synthetic(0)"
             )
-        for name, value in self.gpu_memory_GB.items():
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-                raise ScenarioError(f"sharing.gpu_memory_GB of {name!r} is {value!r}: give a number above 0")
+        for table in MEMORIES:
+            for name, value in getattr(self, table).items():
+                if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+                    raise ScenarioError(f"sharing.{table} of {name!r} is {value!r}: give a number above 0")
+        if self.model_memory_GB and not self.gpu_memory_GB:
+            raise ScenarioError("sharing.model_memory_GB: give gpu_memory_GB, the memory of each GPU type, too")
 
     @property
     def source(self) -> Interference:
@@ -64,4 +71,4 @@ class Sharing:
     def _written(self, source: dict[str, Any]) -> dict[str, Any]:
         number = isinstance(self.interference, int | float)
         data: dict[str, Any] = {"limit": self.limit, "interference": self.interference if number else source}
-        return data | ({"gpu_memory_GB": dict(self.gpu_memory_GB)} if self.gpu_memory_GB else {})
+        return data | {table: dict(getattr(self, table)) for table in MEMORIES if getattr(self, table)}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from gpusched_env.sharing.interference import model_of
 from gpusched_env.sharing.rules import Sharing
 from gpusched_env.workload import ACCUMULATION_DTYPE, Profiles, Workload
+
+GB: Final = 1e9  # [byte]
 
 
 class SharingTables(NamedTuple):
@@ -59,13 +62,34 @@ def sharing_tables(
     passes = rows["passes"][:, None]
     smaller = passes / np.maximum(sub_steps, 1)  # samples of a sub-step / those of a pass
     compute = (rows["fixed_compute"][:, None] * (1.0 - smaller) + smaller) / passes
-    told_memory = rows["fixed_memory"] + rows["batch_memory"]  # at the passes that a job takes alone
-    part = (rows["batch_memory"] / np.where(told_memory > 0, told_memory, 1.0))[:, None]
-    whole = told_memory[:, None].repeat(len(gpu_types), axis=1)
-    for column, name in enumerate(gpu_types):
-        if name in sharing.gpu_memory_GB:
-            needed = profiles.rows["memory_bytes"][classes[:, 0]]
-            whole[:, column] = np.where(needed > 0, needed / (sharing.gpu_memory_GB[name] * 1e9), whole[:, column])
-    memory = whole[:, None, :] * (1.0 - part + part * smaller)[:, :, None]
+    memory = _memory(sharing, profiles, rows, smaller, gpu_types)
     memory[sub_steps == 0] = np.inf
     return SharingTables(sub_steps, compute, memory, sharing.source.slowdowns(classes, workload, gpu_types))
+
+
+def _memory(
+    sharing: Sharing, profiles: Profiles, rows: np.ndarray, smaller: np.ndarray, gpu_types: tuple[str, ...]
+) -> np.ndarray:
+    """float64 [C, K, T]: part of a GPU's memory.
+
+    Bytes, where they are told for job and GPU, replace the parts that the profile tells for GPUs of whatever type; how
+    much of them shrinks with the sub-batch is still the profile's.
+
+    Parameters
+    ----------
+    rows : ACCUMULATION_DTYPE [C]
+    smaller : float64 [C, K], samples of a sub-step / those of a pass that the job takes alone
+    """
+    told = rows["fixed_memory"] + rows["batch_memory"]
+    shrinking = (rows["batch_memory"] / np.where(told > 0, told, 1.0))[:, None]
+    names = profiles.rows["name"][rows["profile"]].tolist()
+    own = profiles.rows["memory_bytes"][rows["profile"]] / GB
+    needed = np.array(
+        [sharing.model_memory_GB.get(model_of(name), size) for name, size in zip(names, own, strict=True)]
+    )
+    whole = np.repeat(told[:, None], len(gpu_types), axis=1)
+    for column, gpu_type in enumerate(gpu_types):
+        if gpu_type in sharing.gpu_memory_GB:
+            whole[:, column] = np.where(needed > 0, needed / sharing.gpu_memory_GB[gpu_type], told)
+    memory: np.ndarray = whole[:, None, :] * (1.0 - shrinking + shrinking * smaller)[:, :, None]
+    return memory

@@ -16,7 +16,7 @@ from gpusched_env.simulator import events, network_queries, planning
 from gpusched_env.simulator.decisions import Decision, Preempt, Start
 from gpusched_env.simulator.network_view import NetworkView
 from gpusched_env.simulator.placing import RULE_NUMBER, SHARE_FIRST_FIT, SHARED_BY, rule_number
-from gpusched_env.simulator.sharing_choices import BENEFIT, MEASURED, SEARCH
+from gpusched_env.simulator.sharing_choices import BENEFIT, MEASURED, PLACEMENTS, SEARCH
 from gpusched_env.simulator.state import ACTIVE, FINISHED
 from gpusched_env.workload import REQUESTED
 
@@ -416,7 +416,13 @@ class ClairvoyantView(ClusterView):
         return self._progress(rows)[0] * self._ring_bytes[rows]
 
     def shared_schedule(
-        self, order: np.ndarray, benefit: bool = True, search: bool = True, measured: bool = False, strict: bool = False
+        self,
+        order: np.ndarray,
+        benefit: bool = True,
+        search: bool = True,
+        measured: bool = False,
+        placement: str = "consolidate",
+        strict: bool = False,
     ) -> Iterator[Decision]:
         """Start waiting jobs in an order, whatever fits on free GPUs or beside running jobs (sjf_bsbf.md 3.2, 3.3).
 
@@ -428,9 +434,18 @@ class ClairvoyantView(ClusterView):
         benefit : share only where the pair's mean JCT gains, the best pairs first; else the first GPUs with room
         search : look for the sub-batch at which the job gains, or fits; else it works its whole batch off at once
         measured : judge running jobs by the seconds an iteration they take now, not by those alone
+        placement : "consolidate" = best fit on free GPUs; "bsbf" = free GPUs of the machines with the fewest gangs;
+            "bsbfs" = one machine, alone or sharing, else as bsbf
         strict : stop at the first job that does not fit
+
+        Raises
+        ------
+        GpuschedError : no such placement
         """
-        return self._shared(order, benefit * BENEFIT | search * SEARCH | measured * MEASURED, strict)
+        if placement not in PLACEMENTS:
+            raise GpuschedError(unknown_name("placement", placement, PLACEMENTS))
+        choices = benefit * BENEFIT | search * SEARCH | measured * MEASURED | PLACEMENTS[placement]
+        return self._shared(order, choices, strict)
 
     def rehearsal(self, limit_s: float = math.inf) -> tuple[Simulation, ClusterView]:
         """Copy the run as it stands, to be played ahead, and its view: see :meth:`Simulation.rehearsal`."""
