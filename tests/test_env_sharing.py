@@ -301,16 +301,5 @@ def test_impossible_arguments_and_actions_are_named() -> None:
         env.encoder.action_of(Start(int(env.encoder.queue_slots[0]), "pack"))
 
 
-def test_pictures_and_text_show_both_jobs_of_a_gpu() -> None:
-    options: dict[str, Any] = dict(queue_window=1, running_window=0, partner_window=1, skip_forced_waits=False)
-    env = ClusterEnv(two_jobs(1.2), render_mode="ansi", **options)
-    env.reset(seed=0)
-    env.step(0)
-    env.step(env.windows.wait_action)
-    assert "|aaaa|....|" in str(env.render())
-    env.step(1)
-    assert "|aaaa|bbbb|" in str(env.render())
-
-
 def test_exclusive_clusters_show_nothing_of_it() -> None:
     assert not set(SHARING_TABLES) & set(ClusterEnv("tiny-v0").observation_space.spaces)  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ import numpy as np
 
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.placing_beside import room_beside
-from gpusched_env.simulator.seats import MEMORY_SLACK, largest_sub_batch, seated
+from gpusched_env.simulator.seats import MEMORY_SLACK, has_seat, largest_sub_batch
 from gpusched_env.simulator.state import ACTIVE
 from gpusched_env.simulator.taking import unable
 
@@ -27,7 +27,7 @@ def open_gpus(world: Array, replicas: Array, holder: Array, gpu_next: Array, b: 
         seat = int64(replicas[b, number]["first_gpu"])
         while seat >= 0:
             gpu = seat % world[b]["gpus"]
-            if seated(world, holder, b, gpu) < world[b]["gpu_jobs"]:
+            if has_seat(world, holder, b, gpu):
                 count += 1
             seat = int64(gpu_next[b, seat])
     return count

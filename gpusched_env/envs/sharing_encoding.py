@@ -13,9 +13,16 @@ from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.pairs import mean_in_sequence, mean_sharing
 from gpusched_env.simulator.partners import alone_s, tightest_tier
 from gpusched_env.simulator.placing_beside import room_beside
-from gpusched_env.simulator.seats import seated, slowdown_by_company
+from gpusched_env.simulator.seats import slowdown_by_company
+from gpusched_env.simulator.taking import FREE
 
 Array = np.ndarray[Any, Any]
+
+
+@helper
+def several_on(world: Array, holder: Array, b: int, gpu: int) -> bool:
+    """Tell whether several gangs hold a GPU: lower seats are taken first, so the second tells."""
+    return world[b]["gpu_jobs"] > 1 and holder[b, gpu + world[b]["gpus"]] != FREE
 
 
 @helper
@@ -99,7 +106,7 @@ def show_company(
         shared = 0
         seat = int64(r["first_gpu"])
         while seat >= 0:
-            if seated(world, holder, b, seat % w["gpus"]) > 1:
+            if several_on(world, holder, b, seat % w["gpus"]):
                 shared += 1
             seat = int64(gpu_next[b, seat])
         xi = slowdown_by_company(world, jobs, replicas, nodes, holder, gpu_next, gpu_node, interference, b, number)
@@ -213,11 +220,10 @@ def show_seats(
     single = 0
     several = 0
     for gpu in range(w["gpus"]):
-        count = seated(world, holder, b, int64(gpu))
-        if count == 1:
-            single += 1
-        elif count > 1:
+        if several_on(world, holder, b, int64(gpu)):
             several += 1
+        elif holder[b, gpu] != FREE:
+            single += 1
     loss = 0.0
     for i in range(w["running"]):
         loss += 1.0 - 1.0 / slowdown_by_company(
