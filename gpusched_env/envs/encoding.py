@@ -211,7 +211,7 @@ def mark_starts(
         if len(partners) > 0:
             choices += mark_partners(
                 world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, paces, sub_batches, interference, b,
-                row, partners, sizes, at, mask,
+                queue, int64(k), partners, sizes, at, (len(rules) + len(partners)) * columns, mask,
             )
             at += len(partners) * columns
     return choices
