@@ -284,11 +284,14 @@ def test_a_copy_in_the_middle_of_an_episode_goes_on_like_the_original() -> None:
 
 
 def test_impossible_arguments_and_actions_are_named() -> None:
+    wrong: dict[str, Any]
     for name in ("partner_window", "sub_batches"):
+        wrong = {name: 2}
         with pytest.raises(ScenarioError, match=f"{name} is 2, but jobs of this scenario do not share GPUs"):
-            ClusterEnv("tiny-v0", **{name: 2})
+            ClusterEnv("tiny-v0", **wrong)
+        wrong = {name: -1}
         with pytest.raises(ScenarioError, match=f"{name} is -1"):
-            ClusterEnv(small(), **{name: -1})
+            ClusterEnv(small(), **wrong)
     with pytest.raises(ScenarioError, match="needs run times"):
         ClusterEnv(small(), rules=("share-best-benefit",), clairvoyant=False)
     env = gym.make("gpusched/Sharing-v0").unwrapped
