@@ -12,7 +12,7 @@ from gpusched_env.simulator.contention import beside_company, finish_time, settl
 from gpusched_env.simulator.flows import begin_flow, end_flow, micro_s
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.link_changes import change_links, next_change_s
-from gpusched_env.simulator.placing import SHARE_FIRST_FIT, SHARED_BY, fits, reserve
+from gpusched_env.simulator.placing import SHARE_FIRST_FIT, SHARED_BY, fits, look_for, reserve
 from gpusched_env.simulator.placing_shared import find_shared
 from gpusched_env.simulator.seats import (
     has_option,
@@ -27,7 +27,7 @@ from gpusched_env.simulator.seats import (
 )
 from gpusched_env.simulator.shapes import placed, placed_copies
 from gpusched_env.simulator.state import ACTIVE, CHECKPOINTING, FINISHED, FUTURE, IDLE, RUNNING, WAITING
-from gpusched_env.simulator.taking import FREE, unable, unreserve
+from gpusched_env.simulator.taking import FREE, unable
 
 Array = np.ndarray[Any, Any]
 
@@ -694,14 +694,7 @@ def find_place(
             busy, sub_batches, interference, b, row, SHARED_BY[rule - SHARE_FIRST_FIT],
         )
         return found
-    random = world[b]["random"]
-    supply = world[b]["free_gpus"]
-    end = reserve(
-        world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, 0, kind, gang, rule, supply
-    )
-    unreserve(nodes, free, holder, gpu_node, chosen, b, 0, end)
-    world[b]["random"] = random
-    return end
+    return look_for(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, kind, gang, rule)
 
 
 @kernel

@@ -214,3 +214,35 @@ def better_pair(replicas: Array, b: int, one: int, other: int) -> bool:
     if first["offers"] != second["offers"]:
         return first["offers"] < second["offers"]
     return one < other
+
+
+@helper
+def room_beside(
+    world: Array,
+    jobs: Array,
+    replicas: Array,
+    nodes: Array,
+    holder: Array,
+    gpu_next: Array,
+    gpu_node: Array,
+    paces: Array,
+    sub_batches: Array,
+    interference: Array,
+    b: int,
+    kind: int,
+    option: int,
+    number: int,
+) -> int:
+    """Count the GPUs of a running gang that have room for a job class at a sub-batch; none while it checkpoints."""
+    count = int64(0)
+    if replicas[b, number]["phase"] != ACTIVE:
+        return count
+    seat = int64(replicas[b, number]["first_gpu"])
+    while seat >= 0:
+        gpu = seat % world[b]["gpus"]
+        if has_room(
+            world, jobs, replicas, nodes, holder, gpu_node, paces, sub_batches, interference, b, kind, option, gpu
+        ):
+            count += 1
+        seat = int64(gpu_next[b, seat])
+    return count
