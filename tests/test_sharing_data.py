@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from published import TRACES, here
 
-from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import ScenarioError, WorkloadError
 from gpusched_env.event_log import COMPLETE, START
@@ -20,7 +20,7 @@ from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import Network
 from gpusched_env.sharing import LucidTable, Sharing, UserTable, synthetic
 from gpusched_env.sharing.tabulated import sub_step_options
-from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Start, simulate
+from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Start
 from gpusched_env.traces.profile_tables import load_fitted
 from gpusched_env.workload import ACCUMULATION_DTYPE, Profiles, Workload
 
@@ -74,7 +74,7 @@ def test_seconds_of_an_iteration(
     """T1 of the notes: the formula of SJF-BSBF with the parameters fitted to T4, played by the simulator."""
     cluster = Cluster((NodeGroup(nodes, gpus // nodes, "T4"),))
     instance = t4_jobs([(model, gpus, batch, 1_000.0)], cluster)
-    log = simulate(instance, Once(Start(0, gpus=tuple(range(gpus)), sub_steps=sub_steps)))
+    log = play(instance, Once(Start(0, gpus=tuple(range(gpus)), sub_steps=sub_steps)))
     end_s = float(log.events["time_s"][log.events["kind"] == COMPLETE][0])
     assert end_s / 1_000.0 == pytest.approx(seconds, abs=5.1e-7)
     if sub_steps == 1:
@@ -100,7 +100,7 @@ def test_the_largest_sub_batch_that_fits_is_the_best() -> None:
     assert tables is not None
     memory = dict(zip(tables.sub_steps[1].tolist(), tables.memory[1, :, 0].tolist(), strict=True))
     assert memory == pytest.approx({**memory, 1: 1.0, 2: 0.625, 4: 0.4375})
-    log = simulate(instance, BestBenefit())
+    log = play(instance, BestBenefit())
     starts, ends = (log.events[log.events["kind"] == kind] for kind in (START, COMPLETE))
     assert starts["sub_steps"].tolist() == [1, 4]
     assert starts["time_s"].tolist() == [0.0, 0.0]
@@ -108,7 +108,7 @@ def test_the_largest_sub_batch_that_fits_is_the_best() -> None:
     assert ends["time_s"][0] == pytest.approx(1.2 * 115.268)
     assert ends["time_s"].mean() == pytest.approx(580.6876, abs=5.1e-5)
     eight = t4_jobs(jobs, Cluster((NodeGroup(1, 1, "T4"),)))
-    worse = simulate(eight, Once(Start(0, gpus=(0,)), Start(1, gpus=(0,), share=True, sub_steps=8)))
+    worse = play(eight, Once(Start(0, gpus=(0,)), Start(1, gpus=(0,), share=True, sub_steps=8)))
     assert worse.events["time_s"][worse.events["kind"] == COMPLETE].mean() == pytest.approx(598.6552, abs=5.1e-5)
 
 
@@ -135,12 +135,12 @@ def test_a_batch_that_does_not_fit_takes_passes_alone() -> None:
     assert tables.sub_steps[0].tolist() == [6, 8, 16, 32, 64]
     for steps, memory in zip(tables.sub_steps[0].tolist(), tables.memory[0, :, 0].tolist(), strict=True):
         assert memory == pytest.approx(0.25 + 0.75 * 64 / steps / 12)
-        log = simulate(instance, Once(Start(0, gpus=tuple(range(6)), sub_steps=steps)))
+        log = play(instance, Once(Start(0, gpus=tuple(range(6)), sub_steps=steps)))
         seconds = float(model.iteration_s(6, 2, 64 / steps, steps))
         assert log.events["time_s"][-1] == pytest.approx(50 * seconds, rel=1e-9)
     assert instance.ideal_s[0] == pytest.approx(50 * float(model.iteration_s(6, 2, 64 / 6, 6)), rel=1e-9)
     alone = Instance(instance.cluster, instance.workload, Network("none"), FREE)
-    assert simulate(alone, make_scheduler("fifo")).events["time_s"][-1] == pytest.approx(instance.ideal_s[0], rel=1e-9)
+    assert play(alone, "fifo").events["time_s"][-1] == pytest.approx(instance.ideal_s[0], rel=1e-9)
 
 
 def named(*names: str, memory_bytes: float = 0.0) -> Workload:
@@ -245,7 +245,7 @@ def test_forbidden_clipped_and_missing_pairs(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match=r"xi.csv: no xi for 'b' on 1 GPUs beside 'a' on T4: add the pair"):
         xi_of(named("a", "b"), table(tmp_path, text))
     two = shared(named("a", "a (2)"), table(tmp_path, text))
-    log = simulate(two, Once(Start(0, gpus=(0,)), Start(1, gpus=(0,), share=True), Start(1, gpus=(1,))))
+    log = play(two, Once(Start(0, gpus=(0,)), Start(1, gpus=(0,), share=True), Start(1, gpus=(1,))))
     starts = log.events[log.events["kind"] == START]
     assert starts["job"].tolist() == [0, 1]  # not on the same GPU
     assert log.events["time_s"].max() == 1.0

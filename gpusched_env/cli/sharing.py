@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from gpusched_env.errors import GpuschedError
+from gpusched_env.errors import GpuschedError, unknown_name
 
 if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario
@@ -46,6 +46,9 @@ def with_sharing(scenario: Scenario, text: str | None) -> Scenario:
     data |= {field: source.pop(field) for field in OWN if field in source}
     if isinstance(memory := data.get("gpu_memory_GB"), int | float):
         data["gpu_memory_GB"] = dict.fromkeys(scenario.cluster.gpu_types, memory)
+    for field in source if "source" not in source else ():
+        if field != "xi":
+            raise GpuschedError(f"--sharing {text}: {unknown_name('field', field, (*OWN, 'xi', 'source'))}")
     if source:
         data["interference"] = {"source": "constant"} | source
     return scenario.replace(sharing=sharing_from_dict(data, "--sharing"), name=name)

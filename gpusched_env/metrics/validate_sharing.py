@@ -26,7 +26,8 @@ def check_sub_steps(instance: Instance, log: EventLog) -> None:
     places = (events["kind"] == START) | (events["kind"] == RESUME)
     refuse(log, ~places & (events["sub_steps"] != 1), "it places no gang, so sub_steps must be 1")
     if tables is None:
-        refuse(log, events["sub_steps"] != 1, "without sharing sub_steps must be 1")
+        passes = instance.passes[instance.job_class[events["job"]]]
+        refuse(log, places & (events["sub_steps"] != passes), "without sharing sub_steps are the profile's passes")
         return
     known = (tables.sub_steps[instance.job_class[events["job"]]] == events["sub_steps"][:, None]).any(axis=1)
     refuse(log, places & ((events["sub_steps"] < 1) | ~known), "its batch cannot be worked off in so many sub-steps")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from gpusched_env.cluster import NodeGroup
+from gpusched_env.errors import ScenarioError
 from gpusched_env.instance import Semantics
 from gpusched_env.network import Network
 from gpusched_env.scenarios.family import Parameter, ScenarioFamily
@@ -33,22 +34,29 @@ def simulated(
     jobs : of the eight hours; Pollux publishes such workloads with 80, 160, 240 and 320
     xi : slowdown of every pair
     limit : jobs that may hold a GPU
-    load : arrival times are scaled to it; None = eight hours, whatever the number of jobs
+    load : rate of arrivals over that of Pollux's 160 jobs in eight hours; None = as ``jobs`` in eight hours need
     gangs : "tuned" = gangs and batches as Pollux tuned them, "log" = those of Philly's log
     restore_s : seconds without progress after a preemption; only rivals preempt
     workload : path of one of Pollux's workload files, the first ``jobs`` of which are played; None = drawn like them
+
+    Raises
+    ------
+    ScenarioError : ``load`` or ``gangs`` beside a ``workload``, which has its own
 
     References
     ----------
     Luo et al., IWQoS 2024, arXiv 2407.13088, reconstructed (docs/sharing.md). Qiao et al., OSDI 2021: jobs and
     iteration times.
     """
-    source, parameters = f"pollux-sharing:{workload}", {}
     if workload is None:
-        source, parameters = "synthetic:pollux", {"sharing": True, "relative_load": jobs / JOBS}
+        parameters: dict[str, Any] = {"sharing": True, "relative_load": jobs / JOBS if load is None else load}
         if gangs == "log":
             parameters["realistic"] = True
-    spec = WorkloadSpec(source, parameters, profiles="own", jobs=jobs, load=load)
+        spec = WorkloadSpec("synthetic:pollux", parameters, profiles="own", jobs=jobs)
+    elif load is not None or gangs != "tuned":
+        raise ScenarioError(f"workload={workload} has arrivals and gangs of its own: leave out load and gangs")
+    else:
+        spec = WorkloadSpec(f"pollux-sharing:{workload}", profiles="own", jobs=jobs)
     description = "Jobs may share GPUs of 16 machines; an eight-hour workload like Pollux's."
     return _scenario(description, 16, spec, xi, limit, restore_s)
 
@@ -102,9 +110,9 @@ SJF_BSBF: Final = (
         "bsbf-sim-240-v0",
         simulated,
         (
-            Parameter("jobs", 240, "jobs of eight hours", least=1, most=1_000_000, whole=True),
+            Parameter("jobs", 240, "jobs of an episode, of eight hours", least=1, most=1_000_000, whole=True),
             *_SHARING,
-            Parameter("load", None, "offered load; eight hours of arrivals if not given", least=0.01, most=100),
+            Parameter("load", None, "arrivals / 160 in eight hours; eight hours if not given", least=0.01, most=100),
             Parameter("gangs", "tuned", "sizes and batches: Pollux's, or Philly's log", values=GANGS),
             _RESTORE,
             Parameter("workload", None, "path of a workload of Pollux to play instead", text=True),
