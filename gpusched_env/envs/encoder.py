@@ -289,7 +289,7 @@ class Encoder:
         return Wait(self.simulation.now_s + windows.delays_s[action - windows.wait_action - 1])
 
     def _start_of(self, action: int) -> Start:
-        from gpusched_env.simulator.placing_shared import find_beside
+        from gpusched_env.simulator.placing_beside import find_beside
 
         windows = self.windows
         slot, place = divmod(action, windows.slot_starts)

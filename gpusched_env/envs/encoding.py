@@ -34,7 +34,8 @@ from gpusched_env.simulator.events import (
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.network_queries import link_load
 from gpusched_env.simulator.placing import ANYWHERE, SHARE_FIRST_FIT, SHARED_BY, look_for
-from gpusched_env.simulator.placing_shared import find_beside, find_shared
+from gpusched_env.simulator.placing_beside import find_beside
+from gpusched_env.simulator.placing_shared import find_shared
 from gpusched_env.simulator.state import CHECKPOINTING
 from gpusched_env.simulator.taking import unable_somewhere
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpusched_env.simulator.jit import helper, int64, kernel
-from gpusched_env.simulator.partners import room_beside
+from gpusched_env.simulator.placing_beside import room_beside
 from gpusched_env.simulator.seats import MEMORY_SLACK, largest_sub_batch, seated
 from gpusched_env.simulator.state import ACTIVE
 from gpusched_env.simulator.taking import unable

@@ -11,7 +11,8 @@ from gpusched_env.envs.sharing_actions import open_gpus, place_beside
 from gpusched_env.simulator.events import work_left
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.pairs import mean_in_sequence, mean_sharing
-from gpusched_env.simulator.partners import alone_s, room_beside, tightest_tier
+from gpusched_env.simulator.partners import alone_s, tightest_tier
+from gpusched_env.simulator.placing_beside import room_beside
 from gpusched_env.simulator.seats import seated, slowdown_by_company
 
 Array = np.ndarray[Any, Any]

@@ -70,8 +70,10 @@ def work_of_shared_gpu(instance: Instance) -> float:
 def shortest_by_sub_steps(instance: Instance) -> np.ndarray:
     """float64 [C]: iterations take at least so many times those of the whole batch at once, whatever the sub-steps.
 
-    With s sub-steps of c times the compute C and communication M, ``(s - 1) c C + |c C, M|_p >= |s c C, M|_p >=
-    min(1, s c) |C, M|_p`` (triangle inequality). Parts of a batch are rarely faster than the whole, so it is mostly 1.
+    Let ``f(T, s) = T - T / s + |T / s, M|_p`` be s equal sub-steps of T seconds of compute in all, of which the last
+    communicates M seconds. It rises with T and with s (the norm's slope is at most 1), and ``f(r T, s) >= r f(T, s)``
+    for r <= 1. An option of s sub-steps of c times the compute C takes ``f(s c C, s) >= min(1, s c) f(C, s)``, and no
+    option has fewer sub-steps than the first. Parts of a batch are rarely faster than the whole, so it is mostly 1.
     """
     tables = instance.sharing_tables
     assert tables is not None

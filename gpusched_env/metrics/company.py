@@ -134,4 +134,4 @@ def alone(instance: Instance, log: EventLog, starts: np.ndarray, row: np.ndarray
     steps = placed["sub_steps"].astype(float)
     overlap = instance.workload.profiles.rows["overlap"][instance.classes[kind, 0]]
     in_parts = (steps - 1) * part_s + overlapped(part_s, communication_s, overlap)
-    return np.where(option > 0, in_parts, iteration_s), np.where(option > 0, steps * part_s, compute_s)
+    return np.where(steps > 1, in_parts, iteration_s), np.where(steps > 1, steps * part_s, compute_s)

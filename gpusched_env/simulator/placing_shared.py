@@ -12,7 +12,7 @@ from gpusched_env.simulator.partners import better_pair, has_room, judge_pairs, 
 from gpusched_env.simulator.placing import PACK, reserve
 from gpusched_env.simulator.seats import MEMORY_SLACK
 from gpusched_env.simulator.sharing_choices import BENEFIT, FEWEST_GANGS, ONE_NODE
-from gpusched_env.simulator.state import ACTIVE, WAITING
+from gpusched_env.simulator.state import WAITING
 from gpusched_env.simulator.taking import FREE, unable_somewhere, unreserve
 
 Array = np.ndarray[Any, Any]
@@ -271,42 +271,3 @@ def find_shared(
         world, jobs, replicas, nodes, holder, gpu_next, gpu_node, running, paces, chosen, sub_batches, interference, b,
         kind, gang, choices, int64(0), int64(w["gpus"]),
     )
-
-
-@kernel
-def find_beside(
-    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
-    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
-    event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, sub_batches: Array, interference: Array, b: int, row: int, partner: int, option: int,
-) -> tuple[int, int]:
-    """Write the GPUs on which a waiting job would join the running job ``partner`` to ``chosen``.
-
-    The partner's GPUs that have room, ascending, then free ones. ``option`` of ``sub_batches``, -1 = the largest for
-    which there is a place. Nothing is reserved. Returns the number of GPUs, 0 = no place, and the option.
-    """
-    most = world[b]["jobs"]
-    if row < 0 or row >= most or jobs[b, row]["status"] != WAITING or world[b]["gpu_jobs"] == 1:
-        return 0, 0
-    if partner < 0 or partner >= most or jobs[b, partner]["replica"] < 0:
-        return 0, 0
-    number = int64(jobs[b, partner]["replica"])
-    if replicas[b, number]["phase"] != ACTIVE:
-        return 0, 0
-    gang = int64(jobs[b, row]["gpus"])
-    kind = int64(jobs[b, row]["job_class"])
-    for size in range(sub_batches.shape[2]):
-        if sub_batches[b, kind, size, 0]["sub_steps"] == 0 or (option >= 0 and size != option):
-            continue
-        at = append_gpus_of(
-            world, jobs, replicas, nodes, holder, gpu_next, gpu_node, paces, chosen, sub_batches, interference, b, kind,
-            int64(0), gang, int64(size), number, int64(0), int64(world[b]["gpus"]),
-        )
-        if at > 0:
-            at = free_ones(
-                world, jobs, replicas, nodes, holder, gpu_node, paces, chosen, sub_batches, interference, b, kind, at,
-                gang, int64(size), int64(0), int64(world[b]["gpus"]),
-            )
-        if at == gang:
-            return gang, int64(size)
-    return 0, 0

@@ -53,6 +53,8 @@ WORLD_DTYPE: Final = np.dtype(
         ("waiting", "<i8"),  # entries in use of the waiting list
         ("running", "<i8"),  # entries in use of the running list, checkpointing replicas included
         ("finished", "<i8"),
+        ("starts", "<i8"),  # of gangs, so far
+        ("returns", "<i8"),  # of gangs' GPUs, so far
         ("free_gpus", "<i8"),
         # contention, fixed; see gpusched_env.network
         ("contention", "<i8"),  # number of the contention model; 0 = none, rates follow from the table of paces
@@ -142,6 +144,11 @@ REPLICA_DTYPE: Final = np.dtype(
         ("bottleneck", "<i4"),  # link that bounds its rate; -1 = its own ports
         ("is_listed", "<i4"),  # 1 = its rate or iteration may change when rates are settled
         ("listed", "<i4"),  # entry i of the list of such replicas
+        # the tournament of next events, due.py
+        ("due_s", "<f8"),  # [s] when it does what it does next; inf = nothing
+        ("due", "<i4"),  # kind of that
+        ("winner", "<i4"),  # row that wins below the node of this number
+        ("sequence", "<i8"),  # number of its start
         # sharing
         ("sub_batch", "<i4"),  # option of ``sub_batches``
         ("company_changed", "<i4"),  # 1 = ``slowdown`` may differ when time moves
@@ -301,6 +308,15 @@ def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None =
     return state
 
 
+def _first_winners(rows: int) -> np.ndarray:
+    """int32 [rows]: winners of the tournament (due.py) before anything is due: the lowest row below each node."""
+    winners = np.zeros(2 * rows, np.int32)
+    winners[rows:] = np.arange(rows)
+    for node in range(rows - 1, 0, -1):
+        winners[node] = winners[2 * node]
+    return winners[:rows]
+
+
 def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     world, rules, cluster = state.world[b], instance.semantics, instance.cluster
     for name in (
@@ -326,6 +342,10 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
         options["compute_share"] = shared.compute_share[:, :, None]
         options["memory"] = shared.memory
         state.interference[b, :classes, :classes, :types] = shared.interference
+
+    seats = instance.gpu_jobs * cluster.gpus
+    state.replicas["due_s"][b] = np.inf
+    state.replicas["winner"][b, :seats] = _first_winners(seats)
 
     jobs = state.jobs[b, : len(instance.workload)]
     jobs["arrival_s"] = instance.workload.jobs["arrival_s"]
