@@ -23,7 +23,7 @@ from gpusched_env.baselines.gavel_policies import POLICIES, Settings
 from gpusched_env.baselines.gavel_problem import Problem
 from gpusched_env.baselines.gavel_rounds import NONE
 from gpusched_env.errors import ScenarioError, SchedulerError
-from gpusched_env.event_log import START
+from gpusched_env.event_log import COMPLETE, RELEASE, RESUME, START, EventLog
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times
 from gpusched_env.reproduce.gavel.pair_ends import pair_ends
@@ -319,14 +319,38 @@ def test_every_job_ends_and_pairs_hold_the_same_gpus(
     assert (told <= own + 360.0 + sum(rules.values())).all()
 
 
-def test_packed_policies_pack_under_load_and_repeat() -> None:
-    problem = drawn_shared(3)
-    for policy in PACKED:
-        logs = [simulate(problem, Gavel(policy)) for _ in range(2)]
-        assert logs[0].digest() == logs[1].digest()
-        starts = logs[0].events[logs[0].events["kind"] == START]
-        held = [tuple(logs[0].gpus[e["gpu_at"] : e["gpu_at"] + e["gpu_count"]]) for e in starts]
-        assert len(held) == 25
+def most_on_a_gpu(log: EventLog) -> int:
+    on_gpu: dict[int, set[int]] = {}
+    gangs: dict[int, list[int]] = {}
+    most = 0
+    for event in log.events:
+        job = int(event["job"])
+        if event["kind"] in (START, RESUME):
+            gangs[job] = log.gpus[event["gpu_at"] : event["gpu_at"] + event["gpu_count"]].tolist()
+            for gpu in gangs[job]:
+                on_gpu.setdefault(gpu, set()).add(job)
+                most = max(most, len(on_gpu[gpu]))
+        elif event["kind"] in (COMPLETE, RELEASE):
+            for gpu in gangs[job]:
+                on_gpu[gpu].remove(job)
+    return most
+
+
+@pytest.mark.parametrize("policy", PACKED)
+def test_packed_policies_pack_under_load_and_repeat(policy: str) -> None:
+    rng = np.random.default_rng(1)
+    rates = rng.uniform(0.5, 4.0, (14, 2)).tolist()
+    plain = instance(np.arange(14) * 50.0, [1] * 14, rng.uniform(500, 4_000, 14).tolist(), rates, "1x2@V100,1x1@K80")
+    problem = shared(plain, np.full((14, 14), 1.2))
+    logs = [simulate(problem, Gavel(policy)) for _ in range(2)]
+    assert logs[0].digest() == logs[1].digest()
+    assert most_on_a_gpu(logs[0]) == 2
+
+
+def test_whether_paces_hold_is_true_or_false() -> None:
+    with pytest.raises(ScenarioError, match=r"semantics\.pace_until_lease is 1: it must be true or false"):
+        Semantics(pace_until_lease=1)  # type: ignore[arg-type]
+    assert "pace_until_lease" not in Semantics().as_dict()
 
 
 def test_packed_policies_want_a_scenario_in_which_jobs_share() -> None:
