@@ -36,6 +36,8 @@ class Band(NamedTuple):
 def _by_draw(results: Results, setting: Setting, xi: float, rival: str) -> str:
     own, other = (values(results, "mean_jct_s", setting, xi, name) for name in (BSBF, rival))
     found = 1.0 - own / other
+    if len(found) == 1:
+        return "one draw"
     return f"{as_percent(found.min())} to {as_percent(found.max())}, {len(found)} draws"
 
 
