@@ -12,6 +12,7 @@ from scipy.optimize import linprog
 from gpusched_env.baselines.gavel_problem import Problem
 
 TINY: Final = 1e-9  # shares below count as none
+HELD_SLACK: Final = 1e-8  # share of its level that a job may miss: the solver may be off by a rounding error
 TOLERANCES: Final = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
 TIE_BREAKS: Final = ("vertex", "two_stage")
 
@@ -69,14 +70,20 @@ class Program:
         column = np.concatenate([variables, variables[paired]])
         rate = entries.rates[self._entry, :, self._type]
         rates = np.concatenate([rate[:, 0], rate[paired, 1]])
-        self.throughput = sparse.csr_array((rates, (job, column)), (jobs, count))
+        throughput = sparse.csr_array((rates, (job, column)), (jobs, count))
         time = sparse.csr_array((np.ones(len(job)), (job, column)), (jobs, count))
         demand = sparse.csr_array((problem.gangs[first], (self._type, variables)), (len(problem.gpus), count))
-        self._base = sparse.vstack([time, demand]).tocsr()
-        self._limits = np.concatenate([np.ones(jobs), problem.gpus])
+        limits = np.concatenate([np.ones(jobs), problem.gpus])
+        self._assemble(problem, throughput, sparse.vstack([time, demand]).tocsr(), limits)
+
+    def _assemble(
+        self, problem: Problem, throughput: sparse.csr_array, base: sparse.csr_array, limits: np.ndarray
+    ) -> None:
+        """Keep what the constraints say: base X <= limits, and thr = throughput X."""
+        self.throughput, self._base, self._limits = throughput, base, limits
         self.fastest = problem.rates.max(axis=1)
         # Below the base constraints one row a job: level <= scaled throughput; the level is the last column.
-        level = sparse.csr_array(np.ones((jobs, 1)))
+        level = sparse.csr_array(np.ones((len(self.fastest), 1)))
         rows = sparse.block_array([[self._base, None], [-self.throughput, level]], format="csc")
         rows.sort_indices()
         self._leveled: sparse.csc_array = rows
@@ -146,6 +153,24 @@ class Program:
             solution = again.x[:-1] if again.status == 0 else solution
         return self._optimum(solution, value * unit, binding & rises)
 
+    def raise_levels(self, scale: np.ndarray, level: np.ndarray, weights: np.ndarray) -> Optimum | None:
+        """Maximise t such that scale_m thr(m) >= level_m + weight_m t; None if the solver finds no solution.
+
+        Parameters
+        ----------
+        scale, level, weights : float64 [M]
+        """
+        unit = float((scale * self.fastest)[weights > 0].min())
+        rows = self._scaled(scale / unit, weights)
+        held = level / unit * (1.0 - HELD_SLACK)
+        objective = np.zeros(rows.shape[1])
+        objective[-1] = -1.0
+        found = linprog(objective, rows, np.concatenate([self._limits, -held]), method="highs", options=TOLERANCES)
+        if found.status != 0:
+            return None
+        binding = (found.ineqlin.marginals[len(self._limits) :] < -TINY) & (weights > 0)
+        return self._optimum(found.x[:-1], float(found.x[-1]) * unit, binding)
+
     def _scaled(self, scale: np.ndarray, rises: np.ndarray) -> sparse.csc_array:
         """Rows of a max-min program: those of :attr:`_leveled` with other numbers."""
         last = self._leveled.indptr[-2]
@@ -157,6 +182,15 @@ class Program:
     def _optimum(self, solution: np.ndarray, value: float, binding: np.ndarray) -> Optimum:
         solution = np.clip(solution, 0.0, 1.0)
         solution[solution < TINY] = 0.0
+        return Optimum(self._shares_of(solution), self.throughput @ solution, value, binding)
+
+    def _shares_of(self, solution: np.ndarray) -> np.ndarray:
+        """float64 [K, R]: what each entry has of each type."""
         shares = np.zeros(self.shape)
         shares[self._entry, self._type] = solution
-        return Optimum(shares, self.throughput @ solution, value, binding)
+        return shares
+
+
+def program_of(problem: Problem, entries: Entries | Program | None) -> Program:
+    """Constraints over entries; a program is taken as it is."""
+    return entries if isinstance(entries, Program) else Program(problem, entries)

@@ -172,10 +172,9 @@ def test_memory_in_bytes() -> None:
     np.testing.assert_allclose(tables.compute_share[0], 0.5 + 0.5 / np.array([1, 2, 4, 8]))
     with pytest.raises(ScenarioError, match="give gpu_memory_GB"):
         Sharing(model_memory_GB={"bert": 1.0})
+    wrong = np.array([(1, 1, 2, 0, 0)], ACCUMULATION_DTYPE)
     with pytest.raises(WorkloadError, match="'bert', gradient accumulation: fixed_compute is out of range"):
-        Profiles(
-            profiles.rows, profiles.compute_s, ("T4",), accumulation=np.array([(1, 1, 2, 0, 0)], ACCUMULATION_DTYPE)
-        )
+        Profiles(profiles.rows, profiles.compute_s, ("T4",), accumulation=wrong)
 
 
 def test_a_saved_workload_keeps_what_accumulation_does(tmp_path: Path) -> None:
@@ -278,7 +277,7 @@ def test_a_table_is_known_by_its_bytes(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     assert table(tmp_path / "elsewhere", "model_self,model_other,xi\na,a,2\n").identity() == one
     assert table(tmp_path, "model_self,model_other,xi\na,a,3\n").identity() != one
-    with pytest.raises(ScenarioError, match="absent.csv"):
+    with pytest.raises(ScenarioError, match=r"absent\.csv"):
         xi_of(named("a"), Sharing(2, UserTable(str(tmp_path / "absent.csv"))))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import check_counts, plain_python_digests, random_workload, state_bytes, two_types
+from helpers import begin, check_counts, mixed_profiles, plain_python_digests, random_workload, state_bytes, two_types
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sharing_play import (
@@ -20,8 +20,9 @@ from test_simulator_invariants import MAY_REFUSE, draw_network, work_of
 
 from gpusched_env.cluster import Cluster
 from gpusched_env.instance import TIE_ORDERS, Instance, Semantics
-from gpusched_env.metrics import held_gpus, job_times, lower_bounds, summarise, validate
-from gpusched_env.network import Network
+from gpusched_env.metrics import held_gpus, job_times, lower_bounds, segments, summarise, validate
+from gpusched_env.metrics.company import changes
+from gpusched_env.network import Contention, Network, TopologySpec
 from gpusched_env.sharing import Sharing
 from gpusched_env.simulator import (
     PLACEMENT_RULES,
@@ -36,9 +37,10 @@ from gpusched_env.simulator import (
 )
 from gpusched_env.simulator.events import REFUSALS
 from gpusched_env.simulator.state import WAITING, allocate
+from gpusched_env.workload import Workload
 
 CLUSTERS = [Cluster.parse("1x3"), Cluster.parse("4x2/2"), two_types(), two_types((2, 1), (2, 4), 2)]
-ADVERBS = {
+WORDS = {
     "seat": "not free", "gpus": "not free", "gang": "gang size", "model": "must not share", "memory": "memory",
     "steps": "sub-steps",
 }  # fmt: skip
@@ -85,7 +87,7 @@ def check_start(simulation: Simulation, decision: Start, reasons: set[str], fits
         if "too few free" in reason:
             reason = "not free"
         assert (reason == "") == (not reasons), (decision, reason, reasons)
-        assert not reason or any(ADVERBS[word] in reason for word in reasons), (decision, reason, reasons)
+        assert not reason or any(WORDS[word] in reason for word in reasons), (decision, reason, reasons)
     elif decision.rule == "share-first-fit" and decision.sub_steps is None:
         assert (reason == "") == fits, (decision, reason)
 
@@ -133,11 +135,16 @@ def play(seed: int, limit: int | None = None, points: int = 120) -> tuple[Instan
             if waits and isinstance(decision, Start):
                 against = reasons_against(simulation, decision) if decision.gpus is not None else set()
                 expected = against, fits_somewhere(simulation, decision.job)
+            network = ClusterView(simulation).network
+            asks = waits and not expected[0] and isinstance(decision, Start) and decision.sub_steps == 1
+            promised = network.what_if_s(decision.job, decision.gpus) if asks and decision.gpus else None
             before, free = state_bytes(simulation), ClusterView(simulation).free_gpus
             reason = simulation.apply(decision)
             seen.add(reason)
             if reason:
                 assert state_bytes(simulation) == before, decision
+            if promised is not None:
+                assert network.iteration_s(np.array([decision.job]))[0] == pytest.approx(promised, rel=1e-12)
             if waits and isinstance(decision, Start):
                 check_start(simulation, decision, *expected, reason)
                 gang = instance.workload.jobs["gpus"][decision.job]
@@ -176,16 +183,21 @@ def test_random_play_keeps_every_invariant(seed: int) -> None:
 def test_random_play_meets_every_refusal_of_sharing() -> None:
     """The property above would be void if its plays never shared or never were refused."""
     seen: set[str] = set()
-    deepest = {2: 0, 3: 0}
+    most = {2: 0, 3: 0}
+    steps: set[int] = set()
     for seed in range(12):
         limit = 2 + seed % 2
         instance, simulation, _, reasons = play(seed, limit, 60)
         seen |= reasons
-        table = simulation.log().events
-        assert len(table)
-        deepest[limit] = max(deepest[limit], simulation.state.holder.shape[1] // instance.cluster.gpus)
+        log = simulation.log()
+        steps |= set(log.events["sub_steps"].tolist())
+        holders = np.zeros(instance.cluster.gpus, int)
+        for change in changes(log, segments(instance, log)):
+            holders[change.gang] += 1 if change.joins else -1
+            most[limit] = max(most[limit], holders.max())
     assert {text for text in REFUSALS if "share" in text or "memory" in text or "sub-steps" in text} <= seen
-    assert deepest == {2: 2, 3: 3}
+    assert most == {2: 2, 3: 3}
+    assert steps == {1, 2, 4}
 
 
 def drive(simulation: Simulation, seed: int, points: int = 60) -> None:
@@ -249,3 +261,29 @@ def test_no_run_that_shares_beats_the_bounds(seed: int) -> None:
         assert numbers["mean_jct_s"] >= bounds["mean_jct_s"] * (1 - 1e-9)
         assert numbers["makespan_s"] >= bounds["makespan_s"] * (1 - 1e-9)
         assert numbers["utilisation"] <= 1.0 + 1e-12
+
+
+@pytest.mark.parametrize("limit", [None, 1, 2])
+def test_a_question_may_be_asked_when_every_seat_is_taken(limit: int | None) -> None:
+    """``what_if_s`` lays the ring of one gang more than the seats hold; the answer is that of the idle network."""
+    seats = 4 * (limit or 1)
+    jobs = Workload.from_columns(
+        np.zeros(seats + 1), [*[1] * seats, 4], np.full(seats + 1, 100.0), profiles=mixed_profiles()
+    )
+    network = Network(
+        "topology",
+        topology=TopologySpec("single-switch", nic_GBps=1.0, gpu_GBps=2.0, host_bus_GBps=1.5),
+        contention=Contention("maxmin"),
+    )
+    instance = Instance(
+        Cluster.parse("4x1"), jobs, network, Semantics(), None if limit is None else Sharing(limit, 1.25)
+    )
+    idle, full = begin(instance), begin(instance)
+    for job in range(seats):
+        assert full.apply(Start(job, gpus=(job % 4,), share=True)) == ""
+    asked = ClusterView(full).network.what_if_s(seats, range(4))
+    alone = ClusterView(idle).network.what_if_s(seats, range(4))
+    assert asked == pytest.approx(alone * (1.25 if limit else 1.0), rel=1e-12)
+    check_counts(full)
+    drive(full, 1)
+    validate(instance, full.log(), complete=False)

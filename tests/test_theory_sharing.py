@@ -35,7 +35,7 @@ CASES = [
 ]
 
 
-def ends(left_s, new_s, left_xi, new_xi, joins_s):  # type: ignore[no-untyped-def]
+def ends(left_s, new_s, left_xi, new_xi, joins_s):
     """When A and B end if B joins at ``joins_s``: A alone, both together, one alone; arrays of any shape.
 
     Plays the three stretches one after the other, the rates being constant in each.

@@ -121,10 +121,11 @@ def assign_profiles(
     Parameters
     ----------
     rule : "unit" = one second an iteration and no communication, so run times hold on every placement; "models" =
-        the same, one profile for each model that the log tells; "mix" = a uniform draw from the nine networks for every job, whatever its gang size (a single GPU never communicates);
-        a name of MEASURED_TABLES, "gavel" say = models measured by that paper, see measured_profiles; a name of
-        FITTED_TABLES, "pollux", "sia" or "bsbf" = applications fitted to that paper's measurements, see fitted_profiles; a name
-        of EFFICIENCY_RULES, "dally" say = models priced by the shape of a placement, see efficiency_profiles
+        the same, one profile for each model that the log tells; "mix" = a uniform draw from the nine networks for every
+        job, whatever its gang size (a single GPU never communicates); a name of MEASURED_TABLES, "gavel" say = models
+        measured by that paper, see measured_profiles; a name of FITTED_TABLES, "pollux", "sia" or "bsbf" =
+        applications fitted to measurements, see fitted_profiles; a name of EFFICIENCY_RULES, "dally" say = models
+        priced by the shape of a placement, see efficiency_profiles
     rng : decides the draw; jobs are taken in the order of the workload
     gpu_types : GPU types of the cluster
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpusched_env.event_log import EventLog
     from gpusched_env.instance import Instance
     from gpusched_env.reproduce.results import Results
+    from gpusched_env.simulator import Until
 
     Measure = Callable[[Instance, EventLog, str], dict[str, float]]
 
@@ -64,6 +65,8 @@ class Card(ABC):
 
     title: str
     measure_version: str = "1"  # raise it whenever measure gives other numbers: kept runs are then played anew
+
+    until: Until | None = None  # the only jobs that are measured: runs end with them; None = all are
 
     @abstractmethod
     def runs(self, quick: bool) -> list[Run]:

@@ -69,7 +69,7 @@ def physical(
     batch: float = 0.5,
     restore_s: float = 30.0,
 ) -> Scenario:
-    """Build a scenario: 4 machines of four GPUs, and a few jobs, two thirds of them of at most 8 GPUs, others of 12 or 16.
+    """Build a scenario: 4 machines of four GPUs; two thirds of the jobs take at most 8 GPUs, others 12 or 16.
 
     Parameters
     ----------

@@ -1,5 +1,6 @@
 """GPU sharing: how many jobs a GPU takes, what they cost each other, and how much memory each needs."""
 
+from gpusched_env.sharing.gavel_pairs import GavelPairs
 from gpusched_env.sharing.interference import Interference, constant, model_of, synthetic
 from gpusched_env.sharing.lucid import LucidTable
 from gpusched_env.sharing.rules import Sharing
@@ -9,6 +10,7 @@ from gpusched_env.sharing.user_table import UserTable
 
 __all__ = [
     "INTERFERENCE_SOURCES",
+    "GavelPairs",
     "Interference",
     "LucidTable",
     "Sharing",

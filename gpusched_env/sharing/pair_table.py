@@ -58,8 +58,8 @@ class PairTable(Interference):
 
     Raises
     ------
-    ScenarioError : an unknown ``missing``, or a ``default_xi`` below 1; later a file that cannot be read, or a pair that
-        it lacks
+    ScenarioError : an unknown ``missing``, or a ``default_xi`` below 1; later a file that cannot be read, or lacks a
+        pair
     """
 
     path: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from gpusched_env.sharing.gavel_pairs import GavelPairs
 from gpusched_env.sharing.interference import Constant, Interference, Synthetic
 from gpusched_env.sharing.lucid import LucidTable
 from gpusched_env.sharing.user_table import UserTable
@@ -13,4 +14,5 @@ INTERFERENCE_SOURCES: Final[dict[str, type[Interference]]] = {
     "synthetic": Synthetic,
     "table": UserTable,
     "lucid": LucidTable,
+    "gavel": GavelPairs,
 }

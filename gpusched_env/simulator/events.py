@@ -150,7 +150,8 @@ def give_back(
         if w["gpu_jobs"] > 1:
             gpu = seat % w["gpus"]
             move_down(world, replicas, holder, gpu_next, b, seat)
-            tell_neighbours(world, replicas, holder, b, gpu)
+            if not w["pace_until_lease"]:
+                tell_neighbours(world, replicas, holder, b, gpu)
         if holder[b, gpu] == FREE:
             node = gpu_node[b, gpu]
             busy[b, gpu]["busy_s"] += w["clock_s"] - busy[b, gpu]["since_s"]
@@ -423,6 +424,9 @@ def lease(
     clear_lease(world, replicas, b, number)
     replicas[b, number]["lease_s"] = until_s
     set_due(world, replicas, b, number)
+    if world[b]["pace_until_lease"] and world[b]["gpu_jobs"] > 1:
+        replicas[b, number]["company_changed"] = 1
+        world[b]["uncommitted"] = 1
     return APPLIED
 
 

@@ -38,6 +38,7 @@ WORLD_DTYPE: Final = np.dtype(
         ("max_copies", "<i8"),  # of a gang that may train a job at the same time
         ("sharing", "<i8"),  # 1 = jobs cost each other time and need memory on the GPUs that they share
         ("gpu_jobs", "<i8"),  # that may hold a GPU at the same time
+        ("pace_until_lease", "<i8"),  # 1 = a gang that company leaves keeps its pace until its next lease
         ("step_iterations", "<f8"),  # > 0 = work comes in steps of so many iterations
         ("jobs", "<i8"),  # sizes of this environment; the arrays may be longer
         ("nodes", "<i8"),
@@ -321,7 +322,7 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     world, rules, cluster = state.world[b], instance.semantics, instance.cluster
     for name in (
         "round_s", "checkpoint_s", "restore_s", "start_s", "merge_s", "time_limit_s", "slot_s", "least_busy_lambda",
-        "step_iterations", "max_copies",
+        "step_iterations", "max_copies", "pace_until_lease",
     ):  # fmt: skip
         world[name] = getattr(rules, name)
     world["jobs"], world["gpus"] = len(instance.workload), cluster.gpus

@@ -36,9 +36,9 @@ def read_applications(path: Path, name: str, profiles: str = "") -> tuple[Worklo
     """Read ``name,time,application,num_replicas,batch_size``: seconds, GPUs, samples of the whole gang.
 
     Work is the iterations that the application takes to completion at the batch size, which stays: neither it nor the
-    gang adapts. Profiles are those of the table ``profiles``, or ``name``, for these applications, batches and gangs. Jobs of an
-    application that was not measured, or with a batch size beyond those that were trained, are dropped and counted. The
-    job id is the row number from 0. Attributes: original_id, model (the application), batch_size.
+    gang adapts. Profiles are those of the table ``profiles``, or ``name``, for these applications, batches and gangs.
+    Jobs of an application that was not measured, or with a batch size beyond those that were trained, are dropped and
+    counted. The job id is the row number from 0. Attributes: original_id, model (the application), batch_size.
 
     Raises
     ------

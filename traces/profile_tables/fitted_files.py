@@ -61,7 +61,8 @@ def _table(text: str, where: str) -> FittedTable:
         data = json.loads(text)
         applications = {name: _application(name, row) for name, row in data["applications"].items()}
         fits = {t: {name: _fit(row) for name, row in rows.items()} for t, rows in data["fits"].items()}
-        return FittedTable(applications=applications, fits=fits, **{key: str(data[key]) for key in WORDS})
+        called, source, licence, made = (str(data[key]) for key in WORDS)
+        return FittedTable(called, source, licence, made, applications, fits)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise not_as_written(where, error) from error
 
