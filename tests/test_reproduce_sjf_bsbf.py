@@ -15,7 +15,7 @@ from gpusched_env.reproduce.report import findings_table
 from gpusched_env.reproduce.sjf_bsbf.bands import bands
 from gpusched_env.reproduce.sjf_bsbf.measuring import joined, measure
 from gpusched_env.reproduce.sjf_bsbf.published import FFS, PROTOTYPE, SJF, TIRESIAS
-from gpusched_env.reproduce.sjf_bsbf.settings import BSBF, DRAWN, EXCLUSIVE, LOADS, POLICIES, SHARING, XIS
+from gpusched_env.reproduce.sjf_bsbf.settings import BSBF, DRAWN, EXCLUSIVE, FULL, LOADS, POLICIES, SHARING, XIS
 from gpusched_env.reproduce.sjf_bsbf.tables import reduction, settings, values, xis
 from gpusched_env.scenarios.sjf_bsbf import physical, simulated
 from gpusched_env.simulator import simulate
@@ -37,7 +37,7 @@ def test_a_full_card_has_every_cell_once(tmp_path: Path, monkeypatch: pytest.Mon
     assert len({(tuple(run.labels.items()), run.seed) for run in runs}) == len(runs)
     drawn = len(LOADS) * (len(XIS) * len(SHARING) + len(EXCLUSIVE))
     few = 2 * (len(XIS) * len(SHARING) + len(EXCLUSIVE)) + len(POLICIES)
-    assert len(runs) == 20 * (drawn + few)
+    assert len(runs) == FULL.seeds * drawn + FULL.few_seeds * few
     assert {run.labels["part"] for run in runs} == {
         DRAWN, "30 jobs in 20 min", "30 jobs in 2 h", "30 jobs, full batch"
     }  # fmt: skip

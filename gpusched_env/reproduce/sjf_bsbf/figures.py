@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from gpusched_env.figures import COLOURS, save, tidy
 from gpusched_env.metrics import mean_interval
 from gpusched_env.reproduce.drawing import legend_above, new_figure, shade
+from gpusched_env.reproduce.report import FEWEST
 from gpusched_env.reproduce.results import Results
 from gpusched_env.reproduce.sjf_bsbf.published import FFS, PROTOTYPE, SJF, TIRESIAS
 from gpusched_env.reproduce.sjf_bsbf.settings import BSBF, DRAWN, PAPER_JOBS, POLLUX, SPANS_S, USUAL_XI
@@ -36,6 +37,8 @@ def draw_all(results: Results, folder: Path) -> list[Path]:
 def _interference(results: Results) -> Figure:
     """One panel a set-up: mean JCT over SJF's on the same draws, by xi."""
     setups = [s for s in settings(results) if s[0] in SPANS_S or (s[0] in (DRAWN, POLLUX) and s[1] in (160, 240))]
+    by_draws = {s: len(values(results, "mean_jct_s", s, xis(results, s)[0], BSBF)) for s in setups}
+    setups = [s for s in setups if by_draws[s] >= min(FEWEST, max(by_draws.values()))]
     rows = -(-len(setups) // COLUMNS)
     figure = new_figure(3.6 * min(len(setups), COLUMNS), 0.6 + 3.2 * rows)
     panels = figure.subplots(rows, min(len(setups), COLUMNS), squeeze=False, sharey=True).reshape(-1)
@@ -54,7 +57,7 @@ def _interference(results: Results) -> Figure:
         axes.axhline(1.0, color="0.5", linewidth=0.8)
         axes.set(xlabel="xi, slowdown in company", title=title(setting), xticks=known)
         tidy(axes)
-        axes.set_ylim(bottom=0)
+    panels[0].set_ylim(bottom=0)  # of all
     for axes in panels[len(setups) :]:
         axes.remove()
     for axes in panels[::COLUMNS]:
@@ -114,19 +117,32 @@ def _bars(axes: Axes, results: Results, setting: tuple[str, int], xi: float, nam
 
 
 def _prototype(results: Results) -> Figure:
-    """The prototype's reductions across, ours upwards, one marker a rival."""
-    figure = new_figure(5.2, 4.6)
+    """The prototype's reductions across, ours upwards: Pollux's own workloads where enough, else drawn ones."""
+    figure = new_figure(5.6, 4.6)
     axes = figure.subplots()
     setups = settings(results)
-    part = POLLUX if any(own[0] == POLLUX for own in setups) else DRAWN
     for rival, marker, colour in zip((SJF, FFS, TIRESIAS), "osD", COLOURS, strict=False):
-        cells = [c for c in PROTOTYPE if c.rival == rival and (part, c.jobs) in setups]
-        cells = [c for c in cells if c.xi in xis(results, (part, c.jobs))]
-        ours = [100 * reduction(results, (part, c.jobs), c.xi, rival) for c in cells]
-        axes.scatter([100 * c.reduction for c in cells], ours, marker=marker, color=colour, label=f"against {rival}")
+        for part, filled in ((POLLUX, True), (DRAWN, False)):
+            cells = [c for c in PROTOTYPE if c.rival == rival and (part, c.jobs) in setups]
+            cells = [
+                c for c in cells if c.xi in xis(results, (part, c.jobs)) and _source(results, c.jobs, c.xi) == part
+            ]
+            ours = [100 * reduction(results, (part, c.jobs), c.xi, rival) for c in cells]
+            axes.scatter(
+                [100 * c.reduction for c in cells], ours, marker=marker, edgecolors=colour,
+                facecolors=colour if filled else "none", label=f"against {rival}, {part}" if cells else None,
+            )  # fmt: skip
     low, high = axes.get_xlim()
     axes.plot((low, high), (low, high), color="0.5", linewidth=0.8)
-    axes.set(xlabel="prototype's reduction of the mean JCT [%]", ylabel=f"ours [%], {part} workloads")
-    axes.legend(frameon=False)
+    axes.set(xlabel="prototype's reduction of the mean JCT [%]", ylabel="ours [%]")
+    axes.legend(frameon=False, fontsize=8)
     tidy(axes)
     return figure
+
+
+def _source(results: Results, jobs: int, xi: float) -> str:
+    """Which workloads stand for the prototype's."""
+    enough = (POLLUX, jobs) in settings(results) and (
+        len(values(results, "mean_jct_s", (POLLUX, jobs), xi, BSBF)) >= FEWEST
+    )
+    return POLLUX if enough else DRAWN

@@ -40,7 +40,7 @@ class Extent(NamedTuple):
     files: bool  # Pollux's own workloads too, if they have been fetched
 
 
-FULL: Final = Extent(tuple(LOADS), XIS, 20, 20, True)
+FULL: Final = Extent(tuple(LOADS), XIS, 8, 20, True)
 QUICK: Final = Extent((160, 240), (1.0, 1.25, 2.0), 2, 4, False)
 
 
