@@ -106,7 +106,7 @@ def play_seed(problem: TrackProblem, scheduler: str | Scheduler, seed: int) -> R
         instance=instance.fingerprint(),
         workload=instance.workload.fingerprint(),
         metrics={name: None if math.isnan(value) else value for name, value in metrics.items()},
-        bounds=lower_bounds(instance, problem.tracked_window),
+        bounds=dict(lower_bounds(instance, problem.tracked_window).items()),
         digest=log.digest(),
         decisions=decisions,
     )
