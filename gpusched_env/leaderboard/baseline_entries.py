@@ -20,7 +20,10 @@ def fitting(problem: TrackProblem) -> list[str]:
     """Names of the registered schedulers that a track is for: by its links, GPU types, and rule on clairvoyance."""
     scenario = problem.scenario
     names = list_baselines(
-        links=scenario.network.topology is not None, types=len(scenario.cluster.gpu_types) > 1, variants=False
+        links=scenario.network.topology is not None,
+        types=len(scenario.cluster.gpu_types) > 1,
+        variants=False,
+        sharing=scenario.sharing is not None,
     )
     return [name for name in names if problem.track.clairvoyant or not make_scheduler(name).clairvoyant]
 
