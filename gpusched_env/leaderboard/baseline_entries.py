@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.baselines import BASELINES, list_baselines, make_scheduler
+from gpusched_env.errors import EntryError
 from gpusched_env.leaderboard.entry import About
 from gpusched_env.leaderboard.entry_files import SUFFIX, write_entry
 from gpusched_env.leaderboard.submitting import make_entry
@@ -48,7 +49,7 @@ def write_baselines(
 
     Raises
     ------
-    GpuschedError : as :func:`gpusched_env.leaderboard.make_entry`
+    GpuschedError : an unknown track or scheduler, or one that stalls
     """
     for track in map(get_track, tracks):
         if absence := track.absence(log):
@@ -69,5 +70,9 @@ def write_baselines(
                 link="",
                 licence=LICENCE,
             )
-            write_entry(make_entry(track, name, about, log, workers), path)
+            try:
+                write_entry(make_entry(track, name, about, log, workers), path)
+            except EntryError as error:  # too large, say: the others can be written
+                tell(f"{path}: not written: {error}")
+                continue
             tell(f"{path}: {path.stat().st_size:,} bytes")
