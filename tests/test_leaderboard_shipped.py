@@ -1,4 +1,4 @@
-"""The entries that come with the package are true; one seed of each is played, `gpusched leaderboard verify` plays all."""
+"""The entries that come with the package are true: one seed of each is played, the command plays all."""
 
 from pathlib import Path
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.baselines import BASELINES, list_baselines, make_scheduler
-from gpusched_env.errors import EntryError
+from gpusched_env.errors import EntryError, SchedulerError, unknown_name
 from gpusched_env.leaderboard.entry import About
 from gpusched_env.leaderboard.entry_files import SUFFIX, write_entry
 from gpusched_env.leaderboard.submitting import make_entry
@@ -43,7 +43,7 @@ def write_baselines(
     Parameters
     ----------
     tracks : names; one that cannot be played here is skipped, and ``tell`` says why
-    schedulers : specs; empty = all that fit the track
+    schedulers : names; empty = all that fit the track
     again : write entries anew that are there already
     tell : is told of each entry
 
@@ -57,6 +57,8 @@ def write_baselines(
             continue
         folder.mkdir(parents=True, exist_ok=True)
         for name in list(schedulers) or fitting(track.problem(log)):
+            if name not in BASELINES:
+                raise SchedulerError(unknown_name("registered scheduler", name, BASELINES))
             path = folder / f"{track.name}-{name}{SUFFIX}"
             if path.exists() and not again:
                 tell(f"{path}: is there")
