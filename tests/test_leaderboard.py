@@ -225,6 +225,9 @@ def test_sizes_are_bounded(entries, tmp_path):
         path.write_bytes(packed)
         with pytest.raises(EntryError, match=str(path)):
             read_entry(path)
+    long = entries["fifo"].text().replace(b'"points":[', b'"points":[' + b"0," * 2**22, 1)
+    with pytest.raises(EntryError, match="array` of length"):
+        parse_entry(long)
     for path in (tmp_path, tmp_path / "absent.json.zst", Path("a\0b")):
         with pytest.raises(EntryError, match="cannot be read"):
             read_entry(path)
