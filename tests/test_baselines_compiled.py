@@ -16,9 +16,9 @@ from gpusched_env.sharing import Sharing
 from gpusched_env.simulator import Outcome, Scheduler, Simulation, simulate
 
 LISTED = (
-    "fifo", "fifo:variant=skip", "fifo:variant=skip,placement=consolidate", "fifo:variant=skip,placement=yarn",
+    "fifo", "fifo:variant=skip", "fifo:variant=skip,placement=consolidate", "fifo:variant=skip,placement=contention",
     "fifo:variant=skip,placement=least-busy-servers", "fifo:placement=random", "sjf", "sjf:strict=true", "ssf", "srtf",
-    "srtf:placement=rack", "srsf", "las", "las:round_s=50", "las-2d:placement=consolidate", "tiresias",
+    "srtf:placement=consolidate", "srsf", "las", "las:round_s=50", "las-2d:placement=consolidate", "tiresias",
     "tiresias:thresholds=50/400,incumbents_first=true", "tiresias:packlimit=0,placement=spread",
 )  # fmt: skip
 
