@@ -12,7 +12,7 @@ from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import EventLog
 from gpusched_env.figures import COLOURS, DASHES, check_suffix, log_time_axis, save, tidy
 from gpusched_env.instance import Instance
-from gpusched_env.metrics import StepFunction, Window, end_of_run, held_gpus, job_times, jobs_waiting
+from gpusched_env.metrics import Window, end_of_run, held_gpus, job_times, jobs_waiting
 from gpusched_env.metrics.summary import tracked
 from gpusched_env.units import unit_for
 
@@ -95,7 +95,7 @@ def _draw_over_time(use: Axes, queue: Axes, instance: Instance, logs: Mapping[st
             (use, held_gpus(instance, log), 100 / instance.cluster.gpus),
             (queue, jobs_waiting(log), 1.0),
         ):
-            times, values = _steps(series, edges, ends[label])
+            times, values = series.drawn(edges, ends[label])
             axes.step((times - start) / unit.seconds, values * scale, where="post", **_style(number, len(logs)))
     last_arrival = (float(instance.workload.jobs["arrival_s"].max()) - start) / unit.seconds
     for axes in (use, queue):
@@ -112,17 +112,6 @@ def _draw_over_time(use: Axes, queue: Axes, instance: Instance, logs: Mapping[st
     tidy(use)
     tidy(queue)
     use.figure.align_ylabels([use, queue])
-
-
-def _steps(series: StepFunction, edges: np.ndarray, end_s: float) -> tuple[np.ndarray, np.ndarray]:
-    """Give the steps themselves if they are few, else time averages over equal bins; both until the run's end."""
-    if len(series.times_s) <= STEPS:
-        times, values = series.times_s, series.values
-    else:
-        times, values = edges[:-1], series.binned(edges)
-    inside = times <= end_s
-    times, values = times[inside], values[inside]
-    return np.append(times, end_s), np.append(values, values[-1:] if len(values) else 0.0)
 
 
 def _style(number: int, lines: int) -> dict[str, Any]:
