@@ -514,7 +514,8 @@ def evict(
 def next_decision(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_next: Array,
     gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array, event_gpus: Array, chosen: Array,
-    links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, rules: Array, tasks: Array,
+    links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, sub_batches: Array,
+    interference: Array, rules: Array, tasks: Array,
     queue: Array, order: Array, held: Array, offers: Array, samples: Array, counts: Array, demands: Array,
     waits_s: Array, factors: Array, leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array,
     node_order: Array, on_offer: Array, affinity: Array, verdicts: Array, b: int,
@@ -612,7 +613,8 @@ def next_decision(
 def play(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_next: Array,
     gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array, event_gpus: Array, chosen: Array,
-    links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, rules: Array, tasks: Array,
+    links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, sub_batches: Array,
+    interference: Array, rules: Array, tasks: Array,
     queue: Array, order: Array, held: Array, offers: Array, samples: Array, counts: Array, demands: Array,
     waits_s: Array, factors: Array, leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array,
     node_order: Array, on_offer: Array, affinity: Array, verdicts: Array, b: int,
@@ -624,7 +626,7 @@ def play(
         if r["phase"] == ASLEEP:
             outcome = advance(
                 world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
-                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b,
+                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b,
             )
             if outcome != DECIDE:
                 return outcome
@@ -637,26 +639,27 @@ def play(
             return LOG_FULL
         found = next_decision(
             world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
-            event_gpus, chosen, links, uses, routes, pairs, ratios, busy, rules, tasks, queue, order, held, offers,
-            samples, counts, demands, waits_s, factors, leaker, gpu_slot, slot_gpu, slot_order, node_order, on_offer,
-            affinity, verdicts, b,
+            event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, rules, tasks,
+            queue, order, held, offers, samples, counts, demands, waits_s, factors, leaker, gpu_slot, slot_gpu,
+            slot_order, node_order, on_offer, affinity, verdicts, b,
         )
         row = int64(r["row"])
         if found == START:
             start(
                 world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
-                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b, row, EXPLICIT,
-                int64(tasks[b, row]["gpus"]),
+                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b, row,
+                EXPLICIT, int64(tasks[b, row]["gpus"]), False, 0,
             )
         elif found == LEASE:
             lease(
                 world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
-                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b, row, r["until_s"],
+                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b, row,
+                r["until_s"],
             )
         elif found == PREEMPT:
             preempt(
                 world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
-                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b, row,
+                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b, row,
             )
         elif found == WAIT:
             if w["clock_s"] < r["until_s"] < w["timer_s"]:
@@ -671,7 +674,8 @@ def play(
 def nw_now(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_next: Array,
     gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array, event_gpus: Array, chosen: Array,
-    links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, rules: Array, tasks: Array,
+    links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, sub_batches: Array,
+    interference: Array, rules: Array, tasks: Array,
     queue: Array, order: Array, held: Array, offers: Array, samples: Array, counts: Array, demands: Array,
     waits_s: Array, factors: Array, leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array,
     node_order: Array, on_offer: Array, affinity: Array, verdicts: Array, b: int, rows: Array, nw: Array,

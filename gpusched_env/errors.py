@@ -38,6 +38,10 @@ class ScheduleError(GpuschedError):
     """An event log that describes an impossible schedule (found by the validator)."""
 
 
+class EntryError(GpuschedError):
+    """An entry of the leaderboard that is damaged, or claims what its decisions do not give."""
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     """Say that ``name`` is not a known ``kind``, with the nearest known names first."""
     names = sorted(known)

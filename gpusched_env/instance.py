@@ -16,6 +16,7 @@ from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
 from gpusched_env.network import Network, compiled_links, contention_ratios, network_identity
 from gpusched_env.performance import class_paces, ideal_iteration_seconds, job_classes, refuse_unable
 from gpusched_env.shape_paces import ShapePaces, shape_paces
+from gpusched_env.sharing import Sharing, SharingTables, sharing_tables
 from gpusched_env.workload import Workload
 
 TIE_ORDERS: Final = ("arrival-id", "arrival-smallest")
@@ -138,6 +139,7 @@ class Instance:
     Parameters
     ----------
     cluster, workload, network, semantics : the four parts of a drawn scenario
+    sharing : lets several jobs share a GPU; None = each GPU is one job's
 
     Attributes
     ----------
@@ -167,10 +169,12 @@ class Instance:
         workload: Workload,
         network: Network | None = None,
         semantics: Semantics | None = None,
+        sharing: Sharing | None = None,
     ) -> None:
         self.cluster = cluster
         self.network = network or Network()
         self.semantics = semantics or Semantics()
+        self.sharing = sharing
         jobs = workload.jobs
         if jobs["gpus"].max() > cluster.gpus:
             bad = jobs[int(np.argmax(jobs["gpus"]))]
@@ -197,6 +201,11 @@ class Instance:
         else:
             paces = class_paces(self.classes, self.workload, cluster, self.network, self.topology)
         self.iteration_s, self.compute_s, self.communication_s, self.measured = paces
+        self.sharing_tables: SharingTables | None = None
+        if sharing is not None:
+            if self.semantics.max_copies > 1:
+                raise ScenarioError("sharing: copies of a gang cannot share GPUs; set semantics.max_copies to 1")
+            self.sharing_tables = sharing_tables(sharing, self.classes, self.workload, cluster.gpu_types)
         self.ideal_iteration_s = ideal_iteration_seconds(self.classes[:, 1], self.iteration_s, cluster)
         refuse_unable(self.ideal_iteration_s, self.classes, self.workload, cluster)
         ideal_iteration = self.ideal_iteration_s[self.job_class]
@@ -213,6 +222,16 @@ class Instance:
             by_iterations = np.ones(len(jobs), bool)
         self.ideal_s = np.where(by_iterations, self.iterations * ideal_iteration, jobs["duration_s"])
 
+    @property
+    def gpu_jobs(self) -> int:
+        """Jobs that may hold a GPU at the same time."""
+        return 1 if self.sharing is None else self.sharing.limit
+
+    @property
+    def tells_rates(self) -> bool:
+        """Whether seconds an iteration depend on who else runs, so that the event log tells them (``rate``)."""
+        return self.topology is not None or self.sharing is not None
+
     def fingerprint(self) -> str:
         """SHA-256 over all that decides the course of a run but the scheduler."""
         digest = hashlib.sha256(self.workload.fingerprint().encode())
@@ -223,6 +242,9 @@ class Instance:
             digest.update(self.cluster.slots.tobytes())
         if self.shapes is not None:
             for array in (self.shapes.keys, self.shapes.iteration_s):
+                digest.update(np.ascontiguousarray(array).tobytes())
+        if self.sharing_tables is not None:
+            for array in (np.array([self.gpu_jobs]), *self.sharing_tables):
                 digest.update(np.ascontiguousarray(array).tobytes())
         if self.topology is not None:
             for array in (self.links, self.topology.route_at, self.topology.route_link, self.topology.route_share):

@@ -371,7 +371,8 @@ def play(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, b: int, config: Array, classes: Array, shown_links: Array, rules: Array, delays: Array,
+    busy: Array, sub_batches: Array, interference: Array, b: int, config: Array, classes: Array, shown_links: Array,
+    rules: Array, delays: Array,
     queue: Array, victims: Array, keys: Array, action: int, mask: Array, out_queue: Array, out_running: Array,
     out_nodes: Array, out_links: Array, out_cluster: Array, out_flows: Array,
 ) -> int:
@@ -390,19 +391,20 @@ def play(
         if action < starts:
             start(
                 world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
-                events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b,
+                events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b,
                 int64(queue[action // len(rules)]), int64(rules[action % len(rules)]), 0,
+                False, 0,
             )
             if config[0]["lease_s"] < np.inf:
                 lease(
                     world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
-                    events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b,
+                    events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b,
                     int64(queue[action // len(rules)]), w["clock_s"] + config[0]["lease_s"],
                 )
         elif action < starts + len(victims):
             preempt(
                 world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
-                events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b,
+                events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b,
                 int64(victims[action - starts]),
             )
         else:
@@ -421,12 +423,12 @@ def play(
                     if r["lease_over"]:
                         lease(
                             world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running,
-                            paces, events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b,
-                            int64(r["job"]), w["clock_s"] + config[0]["lease_s"],
+                            paces, events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches,
+                            interference, b, int64(r["job"]), w["clock_s"] + config[0]["lease_s"],
                         )
             outcome = advance(
                 world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
-                events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b,
+                events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b,
             )
             if outcome == LOG_FULL:
                 return LOG_FULL

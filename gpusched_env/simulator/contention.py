@@ -216,6 +216,13 @@ def whole_iterations(world: Array, b: int, iteration_s: float) -> float:
 
 
 @helper
+def beside_company(replicas: Array, b: int, number: int) -> float:
+    """Seconds of one iteration at the settled rate, all sub-steps, beside the gangs that share its GPUs [s]."""
+    r = replicas[b, number]
+    return (r["settled_s"] + r["accumulation_s"]) * r["slowdown"]
+
+
+@helper
 def finish_time(world: Array, b: int, since_s: float, remaining: float, iteration_s: float) -> float:
     """When the work left is done: at the end of that slot if iterations come by the slot [s].
 

@@ -13,11 +13,17 @@ class Start(NamedTuple):
     job : row of the job
     rule : a name in PLACEMENT_RULES; ignored if ``gpus`` is given
     gpus : explicit GPU ids, as many as the gang is large, all free
+    share : other jobs may hold some of the ``gpus``, where the scenario lets jobs share; the rules named share-* always
+        look for company themselves
+    sub_steps : gradient-accumulation sub-steps in which each GPU works its batch off; None = as the rule says, else as
+        few as the memory left on the GPUs asks for
     """
 
     job: int
     rule: str = "pack"
     gpus: tuple[int, ...] | None = None
+    share: bool = False
+    sub_steps: int | None = None
 
 
 class Preempt(NamedTuple):

@@ -8,14 +8,26 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.event_log import ARRIVAL, COMPLETE, LEASE_END, PREEMPT, RATE, RELEASE, RESUME, START
-from gpusched_env.simulator.contention import finish_time, settle, whole_iterations
-from gpusched_env.simulator.flows import begin_flow, end_flow
+from gpusched_env.simulator.contention import beside_company, finish_time, settle, whole_iterations
+from gpusched_env.simulator.flows import begin_flow, end_flow, micro_s
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.link_changes import change_links, next_change_s
-from gpusched_env.simulator.placing import fits, reserve
+from gpusched_env.simulator.placing import SHARE_FIRST_FIT, SHARED_BY, fits, reserve
+from gpusched_env.simulator.placing_shared import find_shared
+from gpusched_env.simulator.seats import (
+    has_option,
+    largest_sub_batch,
+    leave_seats,
+    may_share,
+    move_down,
+    reserved_seat,
+    slowdown_by_company,
+    take_seat,
+    tell_neighbours,
+)
 from gpusched_env.simulator.shapes import placed, placed_copies
 from gpusched_env.simulator.state import ACTIVE, CHECKPOINTING, FINISHED, FUTURE, IDLE, RUNNING, WAITING
-from gpusched_env.simulator.taking import FREE, RESERVED, unable, unreserve
+from gpusched_env.simulator.taking import FREE, unable, unreserve
 
 Array = np.ndarray[Any, Any]
 
@@ -50,10 +62,14 @@ REFUSALS: Final = (
     "the gang started at this very instant",
     "a lease must end in the future",
     "the job cannot run on the GPU type of one of these",
+    "its model must not share a GPU with one that runs there",
+    "a GPU has too little memory left, whatever the sub-batch or at this one",
+    "its batch cannot be worked off in so many sub-steps",
 )
 (
     APPLIED, NO_JOB, NOT_ARRIVED, IS_RUNNING, IS_FINISHED, TOO_FEW_GPUS, NO_PLACE, BAD_GPUS, BAD_GANG, NOT_RUNNING,
     IS_CHECKPOINTING, JUST_STARTED, LEASE_IN_PAST, CANNOT_RUN,
+    MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS,
 ) = range(len(REFUSALS))  # fmt: skip
 # Not a refusal: the caller must drain the log and try again.
 BUFFER_FULL: Final = -1
@@ -127,18 +143,25 @@ def give_back(
     world: Array, replicas: Array, nodes: Array, free: Array, holder: Array, gpu_next: Array, gpu_node: Array,
     running: Array, busy: Array, b: int, replica: int,
 ) -> None:
-    """Free a replica's GPUs and its row."""
+    """Free a replica's seats, the GPUs that nobody else holds, and its row."""
     w = world[b]
-    gpu = replicas[b, replica]["first_gpu"]
-    while gpu >= 0:
-        node = gpu_node[b, gpu]
-        holder[b, gpu] = FREE
-        busy[b, gpu]["busy_s"] += w["clock_s"] - busy[b, gpu]["since_s"]
-        busy[b, gpu]["since_s"] = np.inf
-        free[b, node] += 1
-        free[b, nodes.shape[1] + nodes[b, node]["rack"]] += 1
-        gpu = gpu_next[b, gpu]
-    w["free_gpus"] += replicas[b, replica]["gpus"]
+    seat = int64(replicas[b, replica]["first_gpu"])
+    while seat >= 0:
+        following = int64(gpu_next[b, seat])
+        holder[b, seat] = FREE
+        gpu = seat
+        if w["gpu_jobs"] > 1:
+            gpu = seat % w["gpus"]
+            move_down(world, replicas, holder, gpu_next, b, seat)
+            tell_neighbours(world, replicas, holder, b, gpu)
+        if holder[b, gpu] == FREE:
+            node = gpu_node[b, gpu]
+            busy[b, gpu]["busy_s"] += w["clock_s"] - busy[b, gpu]["since_s"]
+            busy[b, gpu]["since_s"] = np.inf
+            free[b, node] += 1
+            free[b, nodes.shape[1] + nodes[b, node]["rack"]] += 1
+            w["free_gpus"] += 1
+        seat = following
     clear_lease(world, replicas, b, replica)
     replicas[b, replica]["phase"] = IDLE
     at = 0
@@ -178,12 +201,14 @@ def start(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, b: int, row: int, rule: int, explicit: int,
+    busy: Array, sub_batches: Array, interference: Array, b: int, row: int, rule: int, explicit: int,
+    share: bool, sub_steps: int,
 ) -> int:
     """Start (or resume) a waiting job by a placement rule, or on the ``explicit`` GPUs in ``chosen``.
 
     Explicit GPUs may be those of several copies of the gang, one copy after the other: they divide the iterations by
-    their speed, so that their rates add up.
+    their speed, so that their rates add up. With ``share`` others may hold them too. ``sub_steps`` 0 = as the rule
+    says, else as few as the memory left asks for.
     """
     w = world[b]
     if row < 0 or row >= w["jobs"]:
@@ -195,29 +220,38 @@ def start(
         return IS_RUNNING if job["status"] == RUNNING else IS_FINISHED
     gang = int64(job["gpus"])
     kind = int64(job["job_class"])
-    if gang > w["free_gpus"]:
+    shares = w["gpu_jobs"] > 1 and (share or rule >= SHARE_FIRST_FIT)
+    if gang > w["free_gpus"] and not shares:
         return TOO_FEW_GPUS
-    most = min(gang * w["max_copies"], w["free_gpus"])
+    if not has_option(sub_batches, b, kind, sub_steps):
+        return BAD_SUB_STEPS
+    most = max(gang, min(gang * w["max_copies"], w["free_gpus"]))
     if w["events"] == events.shape[1] or w["event_gpus"] + most > event_gpus.shape[1]:
         return BUFFER_FULL
     if rule == EXPLICIT:
         if explicit % gang != 0 or explicit < gang or explicit > gang * w["max_copies"]:
             return BAD_GANG
-        if explicit > w["free_gpus"]:
+        if explicit > w["free_gpus"] and not shares:
             return TOO_FEW_GPUS
         taken = explicit
         for i in range(taken):
-            gpu = chosen[b, i]
-            if gpu < 0 or gpu >= w["gpus"] or holder[b, gpu] != FREE:
-                unreserve(nodes, free, holder, gpu_node, chosen, b, 0, i)
+            if not take_seat(world, nodes, free, holder, gpu_node, b, int64(chosen[b, i]), shares):
+                leave_seats(world, nodes, free, holder, gpu_node, chosen, b, 0, i)
                 return BAD_GPUS
-            node = gpu_node[b, gpu]
-            if unable(paces, b, kind, int64(nodes[b, node]["gpu_type"])):
-                unreserve(nodes, free, holder, gpu_node, chosen, b, 0, i)
+            if unable(paces, b, kind, int64(nodes[b, gpu_node[b, chosen[b, i]]]["gpu_type"])):
+                leave_seats(world, nodes, free, holder, gpu_node, chosen, b, 0, i + 1)
                 return CANNOT_RUN
-            holder[b, gpu] = RESERVED
-            free[b, node] -= 1
-            free[b, nodes.shape[1] + nodes[b, node]["rack"]] -= 1
+    elif shares:
+        taken, sub_batch = find_shared(
+            world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, running, paces, chosen, links,
+            busy, sub_batches, interference, b, row, SHARED_BY[rule - SHARE_FIRST_FIT],
+        )
+        if taken == 0:
+            return NO_PLACE
+        if sub_steps == 0:
+            sub_steps = int64(sub_batches[b, kind, sub_batch, 0]["sub_steps"])
+        for i in range(taken):
+            take_seat(world, nodes, free, holder, gpu_node, b, int64(chosen[b, i]), True)
     else:
         supply = int64(w["free_gpus"])
         taken = int64(
@@ -227,17 +261,39 @@ def start(
         )
         if taken == 0:
             return NO_PLACE
+    option = int64(0)
+    if w["sharing"]:
+        option = largest_sub_batch(
+            world, jobs, replicas, nodes, holder, gpu_node, chosen, sub_batches, b, kind, taken, sub_steps
+        )
+        welcome = True
+        for i in range(taken):
+            welcome = welcome and may_share(
+                world, jobs, replicas, nodes, holder, gpu_node, interference, b, int64(chosen[b, i]), kind
+            )
+        if option < 0 or not welcome:
+            leave_seats(world, nodes, free, holder, gpu_node, chosen, b, 0, taken)
+            return NO_MEMORY if welcome else MAY_NOT_SHARE
 
     number = int64(running[b, w["running"]])
     tier, pace, slowest = placed(nodes, racks, gpu_node, paces, chosen, b, kind, 0, gang)
     iteration_s = paces[b, kind, pace, slowest]["iteration_s"]
     if taken > gang:
         tier, iteration_s = placed_copies(nodes, racks, gpu_node, paces, chosen, b, kind, gang, taken)
+    before = int64(-1)
     for i in range(taken):
-        gpu = chosen[b, i]
-        holder[b, gpu] = number
-        busy[b, gpu]["since_s"] = w["clock_s"]
-        gpu_next[b, gpu] = chosen[b, i + 1] if i + 1 < taken else -1
+        gpu = int64(chosen[b, i])
+        seat = reserved_seat(world, holder, b, gpu)
+        holder[b, seat] = number
+        gpu_next[b, seat] = -1
+        if before >= 0:
+            gpu_next[b, before] = seat
+        else:
+            replicas[b, number]["first_gpu"] = seat
+        before = seat
+        if seat == gpu:
+            busy[b, gpu]["since_s"] = w["clock_s"]
+            w["free_gpus"] -= 1
         event_gpus[b, w["event_gpus"] + i] = gpu
 
     resumed = job["first_start_s"] != np.inf
@@ -246,13 +302,22 @@ def start(
     r["phase"] = ACTIVE
     r["gpus"] = taken
     r["tier"] = tier
-    r["first_gpu"] = chosen[b, 0]
+    r["sub_batch"] = option
+    r["compute_share"] = 1.0
+    r["accumulation_s"] = 0.0
+    r["slowdown"] = 1.0
     r["lease_s"] = np.inf
     r["lease_over"] = 0
     r["start_s"] = w["clock_s"]
     r["since_s"] = w["clock_s"] + (w["restore_s"] if resumed else w["start_s"])
     if taken > gang:
         r["since_s"] += w["merge_s"]
+    if option > 0:
+        size = sub_batches[b, kind, option, slowest]
+        r["compute_share"] = size["compute_share"]
+        iteration_s = micro_s(paces[b, kind, pace, slowest], r["compute_share"])
+        part_s = r["compute_share"] * paces[b, kind, pace, slowest]["compute_s"]
+        r["accumulation_s"] = (size["sub_steps"] - 1) * part_s
     r["iteration_s"] = iteration_s
     if w["contention"] > 0:
         begin_flow(
@@ -260,12 +325,21 @@ def start(
         )
     else:
         r["settled_s"] = r["iteration_s"]
+    if w["sharing"]:
+        r["told_s"] = -1.0
+        r["solo_s"] = r["iteration_s"] + r["accumulation_s"]
+        r["iteration_s"] = r["solo_s"]
+        r["company_changed"] = 1
+        if w["contention"] == 0:
+            r["bottleneck"] = -1
+        for i in range(taken):
+            tell_neighbours(world, replicas, holder, b, int64(chosen[b, i]))
     r["iteration_s"] = whole_iterations(world, b, r["iteration_s"])
     r["until_s"] = finish_time(world, b, r["since_s"], job["remaining"], r["iteration_s"])
     write_event(world, events, b, RESUME if resumed else START, row, number, r["since_s"], taken, tier)
+    events[b, w["events"] - 1]["sub_steps"] = sub_batches[b, kind, option, 0]["sub_steps"]
     w["event_gpus"] += taken
     w["running"] += 1
-    w["free_gpus"] -= taken
 
     job["status"] = RUNNING
     job["replica"] = number
@@ -299,7 +373,7 @@ def preempt(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, b: int, row: int,
+    busy: Array, sub_batches: Array, interference: Array, b: int, row: int,
 ) -> int:
     """Checkpoint a running job; its GPUs are free after ``checkpoint_s``, at once if that is 0."""
     refusal = preempt_refusal(world, jobs, replicas, b, row)
@@ -319,7 +393,7 @@ def lease(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, b: int, row: int, until_s: float,
+    busy: Array, sub_batches: Array, interference: Array, b: int, row: int, until_s: float,
 ) -> int:
     """Let a running gang hold its GPUs until a time, in rounds until the first round then; inf = no lease."""
     refusal = preempt_refusal(world, jobs, replicas, b, row)
@@ -439,14 +513,22 @@ def complete(
 
 
 @helper
-def commit_rates(world: Array, jobs: Array, replicas: Array, running: Array, events: Array, b: int) -> None:
+def commit_rates(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_next: Array, gpu_node: Array,
+    running: Array, events: Array, interference: Array, b: int,
+) -> None:
     """Let every gang run at its settled rate from now on, and log those that change; the log must have room for all."""
     w = world[b]
     w["uncommitted"] = 0
     for i in range(w["running"]):
         number = int64(running[b, i])
         r = replicas[b, number]
-        iteration_s = whole_iterations(world, b, r["settled_s"])
+        if w["sharing"] and r["company_changed"]:
+            r["company_changed"] = 0
+            r["slowdown"] = slowdown_by_company(
+                world, jobs, replicas, nodes, holder, gpu_next, gpu_node, interference, b, number
+            )
+        iteration_s = whole_iterations(world, b, beside_company(replicas, b, number))
         if r["phase"] != ACTIVE or r["told_s"] == iteration_s:
             continue
         touch(world, jobs, replicas, b, number)
@@ -463,7 +545,7 @@ def advance(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, b: int,
+    busy: Array, sub_batches: Array, interference: Array, b: int,
 ) -> int:
     """Play events until a scheduler may decide: all events of one instant count as one.
 
@@ -527,7 +609,9 @@ def advance(
         if w["uncommitted"] and at > w["clock_s"]:
             if w["events"] + w["running"] > events.shape[1]:
                 return LOG_FULL
-            commit_rates(world, jobs, replicas, running, events, b)
+            commit_rates(
+                world, jobs, replicas, nodes, holder, gpu_next, gpu_node, running, events, interference, b
+            )
             continue
         if at == np.inf and w["finished"] == w["jobs"]:
             return DONE
@@ -576,13 +660,19 @@ def can_place(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, b: int, row: int, rule: int,
+    busy: Array, sub_batches: Array, interference: Array, b: int, row: int, rule: int,
 ) -> bool:
     """Tell whether a waiting job could start now by a rule."""
     if row < 0 or row >= world[b]["jobs"] or jobs[b, row]["status"] != WAITING:
         return False
     gang = int64(jobs[b, row]["gpus"])
     kind = int64(jobs[b, row]["job_class"])
+    if rule >= SHARE_FIRST_FIT and world[b]["gpu_jobs"] > 1:
+        found, _ = find_shared(
+            world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, running, paces, chosen, links,
+            busy, sub_batches, interference, b, row, SHARED_BY[rule - SHARE_FIRST_FIT],
+        )
+        return found > 0
     return fits(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, kind, gang, rule)
 
 
@@ -591,13 +681,19 @@ def find_place(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, b: int, row: int, rule: int,
+    busy: Array, sub_batches: Array, interference: Array, b: int, row: int, rule: int,
 ) -> int:
     """Write the GPUs that a waiting job would get now by a rule to ``chosen``; return their number, 0 = no place."""
     if row < 0 or row >= world[b]["jobs"] or jobs[b, row]["status"] != WAITING:
         return 0
     gang = int64(jobs[b, row]["gpus"])
     kind = int64(jobs[b, row]["job_class"])
+    if rule >= SHARE_FIRST_FIT and world[b]["gpu_jobs"] > 1:
+        found, _ = find_shared(
+            world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, running, paces, chosen, links,
+            busy, sub_batches, interference, b, row, SHARED_BY[rule - SHARE_FIRST_FIT],
+        )
+        return found
     random = world[b]["random"]
     supply = world[b]["free_gpus"]
     end = reserve(
@@ -613,7 +709,7 @@ def rule_holds(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, b: int, kind: int, gang: int, rule: int,
+    busy: Array, sub_batches: Array, interference: Array, b: int, kind: int, gang: int, rule: int,
 ) -> bool:
     """Tell whether a gang of a given job class and size could be placed now by a rule."""
     return fits(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, kind, gang, rule)
@@ -624,7 +720,7 @@ def progress(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, b: int, rows: Array, remaining: Array, service_s: Array,
+    busy: Array, sub_batches: Array, interference: Array, b: int, rows: Array, remaining: Array, service_s: Array,
 ) -> None:
     """Fill iterations left and productive seconds of the jobs ``rows`` as of the clock."""
     for i in range(len(rows)):

@@ -153,6 +153,14 @@ def overlap_norm(compute_s: float, communication_s: float, overlap: float) -> fl
 
 
 @helper
+def micro_s(pace: Any, compute_share: float) -> float:
+    """Seconds of the last sub-step of an iteration, which communicates; of the whole iteration if it has one [s]."""
+    if compute_share == 1.0:
+        return pace["iteration_s"]
+    return overlap_norm(pace["compute_s"] * compute_share, pace["communication_s"], pace["overlap"])
+
+
+@helper
 def begin_flow(
     world: Array, jobs: Array, replicas: Array, nodes: Array, gpu_node: Array, paces: Array, chosen: Array,
     links: Array, uses: Array, routes: Array, pairs: Array, b: int, number: int, slowest: int,
@@ -174,7 +182,7 @@ def begin_flow(
         low = min(low, node)
         high = max(high, node)
     pace = paces[b, jobs[b, r["job"]]["job_class"], r["tier"], slowest]
-    r["compute_s"] = pace["compute_s"]
+    r["compute_s"] = pace["compute_s"] * r["compute_share"]
     r["overlap"] = pace["overlap"]
     r["profile"] = pace["profile"]
     r["machines"] = machines
@@ -225,11 +233,12 @@ def begin_flow(
     r["rate_Bps"] = solo
     r["priced_Bps"] = solo
     if w["contention"] == BUDGET:  # extra time is all that a placement costs: bytes do not count beside it
-        r["compute_s"] = paces[b, jobs[b, r["job"]]["job_class"], MACHINE, slowest]["iteration_s"]
+        alone = paces[b, jobs[b, r["job"]]["job_class"], MACHINE, slowest]
+        r["compute_s"] = micro_s(alone, r["compute_share"])
         r["fixed_s"] = 0.0
         r["wire_bytes"] = 0.0
     if w["contention"] == TIERED:  # the tier alone stretches the iteration
-        r["compute_s"] = pace["iteration_s"]
+        r["compute_s"] = micro_s(pace, r["compute_share"])
         r["fixed_s"] = 0.0
         r["wire_bytes"] = 0.0
     if w["contention"] != BUDGET and r["wire_bytes"] == 0.0:  # nothing to send: no flow

@@ -101,12 +101,12 @@ def lay_again(
 ) -> None:
     """Price a gang's ring on the links as they are now; it goes on at its old rate until time moves."""
     r = replicas[b, number]
-    gpu = r["first_gpu"]
+    seat = r["first_gpu"]
     count = 0
-    while gpu >= 0:
-        chosen[b, count] = gpu
+    while seat >= 0:
+        chosen[b, count] = seat % world[b]["gpus"]
         count += 1
-        gpu = gpu_next[b, gpu]
+        seat = gpu_next[b, seat]
     kind = int64(jobs[b, r["job"]]["job_class"])
     _, _, slowest = placed(nodes, racks, gpu_node, paces, chosen, b, kind, 0, count)
     iteration_s = r["iteration_s"]

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from gpusched_env.simulator.contention import finish_time, settle, whole_iterations
+from gpusched_env.simulator.contention import beside_company, finish_time, settle, whole_iterations
 from gpusched_env.simulator.events import work_left
 from gpusched_env.simulator.flows import begin_flow, end_flow
 from gpusched_env.simulator.jit import helper, int64, kernel
+from gpusched_env.simulator.seats import slowdown_by_company
 from gpusched_env.simulator.shapes import placed
 from gpusched_env.simulator.state import ACTIVE
 
@@ -32,7 +33,7 @@ def what_if(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, b: int, row: int,
+    busy: Array, sub_batches: Array, interference: Array, b: int, row: int,
 ) -> float:
     """Seconds of one iteration of a waiting job if it started on the chosen GPUs now; nothing changes [s]."""
     w = world[b]
@@ -48,6 +49,7 @@ def what_if(
     r = replicas[b, number]
     r["job"] = row
     r["gpus"] = jobs[b, row]["gpus"]
+    r["compute_share"] = 1.0
     tier, _, slowest = placed(
         nodes, racks, gpu_node, paces, chosen, b, int64(jobs[b, row]["job_class"]), 0, int64(r["gpus"])
     )
@@ -66,7 +68,7 @@ def settle_now(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, b: int,
+    busy: Array, sub_batches: Array, interference: Array, b: int,
 ) -> None:
     """Settle the rates between decisions, for those who want to see them before time moves."""
     settle(world, replicas, links, uses, ratios, b)
@@ -77,7 +79,7 @@ def link_loads(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, b: int, loads: Array,
+    busy: Array, sub_batches: Array, interference: Array, b: int, loads: Array,
 ) -> None:
     """Fill the load of every link, one direction [byte/s], at the settled rates."""
     settle(world, replicas, links, uses, ratios, b)
@@ -90,11 +92,18 @@ def end_times(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, b: int, rows: Array, ends: Array,
+    busy: Array, sub_batches: Array, interference: Array, b: int, rows: Array, ends: Array,
 ) -> None:
     """Fill when each running job of ``rows`` ends at the settled rates [s]; inf if it makes no progress."""
     if world[b]["contention"] > 0:
         settle(world, replicas, links, uses, ratios, b)
+    if world[b]["sharing"]:
+        for i in range(world[b]["running"]):
+            number = int64(running[b, i])
+            if replicas[b, number]["company_changed"]:  # it stays noted, for when time moves
+                replicas[b, number]["slowdown"] = slowdown_by_company(
+                    world, jobs, replicas, nodes, holder, gpu_next, gpu_node, interference, b, number
+                )
     for i in range(len(rows)):
         ends[i] = np.inf
         number = int64(jobs[b, rows[i]]["replica"])
@@ -102,7 +111,7 @@ def end_times(
             continue
         r = replicas[b, number]
         ends[i] = r["until_s"]
-        pace = whole_iterations(world, b, r["settled_s"])
+        pace = whole_iterations(world, b, beside_company(replicas, b, number))
         if pace != r["iteration_s"]:  # a decision or an end of this instant has changed it
             since_s = max(r["since_s"], world[b]["clock_s"])
             ends[i] = finish_time(world, b, since_s, work_left(world, jobs, replicas, b, rows[i]), pace)

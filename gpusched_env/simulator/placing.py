@@ -19,6 +19,7 @@ from gpusched_env.simulator.placing_by_load import (
     place_on_random_machines,
 )
 from gpusched_env.simulator.placing_by_type import place_copies, place_on_fastest_type
+from gpusched_env.simulator.sharing_choices import BENEFIT, SEARCH
 from gpusched_env.simulator.taking import (
     FREE,
     NO_LIMIT,
@@ -47,12 +48,16 @@ PLACEMENT_RULES: Final = {
     "random-servers": "machines drawn uniformly (seeded), one after the other, all their free GPUs",
     "fastest-type": "GPUs of the one type on which the gang runs fastest now: best fit, else few machines; else wait",
     "fork": "a copy of the gang on each machine that has room, in machine order, `max_copies` at most; else wait",
+    "share-first-fit": "as pack; if too few GPUs are free, beside other jobs too, by GPU id; else wait",
+    "share-best-benefit": "as pack; if too few GPUs are free, beside the jobs with which mean JCT gains; else wait",
 }
 (
     COUNT, PACK, CONSOLIDATE, YARN, RACK_RULE, SPREAD, RANDOM, CONTENTION, LEAST_BUSY, LEAST_BUSY_SERVERS,
-    RANDOM_SERVERS, FASTEST_TYPE, FORK,
+    RANDOM_SERVERS, FASTEST_TYPE, FORK, SHARE_FIRST_FIT, SHARE_BEST_BENEFIT,
 ) = range(len(PLACEMENT_RULES))  # fmt: skip
 RULE_NUMBER: Final = {name: number for number, name in enumerate(PLACEMENT_RULES)}
+# How each of the rules that share, from SHARE_FIRST_FIT on, chooses its company (placing_shared.py).
+SHARED_BY: Final = (SEARCH, SEARCH | BENEFIT)
 # A gang that finds enough free GPUs on which it can run always finds a place by these rules.
 ANYWHERE: Final = (COUNT, PACK, SPREAD, RANDOM, CONTENTION, LEAST_BUSY, RANDOM_SERVERS)
 
@@ -260,7 +265,7 @@ def _reserve(
     """Reserve a gang's GPUs by a rule; all free GPUs will do."""
     if gang > supply:
         return at
-    if rule == PACK:
+    if rule == PACK or rule >= SHARE_FIRST_FIT:
         return _pack(world, nodes, racks, free, holder, chosen, b, gang, at, 2)
     if rule == RACK_RULE:
         return _pack(world, nodes, racks, free, holder, chosen, b, gang, at, 1)

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.placing import ANYWHERE, reserve
+from gpusched_env.simulator.placing_shared import find_shared
 from gpusched_env.simulator.state import ACTIVE, CHECKPOINTING, WAITING
 from gpusched_env.simulator.taking import FREE, unable_somewhere, unreserve
 
@@ -19,7 +20,8 @@ def plan_starts(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, b: int, order: Array, rules: Array, strict: bool, starts: Array,
+    busy: Array, sub_batches: Array, interference: Array, b: int, order: Array, rules: Array, strict: bool,
+    starts: Array,
 ) -> int:
     """Walk waiting jobs in order and list those that can start now; nothing is started.
 
@@ -51,20 +53,52 @@ def plan_starts(
     return found
 
 
+@kernel
+def first_shared(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
+    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
+    event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
+    busy: Array, sub_batches: Array, interference: Array, b: int, order: Array, begin: int, choices: int, strict: bool,
+) -> tuple[int, int, int]:
+    """Find the first of the waiting jobs ``order[begin:]`` that can start now, beside others if need be.
+
+    Writes its GPUs to ``chosen``. Returns its position in ``order``, their number and its option of ``sub_batches``;
+    the length of ``order`` if there is none.
+    """
+    for i in range(begin, len(order)):
+        count, option = find_shared(
+            world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, running, paces, chosen, links, busy,
+            sub_batches, interference, b, int64(order[i]), choices,
+        )
+        if count > 0:
+            return i, count, option
+        if strict:
+            break
+    return len(order), 0, 0
+
+
 @helper
 def _lend(
-    nodes: Array, free: Array, holder: Array, gpu_next: Array, gpu_node: Array, replicas: Array, b: int, replica: int,
-    value: int,
-) -> None:
-    """Pretend that a replica's GPUs are free (``value`` FREE), or give them back to it (its number)."""
+    world: Array, nodes: Array, free: Array, holder: Array, gpu_next: Array, gpu_node: Array, replicas: Array, b: int,
+    replica: int, value: int,
+) -> int:
+    """Pretend that the GPUs that a replica alone holds are free (``value`` FREE), or give them back to it (its number).
+
+    Returns the number of these GPUs.
+    """
     change = 1 if value == FREE else -1
-    gpu = replicas[b, replica]["first_gpu"]
-    while gpu >= 0:
-        node = gpu_node[b, gpu]
-        holder[b, gpu] = value
-        free[b, node] += change
-        free[b, nodes.shape[1] + nodes[b, node]["rack"]] += change
-        gpu = gpu_next[b, gpu]
+    lent = int64(0)
+    seat = replicas[b, replica]["first_gpu"]
+    while seat >= 0:
+        gpu = seat % world[b]["gpus"]
+        if seat == gpu and (world[b]["gpu_jobs"] == 1 or holder[b, gpu + world[b]["gpus"]] == FREE):
+            node = gpu_node[b, gpu]
+            holder[b, gpu] = value
+            free[b, node] += change
+            free[b, nodes.shape[1] + nodes[b, node]["rack"]] += change
+            lent += 1
+        seat = gpu_next[b, seat]
+    return lent
 
 
 @helper
@@ -91,7 +125,7 @@ def plan_preemptive(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, b: int, order: Array, rules: Array, verdict: Array,
+    busy: Array, sub_batches: Array, interference: Array, b: int, order: Array, rules: Array, verdict: Array,
 ) -> None:
     """Decide who should hold GPUs when running jobs may be preempted.
 
@@ -138,8 +172,9 @@ def plan_preemptive(
             if job["status"] != WAITING and (
                 verdict[i] == SKIPPED or replicas[b, job["replica"]]["phase"] == CHECKPOINTING
             ):
-                _lend(nodes, free, holder, gpu_next, gpu_node, replicas, b, job["replica"], FREE)
-                supply += held(jobs, replicas, b, int64(order[i]))
+                supply += _lend(
+                    world, nodes, free, holder, gpu_next, gpu_node, replicas, b, int64(job["replica"]), FREE
+                )
         for i in range(len(order)):
             if verdict[i] == NEWCOMER:
                 gang = int64(jobs[b, order[i]]["gpus"])
@@ -167,14 +202,14 @@ def plan_preemptive(
             if job["status"] != WAITING and (
                 verdict[i] == SKIPPED or replicas[b, job["replica"]]["phase"] == CHECKPOINTING
             ):
-                _lend(nodes, free, holder, gpu_next, gpu_node, replicas, b, job["replica"], job["replica"])
+                number = int64(job["replica"])
+                _lend(world, nodes, free, holder, gpu_next, gpu_node, replicas, b, number, number)
     # 3. Who can start now: victims free their GPUs at once only if a checkpoint costs nothing.
     supply = w["free_gpus"]
     for i in range(len(order)):
         if verdict[i] == SKIPPED and _frees_at_once(world, jobs, replicas, b, order[i]):
-            replica = jobs[b, order[i]]["replica"]
-            _lend(nodes, free, holder, gpu_next, gpu_node, replicas, b, replica, FREE)
-            supply += held(jobs, replicas, b, int64(order[i]))
+            number = int64(jobs[b, order[i]]["replica"])
+            supply += _lend(world, nodes, free, holder, gpu_next, gpu_node, replicas, b, number, FREE)
     placed = 0
     held_up = False
     for i in range(len(order)):
@@ -198,6 +233,6 @@ def plan_preemptive(
     unreserve(nodes, free, holder, gpu_node, chosen, b, 0, placed)
     for i in range(len(order)):
         if verdict[i] == SKIPPED and _frees_at_once(world, jobs, replicas, b, order[i]):
-            replica = jobs[b, order[i]]["replica"]
-            _lend(nodes, free, holder, gpu_next, gpu_node, replicas, b, replica, replica)
+            number = int64(jobs[b, order[i]]["replica"])
+            _lend(world, nodes, free, holder, gpu_next, gpu_node, replicas, b, number, number)
     w["random"] = random

@@ -141,7 +141,15 @@ class Simulation:
             self.state.chosen[self.b, :explicit] = [gpu if 0 <= gpu < known else -1 for gpu in decision.gpus]
         else:
             rule = rule_number(decision.rule)
-        return events.REFUSALS[self.start(self._row(decision), rule, explicit)]
+        steps = 0
+        if decision.sub_steps is not None:
+            try:
+                steps = operator.index(decision.sub_steps)
+            except TypeError:
+                raise GpuschedError(f"{decision}: sub_steps is a whole number, or None") from None
+            if steps < 1:
+                return events.REFUSALS[events.BAD_SUB_STEPS]
+        return events.REFUSALS[self.start(self._row(decision), rule, explicit, bool(decision.share), steps)]
 
     def _row(self, decision: Start | Preempt | Lease) -> int:
         """Give the decision's job as a plain int; -1 stands for every row that no job has."""
@@ -151,12 +159,12 @@ class Simulation:
             raise GpuschedError(f"{decision}: a job is named by its row, a whole number") from None
         return row if 0 <= row < len(self.instance.workload) else -1
 
-    def start(self, job: int, rule: int, explicit: int = 0) -> int:
+    def start(self, job: int, rule: int, explicit: int = 0, share: bool = False, sub_steps: int = 0) -> int:
         """Start by rule number; return 0 or the number of the refusal (events.REFUSALS)."""
-        code: int = events.start(*self.arguments, job, rule, explicit)
+        code: int = events.start(*self.arguments, job, rule, explicit, share, sub_steps)
         if code == events.BUFFER_FULL:
             self.drain()
-            code = events.start(*self.arguments, job, rule, explicit)
+            code = events.start(*self.arguments, job, rule, explicit, share, sub_steps)
         return code
 
     def _preempt(self, job: int) -> int:

@@ -36,6 +36,8 @@ WORLD_DTYPE: Final = np.dtype(
         ("least_busy_lambda", "<f8"),  # of the rule least-busy-servers
         ("slot_s", "<f8"),  # [s] > 0 = only whole iterations count in each slot of so many seconds
         ("max_copies", "<i8"),  # of a gang that may train a job at the same time
+        ("sharing", "<i8"),  # 1 = jobs cost each other time and need memory on the GPUs that they share
+        ("gpu_jobs", "<i8"),  # that may hold a GPU at the same time
         ("step_iterations", "<f8"),  # > 0 = work comes in steps of so many iterations
         ("jobs", "<i8"),  # sizes of this environment; the arrays may be longer
         ("nodes", "<i8"),
@@ -117,7 +119,7 @@ REPLICA_DTYPE: Final = np.dtype(
         ("phase", "<i4"),  # IDLE, ACTIVE, CHECKPOINTING
         ("gpus", "<i4"),  # [GPU]
         ("tier", "<i4"),
-        ("first_gpu", "<i4"),  # head of the chain of its GPUs (gpu_next)
+        ("first_gpu", "<i4"),  # head of the chain of its seats (gpu_next)
         ("lease_over", "<i4"),  # 1 = its lease has ended at this instant, and nobody has decided what follows
         ("start_s", "<f8"),  # [s] when it took its GPUs
         ("since_s", "<f8"),  # [s] progress counts from here
@@ -140,6 +142,23 @@ REPLICA_DTYPE: Final = np.dtype(
         ("bottleneck", "<i4"),  # link that bounds its rate; -1 = its own ports
         ("is_listed", "<i4"),  # 1 = its rate or iteration may change when rates are settled
         ("listed", "<i4"),  # entry i of the list of such replicas
+        # sharing
+        ("sub_batch", "<i4"),  # option of ``sub_batches``
+        ("company_changed", "<i4"),  # 1 = ``slowdown`` may differ when time moves
+        ("compute_share", "<f8"),  # compute time of one sub-step / that of the whole batch
+        ("accumulation_s", "<f8"),  # [s] of the sub-steps before the last
+        ("solo_s", "<f8"),  # [s] seconds of one iteration with its GPUs to itself, all links as at its start
+        ("slowdown", "<f8"),  # by the gangs that share its GPUs
+        ("benefit_s", "<f8"),  # [s] scratch: mean JCT of the pair if a waiting job joined it now; inf = it must not
+        ("option", "<i4"),  # scratch: sub-batch of that job then
+        ("offers", "<i4"),  # scratch: lowest GPU on which it has room for that job; -1 = none
+    ]
+)
+SUB_BATCH_DTYPE: Final = np.dtype(
+    [
+        ("sub_steps", "<i8"),  # gradient-accumulation sub-steps; 0 = no such option
+        ("compute_share", "<f8"),  # compute time of one sub-step / that of the whole batch
+        ("memory", "<f8"),  # part of a GPU's memory
     ]
 )
 PACE_DTYPE: Final = np.dtype(
@@ -189,7 +208,8 @@ BUSY_DTYPE: Final = np.dtype(
 class State(NamedTuple):
     """All arrays of B environments; kernels take them in this order, then the environment index.
 
-    Shapes use B environments, J jobs, R = G replicas, N nodes, K racks, G GPUs, C job classes, T GPU types, L links.
+    Shapes use B environments, J jobs, R = S replicas, N nodes, K racks, G GPUs, S seats on them (as many where jobs do
+    not share GPUs), C job classes, T GPU types, L links.
     """
 
     world: np.ndarray  # WORLD_DTYPE [B]
@@ -198,8 +218,8 @@ class State(NamedTuple):
     nodes: np.ndarray  # NODE_STATE_DTYPE [B, N]
     racks: np.ndarray  # RACK_STATE_DTYPE [B, K]
     free: np.ndarray  # int32 [B, N + K]: free GPUs of each node, then of each rack
-    holder: np.ndarray  # int32 [B, G]: replica that holds the GPU, -1 = free
-    gpu_next: np.ndarray  # int32 [B, G]: next GPU of the same gang, -1 = last
+    holder: np.ndarray  # int32 [B, S]: replica that holds the seat, -1 = free; seats 0 .. G-1 are the GPUs (seats.py)
+    gpu_next: np.ndarray  # int32 [B, S]: next seat of the same gang, -1 = last
     gpu_node: np.ndarray  # int32 [B, G]: node of each GPU
     waiting: np.ndarray  # int32 [B, J]: waiting jobs, ascending rows (= tie order)
     running: np.ndarray  # int32 [B, R]: replicas that hold GPUs, by start; beyond world.running the idle ones
@@ -213,6 +233,8 @@ class State(NamedTuple):
     pairs: np.ndarray  # PAIR_DTYPE [B, E * E]: route between two groups of machines
     ratios: np.ndarray  # float64 [B, P, P]: rate of a profile beside another / rate alone (table)
     busy: np.ndarray  # BUSY_DTYPE [B, G]: how long each GPU has been held
+    sub_batches: np.ndarray  # SUB_BATCH_DTYPE [B, C, sizes, T]: option 0 is the whole batch
+    interference: np.ndarray  # float64 [B, C, C, T]: xi of a class beside another; [B, 1, 1, 1] where none share
 
 
 EVENT_BUFFER: Final = 1024
@@ -238,7 +260,11 @@ def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None =
         i.iteration_s.shape[1] if i.shapes is None else FIRST_SHAPE + i.shapes.keys.shape[1] for i in instances
     )
     sizes = [network_sizes(i) for i in instances]
-    contend = [i.topology is not None for i in instances]
+    tells_rates = [i.tells_rates for i in instances]
+    seats = max(i.cluster.gpus * i.gpu_jobs for i in instances)
+    tables = [i.sharing_tables for i in instances if i.sharing_tables is not None]
+    sub_batches = max((t.sub_steps.shape[1] for t in tables), default=1)
+    sharers = max((len(t.sub_steps) for t in tables), default=1)
 
     def longest(name: str) -> int:
         return max(size[name] for size in sizes)
@@ -246,17 +272,17 @@ def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None =
     state = State(
         world=np.zeros(batch, WORLD_DTYPE),
         jobs=np.zeros((batch, jobs), JOB_STATE_DTYPE),
-        replicas=np.zeros((batch, gpus), REPLICA_DTYPE),
+        replicas=np.zeros((batch, seats), REPLICA_DTYPE),
         nodes=np.zeros((batch, nodes), NODE_STATE_DTYPE),
         racks=np.zeros((batch, racks), RACK_STATE_DTYPE),
         free=np.zeros((batch, nodes + racks), np.int32),
-        holder=np.full((batch, gpus), -1, np.int32),
-        gpu_next=np.full((batch, gpus), -1, np.int32),
+        holder=np.full((batch, seats), -1, np.int32),
+        gpu_next=np.full((batch, seats), -1, np.int32),
         gpu_node=np.zeros((batch, gpus), np.int32),
         waiting=np.zeros((batch, jobs), np.int32),
-        running=np.tile(np.arange(gpus, dtype=np.int32), (batch, 1)),
+        running=np.tile(np.arange(seats, dtype=np.int32), (batch, 1)),
         paces=np.zeros((batch, classes, pace_rows, types), PACE_DTYPE),
-        events=np.zeros((batch, EVENT_BUFFER + (8 * gpus if any(contend) else 0)), EVENT_DTYPE),
+        events=np.zeros((batch, EVENT_BUFFER + (8 * seats if any(tells_rates) else 0)), EVENT_DTYPE),
         event_gpus=np.zeros((batch, 4 * gpus + 64), np.int32),
         chosen=np.zeros((batch, gpus), np.int32),
         links=np.zeros((batch, longest("links")), LINK_STATE_DTYPE),
@@ -265,6 +291,8 @@ def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None =
         pairs=np.zeros((batch, longest("pairs")), PAIR_DTYPE),
         ratios=np.ones((batch, longest("profiles"), longest("profiles"))),
         busy=np.zeros((batch, gpus), BUSY_DTYPE),
+        sub_batches=np.zeros((batch, classes, sub_batches, types), SUB_BATCH_DTYPE),
+        interference=np.ones((batch, sharers, sharers, types if tables else 1)),
     )
     for b, instance in enumerate(instances):
         _fill(state, b, instance, 0 if random_seeds is None else random_seeds[b])
@@ -284,6 +312,17 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     world["free_gpus"] = cluster.gpus
     world["timer_s"] = np.inf
     world["random"] = np.random.SeedSequence(random_seed).generate_state(1)[0] or 1
+
+    world["sharing"], world["gpu_jobs"] = instance.sharing is not None, instance.gpu_jobs
+    whole_batch = state.sub_batches[b, :, 0]
+    whole_batch["sub_steps"] = whole_batch["compute_share"] = 1
+    if (shared := instance.sharing_tables) is not None:
+        classes, sizes, types = shared.memory.shape
+        options = state.sub_batches[b, :classes, :sizes, :types]
+        options["sub_steps"] = shared.sub_steps[:, :, None]
+        options["compute_share"] = shared.compute_share[:, :, None]
+        options["memory"] = shared.memory
+        state.interference[b, :classes, :classes, :types] = shared.interference
 
     jobs = state.jobs[b, : len(instance.workload)]
     jobs["arrival_s"] = instance.workload.jobs["arrival_s"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from gpusched_env.performance import type_rates
 from gpusched_env.simulator import events, network_queries, planning
 from gpusched_env.simulator.decisions import Decision, Preempt, Start
 from gpusched_env.simulator.network_view import NetworkView
-from gpusched_env.simulator.placing import RULE_NUMBER, rule_number
+from gpusched_env.simulator.placing import RULE_NUMBER, SHARE_FIRST_FIT, SHARED_BY, rule_number
+from gpusched_env.simulator.sharing_choices import BENEFIT, MEASURED, SEARCH
 from gpusched_env.simulator.state import ACTIVE, FINISHED
 from gpusched_env.workload import REQUESTED
 
@@ -96,8 +98,15 @@ class ClusterView:
 
     @property
     def holders(self) -> np.ndarray:
-        """int32 [G]: row of the job that holds each GPU; -1 = it is free."""
+        """int32 [G]: row of the job that holds each GPU, of several the first; -1 = it is free."""
         held = self._state.holder[self._b, : self._world["gpus"]]
+        return np.where(held >= 0, self._state.replicas["job"][self._b, held], -1)
+
+    @property
+    def residents(self) -> np.ndarray:
+        """int32 [limit, G]: rows of the jobs that hold each GPU, one in each layer from 0 on; -1 = no more."""
+        limit, gpus = int(self._world["gpu_jobs"]), int(self._world["gpus"])
+        held = self._state.holder[self._b, : limit * gpus].reshape(limit, gpus)
         return np.where(held >= 0, self._state.replicas["job"][self._b, held], -1)
 
     # --- jobs, by row
@@ -273,8 +282,10 @@ class ClusterView:
 
     def list_schedule(
         self, order: np.ndarray, rules: str | np.ndarray = "pack", strict: bool = False
-    ) -> list[Decision]:
+    ) -> Iterable[Decision]:
         """Start waiting jobs in an order, whatever fits; ``strict`` stops at the first that does not.
+
+        Where a rule for all shares GPUs, each start sees those before it: take them one by one, as ``yield from`` does.
 
         Parameters
         ----------
@@ -283,11 +294,28 @@ class ClusterView:
         """
         if not len(order):
             return []
+        if isinstance(rules, str) and rule_number(rules) >= SHARE_FIRST_FIT and self._world["gpu_jobs"] > 1:
+            return self._shared(order, SHARED_BY[rule_number(rules) - SHARE_FIRST_FIT], strict)
         order = self._known(order)
         starts = np.empty(len(order), np.int32)
         numbers = self._rules(order, rules)
         count = planning.plan_starts(*self._arguments, order, numbers, strict, starts)
         return [Start(int(order[i]), RULE_NAMES[numbers[i]]) for i in starts[:count]]
+
+    def _shared(self, order: np.ndarray, choices: int, strict: bool) -> Iterator[Decision]:
+        """Start the jobs of an order one after the other, beside others if need be."""
+        order = self._known(order)
+        at = 0
+        while True:
+            at, count, option = planning.first_shared(*self._arguments, order, at, choices, strict)
+            if at == len(order):
+                return
+            job = int(order[at])
+            gpus = tuple(self._state.chosen[self._b, :count].tolist())
+            kind = self._simulation.instance.job_class[job]
+            steps = int(self._state.sub_batches["sub_steps"][self._b, kind, option, 0])
+            yield Start(job, gpus=gpus, share=True, sub_steps=steps)
+            at += 1
 
     def preemptive_schedule(self, order: np.ndarray, rules: str | np.ndarray = "pack") -> list[Decision]:
         """Let the best jobs of an order hold the GPUs: preempt running jobs not among them, start those that are.
@@ -386,6 +414,23 @@ class ClairvoyantView(ClusterView):
     def remaining_bytes(self, rows: np.ndarray) -> np.ndarray:
         """float64 [byte]: what each of the jobs ``rows`` has yet to send over each edge of its ring."""
         return self._progress(rows)[0] * self._ring_bytes[rows]
+
+    def shared_schedule(
+        self, order: np.ndarray, benefit: bool = True, search: bool = True, measured: bool = False, strict: bool = False
+    ) -> Iterator[Decision]:
+        """Start waiting jobs in an order, whatever fits on free GPUs or beside running jobs (sjf_bsbf.md 3.2, 3.3).
+
+        Each start sees those before it: take the decisions one by one, as ``yield from`` does.
+
+        Parameters
+        ----------
+        order : rows of waiting jobs, best first
+        benefit : share only where the pair's mean JCT gains, the best pairs first; else the first GPUs with room
+        search : look for the sub-batch at which the job gains, or fits; else it works its whole batch off at once
+        measured : judge running jobs by the seconds an iteration they take now, not by those alone
+        strict : stop at the first job that does not fit
+        """
+        return self._shared(order, benefit * BENEFIT | search * SEARCH | measured * MEASURED, strict)
 
     def rehearsal(self, limit_s: float = math.inf) -> tuple[Simulation, ClusterView]:
         """Copy the run as it stands, to be played ahead, and its view: see :meth:`Simulation.rehearsal`."""

@@ -1,0 +1,167 @@
+"""Decisions by columns: arrays in memory, steps of whole numbers in an entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.errors import EntryError
+from gpusched_env.leaderboard.entry import Decisions
+from gpusched_env.simulator import Decision, Lease, Preempt, Start, Wait
+
+KINDS: Final = "SPLW"
+START, PREEMPT, LEASE, WAIT = KINDS
+
+
+@dataclass(frozen=True)
+class Table:
+    """The decisions of a run as arrays; D decisions, G GPUs of all starts.
+
+    Attributes
+    ----------
+    kinds : str of D letters, see KINDS
+    points : int64 [D], decision point of each, from 0, never descending
+    times_ms : int64 [D], simulated time, rounded [ms], never descending
+    jobs : int64 [D], row of the job; -1 of a wait
+    gpu_at, gpu_counts : int64 [D], where its GPUs begin in ``gpus``, and how many; 0 unless it is a start
+    gpus : int64 [G], GPU ids in the order given
+    until_s : float64 [D], of leases and waits [s]; NaN of others
+    shares : bool [D], starts that share GPUs
+    sub_steps : int64 [D], gradient-accumulation sub-steps of a start that names them, else 0
+    """
+
+    kinds: str
+    points: np.ndarray
+    times_ms: np.ndarray
+    jobs: np.ndarray
+    gpu_at: np.ndarray
+    gpu_counts: np.ndarray
+    gpus: np.ndarray
+    until_s: np.ndarray
+    shares: np.ndarray
+    sub_steps: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def decisions(self) -> Iterator[Decision]:
+        """Yield them one by one, with plain numbers."""
+        gpus = self.gpus.tolist()
+        rows = zip(
+            self.kinds, self.jobs.tolist(), self.gpu_at.tolist(), self.gpu_counts.tolist(), self.until_s.tolist(),
+            strict=True,
+        )  # fmt: skip
+        for kind, job, at, count, until_s in rows:
+            if kind == START:
+                yield Start(job, gpus=tuple(gpus[at : at + count]))
+            elif kind == PREEMPT:
+                yield Preempt(job)
+            elif kind == LEASE:
+                yield Lease(job, until_s)
+            else:
+                yield Wait(until_s)
+
+
+def pack(points: Sequence[int], times_s: Sequence[float], decisions: Sequence[Decision]) -> Decisions:
+    """Write decisions by columns; every start names its GPUs.
+
+    Parameters
+    ----------
+    points, times_s : decision point and simulated time [s] of each decision
+    """
+    starts = [decision for decision in decisions if isinstance(decision, Start)]
+    gangs = [start.gpus or () for start in starts]
+    until_s = [decision.until_s for decision in decisions if isinstance(decision, Lease | Wait)]
+    return Decisions(
+        kinds="".join(type(decision).__name__[0] for decision in decisions),
+        points=_steps(points),
+        times_ms=_steps([milliseconds(time_s) for time_s in times_s]),
+        jobs=_steps([decision.job for decision in decisions if not isinstance(decision, Wait)]),
+        gpu_counts=[len(gang) for gang in gangs],
+        gpus=_steps([gpu for gang in gangs for gpu in gang]),
+        until_s=[None if time_s == np.inf else float(time_s) for time_s in until_s],
+    )
+
+
+def unpack(columns: Decisions) -> Table:
+    """Give the columns of an entry as arrays.
+
+    Raises
+    ------
+    EntryError : an unknown letter, a column longer or shorter than the letters say, a number that is out of range
+    """
+    letters = np.frombuffer(columns.kinds.encode(), np.uint8)
+    kind = {letter: letters == ord(letter) for letter in KINDS}
+    if set(columns.kinds) - set(KINDS):
+        raise EntryError(f"kinds: {''.join(sorted(set(columns.kinds) - set(KINDS)))[:20]!r} is none of {KINDS}")
+    starts, count = np.flatnonzero(kind[START]), len(letters)
+    expected = {
+        "points": count,
+        "times_ms": count,
+        "jobs": count - int(kind[WAIT].sum()),
+        "gpu_counts": len(starts),
+        "gpus": sum(columns.gpu_counts),
+        "until_s": int((kind[LEASE] | kind[WAIT]).sum()),
+    }
+    for name, length in expected.items():
+        if len(getattr(columns, name)) != length:
+            raise EntryError(
+                f"{name} has {len(getattr(columns, name)):,} values for {length:,} by kinds and gpu_counts"
+            )
+    gpu_counts = _spread(columns.gpu_counts, starts, count, 0)
+    until_s = np.full(count, np.nan)
+    until_s[kind[LEASE] | kind[WAIT]] = [np.inf if time_s is None else time_s for time_s in columns.until_s]
+    return Table(
+        kinds=columns.kinds,
+        points=_summed("points", columns.points),
+        times_ms=_summed("times_ms", columns.times_ms),
+        jobs=_spread(_summed("jobs", columns.jobs), np.flatnonzero(~kind[WAIT]), count, -1),
+        gpu_at=np.cumsum(gpu_counts) - gpu_counts,
+        gpu_counts=gpu_counts,
+        gpus=_summed("gpus", columns.gpus),
+        until_s=until_s,
+        shares=_spread(np.ones(len(columns.shares)), starts[_numbers("shares", columns.shares, starts)], count, 0) == 1,
+        sub_steps=_spread(
+            [steps for _, steps in columns.sub_steps],
+            starts[_numbers("sub_steps", [number for number, _ in columns.sub_steps], starts)],
+            count,
+            0,
+        ),
+    )
+
+
+def milliseconds(time_s: float) -> int:
+    """Round a simulated time as ``times_ms`` has it."""
+    return round(time_s * 1000.0)
+
+
+def _steps(values: Sequence[int]) -> list[int]:
+    """Differences from the value before, the first from 0."""
+    steps: list[int] = np.diff(np.asarray(values, np.int64), prepend=0).tolist()
+    return steps
+
+
+def _summed(name: str, steps: Sequence[int]) -> np.ndarray:
+    """int64: undo :func:`_steps`; the bounds of the schema keep the sums below 2**62."""
+    values = np.cumsum(np.asarray(steps, np.int64))
+    if len(values) and values.min() < 0:
+        raise EntryError(f"{name}: value {int(np.argmax(values < 0))} is below 0")
+    return values
+
+
+def _numbers(name: str, numbers: Sequence[int], starts: np.ndarray) -> np.ndarray:
+    """int64: numbers among the starts, strictly ascending."""
+    values = np.asarray(numbers, np.int64)
+    if len(values) and (np.diff(values, prepend=-1).min() < 1 or values[-1] >= len(starts)):
+        raise EntryError(f"{name}: the numbers of starts must ascend and lie in 0..{len(starts) - 1}")
+    return values
+
+
+def _spread(values: Sequence[int] | np.ndarray, rows: np.ndarray, count: int, other: int) -> np.ndarray:
+    """int64 [count]: values in their rows, ``other`` in the others."""
+    spread = np.full(count, other, np.int64)
+    spread[rows] = values
+    return spread

@@ -1,0 +1,10 @@
+"""How a gang chooses its company: flags for :func:`gpusched_env.simulator.placing_shared.find_shared`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SEARCH: Final = 1  # the new job's sub-batch may be smaller than its batch
+BENEFIT: Final = 2  # share only where the pair's mean JCT gains (Theorem 1), the best pair first; else first fit
+MEASURED: Final = 4  # judge the running job by the seconds an iteration it takes now, not by those alone
+EXACT_TIE: Final = 1e-9  # relative: a gain below it is a tie, and a tie does not share (sjf_bsbf.md 3.1)
