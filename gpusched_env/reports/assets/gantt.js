@@ -7,6 +7,7 @@ window.gpusched = window.gpusched || {};
   const PHASES = ["running", "restoring: holds its GPUs, no progress", "checkpointing: holds its GPUs, no progress"];
   const MOST_LABELS = 250;
   const MOST_NODE_LINES = 64;
+  const MOST_NAMES = 16;
 
   /* Neighbours in the order of arrival differ; later rounds through the colours are lighter. */
   function colourOf(job) {
@@ -41,7 +42,7 @@ window.gpusched = window.gpusched || {};
       width: bars.rows.map((rows, i) => rows / bars.lanes[i]),
       marker: {
         color: bars.job.map(colourOf), opacity: faded,
-        line: { color: gpusched.css("--ground"), width: bars.job.length > 1500 ? 0.3 : 0.7 },
+        line: { color: gpusched.css("--ground"), width: few ? 0.8 : 0.3 },
         pattern: { shape: bars.phase.map((phase) => PATTERNS[phase]), fillmode: "overlay", fgcolor: "#000", fgopacity: 0.7, size: 5 },
       },
       hovertext: hover, hoverinfo: "text",
@@ -117,8 +118,8 @@ window.gpusched = window.gpusched || {};
       if (racks.length && racks[racks.length - 1].rack === rack) racks[racks.length - 1].count += count;
       else racks.push({ rack, name: `rack ${rack}`, count });
     });
-    const parts = nodes.length <= 32 || racks.length === 1 ? nodes : racks;
-    const step = Math.ceil(parts.length / 32);
+    const parts = nodes.length <= MOST_NAMES || racks.length === 1 ? nodes : racks;
+    const step = Math.ceil(parts.length / MOST_NAMES);
     const ticks = { tickvals: [], ticktext: [] };
     let first = 0;
     parts.forEach((part, number) => {
@@ -150,7 +151,7 @@ window.gpusched = window.gpusched || {};
       margin: { l: narrow ? 48 : 64, r: run.links ? 64 : 12, t: 30, b: 44 },
       xaxis: gpusched.axis(`time since the first arrival [${options.sign}]`, { anchor: run.links ? "y4" : "y3", range: options.range, zeroline: false }),
       yaxis: gpusched.axis("", Object.assign({ range: [gpus, 0], domain: [low + 0.42 * span, 1], showgrid: false, zeroline: false }, roomTicks(run))),
-      yaxis2: gpusched.axis(narrow ? "held [%]" : "GPUs held [%]", { range: [0, 102], domain: [low + 0.22 * span, low + 0.38 * span], fixedrange: true, automargin: false }),
+      yaxis2: gpusched.axis(narrow ? "held [%]" : "GPUs held [%]", { range: [0, Math.max(102, ...run.lines.held.value)], domain: [low + 0.22 * span, low + 0.38 * span], fixedrange: true, automargin: false }),
       yaxis3: gpusched.axis(narrow ? "waiting" : "jobs waiting", { rangemode: "tozero", domain: [low, low + 0.18 * span], fixedrange: true, automargin: false }),
       shapes: [cursor].concat(roomLines(run)),
     });

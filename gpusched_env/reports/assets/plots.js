@@ -63,7 +63,7 @@ window.gpusched = window.gpusched || {};
       const ticks = TICKS.filter((tick) => tick[0] >= shortest / 2 && tick[0] <= longest * 2);
       const named = ticks.length > 2 ? { tickvals: ticks.map((t) => t[0]), ticktext: ticks.map((t) => t[1]) } : {};
       const traces = lines.map((line, number) => ({
-        type: "scatter", mode: "lines", name: gpusched.plain(line.label), x: line.jct_s, y: line.share,
+        type: "scatter", mode: "lines", name: gpusched.plain(line.label), visible: line.hidden ? "legendonly" : true, x: line.jct_s, y: line.share,
         line: Object.assign({ shape: "hv" }, gpusched.lineStyle(number)),
         text: line.jct_s.map(gpusched.readable), hovertemplate: "%{y:.1%} within %{text}",
       }));
@@ -84,6 +84,7 @@ window.gpusched = window.gpusched || {};
       const traces = [];
       lines.forEach((line, number) => [["held", "y"], ["waiting", "y2"]].forEach(([what, axis]) => traces.push({
         type: "scatter", mode: "lines", name: gpusched.plain(line.label), legendgroup: String(number), yaxis: axis,
+        visible: line.hidden ? "legendonly" : true,
         showlegend: axis === "y", x: line[what].at_s.map((time) => time / unit[1]), y: line[what].value,
         line: Object.assign({ shape: "hv" }, gpusched.lineStyle(number)),
         hovertemplate: what === "held" ? "%{y:.1f} % held" : "%{y:.1f} waiting",
@@ -91,7 +92,7 @@ window.gpusched = window.gpusched || {};
       const layout = gpusched.layout({
         height: height(lines.length), showlegend: lines.length > 1, legend: legend(lines.length),
         xaxis: gpusched.axis(`time since the first arrival [${unit[0]}]`, { anchor: "y2" }),
-        yaxis: gpusched.axis("GPUs held [%]", { range: [0, 102], domain: [0.54, 1] }),
+        yaxis: gpusched.axis("GPUs held [%]", { range: [0, Math.max(102, ...lines.flatMap((line) => line.held.value))], domain: [0.54, 1] }),
         yaxis2: gpusched.axis("jobs waiting", { rangemode: "tozero", domain: [0, 0.46] }),
       });
       return { traces, layout };

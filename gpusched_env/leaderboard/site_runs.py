@@ -1,0 +1,71 @@
+"""What a site shows of the runs of one seed: each is replayed once, checked, and written as data for the viewer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.leaderboard.entry import Run
+from gpusched_env.leaderboard.tracks import TrackProblem
+from gpusched_env.reports.curves import completion_times, over_time
+from gpusched_env.reports.run_data import run_data
+
+# Characters that could end a script element, or a line of a script, stand as escapes.
+_ESCAPED: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A run that an entry claims."""
+
+    key: str  # of the entry, in names of files
+    label: str  # of the entry, for people
+    run: Run
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What came of a claim; ``refusal`` says why it is none, and is empty if it is one."""
+
+    key: str
+    seed: int
+    refusal: str
+    jct_s: np.ndarray  # float64 [tracked jobs], NaN = unfinished
+
+
+def play_seed(problem: TrackProblem, seed: int, claims: Sequence[Claim], folder: Path) -> list[Replayed]:
+    """Replay all runs of one seed, and write the viewer's data of those that are as claimed.
+
+    Parameters
+    ----------
+    problem : a track that can be played here
+    claims : runs of this seed
+    folder : of the data of the seed; it is made
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{folder.parent.name}/{folder.name}"
+    check = RunCheck(problem, seed)
+    replayed, lines = [], {}
+    for claim in claims:
+        log, refusal = check(claim.run)
+        jct_s = np.zeros(0)
+        if log is not None:
+            jct_s = completion_times(check.instance, log, problem.tracked_window)
+            lines[claim.key] = over_time(check.instance, log)
+            write_data(folder / f"{claim.key}.js", f"{name}/{claim.key}", run_data(check.instance, log, claim.label))
+        replayed.append(Replayed(claim.key, seed, refusal, jct_s))
+    write_data(folder / "lines.js", f"{name}/lines", lines)
+    return replayed
+
+
+def write_data(path: Path, name: str, data: Any) -> None:
+    """Write data as a script that puts them under their name: a page may load scripts from a disk, but no data."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    for character, escape in _ESCAPED.items():
+        text = text.replace(character, escape)
+    path.write_text(f'window.gpusched.data["{name}"]={text};\n', encoding="utf-8")
