@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
+from gpusched_env.evaluation.schedule_panel import draw_schedule
 from gpusched_env.event_log import EventLog
 from gpusched_env.figures import COLOURS, DASHES, check_suffix, log_time_axis, save, tidy
 from gpusched_env.instance import Instance
@@ -32,6 +33,8 @@ def plot_runs(
 ) -> Figure:
     """Draw the distribution of JCT (log axis), and utilisation and queue length over time, a line per run.
 
+    The schedule of a single run stands below: which job held which GPUs when.
+
     Parameters
     ----------
     instance : the problem that all runs played
@@ -52,12 +55,15 @@ def plot_runs(
     from matplotlib.figure import Figure
 
     rows = -(-len(logs) // 4)
-    figure = Figure(figsize=(11, 5.2 + 0.22 * rows), layout="constrained")
-    grid = figure.add_gridspec(2, 2, width_ratios=(1, 1.25))
-    jct, use, queue = figure.add_subplot(grid[:, 0]), figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])
+    single = len(logs) == 1
+    figure = Figure(figsize=(11, 5.2 + 0.22 * rows + 4.5 * single), layout="constrained")
+    grid = figure.add_gridspec(2 + single, 2, width_ratios=(1, 1.25), height_ratios=(1, 1, 2.2)[: 2 + single])
+    jct, use, queue = figure.add_subplot(grid[:2, 0]), figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])
     use.sharex(queue)
     _draw_jct(jct, instance, logs, window)
     _draw_over_time(use, queue, instance, logs)
+    if single:
+        _draw_schedule(figure.add_subplot(grid[2, :]), instance, *logs.values())
     handles, labels = jct.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(logs)), frameon=False)
     if title:
@@ -112,6 +118,16 @@ def _draw_over_time(use: Axes, queue: Axes, instance: Instance, logs: Mapping[st
     tidy(use)
     tidy(queue)
     use.figure.align_ylabels([use, queue])
+
+
+def _draw_schedule(axes: Axes, instance: Instance, log: EventLog) -> None:
+    start = float(instance.workload.jobs["arrival_s"].min())
+    end = end_of_run(instance, log)
+    unit = unit_for([end - start])
+    draw_schedule(axes, instance, log, start, unit.seconds)
+    axes.set_xlabel(f"time since the first arrival [{unit.sign}]")
+    axes.set_xlim(0, max(end - start, 1e-9) / unit.seconds)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _style(number: int, lines: int) -> dict[str, Any]:

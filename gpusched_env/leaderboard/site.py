@@ -13,9 +13,9 @@ import numpy as np
 
 from gpusched_env.errors import EntryError, GpuschedError
 from gpusched_env.evaluation.runner import check_workers
+from gpusched_env.leaderboard.claims import check_claims
 from gpusched_env.leaderboard.entry import Entry
 from gpusched_env.leaderboard.entry_files import SUFFIX, read_entry
-from gpusched_env.leaderboard.claims import check_claims
 from gpusched_env.leaderboard.folders import check_folder, whole_folder
 from gpusched_env.leaderboard.scoring import score
 from gpusched_env.leaderboard.site_runs import Claim, Replayed, play_seed, write_data
@@ -26,6 +26,7 @@ from gpusched_env.reports.curves import distribution
 from gpusched_env.reports.pages import need_libraries
 
 MARK: Final = ".gpusched-site"
+SECONDS: Final = 60.0  # of wall clock for the replay of a run
 FIFO: Final = "fifo"  # spec of the baseline whose score is 0
 
 
@@ -63,6 +64,11 @@ def entry_files(folder: str | Path) -> list[Path]:
     return sorted(path for path in Path(folder).iterdir() if path.name.endswith(SUFFIX))
 
 
+def shipped_entries() -> list[Path]:
+    """Find the baselines' entries, which come with the package."""
+    return sorted((Path(__file__).parent / "baselines").glob(f"*{SUFFIX}"))
+
+
 def build_site(
     paths: Iterable[Path],
     out: str | Path,
@@ -89,7 +95,7 @@ def build_site(
     need_libraries("gpusched leaderboard build")
     check_folder(Path(out).absolute(), MARK)
     check_workers(workers)
-    given, refused = _read(paths, baselines)
+    given, refused = _read(paths, baselines, log)
     with whole_folder(Path(out), MARK) as folder:
         replayed = _replay(given, folder / "data", log, workers)
         kept = []
@@ -108,7 +114,9 @@ def build_site(
     return built
 
 
-def _read(paths: Iterable[Path], baselines: Iterable[Path]) -> tuple[list[Given], list[tuple[Path, str]]]:
+def _read(
+    paths: Iterable[Path], baselines: Iterable[Path], log: Path | None
+) -> tuple[list[Given], list[tuple[Path, str]]]:
     """Read the files; what cannot be read, or not be an entry of a track of this version, is refused."""
     given: dict[str, Given] = {}
     refused = []
@@ -116,7 +124,9 @@ def _read(paths: Iterable[Path], baselines: Iterable[Path]) -> tuple[list[Given]
     for path, baseline in every:
         try:
             one = Given(read_entry(path), path, baseline)
-            get_track(one.entry.track)
+            track = get_track(one.entry.track)
+            if not track.absence(log):
+                check_claims(one.entry, track.problem(log))
             if one.key in given:
                 raise EntryError(f"{path}: the same entry as {given[one.key].path.name}")
             given[one.key] = one
@@ -137,12 +147,8 @@ def _replay(given: Sequence[Given], folder: Path, log: Path | None, workers: int
         problem = track.problem(log)
         labels = unique_labels(entries)
         for place, seed in enumerate(problem.seeds):
-            claims = [
-                Claim(one.key, labels[one.key], one.entry, one.entry.runs[place])
-                for one in entries
-                if place < len(one.entry.runs)
-            ]
-            tasks.append((problem, seed, claims, folder / track.name / str(seed)))
+            claims = [Claim(one.key, labels[one.key], one.entry, one.entry.runs[place]) for one in entries]
+            tasks.append((problem, seed, claims, folder / track.name / str(seed), SECONDS))
     runs = Parallel(n_jobs=min(workers, len(tasks)) or 1)(delayed(play_seed)(*task) for task in tasks)
     found: dict[str, list[Replayed]] = {}
     for run in itertools.chain.from_iterable(runs):
@@ -181,7 +187,9 @@ def unique_labels(entries: Sequence[Given]) -> dict[str, str]:
     }
 
 
-def _write_distributions(folder: Path, name: str, entries: Sequence[Shown], replayed: dict[str, list[Replayed]]) -> None:
+def _write_distributions(
+    folder: Path, name: str, entries: Sequence[Shown], replayed: dict[str, list[Replayed]]
+) -> None:
     lines: dict[str, Any] = {
         shown.key: distribution(np.concatenate([run.jct_s for run in replayed[shown.key]]))
         for shown in entries

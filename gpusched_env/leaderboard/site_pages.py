@@ -81,7 +81,9 @@ def _write(path: Path, template: str, tracks: Sequence[TrackPage], **fields: Any
 def _refused(built: Built) -> Table:
     rows = [Row([Cell(path.name), Cell(reason, mark="refused")]) for path, reason in built.refused]
     columns = [Heading("file", text=True), Heading("why", text=True)]
-    return Table("Files that are no entries, or whose decisions do not give what they claim", columns, rows, sortable=False)
+    return Table(
+        "Files that are no entries, or whose decisions do not give what they claim", columns, rows, sortable=False
+    )
 
 
 def _write_track(folder: Path, track: TrackPage, tracks: Sequence[TrackPage]) -> None:

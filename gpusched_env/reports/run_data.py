@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from gpusched_env.evaluation.bars import MOST_BARS, bars
 from gpusched_env.event_log import ARRIVAL, COMPLETE, RELEASE, RESUME, START, EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.metrics import end_of_run, job_times
-from gpusched_env.reports.bars import MOST_BARS, bars
 from gpusched_env.reports.curves import over_time
 from gpusched_env.units import unit_for
 
@@ -39,7 +39,10 @@ def run_data(instance: Instance, log: EventLog, label: str) -> dict[str, Any]:
 
     def ticks(time_s: np.ndarray) -> list[int | None]:
         """Whole ticks; None where there is no time."""
-        return [None if np.isnan(time) else round(time) for time in ((time_s - first) / tick_s).tolist()]
+        number = np.rint((time_s - first) / tick_s)
+        if np.isnan(number).any():
+            return [None if np.isnan(one) else int(one) for one in number]
+        return number.astype(np.int64).tolist()
 
     drawn = bars(instance, log)
     return {

@@ -120,7 +120,9 @@ def metrics_table(results: Sequence[RunResult]) -> Table:
     for column in COLUMNS:
         means = [mean_interval([run.metrics[column.name] for run in group]) for group in groups.values()]
         unit = scale_of(column.name, means)
-        rows.append(Row([Cell(heading(column.name, unit).heading), *(number(m, unit) for m in means), Cell(column.formula)]))
+        rows.append(
+            Row([Cell(heading(column.name, unit).heading), *(number(m, unit) for m in means), Cell(column.formula)])
+        )
     return Table("every metric", columns, rows, sortable=False)
 
 

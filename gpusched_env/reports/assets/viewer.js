@@ -77,10 +77,18 @@ window.gpusched = window.gpusched || {};
     let range = null;
     let following = false;
     let asked = 0;
+    let started = false;
 
     const shown = () => sides.filter((side) => side.run);
     const end = () => Math.max(...shown().map((side) => side.run.tick_s * side.run.ticks));
     const time = () => (slider.value / slider.max) * end();
+
+    /* Where the slider begins: when most jobs wait. */
+    function busiest(run) {
+      const { at_s: at, value } = run.lines.waiting;
+      const most = Math.max(...value);
+      return most > 0 ? Math.round((slider.max * at[value.indexOf(most)]) / end()) : slider.max / 3;
+    }
 
     function options() {
       const [sign, seconds] = gpusched.unitFor(end());
@@ -145,6 +153,8 @@ window.gpusched = window.gpusched || {};
         sides.forEach((side, number) => { side.key = keys[number]; side.run = runs[number]; });
         chosen = null;
         range = null;
+        if (!started && shown().length) slider.value = busiest(shown()[0].run);
+        started = started || shown().length > 0;
         await drawSides();
       } catch (error) {
         root.querySelector(".failed").textContent = `Cannot be shown: ${error.message}`;

@@ -36,7 +36,7 @@ class Bars(NamedTuple):
     crowds: np.ndarray  # BAR_DTYPE of one row and job -1: stays that are too many to draw one by one
     joined_s: float  # [s] crowds bridge gaps up to this
     left_out: int  # bars that are in crowds
-    preempted: np.ndarray  # float64 [P, 2]: time [s] and middle of the GPU ids of preemptions
+    preempted: np.ndarray  # float64 [P, 2]: time [s] of preemptions, and the middle of the lowest GPU's row
     preemptions: int  # all of them, P or more
 
 
@@ -175,11 +175,12 @@ def _bounded(bars: np.ndarray, most: int, joined_s: float, span_s: float) -> tup
 
 
 def _preemptions(held: np.ndarray, log: EventLog) -> np.ndarray:
-    """float64 [P, 2]: when a gang was stopped, and the middle of the lowest GPUs that it held without a gap."""
+    """float64 [P, 2]: when a gang was stopped, and the middle of the row of its lowest GPU."""
     stopped = held[(held["stop_event"] >= 0) & (held["free_event"] != held["stop_event"])]
-    middle = np.empty((len(stopped), 2))
-    for number, stay in enumerate(stopped):
-        gang = np.sort(log.gang(int(stay["start_event"])))
-        block = int(np.argmin(np.append(np.diff(gang) == 1, False))) + 1
-        middle[number] = stay["stop_s"], gang[0] + block / 2
-    return middle[np.argsort(middle[:, 0], kind="stable")]
+    stopped = stopped[np.argsort(stopped["stop_s"], kind="stable")]
+    lowest = np.zeros(0)
+    if len(stopped):
+        begins = np.cumsum(stopped["gpus"]) - stopped["gpus"]
+        gang = np.repeat(log.events["gpu_at"][stopped["start_event"]] - begins, stopped["gpus"])
+        lowest = np.minimum.reduceat(log.gpus[gang + np.arange(len(gang))], begins)
+    return np.column_stack([stopped["stop_s"], lowest + 0.5])

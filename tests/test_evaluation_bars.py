@@ -8,9 +8,9 @@ from helpers import play, random_instance, unit_instance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpusched_env.evaluation.bars import CHECKPOINTING, PARTS, RESTORING, RUNNING, bars
 from gpusched_env.event_log import ARRIVAL, COMPLETE, EVENT_DTYPE, RELEASE, RESUME, START, EventLog
 from gpusched_env.instance import Instance
-from gpusched_env.reports.bars import CHECKPOINTING, PARTS, RESTORING, RUNNING, bars
 
 GPUS = 6
 Stay = tuple[int, int, list[int]]  # start [s], end [s], GPUs
@@ -90,7 +90,7 @@ def test_phases_of_a_preempted_job() -> None:
         (0, RESTORING, 35.0, 42.0, 0, 4),
         (0, RUNNING, 42.0, 132.0, 0, 4),
     ]
-    assert found.preempted.tolist() == [[10.0, 2.0]]
+    assert found.preempted.tolist() == [[10.0, 0.5]]
     assert found.preemptions == 1
 
 
