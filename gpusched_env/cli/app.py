@@ -15,6 +15,7 @@ from gpusched_env.cli.fitting import fit_profiles
 from gpusched_env.cli.listing import scenarios_app, schedulers_app, traces_app
 from gpusched_env.cli.networking import draw_scenario
 from gpusched_env.cli.playing import compare, run
+from gpusched_env.cli.ranking import leaderboard_app
 from gpusched_env.cli.reproducing import reproduce
 from gpusched_env.errors import GpuschedError
 
@@ -72,6 +73,7 @@ traces_app.command("cluster")(describe_cluster)
 traces_app.command("table")(describe_table)
 traces_app.command("fit-profiles")(fit_profiles)
 app.add_typer(traces_app, name="traces")
+app.add_typer(leaderboard_app, name="leaderboard")
 
 
 def main() -> None:

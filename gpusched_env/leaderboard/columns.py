@@ -50,13 +50,11 @@ class Table:
     def decisions(self) -> Iterator[Decision]:
         """Yield them one by one, with plain numbers."""
         gpus = self.gpus.tolist()
-        rows = zip(
-            self.kinds, self.jobs.tolist(), self.gpu_at.tolist(), self.gpu_counts.tolist(), self.until_s.tolist(),
-            strict=True,
-        )  # fmt: skip
-        for kind, job, at, count, until_s in rows:
+        columns = (self.jobs, self.gpu_at, self.gpu_counts, self.until_s, self.shares, self.sub_steps)
+        rows = zip(self.kinds, *(column.tolist() for column in columns), strict=True)
+        for kind, job, at, count, until_s, share, sub_steps in rows:
             if kind == START:
-                yield Start(job, gpus=tuple(gpus[at : at + count]))
+                yield Start(job, gpus=tuple(gpus[at : at + count]), share=share, sub_steps=sub_steps or None)
             elif kind == PREEMPT:
                 yield Preempt(job)
             elif kind == LEASE:
@@ -83,6 +81,8 @@ def pack(points: Sequence[int], times_s: Sequence[float], decisions: Sequence[De
         gpu_counts=[len(gang) for gang in gangs],
         gpus=_steps([gpu for gang in gangs for gpu in gang]),
         until_s=[None if time_s == np.inf else float(time_s) for time_s in until_s],
+        shares=[int(start.share) for start in starts] if any(start.share for start in starts) else [],
+        sub_steps=[start.sub_steps or 0 for start in starts] if any(start.sub_steps for start in starts) else [],
     )
 
 
@@ -106,6 +106,7 @@ def unpack(columns: Decisions) -> Table:
         "gpus": sum(columns.gpu_counts),
         "until_s": int((kind[LEASE] | kind[WAIT]).sum()),
     }
+    expected |= {name: len(starts) for name in ("shares", "sub_steps") if getattr(columns, name)}
     for name, length in expected.items():
         if len(getattr(columns, name)) != length:
             raise EntryError(
@@ -123,13 +124,8 @@ def unpack(columns: Decisions) -> Table:
         gpu_counts=gpu_counts,
         gpus=_summed("gpus", columns.gpus),
         until_s=until_s,
-        shares=_spread(np.ones(len(columns.shares)), starts[_numbers("shares", columns.shares, starts)], count, 0) == 1,
-        sub_steps=_spread(
-            [steps for _, steps in columns.sub_steps],
-            starts[_numbers("sub_steps", [number for number, _ in columns.sub_steps], starts)],
-            count,
-            0,
-        ),
+        shares=_spread(columns.shares or [0] * len(starts), starts, count, 0) == 1,
+        sub_steps=_spread(columns.sub_steps or [0] * len(starts), starts, count, 0),
     )
 
 
@@ -149,14 +145,6 @@ def _summed(name: str, steps: Sequence[int]) -> np.ndarray:
     values = np.cumsum(np.asarray(steps, np.int64))
     if len(values) and values.min() < 0:
         raise EntryError(f"{name}: value {int(np.argmax(values < 0))} is below 0")
-    return values
-
-
-def _numbers(name: str, numbers: Sequence[int], starts: np.ndarray) -> np.ndarray:
-    """int64: numbers among the starts, strictly ascending."""
-    values = np.asarray(numbers, np.int64)
-    if len(values) and (np.diff(values, prepend=-1).min() < 1 or values[-1] >= len(starts)):
-        raise EntryError(f"{name}: the numbers of starts must ascend and lie in 0..{len(starts) - 1}")
     return values
 
 

@@ -7,7 +7,7 @@ decisions.
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -48,8 +48,8 @@ class Decisions(Schema):
     gpu_counts : GPUs of each S [GPU]
     gpus : steps of the GPU ids of all S, one gang after the other, in the order given
     until_s : of each L and W, exact [s]; null = inf, no lease
-    shares : steps of the numbers, among the S from 0, of those that share GPUs
-    sub_steps : gradient-accumulation sub-steps of each S that names them, as (number among the S, sub-steps)
+    shares : of each S, 1 = others may hold its GPUs too; empty = none shares
+    sub_steps : gradient-accumulation sub-steps of each S, 0 = none named; empty = none is named anywhere
     """
 
     kinds: Annotated[str, msgspec.Meta(max_length=2**22)]
@@ -58,9 +58,9 @@ class Decisions(Schema):
     jobs: _Steps
     gpu_counts: _Counts
     gpus: _Steps
-    until_s: list[float | None]
-    shares: _Counts = []
-    sub_steps: list[tuple[_Count, _Count]] = []
+    until_s: Annotated[list[float | None], msgspec.Meta(max_length=2**22)]
+    shares: Annotated[list[Literal[0, 1]], msgspec.Meta(max_length=2**22)]
+    sub_steps: _Counts
 
 
 class Run(Schema):

@@ -1,0 +1,161 @@
+"""``gpusched leaderboard``: make entries and check them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from gpusched_env.leaderboard import Track
+    from gpusched_env.leaderboard.scoring import Scored
+
+leaderboard_app = typer.Typer(help="Make entries of the leaderboard, and check those of others.", no_args_is_help=True)
+
+LogOption = Annotated[
+    Path | None, typer.Option("--log", help="The log of a track that has one, if it was not fetched.", metavar="FILE")
+]
+WorkersOption = Annotated[
+    int, typer.Option(help="Processes; -1 = one per core. Results do not depend on it.", show_default=True)
+]
+REFUSED = 1  # exit status where an entry is refused
+
+
+@leaderboard_app.command("tracks")
+def list_tracks(log: LogOption = None) -> None:
+    """List the tracks: what they are played on, and on which seeds."""
+    from rich.text import Text
+
+    from gpusched_env.cli.console import plain_table, show
+    from gpusched_env.leaderboard import TRACKS
+
+    table = plain_table("track", "scenario", "seeds", "what schedulers part on", texts=4)
+    table.columns[0].no_wrap = True
+    for track in TRACKS:
+        about = track.parts + ("" if track.clairvoyant else " Not for schedulers that know run times.")
+        about += f" Not playable here: {absence}." if (absence := track.absence(log)) else ""
+        table.add_row(track.name, track.scenario_name, "" if absence else _seeds(track, log), Text(about))
+    show(table)
+
+
+def _seeds(track: Track, log: Path | None) -> str:
+    seeds = track.problem(log).seeds
+    return f"{seeds[0]}:{seeds[-1] + 1}"
+
+
+@leaderboard_app.command("submit")
+def submit(
+    scheduler: Annotated[
+        str,
+        typer.Option(
+            help="Name (gpusched schedulers) with parameters if wanted, or a class of your own, package.module:Class.",
+            metavar="SPEC",
+        ),
+    ],
+    track: Annotated[str, typer.Option(help="Name (gpusched leaderboard tracks).", metavar="NAME")],
+    out: Annotated[Path, typer.Option(help="The entry, a name that ends in .json.zst.", metavar="FILE")],
+    title: Annotated[str, typer.Option(help="Of the entry in tables.", show_default="the scheduler's name")] = "",
+    authors: Annotated[str, typer.Option(help="Who made it.")] = "",
+    how: Annotated[str, typer.Option(help="What it does, how it was trained and chosen.")] = "",
+    hardware: Annotated[str, typer.Option(help="That it was trained and run on, and for how long.")] = "",
+    training_seeds: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Seeds that it, or you, learned or chose from, FIRST:END without END. May be given repeatedly.",
+            metavar="FIRST:END",
+        ),
+    ] = None,
+    link: Annotated[str, typer.Option(help="http or https address of code or paper.")] = "",
+    licence: Annotated[str, typer.Option(help="Of the entry, an SPDX identifier.")] = "CC-BY-4.0",
+    log: LogOption = None,
+    workers: WorkersOption = 1,
+) -> None:
+    """Play a scheduler on a track's report seeds and write down every decision, for others to check.
+
+    Example: gpusched leaderboard submit --scheduler srtf --track general-v0 --out srtf.json.zst
+    """
+    from gpusched_env.cli.console import show
+    from gpusched_env.cli.outputs import check_output
+    from gpusched_env.leaderboard import SUFFIX, About, get_track, make_entry, write_entry
+
+    check_output("--out", out, (Path(SUFFIX).suffix,))
+    about = About(
+        title=title or scheduler,
+        authors=authors,
+        how=how,
+        hardware=hardware,
+        training_seeds=[_range(text) for text in training_seeds or ()],
+        link=link,
+        licence=licence,
+    )
+    chosen = get_track(track)
+    entry = make_entry(track, scheduler, about, log, workers)
+    write_entry(entry, out)
+    fifo = make_entry(track, "fifo", about, log, workers).runs
+    show(_metrics_table(entry.runs, fifo, chosen), f"{about.title} on {track}, mean and 95 % interval over seeds")
+    print(f"{out}: {out.stat().st_size:,} bytes; check it with: gpusched leaderboard verify {out}")
+
+
+def _range(text: str) -> tuple[int, int]:
+    from gpusched_env.errors import GpuschedError
+
+    match = re.fullmatch(r"(\d{1,12}):(\d{1,12})", text.strip())
+    if match is None:
+        raise GpuschedError(f"--training-seeds {text!r}: write FIRST:END, such as 0:100000")
+    return int(match[1]), int(match[2])
+
+
+@leaderboard_app.command("verify")
+def verify_files(
+    entries: Annotated[list[Path], typer.Argument(help="Entries, NAME.json.zst.", metavar="FILE...")],
+    log: LogOption = None,
+    seconds: Annotated[float, typer.Option(help="That the replay of an entry may take.", min=0.0)] = 60.0,
+) -> None:
+    """Play the decisions of entries again and compare everything that they claim; exit status 1 if one is refused.
+
+    Nothing of an entry is run: it holds decisions and numbers, no code.
+    """
+    import time
+
+    from gpusched_env.errors import GpuschedError
+    from gpusched_env.leaderboard import read_entry, verify
+
+    refused = 0
+    for path in entries:
+        begin = time.perf_counter()
+        try:
+            entry = read_entry(path)
+            runs = verify(entry, log, seconds)
+        except GpuschedError as error:
+            refused += 1
+            print(f"refused: {path}: {error}")
+            continue
+        spent_s = time.perf_counter() - begin
+        mean_jct_s = sum(run.metrics["mean_jct_s"] for run in runs) / len(runs)
+        print(
+            f"verified: {path}: {entry.about.title} on {entry.track}, {len(runs)} seeds, mean JCT {mean_jct_s:,.0f} s "
+            f"({spent_s:.1f} s)"
+        )
+    if refused:
+        raise typer.Exit(REFUSED)
+
+
+def _metrics_table(runs: Sequence[Scored], fifo: Sequence[Scored], track: Track) -> Table:
+    """Every metric of the leaderboard with its interval, and the score."""
+    from gpusched_env.cli.console import plain_table
+    from gpusched_env.leaderboard import score
+    from gpusched_env.leaderboard.tracks import METRICS
+    from gpusched_env.metrics import bootstrap_mean
+
+    table = plain_table("metric", "mean", "low", "high")
+    rows = {"score": score(runs, fifo, track.metric)}
+    rows |= {name: bootstrap_mean([run.metrics[name] or 0.0 for run in runs]) for name in METRICS}
+    for name, interval in rows.items():
+        table.add_row(name, *(f"{number:,.4g}" for number in (interval.mean, interval.low, interval.high)))
+    return table

@@ -1,0 +1,74 @@
+"""What an entry claims about itself, and may not: checked without playing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gpusched_env.errors import EntryError
+from gpusched_env.leaderboard.entry import About, Entry, Player
+from gpusched_env.leaderboard.tracks import TrackProblem
+from gpusched_env.metrics import COLUMNS
+from gpusched_env.scenarios import RESULTS_VERSION
+
+BOUNDS: Final = ("mean_jct_s", "makespan_s")
+LEARNED: Final = "learned"  # building it reads files
+
+
+def check_claims(entry: Entry, problem: TrackProblem) -> None:
+    """Refuse an entry of another version or track, on other seeds, or with a claim that cannot be true.
+
+    Raises
+    ------
+    EntryError : with the claim, and what it should be
+    """
+    check_player(entry.player, entry.about, problem)
+    if entry.results_version != RESULTS_VERSION:
+        raise EntryError(
+            f"played with results version {entry.results_version!r} (gpusched-env {entry.version}), but here it is "
+            f"{RESULTS_VERSION!r}: equal decisions give other results; play it again with this version"
+        )
+    if entry.fingerprint != problem.fingerprint():
+        raise EntryError(f"fingerprint: the entry's track {entry.track} is another one than that of this version")
+    seeds = tuple(run.seed for run in entry.runs)
+    if seeds != problem.seeds:
+        raise EntryError(f"seeds: the entry has {list(seeds)[:20]}, the track {list(problem.seeds)}")
+    for run in entry.runs:
+        for name, expected in (("metrics", {column.name for column in COLUMNS}), ("bounds", set(BOUNDS))):
+            if set(getattr(run, name)) != expected:
+                raise EntryError(f"seed {run.seed}, {name}: the names must be {', '.join(sorted(expected))}")
+
+
+def check_player(player: Player, about: About, problem: TrackProblem) -> None:
+    """Refuse a player that may not take part, or that learned from what is reported.
+
+    Raises
+    ------
+    EntryError : with the reason
+    """
+    for first, end in about.training_seeds:
+        reported = [seed for seed in problem.seeds if first <= seed < end]
+        if reported:
+            raise EntryError(f"training_seeds: {first}:{end} holds {reported[0]}, which the track keeps for reports")
+    if player.clairvoyant and not problem.track.clairvoyant:
+        raise EntryError(f"clairvoyant: who knows true run times may not take part in track {problem.name}")
+    for name in (player.spec.partition(":")[0], player.name):
+        if not player.clairvoyant and registered_clairvoyance(name, player.parameters):
+            raise EntryError(f"clairvoyant: the entry says no, but registered scheduler {name} reads true run times")
+
+
+def registered_clairvoyance(name: str, parameters: Mapping[str, Any]) -> bool:
+    """Tell whether a name is that of a registered scheduler which reads true run times.
+
+    Nothing is built from the parameters but where run times come from, which is a word of a list.
+    """
+    from gpusched_env.baselines import BASELINES, make_scheduler
+    from gpusched_env.baselines.estimates import ESTIMATORS, EstimatingScheduler
+
+    if name not in BASELINES or name == LEARNED:
+        return False
+    scheduler = make_scheduler(name)
+    estimator = parameters.get("estimator")
+    if isinstance(scheduler, EstimatingScheduler) and estimator in ESTIMATORS:
+        scheduler = make_scheduler(name, estimator=estimator)
+    return scheduler.clairvoyant

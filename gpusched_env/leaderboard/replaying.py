@@ -1,0 +1,136 @@
+"""Play the decisions of an entry again, within bounds of time and memory. Nothing of the entry is run."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+from gpusched_env.errors import EntryError
+from gpusched_env.event_log import EventLog
+from gpusched_env.instance import Instance
+from gpusched_env.leaderboard.columns import LEASE, PREEMPT, START, WAIT, Table, milliseconds, unpack
+from gpusched_env.leaderboard.entry import Decisions
+from gpusched_env.simulator import Decision, Outcome, Simulation, Wait, events
+
+NAMES: Final = {START: "Start", PREEMPT: "Preempt", LEASE: "Lease", WAIT: "Wait"}
+WITH_TIME: Final = (LEASE, WAIT)
+_IDLE_LIMIT: Final = 100_000  # decision points in a row at which nothing makes progress and nothing can come
+
+
+@dataclass
+class Budget:
+    """What the replay of an entry may take.
+
+    Parameters
+    ----------
+    seconds : of wall clock, for all runs together
+    events : of the event log, for each run; 56 bytes each
+    """
+
+    seconds: float = 60.0
+    events: int = 5_000_000
+    _end: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Start the clock."""
+        self._end = time.monotonic() + self.seconds
+
+    def check(self) -> None:
+        """Refuse to go on once the time is over."""
+        if time.monotonic() > self._end:
+            raise EntryError(f"its replay takes more than {self.seconds:g} s; allow it more with --seconds")
+
+
+class Replay(Simulation):
+    """A simulation that plays the decisions of an entry, and refuses what does not happen as the entry says."""
+
+    def __init__(self, instance: Instance, seed: int, table: Table, budget: Budget) -> None:
+        super().__init__(instance, seed)
+        self._table, self._budget = table, budget
+        self._events = 0
+        self._next = 0  # number of the next decision
+        self._wait_s: float | None = None  # when the latest decision point asked to be woken [s]
+
+    def drain(self) -> None:
+        """Move the log buffers into Python's keeping, unless there is too much by now."""
+        self._events += int(self._world["events"])
+        if self._events > self._budget.events:
+            raise EntryError(f"its event log is longer than {self._budget.events:,} events, the most that is replayed")
+        super().drain()
+
+    def play(self) -> None:
+        """Play to the end.
+
+        Raises
+        ------
+        EntryError : with the first decision that is refused, comes at another time than the entry says, or never comes
+        """
+        points, decisions = self._table.points.tolist(), self._table.decisions()
+        point = idle = 0
+        while (outcome := self.advance()) is Outcome.DECIDE:
+            self._budget.check()
+            self._woken()
+            decided = self._next
+            while self._next < len(points) and points[self._next] == point:
+                self._decide(next(decisions))
+                self._next += 1
+            idle = idle + 1 if self._next == decided and self._stuck() else 0
+            if idle > (_IDLE_LIMIT if self._next < len(points) else 0):
+                break
+            point += 1
+        if self._next < len(points):
+            raise self._error(f"never comes: the run is over at {self.now_s:.3f} s, decision point {point:,}")
+        if outcome is not Outcome.DONE:
+            left = len(self.instance.workload) - self.finished
+            raise EntryError(f"the decisions end at {self.now_s:.3f} s and leave {left:,} jobs unfinished")
+        self._woken()
+
+    def _decide(self, decision: Decision) -> None:
+        """Carry out the next decision, if this is its time and it can be carried out."""
+        if self._table.times_ms[self._next] != milliseconds(self.now_s):
+            raise self._error(f"comes at {self.now_s:.3f} s in the replay")
+        if isinstance(decision, Wait):
+            if self._wait_s is not None or not decision.until_s > self.now_s:
+                raise self._error("has no effect: only waits that wake the scheduler are recorded")
+            self._wait_s = decision.until_s
+        refusal = self.apply(decision)
+        if refusal == events.REFUSALS[events.NOT_ARRIVED]:
+            raise self._error("knows the future: the job has not arrived yet")
+        if refusal:
+            raise self._error(f"is refused: {refusal}")
+
+    def _woken(self) -> None:
+        """Refuse a wait after which the scheduler was not woken at its time."""
+        if self._wait_s is not None and self._wait_s != self.now_s:
+            self._next -= 1
+            raise self._error(f"wakes at {self.now_s:.3f} s instead")
+        self._wait_s = None
+
+    def _error(self, what: str) -> EntryError:
+        """Say what is wrong with the next decision."""
+        table, number = self._table, self._next
+        name = NAMES[table.kinds[number]]
+        if table.kinds[number] in WITH_TIME:
+            name += f" until {table.until_s[number]:.3f} s"
+        if table.jobs[number] >= 0:
+            name += f" of job {table.jobs[number]}"
+        place = f"{table.times_ms[number] / 1000:.3f} s, decision point {table.points[number]:,}"
+        return EntryError(f"decision {number:,} ({name} at {place}) {what}")
+
+
+def replay(instance: Instance, seed: int, decisions: Decisions, budget: Budget | None = None) -> EventLog:
+    """Play recorded decisions and give the event log.
+
+    Parameters
+    ----------
+    instance, seed : the problem that they were made on
+    budget : what this may take; None = the usual
+
+    Raises
+    ------
+    EntryError : with the first decision that does not happen as recorded; jobs left unfinished; too long
+    """
+    simulation = Replay(instance, seed, unpack(decisions), budget or Budget())
+    simulation.play()
+    return simulation.log()

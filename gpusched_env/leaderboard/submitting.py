@@ -1,0 +1,128 @@
+"""Make an entry: play a scheduler on the report seeds of a track and write down what it decides."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gpusched_env import __version__
+from gpusched_env.errors import EntryError
+from gpusched_env.evaluation.progress import ProgressBar
+from gpusched_env.evaluation.results import plain
+from gpusched_env.evaluation.runner import check_workers
+from gpusched_env.leaderboard.claims import check_player
+from gpusched_env.leaderboard.entry import FORMAT, About, Entry, Player, Run
+from gpusched_env.leaderboard.entry_files import parse_entry
+from gpusched_env.leaderboard.recording import record
+from gpusched_env.leaderboard.replaying import replay
+from gpusched_env.leaderboard.tracks import TrackProblem, get_track
+from gpusched_env.metrics import lower_bounds, summarise
+from gpusched_env.scenarios import RESULTS_VERSION
+from gpusched_env.simulator import Scheduler
+
+
+def make_entry(
+    track: str,
+    scheduler: str | Scheduler,
+    about: About,
+    log: Path | None = None,
+    workers: int = 1,
+    progress: bool = True,
+) -> Entry:
+    """Play a scheduler on all report seeds of a track.
+
+    Parameters
+    ----------
+    scheduler : spec for :func:`gpusched_env.baselines.make_scheduler`, or a scheduler; each run gets its own copy
+    about : who, what and how
+    log : the log of a track that has one, if it was not fetched
+    workers : processes; -1 = one per core. The entry does not depend on it
+    progress : show a bar on a terminal if this takes longer than two seconds
+
+    Raises
+    ------
+    EntryError : the track cannot be played here; a claim that an entry may not make; a scheduler that does something to
+        the simulation beside its decisions
+    SchedulerError : an unknown name, or a scheduler that stalls
+    """
+    problem = get_track(track).problem(log)
+    player = _build(scheduler)
+    check_workers(workers)
+    spec = scheduler if isinstance(scheduler, str) else f"{type(player).__module__}:{type(player).__qualname__}"
+    who = Player(
+        spec=spec, name=player.name, parameters=_flat(plain(player.parameters)), clairvoyant=bool(player.clairvoyant)
+    )
+    check_player(who, about, problem)
+    runs = []
+    with ProgressBar(len(problem.seeds), progress) as bar:
+        for run in _play(problem, scheduler, workers):
+            runs.append(run)
+            bar.run_finished()
+    entry = Entry(
+        format=FORMAT,
+        version=__version__,
+        results_version=RESULTS_VERSION,
+        track=track,
+        fingerprint=problem.fingerprint(),
+        player=who,
+        about=about,
+        runs=runs,
+        sha256="",
+    )
+    return parse_entry(entry.sealed().text())  # as strictly as a reader will
+
+
+def _play(problem: TrackProblem, scheduler: str | Scheduler, workers: int) -> Iterable[Run]:
+    """Yield the runs in the order of the seeds, whichever process was first."""
+    if workers == 1:
+        return (play_seed(problem, scheduler, seed) for seed in problem.seeds)
+    from joblib import Parallel, delayed
+
+    runs: Iterable[Run] = Parallel(n_jobs=workers, return_as="generator")(
+        delayed(play_seed)(problem, scheduler, seed) for seed in problem.seeds
+    )
+    return runs
+
+
+def play_seed(problem: TrackProblem, scheduler: str | Scheduler, seed: int) -> Run:
+    """Play one seed, and make sure that the decisions alone give the same event log."""
+    instance = problem.instance(seed)
+    log, decisions = record(instance, _build(scheduler), seed)
+    if replay(instance, seed, decisions).digest() != log.digest():
+        raise EntryError(
+            f"seed {seed}: the recorded decisions give another event log; the scheduler must change the simulation by "
+            "the decisions that it yields, and by nothing else"
+        )
+    metrics = summarise(instance, log, window=problem.tracked_window)
+    return Run(
+        seed=seed,
+        instance=instance.fingerprint(),
+        workload=instance.workload.fingerprint(),
+        metrics={name: None if math.isnan(value) else value for name, value in metrics.items()},
+        bounds=lower_bounds(instance, problem.tracked_window),
+        digest=log.digest(),
+        decisions=decisions,
+    )
+
+
+def _build(scheduler: str | Scheduler) -> Scheduler:
+    if isinstance(scheduler, str):
+        from gpusched_env.baselines import make_scheduler
+
+        return make_scheduler(scheduler)
+    return copy.deepcopy(scheduler)
+
+
+def _flat(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep plain values and lists of them; write what is deeper as text."""
+
+    def simple(value: Any) -> bool:
+        return value is None or isinstance(value, bool | int | float | str)
+
+    return {
+        name: value if simple(value) or (isinstance(value, list) and all(map(simple, value))) else str(value)
+        for name, value in parameters.items()
+    }

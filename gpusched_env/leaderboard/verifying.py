@@ -1,0 +1,77 @@
+"""Check an entry: play its decisions again and compare everything that it claims with what comes out."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpusched_env.errors import EntryError, GpuschedError
+from gpusched_env.evaluation.results import RunResult
+from gpusched_env.instance import SchedulerInfo
+from gpusched_env.leaderboard.claims import check_claims
+from gpusched_env.leaderboard.entry import Entry, Run
+from gpusched_env.leaderboard.replaying import Budget, replay
+from gpusched_env.leaderboard.tracks import TrackProblem, get_track
+from gpusched_env.metrics import lower_bounds, summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def verify(entry: Entry, log: Path | None = None, seconds: float = 60.0, keep_logs: bool = False) -> list[RunResult]:
+    """Play an entry again and give its runs as results, which are then known to be true.
+
+    Parameters
+    ----------
+    log : the log of a track that has one, if it was not fetched
+    seconds : of wall clock that the replay may take
+    keep_logs : keep the event logs in the results
+
+    Raises
+    ------
+    EntryError : the track cannot be played here; or the first claim that is not true: seed, decision or metric, what
+        the entry says and what the replay gives
+    """
+    problem = get_track(entry.track).problem(log)
+    check_claims(entry, problem)
+    budget = Budget(seconds)
+    return [_verify_run(entry, run, problem, budget, keep_logs) for run in entry.runs]
+
+
+def _verify_run(entry: Entry, run: Run, problem: TrackProblem, budget: Budget, keep_log: bool) -> RunResult:
+    """Play one seed."""
+    instance = problem.instance(run.seed)
+    try:
+        _compare("workload", run.workload, instance.workload.fingerprint())
+        _compare("instance", run.instance, instance.fingerprint())
+        log = replay(instance, run.seed, run.decisions, budget)
+        _compare("digest", run.digest, log.digest())
+        metrics = summarise(instance, log, window=problem.tracked_window)
+        bounds = lower_bounds(instance, problem.tracked_window)
+        _compare_numbers("metrics", run.metrics, metrics)
+        _compare_numbers("bounds", run.bounds, bounds)
+    except GpuschedError as error:
+        raise EntryError(f"seed {run.seed}: {error}") from error
+    return RunResult(
+        scenario=problem.name,
+        fingerprint=entry.fingerprint,
+        seed=run.seed,
+        scheduler=SchedulerInfo(entry.player.name, dict(entry.player.parameters), entry.player.clairvoyant),
+        metrics=metrics,
+        bounds=bounds,
+        digest=run.digest,
+        window=problem.tracked_window,
+        log=log if keep_log else None,
+    )
+
+
+def _compare(name: str, claimed: Any, found: Any) -> None:
+    if claimed != found:
+        raise EntryError(f"{name}: the entry says {claimed}, the replay gives {found}")
+
+
+def _compare_numbers(name: str, claimed: Mapping[str, float | None], found: Mapping[str, float]) -> None:
+    """Compare to the last bit: the replay does the same operations in the same order."""
+    for key, value in found.items():
+        _compare(f"{name}.{key}", claimed[key], None if math.isnan(value) else value)
