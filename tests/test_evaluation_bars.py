@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from helpers import play, random_instance, unit_instance
@@ -52,7 +54,7 @@ def check(instance: Instance, log: EventLog, tolerance_s: float = 0.0) -> None:
     drawn = bars(instance, log).bars
     assert (drawn["end_s"] > drawn["start_s"]).all()
     times = np.unique(np.concatenate([drawn["start_s"], drawn["end_s"]]))
-    for early, late in zip(times[:-1], times[1:], strict=True):
+    for early, late in itertools.pairwise(times):
         if late - early <= tolerance_s:
             continue
         middle = (early + late) / 2

@@ -30,10 +30,9 @@ def build(
 
     begin = time.perf_counter()
     built = build_site(entry_files(entries), out, shipped_entries() if baselines else (), log, workers)
-    table = plain_table("track", "entries", "verified", "baselines")
+    table = plain_table("track", "entries", "of them baselines")
     for track, shown in built.entries.items():
-        counts = (len(shown), sum(one.verified for one in shown), sum(one.baseline for one in shown))
-        table.add_row(track, *map(str, counts))
+        table.add_row(track, str(len(shown)), str(sum(one.baseline for one in shown)))
     show(table)
     for path, reason in built.refused:
         print(f"refused {path.name}: {reason}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections.abc import Iterable, Sequence
@@ -14,13 +15,13 @@ import numpy as np
 from gpusched_env.errors import EntryError, GpuschedError
 from gpusched_env.evaluation.runner import check_workers
 from gpusched_env.leaderboard.claims import check_claims
-from gpusched_env.leaderboard.entry import Entry
+from gpusched_env.leaderboard.entry import Entry, Run
 from gpusched_env.leaderboard.entry_files import SUFFIX, read_entry
 from gpusched_env.leaderboard.folders import check_folder, whole_folder
 from gpusched_env.leaderboard.scoring import score
 from gpusched_env.leaderboard.site_runs import Claim, Replayed, play_seed, write_data
 from gpusched_env.leaderboard.site_tables import Shown, ranked
-from gpusched_env.leaderboard.tracks import TRACKS, get_track
+from gpusched_env.leaderboard.tracks import TRACKS, Track, get_track
 from gpusched_env.metrics import Interval
 from gpusched_env.reports.curves import distribution
 from gpusched_env.reports.pages import need_libraries
@@ -106,9 +107,9 @@ def build_site(
                 _remove(folder / "data" / one.entry.track, one.key)
             else:
                 kept.append(one)
-        built = Built(_shown(kept, replayed), sorted(refused))
+        built = Built(_shown(kept), sorted(refused))
         for name, entries in built.entries.items():
-            if any(shown.verified for shown in entries):
+            if entries:
                 _write_distributions(folder / "data" / name, name, entries, replayed)
         write_pages(folder, built)
     return built
@@ -117,7 +118,7 @@ def build_site(
 def _read(
     paths: Iterable[Path], baselines: Iterable[Path], log: Path | None
 ) -> tuple[list[Given], list[tuple[Path, str]]]:
-    """Read the files; what cannot be read, or not be an entry of a track of this version, is refused."""
+    """Read the files; what is no entry of a track that can be played here is refused."""
     given: dict[str, Given] = {}
     refused = []
     every = itertools.chain(((path, True) for path in baselines), ((path, False) for path in paths))
@@ -125,8 +126,7 @@ def _read(
         try:
             one = Given(read_entry(path), path, baseline)
             track = get_track(one.entry.track)
-            if not track.absence(log):
-                check_claims(one.entry, track.problem(log))
+            check_claims(one.entry, track.problem(log))
             if one.key in given:
                 raise EntryError(f"{path}: the same entry as {given[one.key].path.name}")
             given[one.key] = one
@@ -136,13 +136,13 @@ def _read(
 
 
 def _replay(given: Sequence[Given], folder: Path, log: Path | None, workers: int) -> dict[str, list[Replayed]]:
-    """Replay every entry whose track can be played here, one task for each seed of a track."""
+    """Replay every entry, one task for each seed of a track."""
     from joblib import Parallel, delayed
 
     tasks = []
     for track in TRACKS:
         entries = [one for one in given if one.entry.track == track.name]
-        if not entries or track.absence(log):
+        if not entries:
             continue
         problem = track.problem(log)
         labels = unique_labels(entries)
@@ -156,26 +156,28 @@ def _replay(given: Sequence[Given], folder: Path, log: Path | None, workers: int
     return found
 
 
-def _shown(kept: Sequence[Given], replayed: dict[str, list[Replayed]]) -> dict[str, list[Shown]]:
+def _shown(kept: Sequence[Given]) -> dict[str, list[Shown]]:
     """Rank the entries of each track by their score over its FIFO, where that comes with the package."""
     entries: dict[str, list[Shown]] = {}
     for track in TRACKS:
         here = [one for one in kept if one.entry.track == track.name]
         labels = unique_labels(here)
         fifo = next((one.entry.runs for one in here if one.baseline and one.entry.player.spec == FIFO), None)
-        entries[track.name] = ranked([
-            Shown(
-                entry=one.entry,
-                path=one.path,
-                key=one.key,
-                label=labels[one.key],
-                baseline=one.baseline,
-                verified=one.key in replayed,
-                score=Interval(math.nan, math.nan, math.nan, 0) if fifo is None else score(one.entry.runs, fifo),
-            )
-            for one in here
-        ])  # fmt: skip
+        entries[track.name] = ranked(
+            [
+                Shown(one.entry, one.path, one.key, labels[one.key], one.baseline, _score(one.entry, fifo, track))
+                for one in here
+            ]
+        )
     return entries
+
+
+def _score(entry: Entry, fifo: Sequence[Run] | None, track: Track) -> Interval:
+    """Score an entry; NaN without a FIFO, or where FIFO is as good as the bound."""
+    if fifo is not None:
+        with contextlib.suppress(GpuschedError):
+            return score(entry.runs, fifo, track.metric)
+    return Interval(math.nan, math.nan, math.nan, len(entry.runs))
 
 
 def unique_labels(entries: Sequence[Given]) -> dict[str, str]:
@@ -191,9 +193,7 @@ def _write_distributions(
     folder: Path, name: str, entries: Sequence[Shown], replayed: dict[str, list[Replayed]]
 ) -> None:
     lines: dict[str, Any] = {
-        shown.key: distribution(np.concatenate([run.jct_s for run in replayed[shown.key]]))
-        for shown in entries
-        if shown.verified
+        shown.key: distribution(np.concatenate([run.jct_s for run in replayed[shown.key]])) for shown in entries
     }
     write_data(folder / "distributions.js", f"{name}/distributions", lines)
 

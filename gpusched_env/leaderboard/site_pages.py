@@ -80,14 +80,12 @@ def _write(path: Path, template: str, tracks: Sequence[TrackPage], **fields: Any
 
 def _refused(built: Built) -> Table:
     rows = [Row([Cell(path.name), Cell(reason, mark="refused")]) for path, reason in built.refused]
-    columns = [Heading("file", text=True), Heading("why", text=True)]
-    return Table(
-        "Files that are no entries, or whose decisions do not give what they claim", columns, rows, sortable=False
-    )
+    caption = "Files that are no entries, cannot be checked here, or do not give what they claim"
+    return Table(caption, [Heading("file", text=True), Heading("why", text=True)], rows, sortable=False)
 
 
 def _write_track(folder: Path, track: TrackPage, tracks: Sequence[TrackPage]) -> None:
-    shown = [one for one in track.entries if one.verified]
+    shown = track.entries
     seeds = [run.seed for run in shown[0].entry.runs] if shown else []
     entries = [{"key": one.key, "label": one.label} for one in shown]
     _write(
@@ -96,7 +94,7 @@ def _write_track(folder: Path, track: TrackPage, tracks: Sequence[TrackPage]) ->
         tracks,
         title=f"Track {track.name}",
         track=track,
-        table=track_table(track.entries),
+        table=track_table(shown, paired=track.track.metric),
         bins=BINS,
         entries=entries,
         seeds=seeds,
@@ -130,7 +128,6 @@ def _write_entry(folder: Path, shown: Shown, track: TrackPage, tracks: Sequence[
         tracks,
         title=shown.label,
         track=track,
-        verified=shown.verified,
         told=[(name, text) for name, text in told.items() if text],
         facts=list(facts.items()),
         # The schema lets no other addresses through; a page must not rely on that.

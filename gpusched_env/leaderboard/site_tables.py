@@ -11,28 +11,20 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.leaderboard.entry import Entry
+from gpusched_env.leaderboard.scoring import compared
+from gpusched_env.leaderboard.tracks import METRICS
 from gpusched_env.metrics import Interval, bootstrap_mean
 from gpusched_env.reports.tables import Cell, Heading, Row, Table, heading, scale_of
 from gpusched_env.units import Unit, three_digits
 
 BRIEF: Final = ("mean_jct_s", "p99_jct_s")
-FULL: Final = (
-    "mean_jct_s",
-    "median_jct_s",
-    "p99_jct_s",
-    "makespan_s",
-    "mean_queueing_s",
-    "rho_fair_share",
-    "utilisation",
-    "communication_share",
-    "preemptions_per_job",
-)
+VERIFIED: Final = "\N{CHECK MARK} verified"
 NO_UNIT: Final = Unit("", 1.0)
 
 
 @dataclass(frozen=True)
 class Shown:
-    """An entry as the site shows it.
+    """An entry as the site shows it: all of its runs were replayed and gave what it claims.
 
     Attributes
     ----------
@@ -41,7 +33,6 @@ class Shown:
     key : in names of files: letters and digits of its checksum, nothing that anyone chose
     label : name in tables and plots
     baseline : whether it comes with the package
-    verified : whether all of its runs were replayed and gave what it claims
     score : mean over seeds, 0 = FIFO, 1 = lower bound; all NaN where FIFO is not there
     """
 
@@ -50,7 +41,6 @@ class Shown:
     key: str
     label: str
     baseline: bool
-    verified: bool
     score: Interval
 
     @property
@@ -74,37 +64,47 @@ def ranked(entries: Sequence[Shown]) -> list[Shown]:
     return sorted(entries, key=rank)
 
 
-def track_table(entries: Sequence[Shown], metrics: Sequence[str] = FULL, sortable: bool = True) -> Table:
-    """Tabulate entries of one track, in the order given: score, metrics, and whether they were verified."""
+def track_table(entries: Sequence[Shown], metrics: Sequence[str] = METRICS, paired: str = "") -> Table:
+    """Tabulate entries of one track, best first.
+
+    Parameters
+    ----------
+    metrics : columns
+    paired : a metric of which the ratio to that of the first entry is told, seed by seed; empty = none
+    """
     seeds = len(entries[0].entry.runs) if entries else 0
     means = {name: [bootstrap_mean(shown.values(name)) for shown in entries] for name in metrics}
     units = {name: scale_of(name, means[name]) for name in metrics}
     columns = [
         Heading("entry", text=True),
         Heading("score", title="0 = FIFO, 1 = the lower bound; mean over seeds", better="max"),
+        *([Heading("times best", title=f"{paired} over that of the first entry, paired by seed")] if paired else []),
         *(heading(name, units[name]) for name in metrics),
         Heading("checked", text=True),
     ]
     rows = []
     for number, shown in enumerate(entries):
         cells = [_name(shown), interval(shown.score, NO_UNIT)]
+        if paired:
+            cells.append(interval(compared(shown.entry.runs, entries[0].entry.runs, paired), NO_UNIT))
         cells += [interval(means[name][number], units[name]) for name in metrics]
-        rows.append(Row([*cells, _checked(shown)]))
+        rows.append(Row([*cells, Cell(VERIFIED, mark="verified")]))
     caption = f"Mean over {seeds} seeds [95 % bootstrap interval]"
-    return Table(caption, columns, rows, sortable=sortable, sorted_by=1)
+    return Table(caption, columns, rows, sorted_by=1)
 
 
 def seed_table(shown: Shown, track_href: str) -> Table:
     """Tabulate an entry seed by seed, with a way to each schedule."""
     runs = shown.entry.runs
     units = {
-        name: scale_of(name, [Interval(value, math.nan, math.nan, 1) for value in shown.values(name)]) for name in FULL
+        name: scale_of(name, [Interval(value, math.nan, math.nan, 1) for value in shown.values(name)])
+        for name in METRICS
     }
-    columns = [Heading("seed"), *(heading(name, units[name]) for name in FULL), Heading("event log", text=True)]
+    columns = [Heading("seed"), *(heading(name, units[name]) for name in METRICS), Heading("event log", text=True)]
     rows = []
     for number, run in enumerate(runs):
         cells = [Cell(str(run.seed), run.seed, f"{track_href}#seed={run.seed}&left={shown.key}")]
-        for name in FULL:
+        for name in METRICS:
             value = float(shown.values(name)[number])
             text = three_digits(value / units[name].seconds)
             cells.append(Cell(text, value if math.isfinite(value) else None))
@@ -127,7 +127,3 @@ def _name(shown: Shown) -> Cell:
     if shown.entry.player.clairvoyant:
         told.append("reads true run times")
     return Cell(shown.label, href=shown.href, detail=", ".join(told))
-
-
-def _checked(shown: Shown) -> Cell:
-    return Cell("\N{CHECK MARK} verified", mark="verified") if shown.verified else Cell("not replayed", mark="refused")

@@ -36,11 +36,16 @@ def verify(entry: Entry, log: Path | None = None, seconds: float = 60.0, keep_lo
     problem = get_track(entry.track).problem(log)
     check_claims(entry, problem)
     budget = Budget(seconds)
-    return [_verify_run(entry, run, problem, budget, keep_logs) for run in entry.runs]
+    return [verify_run(entry, run, problem, budget, keep_logs) for run in entry.runs]
 
 
-def _verify_run(entry: Entry, run: Run, problem: TrackProblem, budget: Budget, keep_log: bool) -> RunResult:
-    """Play one seed."""
+def verify_run(entry: Entry, run: Run, problem: TrackProblem, budget: Budget, keep_log: bool) -> RunResult:
+    """Play one seed of an entry whose claims passed :func:`~gpusched_env.leaderboard.claims.check_claims`.
+
+    Raises
+    ------
+    EntryError : the first claim that is not true
+    """
     instance = problem.instance(run.seed)
     try:
         _compare("workload", run.workload, instance.workload.fingerprint())
