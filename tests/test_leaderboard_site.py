@@ -181,7 +181,8 @@ def test_a_folder_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
             (folder / "half").touch()
             raise ZeroDivisionError
 
-    pytest.raises(ZeroDivisionError, fail)
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert sorted(path.name for path in (tmp_path / "site").iterdir()) == [MARK, "old"]
     with whole_folder(tmp_path / "site", MARK) as folder:
         (folder / "new").touch()

@@ -90,7 +90,7 @@ def test_the_theme_may_change_while_a_page_is_open(driver: Any, report: str) -> 
 def test_bars_are_drawn_for_the_jobs_of_the_log(driver: Any, report: str) -> None:
     show(driver, report, 1280)
     told = driver.execute_script("return JSON.parse(document.getElementById('data').textContent).runs[0].bars.job")
-    drawn = driver.execute_script(f"return {PLOT}.querySelectorAll('.barlayer .trace:nth-child(2) .point').length")
+    drawn = driver.execute_script(f"return {PLOT}.querySelectorAll('.barlayer .point').length")
     assert drawn == len(told) >= 12
 
 
@@ -167,21 +167,17 @@ def test_pages_of_the_site_fit_and_are_silent(driver: Any, site: Path, width: in
         show(driver, path.as_uri(), width)
         assert driver.execute_script("return document.documentElement.scrollWidth") <= width, path.name
         assert complaints(driver) == []
-    assert HOSTILE in text(driver, "body") or True
 
 
 def test_a_track_shows_the_seed_and_the_entries_of_its_address(driver: Any, site: Path) -> None:
     url = (site / f"track-{TRACK}.html").as_uri()
     show(driver, url, 1280)
-    keys = driver.execute_script(
-        "return JSON.parse(document.getElementById('page').textContent).entries.map((e) => e.key)"
-    )
-    seeds = driver.execute_script("return JSON.parse(document.getElementById('page').textContent).seeds")
+    page = driver.execute_script("return JSON.parse(document.getElementById('page').textContent)")
+    keys, seeds = [entry["key"] for entry in page["entries"]], page["seeds"]
     assert text(driver, '[data-part="left"] h3') == HOSTILE
     show(driver, f"{url}#seed={seeds[3]}&left={keys[1]}", 1280)
     assert text(driver, '[data-part="left"] h3').startswith("fifo (")
     assert driver.execute_script("return document.querySelector('[data-part=\"right\"]').hidden")
-    loaded = driver.execute_script("return Object.keys(window.gpusched.data).sort()")
     wanted = [f"{TRACK}/{seeds[3]}/{keys[1]}", f"{TRACK}/{seeds[3]}/lines", f"{TRACK}/distributions"]
     wait(driver, "return Object.keys(window.gpusched.data).length === 3")
     loaded = driver.execute_script("return Object.keys(window.gpusched.data).sort()")

@@ -27,6 +27,7 @@ from gpusched_env.reports.curves import distribution
 from gpusched_env.reports.pages import need_libraries
 
 MARK: Final = ".gpusched-site"
+LONGEST: Final = 80  # characters of a name in tables and plots
 SECONDS: Final = 60.0  # of wall clock for the replay of a run
 FIFO: Final = "fifo"  # spec of the baseline whose score is 0
 
@@ -181,8 +182,9 @@ def _score(entry: Entry, fifo: Sequence[Run] | None, track: Track) -> Interval:
 
 
 def unique_labels(entries: Sequence[Given]) -> dict[str, str]:
-    """Name entries by key: their titles, with the key behind where two have the same."""
+    """Name entries by key: their titles up to LONGEST characters, with the key behind where two have the same."""
     titles = [one.entry.about.title or one.entry.player.spec for one in entries]
+    titles = [title if len(title) <= LONGEST else f"{title[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}" for title in titles]
     return {
         one.key: f"{title} ({one.key})" if titles.count(title) > 1 else title
         for one, title in zip(entries, titles, strict=True)

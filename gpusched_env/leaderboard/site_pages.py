@@ -126,7 +126,7 @@ def _write_entry(folder: Path, shown: Shown, track: TrackPage, tracks: Sequence[
         folder / shown.href,
         "entry.html",
         tracks,
-        title=shown.label,
+        title=entry.about.title or shown.label,
         track=track,
         told=[(name, text) for name, text in told.items() if text],
         facts=list(facts.items()),

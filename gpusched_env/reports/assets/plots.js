@@ -14,6 +14,7 @@ window.gpusched = window.gpusched || {};
   gpusched.css = css;
   /* Plotly reads some markup in texts: names must not be any. */
   gpusched.plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  gpusched.brief = (text) => gpusched.plain(text.length > 32 ? `${text.slice(0, 31)}\u2026` : text);
   gpusched.unitFor = (seconds) => UNITS.find((unit) => seconds >= 2 * unit[1]) || UNITS[3];
   gpusched.readable = function (seconds) {
     const unit = gpusched.unitFor(Math.abs(seconds));
@@ -63,7 +64,7 @@ window.gpusched = window.gpusched || {};
       const ticks = TICKS.filter((tick) => tick[0] >= shortest / 2 && tick[0] <= longest * 2);
       const named = ticks.length > 2 ? { tickvals: ticks.map((t) => t[0]), ticktext: ticks.map((t) => t[1]) } : {};
       const traces = lines.map((line, number) => ({
-        type: "scatter", mode: "lines", name: gpusched.plain(line.label), visible: line.hidden ? "legendonly" : true, x: line.jct_s, y: line.share,
+        type: "scatter", mode: "lines", name: gpusched.brief(line.label), visible: line.hidden ? "legendonly" : true, x: line.jct_s, y: line.share,
         line: Object.assign({ shape: "hv" }, gpusched.lineStyle(number)),
         text: line.jct_s.map(gpusched.readable), hovertemplate: "%{y:.1%} within %{text}",
       }));
@@ -83,7 +84,7 @@ window.gpusched = window.gpusched || {};
       const unit = gpusched.unitFor(end);
       const traces = [];
       lines.forEach((line, number) => [["held", "y"], ["waiting", "y2"]].forEach(([what, axis]) => traces.push({
-        type: "scatter", mode: "lines", name: gpusched.plain(line.label), legendgroup: String(number), yaxis: axis,
+        type: "scatter", mode: "lines", name: gpusched.brief(line.label), legendgroup: String(number), yaxis: axis,
         visible: line.hidden ? "legendonly" : true,
         showlegend: axis === "y", x: line[what].at_s.map((time) => time / unit[1]), y: line[what].value,
         line: Object.assign({ shape: "hv" }, gpusched.lineStyle(number)),
