@@ -146,6 +146,25 @@ def verify_files(
         raise typer.Exit(REFUSED)
 
 
+@leaderboard_app.command("baselines")
+def write_baselines_of(
+    out: Annotated[Path, typer.Option(help="Folder; entries go to FOLDER/TRACK-SCHEDULER.json.zst.", metavar="FOLDER")],
+    tracks: Annotated[str, typer.Option(help="Names, separated by commas.", show_default="all")] = "",
+    schedulers: Annotated[
+        str, typer.Option(help="Names, separated by commas.", show_default="all that fit the track")
+    ] = "",
+    again: Annotated[bool, typer.Option("--again", help="Also those that are there already.")] = False,
+    log: LogOption = None,
+    workers: WorkersOption = 1,
+) -> None:
+    """Write the entries of the registered schedulers."""
+    from gpusched_env.leaderboard import TRACKS
+    from gpusched_env.leaderboard.baseline_entries import write_baselines
+
+    chosen = tracks.split(",") if tracks else [track.name for track in TRACKS]
+    write_baselines(out, chosen, schedulers.split(",") if schedulers else (), log, workers, again)
+
+
 def _metrics_table(runs: Sequence[Scored], fifo: Sequence[Scored], track: Track) -> Table:
     """Every metric of the leaderboard with its interval, and the score."""
     from gpusched_env.cli.console import plain_table

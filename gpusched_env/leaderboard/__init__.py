@@ -5,7 +5,7 @@ from gpusched_env.leaderboard.entry import FORMAT, About, Decisions, Entry, Play
 from gpusched_env.leaderboard.entry_files import SUFFIX, parse_entry, read_entry, write_entry
 from gpusched_env.leaderboard.recording import Recording, record
 from gpusched_env.leaderboard.replaying import replay
-from gpusched_env.leaderboard.scoring import compared, score, scores
+from gpusched_env.leaderboard.scoring import compared, score
 from gpusched_env.leaderboard.submitting import make_entry
 from gpusched_env.leaderboard.tracks import TRACKS, Track, TrackProblem, get_track
 from gpusched_env.leaderboard.verifying import verify
@@ -13,5 +13,5 @@ from gpusched_env.leaderboard.verifying import verify
 __all__ = [
     "FORMAT", "SUFFIX", "TRACKS", "About", "Decisions", "Entry", "Player", "Recording", "Run", "Table", "Track",
     "TrackProblem", "compared", "get_track", "make_entry", "pack", "parse_entry", "read_entry", "record", "replay",
-    "score", "scores", "unpack", "verify", "write_entry",
+    "score", "unpack", "verify", "write_entry",
 ]  # fmt: skip

@@ -28,6 +28,8 @@ def check_claims(entry: Entry, problem: TrackProblem) -> None:
             f"played with results version {entry.results_version!r} (gpusched-env {entry.version}), but here it is "
             f"{RESULTS_VERSION!r}: equal decisions give other results; play it again with this version"
         )
+    if entry.track != problem.name:
+        raise EntryError(f"track: the entry is of {entry.track!r}, not of {problem.name!r}")
     if entry.fingerprint != problem.fingerprint():
         raise EntryError(f"fingerprint: the entry's track {entry.track} is another one than that of this version")
     seeds = tuple(run.seed for run in entry.runs)

@@ -81,7 +81,7 @@ def pack(points: Sequence[int], times_s: Sequence[float], decisions: Sequence[De
         gpu_counts=[len(gang) for gang in gangs],
         gpus=_steps([gpu for gang in gangs for gpu in gang]),
         until_s=[None if time_s == np.inf else float(time_s) for time_s in until_s],
-        shares=[int(start.share) for start in starts] if any(start.share for start in starts) else [],
+        shares=[1 if start.share else 0 for start in starts] if any(start.share for start in starts) else [],
         sub_steps=[start.sub_steps or 0 for start in starts] if any(start.sub_steps for start in starts) else [],
     )
 

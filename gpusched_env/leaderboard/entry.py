@@ -32,7 +32,7 @@ class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Base of all records: a field that is unknown, missing or of a wrong type is refused."""
 
 
-class Decisions(Schema):
+class Decisions(Schema, frozen=True):
     """All decisions of one run that had an effect, in order, by columns. Whole numbers are written as steps.
 
     A step is the difference from the value before it in the column, the first from 0. A refused decision has no
@@ -63,7 +63,7 @@ class Decisions(Schema):
     sub_steps: _Counts
 
 
-class Run(Schema):
+class Run(Schema, frozen=True):
     """One seed: the problem, the decisions, and what they are claimed to give.
 
     Attributes
@@ -85,7 +85,7 @@ class Run(Schema):
     decisions: Decisions
 
 
-class Player(Schema):
+class Player(Schema, frozen=True):
     """Who decided.
 
     Attributes
@@ -101,7 +101,7 @@ class Player(Schema):
     clairvoyant: bool
 
 
-class About(Schema):
+class About(Schema, frozen=True):
     """Who, what and how, in their own words. Nothing here can be verified.
 
     Attributes
@@ -124,7 +124,7 @@ class About(Schema):
     licence: _Name
 
 
-class Entry(Schema):
+class Entry(Schema, frozen=True):
     """A claim on one track.
 
     Attributes

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from gpusched_env.event_log import EventLog
 from gpusched_env.instance import Instance
+from gpusched_env.leaderboard.carrying import Carrying
 from gpusched_env.leaderboard.columns import pack
 from gpusched_env.leaderboard.entry import Decisions
-from gpusched_env.simulator import Decision, Lease, Outcome, Scheduler, Simulation, Start, Wait, rule_number
-from gpusched_env.simulator.placing import SHARE_FIRST_FIT
+from gpusched_env.simulator import Decision, Outcome, Scheduler, Wait
 from gpusched_env.simulator.simulation import Progress
 
 
-class Recording(Simulation):
-    """A simulation that keeps the decisions that had an effect: starts with the GPUs that they got, leases as granted.
+class Recording(Carrying):
+    """A simulation that keeps the decisions that had an effect, as they were carried out.
 
     A scheduler with a compiled player is played through ``decide``, which yields the same decisions.
     """
@@ -20,19 +20,17 @@ class Recording(Simulation):
     def __init__(self, instance: Instance, seed: int = 0) -> None:
         super().__init__(instance, seed)
         self._point = -1
-        self._times_s: list[float] = []
-        self._points: list[int] = []
-        self._decisions: list[Decision] = []
+        self._kept: list[tuple[int, float, Decision]] = []  # decision point, time [s], decision
         self._wait = -1  # number of the wait that counts at this decision point
 
     def advance(self) -> Outcome:
         """Play on; a wait that another event overtook is forgotten."""
         outcome = super().advance()
         if self._wait >= 0:
-            wait = self._decisions[self._wait]
+            wait = self._kept[self._wait][2]
             assert isinstance(wait, Wait)
             if outcome is not Outcome.DECIDE or wait.until_s != self.now_s:
-                self._forget_wait()
+                del self._kept[self._wait]
             self._wait = -1
         self._point += outcome is Outcome.DECIDE
         return outcome
@@ -40,28 +38,17 @@ class Recording(Simulation):
     def apply(self, decision: Decision) -> str:
         """Carry out one decision, and keep it unless it is refused."""
         timer_s = float(self._world["timer_s"])
-        refusal = super().apply(decision)
-        if refusal:
-            return refusal
-        if isinstance(decision, Wait):
+        done = self.carry_out(decision)
+        if done is None:
+            return self.refusal
+        if isinstance(done, Wait):
             if float(self._world["timer_s"]) == timer_s:
-                return refusal  # not in the future, or later than another
+                return ""  # not in the future, or later than another
             if self._wait >= 0:
-                self._forget_wait()
-            self._wait = len(self._decisions)
-            decision = Wait(float(decision.until_s))
-        elif isinstance(decision, Start):
-            decision = self._as_started(decision)
-        elif isinstance(decision, Lease):
-            row = int(decision.job)
-            replica = self.state.jobs["replica"][self.b, row]
-            decision = Lease(row, float(self.state.replicas["lease_s"][self.b, replica]))  # in rounds, a round's time
-        else:
-            decision = type(decision)(int(decision.job))
-        self._points.append(self._point)
-        self._times_s.append(self.now_s)
-        self._decisions.append(decision)
-        return refusal
+                del self._kept[self._wait]
+            self._wait = len(self._kept)
+        self._kept.append((self._point, self.now_s, done))
+        return ""
 
     def run(self, scheduler: Scheduler, progress: Progress | None = None) -> None:
         """Let a scheduler play to the end, decision by decision."""
@@ -71,23 +58,8 @@ class Recording(Simulation):
 
     def decisions(self) -> Decisions:
         """Everything decided so far, by columns."""
-        return pack(self._points, self._times_s, self._decisions)
-
-    def _as_started(self, decision: Start) -> Start:
-        """Name the GPUs, and where jobs share them the sub-steps, that a start has just got: those of its event."""
-        event = self.state.events[self.b, self._world["events"] - 1]
-        end = int(self._world["event_gpus"])
-        gpus = tuple(self.state.event_gpus[self.b, end - int(event["gpu_count"]) : end].tolist())
-        if self.instance.sharing is None:
-            return Start(int(decision.job), gpus=gpus)
-        by_rule = decision.gpus is None and rule_number(decision.rule) >= SHARE_FIRST_FIT
-        shares = self.instance.gpu_jobs > 1 and (by_rule or bool(decision.share))
-        return Start(int(decision.job), gpus=gpus, share=shares, sub_steps=int(event["sub_steps"]))
-
-    def _forget_wait(self) -> None:
-        for column in (self._points, self._times_s, self._decisions):
-            del column[self._wait]
-        self._wait = -1
+        points, times_s, decisions = zip(*self._kept, strict=True) if self._kept else ((), (), ())
+        return pack(points, times_s, decisions)
 
 
 def record(

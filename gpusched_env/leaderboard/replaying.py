@@ -9,9 +9,10 @@ from typing import Final
 from gpusched_env.errors import EntryError
 from gpusched_env.event_log import EventLog
 from gpusched_env.instance import Instance
+from gpusched_env.leaderboard.carrying import Carrying
 from gpusched_env.leaderboard.columns import LEASE, PREEMPT, START, WAIT, Table, milliseconds, unpack
 from gpusched_env.leaderboard.entry import Decisions
-from gpusched_env.simulator import Decision, Outcome, Simulation, Wait, events
+from gpusched_env.simulator import Decision, Outcome, Wait, events
 
 NAMES: Final = {START: "Start", PREEMPT: "Preempt", LEASE: "Lease", WAIT: "Wait"}
 WITH_TIME: Final = (LEASE, WAIT)
@@ -42,7 +43,7 @@ class Budget:
             raise EntryError(f"its replay takes more than {self.seconds:g} s; allow it more with --seconds")
 
 
-class Replay(Simulation):
+class Replay(Carrying):
     """A simulation that plays the decisions of an entry, and refuses what does not happen as the entry says."""
 
     def __init__(self, instance: Instance, seed: int, table: Table, budget: Budget) -> None:
@@ -94,11 +95,13 @@ class Replay(Simulation):
             if self._wait_s is not None or not decision.until_s > self.now_s:
                 raise self._error("has no effect: only waits that wake the scheduler are recorded")
             self._wait_s = decision.until_s
-        refusal = self.apply(decision)
-        if refusal == events.REFUSALS[events.NOT_ARRIVED]:
+        done = self.carry_out(decision)
+        if done is None and self.refusal == events.REFUSALS[events.NOT_ARRIVED]:
             raise self._error("knows the future: the job has not arrived yet")
-        if refusal:
-            raise self._error(f"is refused: {refusal}")
+        if done is None:
+            raise self._error(f"is refused: {self.refusal}")
+        if done != decision:
+            raise self._error(f"is not written as what it comes to: {done}")
 
     def _woken(self) -> None:
         """Refuse a wait after which the scheduler was not woken at its time."""

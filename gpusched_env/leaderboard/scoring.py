@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.metrics import Interval, bootstrap_mean, paired_ratio
+from gpusched_env.metrics import Interval, bootstrap_ratio, paired_ratio
 
 
 class Scored(Protocol):
@@ -27,8 +27,8 @@ class Scored(Protocol):
         """Lower bounds of some of them."""
 
 
-def scores(runs: Sequence[Scored], fifo: Sequence[Scored], metric: str = "mean_jct_s") -> np.ndarray:
-    """float64 [seeds]: by how much each run beats FIFO, in units of FIFO's mean distance from the lower bound.
+def score(runs: Sequence[Scored], fifo: Sequence[Scored], metric: str = "mean_jct_s") -> Interval:
+    """How much of the way from FIFO to the lower bound the runs go, with its 95 % bootstrap interval over seeds.
 
     Parameters
     ----------
@@ -37,24 +37,17 @@ def scores(runs: Sequence[Scored], fifo: Sequence[Scored], metric: str = "mean_j
 
     Notes
     -----
-    ``(fifo_i - run_i) / mean over j of (fifo_j - bound_j)``. Their mean is 0 for FIFO and 1 for runs on the bound. A
-    seed on which FIFO happens to be near the bound does not outweigh the others, and the unit is the same for all
-    entries of a track.
+    ``sum of (fifo - run) / sum of (fifo - bound)`` over seeds: 0 for FIFO, negative for worse, 1 on the bound, which
+    nobody may be able to reach. A seed on which FIFO happens to be near the bound counts little.
 
     Raises
     ------
     GpuschedError : other seeds, or FIFO is nowhere above the bound
     """
     _same_seeds(runs, fifo)
-    room = float((_values(fifo, metric) - np.array([run.bounds[metric] for run in fifo], float)).mean())
-    if not room > 0:
-        raise GpuschedError(f"FIFO's {metric} is the lower bound on these seeds: there is nothing to win")
-    return (_values(fifo, metric) - _values(runs, metric)) / room
-
-
-def score(runs: Sequence[Scored], fifo: Sequence[Scored], metric: str = "mean_jct_s") -> Interval:
-    """Mean of :func:`scores`, with its 95 % bootstrap interval over seeds."""
-    return bootstrap_mean(scores(runs, fifo, metric))
+    first_in = _values(fifo, metric)
+    bound = np.array([run.bounds[metric] for run in fifo], float)
+    return bootstrap_ratio(first_in - _values(runs, metric), np.maximum(first_in - bound, 0.0))
 
 
 def compared(runs: Sequence[Scored], rival: Sequence[Scored], metric: str = "mean_jct_s") -> Interval:

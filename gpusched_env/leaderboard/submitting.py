@@ -18,14 +18,14 @@ from gpusched_env.leaderboard.entry import FORMAT, About, Entry, Player, Run
 from gpusched_env.leaderboard.entry_files import parse_entry
 from gpusched_env.leaderboard.recording import record
 from gpusched_env.leaderboard.replaying import replay
-from gpusched_env.leaderboard.tracks import TrackProblem, get_track
+from gpusched_env.leaderboard.tracks import Track, TrackProblem, get_track
 from gpusched_env.metrics import lower_bounds, summarise
 from gpusched_env.scenarios import RESULTS_VERSION
 from gpusched_env.simulator import Scheduler
 
 
 def make_entry(
-    track: str,
+    track: str | Track,
     scheduler: str | Scheduler,
     about: About,
     log: Path | None = None,
@@ -36,6 +36,7 @@ def make_entry(
 
     Parameters
     ----------
+    track : name of a track, or one of your own
     scheduler : spec for :func:`gpusched_env.baselines.make_scheduler`, or a scheduler; each run gets its own copy
     about : who, what and how
     log : the log of a track that has one, if it was not fetched
@@ -48,7 +49,7 @@ def make_entry(
         the simulation beside its decisions
     SchedulerError : an unknown name, or a scheduler that stalls
     """
-    problem = get_track(track).problem(log)
+    problem = (get_track(track) if isinstance(track, str) else track).problem(log)
     player = _build(scheduler)
     check_workers(workers)
     spec = scheduler if isinstance(scheduler, str) else f"{type(player).__module__}:{type(player).__qualname__}"
@@ -65,7 +66,7 @@ def make_entry(
         format=FORMAT,
         version=__version__,
         results_version=RESULTS_VERSION,
-        track=track,
+        track=problem.name,
         fingerprint=problem.fingerprint(),
         player=who,
         about=about,
@@ -91,18 +92,21 @@ def play_seed(problem: TrackProblem, scheduler: str | Scheduler, seed: int) -> R
     """Play one seed, and make sure that the decisions alone give the same event log."""
     instance = problem.instance(seed)
     log, decisions = record(instance, _build(scheduler), seed)
-    if replay(instance, seed, decisions).digest() != log.digest():
+    try:
+        if replay(instance, seed, decisions).digest() != log.digest():
+            raise EntryError("the event log is another one")
+    except EntryError as error:
         raise EntryError(
-            f"seed {seed}: the recorded decisions give another event log; the scheduler must change the simulation by "
-            "the decisions that it yields, and by nothing else"
-        )
+            f"seed {seed}: the recorded decisions give another run ({error}); the scheduler must change the simulation "
+            "by the decisions that it yields, and by nothing else"
+        ) from error
     metrics = summarise(instance, log, window=problem.tracked_window)
     return Run(
         seed=seed,
         instance=instance.fingerprint(),
         workload=instance.workload.fingerprint(),
         metrics={name: None if math.isnan(value) else value for name, value in metrics.items()},
-        bounds=lower_bounds(instance, problem.tracked_window),
+        bounds=dict(lower_bounds(instance, problem.tracked_window).items()),
         digest=log.digest(),
         decisions=decisions,
     )

@@ -12,14 +12,20 @@ from gpusched_env.instance import SchedulerInfo
 from gpusched_env.leaderboard.claims import check_claims
 from gpusched_env.leaderboard.entry import Entry, Run
 from gpusched_env.leaderboard.replaying import Budget, replay
-from gpusched_env.leaderboard.tracks import TrackProblem, get_track
+from gpusched_env.leaderboard.tracks import Track, TrackProblem, get_track
 from gpusched_env.metrics import lower_bounds, summarise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def verify(entry: Entry, log: Path | None = None, seconds: float = 60.0, keep_logs: bool = False) -> list[RunResult]:
+def verify(
+    entry: Entry,
+    log: Path | None = None,
+    seconds: float = 60.0,
+    keep_logs: bool = False,
+    track: Track | None = None,
+) -> list[RunResult]:
     """Play an entry again and give its runs as results, which are then known to be true.
 
     Parameters
@@ -27,25 +33,21 @@ def verify(entry: Entry, log: Path | None = None, seconds: float = 60.0, keep_lo
     log : the log of a track that has one, if it was not fetched
     seconds : of wall clock that the replay may take
     keep_logs : keep the event logs in the results
+    track : of your own; None = the one that the entry names
 
     Raises
     ------
     EntryError : the track cannot be played here; or the first claim that is not true: seed, decision or metric, what
         the entry says and what the replay gives
     """
-    problem = get_track(entry.track).problem(log)
+    problem = (get_track(entry.track) if track is None else track).problem(log)
     check_claims(entry, problem)
     budget = Budget(seconds)
     return [verify_run(entry, run, problem, budget, keep_logs) for run in entry.runs]
 
 
 def verify_run(entry: Entry, run: Run, problem: TrackProblem, budget: Budget, keep_log: bool) -> RunResult:
-    """Play one seed of an entry whose claims passed :func:`~gpusched_env.leaderboard.claims.check_claims`.
-
-    Raises
-    ------
-    EntryError : the first claim that is not true
-    """
+    """Play one seed; parameters, result and errors as in :func:`verify`."""
     instance = problem.instance(run.seed)
     try:
         _compare("workload", run.workload, instance.workload.fingerprint())

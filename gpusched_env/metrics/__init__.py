@@ -6,7 +6,14 @@ from gpusched_env.metrics.fairness import finish_time_fairness
 from gpusched_env.metrics.job_times import JOB_TIMES_DTYPE, job_times
 from gpusched_env.metrics.segments import SEGMENT_DTYPE, end_of_run, segments, until
 from gpusched_env.metrics.series import StepFunction, held_gpus, jobs_in_system, jobs_running, jobs_waiting
-from gpusched_env.metrics.statistics import Interval, bootstrap_mean, mean_interval, paired_difference, paired_ratio
+from gpusched_env.metrics.statistics import (
+    Interval,
+    bootstrap_mean,
+    bootstrap_ratio,
+    mean_interval,
+    paired_difference,
+    paired_ratio,
+)
 from gpusched_env.metrics.summary import Window, summarise
 from gpusched_env.metrics.validate import validate
 
@@ -20,6 +27,7 @@ __all__ = [
     "StepFunction",
     "Window",
     "bootstrap_mean",
+    "bootstrap_ratio",
     "columns_markdown",
     "end_of_run",
     "finish_time_fairness",

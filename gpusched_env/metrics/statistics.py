@@ -65,6 +65,34 @@ def bootstrap_mean(values: Values, confidence: float = 0.95, draws: int = 10_000
     return Interval(mean, float(low), float(high), count)
 
 
+def bootstrap_ratio(
+    parts: Values, wholes: Values, confidence: float = 0.95, draws: int = 10_000, seed: int = 0
+) -> Interval:
+    """Sum of ``parts`` over the sum of ``wholes``, and its percentile-bootstrap interval; both are drawn together.
+
+    Parameters
+    ----------
+    draws, seed : resamples, and the seed of the generator that draws them
+
+    Raises
+    ------
+    GpuschedError : different lengths, a whole below 0, or none above
+    """
+    a, b = _paired(parts, wholes)
+    if not len(b) or (b < 0).any() or not b.sum() > 0:
+        raise GpuschedError("bootstrap_ratio: the wholes must be at least 0, and one of them above")
+    count = len(b)
+    mean = float(a.sum() / b.sum())
+    if count < 2:
+        return Interval(mean, math.nan, math.nan, count)
+    drawn = np.random.default_rng(seed).integers(count, size=(draws, count))
+    wholes_drawn = b[drawn].sum(axis=1)
+    some = wholes_drawn > 0  # a draw of nothing but zeros says nothing
+    ratios = a[drawn].sum(axis=1)[some] / wholes_drawn[some]
+    low, high = np.quantile(ratios, ((1.0 - confidence) / 2, (1.0 + confidence) / 2))
+    return Interval(mean, float(low), float(high), count)
+
+
 def paired_difference(values: Values, reference: Values, confidence: float = 0.95) -> Interval:
     """Mean and interval of ``values - reference``, seed by seed.
 

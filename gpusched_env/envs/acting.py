@@ -1,0 +1,73 @@
+"""An agent of the environment as a scheduler: it plays, and is recorded, wherever a heuristic is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gpusched_env.envs.encoder import Encoder, Observation, Windows
+from gpusched_env.errors import SchedulerError
+from gpusched_env.simulator import ClusterView, Decision, Scheduler, Wait
+
+Policy = Callable[[Observation, np.ndarray], int]
+
+
+@dataclass
+class ActingScheduler(Scheduler):
+    """Play the actions of any policy over the environment's observations.
+
+    Parameters
+    ----------
+    policy : gives the number of an action for an observation and a mask, Boolean [actions]; it is asked until it waits
+    windows : those that the environment was made with, by which it has learned
+    label : name in tables
+    describe : parameters that are stored with results
+
+    Raises
+    ------
+    SchedulerError : windows with leases, which the environment grants by itself
+    """
+
+    policy: Policy
+    windows: Windows = field(default_factory=Windows)
+    label: str = "agent"
+    describe: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """See what the policy is shown."""
+        if self.windows.lease_s is not None:
+            raise SchedulerError("windows.lease_s: leases of the environment are no decisions of the agent; use None")
+        self.clairvoyant = self.windows.clairvoyant
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return self.label
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameters stored with every result."""
+        return self.describe
+
+    def reset(self, view: ClusterView) -> None:
+        """Look at a new simulation."""
+        self._encoder = Encoder.for_view(self.windows, view)
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        """Ask the policy until it waits, or has nothing to choose."""
+        from gpusched_env.envs.encoding import NO_ACTION
+
+        while len(view.waiting):
+            observation, _, _ = self._encoder.play(NO_ACTION)
+            mask = self._encoder.mask.astype(bool)
+            if not mask[: self.windows.wait_action].any():
+                return  # nothing to choose; the environment would skip this wait as well
+            decision = self._encoder.decision_of(int(self.policy(observation, mask)))
+            if decision is None:
+                return
+            yield decision
+            if isinstance(decision, Wait):
+                return

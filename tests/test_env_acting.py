@@ -1,0 +1,40 @@
+"""An agent plays the same through the environment and as a scheduler, and its entry verifies."""
+
+import numpy as np
+import pytest
+
+from gpusched_env.envs.acting import ActingScheduler
+from gpusched_env.envs.cluster_env import ClusterEnv
+from gpusched_env.envs.encoder import Windows
+from gpusched_env.errors import SchedulerError
+from gpusched_env.leaderboard import record, replay
+from gpusched_env.scenarios import get_scenario
+
+OPTIONS = dict(queue_window=4, running_window=2, rules=("pack", "spread"), delays_s=(30.0,))
+
+
+def last_feasible(observation, mask):
+    """Prefer late actions, and sometimes wait, by what is seen."""
+    feasible = np.flatnonzero(mask)
+    return int(feasible[int(observation["queue"].sum() * 1000) % len(feasible)])
+
+
+def test_an_agent_is_recorded_as_it_plays_through_the_environment():
+    env = ClusterEnv("tiny-v0", **OPTIONS)
+    observation, _ = env.reset(seed=200_000)
+    over = False
+    while not over:
+        action = last_feasible(observation, env.mask.astype(bool))
+        observation, _, terminated, truncated, _ = env.step(action)
+        over = terminated or truncated
+    instance = get_scenario("tiny-v0").instance(200_000)
+    log, decisions = record(instance, ActingScheduler(last_feasible, Windows(**OPTIONS)), 200_000)
+    assert set(decisions.kinds) >= {"S"}
+    assert log.digest() == env.event_log().digest()
+    assert replay(instance, 200_000, decisions).digest() == log.digest()
+    env.close()
+
+
+def test_windows_with_leases_are_refused():
+    with pytest.raises(SchedulerError, match="lease_s"):
+        ActingScheduler(last_feasible, Windows(lease_s=60.0))
