@@ -94,9 +94,11 @@ def _cuts(
     for one in np.split(which, np.flatnonzero(np.diff(gpu[which])) + 1):
         holders: list[int] = []
         since: dict[int, tuple[float, int, int]] = {}
+        coming = one.tolist()[::-1]  # by start, the next one last
         for time in np.unique(np.concatenate([start[one], end[one]])).tolist():
-            begun = one[start[one] == time].tolist()
-            following = [holder for holder in holders if end[holder] > time] + begun
+            following = [holder for holder in holders if end[holder] > time]
+            while coming and start[coming[-1]] == time:
+                following.append(coming.pop())
             for holder in holders:
                 begin, lane, lanes = since[holder]
                 if holder not in following or (following.index(holder), len(following)) != (lane, lanes):

@@ -62,10 +62,10 @@ def job_colour(job: int) -> tuple[float, float, float]:
     return red, green, blue
 
 
-def _corners(table: np.ndarray, start_s: float, unit_s: float) -> np.ndarray:
-    """float64 [bars, 4, 2]: corners of each bar."""
+def _corners(table: np.ndarray, start_s: float, unit_s: float) -> list[np.ndarray]:
+    """float64 [4, 2] of each bar: its corners."""
     left, right = (table["start_s"] - start_s) / unit_s, (table["end_s"] - start_s) / unit_s
     thick = table["rows"] / np.maximum(table["lanes"], 1)
     top = table["row"] + table["lane"] * thick
     columns = [left, top, right, top, right, top + thick, left, top + thick]
-    return np.stack(columns, axis=1).reshape(len(table), 4, 2)
+    return list(np.stack(columns, axis=1).reshape(len(table), 4, 2))
