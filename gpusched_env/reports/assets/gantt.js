@@ -147,7 +147,7 @@ window.gpusched = window.gpusched || {};
       line: { color: gpusched.css("--cursor"), width: 1.6 },
     };
     const layout = gpusched.layout({
-      height: (narrow ? 560 : 640) + (run.links ? 260 : 0), barmode: "overlay", bargap: 0, hovermode: "closest", showlegend: false,
+      height: (narrow ? 560 : 640) + (run.links ? 260 : 0), barmode: "overlay", bargap: 0, uniformtext: { minsize: 8, mode: "hide" }, hovermode: "closest", showlegend: false,
       margin: { l: narrow ? 48 : 64, r: run.links ? 64 : 12, t: 30, b: 44 },
       xaxis: gpusched.axis(`time since the first arrival [${options.sign}]`, { anchor: run.links ? "y4" : "y3", range: options.range, zeroline: false }),
       yaxis: gpusched.axis("", Object.assign({ range: [gpus, 0], domain: [low + 0.42 * span, 1], showgrid: false, zeroline: false }, roomTicks(run))),
