@@ -12,6 +12,8 @@ import numpy as np
 
 from gpusched_env.envs.columns import LINKS
 from gpusched_env.envs.encoder import Encoder, Observation, Windows
+from gpusched_env.envs.sharing_columns import SHARING_TABLES
+from gpusched_env.envs.type_columns import TYPE_TABLES
 from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, Wait
 
@@ -79,10 +81,16 @@ class LearnedScheduler(Scheduler):
             return
         if self._model is None:
             self._model = self._load()
-        self._check_links(view)
+        self._check_observation(view)
 
-    def _check_links(self, view: ClusterView) -> None:
-        """Refuse a network of links if the agent learned with one of tiers, or the other way round."""
+    def _check_observation(self, view: ClusterView) -> None:
+        """Refuse a scenario that does not show what the agent learned with: types, sharing, links or tiers."""
+        known = set(self._model.observation_space.spaces)
+        if missing := sorted(known & set(TYPE_TABLES | SHARING_TABLES) - set(self._encoder.shown)):
+            raise SchedulerError(
+                f"{self.path}: the agent learned where observations have {', '.join(missing)}, but this scenario has "
+                "no GPU types, copies or sharing to show there; train an agent on such a scenario"
+            )
         learned = self._model.observation_space["links"].shape[1] == len(LINKS)
         if learned != (view.network.topology is not None):
             kinds = ("priced by tiers", "a topology")
@@ -133,7 +141,8 @@ class LearnedScheduler(Scheduler):
         import torch
 
         with torch.inference_mode():
-            batch = {key: torch.from_numpy(value)[None] for key, value in observation.items()}
+            # what the network knows: another scenario may show more than the one on which it learned
+            batch = {key: torch.from_numpy(observation[key])[None] for key in self._model.observation_space.spaces}
             logits = self._model.policy.get_distribution(batch).distribution.logits[0].numpy().astype(np.float64)
         scores = np.where(mask, logits, -np.inf)
         if self.greedy:

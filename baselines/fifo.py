@@ -9,8 +9,10 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.estimates import EstimatingScheduler, is_strict
+from gpusched_env.baselines.listed_kernels import ARRIVAL
+from gpusched_env.baselines.listed_run import ListedRun, ListRules, listed_run
 from gpusched_env.errors import SchedulerError, unknown_name
-from gpusched_env.simulator import ClusterView, Decision, Start
+from gpusched_env.simulator import ClusterView, Decision, Simulation, Start
 
 VARIANTS: Final = ("strict", "skip", "easy")
 
@@ -60,6 +62,13 @@ class Fifo(EstimatingScheduler):
         super().reset(view)
         if self.variant != "easy":
             self._played = "strict" if is_strict(view, self.variant == "strict") else "skip"
+
+    def player(self, simulation: Simulation) -> ListedRun | None:
+        """Give the compiled loop; EASY has none."""
+        if type(self) is not Fifo or self.variant == "easy":
+            return None
+        strict = is_strict(simulation.view_for(self), self.variant == "strict")
+        return listed_run(self, simulation, ListRules(ARRIVAL, self.placement, strict=strict))
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Walk the queue in order of arrival."""

@@ -9,10 +9,11 @@ from typing import Final
 
 import numpy as np
 
+from gpusched_env.baselines.gavel_pair_rounds import PairRounds
 from gpusched_env.baselines.gavel_policies import POLICIES, Settings
 from gpusched_env.baselines.gavel_problem import Problem
 from gpusched_env.baselines.gavel_program import TIE_BREAKS
-from gpusched_env.baselines.gavel_rounds import NONE, Rounds
+from gpusched_env.baselines.gavel_rounds import ALONE, NONE, Rounds
 from gpusched_env.baselines.gavel_seats import Seats
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Lease, Preempt, Scheduler, Start, Wait
@@ -97,7 +98,17 @@ class Gavel(Scheduler):
         self._gpus = np.bincount(view.cluster.nodes["gpu_type"], weights=view.cluster.nodes["gpus"]).astype(np.int64)
         settings = Settings(types, self.seed, self.tie_break, self.bisect, self.alpha)
         self._allocate = policy.build(settings)
-        self._rounds = Rounds(self._gpus, self.round_s / 2, policy.aware, not policy.queue, self.seed + SHUFFLE_STREAM)
+        self._rounds: Rounds | PairRounds
+        if policy.packed:
+            if view.residents.shape[0] < 2:
+                raise SchedulerError(
+                    f"{self.name}: no jobs may share GPUs here; take a scenario with sharing, such as "
+                    "gavel-continuous-v0:sharing=true, or a policy that is not packed"
+                )
+            self._rounds = self._pair_rounds(view, not policy.queue)
+        else:
+            seed = self.seed + SHUFFLE_STREAM
+            self._rounds = Rounds(self._gpus, self.round_s / 2, policy.aware, not policy.queue, seed)
         self._seats = Seats(view.cluster)
         self.solver_failures = 0
         self._known = 0  # jobs admitted
@@ -106,9 +117,17 @@ class Gavel(Scheduler):
         self._last_reset_s = 0.0 if self.gavel_compat else -math.inf
         self._round_end_s = -math.inf
         self._booked_to_s = 0.0  # when the round before the present one ended
+        self._partner: dict[int, int] = {}  # jobs of the present round that share their GPUs, both ways
         self._holding: dict[int, float] = {}  # job of the present round -> when it began to hold its GPUs
         self._pending: list[int] = []  # jobs of the present round whose GPUs are still being checkpointed
         self._ended: list[tuple[int, float, float]] = []  # job, begin and end of its task in the present round
+
+    def _pair_rounds(self, view: ClusterView, fill: bool) -> PairRounds:
+        def pair_rates(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+            both = [(rows, others), (others, rows)]
+            return np.stack([view.type_rates(own) / view.slowdowns(own, other) for own, other in both], axis=1)
+
+        return PairRounds(self._gpus, self.round_s / 2, fill, fill and self.gavel_compat, pair_rates)
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Plan a round when the last one is over; inside a round only start what could not start at once."""
@@ -136,19 +155,25 @@ class Gavel(Scheduler):
         chosen = self._rounds.choose(self._active)
         runs = chosen != NONE
         if self.gavel_compat:
-            runs &= self._rounds.planned[self._active]
+            runs[runs] = self._rounds.ready(self._active[runs])
             if not runs.any() and not self._jobs_to_come(view) and self._last_reset_s != 0.0:
                 self._last_reset_s, self._changed = 0.0, True
                 return self._begin_round(view)
         rows, types = self._active[runs], chosen[runs]
         gangs = self._rounds.gangs[rows]
-        before = self._seats.of_job
-        self._seats.seat(zip(rows.tolist(), types.tolist(), gangs.tolist(), strict=True))
+        before, company = self._seats.of_job, self._partner
+        self._partner = {row: other for row in rows.tolist() if (other := self._rounds.partner(row)) != ALONE}
+        seated = [at for at, row in enumerate(rows.tolist()) if row < self._partner.get(row, len(view.arrival_s))]
+        partner_of = {row: self._partner[row] for row in rows[seated].tolist() if row in self._partner}
+        told = (rows[seated].tolist(), types[seated].tolist(), gangs[seated].tolist())
+        self._seats.seat(zip(*told, strict=True), partner_of)
         self._type_of = dict(zip(rows.tolist(), types.tolist(), strict=True))
         self._round_end_s = now_s + self.round_s
-        return self._play(view, before)
+        return self._play(view, before, company)
 
-    def _play(self, view: ClusterView, before: dict[int, tuple[int, tuple[int, ...]]]) -> Iterator[Decision]:
+    def _play(
+        self, view: ClusterView, before: dict[int, tuple[int, tuple[int, ...]]], company: dict[int, int]
+    ) -> Iterator[Decision]:
         """Preempt who has lost its GPUs, start who has got some, and come back when the round is over."""
         now_s, seats = view.now_s, self._seats.of_job
         running = view.running.tolist()
@@ -160,6 +185,8 @@ class Gavel(Scheduler):
             self._holding[job] = now_s
             if self.whole_steps:
                 yield self._lease(job, now_s)
+            elif company.get(job) != self._partner.get(job):
+                yield Lease(job, math.inf)  # its company has changed: the pace of the last round is over
         yield from self._start_pending(view)
         if seats:
             yield Wait(self._round_end_s)
@@ -168,7 +195,12 @@ class Gavel(Scheduler):
         """Start the jobs of this round whose GPUs are free by now."""
         left = []
         for job in self._pending:
-            yield Start(job, gpus=self._seats.of_job[job][1])
+            gpus, partner = self._seats.of_job[job][1], self._partner.get(job, ALONE)
+            if partner != ALONE and view.semantics.checkpoint_s > 0:
+                if not np.isin(view.residents[:, list(gpus)], (ALONE, partner)).all():
+                    left.append(job)  # others are still being checkpointed there
+                    continue
+            yield Start(job, gpus=gpus, share=partner != ALONE)
             if view.refusal:
                 left.append(job)
                 continue
@@ -179,7 +211,7 @@ class Gavel(Scheduler):
 
     def _lease(self, job: int, now_s: float) -> Lease:
         """Grant the whole steps that end inside the round, one at least."""
-        rate = self._rounds.rates[job, self._type_of[job]]
+        rate = self._rounds.rate(job, self._type_of[job])
         steps = max(math.floor(rate * (self._round_end_s - now_s) + WHOLE), 1)
         return Lease(job, now_s + steps / rate)
 
@@ -198,6 +230,8 @@ class Gavel(Scheduler):
     def _admit(self, view: ClusterView) -> None:
         """Take up the jobs that have come, and forget those that have finished."""
         active = np.sort(np.concatenate([view.running, view.waiting])).astype(np.int64)
+        if len(active) != len(self._active) or (active != self._active).any():
+            self._rounds.keep(active[active < self._known])
         new = active[active >= self._known]
         if len(new):
             rates, gangs = view.type_rates(new), view.gpus[new]
@@ -234,6 +268,7 @@ class Gavel(Scheduler):
     def _problem(self, view: ClusterView) -> Problem:
         rows = self._active
         rates = self._rounds.rates[rows]
+        pairs = self._rounds.pairs
         age_s = view.now_s - view.arrival_s[rows]
         weights = view.told("priority_weight", 1.0)[rows]
         if not (weights > 0).all():
@@ -256,6 +291,9 @@ class Gavel(Scheduler):
             slack_s,
             self._prices,
             self._reference,
+            None if pairs is None else np.searchsorted(rows, pairs[0]),
+            None if pairs is None else pairs[1],
+            None if pairs is None else view.job_class[rows],
         )
 
     def _jobs_to_come(self, view: ClusterView) -> bool:

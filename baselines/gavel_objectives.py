@@ -6,12 +6,15 @@ Give an agnostic problem (``problem.agnostic()``, ``problem.at_reference()``) fo
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from gpusched_env.baselines.gavel_problem import Problem
-from gpusched_env.baselines.gavel_program import Entries, Optimum, Program
+from gpusched_env.baselines.gavel_program import Entries, Optimum, Program, program_of
+
+Feasible: TypeAlias = Entries | Program | None
+"""What can be given GPUs, or a program over it; None = no job shares GPUs."""
 
 PRECISION: Final = 1e-7  # relative, of a finish-time fairness
 SLACKS: Final = (1e-8, 1e-7, 1e-6)  # tried one after the other
@@ -20,23 +23,24 @@ WIDENINGS: Final = 6  # times ten, before the published search gives up
 MOST_STEPS: Final = 60  # of a search: halving alone would get to PRECISION in half of it
 
 
-def max_min_fairness(problem: Problem, entries: Entries | None = None, tie_break: str = "vertex") -> Optimum | None:
+def max_min_fairness(problem: Problem, entries: Feasible = None, tie_break: str = "vertex") -> Optimum | None:
     """Least attained service: maximise the least z_m thr(m) / (w_m thr_prop(m)) (section 4.1)."""
-    return Program(problem, entries).max_min(problem.fairness_scale(), tie_break)
+    return program_of(problem, entries).max_min(problem.fairness_scale(), tie_break)
 
 
-def water_filling(problem: Problem, entries: Entries | None = None, tie_break: str = "vertex") -> Optimum | None:
+def water_filling(problem: Problem, entries: Feasible = None, tie_break: str = "vertex") -> Optimum | None:
     """Max-min fairness beyond the first bottleneck: who can still rise when others cannot, does.
 
     The published code finds those that cannot rise by a Boolean program. Their constraints have positive multipliers
     in the dual solution (strict complementarity), which the solver gives along: here one linear program a level. Equal
     jobs rise together, since they could change places.
     """
-    program, scale = Program(problem, entries), problem.fairness_scale()
+    program, scale = program_of(problem, entries), problem.fairness_scale()
     level = np.full(len(scale), np.nan)
     alike = None
-    if entries is None:
-        columns = np.column_stack([scale[:, None] * problem.rates, problem.gangs])
+    if entries is None or problem.kinds is not None:
+        kinds = np.zeros(len(scale)) if problem.kinds is None else problem.kinds
+        columns = np.column_stack([scale[:, None] * problem.rates, problem.gangs, kinds])
         alike = np.unique(columns, axis=0, return_inverse=True)[1].reshape(-1)
     while True:
         found = program.max_min(scale, "vertex", level)
@@ -58,15 +62,15 @@ def water_filling(problem: Problem, entries: Entries | None = None, tie_break: s
     return found._replace(value=float(level.min()))
 
 
-def min_total_duration(problem: Problem, entries: Entries | None = None, tie_break: str = "vertex") -> Optimum | None:
+def min_total_duration(problem: Problem, entries: Feasible = None, tie_break: str = "vertex") -> Optimum | None:
     """Smallest T such that every job gets thr(m) >= R_m / T; the value is 1 / T.
 
     One linear program, without the published bisection: maximise the least thr(m) / R_m.
     """
-    return Program(problem, entries).max_min(1.0 / problem.steps_left, tie_break)
+    return program_of(problem, entries).max_min(1.0 / problem.steps_left, tie_break)
 
 
-def bisected_total_duration(problem: Problem, entries: Entries | None = None) -> tuple[Optimum | None, int]:
+def bisected_total_duration(problem: Problem, entries: Feasible = None) -> tuple[Optimum | None, int]:
     """The same by the published search: arithmetic halving until 5 % are left; the value is 1 / T.
 
     Returns
@@ -74,7 +78,7 @@ def bisected_total_duration(problem: Problem, entries: Entries | None = None) ->
     optimum : of the last T that was feasible
     programs : number of linear programs solved
     """
-    program = Program(problem, entries)
+    program = program_of(problem, entries)
     best, solved, least_s, most_s = None, 0, LEAST_S, MOST_S
     for _ in range(WIDENINGS):
         while most_s > RATIO * least_s:
@@ -95,7 +99,7 @@ def finish_time_fairness(
     problem: Problem,
     isolated_s: np.ndarray,
     isolated_rate: np.ndarray,
-    entries: Entries | None = None,
+    entries: Feasible = None,
     tie_break: str = "vertex",
 ) -> Optimum | None:
     """Minimise the largest rho_m = (t_m + R_m / thr(m)) / (I_m + R_m / thr_iso(m)) (section 4.2).
@@ -111,7 +115,7 @@ def finish_time_fairness(
     how many times these rates every job can have, less one: an excess that grows with rho. Its root is found by the
     secant; the rho of every solution is an upper bound, and a rho without excess a lower one.
     """
-    program = Program(problem, entries)
+    program = program_of(problem, entries)
     alone_s = isolated_s + problem.steps_left / isolated_rate
     lower = float(((problem.age_s + problem.steps_left / program.fastest) / alone_s).max())
     found = program.max_min(alone_s / problem.steps_left, tie_break)
@@ -149,9 +153,9 @@ def _next_trial(seen: list[tuple[float, float]], lower: float, upper: float) -> 
     return upper if len(seen) == 1 else (lower + upper) / 2
 
 
-def max_sum_throughput(problem: Problem, entries: Entries | None = None) -> Optimum | None:
+def max_sum_throughput(problem: Problem, entries: Feasible = None) -> Optimum | None:
     """Maximise the sum of all throughputs; gang sizes do not weigh."""
-    program = Program(problem, entries)
+    program = program_of(problem, entries)
     return program.most(program.gain_of(np.ones(len(problem.gangs))))
 
 

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 import numpy as np
 
+from gpusched_env.baselines.gavel_kinds import KindProgram
 from gpusched_env.baselines.gavel_problem import Problem
-from gpusched_env.baselines.gavel_program import Entries
+from gpusched_env.baselines.gavel_program import Entries, Optimum, Program
+
+MOST_JOBS_IN_PAIRS: Final = 64  # of more, each job and kind of partner is a variable: the same optimum, sooner
+
+
+def useful(problem: Problem, pairs: np.ndarray, rates: np.ndarray) -> np.ndarray:
+    """Boolean [P, R]: which pairs are worth their GPUs on which types.
+
+    On a type where the two together get no more than one GPU's worth of work done, taking turns serves them as well:
+    the pair may be dropped there, which loses nothing.
+    """
+    gangs = problem.gangs[pairs]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        worth = np.nan_to_num(rates / problem.rates[pairs]).sum(axis=1)
+    found: np.ndarray = (worth > 1.0 + 1e-9) & (rates > 0).all(axis=1) & (gangs[:, 0] == gangs[:, 1])[:, None]
+    return found
 
 
 def with_pairs(problem: Problem, pairs: np.ndarray, rates: np.ndarray) -> Entries:
-    """Every job alone, and every pair that is worth its GPUs somewhere.
+    """Every job alone, and every pair that is useful somewhere.
 
     Parameters
     ----------
@@ -18,16 +37,45 @@ def with_pairs(problem: Problem, pairs: np.ndarray, rates: np.ndarray) -> Entrie
 
     Notes
     -----
-    On a type where the two together get no more than one GPU's worth of work done, taking turns serves them as well:
-    the pair is dropped there, which loses nothing. Constraints are one row a job, so jobs may have any number of pairs.
+    Constraints are one row a job, so jobs may have any number of pairs.
     """
+    worth = useful(problem, pairs, rates)
+    kept = worth.any(axis=1)
     alone = Entries.alone(problem)
-    gangs = problem.gangs[pairs]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        worth = np.nan_to_num(rates / problem.rates[pairs]).sum(axis=1)
-    useful = (worth > 1.0 + 1e-9) & (rates > 0).all(axis=1) & (gangs[:, 0] == gangs[:, 1])[:, None]
-    kept = useful.any(axis=1)
     return Entries(
         np.concatenate([alone.members, pairs[kept]]),
-        np.concatenate([alone.rates, (rates * useful[:, None, :])[kept]]),
+        np.concatenate([alone.rates, (rates * worth[:, None, :])[kept]]),
     )
+
+
+def solve_packed(
+    problem: Problem,
+    objective: Callable[[Problem, Entries | Program], Optimum | None],
+    most_in_pairs: int = MOST_JOBS_IN_PAIRS,
+) -> np.ndarray | None:
+    """Shares of single jobs, then of the problem's pairs; None where the solver finds no solution.
+
+    Parameters
+    ----------
+    objective : maximises something over the program of single jobs and pairs
+    most_in_pairs : up to so many jobs each pair is a variable on each type; beyond, each job and kind of partner is
+        (see :class:`KindProgram`)
+
+    Returns
+    -------
+    float64 [M + P, R]
+    """
+    assert problem.pairs is not None
+    assert problem.pair_rates is not None
+    jobs = len(problem.gangs)
+    if jobs > most_in_pairs:
+        found = objective(problem, KindProgram(problem, useful(problem, problem.pairs, problem.pair_rates)))
+        return None if found is None else found.shares
+    entries = with_pairs(problem, problem.pairs, problem.pair_rates)
+    found = objective(problem, entries)
+    if found is None:
+        return None
+    shares = np.zeros((jobs + len(problem.pairs), len(problem.gpus)))
+    kept = useful(problem, problem.pairs, problem.pair_rates).any(axis=1)
+    shares[np.concatenate([np.ones(jobs, bool), kept])] = found.shares
+    return shares

@@ -10,12 +10,14 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from gpusched_env.baselines import gavel_objectives as objectives
+from gpusched_env.baselines.gavel_packing import Gandiva, fifo_packed, padded
+from gpusched_env.baselines.gavel_pairs import solve_packed
 from gpusched_env.baselines.gavel_problem import Problem
-from gpusched_env.baselines.gavel_program import Optimum
+from gpusched_env.baselines.gavel_program import Entries, Optimum, Program
 from gpusched_env.baselines.gavel_queues import AlloX, FifoAsCoded, alphabetical, fifo_perf
 
 Allocate: TypeAlias = Callable[[Problem], np.ndarray | None]
-"""float64 [M, R] X of a problem; None where the solver finds no solution. It may remember earlier problems."""
+"""float64 [M, R] X of a problem, [M + P, R] if packed; None if the solver finds none. It may remember problems."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class Policy:
     aware : it knows that GPU types differ: rounds then serve them in a fixed order, else in a random one
     queue : jobs without a share of a type never run there; else they fill what is left
     reads_work : it reads how many steps jobs have left
+    packed : jobs may share GPUs in pairs; its X has a row for each job, then one for each of the problem's pairs
     """
 
     build: Callable[[Settings], Allocate]
@@ -56,13 +59,14 @@ class Policy:
     aware: bool = False
     queue: bool = False
     reads_work: bool = False
+    packed: bool = False
 
 
 class FinishTime:
     """Finish-time fairness from one solution to the next: it remembers what an equal share would have done."""
 
-    def __init__(self, view: Callable[[Problem], Problem], settings: Settings) -> None:
-        self._view, self._tie_break = view, settings.tie_break
+    def __init__(self, view: Callable[[Problem], Problem], settings: Settings, packed: bool = False) -> None:
+        self._view, self._tie_break, self._packed = view, settings.tie_break, packed
         self._last: dict[int, tuple[float, float, float]] = {}  # job -> I_m, steps left, thr_iso at the last problem
 
     def __call__(self, problem: Problem) -> np.ndarray | None:
@@ -76,8 +80,17 @@ class FinishTime:
                 isolated_s[job] = before_s + (left - problem.steps_left[job]) / rate_then
         columns = zip(isolated_s.tolist(), problem.steps_left.tolist(), rate.tolist(), strict=True)
         self._last = dict(zip(problem.rows.tolist(), columns, strict=True))
-        found = objectives.finish_time_fairness(seen, isolated_s, rate, tie_break=self._tie_break)
+        if self._packed:
+            objective = partial(self._fair, isolated_s, rate)
+            shares = solve_packed(seen, objective)
+            return padded(seen, seen.isolated) if shares is None else shares
+        found = self._fair(isolated_s, rate, seen)
         return seen.isolated if found is None else found.shares
+
+    def _fair(
+        self, isolated_s: np.ndarray, rate: np.ndarray, problem: Problem, entries: Entries | Program | None = None
+    ) -> Optimum | None:
+        return objectives.finish_time_fairness(problem, isolated_s, rate, entries, self._tie_break)
 
 
 def _solved(
@@ -86,6 +99,13 @@ def _solved(
     def allocate(problem: Problem) -> np.ndarray | None:
         found = objective(view(problem), tie_break=settings.tie_break)
         return None if found is None else found.shares
+
+    return allocate
+
+
+def _packed(objective: Callable[..., Optimum | None], settings: Settings) -> Allocate:
+    def allocate(problem: Problem) -> np.ndarray | None:
+        return solve_packed(problem, partial(objective, tie_break=settings.tie_break))
 
     return allocate
 
@@ -128,16 +148,36 @@ POLICIES: Final[Mapping[str, Policy]] = {
     "max_min_fairness_water_filling_perf": Policy(
         partial(_solved, _filled, _aware), "LAS beyond the first bottleneck", aware=True
     ),
+    "max_min_fairness_packed": Policy(
+        partial(_packed, _las), "LAS that knows the types, pairs of jobs share GPUs", aware=True, packed=True
+    ),
+    "max_min_fairness_water_filling_packed": Policy(
+        partial(_packed, _filled), "LAS beyond the first bottleneck, pairs share GPUs", aware=True, packed=True
+    ),
     "finish_time_fairness": Policy(
         partial(FinishTime, Problem.at_reference), "least largest rho (Themis), types alike", reads_work=True
     ),
     "finish_time_fairness_perf": Policy(
         partial(FinishTime, _aware), "least largest rho (Themis)", aware=True, reads_work=True
     ),
+    "finish_time_fairness_packed": Policy(
+        partial(FinishTime, _aware, packed=True),
+        "least largest rho (Themis), pairs share GPUs",
+        aware=True,
+        reads_work=True,
+        packed=True,
+    ),
     "min_total_duration": Policy(
         partial(_duration, Problem.at_reference), "least makespan, types alike", reads_work=True
     ),
     "min_total_duration_perf": Policy(partial(_duration, _aware), "least makespan", aware=True, reads_work=True),
+    "min_total_duration_packed": Policy(
+        partial(_packed, objectives.min_total_duration),
+        "least makespan, pairs share GPUs",
+        aware=True,
+        reads_work=True,
+        packed=True,
+    ),
     "max_sum_throughput_perf": Policy(
         partial(_plain, objectives.max_sum_throughput), "most steps a second", aware=True
     ),
@@ -154,6 +194,19 @@ POLICIES: Final[Mapping[str, Policy]] = {
         queue=True,
     ),
     "fifo_perf": Policy(_fastest_first, "first in, first out, each on its fastest type", aware=True, queue=True),
+    "fifo_packed": Policy(
+        lambda settings: partial(fifo_packed, order=alphabetical(settings.gpu_types)),
+        "first in, first out on the fastest type; the next in the queue join running jobs",
+        aware=True,
+        queue=True,
+        packed=True,
+    ),
+    "gandiva": Policy(
+        lambda settings: Gandiva(settings.seed),
+        "random pairs, dissolved where they lose, share time equally",
+        aware=True,
+        packed=True,
+    ),
     "allox": Policy(
         lambda settings: AlloX(settings.alpha),
         "least mean completion time of one-GPU jobs",

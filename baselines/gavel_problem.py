@@ -25,6 +25,9 @@ class Problem:
     slack_s : float64 [M], seconds to the deadline; inf = none
     prices : float64 [R], of an hour of one GPU
     reference : column of the GPU type that stands for all where a policy is agnostic of them (V100)
+    pairs : int64 [P, 2], positions of two jobs of equal gang size that can share GPUs, ascending by the second
+    pair_rates : float64 [P, 2, R], steps a second of each of the two together; 0 = not on this type
+    kinds : int [M], jobs of one kind have the same rates, alone and beside any other kind
     """
 
     rates: np.ndarray
@@ -37,6 +40,9 @@ class Problem:
     slack_s: np.ndarray
     prices: np.ndarray
     reference: int = 0
+    pairs: np.ndarray | None = None
+    pair_rates: np.ndarray | None = None
+    kinds: np.ndarray | None = None
 
     @classmethod
     def of(

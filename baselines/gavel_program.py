@@ -69,14 +69,20 @@ class Program:
         column = np.concatenate([variables, variables[paired]])
         rate = entries.rates[self._entry, :, self._type]
         rates = np.concatenate([rate[:, 0], rate[paired, 1]])
-        self.throughput = sparse.csr_array((rates, (job, column)), (jobs, count))
+        throughput = sparse.csr_array((rates, (job, column)), (jobs, count))
         time = sparse.csr_array((np.ones(len(job)), (job, column)), (jobs, count))
         demand = sparse.csr_array((problem.gangs[first], (self._type, variables)), (len(problem.gpus), count))
-        self._base = sparse.vstack([time, demand]).tocsr()
-        self._limits = np.concatenate([np.ones(jobs), problem.gpus])
+        limits = np.concatenate([np.ones(jobs), problem.gpus])
+        self._assemble(problem, throughput, sparse.vstack([time, demand]).tocsr(), limits)
+
+    def _assemble(
+        self, problem: Problem, throughput: sparse.csr_array, base: sparse.csr_array, limits: np.ndarray
+    ) -> None:
+        """Keep what the constraints say: base X <= limits, and thr = throughput X."""
+        self.throughput, self._base, self._limits = throughput, base, limits
         self.fastest = problem.rates.max(axis=1)
         # Below the base constraints one row a job: level <= scaled throughput; the level is the last column.
-        level = sparse.csr_array(np.ones((jobs, 1)))
+        level = sparse.csr_array(np.ones((len(self.fastest), 1)))
         rows = sparse.block_array([[self._base, None], [-self.throughput, level]], format="csc")
         rows.sort_indices()
         self._leveled: sparse.csc_array = rows
@@ -157,6 +163,15 @@ class Program:
     def _optimum(self, solution: np.ndarray, value: float, binding: np.ndarray) -> Optimum:
         solution = np.clip(solution, 0.0, 1.0)
         solution[solution < TINY] = 0.0
+        return Optimum(self._shares_of(solution), self.throughput @ solution, value, binding)
+
+    def _shares_of(self, solution: np.ndarray) -> np.ndarray:
+        """float64 [K, R]: what each entry has of each type."""
         shares = np.zeros(self.shape)
         shares[self._entry, self._type] = solution
-        return Optimum(shares, self.throughput @ solution, value, binding)
+        return shares
+
+
+def program_of(problem: Problem, entries: Entries | Program | None) -> Program:
+    """Constraints over entries; a program is taken as it is."""
+    return entries if isinstance(entries, Program) else Program(problem, entries)

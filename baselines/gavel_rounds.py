@@ -9,6 +9,7 @@ import numpy as np
 
 UNTRIED: Final = 1e9  # weight of a share of which nothing has been given yet
 NONE: Final = -1  # no type
+ALONE: Final = -1  # no partner
 
 
 class Rounds:
@@ -72,10 +73,7 @@ class Rounds:
 
     def priorities(self, rows: np.ndarray) -> np.ndarray:
         """float64 [n, R]: share over the fraction of the type's time that the job has had."""
-        shares = self.shares[rows] * (self.rates[rows] > 0)
-        had = self._time_s[rows]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(had > 0, shares * self._total_s / had, shares * UNTRIED)
+        return priority(self.shares[rows] * (self.rates[rows] > 0), self._time_s[rows], self._total_s)
 
     def choose(self, rows: np.ndarray) -> np.ndarray:
         """int64 [n]: type of each of the jobs ``rows``, in order of arrival, in the next round; NONE = it waits."""
@@ -96,6 +94,31 @@ class Rounds:
                 candidates = candidates[:room] if one_gpu_each else _fitting(candidates, gangs[candidates], room)
             chosen[candidates] = column
         return chosen
+
+    def keep(self, rows: np.ndarray) -> None:
+        """Forget all jobs but ``rows``: nothing needs to be done, since rows do not come again."""
+
+    def ready(self, rows: np.ndarray) -> np.ndarray:
+        """Boolean [n]: X has an entry for the jobs ``rows``."""
+        return self.planned[rows]
+
+    def partner(self, row: int) -> int:
+        """Job that shares the GPUs of a chosen job: none."""
+        return ALONE
+
+    def rate(self, row: int, column: int) -> float:
+        """Steps a second of a job on a type."""
+        return float(self.rates[row, column])
+
+    @property
+    def pairs(self) -> None:
+        """Pairs of jobs: none."""
+
+
+def priority(shares: np.ndarray, had_s: np.ndarray, total_s: np.ndarray) -> np.ndarray:
+    """float64 [n, R]: shares over the fraction of each type's time that was had."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(had_s > 0, shares * total_s / had_s, shares * UNTRIED)
 
 
 def _fitting(candidates: np.ndarray, gangs: np.ndarray, room: int) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from gpusched_env.cluster import Cluster
 
 
 class Seats:
-    """GPUs of jobs that each have one GPU type.
+    """GPUs of jobs that each have one GPU type; a pair of jobs keeps those of its first member that has some.
 
     Larger gangs choose first. In each size those keep their GPUs that had the same type in the last round and find them
     free; the others take the machine where they leave the fewest GPUs free, else machines in their order.
@@ -25,8 +25,14 @@ class Seats:
         self._nodes = len(cluster.nodes)
         self.of_job: dict[int, tuple[int, tuple[int, ...]]] = {}  # type and GPUs of the last round
 
-    def seat(self, jobs: Iterable[tuple[int, int, int]]) -> None:
-        """Seat the jobs of a round: (job, type, gang size) in order; those of a type fit on its GPUs together."""
+    def seat(self, jobs: Iterable[tuple[int, int, int]], partner_of: Mapping[int, int] | None = None) -> None:
+        """Seat the jobs of a round: (job, type, gang size) in order; those of a type fit on its GPUs together.
+
+        Parameters
+        ----------
+        partner_of : jobs that share the GPUs of some of them, and are seated along with them
+        """
+        partner_of = partner_of or {}
         before, self.of_job = self.of_job, {}
         taken = bytearray(len(self._node_of_gpu))  # one GPU at a time it is faster than an array
         by_size: dict[int, list[tuple[int, int]]] = {}
@@ -35,11 +41,13 @@ class Seats:
         for gang in sorted(by_size, reverse=True):
             newcomers = []
             for job, column in by_size[gang]:
-                had = before.get(job)
-                if had is not None and had[0] == column and not any(taken[gpu] for gpu in had[1]):
-                    self.of_job[job] = had
-                    for gpu in had[1]:
-                        taken[gpu] = True
+                members = (job, partner_of[job]) if job in partner_of else (job,)
+                for had in [before[member] for member in members if member in before]:
+                    if had[0] == column and not any(taken[gpu] for gpu in had[1]):
+                        self.of_job[job] = had
+                        for gpu in had[1]:
+                            taken[gpu] = True
+                        break
                 else:
                     newcomers.append((job, column))
             for job, column in newcomers:
@@ -47,6 +55,7 @@ class Seats:
                 self.of_job[job] = column, tuple(gpus)
                 for gpu in gpus:
                     taken[gpu] = True
+        self.of_job |= {other: self.of_job[job] for job, other in partner_of.items()}
 
     def _choose(self, column: int, gang: int, taken: np.ndarray) -> list[int]:
         free = self._gpus_of_type[column][~taken[self._gpus_of_type[column]]]

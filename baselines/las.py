@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpusched_env.baselines.listed_kernels import ATTAINED
+from gpusched_env.baselines.listed_run import ListedRun, ListRules, listed_run
 from gpusched_env.errors import SchedulerError
-from gpusched_env.simulator import ClusterView, Decision, Scheduler, Wait
+from gpusched_env.simulator import ClusterView, Decision, Scheduler, Simulation, Wait
 
 
 @dataclass
@@ -47,6 +49,13 @@ class LeastAttainedService(Scheduler):
     def name(self) -> str:
         """Name: las or las-2d."""
         return "las-2d" if self.two_dimensional else "las"
+
+    def player(self, simulation: Simulation) -> ListedRun | None:
+        """Give the compiled loop."""
+        if type(self) is not LeastAttainedService:
+            return None
+        rules = ListRules(ATTAINED, self.placement, by_gpus=self.two_dimensional, round_s=self.round_s)
+        return listed_run(self, simulation, rules)
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Re-sort at a round; only fill free GPUs otherwise."""

@@ -24,6 +24,7 @@ class Baseline(NamedTuple):
     variant_of: str = ""  # the name of which it shows one side; tables of all schedulers leave such names out
     needs_links: bool = False  # its idea is about gangs that share links; without them it is another policy's shadow
     needs_types: bool = False  # its idea is about GPU types that differ; on one type it says little
+    needs_sharing: bool = False  # its idea is about jobs that share GPUs; where they may not it is another policy
 
 
 _HERE: Final = "gpusched_env.baselines"
@@ -133,6 +134,18 @@ BASELINES: Final[dict[str, Baseline]] = {
         "HadarE's rival: one copy, stays on its first node",
         needs_types=True,
     ),
+    "sjf-bsbf": Baseline(
+        f"{_HERE}.sjf_bsbf:SjfBsbf",
+        {},
+        "shortest run time first; beside running jobs where the mean JCT of the pair falls",
+        needs_sharing=True,
+    ),
+    "sjf-ffs": Baseline(
+        f"{_HERE}.sjf_bsbf:SjfBsbf",
+        {"benefit_test": False},
+        "shortest run time first; beside running jobs wherever there is room",
+        needs_sharing=True,
+    ),
     "dally": Baseline(f"{_HERE}.dally:Dally", {}, "delay scheduling, Nw priority, leases, tuned timers"),
     "dally-no-wait": Baseline(
         f"{_HERE}.dally:Dally",
@@ -171,7 +184,7 @@ BASELINES: Final[dict[str, Baseline]] = {
 }
 
 
-def list_baselines(links: bool = True, types: bool = False, variants: bool = True) -> list[str]:
+def list_baselines(links: bool = True, types: bool = False, variants: bool = True, sharing: bool = False) -> list[str]:
     """Names of the heuristics that :func:`make_scheduler` builds without further parameters.
 
     Parameters
@@ -179,6 +192,7 @@ def list_baselines(links: bool = True, types: bool = False, variants: bool = Tru
     links : False leaves out those that are about gangs which share links
     types : True adds those that are about GPU types which differ; most run each gang on one type
     variants : False leaves out those that show one side of another one
+    sharing : True adds those that are about jobs which share GPUs
     """
     return [
         name
@@ -187,6 +201,7 @@ def list_baselines(links: bool = True, types: bool = False, variants: bool = Tru
         and (links or not baseline.needs_links)
         and (types or not baseline.needs_types)
         and (variants or not baseline.variant_of)
+        and (sharing or not baseline.needs_sharing)
     ]
 
 

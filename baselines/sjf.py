@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpusched_env.baselines.estimates import SizeOrderedScheduler, is_strict
-from gpusched_env.simulator import ClusterView, Decision
+from gpusched_env.baselines.listed_kernels import SIZE
+from gpusched_env.baselines.listed_run import ListedRun, ListRules, listed_run
+from gpusched_env.simulator import ClusterView, Decision, Simulation
 
 
 @dataclass
@@ -30,6 +32,13 @@ class ShortestJobFirst(SizeOrderedScheduler):
     def name(self) -> str:
         """Name: sjf or ssf."""
         return "sjf" if self.key == "time" else "ssf"
+
+    def player(self, simulation: Simulation) -> ListedRun | None:
+        """Give the compiled loop; there is none for estimates."""
+        if type(self) is not ShortestJobFirst or self.estimator != "oracle":
+            return None
+        strict, by_gpus = is_strict(simulation.view_for(self), self.strict), self.key == "gpu-time"
+        return listed_run(self, simulation, ListRules(SIZE, self.placement, strict=strict, by_gpus=by_gpus))
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Start whatever fits, smallest first."""

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpusched_env.baselines.estimates import SizeOrderedScheduler
-from gpusched_env.simulator import ClusterView, Decision
+from gpusched_env.baselines.listed_kernels import SIZE
+from gpusched_env.baselines.listed_run import ListedRun, ListRules, listed_run
+from gpusched_env.simulator import ClusterView, Decision, Simulation
 
 
 @dataclass
@@ -35,6 +37,13 @@ class ShortestRemainingFirst(SizeOrderedScheduler):
     def name(self) -> str:
         """Name: srtf or srsf."""
         return "srtf" if self.key == "time" else "srsf"
+
+    def player(self, simulation: Simulation) -> ListedRun | None:
+        """Give the compiled loop; there is none for estimates."""
+        if type(self) is not ShortestRemainingFirst or self.estimator != "oracle":
+            return None
+        by_gpus = self.key == "gpu-time"
+        return listed_run(self, simulation, ListRules(SIZE, self.placement, preempts=True, by_gpus=by_gpus))
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Re-sort, keep, preempt and start."""

@@ -11,8 +11,10 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.gittins import gittins_index, published_sizes
+from gpusched_env.baselines.listed_kernels import QUEUES
+from gpusched_env.baselines.listed_run import ListedRun, ListRules, listed_run
 from gpusched_env.errors import SchedulerError, unknown_name
-from gpusched_env.simulator import ClusterView, Decision, Scheduler, Wait, rule_number
+from gpusched_env.simulator import ClusterView, Decision, Scheduler, Simulation, Wait, rule_number
 
 POLICIES: Final = ("las", "gittins")
 # Demotion times are computed from attained service and back: forgive rounding.
@@ -73,6 +75,20 @@ class Tiresias(Scheduler):
         self._waits_since_s = np.zeros(64)  # the latest promotion; the wait is counted from it
         self._sample = np.sort(self.history) if self.history else published_sizes()
         self._upper = np.array([*self.thresholds, math.inf])
+
+    def player(self, simulation: Simulation) -> ListedRun | None:
+        """Give the compiled loop; there is none for Gittins indices and promotion."""
+        if type(self) is not Tiresias or self.policy != "las" or math.isfinite(self.knob):
+            return None
+        rules = ListRules(
+            QUEUES,
+            self.placement,
+            preempts=True,
+            thresholds=self.thresholds,
+            packlimit=self.packlimit,
+            incumbents=self.incumbents_first,
+        )
+        return listed_run(self, simulation, rules)
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Promote, let the best jobs hold the GPUs, and ask to be woken when a job changes its queue."""

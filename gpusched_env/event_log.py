@@ -24,7 +24,7 @@ EVENT_DTYPE: Final = np.dtype(
         ("replica", "<i4"),  # row of the replica table; -1 for arrivals
         ("gpu_count", "<i4"),  # [GPU] start, resume: size of the gang; else 0
         ("tier", "<i4"),  # start, resume, rate: tier of the placement (gpusched_env.cluster.TIERS); else -1
-        ("sub_steps", "<i4"),  # gradient-accumulation sub-steps; 1 = none
+        ("sub_steps", "<i4"),  # start, resume: gradient-accumulation sub-steps, 1 = none; else 1
     ]
 )
 
@@ -36,8 +36,9 @@ class EventLog:
     A gang holds its GPUs from ``start`` or ``resume`` until ``complete`` or ``release``. ``preempt`` begins the
     checkpoint, during which the GPUs stay held; ``release`` ends it (at the same time if a checkpoint costs nothing).
     A gang makes progress from ``value`` of its start or resume (the restore cost lies before it) to ``preempt`` or
-    ``complete``. Where the network is a topology, a ``rate`` says how long an iteration takes from then on; the first
-    follows its start at the same time. On other networks the placement alone tells, and there are none.
+    ``complete``. Where the network is a topology or jobs share GPUs, a ``rate`` says how long an iteration takes from
+    then on, all its sub-steps and what others cost it included; the first follows its start at the same time. Elsewhere
+    the placement alone tells, and there are none.
     A ``lease-end`` offers the gang's GPUs again; it stops nothing by itself: the ``preempt`` that may follow does.
 
     Attributes
@@ -67,6 +68,8 @@ class EventLog:
             line = f"{event['time_s']:.6f} {EVENT_KINDS[event['kind']]} job {event['job']}"
             if event["gpu_count"]:
                 line += f" tier {event['tier']} gpus {','.join(map(str, self.gang(index)))} from {event['value']:.6f}"
+                if event["sub_steps"] > 1:
+                    line += f" sub-steps {event['sub_steps']}"
             elif event["kind"] == PREEMPT:
                 line += f" left {event['value']:.6f}"
             elif event["kind"] == RATE:

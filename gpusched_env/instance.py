@@ -28,6 +28,7 @@ LATER_RULES: Final = {
     "start_s": 0.0,
     "max_copies": 1,
     "merge_s": 0.0,
+    "pace_until_lease": False,
 }
 QUEUE_DISCIPLINES: Final = ("scheduler", "strict", "skip")
 
@@ -63,6 +64,8 @@ class Semantics:
     step_iterations : 0 = work flows; K > 0 = work comes in steps of K iterations, so that of every job is rounded up to
         whole steps (Dally's simulator, ``iteration_granularity``)
     tie_order : order of jobs that tie: "arrival-id", or "arrival-smallest" (arrival, gang size, id)
+    pace_until_lease : where jobs share GPUs, a gang that company leaves keeps its pace until it is granted a lease or
+        gets new company (Gavel: rates hold for a round); False = it is faster at once
     time_limit_s : the run is cut here; inf = until every job has finished
 
     Raises
@@ -82,6 +85,7 @@ class Semantics:
     start_s: float = 0.0
     max_copies: int = 1
     merge_s: float = 0.0
+    pace_until_lease: bool = False
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -103,6 +107,8 @@ class Semantics:
         copies = self.max_copies
         if isinstance(copies, bool) or not isinstance(copies, int) or copies < 1:
             raise ScenarioError(f"semantics.max_copies is {copies!r}: it must be a whole number of at least 1")
+        if not isinstance(self.pace_until_lease, bool):
+            raise ScenarioError(f"semantics.pace_until_lease is {self.pace_until_lease!r}: it must be true or false")
         if self.time_limit_s == 0:
             raise ScenarioError("semantics.time_limit_s is 0: nothing could happen; leave it out to run to the end")
         if self.tie_order not in TIE_ORDERS:
@@ -145,6 +151,7 @@ class Instance:
     ----------
     workload : the given one, its jobs sorted by the tie order: the row of a job is its rank in every tie
     job_class : int32 [J]; classes : int64 [C, 2] (profile, gang size)
+    passes : int64 [C], in which each GPU works its batch off when it is alone
     topology : the links between the machines; None where the network is priced by tiers
     links, first_row : LINK_ROW_DTYPE, the links as the simulator counts them; row of each link of the topology
     iteration_s : float64 [C, tiers, GPU types], seconds of one iteration on an idle network; inf = cannot run there
@@ -188,6 +195,7 @@ class Instance:
         self.workload = workload.select(np.lexsort(keys))
         jobs = self.workload.jobs
         self.classes, self.job_class = job_classes(self.workload)
+        self.passes = workload.profiles.passes[self.classes[:, 0]]
         if self.semantics.max_copies > 1 and self.network.topology is not None:
             raise ScenarioError(
                 "semantics.max_copies: copies of a gang do not share links with each other, so that a topology cannot "

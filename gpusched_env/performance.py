@@ -124,7 +124,10 @@ def class_paces(
             compute[place], communication[place] = row["compute_s"], row["communication_s"]
             measured[place] = True
     compute = np.where(np.isinf(compute).any(axis=1, keepdims=True), np.inf, compute)
-    iteration = overlapped(compute, communication, rows["overlap"][:, None, None])
+    passes = profiles.passes[classes[:, 0]][:, None, None]
+    iteration = overlapped(compute / passes, communication, rows["overlap"][:, None, None])
+    earlier = np.where(passes > 1, compute, 0.0)
+    iteration += earlier - earlier / passes  # before the last, which communicates
     of_tier = [*range(len(TIERS)), *[MACHINE] * (len(cluster.tiers) - len(TIERS))]
     return Paces(*(array[:, of_tier] for array in (iteration, compute, communication, measured)))
 

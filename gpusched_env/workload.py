@@ -65,6 +65,22 @@ SHAPED_DTYPE: Final = np.dtype(
 )
 
 
+ACCUMULATION_DTYPE: Final = np.dtype(
+    [
+        ("profile", "<i4"),  # row of Profiles.rows
+        ("passes", "<i4"),  # in which a GPU works its batch off when it is alone, >= 1
+        ("fixed_compute", "<f8"),  # share of a pass's compute that does not shrink with its samples, 0..1
+        ("fixed_memory", "<f8"),  # part of a GPU's memory that does not shrink with the samples of a pass, >= 0
+        ("batch_memory", "<f8"),  # part that the samples of one of these passes take, >= 0
+    ]
+)
+
+
+def no_accumulation() -> np.ndarray:
+    """ACCUMULATION_DTYPE [0]."""
+    return np.empty(0, ACCUMULATION_DTYPE)
+
+
 def no_shapes() -> np.ndarray:
     """SHAPED_DTYPE [0]."""
     return np.empty(0, SHAPED_DTYPE)
@@ -88,6 +104,9 @@ class Profiles:
         from the row's tier outwards, what ``compute_s`` and the scenario's communication model would give
     shaped : SHAPED_DTYPE [S], ascending; efficiency of a profile on the shapes of a gang's placement, which the network
         model "dimensions" reads and no other
+    accumulation : ACCUMULATION_DTYPE [A], ascending profiles; what gradient accumulation does to a profile's compute
+        and memory. ``compute_s`` is that of all passes; only the last overlaps communication. A profile without a row
+        takes its batch at once, always
     """
 
     rows: np.ndarray
@@ -95,6 +114,7 @@ class Profiles:
     gpu_types: tuple[str, ...]
     measured: np.ndarray = field(default_factory=no_measurements)
     shaped: np.ndarray = field(default_factory=no_shapes)
+    accumulation: np.ndarray = field(default_factory=no_accumulation)
 
     def __post_init__(self) -> None:
         """Refuse profiles that have no meaning."""
@@ -119,6 +139,7 @@ class Profiles:
             raise WorkloadError("profiles: two rows have the same name")
         self._check_measured()
         self._check_shaped()
+        self._check_accumulation()
 
     def _check_measured(self) -> None:
         rows = self.measured
@@ -160,6 +181,26 @@ class Profiles:
             raise WorkloadError("profiles: two shaped rows have the same profile and shape")
         object.__setattr__(self, "shaped", np.sort(rows, order=["profile", *dimensions]))
 
+    def _check_accumulation(self) -> None:
+        rows = self.accumulation
+        if rows.dtype != ACCUMULATION_DTYPE or rows.ndim != 1:
+            raise WorkloadError("profiles: accumulation must be a one-dimensional array of ACCUMULATION_DTYPE")
+        if ((rows["profile"] < 0) | (rows["profile"] >= len(self.rows))).any():
+            raise WorkloadError(f"profiles: a row of accumulation has a profile outside 0 to {len(self.rows) - 1}")
+        if len(np.unique(rows["profile"])) != len(rows):
+            raise WorkloadError("profiles: two rows of accumulation have the same profile")
+        checks = {
+            "passes": rows["passes"] >= 1,
+            "fixed_compute": (rows["fixed_compute"] >= 0) & (rows["fixed_compute"] <= 1),
+            "fixed_memory": (rows["fixed_memory"] >= 0) & np.isfinite(rows["fixed_memory"]),
+            "batch_memory": (rows["batch_memory"] >= 0) & np.isfinite(rows["batch_memory"]),
+        }
+        for column, good in checks.items():
+            if not good.all():
+                name = str(self.rows["name"][rows["profile"][int(np.argmin(good))]])
+                raise WorkloadError(f"profile {name!r}, gradient accumulation: {column} is out of range")
+        object.__setattr__(self, "accumulation", np.sort(rows, order="profile"))
+
     @classmethod
     def from_rows(cls, rows: Sequence[Mapping[str, Any]], gpu_types: Sequence[str] = ("V100",)) -> Profiles:
         """Build the table from mappings with the PROFILE_DTYPE fields plus ``compute_s`` (one, or one per GPU type)."""
@@ -176,6 +217,13 @@ class Profiles:
         """One profile: a second an iteration, no communication. Durations hold on every placement, bit for bit."""
         row = dict(name="unit", batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0, compute_s=1.0)
         return cls.from_rows([row], (gpu_type,))
+
+    @property
+    def passes(self) -> np.ndarray:
+        """int64 [P]: passes in which a GPU of each profile works its batch off when it is alone."""
+        passes = np.ones(len(self.rows), np.int64)
+        passes[self.accumulation["profile"]] = self.accumulation["passes"]
+        return passes
 
     @property
     def is_unit(self) -> bool:
@@ -285,6 +333,9 @@ class Workload:
         if len(self.profiles.shaped):
             digest.update(b"shaped")
             digest.update(self.profiles.shaped.tobytes())
+        if len(self.profiles.accumulation):
+            digest.update(b"accumulation")
+            digest.update(self.profiles.accumulation.tobytes())
         for name in REQUESTED:
             if name in self.attributes:
                 digest.update(json.dumps([name, self.attributes[name].tolist()]).encode())
@@ -303,8 +354,9 @@ class Workload:
                 raise WorkloadError(f"{path}: attribute {key!r} is of dtype {column.dtype}: make it text or numbers")
         header = json.dumps({"name": self.name, "source": self.source, "gpu_types": self.profiles.gpu_types})
         columns: dict[str, Any] = {f"attribute:{key}": column for key, column in self.attributes.items()}
-        if len(self.profiles.shaped):
-            columns["shaped"] = self.profiles.shaped
+        for name in ("shaped", "accumulation"):
+            if len(rows := getattr(self.profiles, name)):
+                columns[name] = rows
         with whole(Path(path)) as partial, partial.open("wb") as stream:  # open: savez would add a suffix to a name
             np.savez_compressed(
                 stream,
@@ -345,6 +397,8 @@ class Workload:
             # Files written before profiles could be measured lack the array.
             measured = data["measured"] if "measured" in data.files else no_measurements()
             shaped = data["shaped"] if "shaped" in data.files else no_shapes()
-            profiles = Profiles(data["profiles"], data["compute_s"], tuple(header["gpu_types"]), measured, shaped)
+            accumulation = data["accumulation"] if "accumulation" in data.files else no_accumulation()
+            types = tuple(header["gpu_types"])
+            profiles = Profiles(data["profiles"], data["compute_s"], types, measured, shaped, accumulation)
             attributes = {k.removeprefix("attribute:"): data[k] for k in data.files if k.startswith("attribute:")}
             return cls(data["jobs"], profiles, header["name"], header["source"], attributes)

@@ -168,13 +168,15 @@ def begin(instance: Instance, seed: int = 0) -> Simulation:
 
 
 def state_bytes(simulation: Simulation) -> list[bytes]:
-    """All of the state but ``chosen`` (scratch) and how much of the log Python has already taken over."""
+    """All of the state but what is scratch and how much of the log Python has already taken over."""
     state, log = simulation.state, simulation.log()
-    world = state.world.copy()
+    world, replicas = state.world.copy(), state.replicas.copy()
     for name in ("events", "event_gpus", "gpus_before"):
         world[name] = 0
-    kept = [name for name in state._fields if name not in ("world", "chosen", "events", "event_gpus")]
-    arrays = [world, log.events, log.gpus, *(getattr(state, name) for name in kept)]
+    for name in ("benefit_s", "option", "offers"):
+        replicas[name] = 0
+    kept = [name for name in state._fields if name not in ("world", "replicas", "chosen", "events", "event_gpus")]
+    arrays = [world, replicas, log.events, log.gpus, *(getattr(state, name) for name in kept)]
     return [array.tobytes() for array in arrays]
 
 
@@ -182,8 +184,11 @@ def check_counts(simulation: Simulation) -> None:
     """Free counts, lists and holders of the state agree with each other, recounted from ``holder``."""
     state, b, cluster = simulation.state, simulation.b, simulation.instance.cluster
     world = state.world[b]
-    holder = state.holder[b, : cluster.gpus]
-    by_node = np.bincount(cluster.node_of_gpu[holder == FREE], minlength=len(cluster.nodes))
+    holder = state.holder[b, : cluster.gpus * simulation.instance.gpu_jobs]
+    assert (state.holder[b, len(holder) :] == FREE).all()
+    layers = holder.reshape(-1, cluster.gpus)
+    assert ((layers[:-1] != FREE) | (layers[1:] == FREE)).all(), "a layer is taken, and the one below it free"
+    by_node = np.bincount(cluster.node_of_gpu[layers[0] == FREE], minlength=len(cluster.nodes))
     by_rack = np.bincount(cluster.nodes["rack"], by_node, minlength=len(cluster.racks))
     first_rack = state.nodes.shape[1]
     assert state.free[b, : len(by_node)].tolist() == by_node.tolist()
@@ -201,6 +206,7 @@ def check_counts(simulation: Simulation) -> None:
             chain.append(int(gpu))
             gpu = state.gpu_next[b, gpu]
         assert sorted(chain) == np.flatnonzero(holder == replica).tolist()
+        assert len({gpu % cluster.gpus for gpu in chain}) == len(chain), "twice on one GPU"
     replicas = state.replicas[b, running]
     assert world["leases_over"] == replicas["lease_over"].sum()
     waiting = state.waiting[b, : world["waiting"]].tolist()

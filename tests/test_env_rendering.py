@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import gymnasium as gym
 import numpy as np
 import pytest
-from helpers import linked_scenario
+from helpers import begin, linked_scenario, unit_instance
 
 from gpusched_env.envs.cluster_env import ClusterEnv
+from gpusched_env.envs.rendering import job_colour, picture, text
+from gpusched_env.instance import Instance
+from gpusched_env.sharing import Sharing
+from gpusched_env.simulator import Preempt, Start
 from gpusched_env.simulator.network_view import NetworkView
 
 
@@ -16,16 +23,16 @@ def test_text_shows_clock_and_free_gpus_and_changes_as_jobs_start() -> None:
     env.reset(seed=200_000)
     texts = []
     for _ in range(30):
-        text = env.render()
-        assert isinstance(text, str)
+        drawn = env.render()
+        assert isinstance(drawn, str)
         world = env.simulation.state.world[0]
         seconds = round(env.simulation.now_s)
-        assert f"time {seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}" in text
-        assert f"free {world['free_gpus']}/8 GPUs" in text
-        machines = [line.split("|")[1] for line in text.splitlines() if line.startswith("rack")]
+        assert f"time {seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}" in drawn
+        assert f"free {world['free_gpus']}/8 GPUs" in drawn
+        machines = [line.split("|")[1] for line in drawn.splitlines() if line.startswith("rack")]
         assert [len(cells) for cells in machines] == [4, 4]
         assert "".join(machines).count(".") == world["free_gpus"]
-        texts.append(text)
+        texts.append(drawn)
         if env.step(int(np.flatnonzero(env.mask)[0]))[2]:
             break
     assert len(set(texts)) > 5
@@ -47,11 +54,11 @@ def test_pictures_are_pixels_that_change_as_jobs_start() -> None:
     before = env.render()
     env.step(0)
     after = env.render()
-    for picture in (before, after):
-        assert isinstance(picture, np.ndarray)
-        assert picture.dtype == np.uint8
-        assert picture.shape == (600, 960, 3)
-        assert np.ptp(picture) > 100
+    for frame in (before, after):
+        assert isinstance(frame, np.ndarray)
+        assert frame.dtype == np.uint8
+        assert frame.shape == (600, 960, 3)
+        assert np.ptp(frame) > 100
     assert (before != after).any()
 
 
@@ -82,3 +89,31 @@ def test_rendering_needs_a_mode_and_a_reset() -> None:
     env.reset(seed=0)
     with pytest.warns(UserWarning, match="without render_mode"):
         assert env.render() is None
+
+
+def shared_state() -> Any:
+    """Four GPUs on two machines: jobs 0 and 1 share three GPUs, job 2 shares the last with job 1, job 3 waits."""
+    instance = unit_instance([0, 0, 0, 0], [3, 4, 1, 2], [100, 200, 50, 100], "2x2", checkpoint_s=30.0)
+    instance = Instance(instance.cluster, instance.workload, instance.network, instance.semantics, Sharing(2, 1.5))
+    simulation = begin(instance)
+    for job, gpus in ((0, (0, 1, 2)), (1, (0, 1, 2, 3)), (2, (3,))):
+        assert simulation.apply(Start(job, gpus=gpus, share=True)) == ""
+    encoder = SimpleNamespace(queue_slots=np.array([3, -1]))
+    return SimpleNamespace(scenario=SimpleNamespace(name="shared"), simulation=simulation, encoder=encoder)
+
+
+def test_text_shows_all_jobs_on_a_gpu() -> None:
+    env = shared_state()
+    machines = [line.split("|")[1] for line in text(env).splitlines() if line.startswith("rack")]
+    assert machines == ["ab ab", "ab bc"]
+    env.simulation.advance()
+    assert env.simulation.apply(Preempt(1)) == ""
+    machines = [line.split("|")[1] for line in text(env).splitlines() if line.startswith("rack")]
+    assert machines == ["a! a!", "a! !."]
+
+
+def test_pictures_show_all_jobs_on_a_gpu() -> None:
+    pixels = picture(shared_state())
+    shown = {tuple(pixel) for pixel in pixels[:, :500].reshape(-1, 3).tolist()}
+    for row in range(3):
+        assert tuple(np.round(255 * np.array(job_colour(row))).astype(int).tolist()) in shown

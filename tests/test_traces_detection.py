@@ -20,6 +20,7 @@ AMBIGUOUS = {  # layouts that two formats share, by format and number of the sam
     ("helios", 1): "helios or pai",
     ("pai", 0): "helios or pai",
     ("pollux", 0): "pollux or sia",
+    ("pollux-sharing", 0): "pollux or sia",
     ("sia", 0): "pollux or sia",
 }
 

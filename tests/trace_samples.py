@@ -144,6 +144,7 @@ WRITERS: Final[dict[str, tuple[Callable[..., bytes], ...]]] = {
     "philly-csv": _PHILLY,
     "philly-json": (_philly_json,),
     "pollux": (_POLLUX,),
+    "pollux-sharing": (_POLLUX,),
     "shockwave": (
         _table(
             "",

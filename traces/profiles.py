@@ -79,6 +79,19 @@ def _unit(rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ..
     return profiles, np.zeros(len(workload), np.int32)
 
 
+def _models(rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]) -> Assigned:
+    """One profile for each value of the attribute ``model``: so that tables of pairs of models know who is who."""
+    if "model" not in workload.attributes:
+        raise WorkloadError(
+            f"profiles 'models': workload {workload.name!r} does not tell models (no attribute 'model'); use 'unit'"
+        )
+    names, rows = np.unique(workload.attributes["model"].astype(str), return_inverse=True)
+    unit = Profiles.unit().rows
+    table = np.repeat(unit, len(names))
+    table["name"] = np.where(names == "", unit["name"][0], names)
+    return Profiles(table, np.ones((len(table), len(gpu_types))), gpu_types), rows.astype(np.int32)
+
+
 def _mix(rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]) -> tuple[Profiles, np.ndarray]:
     missing = [name for name in gpu_types if name != "V100"]
     if missing:
@@ -93,6 +106,7 @@ def _mix(rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...
 PROFILE_RULES: Final[dict[str, Rule]] = {
     "mix": partial(_of_model, _mix),
     "unit": partial(_of_model, _unit),
+    "models": partial(_of_model, _models),
     **{table: partial(_of_model, partial(measured_profiles, table)) for table in MEASURED_TABLES},
     **{table: partial(_of_model, partial(fitted_profiles, table)) for table in FITTED_TABLES},
     **{rule: partial(efficiency_profiles, *names) for rule, names in EFFICIENCY_RULES.items()},
@@ -106,11 +120,12 @@ def assign_profiles(
 
     Parameters
     ----------
-    rule : "unit" = one second an iteration and no communication, so run times hold on every placement; "mix" = a
-        uniform draw from the nine networks for every job, whatever its gang size (a single GPU never communicates);
-        a name of MEASURED_TABLES, "gavel" say = models measured by that paper, see measured_profiles; a name of
-        FITTED_TABLES, "pollux" or "sia" = applications fitted to that paper's measurements, see fitted_profiles; a name
-        of EFFICIENCY_RULES, "dally" say = models priced by the shape of a placement, see efficiency_profiles
+    rule : "unit" = one second an iteration and no communication, so run times hold on every placement; "models" =
+        the same, one profile for each model that the log tells; "mix" = a uniform draw from the nine networks for every
+        job, whatever its gang size (a single GPU never communicates); a name of MEASURED_TABLES, "gavel" say = models
+        measured by that paper, see measured_profiles; a name of FITTED_TABLES, "pollux", "sia" or "bsbf" =
+        applications fitted to measurements, see fitted_profiles; a name of EFFICIENCY_RULES, "dally" say = models
+        priced by the shape of a placement, see efficiency_profiles
     rng : decides the draw; jobs are taken in the order of the workload
     gpu_types : GPU types of the cluster
 

@@ -40,7 +40,7 @@ from gpusched_env.traces.formats.pai import read_pai
 from gpusched_env.traces.formats.pai_tables import pai_tables, read_pai_tables
 from gpusched_env.traces.formats.philly import read_philly, read_philly_csv
 from gpusched_env.traces.formats.philly_json import read_philly_json
-from gpusched_env.traces.formats.pollux import read_pollux, read_sia
+from gpusched_env.traces.formats.pollux import read_pollux, read_pollux_sharing, read_sia
 from gpusched_env.traces.formats.shockwave import read_shockwave
 from gpusched_env.traces.formats.swf import read_swf
 from gpusched_env.traces.formats.tiresias import read_tiresias
@@ -88,6 +88,7 @@ READERS: Final[dict[str, Reader]] = {
     "philly-csv": read_philly_csv,
     "philly-json": read_philly_json,
     "pollux": read_pollux,
+    "pollux-sharing": read_pollux_sharing,
     "shockwave": read_shockwave,
     "sia": read_sia,
     "swf": read_swf,
@@ -120,6 +121,7 @@ SIGNATURES: Final[dict[str, tuple[Signature, ...]]] = {
 # Why auto:PATH never answers with one of the other formats
 UNDETECTED: Final = {
     "pai-tables": "a folder of tables without header lines",
+    "pollux-sharing": "found as pollux or sia",
     "philly-csv": "found as philly, which tells the two apart",
     "philly-json": "found as philly, which tells the two apart",
 }

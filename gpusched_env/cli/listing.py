@@ -45,8 +45,9 @@ def list_scenarios(context: typer.Context) -> None:
 
 
 def _source(scenario: Scenario) -> str:
-    load = scenario.workload.load
-    return scenario.workload.source + (f", load {load:g}" if load is not None else "")
+    load, sharing = scenario.workload.load, scenario.sharing
+    text = scenario.workload.source + (f", load {load:g}" if load is not None else "")
+    return text + (f", {sharing.limit} a GPU" if sharing is not None else "")
 
 
 @scenarios_app.command("show")
@@ -161,7 +162,7 @@ def _clairvoyant(name: str) -> bool:
     """Tell it for the defaults; the agent's checkpoint decides for ``learned``, which cannot be built without one."""
     from gpusched_env.baselines import list_baselines, make_scheduler
 
-    return name in list_baselines(types=True) and make_scheduler(name).clairvoyant
+    return name in list_baselines(types=True, sharing=True) and make_scheduler(name).clairvoyant
 
 
 def _written(key: str, value: Any) -> str:

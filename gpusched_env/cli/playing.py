@@ -22,6 +22,7 @@ from gpusched_env.cli.choosing import (
 )
 from gpusched_env.cli.networking import ContentionOption, NetworkOption, with_network
 from gpusched_env.cli.preempting import PreemptionCostOption, with_preemption_cost
+from gpusched_env.cli.sharing import SharingOption, with_sharing
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -75,6 +76,7 @@ def run(
     network: NetworkOption = None,
     contention: ContentionOption = None,
     preemption_cost: PreemptionCostOption = None,
+    sharing: SharingOption = None,
     window: WindowOption = None,
     where: WhereOption = None,
     max_gpus: MaxGpusOption = None,
@@ -115,6 +117,7 @@ def run(
     wanted = chosen_jobs(window, where, max_gpus, sample, jobs, load, profiles)
     chosen = chosen_scenario(scenario, workload, cluster, wanted)
     chosen = with_preemption_cost(with_network(chosen, network, contention), preemption_cost)
+    chosen = with_sharing(chosen, sharing)
     seeds = [chosen.seeds.report[0] if seed is None else seed]
     specs = chosen_schedulers([scheduler])
     if len(specs) > 1:
@@ -156,6 +159,7 @@ def compare(
     network: NetworkOption = None,
     contention: ContentionOption = None,
     preemption_cost: PreemptionCostOption = None,
+    sharing: SharingOption = None,
     window: WindowOption = None,
     where: WhereOption = None,
     max_gpus: MaxGpusOption = None,
@@ -192,6 +196,7 @@ def compare(
     wanted = chosen_jobs(window, where, max_gpus, sample, jobs, load, profiles)
     chosen = chosen_scenario(scenario, workload, cluster, wanted)
     chosen = with_preemption_cost(with_network(chosen, network, contention), preemption_cost)
+    chosen = with_sharing(chosen, sharing)
     draws = chosen_seeds(seeds, chosen)
     specs = chosen_schedulers(scheduler)
     _tell_what_was_read(chosen)

@@ -10,7 +10,7 @@ import typer
 
 
 def reproduce(
-    card: Annotated[str, typer.Argument(metavar="CARD", help="dally, dally-tuner, gavel, hadar or sjf-bco.")],
+    card: Annotated[str, typer.Argument(metavar="CARD", help="dally, dally-tuner, gavel, hadar, sjf-bco or sjf-bsbf.")],
     quick: Annotated[bool, typer.Option("--quick", help="A part of it, in less than a minute.")] = False,
     output: Annotated[
         Path | None,

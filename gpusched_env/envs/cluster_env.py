@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from gpusched_env.envs.encoder import Encoder, Observation, Windows
+from gpusched_env.envs.encoder import Encoder, Observation, Windows, shown_types
 from gpusched_env.envs.rewards import COMPONENTS, parse_reward, scales
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 from gpusched_env.event_log import EventLog
@@ -45,11 +45,25 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     it started. Preempting is infeasible while nothing waits (unless ``migration``); waiting for the next event is
     infeasible when nothing runs, nothing will arrive and no timer is set.
 
+    Where jobs may share GPUs, ``partner_window`` adds C partner slots, running gangs that a job may join, and
+    ``sub_batches`` lets each start name one of S sub-batches. ``K * P`` above is then ``K * (P + C) * S``, S at least
+    1:
+
+    | action | meaning |
+    |---|---|
+    | ``(k * (P + C) + p) * S + s`` | start the job in queue slot k by placement rule p, at sub-batch s |
+    | ``(k * (P + C) + P + i) * S + s`` | the same beside the gang in partner slot i |
+
+    Sub-batch s halves the batch of each GPU s times. With ``sub_batches`` 0 a job takes the largest for which its GPUs
+    have memory left, or that of its rule. Beside a partner it takes the partner's GPUs that have room, in ascending
+    order, and free ones if these are too few: so it may share although enough GPUs are free, unlike by a rule.
+
     ## Observation space
     ``Dict`` of float32 arrays, all values in [0, 1]: ``queue`` [K, 13], ``running`` [V, 11], ``nodes`` [N, 4],
     ``links`` [3, 3] (one row a tier: machine, rack, network), ``cluster`` [11], and by option ``action_mask``.
     Where the scenario's network is a topology, ``links`` is [L, 5], one row a link, and ``flows`` [V, 6] says for each
-    running slot what contention does to it.
+    running slot what contention does to it. Where GPUs are of several types, or gangs may run in copies, six more
+    arrays tell types apart; where jobs may share GPUs, five more say who shares with whom, and who might.
     Every column is defined in ``gpusched_env.envs.columns`` and on the page ``docs/observation_and_action.md``.
 
     ## Rewards
@@ -86,6 +100,10 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     migration : running jobs may be preempted even while nothing waits, to be started again elsewhere
     lease_s : a started gang has its GPUs for so long [s]; at the end of its lease the agent is asked while the gang
         still holds them: it may preempt the gang, or wait, which renews the lease at no cost. None = no leases
+    partner_window : C, running gangs beside which a job may be started, in ``running_order``; those that are being
+        checkpointed, or whose GPUs take no further job, are left out
+    sub_batches : S, sub-batches that a start may name, each half of the one before; 0 = starts name none
+    pair_benefit : show what the mean JCT of a waiting job and a partner gains by sharing (Theorem 1 of SJF-BSBF)
     reward : component, or weights of components
     skip_forced_waits : do not ask while waiting is the only feasible action
     mask_in_observation : put the mask into the observation too, as key ``action_mask``
@@ -114,6 +132,9 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         clairvoyant: bool = True,
         migration: bool = False,
         lease_s: float | None = None,
+        partner_window: int = 0,
+        sub_batches: int = 0,
+        pair_benefit: bool = True,
         reward: str | Mapping[str, float] = "jct",
         skip_forced_waits: bool = True,
         mask_in_observation: bool = False,
@@ -125,8 +146,11 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
         self.scenario = get_scenario(scenario) if isinstance(scenario, str) else scenario
         self.windows = Windows(
-            queue_window, running_window, rules, delays_s, queue_order, running_order, clairvoyant, migration, lease_s
-        )
+            queue_window, running_window, rules, delays_s, queue_order, running_order, clairvoyant, migration, lease_s,
+            partner_window, sub_batches, pair_benefit,
+        )  # fmt: skip
+        shares = self.scenario.sharing is not None
+        self.windows.check_sharing(shares)
         if self.windows.delays_s and self.scenario.semantics.round_s > 0:
             raise ScenarioError("delays_s: the scenario plays in rounds, which alone end a wait; leave delays_s empty")
         if step_limit is not None and step_limit < 1:
@@ -141,7 +165,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self.action_space = spaces.Discrete(self.windows.actions)
         cluster = self.scenario.cluster
         _, links, _ = compiled_links(self.scenario.network, cluster)
-        boxes = self.windows.space(len(cluster.nodes), len(links))
+        types = shown_types(cluster, self.scenario.semantics)
+        boxes = self.windows.space(len(cluster.nodes), len(links), types, shares)
         if mask_in_observation:
             boxes["action_mask"] = spaces.Box(0, 1, (self.windows.actions,), np.int8)
         self.observation_space = spaces.Dict(boxes)  # type: ignore[assignment]
@@ -271,12 +296,12 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self.simulation.wake_at(time_s)
         self.encoder.play(NO_ACTION)  # with a timer set, waiting may have become feasible
 
-    def start_on(self, job: int, gpus: Sequence[int]) -> str:
+    def start_on(self, job: int, gpus: Sequence[int], share: bool = False, sub_steps: int | None = None) -> str:
         """Start a waiting job on these GPUs (what a scheduler's explicit Start does); return why not, empty if done."""
         from gpusched_env.envs.encoding import NO_ACTION
         from gpusched_env.simulator import Start
 
-        refusal = self.simulation.apply(Start(job, gpus=tuple(gpus)))
+        refusal = self.simulation.apply(Start(job, gpus=tuple(gpus), share=share, sub_steps=sub_steps))
         self.encoder.play(NO_ACTION)
         return refusal
 

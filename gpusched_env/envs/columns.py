@@ -23,78 +23,79 @@ def markdown_rows(columns: Sequence[Column]) -> list[str]:
     return head + [f"| {i} | `{c.name}` | {c.meaning} | {c.scale} |" for i, c in enumerate(columns)]
 
 
-_TIME: Final = "log: ln(1 + x/60 s) / ln(1 + 30 d/60 s), at most 1"
-_GPU_TIME: Final = "log of x / GPUs of the cluster, as for times"
-_SHARE: Final = "as is"
-_COUNT: Final = "x / (1 + x)"
+TIME: Final = "log: ln(1 + x/60 s) / ln(1 + 30 d/60 s), at most 1"
+GPU_TIME: Final = "log of x / GPUs of the cluster, as for times"
+SHARE: Final = "as is"
+COUNT: Final = "x / (1 + x)"
+_SEATS: Final = "GPUs of the cluster, times the jobs that may share one"
 _LINK_TIER: Final = "bus of a machine 1/5, its ports 2/5, link of a rack 3/5, of a pod 4/5, above 1"
 
 QUEUE: Final = (
-    Column("present", "1 if the slot holds a waiting job, else the whole row is 0", _SHARE),
-    Column("gang_of_cluster", "gang size / GPUs of the cluster", _SHARE),
-    Column("gang_of_node", "gang size / GPUs of the largest node, at most 1", _SHARE),
-    Column("waited", "seconds since it last held GPUs, or since its arrival", _TIME),
-    Column("age", "seconds since its arrival", _TIME),
-    Column("attained", "attained service, gang size x productive seconds", _GPU_TIME),
-    Column("preemptions", "how often it was preempted", _COUNT),
-    Column("remaining", "seconds left on the ideal placement; 0 unless clairvoyant", _TIME),
-    Column("remaining_service", "gang size x seconds left; 0 unless clairvoyant", _GPU_TIME),
-    Column("loss_at_rack", "1 - ideal iteration time / iteration time when spread over a rack, at least 0", _SHARE),
-    Column("loss_at_network", "1 - ideal iteration time / iteration time when spread over racks, at least 0", _SHARE),
-    Column("skew", "largest tensor / all tensor bytes", _SHARE),
-    Column("fits", "1 if some enabled placement rule finds a place now", _SHARE),
+    Column("present", "1 if the slot holds a waiting job, else the whole row is 0", SHARE),
+    Column("gang_of_cluster", "gang size / GPUs of the cluster", SHARE),
+    Column("gang_of_node", "gang size / GPUs of the largest node, at most 1", SHARE),
+    Column("waited", "seconds since it last held GPUs, or since its arrival", TIME),
+    Column("age", "seconds since its arrival", TIME),
+    Column("attained", "attained service, gang size x productive seconds", GPU_TIME),
+    Column("preemptions", "how often it was preempted", COUNT),
+    Column("remaining", "seconds left on the ideal placement; 0 unless clairvoyant", TIME),
+    Column("remaining_service", "gang size x seconds left; 0 unless clairvoyant", GPU_TIME),
+    Column("loss_at_rack", "1 - ideal iteration time / iteration time when spread over a rack, at least 0", SHARE),
+    Column("loss_at_network", "1 - ideal iteration time / iteration time when spread over racks, at least 0", SHARE),
+    Column("skew", "largest tensor / all tensor bytes", SHARE),
+    Column("fits", "1 if it can start now: some enabled placement rule finds a place, or a partner has room", SHARE),
 )
 RUNNING: Final = (
-    Column("present", "1 if the slot holds a running job, else the whole row is 0", _SHARE),
-    Column("gang_of_cluster", "gang size / GPUs of the cluster", _SHARE),
-    Column("held", "seconds since it got its GPUs", _TIME),
-    Column("attained", "attained service, gang size x productive seconds", _GPU_TIME),
-    Column("preemptions", "how often it was preempted", _COUNT),
-    Column("remaining", "seconds left on the ideal placement; 0 unless clairvoyant", _TIME),
-    Column("remaining_service", "gang size x seconds left; 0 unless clairvoyant", _GPU_TIME),
-    Column("tier", "tier of the placement: machine (or a slot of it) 0, rack 1/2, network 1", _SHARE),
-    Column("loss", "1 - ideal iteration time / iteration time on this placement", _SHARE),
-    Column("checkpointing", "1 while it is being checkpointed", _SHARE),
-    Column("preemptible", "1 if it can be preempted now", _SHARE),
+    Column("present", "1 if the slot holds a running job, else the whole row is 0", SHARE),
+    Column("gang_of_cluster", "gang size / GPUs of the cluster", SHARE),
+    Column("held", "seconds since it got its GPUs", TIME),
+    Column("attained", "attained service, gang size x productive seconds", GPU_TIME),
+    Column("preemptions", "how often it was preempted", COUNT),
+    Column("remaining", "seconds left on the ideal placement; 0 unless clairvoyant", TIME),
+    Column("remaining_service", "gang size x seconds left; 0 unless clairvoyant", GPU_TIME),
+    Column("tier", "tier of the placement: machine (or a slot of it) 0, rack 1/2, network 1", SHARE),
+    Column("loss", "1 - ideal iteration time / iteration time on this placement", SHARE),
+    Column("checkpointing", "1 while it is being checkpointed", SHARE),
+    Column("preemptible", "1 if it can be preempted now", SHARE),
 )
 NODES: Final = (
-    Column("free", "free GPUs / GPUs of the node", _SHARE),
-    Column("size", "GPUs of the node / GPUs of the largest node", _SHARE),
-    Column("rack_free", "free GPUs of its rack / GPUs of its rack", _SHARE),
-    Column("rack", "index of its rack / number of racks", _SHARE),
+    Column("free", "free GPUs / GPUs of the node", SHARE),
+    Column("size", "GPUs of the node / GPUs of the largest node", SHARE),
+    Column("rack_free", "free GPUs of its rack / GPUs of its rack", SHARE),
+    Column("rack", "index of its rack / number of racks", SHARE),
 )
 TIER_LINKS: Final = (
-    Column("gpus", "GPUs held by gangs of this tier / GPUs of the cluster", _SHARE),
-    Column("gangs", "gangs whose GPUs are this far apart", _COUNT),
-    Column("loss", "mean of 1 - ideal iteration time / iteration time over these gangs", _SHARE),
+    Column("gpus", f"GPUs held by gangs of this tier / {_SEATS}", SHARE),
+    Column("gangs", "gangs whose GPUs are this far apart", COUNT),
+    Column("loss", "mean of 1 - ideal iteration time / iteration time over these gangs", SHARE),
 )
 LINKS: Final = (
-    Column("load", "what the gangs send over it one way / its capacity, at most 1", _SHARE),
-    Column("flows", "gangs whose rings cross it", _COUNT),
-    Column("bound", "gangs that others slow down there", _COUNT),
-    Column("capacity", "what it can carry now / capacity of the largest link", _SHARE),
-    Column("tier", _LINK_TIER, _SHARE),
+    Column("load", "what the gangs send over it one way / its capacity, at most 1", SHARE),
+    Column("flows", "gangs whose rings cross it", COUNT),
+    Column("bound", "gangs that others slow down there", COUNT),
+    Column("capacity", "what it can carry now / capacity of the largest link", SHARE),
+    Column("tier", _LINK_TIER, SHARE),
 )
 FLOWS: Final = (
-    Column("slowdown", "1 - iteration time without the other gangs / iteration time", _SHARE),
-    Column("communication", "share of an iteration that is not compute", _SHARE),
-    Column("machines", "1 - 1 / machines that it spans", _SHARE),
-    Column("bottleneck_load", "load of the link where other gangs slow it down; 0 if none do", _SHARE),
-    Column("bottleneck_flows", "gangs whose rings cross that link; 0 without one", _COUNT),
-    Column("bottleneck_tier", f"0 without one, else {_LINK_TIER}", _SHARE),
+    Column("slowdown", "1 - iteration time without the other gangs / iteration time", SHARE),
+    Column("communication", "share of an iteration that is not compute", SHARE),
+    Column("machines", "1 - 1 / machines that it spans", SHARE),
+    Column("bottleneck_load", "load of the link where other gangs slow it down; 0 if none do", SHARE),
+    Column("bottleneck_flows", "gangs whose rings cross that link; 0 without one", COUNT),
+    Column("bottleneck_tier", f"0 without one, else {_LINK_TIER}", SHARE),
 )
 CLUSTER: Final = (
-    Column("free", "free GPUs / GPUs of the cluster", _SHARE),
-    Column("empty_nodes", "entirely free nodes / nodes", _SHARE),
-    Column("largest_node", "most free GPUs on one node / GPUs of the largest node", _SHARE),
-    Column("fragmentation", "share of the free GPUs that lie on partly used nodes", _SHARE),
+    Column("free", "free GPUs / GPUs of the cluster", SHARE),
+    Column("empty_nodes", "entirely free nodes / nodes", SHARE),
+    Column("largest_node", "most free GPUs on one node / GPUs of the largest node", SHARE),
+    Column("fragmentation", "share of the free GPUs that lie on partly used nodes", SHARE),
     Column("waiting", "waiting jobs", "x / (32 + x)"),
     Column("beyond_window", "waiting jobs that no queue slot shows", "x / (32 + x)"),
     Column("queued_demand", "GPUs demanded by waiting jobs", "x / (GPUs of the cluster + x)"),
-    Column("running", "gangs that hold GPUs / GPUs of the cluster", _SHARE),
-    Column("arrived", "arrived jobs / all jobs", _SHARE),
-    Column("finished", "finished jobs / all jobs", _SHARE),
-    Column("checkpointing", "GPUs held by gangs that are being checkpointed / GPUs of the cluster", _SHARE),
+    Column("running", f"gangs that hold GPUs / {_SEATS}", SHARE),
+    Column("arrived", "arrived jobs / all jobs", SHARE),
+    Column("finished", "finished jobs / all jobs", SHARE),
+    Column("checkpointing", f"GPUs held by gangs that are being checkpointed / {_SEATS}", SHARE),
 )
 TABLES: Final = {"queue": QUEUE, "running": RUNNING, "nodes": NODES, "links": TIER_LINKS, "cluster": CLUSTER}
 # Where the network is a topology.

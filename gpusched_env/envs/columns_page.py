@@ -12,6 +12,8 @@ from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.columns import LINK_TABLES, TABLES, Column, markdown_rows
 from gpusched_env.envs.registration import ENVIRONMENTS
 from gpusched_env.envs.rewards import COMPONENTS
+from gpusched_env.envs.sharing_columns import SHARING_TABLES
+from gpusched_env.envs.type_columns import TYPE_TABLES
 from gpusched_env.simulator import PLACEMENT_RULES
 
 _SHAPES: Final = {
@@ -24,6 +26,21 @@ _SHAPES: Final = {
 _LINK_SHAPES: Final = {
     "links": "[L, {}], one row a link",
     "flows": "[V, {}], one row a running slot, as in `running`",
+}
+_TYPE_SHAPES: Final = {
+    "queue_types": "[K T, {}], one row a queue slot and GPU type: row k T + t",
+    "forks": "[K, {}], one row a queue slot",
+    "running_types": "[V T, {}], one row a running slot and GPU type: row v T + t",
+    "copies": "[V, {}], one row a running slot",
+    "node_types": "[N, {}], one row a node",
+    "types": "[T, {}], one row a GPU type",
+}
+_SHARING_SHAPES: Final = {
+    "sub_batches": "[K S, {}], one row a queue slot and sub-batch: row k S + s",
+    "company": "[V, {}], one row a running slot",
+    "partners": "[C, {}], one row a partner slot, as `company`",
+    "pairs": "[K C, {}], one row a queue slot and partner slot: row k C + i",
+    "seats": "[{}]",
 }
 
 
@@ -69,6 +86,24 @@ def page() -> str:
     ]
     for key, shape in _LINK_SHAPES.items():
         lines += _table(key, shape, LINK_TABLES[key])
+    lines += [
+        "",
+        "### Where GPUs are of several types, or gangs may run in copies",
+        "",
+        "T GPU types, in the order of `scenario.cluster.gpu_types`. Rates are those on the tightest tier that holds",
+        "the gang on machines of the type, on an idle network.",
+    ]
+    for key, shape in _TYPE_SHAPES.items():
+        lines += _table(key, shape, TYPE_TABLES[key])
+    lines += [
+        "",
+        "### Where jobs may share GPUs",
+        "",
+        "S is at least 1: without `sub_batches` the whole batch is shown. xi is how many times longer an iteration",
+        "takes beside the other job, on the GPU type of the running gang's first GPU.",
+    ]
+    for key, shape in _SHARING_SHAPES.items():
+        lines += _table(key, shape, SHARING_TABLES[key])
     lines += ["", "## Rewards", "", sections["Rewards"], "", "| component | return of an episode |", "|---|---|"]
     lines += [f"| `{name}` | {meaning} |" for name, (_, meaning) in COMPONENTS.items()]
     lines += ["", "## Episode", "", sections["Starting state"], "", sections["Episode end"]]

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from gymnasium import spaces
 
-from gpusched_env.cluster import TIERS
+from gpusched_env.cluster import TIERS, Cluster
 from gpusched_env.envs import columns
+from gpusched_env.envs.sharing_columns import SHARING_TABLES
+from gpusched_env.envs.type_columns import TYPE_TABLES
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
+from gpusched_env.instance import Instance, Semantics
 from gpusched_env.simulator import ClairvoyantView, ClusterView
 from gpusched_env.simulator.decisions import Decision, Preempt, Start, Wait
-from gpusched_env.simulator.placing import RULE_NUMBER
+from gpusched_env.simulator.placing import RULE_NUMBER, SHARE_BEST_BENEFIT
 
 Observation = dict[str, np.ndarray]
 
@@ -40,10 +43,13 @@ class Windows:
     clairvoyant: bool = True
     migration: bool = False
     lease_s: float | None = None
+    partner_window: int = 0
+    sub_batches: int = 0
+    pair_benefit: bool = True
 
     def __post_init__(self) -> None:
         """Check every field."""
-        for name, least in (("queue_window", 1), ("running_window", 0)):
+        for name, least in (("queue_window", 1), ("running_window", 0), ("partner_window", 0), ("sub_batches", 0)):
             if getattr(self, name) < least:
                 raise ScenarioError(f"{name} is {getattr(self, name)}: it must be at least {least}")
         if not self.rules:
@@ -51,6 +57,8 @@ class Windows:
         for rule in self.rules:
             if rule not in RULE_NUMBER:
                 raise ScenarioError(f"rules: {unknown_name('placement rule', rule, RULE_NUMBER)}")
+            if RULE_NUMBER[rule] == SHARE_BEST_BENEFIT and not self.clairvoyant:
+                raise ScenarioError(f"rules: {rule!r} needs run times, but clairvoyant is False")
         if not all(0 < delay < float("inf") for delay in self.delays_s):
             raise ScenarioError(
                 f"delays_s is {tuple(self.delays_s)}: every delay must be a finite number of seconds > 0"
@@ -69,9 +77,14 @@ class Windows:
         object.__setattr__(self, "delays_s", tuple(float(delay) for delay in self.delays_s))
 
     @property
+    def slot_starts(self) -> int:
+        """Number of starts of a queue slot: by each rule and beside each partner, at each sub-batch."""
+        return (len(self.rules) + self.partner_window) * max(self.sub_batches, 1)
+
+    @property
     def first_preemption(self) -> int:
         """Number of the action that preempts running slot 0."""
-        return self.queue_window * len(self.rules)
+        return self.queue_window * self.slot_starts
 
     @property
     def wait_action(self) -> int:
@@ -83,23 +96,58 @@ class Windows:
         """Number of actions."""
         return self.wait_action + 1 + len(self.delays_s)
 
-    def shapes(self, nodes: int, links: int) -> dict[str, tuple[int, ...]]:
-        """Shapes of the observation arrays for so many nodes and links; no links = the network is priced by tiers."""
+    def check_sharing(self, shares: bool) -> None:
+        """Refuse actions about sharing where jobs do not share GPUs.
+
+        Raises
+        ------
+        ScenarioError : ``partner_window`` or ``sub_batches`` is not 0 there
+        """
+        for name in ("partner_window", "sub_batches"):
+            if getattr(self, name) and not shares:
+                raise ScenarioError(
+                    f"{name} is {getattr(self, name)}, but jobs of this scenario do not share GPUs; set it to 0, or "
+                    "choose a scenario with sharing"
+                )
+
+    def shapes(self, nodes: int, links: int, types: int = 0, shares: bool = False) -> dict[str, tuple[int, ...]]:
+        """Shapes of the observation arrays.
+
+        Parameters
+        ----------
+        nodes, links : how many there are; no links = the network is priced by tiers
+        types : GPU types, where the observation tells them apart (:func:`shown_types`)
+        shares : jobs may share GPUs
+        """
         rows = {
             "queue": self.queue_window,
             "running": self.running_window,
             "nodes": nodes,
             "links": links or len(TIERS),
         }
+        tables = columns.LINK_TABLES if links else columns.TABLES
         if links:
             rows["flows"] = self.running_window
-        tables = columns.LINK_TABLES if links else columns.TABLES
+        if types:
+            tables = tables | TYPE_TABLES
+            rows |= {"queue_types": self.queue_window * types, "forks": self.queue_window, "types": types}
+            rows |= {"running_types": self.running_window * types, "copies": self.running_window, "node_types": nodes}
+        if shares:
+            tables = tables | SHARING_TABLES
+            rows |= {"sub_batches": self.queue_window * max(self.sub_batches, 1), "company": self.running_window}
+            rows |= {"partners": self.partner_window, "pairs": self.queue_window * self.partner_window}
         return {name: (rows[name], len(table)) if name in rows else (len(table),) for name, table in tables.items()}
 
-    def space(self, nodes: int, links: int) -> dict[str, spaces.Space[Any]]:
+    def space(self, nodes: int, links: int, types: int = 0, shares: bool = False) -> dict[str, spaces.Space[Any]]:
         """Observation spaces; an array without elements is left out, since no learner accepts it."""
-        shapes = self.shapes(nodes, links)
+        shapes = self.shapes(nodes, links, types, shares)
         return {key: spaces.Box(0.0, 1.0, shape, np.float32) for key, shape in shapes.items() if shape[0] > 0}
+
+
+def shown_types(cluster: Cluster, semantics: Semantics) -> int:
+    """Number of GPU types that the observation tells apart; 0 = of one type without copies it says nothing."""
+    types = len(cluster.gpu_types)
+    return types if types > 1 or semantics.max_copies > 1 else 0
 
 
 class Encoder:
@@ -110,37 +158,78 @@ class Encoder:
     mask : int8 [actions], feasible actions as of the last :meth:`play`
     queue_slots : int32 [K], job rows in the queue slots; -1 = empty
     running_slots : int32 [V], job rows in the running slots; -1 = empty
+    partner_slots : int32 [C], job rows of running gangs that a waiting job may join; -1 = empty
+
+    Raises
+    ------
+    ScenarioError : the windows have actions about sharing, but the jobs do not share GPUs
     """
 
     def __init__(self, windows: Windows, simulation: Any, skip_forced_waits: bool = True) -> None:
         from gpusched_env.envs.encoding import CONFIG_DTYPE, class_table, link_table
         from gpusched_env.simulator.jit import announce_compilation
 
+        instance = simulation.instance
+        windows.check_sharing(instance.sharing is not None)
         announce_compilation("play")
         self.windows = windows
         self.simulation = simulation
         self.mask = np.zeros(windows.actions, np.int8)
         self.queue_slots = np.full(windows.queue_window, -1, np.int32)
         self.running_slots = np.full(windows.running_window, -1, np.int32)
+        self.partner_slots = np.full(windows.partner_window, -1, np.int32)
         config = np.zeros(1, CONFIG_DTYPE)
         config[0] = (
             WINDOW_ORDERS.index(windows.queue_order), WINDOW_ORDERS.index(windows.running_order), windows.clairvoyant,
-            windows.migration, skip_forced_waits, np.inf if windows.lease_s is None else windows.lease_s,
+            windows.migration, skip_forced_waits, windows.sub_batches, windows.pair_benefit,
+            np.inf if windows.lease_s is None else windows.lease_s,
         )  # fmt: skip
-        instance = simulation.instance
-        self._shapes = windows.shapes(len(instance.cluster.nodes), len(instance.links))
+        size = (len(instance.cluster.nodes), len(instance.links))
+        self._shapes = windows.shapes(*size)
         self._no_flows = np.zeros((0, len(columns.FLOWS)), np.float32)
+        classes = class_table(instance)
+        rules = np.array([RULE_NUMBER[rule] for rule in windows.rules], np.int32)
         self._arguments = (
             *simulation.arguments,
             config,
-            class_table(instance),
+            classes,
             link_table(instance),
-            np.array([RULE_NUMBER[rule] for rule in windows.rules], np.int32),
+            rules,
             np.array(windows.delays_s, np.float64),
             self.queue_slots,
             self.running_slots,
-            np.zeros(max(windows.queue_window, windows.running_window)),
+            self.partner_slots,
+            np.zeros(max(windows.queue_window, windows.running_window, windows.partner_window)),
         )
+        all_shapes = windows.shapes(
+            *size, shown_types(instance.cluster, instance.semantics), instance.sharing is not None
+        )
+        self._more_shapes = {name: shape for name, shape in all_shapes.items() if name not in self._shapes}
+        self._empty = [name for name, shape in all_shapes.items() if shape[0] == 0]
+        self._looks = self._further_looks(instance, config, classes, rules)
+
+    def _further_looks(
+        self, instance: Instance, config: np.ndarray, classes: np.ndarray, rules: np.ndarray
+    ) -> list[tuple[tuple[str, ...], Callable[..., None], tuple[Any, ...]]]:
+        """Give what fills the arrays beyond those of :func:`play`: their names, a kernel, its arguments before them."""
+        looks: list[tuple[tuple[str, ...], Callable[..., None], tuple[Any, ...]]] = []
+        before = self.simulation.arguments
+        if "types" in self._more_shapes:
+            from gpusched_env.envs.type_encoding import relative_rates, show_types
+
+            slots: tuple[Any, ...] = (classes, relative_rates(instance), self.queue_slots, self.running_slots)
+            looks.append((tuple(TYPE_TABLES), show_types, (*before, *slots)))
+        if "seats" in self._more_shapes:
+            from gpusched_env.envs.sharing_encoding import show_sharing
+
+            slots = (config, rules, self.queue_slots, self.running_slots, self.partner_slots, self.mask)
+            looks.append((tuple(SHARING_TABLES), show_sharing, (*before, *slots)))
+        return looks
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Names of the arrays of an observation."""
+        return tuple(name for name in (*self._shapes, *self._more_shapes) if name not in self._empty)
 
     @classmethod
     def for_view(cls, windows: Windows, view: ClusterView) -> Encoder:
@@ -180,29 +269,55 @@ class Encoder:
         if outcome & NEARLY_FULL:
             self.simulation.drain()
             outcome -= NEARLY_FULL
-        if not self.windows.running_window:
-            for key in ("running", "flows"):
-                observation.pop(key, None)
+        if self._looks:
+            observation |= {key: np.empty(shape, np.float32) for key, shape in self._more_shapes.items()}
+            for names, show, arguments in self._looks:
+                show(*arguments, *(observation[name] for name in names))
+        for key in self._empty:
+            del observation[key]
         return observation, outcome, refused
 
     def decision_of(self, action: int) -> Decision | None:
         """Say what an action means now; None = wait for the next event."""
         windows = self.windows
         if action < windows.first_preemption:
-            slot, rule = divmod(action, len(windows.rules))
-            return Start(int(self.queue_slots[slot]), windows.rules[rule])
+            return self._start_of(action)
         if action < windows.wait_action:
             return Preempt(int(self.running_slots[action - windows.first_preemption]))
         if action == windows.wait_action:
             return None
         return Wait(self.simulation.now_s + windows.delays_s[action - windows.wait_action - 1])
 
+    def _start_of(self, action: int) -> Start:
+        from gpusched_env.simulator.placing_beside import find_beside
+
+        windows = self.windows
+        slot, place = divmod(action, windows.slot_starts)
+        place, size = divmod(place, max(windows.sub_batches, 1))
+        row = int(self.queue_slots[slot])
+        steps = self._sub_steps(row)
+        named = int(steps[size]) if size < len(steps) else 0
+        if place < len(windows.rules):
+            return Start(row, windows.rules[place], sub_steps=named if windows.sub_batches else None)
+        partner = int(self.partner_slots[place - len(windows.rules)])
+        option = size if windows.sub_batches else -1
+        count, option = find_beside(*self.simulation.arguments, row, partner, option)
+        gpus = tuple(self.simulation.state.chosen[self.simulation.b, :count].tolist())
+        return Start(row, gpus=gpus, share=True, sub_steps=int(steps[option]))
+
+    def _sub_steps(self, row: int) -> np.ndarray:
+        """int64 [sizes]: sub-steps of each sub-batch of a job; 0 = it has no such sub-batch."""
+        state, b = self.simulation.state, self.simulation.b
+        sizes: np.ndarray = state.sub_batches["sub_steps"][b, state.jobs["job_class"][b, row], :, 0]
+        return sizes
+
     def action_of(self, decision: Start | Preempt) -> int | None:
         """Number the action of a decision; None if the simulator would refuse it anyway.
 
         Raises
         ------
-        GpuschedError : the job is in no slot, the rule is not enabled, or GPUs are given explicitly
+        GpuschedError : the job is in no slot, the rule is not enabled, GPUs are given explicitly, or sub-steps are
+            given where actions name no sub-batch, or not given where they do
         """
         windows = self.windows
         if isinstance(decision, Preempt):
@@ -212,7 +327,8 @@ class Encoder:
         elif decision.rule not in windows.rules:
             raise GpuschedError(f"{decision}: make the environment with rules that include {decision.rule!r}")
         else:
-            first, step = windows.rules.index(decision.rule), len(windows.rules)
+            first, step = windows.rules.index(decision.rule) * max(windows.sub_batches, 1), windows.slot_starts
+            first += self._size_of(decision)
             slots, remedy = self.queue_slots, "queue_window"
         slot = np.flatnonzero(slots == decision.job)
         if len(slot):
@@ -221,3 +337,16 @@ class Encoder:
         if isinstance(decision, Preempt) == bool(holds):
             raise GpuschedError(f"{decision}: job {decision.job} is in no slot; raise {remedy}")
         return None
+
+    def _size_of(self, decision: Start) -> int:
+        """Give the place of a decision's sub-batch among those that actions name."""
+        sizes = self.windows.sub_batches
+        if not sizes and decision.sub_steps is None:
+            return 0
+        steps = self._sub_steps(decision.job)[:sizes]
+        if decision.sub_steps is None or decision.sub_steps not in steps:
+            raise GpuschedError(
+                f"{decision}: actions name one of {sizes} sub-batches, here of {steps.tolist()} sub-steps; make the "
+                "environment with other sub_batches, 0 = none is named and sub_steps is None"
+            )
+        return int(np.flatnonzero(steps == decision.sub_steps)[0])

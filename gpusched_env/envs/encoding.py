@@ -11,14 +11,16 @@ import numpy as np
 from gpusched_env.cluster import MACHINE, NETWORK, RACK, SLOT, TIERS
 from gpusched_env.envs.columns import LONGEST_S
 from gpusched_env.envs.encoder import WINDOW_ORDERS
+from gpusched_env.envs.sharing_actions import chosen_steps, mark_partners, mark_sizes, open_gpus
 from gpusched_env.errors import ScenarioError
 from gpusched_env.instance import Instance
 from gpusched_env.network import LINK_TIERS
 from gpusched_env.simulator import RULE_NUMBER, Simulation
-from gpusched_env.simulator.contention import alone_s, settle
+from gpusched_env.simulator.contention import alone_s, beside_company, settle
 from gpusched_env.simulator.events import (
     APPLIED,
     DECIDE,
+    EXPLICIT,
     LOG_FULL,
     advance,
     lease,
@@ -31,8 +33,11 @@ from gpusched_env.simulator.events import (
 )
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.network_queries import link_load
-from gpusched_env.simulator.placing import fits
+from gpusched_env.simulator.placing import ANYWHERE, SHARE_FIRST_FIT, SHARED_BY, look_for
+from gpusched_env.simulator.placing_beside import find_beside
+from gpusched_env.simulator.placing_shared import find_shared
 from gpusched_env.simulator.state import CHECKPOINTING
+from gpusched_env.simulator.taking import unable_somewhere
 
 Array = np.ndarray[Any, Any]
 
@@ -45,6 +50,8 @@ CONFIG_DTYPE: Final = np.dtype(
         ("clairvoyant", "<i8"),
         ("migration", "<i8"),
         ("skip_forced_waits", "<i8"),
+        ("sub_batches", "<i8"),  # that a start may name; 0 = starts name none
+        ("pair_benefit", "<i8"),
         ("lease_s", "<f8"),  # [s] for which a start holds its GPUs before the agent is asked again; inf = no leases
     ]
 )
@@ -118,10 +125,10 @@ def insert(slots: Array, keys: Array, filled: int, row: int, key: float) -> int:
 
 @helper
 def fill_windows(
-    world: Array, jobs: Array, replicas: Array, waiting: Array, running: Array, config: Array, b: int,
-    queue: Array, victims: Array, keys: Array,
+    world: Array, jobs: Array, replicas: Array, holder: Array, gpu_next: Array, waiting: Array, running: Array,
+    config: Array, b: int, queue: Array, victims: Array, partners: Array, keys: Array,
 ) -> None:
-    """Choose the jobs that the queue and running slots show; -1 = empty slot."""
+    """Choose the jobs that the queue, running and partner slots show; -1 = empty slot."""
     filled = 0
     order = config[0]["queue_order"]
     for i in range(world[b]["waiting"]):
@@ -142,29 +149,82 @@ def fill_windows(
         filled = insert(victims, keys, filled, row, key)
     for i in range(filled, len(victims)):
         victims[i] = -1
+    if len(partners) == 0:
+        return
+    filled = 0
+    for i in range(world[b]["running"]):
+        number = int64(running[b, i])
+        if order == START_ORDER and filled == len(partners):
+            break
+        if open_gpus(world, replicas, holder, gpu_next, b, number) > 0:
+            row = replicas[b, number]["job"]
+            key = float(row) if order == ARRIVAL_ORDER else window_key(world, jobs, replicas, b, row, order)
+            filled = insert(partners, keys, filled, row, key)
+    for i in range(filled, len(partners)):
+        partners[i] = -1
 
 
 @helper
-def fill_mask(
-    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_node: Array,
-    paces: Array, chosen: Array, links: Array, busy: Array, config: Array, rules: Array, b: int, queue: Array,
-    victims: Array, mask: Array,
-) -> bool:
-    """Mark the feasible actions; return whether there is a choice beside one wait."""
-    w = world[b]
-    at = 0
+def mark_starts(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_next: Array,
+    gpu_node: Array, running: Array, paces: Array, chosen: Array, links: Array, busy: Array, sub_batches: Array,
+    interference: Array, b: int, config: Array, rules: Array, queue: Array, partners: Array, mask: Array,
+) -> int:
+    """Mark the starts that the simulator would accept; return their number."""
+    sharing = world[b]["sharing"] > 0
+    supply = world[b]["free_gpus"]
+    sizes = int64(config[0]["sub_batches"])
+    columns = max(sizes, 1)
+    at = int64(0)
     choices = 0
     for k in range(len(queue)):
-        row = queue[k]
+        row = int64(queue[k])
         gang = int64(jobs[b, row]["gpus"]) if row >= 0 else int64(0)
         kind = int64(jobs[b, row]["job_class"]) if row >= 0 else int64(0)
         for p in range(len(rules)):
-            feasible = row >= 0 and fits(
-                world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, kind, gang, int64(rules[p])
+            rule = int64(rules[p])
+            option = int64(-1)
+            found = int64(0)
+            if row >= 0 and rule >= SHARE_FIRST_FIT and world[b]["gpu_jobs"] > 1:
+                found, option = find_shared(
+                    world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, running, paces, chosen,
+                    links, busy, sub_batches, interference, b, row, SHARED_BY[rule - SHARE_FIRST_FIT],
+                )
+            elif row >= 0 and gang <= supply:
+                if not sharing and rule in ANYWHERE and not unable_somewhere(paces, b, kind):
+                    found = gang
+                else:
+                    found = int64(
+                        look_for(
+                            world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, kind, gang, rule
+                        )
+                    )
+            if sharing:
+                choices += mark_sizes(
+                    world, jobs, replicas, nodes, holder, gpu_node, chosen, sub_batches, b, row, found, option, sizes,
+                    at, mask,
+                )
+            else:
+                mask[at] = 1 if found > 0 else 0
+                choices += mask[at]
+            at += columns
+        if len(partners) > 0:
+            choices += mark_partners(
+                world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, paces, sub_batches, interference, b,
+                row, partners, sizes, at, mask,
             )
-            mask[at] = 1 if feasible else 0
-            choices += mask[at]
-            at += 1
+            at += len(partners) * columns
+    return choices
+
+
+@helper
+def mark_others(
+    world: Array, jobs: Array, replicas: Array, config: Array, b: int, victims: Array, starts: int, choices: int,
+    mask: Array,
+) -> bool:
+    """Mark the feasible actions behind the ``starts``; return whether there is a choice beside one wait."""
+    w = world[b]
+    at = starts
     for v in range(len(victims)):
         row = victims[v]
         useful = w["waiting"] > 0 or config[0]["migration"]
@@ -183,10 +243,10 @@ def fill_mask(
 
 @helper
 def show_queue(
-    world: Array, jobs: Array, replicas: Array, config: Array, classes: Array, rules: Array, b: int, queue: Array,
-    mask: Array, out: Array,
+    world: Array, jobs: Array, replicas: Array, config: Array, classes: Array, b: int, queue: Array, mask: Array,
+    starts: int, out: Array,
 ) -> None:
-    """Write the rows of columns.QUEUE."""
+    """Write the rows of columns.QUEUE; ``starts`` actions are a slot's."""
     w = world[b]
     for k in range(len(queue)):
         row = queue[k]
@@ -200,8 +260,8 @@ def show_queue(
         if config[0]["clairvoyant"]:
             left = seconds_left(world, jobs, replicas, b, row)
         fits_somehow = 0
-        for p in range(len(rules)):
-            fits_somehow |= mask[k * len(rules) + p]
+        for p in range(starts):
+            fits_somehow |= mask[k * starts + p]
         out[k, 0] = 1.0
         out[k, 1] = job["gpus"] / w["gpus"]
         out[k, 2] = min(job["gpus"] / w["node_gpus"], 1.0)
@@ -244,7 +304,7 @@ def show_running(
         out[v, 5] = squash(left)
         out[v, 6] = squash(left * job["gpus"] / w["gpus"])
         out[v, 7] = shown_tier(r["tier"]) / (len(TIERS) - 1.0)
-        out[v, 8] = max(1.0 - kind["ideal_iteration_s"] / r["settled_s"], 0.0)
+        out[v, 8] = max(1.0 - kind["ideal_iteration_s"] / beside_company(replicas, b, int64(job["replica"])), 0.0)
         out[v, 9] = 1.0 if r["phase"] == CHECKPOINTING else 0.0
         out[v, 10] = mask[first_action + v]
 
@@ -270,8 +330,9 @@ def show_tiers(
             if shown_tier(r["tier"]) == t:
                 gpus += r["gpus"]
                 gangs += 1
-                loss += 1.0 - classes[0, jobs[b, r["job"]]["job_class"]]["ideal_iteration_s"] / r["settled_s"]
-        out[t, 0] = gpus / w["gpus"]
+                ideal_s = classes[0, jobs[b, r["job"]]["job_class"]]["ideal_iteration_s"]
+                loss += 1.0 - ideal_s / beside_company(replicas, b, int64(running[b, i]))
+        out[t, 0] = gpus / (w["gpus"] * w["gpu_jobs"])
         out[t, 1] = gangs / (1.0 + gangs)
         out[t, 2] = loss / gangs if gangs > 0 else 0.0
 
@@ -360,10 +421,10 @@ def show_machines(
     out_cluster[4] = w["waiting"] / (32.0 + w["waiting"])
     out_cluster[5] = beyond / (32.0 + beyond)
     out_cluster[6] = demand / (w["gpus"] + demand)
-    out_cluster[7] = w["running"] / w["gpus"]
+    out_cluster[7] = w["running"] / (w["gpus"] * w["gpu_jobs"])
     out_cluster[8] = w["next_arrival"] / w["jobs"]
     out_cluster[9] = w["finished"] / w["jobs"]
-    out_cluster[10] = checkpointing / w["gpus"]
+    out_cluster[10] = checkpointing / (w["gpus"] * w["gpu_jobs"])
 
 
 @kernel
@@ -373,8 +434,8 @@ def play(
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
     busy: Array, sub_batches: Array, interference: Array, b: int, config: Array, classes: Array, shown_links: Array,
     rules: Array, delays: Array,
-    queue: Array, victims: Array, keys: Array, action: int, mask: Array, out_queue: Array, out_running: Array,
-    out_nodes: Array, out_links: Array, out_cluster: Array, out_flows: Array,
+    queue: Array, victims: Array, partners: Array, keys: Array, action: int, mask: Array, out_queue: Array,
+    out_running: Array, out_nodes: Array, out_links: Array, out_cluster: Array, out_flows: Array,
 ) -> int:
     """Play one action on the windows of the last call, skip forced waits, and write mask and observation.
 
@@ -382,24 +443,42 @@ def play(
     (drain the log, then RESUME) or INFEASIBLE (nothing changed); NEARLY_FULL is added when the log should be drained.
     """
     w = world[b]
-    starts = len(queue) * len(rules)
+    sizes = int64(config[0]["sub_batches"])
+    columns = max(sizes, 1)
+    slot_starts = (len(rules) + len(partners)) * columns
+    starts = len(queue) * slot_starts
     outcome = DECIDE
     step_time = False
     if action >= 0:
         if mask[action] == 0:
             return INFEASIBLE
         if action < starts:
+            row = int64(queue[action // slot_starts])
+            place = action % slot_starts // columns
+            size = action % columns
+            steps = chosen_steps(sub_batches, b, int64(jobs[b, row]["job_class"]), sizes, size)
+            beside = place >= len(rules)
+            rule = int64(EXPLICIT)
+            found = int64(0)
+            if beside:
+                found, option = find_beside(
+                    world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
+                    events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b,
+                    row, int64(partners[place - len(rules)]), size if sizes > 0 else int64(-1),
+                )
+                steps = int64(sub_batches[b, jobs[b, row]["job_class"], option, 0]["sub_steps"])
+            else:
+                rule = int64(rules[place])
             start(
                 world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
                 events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b,
-                int64(queue[action // len(rules)]), int64(rules[action % len(rules)]), 0,
-                False, 0,
+                row, rule, found, beside, steps,
             )
             if config[0]["lease_s"] < np.inf:
                 lease(
                     world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
                     events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b,
-                    int64(queue[action // len(rules)]), w["clock_s"] + config[0]["lease_s"],
+                    row, w["clock_s"] + config[0]["lease_s"],
                 )
         elif action < starts + len(victims):
             preempt(
@@ -434,15 +513,18 @@ def play(
                 return LOG_FULL
             action = NO_ACTION
         settle(world, replicas, links, uses, ratios, b)
-        fill_windows(world, jobs, replicas, waiting, running, config, b, queue, victims, keys)
-        choice = fill_mask(
-            world, jobs, replicas, nodes, racks, free, holder, gpu_node, paces, chosen, links, busy, config, rules, b,
-            queue, victims, mask,
+        fill_windows(
+            world, jobs, replicas, holder, gpu_next, waiting, running, config, b, queue, victims, partners, keys
         )
+        choices = mark_starts(
+            world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, running, paces, chosen, links, busy,
+            sub_batches, interference, b, config, rules, queue, partners, mask,
+        )
+        choice = mark_others(world, jobs, replicas, config, b, victims, starts, choices, mask)
         if outcome != DECIDE or choice or not config[0]["skip_forced_waits"] or mask[starts + len(victims)] == 0:
             break
         step_time = True
-    show_queue(world, jobs, replicas, config, classes, rules, b, queue, mask, out_queue)
+    show_queue(world, jobs, replicas, config, classes, b, queue, mask, slot_starts, out_queue)
     show_running(world, jobs, replicas, config, classes, b, victims, mask, starts, out_running)
     show_machines(
         world, jobs, replicas, nodes, racks, free, waiting, running, b, len(queue), out_nodes, out_cluster

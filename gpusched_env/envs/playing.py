@@ -42,7 +42,7 @@ def play_scheduler(env: gym.Env[Any, Any], scheduler: Scheduler, seed: int) -> E
             elif isinstance(decision, Lease):
                 base.lease(decision.job, decision.until_s)
             elif isinstance(decision, Start) and decision.gpus is not None:
-                base.start_on(decision.job, decision.gpus)
+                base.start_on(decision.job, decision.gpus, decision.share, decision.sub_steps)
             elif (action := base.encoder.action_of(decision)) is not None:
                 over = _step(env, action, scheduler)
         if not base.mask[base.windows.wait_action]:

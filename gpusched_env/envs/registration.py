@@ -34,6 +34,16 @@ ENVIRONMENTS: Final[dict[str, dict[str, Any]]] = {
         "lease_s": 360.0,
         "reward": "makespan",
     },
+    "gpusched/Sharing-v0": {  # 240 jobs on 64 GPUs that two jobs may share: who joins whom, how small a sub-batch
+        "scenario": "bsbf-sim-240-v0",
+        "queue_window": 16,
+        "running_window": 0,
+        "partner_window": 8,
+        "sub_batches": 4,
+        "rules": ("pack", "share-best-benefit"),
+        "queue_order": "shortest",
+        "running_order": "longest",
+    },
 }
 # Another class: the agent sets Dally's delay timers, 256 GPUs, 800 jobs.
 DELAY_TIMERS: Final = "gpusched/DelayTimers-v0"

@@ -40,9 +40,10 @@ def duration(seconds: float) -> str:
 
 
 def jobs_on_gpus(env: ClusterEnv) -> tuple[np.ndarray, np.ndarray]:
-    """Say who holds each GPU: int [G] job row (-1 = free), bool [G] being checkpointed."""
-    state = env.simulation.state
-    holder = state.holder[0]
+    """Say who holds each GPU, of several each in its layer: int [limit, G] job row (-1 = free), bool: checkpointed."""
+    state, instance = env.simulation.state, env.simulation.instance
+    gpus = instance.cluster.gpus
+    holder = state.holder[0, : gpus * instance.gpu_jobs].reshape(-1, gpus)
     rows = np.where(holder >= 0, state.replicas["job"][0, holder], -1)
     leaving = (holder >= 0) & (state.replicas["phase"][0, holder] == CHECKPOINTING)
     return rows, leaving
@@ -57,7 +58,10 @@ def busiest_links(env: ClusterEnv, count: int) -> list[tuple[str, float, int]]:
 
 
 def text(env: ClusterEnv) -> str:
-    """Draw one character a GPU: ``.`` free, a letter a job (``!`` while it is checkpointed); with the busiest links."""
+    """Draw one character a GPU: ``.`` free, a letter a job (``!`` while it is checkpointed); with the busiest links.
+
+    Where jobs share GPUs, a GPU has as many characters as jobs may share it.
+    """
     simulation = env.simulation
     world, cluster = simulation.state.world[0], simulation.instance.cluster
     rows, leaving = jobs_on_gpus(env)
@@ -67,8 +71,11 @@ def text(env: ClusterEnv) -> str:
     lines = [f"{env.scenario.name}  time {duration(simulation.now_s)}  {free}  {counts}"]
     for number, node in enumerate(cluster.nodes):
         first = int(node["first_gpu"])
-        cells = "".join(
-            "!" if leaving[gpu] else "." if rows[gpu] < 0 else letters[rows[gpu] % len(letters)]
+        cells = (" " if len(rows) > 1 else "").join(
+            "".join(
+                "!" if leaves else "." if row < 0 else letters[row % len(letters)]
+                for row, leaves in zip(rows[:, gpu], leaving[:, gpu], strict=True)
+            )
             for gpu in range(first, first + int(node["gpus"]))
         )
         lines.append(f"rack {node['rack']:>2} node {number:>3} |{cells}|")
@@ -120,27 +127,29 @@ def picture(env: ClusterEnv) -> np.ndarray:
 def _draw_machines(env: ClusterEnv, axes: Axes) -> None:
     nodes = env.simulation.instance.cluster.nodes
     rows, leaving = jobs_on_gpus(env)
-    width = int(nodes["gpus"].max())
-    image = np.ones((len(nodes), width, 3))
+    width, limit = int(nodes["gpus"].max()), len(rows)  # jobs on one GPU stand side by side
+    image = np.ones((len(nodes), width * limit, 3))
     for number, node in enumerate(nodes):
-        for column in range(int(node["gpus"])):
-            gpu = int(node["first_gpu"]) + column
-            image[number, column] = np.divide(_FREE, 255) if rows[gpu] < 0 else job_colour(int(rows[gpu]))
-            if leaving[gpu]:
-                axes.text(column, number, "x", ha="center", va="center", fontsize=8)
-            elif rows[gpu] >= 0 and len(nodes) <= 16:
-                axes.text(column, number, str(rows[gpu]), ha="center", va="center", fontsize=7)
-    axes.imshow(image, aspect="auto", interpolation="nearest")
+        for column, layer in np.ndindex(int(node["gpus"]), limit):
+            place = layer, int(node["first_gpu"]) + column
+            x, row = column - 0.5 + (layer + 0.5) / limit, int(rows[place])
+            image[number, column * limit + layer] = np.divide(_FREE, 255) if row < 0 else job_colour(row)
+            if leaving[place]:
+                axes.text(x, number, "x", ha="center", va="center", fontsize=8)
+            elif row >= 0 and len(nodes) <= 16:
+                axes.text(x, number, str(row), ha="center", va="center", fontsize=7 if limit == 1 else 6)
+    axes.imshow(image, aspect="auto", interpolation="nearest", extent=(-0.5, width - 0.5, len(nodes) - 0.5, -0.5))
     axes.set_xticks(np.arange(width + 1) - 0.5, minor=True)
     axes.set_yticks(np.arange(len(nodes) + 1) - 0.5, minor=True)
-    axes.grid(which="minor", color="white", linewidth=1.0)
+    axes.grid(which="minor", color="white", linewidth=1.0 if limit == 1 else 3.0)
     axes.tick_params(which="minor", length=0)
     for edge in np.flatnonzero(np.diff(nodes["rack"])):
         axes.axhline(edge + 0.5, color="black", linewidth=1.2)
     axes.set_xlabel("GPU of the node")
     axes.set_ylabel("node (a line between racks)")
-    axes.locator_params(axis="y", integer=True)
-    axes.set_title("jobs on GPUs (x = checkpointing)", fontsize=10)
+    axes.locator_params(integer=True)
+    shared = "" if limit == 1 else f", up to {limit} on each"
+    axes.set_title(f"jobs on GPUs{shared} (x = checkpointing)", fontsize=10)
 
 
 def _draw_queue(env: ClusterEnv, axes: Axes) -> None:
@@ -165,8 +174,9 @@ def _draw_tiers(env: ClusterEnv, axes: Axes) -> None:
     gpus = [int(running["gpus"][running["tier"] == tier].sum()) for tier in order]
     colours = ["#0072B2", "#009E73", "#E69F00", "#D55E00"]
     axes.bar([names[tier] for tier in order], gpus, color=colours[-len(order) :])
-    axes.set_ylim(0, int(state.world[0]["gpus"]))
-    axes.set_ylabel("GPUs held", fontsize=9)
+    limit = int(state.world[0]["gpu_jobs"])
+    axes.set_ylim(0, int(state.world[0]["gpus"]) * limit)
+    axes.set_ylabel("GPUs held" if limit == 1 else "GPUs held (a shared one by each job)", fontsize=9)
     axes.set_title("how far gangs are spread", fontsize=10)
 
 

@@ -16,7 +16,7 @@ from gpusched_env.metrics import Window, lower_bounds, summarise
 
 if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario
-    from gpusched_env.simulator import Scheduler
+    from gpusched_env.simulator import Scheduler, Until
 
 
 class Problem(Protocol):
@@ -43,6 +43,7 @@ class Task:
     seed: int
     window: Window | None
     keep_log: bool
+    until: Until | None = None  # the run stops when these jobs have finished
 
 
 def evaluate(
@@ -129,7 +130,7 @@ def run_once(task: Task, bar: ProgressBar | None = None) -> RunResult:
             bar.jobs_finished(f"{scheduler.name}, seed {task.seed}", done, total)
 
     begin = time.perf_counter()
-    log = simulate(instance, scheduler, progress=tell if bar is not None else None, seed=task.seed)
+    log = simulate(instance, scheduler, progress=tell if bar is not None else None, seed=task.seed, until=task.until)
     wall_s = time.perf_counter() - begin
     return RunResult(
         scenario=task.scenario.name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 import zstandard
@@ -102,4 +102,4 @@ def parse_entry(text: bytes) -> Entry:
 class _Format(msgspec.Struct):
     """What must be known before anything else is looked at."""
 
-    format: str
+    format: Annotated[str, msgspec.Meta(max_length=200)]

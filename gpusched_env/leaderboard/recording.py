@@ -8,7 +8,7 @@ from gpusched_env.leaderboard.carrying import Carrying
 from gpusched_env.leaderboard.columns import pack
 from gpusched_env.leaderboard.entry import Decisions
 from gpusched_env.simulator import Decision, Outcome, Scheduler, Wait
-from gpusched_env.simulator.simulation import Progress
+from gpusched_env.simulator.simulation import Progress, Until
 
 
 class Recording(Carrying):
@@ -50,10 +50,10 @@ class Recording(Carrying):
         self._kept.append((self._point, self.now_s, done))
         return ""
 
-    def run(self, scheduler: Scheduler, progress: Progress | None = None) -> None:
-        """Let a scheduler play to the end, decision by decision."""
+    def run(self, scheduler: Scheduler, progress: Progress | None = None, until: Until | None = None) -> None:
+        """Let a scheduler play to the end, or until these jobs have finished, decision by decision."""
         view = self.view_for(scheduler)
-        if self._ask(scheduler, view, progress) is Outcome.STALLED:
+        if self._ask(scheduler, view, progress, until) is Outcome.STALLED:
             raise self._stall(scheduler, view)
 
     def decisions(self) -> Decisions:

@@ -5,7 +5,7 @@ from gpusched_env.metrics.columns import COLUMN_OF, COLUMNS, Column, columns_mar
 from gpusched_env.metrics.fairness import finish_time_fairness
 from gpusched_env.metrics.job_times import JOB_TIMES_DTYPE, job_times
 from gpusched_env.metrics.segments import SEGMENT_DTYPE, end_of_run, segments, until
-from gpusched_env.metrics.series import StepFunction, held_gpus, jobs_in_system, jobs_running, jobs_waiting
+from gpusched_env.metrics.series import StepFunction, gang_gpus, held_gpus, jobs_in_system, jobs_running, jobs_waiting
 from gpusched_env.metrics.statistics import (
     Interval,
     bootstrap_mean,
@@ -31,6 +31,7 @@ __all__ = [
     "columns_markdown",
     "end_of_run",
     "finish_time_fairness",
+    "gang_gpus",
     "held_gpus",
     "job_times",
     "jobs_in_system",

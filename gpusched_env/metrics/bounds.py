@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import heapq
+from typing import Final
 
 import numpy as np
 
 from gpusched_env.instance import Instance
 from gpusched_env.metrics.series import StepFunction
 from gpusched_env.metrics.summary import Window, tracked
+
+ROUNDING: Final = 1e-8  # of a GPU's memory
 
 
 def lower_bounds(instance: Instance, window: Window | None = None) -> dict[str, float]:
@@ -30,19 +33,62 @@ def lower_bounds(instance: Instance, window: Window | None = None) -> dict[str, 
     copies = instance.semantics.max_copies  # no faster than so many of the best
     ideal = instance.ideal_s / copies
     gang = gang * copies
+    gpus = float(instance.cluster.gpus)
+    if instance.sharing is not None:
+        ideal = ideal * shortest_by_sub_steps(instance)[instance.job_class]
+        gpus *= work_of_shared_gpu(instance)
     return {
-        "mean_jct_s": mean_jct_bound(arrival[rows], gang[rows], ideal[rows], instance.cluster.gpus),
-        "makespan_s": makespan_bound(arrival, gang, ideal, instance.cluster.gpus),
+        "mean_jct_s": mean_jct_bound(arrival[rows], gang[rows], ideal[rows], gpus),
+        "makespan_s": makespan_bound(arrival, gang, ideal, gpus),
     }
 
 
-def mean_jct_bound(arrival_s: np.ndarray, gang: np.ndarray, ideal_s: np.ndarray, gpus: int) -> float:
+def work_of_shared_gpu(instance: Instance) -> float:
+    """Most work that the gangs on one GPU do in a second, in seconds of GPUs that are not shared; at least 1.
+
+    Notes
+    -----
+    One gang alone does at most 1. Of n of them, each is slowed by its worst neighbour, and the worst is no better than
+    the mean: ``1 / max_j xi_ij <= sum_j (1 / xi_ij) / (n - 1)``. Summed over the gangs, each pair counts once, with
+    ``1 / xi_ij + 1 / xi_ji <= P``, P being the largest such sum of any pair that may share a GPU of some type and has
+    room there. So n gangs do at most ``n (n - 1) / 2 x P / (n - 1) = n P / 2``, and there are at most ``limit`` of
+    them. A gang on several GPUs is as slow as its slowest, so its part on each is no more than this counts. With xi = 1
+    a GPU does the work of ``limit``, which is why a bound for GPUs that are not shared is none for those that are.
+    """
+    tables, limit = instance.sharing_tables, instance.gpu_jobs
+    assert tables is not None
+    if limit == 1:
+        return 1.0
+    speed = 1.0 / tables.interference  # 0 = must not share
+    both = speed + speed.swapaxes(0, 1)
+    least = np.where(tables.sub_steps[:, :, None] > 0, tables.memory, np.inf).min(axis=1)  # [C, T]
+    least = np.where(np.isfinite(instance.iteration_s).all(axis=1), least, np.inf)
+    together = (speed > 0) & (speed.swapaxes(0, 1) > 0) & (least[:, None] + least[None] <= 1.0 + ROUNDING)
+    return max(1.0, limit / 2 * float(np.where(together, both, 0.0).max()))
+
+
+def shortest_by_sub_steps(instance: Instance) -> np.ndarray:
+    """float64 [C]: iterations take at least so many times those of the whole batch at once, whatever the sub-steps.
+
+    Let ``f(T, s) = T - T / s + |T / s, M|_p`` be s equal sub-steps of T seconds of compute in all, of which the last
+    communicates M seconds. It rises with T and with s (the norm's slope is at most 1), and ``f(r T, s) >= r f(T, s)``
+    for r <= 1. An option of s sub-steps of c times the compute C takes ``f(s c C, s) >= min(1, s c) f(C, s)``, and no
+    option has fewer sub-steps than the first. Parts of a batch are rarely faster than the whole, so it is mostly 1.
+    """
+    tables = instance.sharing_tables
+    assert tables is not None
+    compute = np.where(tables.sub_steps > 0, tables.sub_steps * tables.compute_share, 1.0)
+    least: np.ndarray = np.minimum(compute.min(axis=1), 1.0)
+    return least
+
+
+def mean_jct_bound(arrival_s: np.ndarray, gang: np.ndarray, ideal_s: np.ndarray, gpus: float) -> float:
     """Mean JCT [s] that no schedule of rigid gangs can beat, preemptive and clairvoyant ones included.
 
     Parameters
     ----------
     arrival_s, gang, ideal_s : [J], arrivals in ascending order [s], GPUs, run times on the ideal placement [s]
-    gpus : GPUs of the cluster
+    gpus : GPUs of the cluster; if gangs share them, those that could do as much work without
 
     Notes
     -----
@@ -77,7 +123,7 @@ def mean_jct_bound(arrival_s: np.ndarray, gang: np.ndarray, ideal_s: np.ndarray,
     return max(by_number, by_busy_time) / len(arrival_s)
 
 
-def makespan_bound(arrival_s: np.ndarray, gang: np.ndarray, ideal_s: np.ndarray, gpus: int) -> float:
+def makespan_bound(arrival_s: np.ndarray, gang: np.ndarray, ideal_s: np.ndarray, gpus: float) -> float:
     """Makespan [s], first arrival to last finish, that no schedule can beat.
 
     The larger of the last ``arrival + d`` and the time at which the fluid machine (see :func:`mean_jct_bound`) has

@@ -37,7 +37,9 @@ COLUMNS: Final = (
     Column("mean_queueing_s", "s", "mean over W of queueing: time in the system without GPUs, all waits", "min"),
     Column("p99_queueing_s", "s", "99th percentile over W of queueing", "min"),
     Column("mean_slowdown", "", "mean over W of JCT / d", "min"),
-    Column("utilisation", "share", "GPU-seconds held / (GPUs x (end - first arrival))", "max", "run"),
+    Column(
+        "utilisation", "share", "GPU-seconds held, a shared GPU once / (GPUs x (end - first arrival))", "max", "run"
+    ),
     Column("productive_share", "share", "sum of g x service / sum of GPU-seconds held", "max"),
     Column("communication_share", "share", "sum of g x exposed communication / sum of GPU-seconds held", "min"),
     Column("overhead_share", "share", "sum of g x overhead / sum of GPU-seconds held; = 1 - productive_share", "min"),

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpusched_env.event_log import COMPLETE, LEASE_END, PREEMPT, RATE, RESUME, START, EventLog
 from gpusched_env.instance import Instance
+from gpusched_env.metrics.company import alone, slowdowns
 
 SEGMENT_DTYPE: Final = np.dtype(
     [
@@ -17,12 +18,14 @@ SEGMENT_DTYPE: Final = np.dtype(
         ("start_event", "<i4"),  # number of the start or resume
         ("stop_event", "<i4"),  # number of the preempt or complete; -1 = still running
         ("free_event", "<i4"),  # number of the release or complete; -1 = GPUs still held
+        ("sub_steps", "<i4"),  # gradient-accumulation sub-steps; 1 = none
         ("hold_s", "<f8"),  # [s] the gang takes its GPUs
         ("progress_s", "<f8"),  # [s] progress begins: hold_s plus the restore cost
         ("stop_s", "<f8"),  # [s] progress ends
         ("free_s", "<f8"),  # [s] the GPUs are free again: stop_s plus the checkpoint cost
-        ("iteration_s", "<f8"),  # [s] one iteration here; under contention productive time / iterations done
-        ("compute_s", "<f8"),  # [s] the compute in it, on the slowest GPU type of the gang
+        ("alone_s", "<f8"),  # [s] one iteration here, GPUs and links to itself
+        ("iteration_s", "<f8"),  # [s] one iteration here; where the log tells rates productive time / iterations done
+        ("compute_s", "<f8"),  # [s] the compute in it, on the slowest GPU type; stretched by those who share its GPUs
     ]
 )
 
@@ -76,10 +79,12 @@ def segments(instance: Instance, log: EventLog, end_s: float | None = None) -> n
     table["progress_s"] = events["value"][start]
     table["stop_s"] = np.where(stop >= 0, events["time_s"][stop], end_s)
     table["free_s"] = np.where(free >= 0, events["time_s"][free], end_s)
+    table["sub_steps"] = events["sub_steps"][start]
     for name, seconds in _seconds_per_iteration(instance, log).items():
         table[name] = seconds[start]
+    table["alone_s"] = table["iteration_s"]
     if (events["kind"] == RATE).any():
-        _follow_rates(log, table)
+        _follow_rates(instance, log, table)
     return table
 
 
@@ -89,8 +94,11 @@ def productive_s(table: np.ndarray) -> np.ndarray:
     return seconds
 
 
-def _follow_rates(log: EventLog, table: np.ndarray) -> None:
-    """Set iteration_s to the productive time over the iterations done at the rates that the log tells."""
+def _follow_rates(instance: Instance, log: EventLog, table: np.ndarray) -> None:
+    """Set iteration_s to the productive time over the iterations done at the rates that the log tells.
+
+    Where GPUs are shared, the compute in it is stretched as the iterations are by the gang's company.
+    """
     events = log.events
     rates = np.flatnonzero(events["kind"] == RATE)
     order = np.lexsort([rates, events["job"][rates]])
@@ -103,12 +111,17 @@ def _follow_rates(log: EventLog, table: np.ndarray) -> None:
     until[:-1][same] = events["time_s"][rates[1:]][same]
     begin = np.maximum(events["time_s"][rates], table["progress_s"][segment])
     pace = events["value"][rates]
-    done = np.bincount(segment, np.maximum(until - begin, 0.0) / pace, minlength=len(table))
+    iterations = np.maximum(until - begin, 0.0) / pace
+    done = np.bincount(segment, iterations, minlength=len(table))
     first = np.ones(len(rates), bool)
     first[1:] = ~same
     table["iteration_s"][segment[first]] = pace[first]
     moved = done > 0
     table["iteration_s"][moved] = productive_s(table)[moved] / done[moved]
+    if instance.gpu_jobs > 1:
+        stretch = slowdowns(instance, log, table).at(segment, events["time_s"][rates])
+        stretched = np.bincount(segment, iterations * stretch, minlength=len(table))
+        table["compute_s"][moved] *= stretched[moved] / done[moved]
 
 
 def _following(
@@ -129,6 +142,13 @@ def _seconds_per_iteration(instance: Instance, log: EventLog) -> dict[str, np.nd
         return result
     placed = events[starts]
     gang = instance.workload.jobs["gpus"][placed["job"]]
+    if instance.sharing is not None:
+        row = placed["tier"]
+        if instance.shapes is not None:
+            parts = instance.cluster.used_parts(log.gpus, placed["gpu_at"])
+            row = instance.shapes.rows(instance.job_class[placed["job"]], gang, parts)
+        result["iteration_s"][starts], result["compute_s"][starts] = alone(instance, log, starts, row)
+        return result
     copies = placed["gpu_count"] // gang
     job_class, tier, first = instance.job_class[placed["job"]], placed["tier"], placed["gpu_at"]
     if (copies == 1).all():

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpusched_env.event_log import ARRIVAL, COMPLETE, RELEASE, RESUME, START, EventLog
 from gpusched_env.instance import Instance
+from gpusched_env.metrics.segments import segments
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,29 @@ class StepFunction:
 
 
 def held_gpus(instance: Instance, log: EventLog) -> StepFunction:
-    """GPUs held by gangs, restoring and checkpointing ones included [GPU]."""
+    """GPUs that gangs hold, restoring and checkpointing ones included; one that several share counts once [GPU]."""
+    if instance.gpu_jobs == 1:
+        return gang_gpus(instance, log)
+    table = segments(instance, log)
+    # By GPU and start; numbers of events make exact keys, and those of each GPU lie beyond those of the GPU before.
+    count = table["gpus"].astype(np.int64)
+    gpus = np.concatenate([np.empty(0, np.int64), *(log.gang(event) for event in table["start_event"])])
+    free = np.where(table["free_event"] >= 0, table["free_event"], len(log.events)).astype(np.int64)
+    base = gpus * (len(log.events) + 1)
+    begin, end = base + np.repeat(table["start_event"], count), base + np.repeat(free, count)
+    order = np.argsort(begin)
+    begin, end = begin[order], end[order]
+    last = np.maximum.accumulate(end)
+    opens = np.ones(len(begin), bool)
+    opens[1:] = begin[1:] > last[:-1]
+    closes = np.append(opens[1:], True)[: len(begin)]
+    events = len(log.events) + 1
+    change = np.bincount(begin[opens] % events, minlength=events) - np.bincount(last[closes] % events, minlength=events)
+    return _cumulated(log, change[:-1].astype(float))
+
+
+def gang_gpus(instance: Instance, log: EventLog) -> StepFunction:
+    """GPUs of all gangs that hold some, restoring and checkpointing ones included [GPU]."""
     gang = instance.workload.jobs["gpus"][log.events["job"]]
     return _steps(log, {START: gang, RESUME: gang, COMPLETE: -gang, RELEASE: -gang})
 
@@ -87,11 +110,17 @@ def jobs_in_system(log: EventLog) -> StepFunction:
 
 
 def _steps(log: EventLog, change_of_kind: dict[int, np.ndarray | int]) -> StepFunction:
-    """Sum up changes; events of one instant make one step."""
-    kind, time = log.events["kind"], log.events["time_s"]
+    """Sum up changes by kind of event."""
+    kind = log.events["kind"]
     change = np.zeros(len(kind))
     for which, amount in change_of_kind.items():
         change += np.where(kind == which, amount, 0)
+    return _cumulated(log, change)
+
+
+def _cumulated(log: EventLog, change: np.ndarray) -> StepFunction:
+    """Sum up changes, one for each event; events of one instant make one step."""
+    time = log.events["time_s"]
     last = np.ones(len(time), bool)
     last[:-1] = time[1:] != time[:-1]
     return StepFunction(time[last], np.cumsum(change)[last])

@@ -13,7 +13,7 @@ from gpusched_env.metrics.columns import COLUMNS
 from gpusched_env.metrics.fairness import finish_time_fairness
 from gpusched_env.metrics.job_times import job_times
 from gpusched_env.metrics.segments import end_of_run, until
-from gpusched_env.metrics.series import jobs_in_system
+from gpusched_env.metrics.series import held_gpus, jobs_in_system
 
 Window = tuple[int, int]
 
@@ -49,7 +49,8 @@ def summarise(
     first_s = float(times["arrival_s"].min())
     every_job_finished = not np.isnan(times["finish_s"]).any()
     last_finish_s = float(times["finish_s"].max())
-    held = float(times["gpu_seconds"].sum())
+    of_gangs = float(times["gpu_seconds"].sum())
+    held = of_gangs if instance.gpu_jobs == 1 else float(held_gpus(instance, log).integral(end_s))
     span_s = end_s - first_s
 
     rows = tracked(len(times), window)

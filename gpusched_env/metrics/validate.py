@@ -23,6 +23,7 @@ from gpusched_env.event_log import (
 from gpusched_env.instance import Instance
 from gpusched_env.metrics.refusal import refusal, refuse
 from gpusched_env.metrics.validate_gangs import check_gangs
+from gpusched_env.metrics.validate_sharing import check_rates, check_sub_steps
 from gpusched_env.metrics.validate_work import check_completeness, check_costs, check_work
 
 # A job's life: which event may follow which, and what the job is doing after each.
@@ -69,13 +70,16 @@ def validate(instance: Instance, log: EventLog, complete: bool = True) -> None:
     Notes
     -----
     Checked, in this order: the records are well formed and time never goes back; every job lives its life in order;
-    gangs are whole, on GPUs that nobody else holds, on the tier that they name; restore and checkpoint take their
+    gangs are whole, on GPUs that nobody else holds, on the tier that they name; where GPUs are shared, no more gangs
+    than may, none that must not, within their memory, at the rates that follow; restore and checkpoint take their
     time; every job does exactly its iterations (1e-9 relative, plus the resolution of the clock); nothing is missing.
     Vectorised: a million events take about a second.
     """
     check_records(instance, log)
     check_lives(instance, log)
     table = check_gangs(instance, log)
+    if instance.sharing is not None and instance.topology is None:
+        check_rates(instance, log, table)
     check_costs(instance, log, table)
     check_work(instance, log, table)
     check_completeness(instance, log, table, complete)
@@ -98,7 +102,6 @@ def check_records(instance: Instance, log: EventLog) -> None:
         (time < 0, "its time is negative"),
         (np.diff(time, prepend=time[:1]) < 0, "time goes back"),
         (time > instance.semantics.time_limit_s, "it lies beyond the time limit"),
-        (events["sub_steps"] != 1, "sub_steps must be 1"),
     ):
         if bad.any() and (first is None or int(np.argmax(bad)) < first[0]):
             first = (int(np.argmax(bad)), reason)
@@ -110,11 +113,12 @@ def check_records(instance: Instance, log: EventLog) -> None:
     rates = kind == RATE
     refuse(log, ~places & ~rates & (events["gpu_at"] != -1), "it places no gang, so gpu_at must be -1")
     refuse(log, ~places & ~rates & (events["tier"] != -1), "it places no gang, so tier must be -1")
-    if instance.topology is None:
-        refuse(log, rates, "without a topology rates follow from the placement")
-    else:
-        refuse(log, rates & ((events["gpu_at"] < -1) | (events["gpu_at"] >= len(instance.links))), "no such link")
-        refuse(log, rates & (events["value"] <= 0), "an iteration must take time")
+    if not instance.tells_rates:
+        refuse(log, rates, "without a topology or sharing rates follow from the placement")
+    links = 0 if instance.topology is None else len(instance.links)
+    refuse(log, rates & ((events["gpu_at"] < -1) | (events["gpu_at"] >= links)), "no such link")
+    refuse(log, rates & (events["value"] <= 0), "an iteration must take time")
+    check_sub_steps(instance, log)
     refuse(log, (events["replica"] == -1) != (kind == ARRIVAL), "arrivals, and only they, have replica -1")
     refuse(log, ~places & ~rates & (kind != PREEMPT) & (events["value"] != 0), "its value must be 0")
     round_s = instance.semantics.round_s
@@ -141,11 +145,11 @@ def check_lives(instance: Instance, log: EventLog) -> None:
         raise refusal(log, int(order[at]), f"the job {DOING[int(before[at])]}")
     due = instance.workload.jobs["arrival_s"][events["job"]]
     refuse(log, (events["kind"] == ARRIVAL) & (events["time_s"] != due), "the job does not arrive at this time")
-    if instance.topology is not None:
+    if instance.tells_rates:
         time, places = events["time_s"][order], (kind == START) | (kind == RESUME)
         silent = np.zeros(len(order), bool)
         silent[:-1] = places[:-1] & again[1:] & (kind[1:] != RATE) & (time[1:] > time[:-1])
-        refuse(log, _by_event(order, silent), "no rate was told before it ended, although gangs share links")
+        refuse(log, _by_event(order, silent), "no rate was told before it ended, although gangs share links or GPUs")
     moved = np.zeros(len(order), bool)
     holding = np.isin(kind, (*WHILE_RUNNING, RELEASE))
     moved[1:] = again[1:] & holding[1:] & (replica[1:] != replica[:-1])

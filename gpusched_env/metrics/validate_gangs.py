@@ -1,4 +1,4 @@
-"""Validator, part two: gangs are whole, on GPUs that nobody else holds, on the tier that they name."""
+"""Validator, part two: gangs are whole, on GPUs that they may hold, on the tier that they name."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from gpusched_env.event_log import RESUME, START, EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.metrics.refusal import refusal, refuse
 from gpusched_env.metrics.segments import segments
+from gpusched_env.metrics.validate_sharing import check_company
 
 
 def check_gangs(instance: Instance, log: EventLog) -> np.ndarray:
@@ -48,7 +49,10 @@ def check_gangs(instance: Instance, log: EventLog) -> np.ndarray:
     table = segments(instance, log)
     freed = np.zeros(len(events), np.int64)  # of a start: number of the event that frees its GPUs
     freed[table["start_event"]] = np.where(table["free_event"] >= 0, table["free_event"], len(events))
-    _refuse_sharing(log, "GPU", log.gpus, event_of, freed)
+    if instance.sharing is None:
+        _refuse_sharing(log, "GPU", log.gpus, event_of, freed)
+    else:
+        check_company(instance, log, table)
     _refuse_sharing(log, "replica", events["replica"][starts], starts, freed)
     return table
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpusched_env.event_log import EventLog
     from gpusched_env.instance import Instance
     from gpusched_env.reproduce.results import Results
+    from gpusched_env.simulator import Until
 
     Measure = Callable[[Instance, EventLog, str], dict[str, float]]
 
@@ -65,6 +66,8 @@ class Card(ABC):
     title: str
     measure_version: str = "1"  # raise it whenever measure gives other numbers: kept runs are then played anew
 
+    until: Until | None = None  # the only jobs that are measured: runs end with them; None = all are
+
     @abstractmethod
     def runs(self, quick: bool) -> list[Run]:
         """Everything that is to be run; ``quick`` = a part that takes under a minute on two cores."""
@@ -92,6 +95,7 @@ CARDS: Final = {
     "gavel": "gpusched_env.reproduce.gavel:GavelCard",
     "hadar": "gpusched_env.reproduce.hadar:HadarCard",
     "sjf-bco": "gpusched_env.reproduce.sjf_bco:SjfBcoCard",
+    "sjf-bsbf": "gpusched_env.reproduce.sjf_bsbf:SjfBsbfCard",
 }
 
 

@@ -51,7 +51,11 @@ def play_card(
         raise GpuschedError(f"{cache}: cannot be made ({error.strerror or error}); name another folder") from error
     problems = {id(run.problem): run.problem for run in runs}
     fingerprints = {key: problem.fingerprint() for key, problem in problems.items()}
-    tasks = [Task(run.problem, fingerprints[id(run.problem)], run.scheduler, run.seed, None, True) for run in runs]
+    until = card.until
+    window = None if until is None else (until.first, until.last)
+    tasks = [
+        Task(run.problem, fingerprints[id(run.problem)], run.scheduler, run.seed, window, True, until) for run in runs
+    ]
     paths = [cache / f"{_key(card, task, run.measure)}.json" for task, run in zip(tasks, runs, strict=True)]
     done = [read_run(path) for path in paths]
     # Draws outside: a worker then draws each one once and plays it with one scheduler after the other.

@@ -43,6 +43,8 @@ def build(kind: type[Any], data: object, where: str) -> Any:
 def convert(hint: Any, value: object, where: str) -> Any:
     """Check ``value`` against a type hint; lists become tuples, tables become dataclasses, whole numbers floats.
 
+    A dataclass that is one already stays.
+
     Raises
     ------
     ScenarioError : the value has another type
@@ -51,7 +53,7 @@ def convert(hint: Any, value: object, where: str) -> Any:
     if origin in (types.UnionType, typing.Union):  # only ``T | None`` occurs
         return None if value is None else convert(next(a for a in arguments if a is not types.NoneType), value, where)
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        return build(hint, value, where)
+        return value if isinstance(value, hint) else build(hint, value, where)
     if origin is tuple:
         if not isinstance(value, list | tuple):
             raise ScenarioError(f"{where} is {value!r}: it must be a list")

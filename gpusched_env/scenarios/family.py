@@ -26,6 +26,7 @@ class Parameter:
     values : all it may be, numbers or names; empty = any number of the range
     least, most : range of a number, bounds included
     whole : only whole numbers
+    text : any text without a comma, such as a path
     """
 
     name: str
@@ -35,12 +36,15 @@ class Parameter:
     least: float = -math.inf
     most: float = math.inf
     whole: bool = False
+    text: bool = False
 
     @property
     def allowed(self) -> str:
         """What it may be, in words."""
         if self.values:
             return " or ".join(map(str, self.values))
+        if self.text:
+            return "a text without a comma"
         return f"a {'whole ' * self.whole}number from {self.least:g} to {self.most:g}"
 
     def read(self, given: object, where: str) -> Value:
@@ -51,6 +55,8 @@ class Parameter:
         ScenarioError : not one of the values, or out of the range
         """
         text = str(given)
+        if self.text:
+            return text
         for value in self.values:
             if text == str(value) or (not isinstance(value, str) and _number(text) == value):
                 return value

@@ -13,6 +13,7 @@ from gpusched_env.files import write_whole
 from gpusched_env.network import NETWORK_PRESETS
 from gpusched_env.scenarios.convert import build
 from gpusched_env.scenarios.scenario import Scenario
+from gpusched_env.scenarios.sharing_section import sharing_from_dict
 
 
 def scenario_from_dict(data: object, where: str = "scenario") -> Scenario:
@@ -26,6 +27,8 @@ def scenario_from_dict(data: object, where: str = "scenario") -> Scenario:
         data = dict(data)
         if isinstance(semantics := data.get("semantics"), dict) and semantics.get("time_limit_s", 0) is None:
             data["semantics"] = {name: semantics[name] for name in semantics if name != "time_limit_s"}  # no limit
+        if data.get("sharing") is not None:
+            data["sharing"] = sharing_from_dict(data["sharing"], f"{where}.sharing")
         if isinstance(network := data.get("network"), dict) and "topology" in network:
             data["network"] = network | {"topology": _from_preset(network["topology"], f"{where}.network.topology")}
     scenario = build(Scenario, data, where)

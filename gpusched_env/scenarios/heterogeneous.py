@@ -10,6 +10,7 @@ from gpusched_env.network import Network
 from gpusched_env.scenarios.family import Parameter, ScenarioFamily
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
+from gpusched_env.sharing import GavelPairs, Sharing
 
 GAVEL_WINDOW: Final = (4_000, 5_000)  # jobs that the authors measure, in steady state
 # Arrivals go on while the measured jobs run: the longest job takes 167 h alone on a V100, and several times as long
@@ -17,8 +18,12 @@ GAVEL_WINDOW: Final = (4_000, 5_000)  # jobs that the authors measure, in steady
 TAIL_H: Final = 400.0  # [h]
 
 
-def gavel_continuous(rate: float, gangs: str, jobs: int | None) -> Scenario:
-    """Set up Gavel's continuous experiment: 36 V100, 36 P100 and 36 K80, Poisson arrivals, preemption free of cost."""
+def gavel_continuous(rate: float, gangs: str, jobs: int | None, sharing: str) -> Scenario:
+    """Set up Gavel's continuous experiment: 36 V100, 36 P100 and 36 K80, Poisson arrivals, preemption free of cost.
+
+    With sharing, two one-GPU jobs may share a GPU at the rates that Gavel measured, which hold for a round.
+    """
+    shares = sharing == "true"
     count = GAVEL_WINDOW[1] + round(TAIL_H * rate) if jobs is None else jobs
     parameters = {"mean_gap_s": 3_600.0 / rate, "multi_gpu": gangs == "mixed", "ignore_placement": True}
     return Scenario(
@@ -27,7 +32,8 @@ def gavel_continuous(rate: float, gangs: str, jobs: int | None) -> Scenario:
         groups=tuple(NodeGroup(9, 4, name) for name in ("V100", "P100", "K80")),
         workload=WorkloadSpec("synthetic:gavel", parameters, profiles="own", jobs=count),
         network=Network(model="none"),
-        semantics=Semantics(checkpoint_s=0.0, restore_s=0.0),
+        semantics=Semantics(checkpoint_s=0.0, restore_s=0.0, pace_until_lease=shares),
+        sharing=Sharing(limit=2, interference=GavelPairs()) if shares else None,
         tracked_window=GAVEL_WINDOW if count >= GAVEL_WINDOW[1] else None,
     )
 
@@ -49,6 +55,12 @@ HETEROGENEOUS: Final = (
                 least=1,
                 most=1_000_000,
                 whole=True,
+            ),
+            Parameter(
+                "sharing",
+                "false",
+                "true = two one-GPU jobs may share a GPU, as Gavel measured pairs of models",
+                values=("false", "true"),
             ),
         ),
     ),

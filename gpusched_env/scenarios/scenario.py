@@ -15,6 +15,7 @@ from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import Network, network_as_dict, network_identity
 from gpusched_env.scenarios.seeds import Seeds
 from gpusched_env.scenarios.workload_spec import DEFAULT_JOBS, WorkloadSpec
+from gpusched_env.sharing import Sharing
 from gpusched_env.traces import ReadReport
 from gpusched_env.workload import Workload
 
@@ -36,6 +37,7 @@ class Scenario:
     seeds : which seeds train, validate and report
     tracked_window : ranks by arrival ``(first, end)``, half-open, of the jobs that are measured, so that filling and
         draining the cluster do not count; None = all jobs
+    sharing : lets several jobs share a GPU; None = each GPU is one job's
 
     Raises
     ------
@@ -50,6 +52,7 @@ class Scenario:
     semantics: Semantics = field(default_factory=Semantics)
     seeds: Seeds = field(default_factory=Seeds)
     tracked_window: tuple[int, int] | None = None
+    sharing: Sharing | None = None
 
     def __post_init__(self) -> None:
         """Check what the parts cannot check alone."""
@@ -94,7 +97,7 @@ class Scenario:
         workload = self.workload.draw(seed, log, self.cluster.gpus, self.cluster.gpu_types)
         if self.tracked_window is not None and self.tracked_window[1] > len(workload):
             raise ScenarioError(f"tracked_window is {self.tracked_window} but the workload has {len(workload)} jobs")
-        return Instance(self.cluster, workload, self.network, self.semantics)
+        return Instance(self.cluster, workload, self.network, self.semantics, self.sharing)
 
     def replace(self, **changes: Any) -> Self:
         """Return a scenario with some fields changed.
@@ -130,6 +133,9 @@ class Scenario:
         data["seeds"] = dataclasses.asdict(self.seeds)
         data["groups"] = [group.as_dict() for group in self.groups]
         data["semantics"] = self.semantics.as_dict()
+        del data["sharing"]  # written only where jobs share, so that other scenarios keep their fingerprints
+        if self.sharing is not None:
+            data["sharing"] = self.sharing.as_dict()
         plain: dict[str, Any] = json.loads(json.dumps(data))  # tuples become lists, as in a file
         return plain
 
@@ -139,6 +145,8 @@ class Scenario:
         del data["name"], data["description"]
         data["workload"]["source"] = self.workload.identity()
         data["network"] = network_identity(self.network)
+        if self.sharing is not None:
+            data["sharing"] = self.sharing.identity()
         data["results_version"] = RESULTS_VERSION
         text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -3,10 +3,10 @@
 from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Start, Wait
 from gpusched_env.simulator.placing import PLACEMENT_RULES, RULE_NUMBER, rule_number
 from gpusched_env.simulator.scheduler import Scheduler
-from gpusched_env.simulator.simulation import Outcome, Simulation, simulate
+from gpusched_env.simulator.simulation import Outcome, Simulation, Until, simulate
 from gpusched_env.simulator.view import ClairvoyantView, ClusterView
 
 __all__ = [
     "PLACEMENT_RULES", "RULE_NUMBER", "ClairvoyantView", "ClusterView", "Decision", "Lease", "Outcome", "Preempt",
-    "Scheduler", "Simulation", "Start", "Wait", "rule_number", "simulate",
+    "Scheduler", "Simulation", "Start", "Until", "Wait", "rule_number", "simulate",
 ]  # fmt: skip

@@ -9,10 +9,11 @@ import numpy as np
 
 from gpusched_env.event_log import ARRIVAL, COMPLETE, LEASE_END, PREEMPT, RATE, RELEASE, RESUME, START
 from gpusched_env.simulator.contention import beside_company, finish_time, settle, whole_iterations
+from gpusched_env.simulator.due import LEASE_ENDS, next_due, set_due
 from gpusched_env.simulator.flows import begin_flow, end_flow, micro_s
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.link_changes import change_links, next_change_s
-from gpusched_env.simulator.placing import SHARE_FIRST_FIT, SHARED_BY, fits, reserve
+from gpusched_env.simulator.placing import SHARE_FIRST_FIT, SHARED_BY, fits, look_for, reserve
 from gpusched_env.simulator.placing_shared import find_shared
 from gpusched_env.simulator.seats import (
     has_option,
@@ -27,22 +28,18 @@ from gpusched_env.simulator.seats import (
 )
 from gpusched_env.simulator.shapes import placed, placed_copies
 from gpusched_env.simulator.state import ACTIVE, CHECKPOINTING, FINISHED, FUTURE, IDLE, RUNNING, WAITING
-from gpusched_env.simulator.taking import FREE, unable, unreserve
+from gpusched_env.simulator.taking import FREE, unable
 
 Array = np.ndarray[Any, Any]
 
 # What stopped :func:`advance`.
 DECIDE, DONE, STALLED, TIME_LIMIT, LOG_FULL = range(5)
 
-# Kinds of next event beside the phases of a replica (ACTIVE completes, CHECKPOINTING releases), in the order in
-# which simultaneous events are played.
-LEASE_ENDS: Final = CHECKPOINTING + 1
-ARRIVES: Final = CHECKPOINTING + 2
-CHANGES: Final = CHECKPOINTING + 3
-WAKES: Final = CHECKPOINTING + 4
-NO_EVENT: Final = CHECKPOINTING + 5
-# A gang whose work ends with its lease completes: rounding may put the completion so much later.
-LEASE_SLACK: Final = 1e-12
+# Kinds of next event beside those of gangs (due.py), in the order in which simultaneous events are played.
+ARRIVES: Final = LEASE_ENDS + 1
+CHANGES: Final = LEASE_ENDS + 2
+WAKES: Final = LEASE_ENDS + 3
+NO_EVENT: Final = LEASE_ENDS + 4
 # Relative: how far from the end of a step its end may be taken for one.
 STEP_SLACK: Final = 1e-9
 
@@ -153,7 +150,8 @@ def give_back(
         if w["gpu_jobs"] > 1:
             gpu = seat % w["gpus"]
             move_down(world, replicas, holder, gpu_next, b, seat)
-            tell_neighbours(world, replicas, holder, b, gpu)
+            if not w["pace_until_lease"]:
+                tell_neighbours(world, replicas, holder, b, gpu)
         if holder[b, gpu] == FREE:
             node = gpu_node[b, gpu]
             busy[b, gpu]["busy_s"] += w["clock_s"] - busy[b, gpu]["since_s"]
@@ -162,12 +160,19 @@ def give_back(
             free[b, nodes.shape[1] + nodes[b, node]["rack"]] += 1
             w["free_gpus"] += 1
         seat = following
+    w["returns"] += 1
     clear_lease(world, replicas, b, replica)
     replicas[b, replica]["phase"] = IDLE
-    at = 0
-    while running[b, at] != replica:
-        at += 1
+    set_due(world, replicas, b, replica)
+    at = int64(0)
     last = w["running"] - 1
+    beyond = last
+    while at < beyond:  # by start, so by halving
+        middle = (at + beyond) // 2
+        if replicas[b, running[b, middle]]["sequence"] < replicas[b, replica]["sequence"]:
+            at = middle + 1
+        else:
+            beyond = middle
     for i in range(at, last):
         running[b, i] = running[b, i + 1]
     running[b, last] = replica  # the idle rows lie behind the running ones
@@ -220,7 +225,7 @@ def start(
         return IS_RUNNING if job["status"] == RUNNING else IS_FINISHED
     gang = int64(job["gpus"])
     kind = int64(job["job_class"])
-    shares = w["gpu_jobs"] > 1 and (share or rule >= SHARE_FIRST_FIT)
+    shares = w["gpu_jobs"] > 1 and (rule >= SHARE_FIRST_FIT or (share and rule == EXPLICIT))
     if gang > w["free_gpus"] and not shares:
         return TOO_FEW_GPUS
     if not has_option(sub_batches, b, kind, sub_steps):
@@ -312,8 +317,8 @@ def start(
     r["since_s"] = w["clock_s"] + (w["restore_s"] if resumed else w["start_s"])
     if taken > gang:
         r["since_s"] += w["merge_s"]
-    if option > 0:
-        size = sub_batches[b, kind, option, slowest]
+    size = sub_batches[b, kind, option, slowest]
+    if size["sub_steps"] > 1:
         r["compute_share"] = size["compute_share"]
         iteration_s = micro_s(paces[b, kind, pace, slowest], r["compute_share"])
         part_s = r["compute_share"] * paces[b, kind, pace, slowest]["compute_s"]
@@ -325,10 +330,10 @@ def start(
         )
     else:
         r["settled_s"] = r["iteration_s"]
+    r["solo_s"] = r["iteration_s"] + r["accumulation_s"]
+    r["iteration_s"] = r["solo_s"]
     if w["sharing"]:
         r["told_s"] = -1.0
-        r["solo_s"] = r["iteration_s"] + r["accumulation_s"]
-        r["iteration_s"] = r["solo_s"]
         r["company_changed"] = 1
         if w["contention"] == 0:
             r["bottleneck"] = -1
@@ -336,6 +341,9 @@ def start(
             tell_neighbours(world, replicas, holder, b, int64(chosen[b, i]))
     r["iteration_s"] = whole_iterations(world, b, r["iteration_s"])
     r["until_s"] = finish_time(world, b, r["since_s"], job["remaining"], r["iteration_s"])
+    r["sequence"] = w["starts"]
+    w["starts"] += 1
+    set_due(world, replicas, b, number)
     write_event(world, events, b, RESUME if resumed else START, row, number, r["since_s"], taken, tier)
     events[b, w["events"] - 1]["sub_steps"] = sub_batches[b, kind, option, 0]["sub_steps"]
     w["event_gpus"] += taken
@@ -345,9 +353,14 @@ def start(
     job["replica"] = number
     if not resumed:
         job["first_start_s"] = w["clock_s"]
-    at = 0
-    while waiting[b, at] != row:
-        at += 1
+    at = int64(0)
+    beyond = w["waiting"]
+    while at < beyond:  # ascending rows
+        middle = (at + beyond) // 2
+        if waiting[b, middle] < row:
+            at = middle + 1
+        else:
+            beyond = middle
     for i in range(at, w["waiting"] - 1):
         waiting[b, i] = waiting[b, i + 1]
     w["waiting"] -= 1
@@ -410,6 +423,10 @@ def lease(
     number = int64(jobs[b, row]["replica"])
     clear_lease(world, replicas, b, number)
     replicas[b, number]["lease_s"] = until_s
+    set_due(world, replicas, b, number)
+    if world[b]["pace_until_lease"] and world[b]["gpu_jobs"] > 1:
+        replicas[b, number]["company_changed"] = 1
+        world[b]["uncommitted"] = 1
     return APPLIED
 
 
@@ -432,6 +449,7 @@ def stop(
     if w["checkpoint_s"] > 0.0:
         replicas[b, number]["phase"] = CHECKPOINTING
         replicas[b, number]["until_s"] = w["clock_s"] + w["checkpoint_s"]
+        set_due(world, replicas, b, int64(number))
     else:
         release(
             world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, waiting, running, events, busy, b, number
@@ -536,6 +554,7 @@ def commit_rates(
         r["iteration_s"] = iteration_s
         since_s = max(r["since_s"], w["clock_s"])
         r["until_s"] = finish_time(world, b, since_s, jobs[b, r["job"]]["remaining"], r["iteration_s"])
+        set_due(world, replicas, b, number)
         write_event(world, events, b, RATE, int64(r["job"]), number, r["iteration_s"], 0, int64(r["tier"]))
         events[b, w["events"] - 1]["gpu_at"] = r["bottleneck"]
 
@@ -558,23 +577,9 @@ def advance(
         if w["events"] == events.shape[1]:
             return LOG_FULL
         settle(world, replicas, links, uses, ratios, b)
-        at = np.inf
-        replica = -1
-        phase = NO_EVENT
-        for i in range(w["running"]):
-            number = running[b, i]
-            r = replicas[b, number]
-            due_s = r["until_s"]
-            kind = r["phase"]
-            if r["lease_s"] * (1.0 + LEASE_SLACK) < due_s:
-                due_s = r["lease_s"]
-                kind = LEASE_ENDS
-            if due_s < at or (
-                due_s == at and (kind < phase or (kind == phase and r["job"] < replicas[b, replica]["job"]))
-            ):
-                at = due_s
-                phase = kind
-                replica = number
+        replica = next_due(world, replicas, b)
+        at = replicas[b, replica]["due_s"]
+        phase = int64(replicas[b, replica]["due"] if at < np.inf else NO_EVENT)
         if w["next_arrival"] < w["jobs"] and jobs[b, w["next_arrival"]]["arrival_s"] < at:
             at = jobs[b, w["next_arrival"]]["arrival_s"]
             replica = -1
@@ -630,6 +635,7 @@ def advance(
         if phase == LEASE_ENDS:
             replicas[b, replica]["lease_s"] = np.inf
             replicas[b, replica]["lease_over"] = 1
+            set_due(world, replicas, b, replica)
             w["leases_over"] += 1
             write_event(world, events, b, LEASE_END, int64(replicas[b, replica]["job"]), replica, 0.0, 0, -1)
         elif phase == ARRIVES:
@@ -694,14 +700,7 @@ def find_place(
             busy, sub_batches, interference, b, row, SHARED_BY[rule - SHARE_FIRST_FIT],
         )
         return found
-    random = world[b]["random"]
-    supply = world[b]["free_gpus"]
-    end = reserve(
-        world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, 0, kind, gang, rule, supply
-    )
-    unreserve(nodes, free, holder, gpu_node, chosen, b, 0, end)
-    world[b]["random"] = random
-    return end
+    return look_for(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, kind, gang, rule)
 
 
 @kernel

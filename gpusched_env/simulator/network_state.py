@@ -62,10 +62,10 @@ def network_sizes(instance: Instance) -> dict[str, int]:
     if topology is None:
         return dict(links=1, uses=1, routes=1, pairs=1, profiles=1)
     crossed = 2 + int(np.diff(topology.route_at).max(initial=0))  # links of one ring edge at most
-    gpus = instance.cluster.gpus
+    most = instance.cluster.gpus * (instance.gpu_jobs + 1)  # machines of all gangs, and of one that a question lays
     return dict(
         links=max(len(instance.links), len(instance.network.changes)),
-        uses=gpus * (crossed + 1),  # 1: the bus
+        uses=most * (crossed + 1),  # 1: the bus
         routes=max(len(topology.route_link), 1),
         pairs=len(topology.route_at) - 1,
         profiles=len(instance.workload.profiles.rows) if instance.ratios is not None else 1,

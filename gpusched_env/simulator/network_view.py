@@ -48,7 +48,10 @@ class NetworkView:
 
     def iteration_s(self, rows: np.ndarray) -> np.ndarray:
         """float64 [s]: seconds of one iteration of each of the running jobs ``rows``."""
-        return self._of(rows, "settled_s")
+        settled_s = self._of(rows, "settled_s")
+        if self._simulation.instance.sharing is None:
+            return settled_s
+        return (settled_s + self._of(rows, "accumulation_s")) * self._of(rows, "slowdown")
 
     def slowdown(self, rows: np.ndarray) -> np.ndarray:
         """float64: rate of the gang's ring on an idle network over its rate now; 1 = no contention."""
@@ -66,6 +69,8 @@ class NetworkView:
 
     def what_if_s(self, job: int, gpus: Sequence[int]) -> float:
         """Seconds of one iteration of a waiting job if it started on ``gpus`` now, in the contention it would meet [s].
+
+        Beside other jobs on these GPUs too; with its whole batch at once.
 
         Raises
         ------

@@ -321,6 +321,22 @@ def reserve(
 
 
 @helper
+def look_for(
+    world: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_node: Array, chosen: Array, links: Array,
+    busy: Array, paces: Array, b: int, kind: int, gang: int, rule: int,
+) -> int:
+    """Write the GPUs that :func:`reserve` would reserve now to ``chosen``; return their number, 0 = no place."""
+    supply = world[b]["free_gpus"]
+    random = world[b]["random"]
+    end = reserve(
+        world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, 0, kind, gang, rule, supply
+    )
+    world[b]["random"] = random
+    unreserve(nodes, free, holder, gpu_node, chosen, b, 0, end)
+    return end
+
+
+@helper
 def fits(
     world: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_node: Array, chosen: Array, links: Array,
     busy: Array, paces: Array, b: int, kind: int, gang: int, rule: int,
@@ -329,10 +345,4 @@ def fits(
     supply = world[b]["free_gpus"]
     if gang > supply or (rule in ANYWHERE and not unable_somewhere(paces, b, kind)):
         return gang <= supply
-    random = world[b]["random"]
-    end = reserve(
-        world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, 0, kind, gang, rule, supply
-    )
-    world[b]["random"] = random
-    unreserve(nodes, free, holder, gpu_node, chosen, b, 0, end)
-    return end > 0
+    return look_for(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, kind, gang, rule) > 0

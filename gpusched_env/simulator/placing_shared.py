@@ -6,204 +6,98 @@ from typing import Any
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, NETWORK, RACK
-from gpusched_env.simulator.flows import micro_s
 from gpusched_env.simulator.jit import helper, int64, kernel
-from gpusched_env.simulator.pairs import mean_in_sequence, mean_sharing
+from gpusched_env.simulator.node_orders import count_gangs, first_gpus_by_gangs, next_node, node_key
+from gpusched_env.simulator.partners import better_pair, has_room, judge_pairs, last_option
 from gpusched_env.simulator.placing import PACK, reserve
-from gpusched_env.simulator.seats import MEMORY_SLACK, may_share, memory_left, seated
-from gpusched_env.simulator.sharing_choices import BENEFIT, EXACT_TIE, MEASURED, SEARCH
-from gpusched_env.simulator.state import ACTIVE, WAITING
-from gpusched_env.simulator.taking import FREE, unable, unreserve
+from gpusched_env.simulator.seats import MEMORY_SLACK
+from gpusched_env.simulator.sharing_choices import BENEFIT, FEWEST_GANGS, ONE_NODE
+from gpusched_env.simulator.state import WAITING
+from gpusched_env.simulator.taking import FREE, unable_somewhere, unreserve
 
 Array = np.ndarray[Any, Any]
 
 
 @helper
-def tightest_tier(world: Array, racks: Array, b: int, gang: int) -> int:
-    """Tier of a gang on as few machines as the empty cluster offers."""
-    if gang <= world[b]["node_gpus"]:
-        return int64(MACHINE)
-    for rack in range(world[b]["racks"]):
-        if gang <= racks[b, rack]["gpus"]:
-            return int64(RACK)
-    return int64(NETWORK)
-
-
-@helper
-def alone_s(paces: Array, sub_batches: Array, b: int, kind: int, option: int, tier: int, gpu_type: int) -> float:
-    """Seconds of one iteration of a job class at a sub-batch, alone on its GPUs [s]."""
-    size = sub_batches[b, kind, option, gpu_type]
-    pace = paces[b, kind, tier, gpu_type]
-    if size["sub_steps"] == 1:
-        return pace["iteration_s"]
-    share = size["compute_share"]
-    return (size["sub_steps"] - 1) * share * pace["compute_s"] + micro_s(pace, share)
-
-
-@helper
-def has_room(
-    world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_node: Array, paces: Array,
-    sub_batches: Array, interference: Array, b: int, kind: int, option: int, gpu: int,
-) -> bool:
-    """Tell whether a gang of a class may take a seat on a GPU, free or not, at a sub-batch."""
-    if seated(world, holder, b, gpu) >= world[b]["gpu_jobs"]:
-        return False
-    gpu_type = int64(nodes[b, gpu_node[b, gpu]]["gpu_type"])
-    left = memory_left(world, jobs, replicas, nodes, holder, gpu_node, sub_batches, b, gpu)
-    if sub_batches[b, kind, option, gpu_type]["memory"] > left + MEMORY_SLACK:
-        return False
-    if unable(paces, b, kind, gpu_type):
-        return False
-    return may_share(world, jobs, replicas, nodes, holder, gpu_node, interference, b, gpu, kind)
-
-
-@helper
-def options(sub_batches: Array, choices: int) -> int:
-    """Count the sub-batches that are looked at, the whole batch first."""
-    return sub_batches.shape[2] if choices & SEARCH else 1
-
-
-@helper
-def judge_pair(
+def append_gpus_of(
     world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_next: Array, gpu_node: Array,
-    paces: Array, sub_batches: Array, interference: Array, b: int, row: int, number: int, tier: int, work_left: float,
-    choices: int,
-) -> None:
-    """Find the sub-batch at which a waiting job would best join a running gang, and the pair's mean JCT then.
-
-    Fills the gang's ``benefit_s`` (inf = it should not join), ``option`` and ``offers``.
-    """
-    r = replicas[b, number]
-    kind = int64(jobs[b, row]["job_class"])
-    beside = int64(jobs[b, r["job"]]["job_class"])
-    r["benefit_s"] = np.inf
-    r["option"] = -1
-    r["offers"] = -1
-    left_s = work_left * (r["iteration_s"] if choices & MEASURED else r["solo_s"])
-    remaining = jobs[b, row]["remaining"]
-    for option in range(options(sub_batches, choices)):
-        if sub_batches[b, kind, option, 0]["sub_steps"] == 0:
-            break
-        offers = int64(-1)
-        seat = int64(r["first_gpu"])
+    paces: Array, chosen: Array, sub_batches: Array, interference: Array, b: int, kind: int, at: int, gang: int,
+    option: int, number: int, low: int, high: int,
+) -> int:
+    """Append the GPUs of a running gang in ``[low, high)`` that have room at a sub-batch, ascending; return the end."""
+    last = int64(low - 1)
+    while at < gang:
+        following = int64(-1)
+        seat = int64(replicas[b, number]["first_gpu"])
         while seat >= 0:
             gpu = seat % world[b]["gpus"]
-            if (offers < 0 or gpu < offers) and has_room(
-                world, jobs, replicas, nodes, holder, gpu_node, paces, sub_batches, interference, b, kind,
-                int64(option), gpu,
+            if (
+                last < gpu < high
+                and (following < 0 or gpu < following)
+                and has_room(
+                    world, jobs, replicas, nodes, holder, gpu_node, paces, sub_batches, interference, b, kind, option,
+                    gpu,
+                )
             ):
-                offers = gpu
+                following = gpu
             seat = int64(gpu_next[b, seat])
-        if offers < 0:
-            continue
-        gpu_type = int64(nodes[b, gpu_node[b, offers]]["gpu_type"])
-        whole_s = remaining * alone_s(paces, sub_batches, b, kind, int64(0), tier, gpu_type)
-        new_s = remaining * alone_s(paces, sub_batches, b, kind, int64(option), tier, gpu_type)
-        sequence_s = mean_in_sequence(left_s, whole_s)
-        sharing_s = mean_sharing(
-            left_s, new_s, interference[b, beside, kind, gpu_type], interference[b, kind, beside, gpu_type]
-        )
-        if sequence_s - sharing_s > EXACT_TIE * sequence_s and sharing_s < r["benefit_s"]:
-            r["benefit_s"] = sharing_s
-            r["option"] = option
-            r["offers"] = offers
-
-
-@helper
-def by_benefit(
-    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, holder: Array, gpu_next: Array,
-    gpu_node: Array, running: Array, paces: Array, chosen: Array, sub_batches: Array, interference: Array, b: int,
-    row: int, at: int, gang: int, option: int, choices: int,
-) -> tuple[int, int]:
-    """Append GPUs of the gangs that the job should join, the pair of least mean JCT first, to ``chosen`` from ``at``.
-
-    Returns the end of what it appended, and the smallest of ``option`` and the sub-batches at which it joins them.
-    """
-    w = world[b]
-    kind = int64(jobs[b, row]["job_class"])
-    tier = tightest_tier(world, racks, b, gang)
-    for i in range(w["running"]):
-        number = int64(running[b, i])
-        r = replicas[b, number]
-        r["offers"] = -1
-        if r["phase"] == ACTIVE:
-            elapsed = max(w["clock_s"] - r["since_s"], 0.0)
-            left = max(jobs[b, r["job"]]["remaining"] - elapsed / r["iteration_s"], 0.0)
-            judge_pair(
-                world, jobs, replicas, nodes, holder, gpu_next, gpu_node, paces, sub_batches, interference, b, row,
-                number, tier, left, choices,
-            )
-    while at < gang:
-        best = int64(-1)
-        for i in range(w["running"]):
-            number = int64(running[b, i])
-            r = replicas[b, number]
-            if r["offers"] >= 0 and (
-                best < 0
-                or r["benefit_s"] < replicas[b, best]["benefit_s"]
-                or (r["benefit_s"] == replicas[b, best]["benefit_s"] and r["offers"] < replicas[b, best]["offers"])
-            ):
-                best = number
-        if best < 0:
+        if following < 0:
             break
-        joined = int64(replicas[b, best]["option"])
-        last = int64(-1)
-        while at < gang:  # its GPUs in ascending order
-            following = int64(-1)
-            seat = int64(replicas[b, best]["first_gpu"])
-            while seat >= 0:
-                gpu = seat % w["gpus"]
-                if (
-                    gpu > last
-                    and (following < 0 or gpu < following)
-                    and has_room(
-                        world, jobs, replicas, nodes, holder, gpu_node, paces, sub_batches, interference, b, kind,
-                        joined, gpu,
-                    )
-                ):
-                    following = gpu
-                seat = int64(gpu_next[b, seat])
-            if following < 0:
-                break
-            last = following
-            taken = False
-            for i in range(at):  # beside two gangs that it should join: once
-                taken = taken or chosen[b, i] == following
-            if not taken:
-                chosen[b, at] = following
-                at += 1
-        option = max(option, joined)
-        replicas[b, best]["offers"] = -1
-    return at, option
-
-
-@helper
-def by_first_fit(
-    world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_node: Array, paces: Array,
-    chosen: Array, sub_batches: Array, interference: Array, b: int, kind: int, at: int, gang: int, option: int,
-) -> int:
-    """Append the first GPUs that others hold and that have room at a sub-batch to ``chosen``; return the end."""
-    for gpu in range(world[b]["gpus"]):
-        if at == gang:
-            break
-        if holder[b, gpu] != FREE and has_room(
-            world, jobs, replicas, nodes, holder, gpu_node, paces, sub_batches, interference, b, kind, option,
-            int64(gpu),
-        ):
-            chosen[b, at] = gpu
+        last = following
+        taken = False
+        for i in range(at):  # beside two gangs that it should join: once
+            taken = taken or chosen[b, i] == following
+        if not taken:
+            chosen[b, at] = following
             at += 1
     return at
 
 
 @helper
+def by_benefit(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_next: Array, gpu_node: Array,
+    running: Array, paces: Array, chosen: Array, sub_batches: Array, interference: Array, b: int, kind: int, at: int,
+    gang: int, low: int, high: int,
+) -> tuple[int, int]:
+    """Append GPUs in ``[low, high)`` of the gangs that the job should join, the best pair first, to ``chosen``.
+
+    Returns the end of what it appended from ``at``, and the smallest of the sub-batches at which it joins them.
+    """
+    w = world[b]
+    option = int64(0)
+    joined = int64(-1)
+    while at < gang:
+        best = int64(-1)
+        for i in range(w["running"]):
+            number = int64(running[b, i])
+            if (
+                replicas[b, number]["offers"] >= 0
+                and (joined < 0 or better_pair(replicas, b, joined, number))
+                and (best < 0 or better_pair(replicas, b, number, best))
+            ):
+                best = number
+        if best < 0:
+            break
+        joined = best
+        size = int64(replicas[b, best]["option"])
+        end = append_gpus_of(
+            world, jobs, replicas, nodes, holder, gpu_next, gpu_node, paces, chosen, sub_batches, interference, b, kind,
+            at, gang, size, best, low, high,
+        )
+        if end > at:
+            option = max(option, size)
+        at = end
+    return at, option
+
+
+@helper
 def free_ones(
     world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_node: Array, paces: Array,
-    chosen: Array, sub_batches: Array, interference: Array, b: int, kind: int, gang: int, option: int,
+    chosen: Array, sub_batches: Array, interference: Array, b: int, kind: int, at: int, gang: int, option: int,
+    low: int, high: int,
 ) -> int:
-    """Write all free GPUs on which a class can run at a sub-batch to ``chosen``; return their number."""
-    at = int64(0)
-    for gpu in range(world[b]["gpus"]):
+    """Append the free GPUs in ``[low, high)`` on which a class can run at a sub-batch to ``chosen``; return the end."""
+    for gpu in range(low, high):
         if (
             at < gang
             and holder[b, gpu] == FREE
@@ -217,6 +111,103 @@ def free_ones(
     return at
 
 
+@helper
+def by_first_fit(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_node: Array, paces: Array,
+    chosen: Array, sub_batches: Array, interference: Array, b: int, kind: int, at: int, gang: int, option: int,
+    low: int, high: int,
+) -> int:
+    """Append the first GPUs in ``[low, high)`` that others hold and that have room at a sub-batch; return the end."""
+    for gpu in range(low, high):
+        if at == gang:
+            break
+        if holder[b, gpu] != FREE and has_room(
+            world, jobs, replicas, nodes, holder, gpu_node, paces, sub_batches, interference, b, kind, option,
+            int64(gpu),
+        ):
+            chosen[b, at] = gpu
+            at += 1
+    return at
+
+
+@helper
+def fits_all(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_node: Array, paces: Array,
+    chosen: Array, sub_batches: Array, interference: Array, b: int, kind: int, gang: int, option: int,
+) -> bool:
+    """Tell whether all chosen GPUs have room for a class at a sub-batch."""
+    for i in range(gang):
+        if not has_room(
+            world, jobs, replicas, nodes, holder, gpu_node, paces, sub_batches, interference, b, kind, option,
+            int64(chosen[b, i]),
+        ):
+            return False
+    return True
+
+
+@kernel
+def share_within(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_next: Array, gpu_node: Array,
+    running: Array, paces: Array, chosen: Array, sub_batches: Array, interference: Array, b: int, kind: int, gang: int,
+    choices: int, low: int, high: int,
+) -> tuple[int, int]:
+    """Choose all free GPUs in ``[low, high)``, and for the rest of a gang shared ones; see :func:`find_shared`."""
+    last = last_option(sub_batches, b, kind, choices)
+    if choices & BENEFIT:
+        at = free_ones(
+            world, jobs, replicas, nodes, holder, gpu_node, paces, chosen, sub_batches, interference, b, kind,
+            int64(0), gang, last, low, high,
+        )
+        at, option = by_benefit(
+            world, jobs, replicas, nodes, holder, gpu_next, gpu_node, running, paces, chosen, sub_batches, interference,
+            b, kind, at, gang, low, high,
+        )
+        while at == gang and option <= last:  # the best for its company may be too large for the other GPUs
+            if fits_all(
+                world, jobs, replicas, nodes, holder, gpu_node, paces, chosen, sub_batches, interference, b, kind, gang,
+                option,
+            ):
+                return gang, option
+            option += 1
+        return int64(0), int64(0)
+    for size in range(last + 1):
+        at = free_ones(
+            world, jobs, replicas, nodes, holder, gpu_node, paces, chosen, sub_batches, interference, b, kind, int64(0),
+            gang, int64(size), low, high,
+        )
+        at = by_first_fit(
+            world, jobs, replicas, nodes, holder, gpu_node, paces, chosen, sub_batches, interference, b, kind, at, gang,
+            int64(size), low, high,
+        )
+        if at == gang:
+            return gang, int64(size)
+    return int64(0), int64(0)
+
+
+@helper
+def on_one_node(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, free: Array, holder: Array, gpu_next: Array,
+    gpu_node: Array, running: Array, paces: Array, chosen: Array, sub_batches: Array, interference: Array, b: int,
+    kind: int, gang: int, choices: int,
+) -> tuple[int, int]:
+    """Choose a gang's GPUs on one machine, free or shared: the tightest on which free ones suffice, else any."""
+    key, node = int64(-1), int64(-1)
+    while True:
+        node = next_node(world, nodes, free, b, gang, True, key, node)
+        if node < 0:
+            return int64(0), int64(0)
+        key = node_key(world, nodes, free, b, gang, True, node)
+        low = int64(nodes[b, node]["first_gpu"])
+        high = low + int64(nodes[b, node]["gpus"])
+        if gang <= high - low:
+            count, option = share_within(
+                world, jobs, replicas, nodes, holder, gpu_next, gpu_node, running, paces, chosen, sub_batches,
+                interference, b, kind, gang, choices, low, high,
+            )
+            if count > 0:
+                return count, option
+
+
 @kernel
 def find_shared(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_next: Array,
@@ -226,16 +217,45 @@ def find_shared(
     """Write the GPUs that a waiting job would get now to ``chosen``: free ones, and shared ones if they are too few.
 
     Nothing is reserved. Returns their number, 0 = no place, and the option of ``sub_batches`` at which the job fits.
+    ``choices`` are flags of sharing_choices.py.
     """
-    if row < 0 or row >= world[b]["jobs"] or jobs[b, row]["status"] != WAITING:
-        return 0, 0
+    w = world[b]
+    if row < 0 or row >= w["jobs"] or jobs[b, row]["status"] != WAITING:
+        return int64(0), int64(0)
     gang = int64(jobs[b, row]["gpus"])
     kind = int64(jobs[b, row]["job_class"])
-    supply = int64(world[b]["free_gpus"])
-    end = int64(
-        reserve(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, 0, kind, gang, PACK, supply)
-    )
-    unreserve(nodes, free, holder, gpu_node, chosen, b, 0, end)
+    supply = int64(w["free_gpus"])
+    top = (w["gpu_jobs"] - 1) * w["gpus"]
+    seats = int64(0)
+    for gpu in range(w["gpus"]):
+        seats += holder[b, gpu + top] == FREE
+    if gang > seats:
+        return int64(0), int64(0)
+    in_sight = choices & (FEWEST_GANGS | ONE_NODE) > 0
+    if in_sight:
+        count_gangs(world, nodes, holder, b)
+    judged = choices & BENEFIT > 0 and w["gpu_jobs"] > 1
+    if judged and (gang > supply or choices & ONE_NODE or unable_somewhere(paces, b, kind)):
+        judge_pairs(
+            world, jobs, replicas, nodes, racks, holder, gpu_next, gpu_node, running, paces, sub_batches, interference,
+            b, row, choices,
+        )
+    if choices & ONE_NODE:
+        count, option = on_one_node(
+            world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, running, paces, chosen, sub_batches,
+            interference, b, kind, gang, choices,
+        )
+        if count > 0:
+            return count, option
+    if in_sight:
+        end = first_gpus_by_gangs(world, nodes, free, holder, paces, chosen, b, kind, gang)
+    else:
+        end = int64(
+            reserve(
+                world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, 0, kind, gang, PACK, supply
+            )
+        )
+        unreserve(nodes, free, holder, gpu_node, chosen, b, 0, end)
     if end > 0:
         for option in range(sub_batches.shape[2]):  # alone, at the largest sub-batch that its GPUs have room for
             room = sub_batches[b, kind, option, 0]["sub_steps"] > 0
@@ -244,31 +264,10 @@ def find_shared(
                 room = room and sub_batches[b, kind, option, gpu_type]["memory"] <= 1.0 + MEMORY_SLACK
             if room:
                 return end, int64(option)
-        return 0, 0
-    if choices & BENEFIT:
-        last = options(sub_batches, choices) - 1
-        while sub_batches[b, kind, last, 0]["sub_steps"] == 0:
-            last -= 1
-        at = free_ones(
-            world, jobs, replicas, nodes, holder, gpu_node, paces, chosen, sub_batches, interference, b, kind, gang,
-            int64(last),
-        )
-        at, option = by_benefit(
-            world, jobs, replicas, nodes, racks, holder, gpu_next, gpu_node, running, paces, chosen, sub_batches,
-            interference, b, row, at, gang, int64(0), choices,
-        )
-        return (at, option) if at == gang else (0, 0)
-    for option in range(options(sub_batches, choices)):
-        if sub_batches[b, kind, option, 0]["sub_steps"] == 0:
-            break
-        at = free_ones(
-            world, jobs, replicas, nodes, holder, gpu_node, paces, chosen, sub_batches, interference, b, kind, gang,
-            int64(option),
-        )
-        at = by_first_fit(
-            world, jobs, replicas, nodes, holder, gpu_node, paces, chosen, sub_batches, interference, b, kind, at, gang,
-            int64(option),
-        )
-        if at == gang:
-            return gang, int64(option)
-    return 0, 0
+        return int64(0), int64(0)
+    if w["gpu_jobs"] == 1:
+        return int64(0), int64(0)
+    return share_within(
+        world, jobs, replicas, nodes, holder, gpu_next, gpu_node, running, paces, chosen, sub_batches, interference, b,
+        kind, gang, choices, int64(0), int64(w["gpus"]),
+    )

@@ -29,6 +29,12 @@ def seated(world: Array, holder: Array, b: int, gpu: int) -> int:
 
 
 @helper
+def has_seat(world: Array, holder: Array, b: int, gpu: int) -> bool:
+    """Tell whether one more gang may take a GPU: lower seats are taken first, so the highest tells."""
+    return holder[b, gpu + (world[b]["gpu_jobs"] - 1) * world[b]["gpus"]] == FREE
+
+
+@helper
 def may_share(
     world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_node: Array, interference: Array,
     b: int, gpu: int, kind: int,

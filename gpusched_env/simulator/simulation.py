@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Start, Wa
 from gpusched_env.simulator.jit import announce_compilation
 from gpusched_env.simulator.placing import rule_number
 from gpusched_env.simulator.scheduler import Scheduler
-from gpusched_env.simulator.state import State, allocate
+from gpusched_env.simulator.state import FINISHED, State, allocate
 from gpusched_env.simulator.view import ClairvoyantView, ClusterView
 
 Progress = Callable[[int, int], None]
@@ -33,6 +33,20 @@ class Outcome(IntEnum):
     DONE = events.DONE
     STALLED = events.STALLED
     TIME_LIMIT = events.TIME_LIMIT
+
+
+class Until(NamedTuple):
+    """When to stop a run of which only some jobs are measured.
+
+    Parameters
+    ----------
+    first, last : rows of these jobs, ``first <= row < last``
+    grace_s : seconds to play on after all of them have finished [s]
+    """
+
+    first: int
+    last: int
+    grace_s: float = 0.0
 
 
 class Simulation:
@@ -217,8 +231,12 @@ class Simulation:
         """Give the scheduler's view: with true run times only if it declares to be clairvoyant."""
         return ClairvoyantView(self) if scheduler.clairvoyant else ClusterView(self)
 
-    def run(self, scheduler: Scheduler, progress: Progress | None = None) -> None:
+    def run(self, scheduler: Scheduler, progress: Progress | None = None, until: Until | None = None) -> None:
         """Let a scheduler play to the end, or to the time limit.
+
+        Parameters
+        ----------
+        until : stop when these jobs have finished; a scheduler that plays in a kernel goes on to the end
 
         Raises
         ------
@@ -227,7 +245,7 @@ class Simulation:
         view = self.view_for(scheduler)
         player = scheduler.player(self)
         if player is None:
-            outcome = self._ask(scheduler, view, progress)
+            outcome = self._ask(scheduler, view, progress, until)
         else:
             jobs = len(self.instance.workload)
             outcome = player.play(tell=None if progress is None else lambda: progress(self.finished, jobs))
@@ -236,11 +254,18 @@ class Simulation:
         if progress is not None:
             progress(self.finished, len(self.instance.workload))
 
-    def _ask(self, scheduler: Scheduler, view: ClusterView, progress: Progress | None) -> Outcome:
+    def _ask(self, scheduler: Scheduler, view: ClusterView, progress: Progress | None, until: Until | None) -> Outcome:
         """Ask a scheduler at every decision point, until the run is over."""
         scheduler.reset(view)
         idle = points = 0
+        unfinished, done_s = 0 if until is None else until.first, math.inf
         while (outcome := self.advance()) is Outcome.DECIDE:
+            if until is not None:
+                while unfinished < until.last and self._finished(unfinished):
+                    unfinished += 1
+                done_s = min(done_s, self.now_s) if unfinished == until.last else done_s
+                if self.now_s >= done_s + until.grace_s:
+                    return Outcome.DONE
             decisions = scheduler.decide(view)
             if not isinstance(decisions, Iterable):
                 raise SchedulerError(
@@ -255,6 +280,9 @@ class Simulation:
             if progress is not None and points % _PROGRESS_EVERY == 0:
                 progress(self.finished, len(self.instance.workload))
         return outcome
+
+    def _finished(self, row: int) -> bool:
+        return bool(self.state.jobs["status"][self.b, row] == FINISHED)
 
     def _stuck(self) -> bool:
         """Tell whether no job will come or finish unless the scheduler does something."""
@@ -285,18 +313,25 @@ class Simulation:
         )
 
 
-def simulate(instance: Instance, scheduler: Scheduler, progress: Progress | None = None, seed: int = 0) -> EventLog:
+def simulate(
+    instance: Instance,
+    scheduler: Scheduler,
+    progress: Progress | None = None,
+    seed: int = 0,
+    until: Until | None = None,
+) -> EventLog:
     """Run a scheduler on an instance and return the event log.
 
     Parameters
     ----------
     progress : called now and then with (finished jobs, all jobs)
     seed : decides the "random" placement rule
+    until : stop when these jobs have finished, see :meth:`Simulation.run`
 
     Raises
     ------
     SchedulerError : the scheduler leaves jobs waiting for ever
     """
     simulation = Simulation(instance, seed)
-    simulation.run(scheduler, progress)
+    simulation.run(scheduler, progress, until)
     return simulation.log()

@@ -38,6 +38,7 @@ WORLD_DTYPE: Final = np.dtype(
         ("max_copies", "<i8"),  # of a gang that may train a job at the same time
         ("sharing", "<i8"),  # 1 = jobs cost each other time and need memory on the GPUs that they share
         ("gpu_jobs", "<i8"),  # that may hold a GPU at the same time
+        ("pace_until_lease", "<i8"),  # 1 = a gang that company leaves keeps its pace until its next lease
         ("step_iterations", "<f8"),  # > 0 = work comes in steps of so many iterations
         ("jobs", "<i8"),  # sizes of this environment; the arrays may be longer
         ("nodes", "<i8"),
@@ -53,6 +54,8 @@ WORLD_DTYPE: Final = np.dtype(
         ("waiting", "<i8"),  # entries in use of the waiting list
         ("running", "<i8"),  # entries in use of the running list, checkpointing replicas included
         ("finished", "<i8"),
+        ("starts", "<i8"),  # of gangs, so far
+        ("returns", "<i8"),  # of gangs' GPUs, so far
         ("free_gpus", "<i8"),
         # contention, fixed; see gpusched_env.network
         ("contention", "<i8"),  # number of the contention model; 0 = none, rates follow from the table of paces
@@ -142,6 +145,11 @@ REPLICA_DTYPE: Final = np.dtype(
         ("bottleneck", "<i4"),  # link that bounds its rate; -1 = its own ports
         ("is_listed", "<i4"),  # 1 = its rate or iteration may change when rates are settled
         ("listed", "<i4"),  # entry i of the list of such replicas
+        # the tournament of next events, due.py
+        ("due_s", "<f8"),  # [s] when it does what it does next; inf = nothing
+        ("due", "<i4"),  # kind of that
+        ("winner", "<i4"),  # row that wins below the node of this number
+        ("sequence", "<i8"),  # number of its start
         # sharing
         ("sub_batch", "<i4"),  # option of ``sub_batches``
         ("company_changed", "<i4"),  # 1 = ``slowdown`` may differ when time moves
@@ -188,6 +196,8 @@ NODE_STATE_DTYPE: Final = np.dtype(
         ("taken", "<i4"),  # scratch: GPUs that a gang takes here
         ("slot_gpus", "<i4"),  # [GPU] of a slot
         ("slots_taken", "<i8"),  # scratch: bits of the slots that a gang takes here
+        ("gangs", "<i4"),  # scratch: gangs that hold GPUs here
+        ("padding", "<i4"),  # keeps the 8-byte field aligned
     ]
 )
 RACK_STATE_DTYPE: Final = np.dtype(
@@ -208,8 +218,8 @@ BUSY_DTYPE: Final = np.dtype(
 class State(NamedTuple):
     """All arrays of B environments; kernels take them in this order, then the environment index.
 
-    Shapes use B environments, J jobs, R = S replicas, N nodes, K racks, G GPUs, S seats on them (as many where jobs do
-    not share GPUs), C job classes, T GPU types, L links.
+    Shapes use B environments, J jobs, N nodes, K racks, G GPUs, S seats on them (as many where jobs do not share GPUs),
+    R = S + 1 replicas (one more for questions, when all seats are taken), C job classes, T GPU types, L links.
     """
 
     world: np.ndarray  # WORLD_DTYPE [B]
@@ -272,7 +282,7 @@ def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None =
     state = State(
         world=np.zeros(batch, WORLD_DTYPE),
         jobs=np.zeros((batch, jobs), JOB_STATE_DTYPE),
-        replicas=np.zeros((batch, seats), REPLICA_DTYPE),
+        replicas=np.zeros((batch, seats + 1), REPLICA_DTYPE),
         nodes=np.zeros((batch, nodes), NODE_STATE_DTYPE),
         racks=np.zeros((batch, racks), RACK_STATE_DTYPE),
         free=np.zeros((batch, nodes + racks), np.int32),
@@ -280,7 +290,7 @@ def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None =
         gpu_next=np.full((batch, seats), -1, np.int32),
         gpu_node=np.zeros((batch, gpus), np.int32),
         waiting=np.zeros((batch, jobs), np.int32),
-        running=np.tile(np.arange(seats, dtype=np.int32), (batch, 1)),
+        running=np.tile(np.arange(seats + 1, dtype=np.int32), (batch, 1)),
         paces=np.zeros((batch, classes, pace_rows, types), PACE_DTYPE),
         events=np.zeros((batch, EVENT_BUFFER + (8 * seats if any(tells_rates) else 0)), EVENT_DTYPE),
         event_gpus=np.zeros((batch, 4 * gpus + 64), np.int32),
@@ -299,11 +309,20 @@ def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None =
     return state
 
 
+def _first_winners(rows: int) -> np.ndarray:
+    """int32 [rows]: winners of the tournament (due.py) before anything is due: the lowest row below each node."""
+    winners = np.zeros(2 * rows, np.int32)
+    winners[rows:] = np.arange(rows)
+    for node in range(rows - 1, 0, -1):
+        winners[node] = winners[2 * node]
+    return winners[:rows]
+
+
 def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     world, rules, cluster = state.world[b], instance.semantics, instance.cluster
     for name in (
         "round_s", "checkpoint_s", "restore_s", "start_s", "merge_s", "time_limit_s", "slot_s", "least_busy_lambda",
-        "step_iterations", "max_copies",
+        "step_iterations", "max_copies", "pace_until_lease",
     ):  # fmt: skip
         world[name] = getattr(rules, name)
     world["jobs"], world["gpus"] = len(instance.workload), cluster.gpus
@@ -314,8 +333,9 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     world["random"] = np.random.SeedSequence(random_seed).generate_state(1)[0] or 1
 
     world["sharing"], world["gpu_jobs"] = instance.sharing is not None, instance.gpu_jobs
-    whole_batch = state.sub_batches[b, :, 0]
-    whole_batch["sub_steps"] = whole_batch["compute_share"] = 1
+    whole_batch = state.sub_batches[b, : len(instance.classes), 0]
+    whole_batch["sub_steps"] = instance.passes[:, None]
+    whole_batch["compute_share"] = 1.0 / instance.passes[:, None]
     if (shared := instance.sharing_tables) is not None:
         classes, sizes, types = shared.memory.shape
         options = state.sub_batches[b, :classes, :sizes, :types]
@@ -323,6 +343,10 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
         options["compute_share"] = shared.compute_share[:, :, None]
         options["memory"] = shared.memory
         state.interference[b, :classes, :classes, :types] = shared.interference
+
+    seats = instance.gpu_jobs * cluster.gpus
+    state.replicas["due_s"][b] = np.inf
+    state.replicas["winner"][b, :seats] = _first_winners(seats)
 
     jobs = state.jobs[b, : len(instance.workload)]
     jobs["arrival_s"] = instance.workload.jobs["arrival_s"]

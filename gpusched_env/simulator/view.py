@@ -16,7 +16,8 @@ from gpusched_env.simulator import events, network_queries, planning
 from gpusched_env.simulator.decisions import Decision, Preempt, Start
 from gpusched_env.simulator.network_view import NetworkView
 from gpusched_env.simulator.placing import RULE_NUMBER, SHARE_FIRST_FIT, SHARED_BY, rule_number
-from gpusched_env.simulator.sharing_choices import BENEFIT, MEASURED, SEARCH
+from gpusched_env.simulator.seats import MEMORY_SLACK
+from gpusched_env.simulator.sharing_choices import BENEFIT, MEASURED, PLACEMENTS, SEARCH
 from gpusched_env.simulator.state import ACTIVE, FINISHED
 from gpusched_env.workload import REQUESTED
 
@@ -203,6 +204,11 @@ class ClusterView:
             self._requests[name] = column
         return self._column(name)
 
+    @property
+    def job_class(self) -> np.ndarray:
+        """int32: class of each job; jobs of one class share model and gang size."""
+        return self._simulation.instance.job_class[: self.arrived]
+
     def type_rates(self, rows: np.ndarray) -> np.ndarray:
         """float64 [n, T]: iterations a second of each of the jobs ``rows`` on GPUs of one type alone, as profiled.
 
@@ -212,6 +218,20 @@ class ClusterView:
             instance = self._simulation.instance
             self._type_rates = type_rates(instance.classes[:, 1], instance.iteration_s, instance.cluster)
         return self._type_rates[self._simulation.instance.job_class[self._known(rows)]]
+
+    def slowdowns(self, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """float64 [n, T]: xi of each of the jobs ``rows`` beside one of ``others`` on GPUs of one type.
+
+        inf = the two must not share such a GPU, or their whole batches do not fit into its memory together.
+        """
+        instance = self._simulation.instance
+        kinds, beside = instance.job_class[self._known(rows)], instance.job_class[self._known(others)]
+        tables = instance.sharing_tables
+        if tables is None or instance.gpu_jobs < 2:
+            return np.full((len(kinds), len(instance.cluster.gpu_types)), np.inf)
+        apart = np.isinf(tables.interference[beside, kinds])
+        crowded = tables.memory[kinds, 0] + tables.memory[beside, 0] > 1.0 + MEMORY_SLACK
+        return np.where(apart | crowded, np.inf, tables.interference[kinds, beside])
 
     def _state_column(self, name: str) -> np.ndarray:
         column = self._job_state[name][: self.arrived]
@@ -386,13 +406,8 @@ class ClairvoyantView(ClusterView):
         return self._progress(rows)[0]
 
     @property
-    def job_class(self) -> np.ndarray:
-        """int32: class of each job, its row in ``rates_per_s``; jobs of one class share model and gang size."""
-        return self._simulation.instance.job_class[: self.arrived]
-
-    @property
     def rates_per_s(self) -> np.ndarray:
-        """float64 [C, tiers, T]: iterations a second of each job class by tier and GPU type; 0 = cannot run there.
+        """float64 [C, tiers, T]: iterations a second of each ``job_class`` by tier and GPU type; 0 = cannot run there.
 
         Of a whole gang on an idle network, all its GPUs of one type; a gang on mixed types runs at its slowest.
         """
@@ -416,7 +431,13 @@ class ClairvoyantView(ClusterView):
         return self._progress(rows)[0] * self._ring_bytes[rows]
 
     def shared_schedule(
-        self, order: np.ndarray, benefit: bool = True, search: bool = True, measured: bool = False, strict: bool = False
+        self,
+        order: np.ndarray,
+        benefit: bool = True,
+        search: bool = True,
+        measured: bool = False,
+        placement: str = "consolidate",
+        strict: bool = False,
     ) -> Iterator[Decision]:
         """Start waiting jobs in an order, whatever fits on free GPUs or beside running jobs (sjf_bsbf.md 3.2, 3.3).
 
@@ -428,9 +449,18 @@ class ClairvoyantView(ClusterView):
         benefit : share only where the pair's mean JCT gains, the best pairs first; else the first GPUs with room
         search : look for the sub-batch at which the job gains, or fits; else it works its whole batch off at once
         measured : judge running jobs by the seconds an iteration they take now, not by those alone
+        placement : "consolidate" = best fit on free GPUs; "bsbf" = free GPUs of the machines with the fewest gangs;
+            "bsbfs" = one machine, alone or sharing, else as bsbf
         strict : stop at the first job that does not fit
+
+        Raises
+        ------
+        GpuschedError : no such placement
         """
-        return self._shared(order, benefit * BENEFIT | search * SEARCH | measured * MEASURED, strict)
+        if placement not in PLACEMENTS:
+            raise GpuschedError(unknown_name("placement", placement, PLACEMENTS))
+        choices = benefit * BENEFIT | search * SEARCH | measured * MEASURED | PLACEMENTS[placement]
+        return self._shared(order, choices, strict)
 
     def rehearsal(self, limit_s: float = math.inf) -> tuple[Simulation, ClusterView]:
         """Copy the run as it stands, to be played ahead, and its view: see :meth:`Simulation.rehearsal`."""

@@ -27,19 +27,24 @@ def read_sia(path: Path) -> tuple[Workload, ReadReport]:
     return read_applications(path, "sia")
 
 
-def read_applications(path: Path, name: str) -> tuple[Workload, ReadReport]:
+def read_pollux_sharing(path: Path) -> tuple[Workload, ReadReport]:
+    """Read the same with profiles that tell what gradient accumulation does, for jobs that share GPUs (SJF-BSBF)."""
+    return read_applications(path, "pollux-sharing", "bsbf")
+
+
+def read_applications(path: Path, name: str, profiles: str = "") -> tuple[Workload, ReadReport]:
     """Read ``name,time,application,num_replicas,batch_size``: seconds, GPUs, samples of the whole gang.
 
     Work is the iterations that the application takes to completion at the batch size, which stays: neither it nor the
-    gang adapts. Profiles are those of the table ``name`` for these applications, batches and gangs. Jobs of an
-    application that was not measured, or with a batch size beyond those that were trained, are dropped and counted. The
-    job id is the row number from 0. Attributes: original_id, model (the application), batch_size.
+    gang adapts. Profiles are those of the table ``profiles``, or ``name``, for these applications, batches and gangs.
+    Jobs of an application that was not measured, or with a batch size beyond those that were trained, are dropped and
+    counted. The job id is the row number from 0. Attributes: original_id, model (the application), batch_size.
 
     Raises
     ------
     TraceError : a missing column, or a malformed row
     """
-    table = load_fitted(name)
+    table = load_fitted(profiles or name)
     jobs = JobColumns(ReadReport(name, str(path)), "original_id", "model", "batch_size")
     batches = []
     for place, (original, time, application, replicas, size) in csv_rows(path, COLUMNS):

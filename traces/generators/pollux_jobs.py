@@ -52,6 +52,7 @@ def pollux_jobs(
     max_gpus: int | None = None,
     relative_load: float = 1.0,
     realistic: bool = False,
+    sharing: bool = False,
 ) -> Workload:
     """Draw applications to train on T4, as Pollux's generator samples them from Philly.
 
@@ -65,6 +66,8 @@ def pollux_jobs(
     relative_load : Pollux publishes workloads with 0.5, 1, 1.5 and 2
     realistic : gangs of the log, with the application's initial batch on each GPU; else gangs and batches that Pollux
         tuned for 50 to 80 % of linear speed-up
+    sharing : profiles of the table ``bsbf``, which tell what gradient accumulation does to compute and memory, instead
+        of ``pollux``
 
     Raises
     ------
@@ -72,7 +75,7 @@ def pollux_jobs(
     """
     if not 0 < relative_load < math.inf:
         raise WorkloadError(f"relative_load is {relative_load!r}: it must be a finite number > 0")
-    table = load_fitted("pollux")
+    table = load_fitted("bsbf" if sharing else "pollux")
     initial = {name: application.initial_batch for name, application in table.applications.items()}
     choices = [choice for choice in _choices(realistic, initial) if max_gpus is None or choice[1] <= max_gpus]
     cumulative = np.cumsum([probability for *_, probability in choices])

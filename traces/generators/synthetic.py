@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.traces.generators.bsbf_jobs import bsbf_jobs
 from gpusched_env.traces.generators.bursty import bursty_jobs
 from gpusched_env.traces.generators.calibration import Calibration
 from gpusched_env.traces.generators.dally_jobs import dally_jobs
@@ -108,6 +109,7 @@ def drift(
 CALIBRATIONS: Final = {"helios-venus": VENUS, "pai": PAI, "philly": PHILLY}
 GENERATORS: Final[dict[str, Generator]] = {
     "batch": batch,
+    "bsbf": bsbf_jobs,
     "dally": dally_jobs,
     "drift": drift,
     "gavel": gavel_jobs,

@@ -15,23 +15,26 @@ from gpusched_env.traces.profile_tables.fitted_table import FittedTable
 from gpusched_env.traces.profile_tables.json_files import WORDS, not_as_written, shipped_text, written_text
 from gpusched_env.traces.profile_tables.throughput import Throughput
 
-FITTED_TABLES: Final = ("pollux", "sia")  # shipped beside this file as NAME.json
+FITTED_TABLES: Final = ("pollux", "sia", "bsbf")  # shipped beside this file as NAME.json
+ACCUMULATING: Final = ("bsbf",)  # tables whose profiles may share GPUs at smaller sub-batches
 PARAMETERS: Final = tuple(field.name for field in dataclasses.fields(Throughput))
 
 
 @functools.cache
 def load_fitted(name: str) -> FittedTable:
-    """Load a table of this package: ``pollux`` on T4 alone, ``sia`` on its three GPU types and on T4.
+    """Load a table of this package: ``pollux`` and ``bsbf`` on T4 alone, ``sia`` on its three GPU types and on T4.
 
     Raises
     ------
     WorkloadError : unknown table
     """
     table = _table(shipped_text(name, FITTED_TABLES), name)
+    table = dataclasses.replace(table, accumulates=name in ACCUMULATING)
     if table.applications:
         return table
     pollux = load_fitted("pollux")
-    return dataclasses.replace(table, applications=pollux.applications, fits={**table.fits, **pollux.fits})
+    others = {gpu_type: fits for gpu_type, fits in pollux.fits.items() if gpu_type not in table.fits}
+    return dataclasses.replace(table, applications=pollux.applications, fits={**table.fits, **others})
 
 
 def write_fitted(table: FittedTable, path: Path) -> None:
@@ -58,7 +61,8 @@ def _table(text: str, where: str) -> FittedTable:
         data = json.loads(text)
         applications = {name: _application(name, row) for name, row in data["applications"].items()}
         fits = {t: {name: _fit(row) for name, row in rows.items()} for t, rows in data["fits"].items()}
-        return FittedTable(applications=applications, fits=fits, **{key: str(data[key]) for key in WORDS})
+        called, source, licence, made = (str(data[key]) for key in WORDS)
+        return FittedTable(called, source, licence, made, applications, fits)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise not_as_written(where, error) from error
 

@@ -6,13 +6,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Final
 
 import numpy as np
 
 from gpusched_env.cluster import MACHINE, RACK
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.traces.profile_tables.application import Application, Fit
-from gpusched_env.workload import MEASURED_DTYPE, Profiles
+from gpusched_env.workload import ACCUMULATION_DTYPE, MEASURED_DTYPE, Profiles
+
+# A job that takes its largest batch fills a GPU's memory, a quarter of it with what does not shrink (choice).
+FIXED_MEMORY: Final = 0.25
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class FittedTable:
     source, licence, made : where the measurements come from, under what terms, and how this table was made from them
     applications : by name, in the order of random draws
     fits : GPU type -> application -> fit; every GPU type has every application
+    accumulates : the profiles tell what gradient accumulation does to compute and memory; see :meth:`for_jobs`
     """
 
     name: str
@@ -33,6 +38,7 @@ class FittedTable:
     made: str
     applications: Mapping[str, Application]
     fits: Mapping[str, Mapping[str, Fit]]
+    accumulates: bool = False
 
     @property
     def gpu_types(self) -> tuple[str, ...]:
@@ -68,6 +74,10 @@ class FittedTable:
         ``communication_s`` what gives the fitted iteration time with it on an idle network: with one pass and one GPU
         type the time of synchronisation itself.
 
+        Where the table ``accumulates``, only the last pass overlaps synchronisation, a GPU takes no more passes than
+        the batch needs, and ``communication_s`` belongs to the last pass. Memory: a quarter of a GPU, and the other
+        three quarters at the largest batch.
+
         Raises
         ------
         WorkloadError : an application or GPU type that the table lacks
@@ -89,9 +99,16 @@ class FittedTable:
             (row_of[model], column, gpus, *time)
             for model, gpus in sorted(set(zip(models, sizes, strict=True)))
             for column, gpu_type in enumerate(types)
-            for time in self._times(*model, gpus, gpu_type, self._overlap(model[0], types))
+            for time in self._times(*model, gpus, gpu_type, types)
         ]
-        profiles = Profiles(plain.rows, plain.compute_s, types, np.array(measured, MEASURED_DTYPE))
+        accumulation = [self._accumulation(row, *model, types) for model, row in row_of.items() if self.accumulates]
+        profiles = Profiles(
+            plain.rows,
+            plain.compute_s,
+            types,
+            np.array(measured, MEASURED_DTYPE),
+            accumulation=np.array(accumulation, ACCUMULATION_DTYPE),
+        )
         return profiles, np.array([row_of[model] for model in models], np.int32)
 
     def _overlap(self, application: str, types: Sequence[str]) -> float:
@@ -101,6 +118,7 @@ class FittedTable:
         """One row of Profiles; its compute_s is that of a gang of any size above 1."""
         trained = self.applications[application]
         fits = [self.fits[gpu_type][application] for gpu_type in types]
+        most = self._passes(application, share, types) if self.accumulates else 0
         return dict(
             name=f"{application} ({share} a GPU)",
             batch=math.ceil(share),
@@ -108,21 +126,39 @@ class FittedTable:
             memory_bytes=0.0,
             skew=trained.skew,
             overlap=self._overlap(application, types),
-            compute_s=[fit.compute_s(share, fit.passes(share)) for fit in fits],
+            compute_s=[fit.compute_s(share, most or fit.passes(share)) for fit in fits],
         )
 
+    def _passes(self, application: str, share: Fraction, types: Sequence[str]) -> int:
+        """Passes that a job takes alone: as many as the smallest memory of the GPU types asks for."""
+        return max(self.fits[gpu_type][application].passes(share) for gpu_type in types)
+
+    def _accumulation(self, row: int, application: str, share: Fraction, types: Sequence[str]) -> tuple[float, ...]:
+        """One row of ACCUMULATION_DTYPE, for the GPU type whose memory is the smallest."""
+        passes = self._passes(application, share, types)
+        fit = min((self.fits[gpu_type][application] for gpu_type in types), key=lambda fit: fit.largest_batch)
+        fixed_compute = fit.throughput.alpha_grad / fit.compute_s(share / passes, 1)
+        memory = (1.0 - FIXED_MEMORY) * float(share / passes / fit.largest_batch)
+        return row, passes, fixed_compute, FIXED_MEMORY, memory
+
     def _times(
-        self, application: str, share: Fraction, gpus: int, gpu_type: str, overlap: float
+        self, application: str, share: Fraction, gpus: int, gpu_type: str, types: Sequence[str]
     ) -> list[tuple[int, float, float]]:
         """Tier, compute [s] and communication [s] of an iteration of a gang."""
         fit = self.fits[gpu_type][application]
-        accumulates = gpus == 1 and share > self.applications[application].initial_batch
-        passes = max(2 if accumulates else 1, fit.passes(share))
+        overlap = self._overlap(application, types)
+        if self.accumulates:
+            passes = self._passes(application, share, types)
+            together = 1  # passes that overlap synchronisation
+        else:
+            accumulates = gpus == 1 and share > self.applications[application].initial_batch
+            passes = together = max(2 if accumulates else 1, fit.passes(share))
         compute_s = fit.compute_s(share, passes)
+        part_s = compute_s * together / passes
         times = []
         for tier, machines in ((MACHINE, 1), (RACK, 2))[: 1 if gpus == 1 else None]:
-            whole_s = fit.iteration_s(gpus, machines, share, passes)
-            # compute_s and this many seconds have the p-norm whole_s
-            longer = math.expm1(overlap * math.log(max(1.0, whole_s / compute_s)))
-            times.append((tier, compute_s, compute_s * longer ** (1 / overlap)))
+            whole_s = fit.iteration_s(gpus, machines, share, passes) - (compute_s - part_s)
+            # part_s and this many seconds have the p-norm whole_s
+            longer = math.expm1(overlap * math.log(max(1.0, whole_s / part_s)))
+            times.append((tier, compute_s, part_s * longer ** (1 / overlap)))
         return times

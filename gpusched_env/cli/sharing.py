@@ -1,0 +1,69 @@
+"""The option that lets jobs share GPUs, or forbids it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from gpusched_env.errors import GpuschedError, unknown_name
+
+if TYPE_CHECKING:
+    from gpusched_env.scenarios import Scenario
+
+NONE: Final = "none"
+OWN: Final = ("limit", "gpu_memory_GB")  # fields of Sharing; the others are those of a source of interference
+SharingOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Let jobs share GPUs (docs/sharing.md): limit=2,xi=1.5; or a source of slowdowns, such as "
+        "source=synthetic,seed=1 or source=table,path=FILE,missing=forbid; gpu_memory_GB=16 counts memory. What is not "
+        "given stays as it is; none = each GPU is one job's.",
+        metavar="FIELD=VALUE,...|none",
+        show_default=False,
+    ),
+]
+
+
+def with_sharing(scenario: Scenario, text: str | None) -> Scenario:
+    """Give the scenario with other rules of sharing; its name then says so.
+
+    Raises
+    ------
+    GpuschedError : not of the form field=value, an unknown field or source, or a value that it may not have
+    """
+    from gpusched_env.scenarios.sharing_section import sharing_from_dict
+    from gpusched_env.sharing import Sharing
+
+    if text is None:
+        return scenario
+    name = f"{scenario.name} + sharing {text}"
+    if text == NONE:
+        return scenario.replace(sharing=None, name=name)
+    data = (scenario.sharing or Sharing()).as_dict()
+    source = _fields(text)
+    data |= {field: source.pop(field) for field in OWN if field in source}
+    if isinstance(memory := data.get("gpu_memory_GB"), int | float):
+        data["gpu_memory_GB"] = dict.fromkeys(scenario.cluster.gpu_types, memory)
+    for field in source if "source" not in source else ():
+        if field != "xi":
+            raise GpuschedError(f"--sharing {text}: {unknown_name('field', field, (*OWN, 'xi', 'source'))}")
+    if source:
+        data["interference"] = {"source": "constant"} | source
+    return scenario.replace(sharing=sharing_from_dict(data, "--sharing"), name=name)
+
+
+def _fields(text: str) -> dict[str, Any]:
+    """Read ``field=value,...``; a value that is no JSON is a text."""
+    fields: dict[str, Any] = {}
+    for item in text.split(","):
+        name, equals, value = (piece.strip() for piece in item.partition("="))
+        if not name or not equals or name in fields:
+            again = f"{name} is given twice" if name in fields else f"{item!r} is not of the form field=value"
+            raise GpuschedError(f"--sharing {text}: {again}; write limit=2,xi=1.5, or none")
+        try:
+            fields[name] = json.loads(value)
+        except ValueError:
+            fields[name] = value
+    return fields

@@ -1,0 +1,121 @@
+"""Validator, part four: GPUs are shared within the rules, and every rate follows from who shares them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.event_log import RATE, RESUME, START, EventLog
+from gpusched_env.instance import Instance
+from gpusched_env.metrics.company import Slowdowns, changes, gpu_types, slowdowns
+from gpusched_env.metrics.refusal import refusal, refuse
+
+MEMORY_SLACK: Final = 1e-8  # of a GPU: sums of parts round
+RELATIVE: Final = 1e-9  # of seconds an iteration
+
+
+def check_sub_steps(instance: Instance, log: EventLog) -> None:
+    """Refuse sub-steps that a job's class does not know, and sub-steps of what is no start.
+
+    Raises
+    ------
+    ScheduleError : naming the event
+    """
+    events, tables = log.events, instance.sharing_tables
+    places = (events["kind"] == START) | (events["kind"] == RESUME)
+    refuse(log, ~places & (events["sub_steps"] != 1), "it places no gang, so sub_steps must be 1")
+    if tables is None:
+        passes = instance.passes[instance.job_class[events["job"]]]
+        refuse(log, places & (events["sub_steps"] != passes), "without sharing sub_steps are the profile's passes")
+        return
+    known = (tables.sub_steps[instance.job_class[events["job"]]] == events["sub_steps"][:, None]).any(axis=1)
+    refuse(log, places & ((events["sub_steps"] < 1) | ~known), "its batch cannot be worked off in so many sub-steps")
+
+
+def check_company(instance: Instance, log: EventLog, table: np.ndarray) -> None:
+    """Refuse more gangs on a GPU than may share it, gangs that must not share, and more memory than it has.
+
+    Raises
+    ------
+    ScheduleError : naming the start, the GPU and the jobs on it
+    """
+    tables = instance.sharing_tables
+    assert tables is not None
+    types = gpu_types(instance).tolist()
+    kinds = instance.job_class[table["job"]]
+    option = (tables.sub_steps[kinds] == table["sub_steps"][:, None]).argmax(axis=1)
+    memory = tables.memory[kinds, option]
+    allowed = np.isfinite(tables.interference)
+    residents: list[list[int]] = [[] for _ in types]
+    for change in changes(log, table):
+        for gpu in change.gang.tolist():
+            here = residents[gpu]
+            if not change.joins:
+                here.remove(change.segment)
+                continue
+            if change.segment in here:
+                raise refusal(log, change.event, f"GPU {gpu} occurs twice in the gang")
+            jobs = ", ".join(str(table["job"][segment]) for segment in here)
+            if len(here) == instance.gpu_jobs:
+                raise refusal(log, change.event, f"GPU {gpu} is held by job {jobs}")
+            new = kinds[change.segment]
+            for other in kinds[here]:
+                if not (allowed[new, other, types[gpu]] and allowed[other, new, types[gpu]]):
+                    raise refusal(log, change.event, f"its model must not share GPU {gpu} with that of job {jobs}")
+            here.append(change.segment)
+            used = float(memory[here, types[gpu]].sum())
+            if used > 1.0 + MEMORY_SLACK:
+                beside = f" beside job {jobs}" if jobs else ""
+                raise refusal(log, change.event, f"GPU {gpu} would need {used:.6g} times its memory{beside}")
+
+
+def check_rates(instance: Instance, log: EventLog, table: np.ndarray) -> None:
+    """Refuse rates other than those that follow from sub-steps and company, each told when it begins.
+
+    Where the network is a topology, rates follow from contention too, and are not checked here.
+
+    Raises
+    ------
+    ScheduleError : naming the rate, or the start after which one is missing
+    """
+    events, slot_s = log.events, instance.semantics.slot_s
+    found = slowdowns(instance, log, table)
+    due_s = table["alone_s"][found.segment] * found.slowdown
+    if slot_s > 0:
+        with np.errstate(divide="ignore"):
+            due_s = slot_s / np.floor(slot_s / due_s)
+    due = found._replace(slowdown=due_s)
+
+    rates = np.flatnonzero(events["kind"] == RATE)
+    keys = table["job"].astype(np.int64) * len(events) + table["start_event"]  # ascend
+    segment = np.searchsorted(keys, events["job"][rates].astype(np.int64) * len(events) + rates) - 1
+    order = np.lexsort([rates, segment])
+    rates, segment = rates[order], segment[order]
+    time_s, value = events["time_s"][rates], events["value"][rates]
+    # A rate holds from the end of its instant on: what is replaced or stops within it never did.
+    stops = time_s >= table["stop_s"][segment]
+    replaced = np.append((segment[1:] == segment[:-1]) & (time_s[1:] == time_s[:-1]), False)[: len(rates)]
+    expected = due.at(segment, time_s)
+    wrong = np.zeros(len(events), bool)
+    wrong[rates] = ~_alike(value, expected) & ~stops & ~replaced
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        wanted = float(expected[rates == at][0])
+        raise refusal(log, at, f"an iteration takes {wanted:.9g} s with its company and sub-steps, not what is told")
+
+    holds = (due.time_s < table["stop_s"][due.segment]) & (due.time_s < events["time_s"][-1:].max(initial=0.0))
+    told = Slowdowns(segment, time_s, value).at(due.segment, due.time_s)
+    untold = holds & ~_alike(told, due.slowdown)
+    if untold.any():
+        at = int(np.argmax(untold))
+        start = int(table["start_event"][due.segment[at]])
+        reason = f"from {due.time_s[at]:.6f} s on an iteration takes {due.slowdown[at]:.9g} s, and no rate tells so"
+        raise refusal(log, start, reason)
+
+
+def _alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Boolean: equal but for rounding."""
+    with np.errstate(invalid="ignore"):
+        alike: np.ndarray = (one == other) | (np.abs(one - other) <= RELATIVE * other)
+    return alike

@@ -1,0 +1,40 @@
+"""When jobs that share GPUs complete in Gavel's simulator: both at the end of the longer one's task of the round."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusched_env.event_log import COMPLETE, RELEASE, RESUME, START, EventLog
+from gpusched_env.instance import Instance
+
+
+def pair_ends(instance: Instance, log: EventLog) -> np.ndarray:
+    """float64 [J]: completion times, that of a job with a partner put off to the partner's end of the round [s].
+
+    The task of a pair ends as one in Gavel's simulator, so that who finishes first is told with the other. Nothing
+    else follows from it, since nobody is scheduled inside a round: only completion times differ. The partner's round is
+    over with its next event, or when somebody else comes to its GPUs. NaN = unfinished.
+    """
+    finish_s = np.full(len(instance.workload), np.nan)
+    on_gpu: dict[int, set[int]] = {}
+    gpus_of: dict[int, list[int]] = {}
+    put_off: dict[int, list[int]] = {}  # partner -> jobs that have finished beside it
+    for event in log.events:
+        job, time_s = int(event["job"]), float(event["time_s"])
+        concerned = {job}
+        if event["kind"] in (START, RESUME):
+            gpus_of[job] = log.gpus[event["gpu_at"] : event["gpu_at"] + event["gpu_count"]].tolist()
+            concerned |= {other for gpu in gpus_of[job] for other in on_gpu.get(gpu, ())}
+        for partner in concerned & put_off.keys():
+            finish_s[put_off.pop(partner)] = time_s
+        if event["kind"] in (START, RESUME):
+            for gpu in gpus_of[job]:
+                on_gpu.setdefault(gpu, set()).add(job)
+        elif event["kind"] in (COMPLETE, RELEASE):
+            for gpu in gpus_of[job]:
+                on_gpu[gpu].discard(job)
+            if event["kind"] == COMPLETE:
+                finish_s[job] = time_s
+                for partner in on_gpu[gpus_of[job][0]]:
+                    put_off.setdefault(partner, []).append(job)
+    return finish_s

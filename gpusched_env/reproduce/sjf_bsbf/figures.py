@@ -1,0 +1,125 @@
+"""Figures: mean JCT by interference and by load, small and large jobs, the prototype's figures against ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gpusched_env.figures import COLOURS, save, tidy
+from gpusched_env.metrics import mean_interval
+from gpusched_env.reproduce.drawing import legend_above, new_figure, shade
+from gpusched_env.reproduce.results import Results
+from gpusched_env.reproduce.sjf_bsbf.published import FFS, PROTOTYPE, SJF, TIRESIAS
+from gpusched_env.reproduce.sjf_bsbf.settings import BSBF, DRAWN, PAPER_JOBS, POLLUX, SPANS_S, USUAL_XI
+from gpusched_env.reproduce.sjf_bsbf.tables import few_setting, reduction, settings, title, values, xis
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SHOWN: Final = dict(zip((BSBF, FFS, TIRESIAS, "whole batches only", "times as measured"), COLOURS, strict=False))
+HOUR: Final = 3_600.0
+
+
+def draw_all(results: Results, folder: Path) -> list[Path]:
+    """Draw every figure."""
+    figures = {
+        "interference.png": _interference(results), "load.png": _load(results), "sizes.png": _sizes(results),
+        "prototype.png": _prototype(results),
+    }  # fmt: skip
+    for name, figure in figures.items():
+        save(figure, folder / name)
+    return [folder / name for name in figures]
+
+
+def _interference(results: Results) -> Figure:
+    """One panel a set-up: mean JCT over SJF's on the same draws, by xi."""
+    setups = [s for s in settings(results) if s[0] in SPANS_S or (s[0] in (DRAWN, POLLUX) and s[1] in (160, 240))]
+    figure = new_figure(3.2 * len(setups), 3.9)
+    panels = figure.subplots(1, len(setups), squeeze=False, sharey=True)[0]
+    for axes, setting in zip(panels, setups, strict=True):
+        known = xis(results, setting)
+        for policy, colour in SHOWN.items():
+            ratios = [
+                values(results, "mean_jct_s", setting, xi, policy) / values(results, "mean_jct_s", setting, xi, SJF)
+                for xi in known
+            ]
+            found = [mean_interval(ratio) for ratio in ratios]
+            axes.plot(
+                known, [interval.mean for interval in found], marker="o", markersize=4, color=colour, label=policy
+            )
+            shade(axes, known, found, colour)
+        axes.axhline(1.0, color="0.5", linewidth=0.8)
+        axes.set(xlabel="xi, slowdown in company", title=title(setting), xticks=known)
+        tidy(axes)
+    panels[0].set_ylabel("mean JCT / SJF's, mean over draws")
+    legend_above(figure, panels[0], len(SHOWN))
+    return figure
+
+
+def _load(results: Results) -> Figure:
+    """One panel a xi: mean JCT by the number of jobs in eight hours."""
+    known = [xi for xi in xis(results, (DRAWN, PAPER_JOBS)) if xi in (1.0, 1.25, USUAL_XI, 2.0)]
+    sizes = sorted(results.where(part=DRAWN).known("jobs"))
+    figure = new_figure(3.2 * len(known), 3.9)
+    panels = figure.subplots(1, len(known), squeeze=False, sharey=True)[0]
+    shown = dict(zip((BSBF, FFS, TIRESIAS, SJF), COLOURS, strict=False))
+    for axes, xi in zip(panels, known, strict=True):
+        for policy, colour in shown.items():
+            found = [mean_interval(values(results, "mean_jct_s", (DRAWN, n), xi, policy) / HOUR) for n in sizes]
+            axes.plot(
+                sizes, [interval.mean for interval in found], marker="o", markersize=4, color=colour, label=policy
+            )
+            shade(axes, sizes, found, colour)
+        axes.set(xlabel="jobs in eight hours", title=f"xi {xi:g}", xticks=sizes)
+        tidy(axes)
+    panels[0].set_ylabel("mean JCT [h]")
+    legend_above(figure, panels[0], len(shown))
+    return figure
+
+
+def _sizes(results: Results) -> Figure:
+    """Queueing and JCT of small and large jobs at the usual xi, one panel a set-up."""
+    setups = [(DRAWN, PAPER_JOBS), few_setting()]
+    figure = new_figure(11, 3.9)
+    names = (BSBF, FFS, SJF, TIRESIAS)
+    for axes, setting in zip(figure.subplots(1, 2), setups, strict=True):
+        known = xis(results, setting)
+        xi = USUAL_XI if USUAL_XI in known else known[-1]
+        _bars(axes, results, setting, xi, names)
+        axes.set(title=f"{title(setting)}, xi {xi:g}", ylabel="JCT [h]; dark: queueing")
+        tidy(axes)
+    return figure
+
+
+def _bars(axes: Axes, results: Results, setting: tuple[str, int], xi: float, names: tuple[str, ...]) -> None:
+    for at, size in enumerate(("small", "large")):
+        for i, (policy, colour) in enumerate(zip(names, COLOURS, strict=False)):
+            x = at * (len(names) + 1) + i
+            jct, queueing = (
+                values(results, f"{size}_{name}", setting, xi, policy).mean() / HOUR for name in ("jct_s", "queueing_s")
+            )
+            axes.bar(x, jct, color=colour, alpha=0.45, label=policy if at == 0 else None)
+            axes.bar(x, queueing, color=colour)
+    middle = (len(names) - 1) / 2
+    axes.set_xticks([middle, middle + len(names) + 1], ["at most 4 GPUs", "more GPUs"])
+    axes.legend(frameon=False, fontsize=8)
+
+
+def _prototype(results: Results) -> Figure:
+    """The prototype's reductions across, ours upwards, one marker a rival."""
+    figure = new_figure(5.2, 4.6)
+    axes = figure.subplots()
+    setups = settings(results)
+    part = POLLUX if any(own[0] == POLLUX for own in setups) else DRAWN
+    for rival, marker, colour in zip((SJF, FFS, TIRESIAS), "osD", COLOURS, strict=False):
+        cells = [c for c in PROTOTYPE if c.rival == rival and (part, c.jobs) in setups]
+        cells = [c for c in cells if c.xi in xis(results, (part, c.jobs))]
+        ours = [100 * reduction(results, (part, c.jobs), c.xi, rival) for c in cells]
+        axes.scatter([100 * c.reduction for c in cells], ours, marker=marker, color=colour, label=f"against {rival}")
+    low, high = axes.get_xlim()
+    axes.plot((low, high), (low, high), color="0.5", linewidth=0.8)
+    axes.set(xlabel="prototype's reduction of the mean JCT [%]", ylabel=f"ours [%], {part} workloads")
+    axes.legend(frameon=False)
+    tidy(axes)
+    return figure

@@ -1,0 +1,132 @@
+"""The set-ups on which SJF-BSBF was evaluated, as far as they are known, as scenarios in which jobs share GPUs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpusched_env.cluster import NodeGroup
+from gpusched_env.errors import ScenarioError
+from gpusched_env.instance import Semantics
+from gpusched_env.network import Network
+from gpusched_env.scenarios.family import Parameter, ScenarioFamily
+from gpusched_env.scenarios.scenario import Scenario
+from gpusched_env.scenarios.workload_spec import WorkloadSpec
+from gpusched_env.sharing import Sharing
+from gpusched_env.traces.generators.pollux_jobs import JOBS
+
+GPU_TYPE: Final = "T4"  # the paper has RTX 2080 Ti, whose iteration times are not known
+GANGS: Final = ("tuned", "log")
+
+
+def simulated(
+    jobs: int = 240,
+    xi: float = 1.5,
+    limit: int = 2,
+    load: float | None = None,
+    gangs: str = "tuned",
+    restore_s: float = 30.0,
+    workload: str | None = None,
+) -> Scenario:
+    """Build a scenario: 16 machines of four GPUs, and eight hours of jobs like those of Pollux's workloads.
+
+    Parameters
+    ----------
+    jobs : of the eight hours; Pollux publishes such workloads with 80, 160, 240 and 320
+    xi : slowdown of every pair
+    limit : jobs that may hold a GPU
+    load : rate of arrivals over that of Pollux's 160 jobs in eight hours; None = as ``jobs`` in eight hours need
+    gangs : "tuned" = gangs and batches as Pollux tuned them, "log" = those of Philly's log
+    restore_s : seconds without progress after a preemption; only rivals preempt
+    workload : path of one of Pollux's workload files, the first ``jobs`` of which are played; None = drawn like them
+
+    Raises
+    ------
+    ScenarioError : ``load`` or ``gangs`` beside a ``workload``, which has its own
+
+    References
+    ----------
+    Luo et al., IWQoS 2024, arXiv 2407.13088, reconstructed (docs/sharing.md). Qiao et al., OSDI 2021: jobs and
+    iteration times.
+    """
+    if workload is None:
+        parameters: dict[str, Any] = {"sharing": True, "relative_load": jobs / JOBS if load is None else load}
+        if gangs == "log":
+            parameters["realistic"] = True
+        spec = WorkloadSpec("synthetic:pollux", parameters, profiles="own", jobs=jobs)
+    elif load is not None or gangs != "tuned":
+        raise ScenarioError(f"workload={workload} has arrivals and gangs of its own: leave out load and gangs")
+    else:
+        spec = WorkloadSpec(f"pollux-sharing:{workload}", profiles="own", jobs=jobs)
+    description = "Jobs may share GPUs of 16 machines; an eight-hour workload like Pollux's."
+    return _scenario(description, 16, spec, xi, limit, restore_s)
+
+
+def physical(
+    jobs: int = 30,
+    xi: float = 1.5,
+    limit: int = 2,
+    span_s: float = 1_200.0,
+    batch: float = 0.5,
+    restore_s: float = 30.0,
+) -> Scenario:
+    """Build a scenario: 4 machines of four GPUs; two thirds of the jobs take at most 8 GPUs, others 12 or 16.
+
+    Parameters
+    ----------
+    jobs, xi, limit, restore_s : as for :func:`simulated`
+    span_s : arrivals are uniform over so many seconds
+    batch : samples on a GPU / those that fill its memory; at 1 no two jobs fit side by side unless one accumulates
+
+    References
+    ----------
+    Luo et al., IWQoS 2024, section on the physical cluster, reconstructed (docs/sharing.md).
+    """
+    spec = WorkloadSpec("synthetic:bsbf", {"span_s": span_s, "batch_share": batch}, profiles="own", jobs=jobs)
+    return _scenario("Jobs may share the 16 GPUs of a small cluster.", 4, spec, xi, limit, restore_s)
+
+
+def _scenario(
+    description: str, nodes: int, workload: WorkloadSpec, xi: float, limit: int, restore_s: float
+) -> Scenario:
+    """Build one of either family: iteration times are measured, so that the network decides nothing."""
+    return Scenario(
+        name="sjf-bsbf",
+        description=description,
+        groups=(NodeGroup(nodes, 4, GPU_TYPE),),
+        workload=workload,
+        network=Network(model="none"),
+        semantics=Semantics(checkpoint_s=0.0, restore_s=restore_s),
+        sharing=Sharing(limit, xi),
+    )
+
+
+_SHARING: Final = (
+    Parameter("xi", 1.5, "slowdown of every pair of jobs that share a GPU", least=1, most=100),
+    Parameter("limit", 2, "jobs that may hold a GPU at the same time", least=1, most=8, whole=True),
+)
+_RESTORE: Final = Parameter("restore_s", 30.0, "seconds without progress after a preemption", least=0, most=86_400)
+SJF_BSBF: Final = (
+    ScenarioFamily(
+        "bsbf-sim-240-v0",
+        simulated,
+        (
+            Parameter("jobs", 240, "jobs of an episode, of eight hours", least=1, most=1_000_000, whole=True),
+            *_SHARING,
+            Parameter("load", None, "arrivals / 160 in eight hours; eight hours if not given", least=0.01, most=100),
+            Parameter("gangs", "tuned", "sizes and batches: Pollux's, or Philly's log", values=GANGS),
+            _RESTORE,
+            Parameter("workload", None, "path of a workload of Pollux to play instead", text=True),
+        ),
+    ),
+    ScenarioFamily(
+        "bsbf-physical-30-v0",
+        physical,
+        (
+            Parameter("jobs", 30, "jobs of an episode", least=1, most=1_000_000, whole=True),
+            *_SHARING,
+            Parameter("span_s", 1_200.0, "seconds over which they arrive; also try 7200", least=0, most=1e9),
+            Parameter("batch", 0.5, "samples on a GPU / those that fill its memory", least=1e-6, most=1),
+            _RESTORE,
+        ),
+    ),
+)

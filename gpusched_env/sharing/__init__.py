@@ -1,0 +1,23 @@
+"""GPU sharing: how many jobs a GPU takes, what they cost each other, and how much memory each needs."""
+
+from gpusched_env.sharing.gavel_pairs import GavelPairs
+from gpusched_env.sharing.interference import Interference, constant, model_of, synthetic
+from gpusched_env.sharing.lucid import LucidTable
+from gpusched_env.sharing.rules import Sharing
+from gpusched_env.sharing.sources import INTERFERENCE_SOURCES
+from gpusched_env.sharing.tabulated import SharingTables, sharing_tables
+from gpusched_env.sharing.user_table import UserTable
+
+__all__ = [
+    "INTERFERENCE_SOURCES",
+    "GavelPairs",
+    "Interference",
+    "LucidTable",
+    "Sharing",
+    "SharingTables",
+    "UserTable",
+    "constant",
+    "model_of",
+    "sharing_tables",
+    "synthetic",
+]

@@ -1,0 +1,55 @@
+"""CSV files of pairs of models: rows with their places, and numbers that are refused by place and field."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from gpusched_env.errors import ScenarioError
+
+Row = dict[str, str]
+
+
+def pair_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, Row]]:
+    """Read rows of a CSV file with a header, each with ``file, line N``; empty fields are "".
+
+    Raises
+    ------
+    ScenarioError : a file that cannot be read, or that lacks one of the ``needed`` columns
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = csv.DictReader(file, strict=True, skipinitialspace=True)
+            for column in needed:
+                if column not in (rows.fieldnames or ()):
+                    raise ScenarioError(f"{path}, line 1: no column {column!r}: the header must name it")
+            for row in rows:
+                plain = {name: (text or "").strip() for name, text in row.items() if isinstance(name, str)}
+                yield f"{path}, line {rows.line_num}", plain
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ScenarioError(f"{path}: {error}: give a CSV file in UTF-8") from error
+
+
+def text_of(row: Row, column: str, place: str) -> str:
+    """Give a field that must not be empty."""
+    if not row[column]:
+        raise ScenarioError(f"{place}, field {column!r} is empty: fill it or remove the line")
+    return row[column]
+
+
+def number_of(row: Row, column: str, place: str) -> float:
+    """Give a finite number >= 0.
+
+    Raises
+    ------
+    ScenarioError : anything else
+    """
+    try:
+        value = math.nan if "_" in row[column] else float(row[column])  # float() also reads "0_1"
+    except ValueError:
+        value = math.nan
+    if not 0.0 <= value < math.inf:
+        raise ScenarioError(f"{place}, field {column!r}: {row[column]!r}: expected a finite number >= 0")
+    return value

@@ -1,0 +1,72 @@
+"""Interference as Gavel measured it: two one-GPU jobs on a V100, P100 or K80."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpusched_env.errors import ScenarioError
+from gpusched_env.files import file_digest
+from gpusched_env.sharing.interference import Interference, class_names
+from gpusched_env.workload import Workload
+
+if TYPE_CHECKING:
+    from gpusched_env.traces.profile_tables import MeasuredTable
+
+
+@dataclass(frozen=True)
+class GavelPairs(Interference):
+    """Rates of pairs of job types in Gavel's throughput tables: xi = rate alone / rate beside the other.
+
+    A pair that does not fit into a GPU's memory must not share there, nor one that the table lacks: gangs of more than
+    one GPU, models and GPU types that Gavel did not measure.
+
+    Parameters
+    ----------
+    path : of ``simulation_throughputs.json`` or ``physical_cluster_throughputs.json``, packed with gzip or not; "" =
+        the table of the former that the package holds (MIT), with three digits of each xi
+
+    References
+    ----------
+    D. Narayanan et al., OSDI 2020; stanford-futuredata/gavel, scheduler/simulation_throughputs.json.
+    """
+
+    path: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the path, without touching the file."""
+        if not isinstance(self.path, str):
+            raise ScenarioError(f"sharing.interference.path is {self.path!r}: it must be a text")
+
+    def _table(self) -> MeasuredTable:
+        from gpusched_env.traces.profile_tables import load_measured
+        from gpusched_env.traces.profile_tables.gavel import gavel_table
+
+        return gavel_table(Path(self.path)) if self.path else load_measured("gavel")
+
+    def slowdowns(self, classes: np.ndarray, workload: Workload, gpu_types: tuple[str, ...]) -> np.ndarray:
+        """float64 [C, C, T]: xi of each job class beside another on each GPU type; inf = they must not share."""
+        packed = self._table().packed
+        names = class_names(classes, workload)
+        rates = np.array(
+            [
+                [[packed.get(gpu_type, {}).get((own, other), 0.0) for gpu_type in gpu_types] for other in names]
+                for own in names
+            ]
+        ).reshape(len(names), len(names), len(gpu_types))
+        one_gpu = classes[:, 1] == 1
+        together = (rates > 0) & (rates.transpose(1, 0, 2) > 0) & (one_gpu[:, None] & one_gpu)[:, :, None]
+        with np.errstate(divide="ignore"):
+            found: np.ndarray = np.where(together, np.maximum(1.0 / rates, 1.0), np.inf)
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give plain data for JSON."""
+        return {"source": "gavel"} | ({"path": self.path} if self.path else {})
+
+    def identity(self) -> dict[str, Any]:
+        """Give the same with the SHA-256 of the file's bytes in place of its path."""
+        return self.as_dict() | ({"path": file_digest(Path(self.path), ScenarioError)} if self.path else {})

@@ -1,0 +1,125 @@
+"""Interference: how many times longer an iteration takes beside another job, xi, for each ordered pair of models."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from gpusched_env.errors import ScenarioError
+from gpusched_env.workload import Workload
+
+# xi = 1 + a lognormal excess (choice), between the tables measured by Gavel and by Lucid (sjf_bsbf.md 2).
+MEDIAN_EXCESS: Final = 0.3
+SIGMA: Final = 0.8  # of the excess's logarithm
+LARGEST: Final = 4.0
+
+
+class Interference(Protocol):
+    """Where the slowdowns xi of jobs that share a GPU come from.
+
+    A class that derives from it, with fields of plain data, and has a line in INTERFERENCE_SOURCES, can be named in
+    scenario files.
+    """
+
+    def slowdowns(self, classes: np.ndarray, workload: Workload, gpu_types: tuple[str, ...]) -> np.ndarray:
+        """float64 [C, C, T]: xi of each job class beside another on each GPU type; inf = they must not share.
+
+        Parameters
+        ----------
+        classes : int64 [C, 2], profile row and gang size of each class
+        """
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give plain data for JSON: the name under which the source is known as ``source``, and its fields."""
+
+    def identity(self) -> dict[str, Any]:
+        """Give the same with the bytes of files in place of their paths, for fingerprints."""
+        return self.as_dict()
+
+
+def model_of(profile: str) -> str:
+    """Model that a profile trains: its name without what follows in brackets, a batch size or a share of one."""
+    return profile.partition(" (")[0]
+
+
+def class_names(classes: np.ndarray, workload: Workload) -> list[str]:
+    """Profile name of each job class."""
+    names: list[str] = workload.profiles.rows["name"][classes[:, 0]].tolist()
+    return names
+
+
+@dataclass(frozen=True)
+class Constant(Interference):
+    """One xi for all pairs.
+
+    Raises
+    ------
+    ScenarioError : below 1, or not finite
+    """
+
+    xi: float = 1.5
+
+    def __post_init__(self) -> None:
+        """Check xi."""
+        if isinstance(self.xi, bool) or not isinstance(self.xi, int | float) or not 1.0 <= self.xi < math.inf:
+            raise ScenarioError(f"sharing.interference is {self.xi!r}: xi must be a number of at least 1")
+
+    def slowdowns(self, classes: np.ndarray, workload: Workload, gpu_types: tuple[str, ...]) -> np.ndarray:
+        """float64 [C, C, T]: xi everywhere."""
+        return np.full((len(classes), len(classes), len(gpu_types)), float(self.xi))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give plain data for JSON."""
+        return {"source": "constant", "xi": self.xi}
+
+
+@dataclass(frozen=True)
+class Synthetic(Interference):
+    """Random xi for each ordered pair of models: 1 + LogNormal(median .3, sigma .8), at most 4; equal on GPU types.
+
+    A pair's xi follows from the seed and the two names, whatever else is in the workload.
+
+    Raises
+    ------
+    ScenarioError : a seed that is not a whole number >= 0
+    """
+
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the seed."""
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise ScenarioError(f"sharing.interference.seed is {self.seed!r}: it must be a whole number >= 0")
+
+    def slowdowns(self, classes: np.ndarray, workload: Workload, gpu_types: tuple[str, ...]) -> np.ndarray:
+        """float64 [C, C, T]: xi by the models of both classes."""
+        models = [model_of(name) for name in class_names(classes, workload)]
+        known = {(a, b): self.xi(a, b) for a in set(models) for b in set(models)}
+        table = np.array([[known[a, b] for b in models] for a in models])
+        return np.repeat(table[:, :, None], len(gpu_types), axis=2)
+
+    def xi(self, model: str, other: str) -> float:
+        """Slowdown of ``model`` beside ``other``."""
+        digest = hashlib.sha256("\0".join((str(self.seed), model, other)).encode()).digest()
+        uniform = (int.from_bytes(digest[:8], "big") // 2**11 + 0.5) / 2**53
+        excess = MEDIAN_EXCESS * math.exp(SIGMA * NormalDist().inv_cdf(uniform))
+        return min(1.0 + excess, LARGEST)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give plain data for JSON."""
+        return {"source": "synthetic", "seed": self.seed}
+
+
+def constant(xi: float) -> Constant:
+    """Give one xi for all pairs."""
+    return Constant(xi)
+
+
+def synthetic(seed: int) -> Synthetic:
+    """Give random xi, one for each ordered pair of models."""
+    return Synthetic(seed)

@@ -1,0 +1,75 @@
+"""Interference that Lucid measured (Hu et al., ASPLOS 2023): two jobs on one GPU, read from its colocate_info.csv.
+
+The file is under a non-commercial licence: the user brings it along, and nothing of it is shipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from gpusched_env.errors import ScenarioError
+from gpusched_env.sharing.csv_pairs import number_of, pair_rows, text_of
+from gpusched_env.sharing.pair_table import Entry, Pair, PairTable
+
+AMP: Final = ("any", "yes", "no")
+
+
+@dataclass(frozen=True)
+class LucidTable(PairTable):
+    """Interference from ``model1,batchsize1,amp1,speed1,model2,...`` of simulation/data/colocate_info.csv.
+
+    A speed is a job's rate beside the other over that alone. A pair of models was measured at several batch sizes, with
+    and without mixed precision: its rate is the mean over these, and each line gives both orders.
+
+    Parameters
+    ----------
+    batch_size : take only the rows in which both jobs have it; 0 = all
+    amp : take only the rows in which both ("yes") or neither ("no") use mixed precision; "any" = all
+    """
+
+    batch_size: int = 0
+    amp: str = "any"
+    kind = "lucid"
+
+    def __post_init__(self) -> None:
+        """Check every field, without touching the file."""
+        super().__post_init__()
+        if self.amp not in AMP:
+            raise ScenarioError(f"sharing.interference.amp is {self.amp!r}: give one of {', '.join(AMP)}")
+
+    def entries(self) -> Iterator[Entry]:
+        """Take means over configurations."""
+        found: dict[Pair, list[Entry]] = {}
+        for entry in self.measured():
+            found.setdefault(entry.pair, []).append(entry)
+        for pair, entries in found.items():
+            yield Entry(pair, sum(entry.rate for entry in entries) / len(entries), entries[0].place)
+
+    def measured(self) -> Iterator[Entry]:
+        """Read the file: both jobs of each row.
+
+        Raises
+        ------
+        ScenarioError : with file, line, field and remedy
+        """
+        ends = ("1", "2")
+        columns = [name + end for name in ("model", "batchsize", "amp", "speed") for end in ends]
+        for place, row in pair_rows(Path(self.path), columns):
+            sizes = {number_of(row, "batchsize" + end, place) for end in ends}
+            mixed = {number_of(row, "amp" + end, place) != 0 for end in ends}
+            if self.batch_size and sizes != {self.batch_size}:
+                continue
+            if self.amp != "any" and mixed != {self.amp == "yes"}:
+                continue
+            first, second = (text_of(row, "model" + end, place) for end in ends)
+            yield Entry(Pair(first, second), number_of(row, "speed1", place), place)
+            yield Entry(Pair(second, first), number_of(row, "speed2", place), place)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give plain data for JSON."""
+        own = {"batch_size": self.batch_size, "amp": self.amp}
+        defaults = {"batch_size": 0, "amp": "any"}
+        return super().as_dict() | {name: value for name, value in own.items() if value != defaults[name]}

@@ -1,0 +1,142 @@
+"""Interference by pairs of models that somebody measured: which entry of a table a pair of job classes means."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from gpusched_env.errors import ScenarioError, unknown_name
+from gpusched_env.files import file_digest
+from gpusched_env.sharing.interference import Constant, Interference, class_names, model_of
+from gpusched_env.workload import Workload
+
+MISSING: Final = ("error", "forbid", "default")
+
+
+class Pair(NamedTuple):
+    """What an entry is for; None = whatever it is."""
+
+    model: str
+    other: str
+    gpus: int | None = None  # gang size of ``model``
+    gpu_type: str | None = None
+
+
+class Entry(NamedTuple):
+    """An entry and where it stands, for messages. ``rate`` is that of the model beside the other over that alone."""
+
+    pair: Pair
+    rate: float
+    place: str
+
+
+@dataclass(frozen=True)
+class PairTable(Interference):
+    """Interference read from a file of the user's; none is shipped.
+
+    Parameters
+    ----------
+    path : of the file, as it is written
+    missing : a pair that the table lacks: "error"; "forbid" = it must not share; "default" = it has ``default_xi``
+    default_xi : see ``missing``
+    names : model of a profile -> its name in the table, where they differ
+
+    Notes
+    -----
+    A profile is looked up by its name, then by its model (:func:`model_of`); an entry for its gang size and for the GPU
+    type is preferred to one for any. A rate of 0 forbids the pair; a rate above 1, xi below 1, counts as 1, with a
+    warning.
+
+    Raises
+    ------
+    ScenarioError : an unknown ``missing``, or a ``default_xi`` below 1; later a file that cannot be read, or lacks a
+        pair
+    """
+
+    path: str
+    missing: str = "error"
+    default_xi: float = 1.5
+    names: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        """Check every field, without touching the file."""
+        if self.missing not in MISSING:
+            raise ScenarioError(f"sharing.interference.missing: {unknown_name('rule', str(self.missing), MISSING)}")
+        Constant(self.default_xi)
+
+    @abstractmethod
+    def entries(self) -> Iterable[Entry]:
+        """Read the file."""
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """Name in INTERFERENCE_SOURCES."""
+
+    @cached_property
+    def table(self) -> dict[Pair, float]:
+        """Xi by pair, at least 1; inf = must not share."""
+        table: dict[Pair, float] = {}
+        place_of: dict[Pair, str] = {}
+        faster: list[str] = []
+        for pair, rate, place in self.entries():
+            if pair in table:
+                raise ScenarioError(
+                    f"{place}: {pair.model!r} beside {pair.other!r} is given at {place_of[pair]} already: keep one"
+                )
+            if rate > 1.0:
+                faster.append(place)
+            table[pair], place_of[pair] = (1.0 / min(rate, 1.0) if rate else math.inf), place
+        if not table:
+            raise ScenarioError(f"{self.path}: no pair in it: give one line for each ordered pair of models")
+        if faster:
+            warnings.warn(
+                f"{faster[0]}: xi is below 1, a job that sharing makes faster; it counts as 1, as in {len(faster)} of "
+                f"{len(table)} entries",
+                stacklevel=2,
+            )
+        return table
+
+    def slowdowns(self, classes: np.ndarray, workload: Workload, gpu_types: tuple[str, ...]) -> np.ndarray:
+        """float64 [C, C, T]: xi of each job class beside another on each GPU type; inf = they must not share."""
+        profiles, gangs = class_names(classes, workload), classes[:, 1].tolist()
+        found = np.empty((len(classes), len(classes), len(gpu_types)))
+        for row, column, t in np.ndindex(found.shape):
+            found[row, column, t] = self._xi(profiles[row], profiles[column], gangs[row], gpu_types[t])
+        return found
+
+    def _xi(self, profile: str, other: str, gpus: int, gpu_type: str) -> float:
+        for key in itertools.product(self._called(profile), self._called(other), (gpus, None), (gpu_type, None)):
+            if (xi := self.table.get(Pair(*key))) is not None:
+                return xi
+        if self.missing == "error":
+            a, b = self._called(profile)[-1], self._called(other)[-1]
+            raise ScenarioError(
+                f"{self.path}: no xi for {a!r} on {gpus} GPUs beside {b!r} on {gpu_type}: add the pair, or set missing "
+                "to 'forbid' (such pairs never share) or to 'default' (they have default_xi)"
+            )
+        return math.inf if self.missing == "forbid" else self.default_xi
+
+    def _called(self, profile: str) -> list[str]:
+        """Names under which the table may have a profile, the most exact first."""
+        return [self.names.get(name, name) for name in dict.fromkeys((profile, model_of(profile)))]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give plain data for JSON."""
+        data: dict[str, Any] = {"source": self.kind, "path": self.path, "missing": self.missing}
+        if self.missing == "default":
+            data["default_xi"] = self.default_xi
+        return data | ({"names": dict(self.names)} if self.names else {})
+
+    def identity(self) -> dict[str, Any]:
+        """Give the same with the SHA-256 of the file's bytes in place of its path."""
+        return self.as_dict() | {"path": file_digest(Path(self.path), ScenarioError)}

@@ -1,0 +1,74 @@
+"""The rules by which jobs share GPUs: part of a scenario."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gpusched_env.errors import ScenarioError
+from gpusched_env.sharing.interference import Constant, Interference
+
+MEMORIES: Final = ("gpu_memory_GB", "model_memory_GB")
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Let several jobs share a GPU.
+
+    Parameters
+    ----------
+    limit : jobs that may hold a GPU at the same time
+    interference : xi, how many times longer an iteration takes beside another job: one number for all pairs, or a
+        source of INTERFERENCE_SOURCES
+    gpu_memory_GB : memory of each GPU type; profiles that tell their bytes then take that much of it
+    model_memory_GB : what jobs take of it with their whole batch, by model (:func:`model_of`), whatever profiles tell
+
+    Raises
+    ------
+    ScenarioError : a limit below 1, an interference below 1, a memory that is not above 0, or models without GPUs
+    """
+
+    limit: int = 2
+    interference: float | Interference = 1.5
+    gpu_memory_GB: Mapping[str, float] = field(default_factory=dict, hash=False)
+    model_memory_GB: Mapping[str, float] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        if isinstance(self.limit, bool) or not isinstance(self.limit, int) or self.limit < 1:
+            raise ScenarioError(f"sharing.limit is {self.limit!r}: it must be a whole number of at least 1")
+        if isinstance(self.interference, Constant):
+            object.__setattr__(self, "interference", self.interference.xi)
+        if isinstance(self.interference, int | float):
+            object.__setattr__(self, "interference", float(Constant(self.interference).xi))
+        elif not hasattr(self.interference, "slowdowns"):
+            raise ScenarioError(
+                f"sharing.interference is {self.interference!r}: give a number of at least 1, or a source of "
+                "interference, such as gpusched_env.sharing.synthetic(0)"
+            )
+        for table in MEMORIES:
+            for name, value in getattr(self, table).items():
+                if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+                    raise ScenarioError(f"sharing.{table} of {name!r} is {value!r}: give a number above 0")
+        if self.model_memory_GB and not self.gpu_memory_GB:
+            raise ScenarioError("sharing.model_memory_GB: give gpu_memory_GB, the memory of each GPU type, too")
+
+    @property
+    def source(self) -> Interference:
+        """Where xi comes from."""
+        return Constant(self.interference) if isinstance(self.interference, int | float) else self.interference
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give plain data for JSON."""
+        return self._written(self.source.as_dict())
+
+    def identity(self) -> dict[str, Any]:
+        """Give the same with the bytes of files in place of their paths, for fingerprints."""
+        return self._written(self.source.identity())
+
+    def _written(self, source: dict[str, Any]) -> dict[str, Any]:
+        number = isinstance(self.interference, int | float)
+        data: dict[str, Any] = {"limit": self.limit, "interference": self.interference if number else source}
+        return data | {table: dict(getattr(self, table)) for table in MEMORIES if getattr(self, table)}

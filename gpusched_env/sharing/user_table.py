@@ -1,0 +1,87 @@
+"""The user's own table of interference, one line for each ordered pair of models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from gpusched_env.errors import ScenarioError
+from gpusched_env.sharing.csv_pairs import Row, number_of, pair_rows, text_of
+from gpusched_env.sharing.pair_table import Entry, Pair, PairTable
+
+VALUES: Final = ("xi", "lost_share", "rate")
+YES_NO: Final = {"0": False, "1": True, "false": False, "true": True}
+
+
+@dataclass(frozen=True)
+class UserTable(PairTable):
+    """Interference from a CSV file with the columns ``model_self``, ``model_other`` and one of three values.
+
+    ``xi`` = seconds of an iteration of ``model_self`` beside ``model_other`` over those alone; ``lost_share`` = share
+    of its throughput that it loses, xi = 1 / (1 - lost share); ``rate`` = throughput beside / alone, xi = 1 / rate.
+    Optional columns, empty = any: ``gpus_self``, gang size of ``model_self``; ``gpu_type``; ``mps``, 1 where CUDA's
+    Multi-Process Service ran. Other columns are left out.
+
+    Parameters
+    ----------
+    mps : take the rows measured with it, else those without
+    """
+
+    mps: bool = False
+    kind = "table"
+
+    def entries(self) -> Iterator[Entry]:
+        """Read the file.
+
+        Raises
+        ------
+        ScenarioError : with file, line, field and remedy
+        """
+        path = Path(self.path)
+        for place, row in pair_rows(path, ("model_self", "model_other")):
+            given = [name for name in VALUES if name in row]
+            if len(given) != 1:
+                raise ScenarioError(
+                    f"{path}, line 1: the header must name one of {', '.join(VALUES)}: they say what the numbers hold "
+                    "(xi = seconds shared / alone, lost_share = 1 - 1 / xi, rate = 1 / xi)"
+                )
+            if (mps := row.get("mps", "").lower()) and YES_NO.get(mps) is None:
+                raise ScenarioError(f"{place}, field 'mps': {mps!r}: expected 0 or 1")
+            if mps and YES_NO[mps] != self.mps:
+                continue
+            pair = Pair(
+                text_of(row, "model_self", place),
+                text_of(row, "model_other", place),
+                _gpus(row, place),
+                row.get("gpu_type") or None,
+            )
+            yield Entry(pair, _rate(row, given[0], place), place)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give plain data for JSON."""
+        return super().as_dict() | ({"mps": True} if self.mps else {})
+
+
+def _gpus(row: Row, place: str) -> int | None:
+    if not row.get("gpus_self"):
+        return None
+    value = number_of(row, "gpus_self", place)
+    if value < 1 or value % 1:
+        raise ScenarioError(f"{place}, field 'gpus_self': {row['gpus_self']!r}: expected a whole number of GPUs")
+    return int(value)
+
+
+def _rate(row: Row, column: str, place: str) -> float:
+    """Throughput beside the other over that alone; 0 = the pair must not share."""
+    value = number_of(row, column, place)
+    if column == "rate":
+        return value
+    if column == "lost_share":
+        if value > 1.0:
+            raise ScenarioError(f"{place}, field 'lost_share': {row[column]!r}: expected a share from 0 to 1")
+        return 1.0 - value
+    if value == 0.0:
+        raise ScenarioError(f"{place}, field 'xi': 0: no iteration takes no time; a pair that cannot share has rate 0")
+    return 1.0 / value
