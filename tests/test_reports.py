@@ -14,14 +14,17 @@ from helpers import linked_scenario, play, random_instance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.evaluation.link_loads import link_loads
+from gpusched_env.instance import Instance
 from gpusched_env.metrics import jobs_waiting
 from gpusched_env.reports import write_report
 from gpusched_env.reports.curves import POINTS, distribution
 from gpusched_env.reports.run_data import LINK_TIMES, MOST_LINKS, run_data
 from gpusched_env.scenarios import get_scenario
+from gpusched_env.simulator import simulate
 
 pytest.importorskip("jinja2")
 pytest.importorskip("plotly")
@@ -110,3 +113,14 @@ def test_a_distribution_is_thinned_and_stays_one(values: list[float]) -> None:
         assert (done <= time * (1 + 1e-5)).mean() * len(done) / len(jct_s) >= share - 1e-6
     if len(done):
         assert told["share"][-1] == pytest.approx(len(done) / len(jct_s), abs=1e-6)
+
+
+def test_links_of_jobs_that_share_gpus() -> None:
+    """Gangs on the same GPUs and links: bars tell who shares, and the replay for the links accepts it."""
+    plain = linked_scenario(jobs=20).instance(0)
+    sharing = get_scenario("bsbf-sim-240-v0").instance(200_000).sharing
+    instance = Instance(plain.cluster, plain.workload, plain.network, plain.semantics, sharing)
+    told = run_data(instance, simulate(instance, make_scheduler("sjf-bsbf")), "x")
+    assert set(told["bars"]["lanes"]) == {1, 2}
+    assert max(told["lines"]["held"]["value"]) <= 100.0
+    assert max(map(max, told["links"]["load"])) > 50
