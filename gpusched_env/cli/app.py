@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from gpusched_env.cli.building import build
 from gpusched_env.cli.contents import describe_cluster, describe_table
 from gpusched_env.cli.describing import describe
 from gpusched_env.cli.fetching import fetch_files, list_files
@@ -73,6 +74,7 @@ traces_app.command("cluster")(describe_cluster)
 traces_app.command("table")(describe_table)
 traces_app.command("fit-profiles")(fit_profiles)
 app.add_typer(traces_app, name="traces")
+leaderboard_app.command("build")(build)
 app.add_typer(leaderboard_app, name="leaderboard")
 
 

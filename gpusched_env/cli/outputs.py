@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 RESULT_SUFFIXES: Final = (".json", ".csv")
 PLOT_SUFFIXES: Final = (".png", ".svg", ".pdf")
+REPORT_SUFFIXES: Final = (".html",)
 LOG_SUFFIXES: Final = (".npz", ".txt")
 
 
@@ -50,6 +51,20 @@ def check_plot(path: Path | None, option: str = "--plot") -> None:
     """
     check_output(option, path, PLOT_SUFFIXES)
     _need_matplotlib(path, option)
+
+
+def check_report(path: Path | None) -> None:
+    """Refuse a page that could not be written, or made.
+
+    Raises
+    ------
+    GpuschedError : as :func:`check_output`, or the libraries of the extra ``report`` are not installed
+    """
+    check_output("--report", path, REPORT_SUFFIXES)
+    if path is not None:
+        from gpusched_env.reports.pages import need_libraries
+
+        need_libraries("--report")
 
 
 def check_figures(path: Path | None) -> None:

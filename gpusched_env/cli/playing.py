@@ -52,6 +52,13 @@ ClusterOption = Annotated[
     ),
 ]
 OutputOption = Annotated[Path | None, typer.Option(help="Save all metrics as .json or .csv.", metavar="FILE")]
+ReportOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Write a page to look at, .html: tables, curves, and the schedules with queue, links and a time slider.",
+        metavar="FILE",
+    ),
+]
 
 
 def run(
@@ -82,6 +89,7 @@ def run(
     ] = None,
     output: OutputOption = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the run as .png, .svg or .pdf.", metavar="FILE")] = None,
+    report: ReportOption = None,
     log: Annotated[
         Path | None, typer.Option(help="Save the event log as arrays (.npz) or lines (.txt).", metavar="FILE")
     ] = None,
@@ -91,12 +99,21 @@ def run(
     Example: gpusched run --scenario philly-64-v0 --scheduler tiresias --plot tiresias.png
     """
     from gpusched_env.cli.console import show
-    from gpusched_env.cli.outputs import LOG_SUFFIXES, RESULT_SUFFIXES, check_output, check_plot, save_log, save_results
+    from gpusched_env.cli.outputs import (
+        LOG_SUFFIXES,
+        RESULT_SUFFIXES,
+        check_output,
+        check_plot,
+        check_report,
+        save_log,
+        save_results,
+    )
     from gpusched_env.cli.parsing import chosen_scenario, chosen_schedulers, not_for_reports
 
     check_output("--output", output, RESULT_SUFFIXES)
     check_output("--log", log, LOG_SUFFIXES)
     check_plot(plot)
+    check_report(report)
     wanted = chosen_jobs(window, where, max_gpus, sample, jobs, load, profiles)
     chosen = chosen_scenario(scenario, workload, cluster, wanted)
     chosen = with_preemption_cost(with_network(chosen, network, contention), preemption_cost)
@@ -110,7 +127,7 @@ def run(
     _tell_what_was_read(chosen)
     from gpusched_env.evaluation import evaluate
 
-    results = evaluate(chosen, specs, seeds, keep_logs=plot is not None or log is not None)
+    results = evaluate(chosen, specs, seeds, keep_logs=any(path is not None for path in (plot, log, report)))
     title = (
         f"{specs[0]}{', which reads true run times,' if results[0].scheduler.clairvoyant else ''} on {_title(results)}"
     )
@@ -121,6 +138,8 @@ def run(
         save_log(results[0].log, log)
     if plot is not None:
         _draw(chosen, results, plot)
+    if report is not None:
+        _report(chosen, results, report, not_for_reports(seeds, chosen))
 
 
 def compare(
@@ -161,17 +180,19 @@ def compare(
     plot: Annotated[
         Path | None, typer.Option(help="Draw the runs on the first seed as .png, .svg or .pdf.", metavar="FILE")
     ] = None,
+    report: ReportOption = None,
 ) -> None:
     """Play several schedulers on the same seeds and print them side by side, best mean JCT first.
 
     Example: gpusched compare --scenario philly-64-v0 --schedulers fifo,sjf,srtf,las,tiresias --workers -1
     """
     from gpusched_env.cli.console import show
-    from gpusched_env.cli.outputs import RESULT_SUFFIXES, check_output, check_plot, save_results
+    from gpusched_env.cli.outputs import RESULT_SUFFIXES, check_output, check_plot, check_report, save_results
     from gpusched_env.cli.parsing import chosen_scenario, chosen_schedulers, chosen_seeds, not_for_reports
 
     check_output("--output", output, RESULT_SUFFIXES)
     check_plot(plot)
+    check_report(report)
     wanted = chosen_jobs(window, where, max_gpus, sample, jobs, load, profiles)
     chosen = chosen_scenario(scenario, workload, cluster, wanted)
     chosen = with_preemption_cost(with_network(chosen, network, contention), preemption_cost)
@@ -179,13 +200,15 @@ def compare(
     draws = chosen_seeds(seeds, chosen)
     specs = chosen_schedulers(scheduler)
     _tell_what_was_read(chosen)
-    results = _play_all(chosen, specs, draws, workers, logs_of_first=plot is not None)
+    results = _play_all(chosen, specs, draws, workers, logs_of_first=plot is not None or report is not None)
     spread = ", mean ± 95 % interval" if len(draws) > 1 else ""
     show(_fitting(results, chosen), f"{_title(results)}{spread}", not_for_reports(draws, chosen))
     if output is not None:
         save_results(results, output)
     if plot is not None:
         _draw(chosen, [result for result in results if result.log is not None], plot)
+    if report is not None:
+        _report(chosen, results, report, not_for_reports(draws, chosen))
 
 
 def _play_all(
@@ -281,3 +304,11 @@ def _draw(scenario: Scenario, results: list[RunResult], path: Path) -> None:
     labels = scheduler_labels(results)
     logs = {label: result.log for label, result in zip(labels, results, strict=True) if result.log is not None}
     plot_runs(scenario.instance(results[0].seed), logs, path, _title(results), results[0].window)
+
+
+def _report(scenario: Scenario, results: list[RunResult], path: Path, note: str) -> None:
+    """Write a page on all results, with the schedules of those that have their log."""
+    from gpusched_env.reports import write_report
+
+    seed = next(result.seed for result in results if result.log is not None)
+    write_report(scenario.instance(seed), results, path, _title(results), [note] if note else [])

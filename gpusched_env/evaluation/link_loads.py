@@ -33,7 +33,7 @@ def link_loads(instance: Instance, log: EventLog, times_s: Sequence[float] | np.
         raise GpuschedError("link_loads: a time is NaN; give times in simulated seconds")
     # Decisions stand where the log has them; rounds only said when they could be made.
     rules = dataclasses.replace(instance.semantics, round_s=0.0)
-    simulation = Simulation(Instance(instance.cluster, instance.workload, instance.network, rules))
+    simulation = Simulation(Instance(instance.cluster, instance.workload, instance.network, rules, instance.sharing))
     view = ClusterView(simulation)
     due = np.flatnonzero(np.isin(log.events["kind"], (START, RESUME, PREEMPT)))
     decided_s = log.events["time_s"][due]
@@ -50,7 +50,7 @@ def link_loads(instance: Instance, log: EventLog, times_s: Sequence[float] | np.
             loads[order[shown]] = before  # the links do not change between two events
             shown += 1
         while made < len(due) and decided_s[made] <= simulation.now_s:
-            decision = _decision(log, int(due[made]))
+            decision = _decision(instance, log, int(due[made]))
             if reason := simulation.apply(decision):
                 raise GpuschedError(f"link_loads: event {due[made]} of the log cannot be played again: {reason}")
             made += 1
@@ -61,9 +61,12 @@ def link_loads(instance: Instance, log: EventLog, times_s: Sequence[float] | np.
     return loads
 
 
-def _decision(log: EventLog, number: int) -> Decision:
+def _decision(instance: Instance, log: EventLog, number: int) -> Decision:
     """Turn an event into the decision that caused it."""
     event = log.events[number]
     if event["kind"] == PREEMPT:
         return Preempt(int(event["job"]))
-    return Start(int(event["job"]), gpus=tuple(log.gang(number).tolist()))
+    gang = tuple(log.gang(number).tolist())
+    if instance.sharing is None:
+        return Start(int(event["job"]), gpus=gang)
+    return Start(int(event["job"]), gpus=gang, share=instance.gpu_jobs > 1, sub_steps=int(event["sub_steps"]))

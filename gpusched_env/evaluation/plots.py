@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
+from gpusched_env.evaluation.schedule_panel import draw_schedule
 from gpusched_env.event_log import EventLog
 from gpusched_env.figures import COLOURS, DASHES, check_suffix, log_time_axis, save, tidy
 from gpusched_env.instance import Instance
-from gpusched_env.metrics import StepFunction, Window, end_of_run, held_gpus, job_times, jobs_waiting
+from gpusched_env.metrics import Window, end_of_run, held_gpus, job_times, jobs_waiting
 from gpusched_env.metrics.summary import tracked
 from gpusched_env.units import unit_for
 
@@ -31,6 +32,8 @@ def plot_runs(
     window: Window | None = None,
 ) -> Figure:
     """Draw the distribution of JCT (log axis), and utilisation and queue length over time, a line per run.
+
+    The schedule of a single run stands below: which job held which GPUs when.
 
     Parameters
     ----------
@@ -52,12 +55,15 @@ def plot_runs(
     from matplotlib.figure import Figure
 
     rows = -(-len(logs) // 4)
-    figure = Figure(figsize=(11, 5.2 + 0.22 * rows), layout="constrained")
-    grid = figure.add_gridspec(2, 2, width_ratios=(1, 1.25))
-    jct, use, queue = figure.add_subplot(grid[:, 0]), figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])
+    single = len(logs) == 1
+    figure = Figure(figsize=(11, 5.2 + 0.22 * rows + 4.5 * single), layout="constrained")
+    grid = figure.add_gridspec(2 + single, 2, width_ratios=(1, 1.25), height_ratios=(1, 1, 2.2)[: 2 + single])
+    jct, use, queue = figure.add_subplot(grid[:2, 0]), figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])
     use.sharex(queue)
     _draw_jct(jct, instance, logs, window)
     _draw_over_time(use, queue, instance, logs)
+    if single:
+        _draw_schedule(figure.add_subplot(grid[2, :]), instance, *logs.values())
     handles, labels = jct.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(logs)), frameon=False)
     if title:
@@ -95,7 +101,7 @@ def _draw_over_time(use: Axes, queue: Axes, instance: Instance, logs: Mapping[st
             (use, held_gpus(instance, log), 100 / instance.cluster.gpus),
             (queue, jobs_waiting(log), 1.0),
         ):
-            times, values = _steps(series, edges, ends[label])
+            times, values = series.drawn(edges, ends[label])
             axes.step((times - start) / unit.seconds, values * scale, where="post", **_style(number, len(logs)))
     last_arrival = (float(instance.workload.jobs["arrival_s"].max()) - start) / unit.seconds
     for axes in (use, queue):
@@ -114,15 +120,14 @@ def _draw_over_time(use: Axes, queue: Axes, instance: Instance, logs: Mapping[st
     use.figure.align_ylabels([use, queue])
 
 
-def _steps(series: StepFunction, edges: np.ndarray, end_s: float) -> tuple[np.ndarray, np.ndarray]:
-    """Give the steps themselves if they are few, else time averages over equal bins; both until the run's end."""
-    if len(series.times_s) <= STEPS:
-        times, values = series.times_s, series.values
-    else:
-        times, values = edges[:-1], series.binned(edges)
-    inside = times <= end_s
-    times, values = times[inside], values[inside]
-    return np.append(times, end_s), np.append(values, values[-1:] if len(values) else 0.0)
+def _draw_schedule(axes: Axes, instance: Instance, log: EventLog) -> None:
+    start = float(instance.workload.jobs["arrival_s"].min())
+    end = end_of_run(instance, log)
+    unit = unit_for([end - start])
+    draw_schedule(axes, instance, log, start, unit.seconds)
+    axes.set_xlabel(f"time since the first arrival [{unit.sign}]")
+    axes.set_xlim(0, max(end - start, 1e-9) / unit.seconds)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _style(number: int, lines: int) -> dict[str, Any]:

@@ -49,6 +49,22 @@ class StepFunction:
         """float64 [len(edges_s) - 1]: time average within each bin (ascending edges)."""
         return np.diff(self.integral(edges_s)) / np.diff(edges_s)
 
+    def drawn(self, edges_s: np.ndarray, end_s: float) -> tuple[np.ndarray, np.ndarray]:
+        """Times [s] and values of a line: the steps if they are fewer than the edges, else averages between the edges.
+
+        Parameters
+        ----------
+        edges_s : float64 [bins + 1], ascending [s]
+        end_s : [s] the line ends here
+        """
+        if len(self.times_s) < len(edges_s):
+            times, values = self.times_s, self.values
+        else:
+            times, values = edges_s[:-1], self.binned(edges_s)
+        inside = times <= end_s
+        times, values = times[inside], values[inside]
+        return np.append(times, end_s), np.append(values, values[-1:] if len(values) else 0.0)
+
 
 def held_gpus(instance: Instance, log: EventLog) -> StepFunction:
     """GPUs that gangs hold, restoring and checkpointing ones included; one that several share counts once [GPU]."""

@@ -1,0 +1,39 @@
+"""``gpusched leaderboard build``: the static site."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def build(
+    entries: Annotated[Path, typer.Argument(help="Folder of entries, *.json.zst.", metavar="FOLDER")],
+    out: Annotated[
+        Path, typer.Option(help="Folder of the site; one that this command made before is replaced.", metavar="FOLDER")
+    ],
+    baselines: Annotated[bool, typer.Option(help="Put the baselines beside them, which come with the package.")] = True,
+    log: Annotated[
+        Path | None,
+        typer.Option("--log", help="The log of a track that has one, if it was not fetched.", metavar="FILE"),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Processes; -1 = one per core. The site does not depend on it.")] = 1,
+) -> None:
+    """Replay entries and write pages: tables, curves, and every schedule. Entries that are not true are refused.
+
+    Example: gpusched leaderboard build entries/ --out site/ --workers -1
+    """
+    from gpusched_env.cli.console import plain_table, show
+    from gpusched_env.leaderboard.site import build_site, entry_files, shipped_entries
+
+    begin = time.perf_counter()
+    built = build_site(entry_files(entries), out, shipped_entries() if baselines else (), log, workers)
+    table = plain_table("track", "entries", "of them baselines")
+    for track, shown in built.entries.items():
+        table.add_row(track, str(len(shown)), str(sum(one.baseline for one in shown)))
+    show(table)
+    for path, reason in built.refused:
+        print(f"refused {path.name}: {reason}")
+    print(f"{out / 'index.html'}: open it in a browser; took {time.perf_counter() - begin:.0f} s")

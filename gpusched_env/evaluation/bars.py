@@ -1,0 +1,188 @@
+"""Bars of a Gantt chart: which job held which GPUs when, where it shared them, and when it made no progress."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gpusched_env.event_log import EventLog
+from gpusched_env.instance import Instance
+from gpusched_env.metrics import segments
+
+PHASES: Final = ("running", "restoring", "checkpointing")
+RUNNING, RESTORING, CHECKPOINTING = range(len(PHASES))
+BAR_DTYPE: Final = np.dtype(
+    [
+        ("job", "<i4"),  # row of the instance's jobs
+        ("row", "<i4"),  # lowest GPU id
+        ("rows", "<i4"),  # [GPU] with the ids that follow
+        ("lane", "<i4"),  # place among the jobs that share these GPUs, in order of their start
+        ("lanes", "<i4"),  # how many share them; 1 = the job has them alone
+        ("phase", "<i4"),  # index into PHASES
+        ("start_s", "<f8"),  # [s]
+        ("end_s", "<f8"),  # [s]
+    ]
+)
+MOST_BARS: Final = 4_000  # more than this are neither told apart on a screen nor drawn at once
+MOST_MARKS: Final = 2_000
+PARTS: Final = 2_000  # of a run: phases and gaps that are shorter are not drawn
+
+
+class Bars(NamedTuple):
+    """What to draw, and what was left out."""
+
+    bars: np.ndarray  # BAR_DTYPE, the largest ones if there are too many
+    crowds: np.ndarray  # BAR_DTYPE of one row and job -1: stays that are too many to draw one by one
+    joined_s: float  # [s] crowds bridge gaps up to this
+    left_out: int  # bars that are in crowds
+    preempted: np.ndarray  # float64 [P, 2]: time [s] of preemptions, and the middle of the lowest GPU's row
+    preemptions: int  # all of them, P or more
+
+
+def bars(instance: Instance, log: EventLog, most: int = MOST_BARS) -> Bars:
+    """Give the bars of a run.
+
+    Parameters
+    ----------
+    instance : the problem that was played
+    log : a valid log of it
+    most : with more bars the largest (GPUs x seconds) are kept and the others joined to crowds, on each GPU where they
+        are near each other: nearer than a part in PARTS of the run, or twice, four times, ... as much until no more
+        than half of ``most`` crowds are left, or one a GPU
+    """
+    held = segments(instance, log)
+    if not len(held):
+        return Bars(np.zeros(0, BAR_DTYPE), np.zeros(0, BAR_DTYPE), 0.0, 0, np.zeros((0, 2)), 0)
+    span_s = float(held["free_s"].max() - held["hold_s"].min())
+    shortest_s = span_s / PARTS
+    found = _joined(_stacked(_in_phases(held, _pieces(held, log), shortest_s)), shortest_s)
+    found, crowds, joined_s, left_out = _bounded(found, most, shortest_s, span_s)
+    marks = _preemptions(held, log)
+    shown = marks[np.linspace(0, len(marks) - 1, MOST_MARKS).astype(int)] if len(marks) > MOST_MARKS else marks
+    return Bars(found, crowds, joined_s, left_out, shown, len(marks))
+
+
+def _pieces(held: np.ndarray, log: EventLog) -> tuple[np.ndarray, np.ndarray]:
+    """Each stay on each of its GPUs, cut wherever the number of jobs on the GPU changes: row of ``held``, and bars."""
+    count = held["gpus"].astype(np.int64)
+    stay = np.repeat(np.arange(len(held)), count)
+    begins = np.repeat(log.events["gpu_at"][held["start_event"]] - (np.cumsum(count) - count), count)
+    gpu = log.gpus[begins + np.arange(len(stay))]
+    order = np.lexsort([stay, held["hold_s"][stay], gpu])
+    order = order[(held["free_s"] > held["hold_s"])[stay[order]]]
+    stay, gpu = stay[order], gpu[order]
+    start, end = held["hold_s"][stay], held["free_s"][stay]
+    beside = (gpu[1:] == gpu[:-1]) & (start[1:] < end[:-1])
+    shared = np.isin(gpu, gpu[1:][beside])
+    cut = [(which, *piece) for which, piece in _cuts(np.flatnonzero(shared), gpu, start, end)]
+    alone = np.flatnonzero(~shared)
+    source = np.concatenate([alone, np.array([piece[0] for piece in cut], np.int64)])
+    pieces = np.zeros(len(source), BAR_DTYPE)
+    pieces["job"], pieces["row"], pieces["rows"] = held["job"][stay[source]], gpu[source], 1
+    pieces["start_s"], pieces["end_s"], pieces["lanes"] = start[source], end[source], 1
+    for place, name in enumerate(("start_s", "end_s", "lane", "lanes"), 1):
+        pieces[name][len(alone) :] = [piece[place] for piece in cut]
+    return stay[source], pieces
+
+
+def _cuts(
+    which: np.ndarray, gpu: np.ndarray, start: np.ndarray, end: np.ndarray
+) -> list[tuple[int, tuple[float, float, int, int]]]:
+    """Sweep over shared GPUs: (stay, (from, to, lane, lanes)) for all times between two changes of its holders."""
+    cut: list[tuple[int, tuple[float, float, int, int]]] = []
+    for one in np.split(which, np.flatnonzero(np.diff(gpu[which])) + 1):
+        holders: list[int] = []
+        since: dict[int, tuple[float, int, int]] = {}
+        coming = one.tolist()[::-1]  # by start, the next one last
+        for time in np.unique(np.concatenate([start[one], end[one]])).tolist():
+            following = [holder for holder in holders if end[holder] > time]
+            while coming and start[coming[-1]] == time:
+                following.append(coming.pop())
+            for holder in holders:
+                begin, lane, lanes = since[holder]
+                if holder not in following or (following.index(holder), len(following)) != (lane, lanes):
+                    cut.append((holder, (begin, time, lane, lanes)))
+                    del since[holder]
+            holders = following
+            for lane, holder in enumerate(holders):
+                since.setdefault(holder, (time, lane, len(holders)))
+    return cut
+
+
+def _in_phases(held: np.ndarray, pieces: tuple[np.ndarray, np.ndarray], shortest_s: float) -> np.ndarray:
+    """Cut pieces where the gang begins and ends to make progress; shorter phases count as running."""
+    stay, bars = pieces
+    begins = np.minimum(held["progress_s"], held["stop_s"])
+    begins = np.where(begins - held["hold_s"] < shortest_s, held["hold_s"], begins)[stay]
+    ends = np.where(held["free_s"] - held["stop_s"] < shortest_s, held["free_s"], held["stop_s"])[stay]
+    parts = []
+    for phase, low, high in ((RESTORING, -np.inf, begins), (RUNNING, begins, ends), (CHECKPOINTING, ends, np.inf)):
+        part = bars.copy()
+        part["phase"] = phase
+        part["start_s"], part["end_s"] = np.maximum(bars["start_s"], low), np.minimum(bars["end_s"], high)
+        parts.append(part[part["end_s"] > part["start_s"]])
+    return np.concatenate(parts)
+
+
+def _stacked(bars: np.ndarray) -> np.ndarray:
+    """Merge equal bars on neighbouring GPUs."""
+    names = ("job", "phase", "lanes", "start_s", "end_s")
+    bars = bars[np.lexsort([bars["row"], *(bars[name] for name in names)])]
+    above = (bars["row"][1:] == bars["row"][:-1] + 1) & (bars["lanes"][1:] == 1)
+    for name in names:
+        above &= bars[name][1:] == bars[name][:-1]
+    first = np.flatnonzero(np.append(True, ~above))
+    stacked: np.ndarray = bars[first]
+    stacked["rows"] = np.diff(np.append(first, len(bars)))
+    return stacked
+
+
+def _joined(bars: np.ndarray, shortest_s: float) -> np.ndarray:
+    """Join what one job did on the same GPUs with gaps that are too short to be seen."""
+    names = ("job", "phase", "row", "rows", "lane", "lanes")
+    bars = bars[np.lexsort([bars["start_s"], *(bars[name] for name in names)])]
+    after = bars["start_s"][1:] - bars["end_s"][:-1] < shortest_s
+    for name in names:
+        after &= bars[name][1:] == bars[name][:-1]
+    first = np.flatnonzero(np.append(True, ~after))
+    joined: np.ndarray = bars[first]
+    joined["end_s"] = np.maximum.reduceat(bars["end_s"], first)
+    return joined
+
+
+def _bounded(bars: np.ndarray, most: int, joined_s: float, span_s: float) -> tuple[np.ndarray, np.ndarray, float, int]:
+    """Keep the largest bars, and join the others on each GPU until they are few."""
+    bars = bars[np.lexsort([bars["row"], bars["start_s"]])]
+    if len(bars) <= most:
+        return bars, bars[:0], 0.0, 0
+    area = (bars["end_s"] - bars["start_s"]) * bars["rows"] / bars["lanes"]
+    largest = np.sort(np.argsort(-area, kind="stable")[:most])
+    small = np.delete(bars, largest)
+    each = np.repeat(small, small["rows"])
+    each["row"] += np.arange(len(each)) - np.repeat(np.cumsum(small["rows"]) - small["rows"], small["rows"])
+    each["rows"], each["job"], each["phase"], each["lane"], each["lanes"] = 1, -1, RUNNING, 0, 1
+    each = each[np.lexsort([each["start_s"], each["row"]])]
+    # One axis for all GPUs, far apart from each other: the latest end so far is then a single running maximum.
+    offset = each["row"] * (2 * span_s + abs(float(bars["end_s"].max())))
+    latest = np.maximum.accumulate(each["end_s"] + offset)
+    gap = (each["start_s"] + offset)[1:] - latest[:-1]
+    other = each["row"][1:] != each["row"][:-1]
+    while 2 * np.count_nonzero(other | (gap > joined_s)) >= most and joined_s < span_s:
+        joined_s *= 2
+    first = np.flatnonzero(np.append(True, other | (gap > joined_s)))
+    crowds = each[first]
+    crowds["end_s"] = np.maximum.reduceat(each["end_s"], first)
+    return bars[largest], crowds, joined_s, len(small)
+
+
+def _preemptions(held: np.ndarray, log: EventLog) -> np.ndarray:
+    """float64 [P, 2]: when a gang was stopped, and the middle of the row of its lowest GPU."""
+    stopped = held[(held["stop_event"] >= 0) & (held["free_event"] != held["stop_event"])]
+    stopped = stopped[np.argsort(stopped["stop_s"], kind="stable")]
+    lowest = np.zeros(0)
+    if len(stopped):
+        begins = np.cumsum(stopped["gpus"]) - stopped["gpus"]
+        gang = np.repeat(log.events["gpu_at"][stopped["start_event"]] - begins, stopped["gpus"])
+        lowest = np.minimum.reduceat(log.gpus[gang + np.arange(len(gang))], begins)
+    return np.column_stack([stopped["stop_s"], lowest + 0.5])

@@ -1,0 +1,71 @@
+"""A panel that shows a schedule: jobs on GPUs over time, as in the pages of gpusched_env.reports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from gpusched_env.evaluation.bars import CHECKPOINTING, RESTORING, bars
+from gpusched_env.event_log import EventLog
+from gpusched_env.instance import Instance
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's colours; neighbours in the order of arrival differ, and later rounds through them are lighter.
+JOB_COLOURS: Final = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
+CROWD: Final = "#9AA3AD"
+MOST_NODES: Final = 64  # lines between more machines than this would hide the jobs
+
+
+def draw_schedule(axes: Axes, instance: Instance, log: EventLog, start_s: float, unit_s: float) -> None:
+    """Draw a bar for each stay of a job on GPUs, as thick as its share of them; hatched where it makes no progress.
+
+    Parameters
+    ----------
+    start_s : where the axis begins [s]
+    unit_s : unit of the axis [s]
+    """
+    from matplotlib.collections import PolyCollection
+
+    drawn = bars(instance, log)
+    hatches = {RESTORING: "////", CHECKPOINTING: "xxxx"}
+    crowds = PolyCollection(_corners(drawn.crowds, start_s, unit_s), facecolors=CROWD, linewidths=0)
+    axes.add_collection(crowds, autolim=False)
+    for phase in np.unique(drawn.bars["phase"]).tolist():
+        some = drawn.bars[drawn.bars["phase"] == phase]
+        colours = [job_colour(job) for job in some["job"].tolist()]
+        collection = PolyCollection(
+            _corners(some, start_s, unit_s), facecolors=colours, edgecolors="white", linewidths=0.2
+        )
+        if phase in hatches:
+            collection.set_hatch(hatches[phase])
+            collection.set_edgecolor("#333333")
+            collection.set_linewidth(0.0)
+        axes.add_collection(collection, autolim=False)
+    nodes = instance.cluster.nodes
+    edges = nodes["first_gpu"][1:]
+    between_racks = nodes["rack"][1:] != nodes["rack"][:-1]
+    if len(nodes) <= MOST_NODES:
+        axes.hlines(edges[~between_racks], 0, 1, transform=axes.get_yaxis_transform(), color="#dddddd", linewidth=0.5)
+    axes.hlines(edges[between_racks], 0, 1, transform=axes.get_yaxis_transform(), color="black", linewidth=0.7)
+    axes.set_ylim(instance.cluster.gpus, 0)
+    axes.set_ylabel("GPU (a colour is a job)")
+
+
+def job_colour(job: int) -> tuple[float, float, float]:
+    """Give a job's colour, red, green and blue in 0..1."""
+    base = JOB_COLOURS[job % len(JOB_COLOURS)]
+    lighter = job // len(JOB_COLOURS) % 3 * 0.28
+    red, green, blue = (int(base[at : at + 2], 16) / 255 * (1 - lighter) + lighter for at in (1, 3, 5))
+    return red, green, blue
+
+
+def _corners(table: np.ndarray, start_s: float, unit_s: float) -> list[np.ndarray]:
+    """float64 [4, 2] of each bar: its corners."""
+    left, right = (table["start_s"] - start_s) / unit_s, (table["end_s"] - start_s) / unit_s
+    thick = table["rows"] / np.maximum(table["lanes"], 1)
+    top = table["row"] + table["lane"] * thick
+    columns = [left, top, right, top, right, top + thick, left, top + thick]
+    return list(np.stack(columns, axis=1).reshape(len(table), 4, 2))

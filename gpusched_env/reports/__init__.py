@@ -1,0 +1,5 @@
+"""Pages to look at: one file for a user's own runs, and the parts of the leaderboard's site."""
+
+from gpusched_env.reports.report import write_report
+
+__all__ = ["write_report"]

@@ -1,0 +1,102 @@
+/* What all plots share: colours of the page's theme, text that is never markup, and lines over time. */
+"use strict";
+window.gpusched = window.gpusched || {};
+(function (gpusched) {
+  // Okabe and Ito, "Color Universal Design" (2008), without the yellow, which is too pale for lines on white.
+  const LINES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "black"];
+  const DASHES = ["solid", "dash", "dot", "dashdot"];
+  const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+  const TICKS = [[1e-3, "1 ms"], [0.01, "10 ms"], [0.1, "0.1 s"], [1, "1 s"], [10, "10 s"], [60, "1 min"], [600, "10 min"],
+    [3600, "1 h"], [36000, "10 h"], [259200, "3 d"], [2592000, "30 d"], [25920000, "300 d"]];
+  const drawn = [];
+
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  gpusched.css = css;
+  /* Plotly reads some markup in texts: names must not be any. */
+  gpusched.plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  gpusched.brief = (text) => gpusched.plain(text.length > 32 ? `${text.slice(0, 31)}\u2026` : text);
+  gpusched.unitFor = (seconds) => UNITS.find((unit) => seconds >= 2 * unit[1]) || UNITS[3];
+  gpusched.readable = function (seconds) {
+    const unit = gpusched.unitFor(Math.abs(seconds));
+    return `${Number((seconds / unit[1]).toPrecision(3))} ${unit[0]}`;
+  };
+  gpusched.narrow = () => window.innerWidth < 600;
+  gpusched.lineStyle = function (number) {
+    const colour = LINES[number % LINES.length];
+    const dash = DASHES[Math.floor(number / LINES.length) % DASHES.length];
+    return { color: colour === "black" ? css("--black") : colour, dash, width: 2 };
+  };
+  gpusched.axis = function (title, more) {
+    const look = { gridcolor: css("--line"), linecolor: css("--line"), zerolinecolor: css("--line"), automargin: true };
+    return Object.assign({ title: { text: title, standoff: 8 } }, look, more);
+  };
+  gpusched.layout = function (more) {
+    const look = {
+      paper_bgcolor: css("--ground"), plot_bgcolor: css("--ground"),
+      font: { color: css("--text"), size: 12, family: getComputedStyle(document.body).fontFamily },
+      hoverlabel: { bgcolor: css("--raised"), bordercolor: css("--line"), font: { color: css("--text") }, align: "left" },
+      margin: { l: 56, r: 12, t: 30, b: 44 },
+      dragmode: gpusched.narrow() ? false : "zoom",
+    };
+    return Object.assign(look, more);
+  };
+  /* Draw, and draw again when the theme or the width class changes; make() gives {traces, layout}. */
+  gpusched.draw = function (element, make) {
+    const old = drawn.findIndex((one) => one.element === element);
+    if (old >= 0) drawn.splice(old, 1);
+    drawn.push({ element, make });
+    const figure = make();
+    const config = { displaylogo: false, responsive: true, displayModeBar: gpusched.narrow() ? false : "hover" };
+    return window.Plotly.react(element, figure.traces, figure.layout, config);
+  };
+  const again = () => drawn.slice().forEach((one) => gpusched.draw(one.element, one.make));
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+  window.matchMedia("(max-width: 599px)").addEventListener("change", again);
+
+  const legend = (lines) => ({ orientation: "h", y: -0.2, x: 0, font: { size: 11 }, itemwidth: 30, visible: lines > 1 });
+  const height = (lines) => 340 + 20 * Math.ceil(lines / (gpusched.narrow() ? 2 : 4));
+
+  /* lines: [{label, jct_s, share}] */
+  gpusched.distributions = function (element, lines) {
+    return gpusched.draw(element, () => {
+      const longest = Math.max(...lines.map((line) => line.jct_s[line.jct_s.length - 1] || 0));
+      const shortest = Math.min(...lines.map((line) => line.jct_s.find((value) => value > 0) || Infinity));
+      const ticks = TICKS.filter((tick) => tick[0] >= shortest / 2 && tick[0] <= longest * 2);
+      const named = ticks.length > 2 ? { tickvals: ticks.map((t) => t[0]), ticktext: ticks.map((t) => t[1]) } : {};
+      const traces = lines.map((line, number) => ({
+        type: "scatter", mode: "lines", name: gpusched.brief(line.label), visible: line.hidden ? "legendonly" : true, x: line.jct_s, y: line.share,
+        line: Object.assign({ shape: "hv" }, gpusched.lineStyle(number)),
+        text: line.jct_s.map(gpusched.readable), hovertemplate: "%{y:.1%} within %{text}",
+      }));
+      const layout = gpusched.layout({
+        height: height(lines.length), showlegend: lines.length > 1, legend: legend(lines.length),
+        xaxis: gpusched.axis("job completion time (log scale)", Object.assign({ type: "log" }, named)),
+        yaxis: gpusched.axis("share of jobs finished", { range: [0, 1.01], tickformat: ".0%" }),
+      });
+      return { traces, layout };
+    });
+  };
+
+  /* lines: [{label, held: {at_s, value}, waiting: {at_s, value}}] */
+  gpusched.overTime = function (element, lines) {
+    return gpusched.draw(element, () => {
+      const end = Math.max(...lines.map((line) => line.held.at_s[line.held.at_s.length - 1] || 0));
+      const unit = gpusched.unitFor(end);
+      const traces = [];
+      lines.forEach((line, number) => [["held", "y"], ["waiting", "y2"]].forEach(([what, axis]) => traces.push({
+        type: "scatter", mode: "lines", name: gpusched.brief(line.label), legendgroup: String(number), yaxis: axis,
+        visible: line.hidden ? "legendonly" : true,
+        showlegend: axis === "y", x: line[what].at_s.map((time) => time / unit[1]), y: line[what].value,
+        line: Object.assign({ shape: "hv" }, gpusched.lineStyle(number)),
+        hovertemplate: what === "held" ? "%{y:.1f} % held" : "%{y:.1f} waiting",
+      })));
+      const layout = gpusched.layout({
+        height: height(lines.length), showlegend: lines.length > 1, legend: legend(lines.length),
+        xaxis: gpusched.axis(`time since the first arrival [${unit[0]}]`, { anchor: "y2" }),
+        yaxis: gpusched.axis("GPUs held [%]", { range: [0, Math.max(102, ...lines.flatMap((line) => line.held.value))], domain: [0.54, 1] }),
+        yaxis2: gpusched.axis("jobs waiting", { rangemode: "tozero", domain: [0, 0.46] }),
+      });
+      return { traces, layout };
+    });
+  };
+})(window.gpusched);

@@ -1,0 +1,10 @@
+/* A report is one file: its data stand in it. */
+"use strict";
+document.addEventListener("DOMContentLoaded", () => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const gpusched = window.gpusched;
+  gpusched.distributions(document.getElementById("distributions"), data.lines);
+  gpusched.overTime(document.getElementById("over-time"), data.lines);
+  const load = (key) => Promise.resolve(data.runs[Number(key)]);
+  gpusched.viewer(document.getElementById("viewer"), load, { left: "0", right: data.runs.length > 1 ? "1" : "" });
+});

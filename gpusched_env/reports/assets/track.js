@@ -1,0 +1,41 @@
+/* A track's page: curves of all entries, and the viewer; runs are loaded as scripts, which a browser allows from a disk too. */
+"use strict";
+window.gpusched = window.gpusched || {};
+window.gpusched.data = {};
+document.addEventListener("DOMContentLoaded", () => {
+  const gpusched = window.gpusched;
+  const page = JSON.parse(document.getElementById("page").textContent);
+  const seedSelect = document.querySelector('[data-part="seed"]');
+  const loading = {};
+  const MOST_LINES = 8;
+
+  /* Give what data/NAME.js puts into gpusched.data. Names are made from the page's own lists, never from the address. */
+  function load(name) {
+    loading[name] = loading[name] || new Promise((resolve, reject) => {
+      const script = document.createElement("script");
+      script.src = `data/${name}.js`;
+      script.onload = () => resolve(gpusched.data[name]);
+      script.onerror = () => { delete loading[name]; reject(new Error(`${script.src} is missing`)); };
+      document.head.append(script);
+    });
+    return loading[name];
+  }
+
+  const labelled = (lines) => page.entries.map((entry, number) => Object.assign(
+    { label: entry.label, hidden: number >= MOST_LINES }, lines[entry.key]));
+  const showLines = () => load(`${page.track}/${seedSelect.value}/lines`).then(
+    (lines) => gpusched.overTime(document.getElementById("over-time"), labelled(lines)));
+
+  load(`${page.track}/distributions`).then(
+    (lines) => gpusched.distributions(document.getElementById("distributions"), labelled(lines)));
+
+  const asked = new URLSearchParams(window.location.hash.slice(1));
+  const known = (key, other) => (page.entries.some((entry) => entry.key === key) ? key : other);
+  if (page.seeds.includes(Number(asked.get("seed")))) seedSelect.value = asked.get("seed");
+  const second = page.entries.length > 1 ? page.entries[1].key : "";
+  const start = { left: known(asked.get("left"), page.entries[0].key), right: asked.has("left") ? known(asked.get("right"), "") : second };
+  const viewer = gpusched.viewer(
+    document.getElementById("viewer"), (key) => load(`${page.track}/${seedSelect.value}/${key}`), start);
+  showLines();
+  seedSelect.addEventListener("change", () => { showLines(); viewer.pick(); });
+});

@@ -1,0 +1,65 @@
+"""Pages from templates: text is always escaped, and a page runs no scripts but those that it was made with."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import importlib.util
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+from gpusched_env.errors import GpuschedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from jinja2 import Environment
+
+# No page asks a server for anything; Plotly writes its own styles, and saves pictures as data.
+_POLICY: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data: blob:"
+# Pages of several files load their own, from a server or from a disk.
+SITE_POLICY: Final = f"{_POLICY}; script-src 'self' file:; style-src 'self' file: 'unsafe-inline'"
+
+
+def need_libraries(what: str) -> None:
+    """Refuse early if the libraries of the extra ``report`` are missing; ``what`` is what needs them.
+
+    Raises
+    ------
+    GpuschedError : with the command that installs them
+    """
+    missing = [name for name in ("jinja2", "plotly") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise GpuschedError(f"{what} needs {' and '.join(missing)}: pip install 'gpusched-env[report]'")
+
+
+def asset(name: str) -> str:
+    """Text of one of the package's scripts or styles, or of ``plotly.min.js``, which comes with the library plotly."""
+    if name == "plotly.min.js":
+        from plotly.offline import get_plotlyjs
+
+        return str(get_plotlyjs())
+    return (files("gpusched_env.reports") / "assets" / name).read_text(encoding="utf-8")
+
+
+def inline_policy(scripts: Iterable[str]) -> str:
+    """Content security policy of a page that holds exactly these scripts, and runs no others."""
+    sums = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(f"'sha256-{one}'" for one in sums)
+    return f"{_POLICY}; script-src {allowed}; style-src 'unsafe-inline'"
+
+
+@functools.cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader("gpusched_env.reports")
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+
+
+def page(template: str, **fields: Any) -> str:
+    """Fill a template. Every field is escaped but those that are :class:`markupsafe.Markup`."""
+    from gpusched_env import __version__
+
+    return _environment().get_template(template).render(version=__version__, **fields)

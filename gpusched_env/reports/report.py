@@ -1,0 +1,80 @@
+"""One file that shows runs: tables, curves and the schedule viewer. It needs no server and no network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from gpusched_env.errors import GpuschedError
+from gpusched_env.evaluation.results import RunResult
+from gpusched_env.evaluation.tables import scheduler_labels
+from gpusched_env.files import write_whole
+from gpusched_env.instance import Instance
+from gpusched_env.reports.curves import BINS, completion_times, distribution, over_time
+from gpusched_env.reports.pages import asset, inline_policy, need_libraries, page
+from gpusched_env.reports.run_data import run_data
+from gpusched_env.reports.tables import metrics_table, summary_table
+
+SCRIPTS: Final = ("plotly.min.js", "table.js", "plots.js", "gantt.js", "viewer.js", "report.js")
+
+
+def write_report(
+    instance: Instance,
+    results: Sequence[RunResult],
+    path: str | Path,
+    title: str = "",
+    notes: Sequence[str] = (),
+) -> None:
+    """Write a self-contained HTML page on runs of one scenario, whole or not at all.
+
+    Parameters
+    ----------
+    instance : the problem of one seed
+    results : all results go into the tables; those with a log, which must be of that seed, into the plots
+    path : where to save
+    title : heading of the page
+    notes : paragraphs above the tables
+
+    Raises
+    ------
+    GpuschedError : no run with a log, results that cannot be compared, missing libraries, or an unwritable path
+    """
+    need_libraries("a report")
+    from markupsafe import Markup
+
+    labels = scheduler_labels(results)
+    played = [(label, result) for label, result in zip(labels, results, strict=True) if result.log is not None]
+    if not played:
+        raise GpuschedError("write_report: no result has its event log; evaluate(..., keep_logs=True) keeps them")
+    first = played[0][1]
+    scripts = [asset(name) for name in SCRIPTS]
+    text = page(
+        "report.html",
+        title=title or first.scenario,
+        subtitle=f"scenario {first.scenario}, fingerprint {first.fingerprint[:12]}",
+        notes=notes,
+        policy=inline_policy(scripts),
+        style=Markup(asset("style.css")),
+        scripts=[Markup(script) for script in scripts],
+        summary=summary_table(results, links=instance.topology is not None),
+        metrics=metrics_table(results),
+        seed=first.seed,
+        tracked="" if first.window is None else f", jobs {first.window[0]:,} to {first.window[1] - 1:,} by arrival",
+        bins=BINS,
+        runs=[{"key": str(number), "label": label} for number, (label, _) in enumerate(played)],
+        data=_data(instance, played),
+    )
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(target, text)
+
+
+def _data(instance: Instance, played: Sequence[tuple[str, RunResult]]) -> dict[str, Any]:
+    lines, runs = [], []
+    for label, result in played:
+        assert result.log is not None
+        jct_s = completion_times(instance, result.log, result.window)
+        lines.append({"label": label, **distribution(jct_s), **over_time(instance, result.log)})
+        runs.append(run_data(instance, result.log, label))
+    return {"lines": lines, "runs": runs}

@@ -1,0 +1,135 @@
+"""One run as the schedule viewer reads it: plain data of a bounded size. Times are in ticks since the first arrival."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.evaluation.bars import MOST_BARS, bars
+from gpusched_env.event_log import ARRIVAL, COMPLETE, RELEASE, RESUME, START, EventLog
+from gpusched_env.instance import Instance
+from gpusched_env.metrics import end_of_run, job_times
+from gpusched_env.reports.curves import over_time
+from gpusched_env.units import unit_for
+
+TICKS: Final = 100_000  # of a run: finer than any screen
+MOST_JOBS: Final = 5_000  # with more jobs than this single ones are not told
+MOST_WAITS: Final = 10_000
+LINK_TIMES: Final = 160
+MOST_LINKS: Final = 40
+
+
+def run_data(instance: Instance, log: EventLog, label: str) -> dict[str, Any]:
+    """Give what the viewer draws: see docs/reports.md for what is left out of long runs.
+
+    Parameters
+    ----------
+    instance, log : a run
+    label : who played, for people
+
+    Returns
+    -------
+    dict : JSON data. ``tick_s`` is the length of a tick [s]; ``None`` where something does not apply or is too much
+    """
+    first = float(instance.workload.jobs["arrival_s"].min())
+    span_s = max(end_of_run(instance, log) - first, 1e-9)
+    tick_s = span_s / TICKS
+    unit = unit_for([span_s])
+
+    def ticks(time_s: np.ndarray) -> list[int | None]:
+        """Whole ticks; None where there is no time."""
+        number = np.rint((time_s - first) / tick_s)
+        if np.isnan(number).any():
+            return [None if np.isnan(one) else int(one) for one in number]
+        return number.astype(np.int64).tolist()
+
+    drawn = bars(instance, log)
+    return {
+        "label": label,
+        "tick_s": tick_s,
+        "ticks": TICKS,
+        "unit": {"sign": unit.sign, "seconds": unit.seconds},
+        "cluster": _cluster(instance),
+        "bars": _columns(drawn.bars, ticks),
+        "crowds": {
+            "row": drawn.crowds["row"].tolist(),
+            "start": ticks(drawn.crowds["start_s"]),
+            "end": ticks(drawn.crowds["end_s"]),
+        },
+        "crowded": {"bars": drawn.left_out, "joined_s": drawn.joined_s, "most": MOST_BARS},
+        "preempted": {"at": ticks(drawn.preempted[:, 0]), "row": drawn.preempted[:, 1].tolist()},
+        "preemptions": drawn.preemptions,
+        "jobs": _jobs(instance, log, ticks),
+        "waits": _waits(log, ticks),
+        "lines": over_time(instance, log),
+        "links": _links(instance, log, first, tick_s),
+    }
+
+
+def _cluster(instance: Instance) -> dict[str, Any]:
+    nodes = instance.cluster.nodes
+    return {
+        "gpus": nodes["gpus"].tolist(),
+        "rack": nodes["rack"].tolist(),
+        "type": nodes["gpu_type"].tolist(),
+        "types": list(instance.cluster.gpu_types),
+    }
+
+
+def _columns(table: np.ndarray, ticks: Any) -> dict[str, list[int]]:
+    plain = {name: table[name].tolist() for name in ("job", "row", "rows", "lane", "lanes", "phase")}
+    return plain | {"start": ticks(table["start_s"]), "end": ticks(table["end_s"])}
+
+
+def _jobs(instance: Instance, log: EventLog, ticks: Any) -> dict[str, Any] | None:
+    """What a table of jobs tells, by row."""
+    jobs = instance.workload.jobs
+    if len(jobs) > MOST_JOBS:
+        return None
+    times = job_times(instance, log)
+    return {
+        "id": jobs["id"].tolist(),
+        "gpus": jobs["gpus"].tolist(),
+        "profile": jobs["profile"].tolist(),
+        "profiles": instance.workload.profiles.rows["name"].tolist(),
+        "arrival": ticks(jobs["arrival_s"]),
+        "start": ticks(times["first_start_s"]),
+        "finish": ticks(times["finish_s"]),
+        "preemptions": times["preemptions"].tolist(),
+    }
+
+
+def _waits(log: EventLog, ticks: Any) -> dict[str, list[int | None]] | None:
+    """Stretches of time for which jobs waited; None as end where one waited to the end of the run."""
+    events = log.events[np.isin(log.events["kind"], (ARRIVAL, START, RESUME, RELEASE, COMPLETE))]
+    events = events[np.argsort(events["job"], kind="stable")]
+    begins = np.flatnonzero(np.isin(events["kind"], (ARRIVAL, RELEASE)))
+    if len(begins) > MOST_WAITS:
+        return None
+    there = np.minimum(begins + 1, len(events) - 1)
+    ends = np.where(events["job"][there] == events["job"][begins], events["time_s"][there], np.nan)
+    ends[there == begins] = np.nan
+    long = ~(ends <= events["time_s"][begins])  # most jobs of an idle cluster start as they arrive
+    return {
+        "job": events["job"][begins][long].tolist(),
+        "start": ticks(events["time_s"][begins][long]),
+        "end": ticks(ends[long]),
+    }
+
+
+def _links(instance: Instance, log: EventLog, first_s: float, tick_s: float) -> dict[str, Any] | None:
+    """Loads [% of capacity] of the busiest links at LINK_TIMES moments, evenly spaced; None without links."""
+    if instance.topology is None:
+        return None
+    from gpusched_env.evaluation.link_loads import link_loads
+
+    at = (np.arange(LINK_TIMES) + 0.5) * (TICKS / LINK_TIMES)
+    share = link_loads(instance, log, first_s + at * tick_s) / instance.links["capacity"]
+    busiest = np.sort(np.argsort(-share.mean(axis=0), kind="stable")[:MOST_LINKS])
+    return {
+        "names": instance.links["name"][busiest].tolist(),
+        "all": len(instance.links),
+        "at": at.tolist(),
+        "load": (100 * share[:, busiest]).T.round().astype(int).tolist(),
+    }

@@ -1,0 +1,187 @@
+"""Pages in a real browser: sorting, the slider, the Gantt chart, zoom, both widths, both themes, a silent console."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import WIDTHS, browser, complaints, show, wait
+from site_case import HOSTILE, TRACK, make_site
+
+from gpusched_env.evaluation import evaluate
+from gpusched_env.reports import write_report
+from gpusched_env.scenarios import get_scenario
+
+pytest.importorskip("jinja2")
+pytest.importorskip("plotly")
+PLOT = "document.querySelector('[data-part=\"left-plot\"]')"
+OTHER = "document.querySelector('[data-part=\"right-plot\"]')"
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[Any]:
+    with browser() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def report(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path: Path = tmp_path_factory.mktemp("report") / "out.html"
+    results = evaluate("tiny-v0", ["fifo", "srtf"], [0, 1], progress=False, keep_logs=True)
+    write_report(get_scenario("tiny-v0").instance(0), [results[0], results[2]], path)
+    return path.as_uri()
+
+
+@pytest.fixture(scope="module")
+def site(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_site(tmp_path_factory.mktemp("leaderboard"))[0]
+
+
+def column(driver: Any, number: int) -> list[str]:
+    rows = driver.find_elements("css selector", "table.sortable tbody tr:not(.bound)")
+    return [row.find_elements("css selector", "th, td")[number].get_attribute("data-value") for row in rows]
+
+
+def press(driver: Any, selector: str) -> None:
+    """Click by script: a sticky bar may lie above."""
+    driver.execute_script("document.querySelector(arguments[0]).click()", selector)
+
+
+def slide(driver: Any, value: int) -> None:
+    move = "const s = document.querySelector('[data-part=\"slider\"]'); s.value = arguments[0]; "
+    driver.execute_script(move + "s.dispatchEvent(new Event('input', {bubbles: true}))", value)
+
+
+def text(driver: Any, selector: str) -> str:
+    return str(driver.execute_script("return document.querySelector(arguments[0]).textContent", selector))
+
+
+def axis(driver: Any, plot: str) -> list[float]:
+    found: list[float] = driver.execute_script(f"return {plot}.layout.xaxis.range")
+    return found
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_report_fits_its_window_and_follows_the_theme(driver: Any, report: str, width: int, dark: bool) -> None:
+    show(driver, report, width, dark)
+    assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+    for plot in driver.find_elements("css selector", ".plot"):
+        assert plot.size["width"] <= width
+        assert plot.size["height"] > 200
+    ground = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+    paper = driver.execute_script(f"return {PLOT}.layout.paper_bgcolor")
+    assert (ground == "rgb(18, 22, 27)", paper == "#12161b") == (dark, dark)
+    beside = driver.execute_script(f"return {PLOT}.getBoundingClientRect().top === {OTHER}.getBoundingClientRect().top")
+    assert beside == (width >= 960)
+    assert complaints(driver) == []
+
+
+def test_the_theme_may_change_while_a_page_is_open(driver: Any, report: str) -> None:
+    show(driver, report, 1280)
+    theme = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", theme)
+    wait(driver, f"return {PLOT}.layout.paper_bgcolor === '#12161b'")
+    assert complaints(driver) == []
+
+
+def test_bars_are_drawn_for_the_jobs_of_the_log(driver: Any, report: str) -> None:
+    show(driver, report, 1280)
+    told = driver.execute_script("return JSON.parse(document.getElementById('data').textContent).runs[0].bars.job")
+    drawn = driver.execute_script(f"return {PLOT}.querySelectorAll('.barlayer .point').length")
+    assert drawn == len(told) >= 12
+
+
+def test_the_slider_tells_the_queue_at_its_time(driver: Any, report: str) -> None:
+    show(driver, report, 1280)
+    run = driver.execute_script("return JSON.parse(document.getElementById('data').textContent).runs[0]")
+    for value in (0, 150, 400, 990):
+        slide(driver, value)
+        end = max(
+            driver.execute_script(
+                "return JSON.parse(document.getElementById('data').textContent).runs.map((r) => r.tick_s * r.ticks)"
+            )
+        )
+        tick = value / 1000 * end / run["tick_s"]
+        waits = zip(run["waits"]["start"], run["waits"]["end"], strict=True)
+        waiting = sum(start <= tick < stop for start, stop in waits)
+        finished = sum(finish <= tick for finish in run["jobs"]["finish"])
+        arrived = sum(arrival <= tick for arrival in run["jobs"]["arrival"])
+        counts = f"{arrived - finished - waiting} running, {waiting} waiting, {finished} finished"
+        wait(driver, "return document.querySelector('.counts').textContent.startsWith(arguments[0])", counts)
+        wait(driver, f"return Math.abs({PLOT}.layout.shapes[0].x0 - {OTHER}.layout.shapes[0].x0) < 1e-9")
+    assert complaints(driver) == []
+
+
+def test_both_schedules_zoom_together(driver: Any, report: str) -> None:
+    show(driver, report, 1280)
+    whole = axis(driver, PLOT)
+    press(driver, '[data-part="closer"]')
+    wait(driver, f"return {OTHER}.layout.xaxis.range[1] - {OTHER}.layout.xaxis.range[0] < arguments[0]", whole[1] * 0.6)
+    assert axis(driver, PLOT) == pytest.approx(axis(driver, OTHER))
+    driver.execute_script(f"Plotly.relayout({PLOT}, {{'xaxis.range[0]': 0.5, 'xaxis.range[1]': 0.75}})")  # as by mouse
+    wait(driver, f"return {OTHER}.layout.xaxis.range[0] === 0.5 && {OTHER}.layout.xaxis.range[1] === 0.75")
+    press(driver, '[data-part="all"]')
+    wait(driver, f"return {OTHER}.layout.xaxis.range[1] === arguments[0]", whole[1])
+    assert axis(driver, PLOT) == whole
+    assert complaints(driver) == []
+
+
+def test_a_job_that_is_clicked_is_followed(driver: Any, report: str) -> None:
+    show(driver, report, 1280)
+    click = f"{PLOT}.emit('plotly_click', {{points: [{{data: {{name: 'jobs'}}, pointIndex: 0}}]}})"
+    driver.execute_script(click)
+    wait(driver, "return document.querySelectorAll('.chosen').length === 2")
+    opacity = driver.execute_script(f"return {PLOT}.data[1].marker.opacity")
+    jobs = driver.execute_script("return JSON.parse(document.getElementById('data').textContent).runs[0].bars.job")
+    assert [faded < 1 for faded in opacity] == [job != jobs[0] for job in jobs]
+    driver.execute_script(click)
+    wait(driver, "return document.querySelectorAll('.chosen').length === 0")
+
+
+@pytest.mark.parametrize("page", ["index.html", f"track-{TRACK}.html"])
+def test_tables_sort(driver: Any, site: Path, page: str) -> None:
+    show(driver, (site / page).as_uri(), 1280)
+    best = [float(value) for value in column(driver, 1)]
+    assert best == sorted(best, reverse=True)
+    press(driver, "table.sortable thead th:nth-child(2) button")
+    assert [float(value) for value in column(driver, 1)] == best[::-1]
+    heading = "table.sortable thead th:nth-child(4)"
+    press(driver, f"{heading} button")
+    values = [float(value) for value in column(driver, 3)]
+    assert values == sorted(values)
+    assert driver.find_element("css selector", heading).get_attribute("aria-sort") == "ascending"
+    press(driver, "table.sortable thead th:nth-child(1) button")
+    names = [row.text.lower() for row in driver.find_elements("css selector", "table.sortable tbody th")]
+    assert names == sorted(names)
+    assert complaints(driver) == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_pages_of_the_site_fit_and_are_silent(driver: Any, site: Path, width: int) -> None:
+    pages = sorted(site.glob("*.html"))
+    assert len(pages) == 1 + 6 + 3
+    for path in pages:
+        show(driver, path.as_uri(), width)
+        assert driver.execute_script("return document.documentElement.scrollWidth") <= width, path.name
+        assert complaints(driver) == []
+
+
+def test_a_track_shows_the_seed_and_the_entries_of_its_address(driver: Any, site: Path) -> None:
+    url = (site / f"track-{TRACK}.html").as_uri()
+    show(driver, url, 1280)
+    page = driver.execute_script("return JSON.parse(document.getElementById('page').textContent)")
+    keys, seeds = [entry["key"] for entry in page["entries"]], page["seeds"]
+    assert text(driver, '[data-part="left"] h3') == HOSTILE
+    show(driver, f"{url}#seed={seeds[3]}&left={keys[1]}", 1280)
+    assert text(driver, '[data-part="left"] h3').startswith("fifo (")
+    assert driver.execute_script("return document.querySelector('[data-part=\"right\"]').hidden")
+    wanted = [f"{TRACK}/{seeds[3]}/{keys[1]}", f"{TRACK}/{seeds[3]}/lines", f"{TRACK}/distributions"]
+    wait(driver, "return Object.keys(window.gpusched.data).length === 3")
+    loaded = driver.execute_script("return Object.keys(window.gpusched.data).sort()")
+    assert loaded == sorted(wanted)
+    show(driver, f"{url}#seed=../../evil&left=../../../evil", 1280)  # an address chooses among what there is
+    assert text(driver, '[data-part="left"] h3') == HOSTILE
+    assert complaints(driver) == []
