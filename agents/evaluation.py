@@ -47,7 +47,7 @@ def evaluate_agent(
         raise GpuschedError(f"report_seeds is {report_seeds}: scenario {scenario.name} has {end - first} of them")
     agent = LearnedScheduler(str(model))
     links, types = scenario.network.topology is not None, len(scenario.cluster.gpu_types) > 1
-    baselines = list_baselines(links, types, variants=False)
+    baselines = list_baselines(links, types, variants=False, sharing=scenario.sharing is not None)
     players: list[str | Scheduler] = [agent, LearnedScheduler(str(model), untrained=True), *baselines]
     results = evaluate(scenario, players, range(first, first + report_seeds), workers=workers, keep_logs=True)
     write_json(results, output / "results.json")

@@ -59,12 +59,13 @@ class Ledger:
         self._first_gpu, self._sizes = cluster.nodes["first_gpu"], cluster.nodes["gpus"]
         self._node_of_gpu = cluster.node_of_gpu
 
-    def place(self, gang: int, charge_s: float, free: np.ndarray) -> np.ndarray | None:
+    def place(self, gang: int, charge_s: float, free: np.ndarray, able: np.ndarray | None = None) -> np.ndarray | None:
         """Choose a gang's GPUs and charge them; None = not now, but when others have finished.
 
         Parameters
         ----------
         free : Boolean [G], GPUs that may be taken now
+        able : Boolean [G], GPUs whose type can run the gang; None = all
 
         Raises
         ------
@@ -72,8 +73,10 @@ class Ledger:
         """
         allowed = self.charged_s + charge_s <= self._theta_s + SLACK_S
         self.binding |= not allowed.all()
+        if able is not None:
+            allowed &= able
         if self._policy == "bco" and gang > self._small:
-            allowed &= self._least_charged_servers(self._capacity * gang)
+            allowed &= self._least_charged_servers(self._capacity * gang, able)
         if np.count_nonzero(allowed) < gang:
             raise NoPlaceError(
                 f"theta = {self._theta_s:g} s leaves no place for a gang of {gang} GPUs: give a larger one"
@@ -92,11 +95,12 @@ class Ledger:
             return self._generator.choice(candidates, gang, replace=False)
         return candidates[np.argsort(self.charged_s[candidates], kind="stable")[:gang]]
 
-    def _least_charged_servers(self, wanted: float) -> np.ndarray:
+    def _least_charged_servers(self, wanted: float, able: np.ndarray | None) -> np.ndarray:
         """Boolean [G]: GPUs of the fewest servers, least mean charge first, that have ``wanted`` GPUs, free or not."""
         mean_s = np.add.reduceat(self.charged_s, self._first_gpu) / self._sizes
         order = np.argsort(mean_s, kind="stable")
-        enough = int(np.searchsorted(np.cumsum(self._sizes[order]), wanted)) + 1
+        sizes = self._sizes if able is None else np.add.reduceat(able, self._first_gpu, dtype=np.int64)
+        enough = int(np.searchsorted(np.cumsum(sizes[order]), wanted)) + 1
         kept = np.zeros(len(order), bool)
         kept[order[:enough]] = True
         return kept[self._node_of_gpu]

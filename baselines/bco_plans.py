@@ -21,11 +21,20 @@ class Plan(abc.ABC):
     ledger : chooses GPUs and keeps the charges
     order : rows of the jobs
     gangs, charges_s : GPUs and charge of each entry of ``order``
+    able : Boolean [len(order), G], GPUs whose type can run each of them; None = all
     """
 
-    def __init__(self, ledger: Ledger, order: np.ndarray, gangs: np.ndarray, charges_s: np.ndarray) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        order: np.ndarray,
+        gangs: np.ndarray,
+        charges_s: np.ndarray,
+        able: np.ndarray | None = None,
+    ) -> None:
         self.ledger = ledger
-        self._jobs = list(zip(order.tolist(), gangs.tolist(), charges_s.tolist(), strict=True))
+        allowed = [None] * len(order) if able is None else list(able)
+        self._jobs = list(zip(order.tolist(), gangs.tolist(), charges_s.tolist(), allowed, strict=True))
 
     @abc.abstractmethod
     def starts(self, view: ClusterView) -> Iterator[Start]:
@@ -38,8 +47,8 @@ class HeadOfLine(Plan):
     def starts(self, view: ClusterView) -> Iterator[Start]:
         """Place the first job, and so on, until one must wait."""
         while self._jobs:
-            job, gang, charge_s = self._jobs[0]
-            gpus = self.ledger.place(gang, charge_s, view.holders < 0)
+            job, gang, charge_s, able = self._jobs[0]
+            gpus = self.ledger.place(gang, charge_s, view.holders < 0, able)
             if gpus is None:
                 return
             del self._jobs[0]
@@ -49,10 +58,17 @@ class HeadOfLine(Plan):
 class Queues(Plan):
     """Reading "queue": all jobs are placed at once; one starts when it heads the queues of all its GPUs."""
 
-    def __init__(self, ledger: Ledger, order: np.ndarray, gangs: np.ndarray, charges_s: np.ndarray) -> None:
-        super().__init__(ledger, order, gangs, charges_s)
+    def __init__(
+        self,
+        ledger: Ledger,
+        order: np.ndarray,
+        gangs: np.ndarray,
+        charges_s: np.ndarray,
+        able: np.ndarray | None = None,
+    ) -> None:
+        super().__init__(ledger, order, gangs, charges_s, able)
         everywhere = np.ones(len(ledger.charged_s), bool)
-        placed = [ledger.place(gang, charge_s, everywhere) for _, gang, charge_s in self._jobs]
+        placed = [ledger.place(gang, charge_s, everywhere, allowed) for _, gang, charge_s, allowed in self._jobs]
         self._job, self._size = order, gangs  # of the jobs that have not started, in order
         self._gpu = np.concatenate([gpus for gpus in placed if gpus is not None])  # one job's after the other's
 

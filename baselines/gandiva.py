@@ -174,13 +174,18 @@ class Gandiva(Scheduler):
     def _place(self, view: ClusterView) -> Iterator[Decision]:
         """Steps 1 to 5 for all that wait, by arrival."""
         waiting, free = view.waiting, self._free(view)
-        gangs = view.gpus[waiting]
+        gangs, able = view.gpus[waiting], view.able_gpus(waiting)
         kept = {seat.job for seat in self._kept}
         smallest_refused = math.inf  # what found no place will find none in this instant
-        for job, gang in zip(waiting.tolist(), gangs.tolist(), strict=True):
+        for i, (job, gang) in enumerate(zip(waiting.tolist(), gangs.tolist(), strict=True)):
             if job in kept:
                 continue
-            gpus = self._servers.place(free, gang) if gang < smallest_refused else None
+            allowed = None if able is None else able[i]
+            gpus = None
+            if allowed is not None:
+                gpus = self._servers.place(free & allowed, gang)
+            elif gang < smallest_refused:
+                gpus = self._servers.place(free, gang)
             if gpus is not None:
                 if job in self._waits_in:
                     self._waits_in.pop(job).turns.remove(job)
@@ -189,11 +194,13 @@ class Gandiva(Scheduler):
                 continue
             smallest_refused = min(smallest_refused, gang)
             if job not in self._waits_in:
-                self._share(job, gang)
+                self._share(job, gang, allowed)
 
-    def _share(self, job: int, gang: int) -> None:
-        """Step 4: wait for a turn where the fewest gangs share a place."""
+    def _share(self, job: int, gang: int, able: np.ndarray | None) -> None:
+        """Step 4: wait for a turn where the fewest gangs share a place, on machines that can run the job."""
         groups = [group for group in self._sets.values() if group.gang == gang]
+        if able is not None:
+            groups = [group for group in groups if self._servers.all_able(group.machines, able)]
         if groups:
             group = min(groups, key=lambda group: len(group.turns) / len(group.seats))
             group.turns.append(job)
@@ -246,6 +253,8 @@ class Gandiva(Scheduler):
             if seat.since_s < view.now_s:  # inf while it is pending
                 usable = free.copy()
                 usable[seat.gpus] = True
+                if (able := view.able_gpus(np.array([seat.job]))) is not None:
+                    usable &= able[0]
                 gpus = self._servers.tighter(usable, group.gang, group.tier)
                 if gpus is not None:
                     return group, seat, gpus

@@ -32,6 +32,10 @@ class Servers:
         """Machines of a gang."""
         return tuple(np.unique(self.node_of_gpu[gpus]).tolist())
 
+    def all_able(self, machines: tuple[int, ...], able: np.ndarray) -> bool:
+        """Tell whether all GPUs of some machines are among the ``able`` ones, Boolean [G]."""
+        return bool(able[np.isin(self.node_of_gpu, machines)].all())
+
     def tier(self, machines: tuple[int, ...], gang: int) -> tuple[int, bool]:
         """Give the tier of a gang on these machines, and whether the empty cluster could hold it on a tighter one."""
         if len(machines) == 1:

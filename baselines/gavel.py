@@ -196,10 +196,9 @@ class Gavel(Scheduler):
         left = []
         for job in self._pending:
             gpus, partner = self._seats.of_job[job][1], self._partner.get(job, ALONE)
-            if partner != ALONE and view.semantics.checkpoint_s > 0:
-                if not np.isin(view.residents[:, list(gpus)], (ALONE, partner)).all():
-                    left.append(job)  # others are still being checkpointed there
-                    continue
+            if partner != ALONE and view.semantics.checkpoint_s > 0 and _others_on(view, gpus, partner):
+                left.append(job)  # they are still being checkpointed there
+                continue
             yield Start(job, gpus=gpus, share=partner != ALONE)
             if view.refusal:
                 left.append(job)
@@ -298,3 +297,7 @@ class Gavel(Scheduler):
 
     def _jobs_to_come(self, view: ClusterView) -> bool:
         return isinstance(view, ClairvoyantView) and view.jobs_to_come > 0
+
+
+def _others_on(view: ClusterView, gpus: tuple[int, ...], partner: int) -> bool:
+    return not np.isin(view.residents[:, list(gpus)], (ALONE, partner)).all()

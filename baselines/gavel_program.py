@@ -12,6 +12,7 @@ from scipy.optimize import linprog
 from gpusched_env.baselines.gavel_problem import Problem
 
 TINY: Final = 1e-9  # shares below count as none
+HELD_SLACK: Final = 1e-8  # share of its level that a job may miss: the solver may be off by a rounding error
 TOLERANCES: Final = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
 TIE_BREAKS: Final = ("vertex", "two_stage")
 
@@ -151,6 +152,24 @@ class Program:
             again = linprog(objective, rows, limits, method="highs", options=TOLERANCES)
             solution = again.x[:-1] if again.status == 0 else solution
         return self._optimum(solution, value * unit, binding & rises)
+
+    def raise_levels(self, scale: np.ndarray, level: np.ndarray, weights: np.ndarray) -> Optimum | None:
+        """Maximise t such that scale_m thr(m) >= level_m + weight_m t; None if the solver finds no solution.
+
+        Parameters
+        ----------
+        scale, level, weights : float64 [M]
+        """
+        unit = float((scale * self.fastest)[weights > 0].min())
+        rows = self._scaled(scale / unit, weights)
+        held = level / unit * (1.0 - HELD_SLACK)
+        objective = np.zeros(rows.shape[1])
+        objective[-1] = -1.0
+        found = linprog(objective, rows, np.concatenate([self._limits, -held]), method="highs", options=TOLERANCES)
+        if found.status != 0:
+            return None
+        binding = (found.ineqlin.marginals[len(self._limits) :] < -TINY) & (weights > 0)
+        return self._optimum(found.x[:-1], float(found.x[-1]) * unit, binding)
 
     def _scaled(self, scale: np.ndarray, rises: np.ndarray) -> sparse.csc_array:
         """Rows of a max-min program: those of :attr:`_leveled` with other numbers."""

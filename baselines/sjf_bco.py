@@ -123,11 +123,12 @@ class SjfBco(Scheduler):
         waiting = view.waiting
         order = waiting[np.argsort(view.gpus[waiting], kind="stable")] if self.order == "smallest" else waiting
         gangs, charges_s = view.gpus[order].astype(np.int64), self._charges_s(view, order)
+        able = view.able_gpus(order)
         self._charge_s = dict(zip(order.tolist(), charges_s.tolist(), strict=True))
 
         def make(theta_s: float, small: float) -> Plan:
             ledger = Ledger(view.cluster, self._charged_s, self.policy, theta_s, small, self.lambda_, self._generator)
-            return READINGS[self.semantics](ledger, order, gangs, charges_s)
+            return READINGS[self.semantics](ledger, order, gangs, charges_s, able)
 
         if isinstance(view, ClairvoyantView) and self._searches:
             found = self._search(view, make, gangs, charges_s)

@@ -31,7 +31,7 @@ def random_tables(rng: np.random.Generator, instance: Instance, hard: bool = Tru
     steps[rng.random(classes) < 0.4, 2] = 0
     steps[rng.random(classes) < 0.2, 1:] = 0
     fixed = rng.uniform(0.0, 0.4, classes)[:, None]
-    whole = rng.uniform(0.1, 1.0, (classes, 1, types))
+    whole = rng.uniform(0.05, 1.0, (classes, 1, types)) ** 2
     parts = 1.0 / np.maximum(steps, 1)
     xi = 1.0 + rng.exponential(0.4, (classes, classes, types)) * (rng.random((classes, classes, types)) < 0.8)
     if hard:

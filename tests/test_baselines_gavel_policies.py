@@ -11,6 +11,7 @@ from gavel_reference import feasible_set, filled_levels, least_rho, least_scaled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpusched_env.baselines.gavel_entities import Entity, fill_by_entity
 from gpusched_env.baselines.gavel_objectives import (
     bisected_total_duration,
     finish_time_fairness,
@@ -28,6 +29,7 @@ from gpusched_env.baselines.gavel_queues import AlloX, FifoAsCoded, assign, fifo
 from gpusched_env.errors import SchedulerError
 
 TYPES = ("V100", "P100", "K80")
+UNPACKED = sorted(name for name, policy in POLICIES.items() if not policy.packed and name not in ("allox", "fifo"))
 
 
 def got(found: Optimum | None) -> Optimum:
@@ -282,7 +284,7 @@ def test_two_stage_gives_the_same_value_and_no_less_in_sum(seed: int) -> None:
 
 
 @settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 10_000), policy=st.sampled_from(sorted(set(POLICIES) - {"allox", "fifo"})))
+@given(seed=st.integers(0, 10_000), policy=st.sampled_from(UNPACKED))
 def test_shares_are_feasible(seed: int, policy: str) -> None:
     problem = drawn(seed)
     shares = POLICIES[policy].build(Settings(TYPES))(problem)
@@ -327,3 +329,44 @@ def test_packing_never_lowers_the_value(seed: int) -> None:
     alone, packed = max_min_fairness(problem), max_min_fairness(problem, with_pairs(problem, pairs, rates))
     assert got(packed).value >= got(alone).value * (1 - 1e-7)
     assert got(water_filling(problem)).value >= got(alone).value * (1 - 1e-6)
+
+
+# --- entities
+
+
+@pytest.mark.parametrize(
+    ("gpus", "entities", "levels"),
+    [
+        # two jobs of weight 1/2 and one of weight 2, which has a whole GPU first
+        (2, [Entity([0, 1]), Entity([2], 2.0)], [0.5, 0.5, 1.0]),
+        (1, [Entity([0, 1]), Entity([2], 2.0)], [1 / 6, 1 / 6, 2 / 3]),
+        # in order of arrival: 0 and 2 first, then 1 and 3
+        (1, [Entity([0, 1], rule="fifo"), Entity([2, 3], rule="fifo")], [0.5, 0.0, 0.5, 0.0]),
+        (3, [Entity([0, 1], rule="fifo"), Entity([2, 3], rule="fifo")], [1.0, 0.5, 1.0, 0.5]),
+        # until job 2 has a GPU the others have a half each; of the one that is left 3 gets as much as 0 and 1 together
+        (3, [Entity([0, 1]), Entity([2, 3], rule="fifo")], [0.75, 0.75, 1.0, 0.5]),
+    ],
+)
+def test_entities_share_their_weight(gpus: int, entities: list[Entity], levels: list[float]) -> None:
+    problem = Problem.of([[1.0]] * len(levels), [gpus])
+    assert got(fill_by_entity(problem, entities)).throughput == pytest.approx(levels, abs=1e-6)
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_jobs_that_are_entities_of_their_own_fill_as_without_entities(seed: int) -> None:
+    problem = drawn(seed, 7)
+    own = [Entity([job], float(weight)) for job, weight in enumerate(problem.weights)]
+    levels = problem.fairness_scale() * got(fill_by_entity(problem, own)).throughput
+    assert np.sort(levels) == pytest.approx(np.sort(filled_levels(problem)), rel=1e-5)
+
+
+def test_entities_are_checked() -> None:
+    problem = Problem.of([[1.0]] * 2, [1])
+    for entities in ([Entity([0])], [Entity([0, 1]), Entity([1])]):
+        with pytest.raises(SchedulerError, match="each of the 2 jobs must be in one of them"):
+            fill_by_entity(problem, entities)
+    with pytest.raises(SchedulerError, match="unknown rule"):
+        Entity([0], rule="lifo")
+    with pytest.raises(SchedulerError, match="weight > 0"):
+        Entity([0], 0.0)

@@ -284,11 +284,14 @@ def test_a_copy_in_the_middle_of_an_episode_goes_on_like_the_original() -> None:
 
 
 def test_impossible_arguments_and_actions_are_named() -> None:
+    wrong: dict[str, Any]
     for name in ("partner_window", "sub_batches"):
+        wrong = {name: 2}
         with pytest.raises(ScenarioError, match=f"{name} is 2, but jobs of this scenario do not share GPUs"):
-            ClusterEnv("tiny-v0", **{name: 2})
+            ClusterEnv("tiny-v0", **wrong)
+        wrong = {name: -1}
         with pytest.raises(ScenarioError, match=f"{name} is -1"):
-            ClusterEnv(small(), **{name: -1})
+            ClusterEnv(small(), **wrong)
     with pytest.raises(ScenarioError, match="needs run times"):
         ClusterEnv(small(), rules=("share-best-benefit",), clairvoyant=False)
     env = gym.make("gpusched/Sharing-v0").unwrapped
@@ -299,17 +302,6 @@ def test_impossible_arguments_and_actions_are_named() -> None:
     assert isinstance(env, ClusterEnv)
     with pytest.raises(GpuschedError, match="name one of 4 sub-batches"):
         env.encoder.action_of(Start(int(env.encoder.queue_slots[0]), "pack"))
-
-
-def test_pictures_and_text_show_both_jobs_of_a_gpu() -> None:
-    options: dict[str, Any] = dict(queue_window=1, running_window=0, partner_window=1, skip_forced_waits=False)
-    env = ClusterEnv(two_jobs(1.2), render_mode="ansi", **options)
-    env.reset(seed=0)
-    env.step(0)
-    env.step(env.windows.wait_action)
-    assert "|aaaa|....|" in str(env.render())
-    env.step(1)
-    assert "|aaaa|bbbb|" in str(env.render())
 
 
 def test_exclusive_clusters_show_nothing_of_it() -> None:

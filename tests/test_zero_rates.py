@@ -101,7 +101,10 @@ def test_no_rule_places_a_job_where_it_cannot_run(rule: str) -> None:
     assert not misplaced(instance, play(instance, "fifo-skip", placement=rule))
 
 
-@pytest.mark.parametrize("scheduler", ["fifo-easy", "srtf", "las-2d", "tiresias", "tiresias-g", "random"])
+@pytest.mark.parametrize(
+    "scheduler",
+    ["fifo-easy", "srtf", "las-2d", "tiresias", "tiresias-g", "random", "sjf-bco", "bco-ls", "gandiva-lite"],
+)
 @pytest.mark.parametrize("seed", [3, 4])
 def test_no_scheduler_places_a_job_where_it_cannot_run(scheduler: str, seed: int) -> None:
     instance = drawn(seed)

@@ -54,7 +54,7 @@ RUNNING: Final = (
     Column("remaining", "seconds left on the ideal placement; 0 unless clairvoyant", TIME),
     Column("remaining_service", "gang size x seconds left; 0 unless clairvoyant", GPU_TIME),
     Column("tier", "tier of the placement: machine (or a slot of it) 0, rack 1/2, network 1", SHARE),
-    Column("loss", "1 - ideal iteration time / iteration time on this placement", SHARE),
+    Column("loss", "1 - ideal iteration time / iteration time on this placement, at least 0", SHARE),
     Column("checkpointing", "1 while it is being checkpointed", SHARE),
     Column("preemptible", "1 if it can be preempted now", SHARE),
 )
@@ -67,7 +67,7 @@ NODES: Final = (
 TIER_LINKS: Final = (
     Column("gpus", f"GPUs held by gangs of this tier / {_SEATS}", SHARE),
     Column("gangs", "gangs whose GPUs are this far apart", COUNT),
-    Column("loss", "mean of 1 - ideal iteration time / iteration time over these gangs", SHARE),
+    Column("loss", "mean of 1 - ideal iteration time / iteration time, at least 0, over these gangs", SHARE),
 )
 LINKS: Final = (
     Column("load", "what the gangs send over it one way / its capacity, at most 1", SHARE),

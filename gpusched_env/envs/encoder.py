@@ -301,7 +301,7 @@ class Encoder:
             return Start(row, windows.rules[place], sub_steps=named if windows.sub_batches else None)
         partner = int(self.partner_slots[place - len(windows.rules)])
         option = size if windows.sub_batches else -1
-        count, option = find_beside(*self.simulation.arguments, row, partner, option)
+        count, option = find_beside(*(*self.simulation.arguments, row, partner, option))
         gpus = tuple(self.simulation.state.chosen[self.simulation.b, :count].tolist())
         return Start(row, gpus=gpus, share=True, sub_steps=int(steps[option]))
 

@@ -211,7 +211,7 @@ def mark_starts(
         if len(partners) > 0:
             choices += mark_partners(
                 world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, paces, sub_batches, interference, b,
-                row, partners, sizes, at, mask,
+                queue, int64(k), partners, sizes, at, (len(rules) + len(partners)) * columns, mask,
             )
             at += len(partners) * columns
     return choices
@@ -331,7 +331,7 @@ def show_tiers(
                 gpus += r["gpus"]
                 gangs += 1
                 ideal_s = classes[0, jobs[b, r["job"]]["job_class"]]["ideal_iteration_s"]
-                loss += 1.0 - ideal_s / beside_company(replicas, b, int64(running[b, i]))
+                loss += max(1.0 - ideal_s / beside_company(replicas, b, int64(running[b, i])), 0.0)  # of copies < 0
         out[t, 0] = gpus / (w["gpus"] * w["gpu_jobs"])
         out[t, 1] = gangs / (1.0 + gangs)
         out[t, 2] = loss / gangs if gangs > 0 else 0.0

@@ -12,7 +12,7 @@ import numpy as np
 
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.placing_beside import room_beside
-from gpusched_env.simulator.seats import MEMORY_SLACK, largest_sub_batch, seated
+from gpusched_env.simulator.seats import MEMORY_SLACK, has_seat, largest_sub_batch
 from gpusched_env.simulator.state import ACTIVE
 from gpusched_env.simulator.taking import unable
 
@@ -27,7 +27,7 @@ def open_gpus(world: Array, replicas: Array, holder: Array, gpu_next: Array, b: 
         seat = int64(replicas[b, number]["first_gpu"])
         while seat >= 0:
             gpu = seat % world[b]["gpus"]
-            if seated(world, holder, b, gpu) < world[b]["gpu_jobs"]:
+            if has_seat(world, holder, b, gpu):
                 count += 1
             seat = int64(gpu_next[b, seat])
     return count
@@ -60,38 +60,13 @@ def chosen_steps(sub_batches: Array, b: int, kind: int, sizes: int, size: int) -
 
 @helper
 def place_beside(
-    world: Array,
-    jobs: Array,
-    replicas: Array,
-    nodes: Array,
-    free: Array,
-    holder: Array,
-    gpu_next: Array,
-    gpu_node: Array,
-    paces: Array,
-    sub_batches: Array,
-    interference: Array,
-    b: int,
-    row: int,
-    number: int,
-    option: int,
+    world: Array, jobs: Array, replicas: Array, nodes: Array, free: Array, holder: Array, gpu_next: Array,
+    gpu_node: Array, paces: Array, sub_batches: Array, interference: Array, b: int, row: int, number: int, option: int,
 ) -> bool:
     """Tell whether :func:`find_beside` would find a place at a sub-batch; only counts."""
     kind = int64(jobs[b, row]["job_class"])
     room = room_beside(
-        world,
-        jobs,
-        replicas,
-        nodes,
-        holder,
-        gpu_next,
-        gpu_node,
-        paces,
-        sub_batches,
-        interference,
-        b,
-        kind,
-        option,
+        world, jobs, replicas, nodes, holder, gpu_next, gpu_node, paces, sub_batches, interference, b, kind, option,
         number,
     )
     if room == 0:
@@ -102,21 +77,8 @@ def place_beside(
 
 @kernel
 def mark_sizes(
-    world: Array,
-    jobs: Array,
-    replicas: Array,
-    nodes: Array,
-    holder: Array,
-    gpu_node: Array,
-    chosen: Array,
-    sub_batches: Array,
-    b: int,
-    row: int,
-    found: int,
-    option: int,
-    sizes: int,
-    at: int,
-    mask: Array,
+    world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_node: Array, chosen: Array,
+    sub_batches: Array, b: int, row: int, found: int, option: int, sizes: int, at: int, mask: Array,
 ) -> int:
     """Mark from ``at`` on at which sub-batches a job can start on ``found`` GPUs in ``chosen``; return their number.
 
@@ -144,27 +106,24 @@ def mark_sizes(
 
 @kernel
 def mark_partners(
-    world: Array,
-    jobs: Array,
-    replicas: Array,
-    nodes: Array,
-    free: Array,
-    holder: Array,
-    gpu_next: Array,
-    gpu_node: Array,
-    paces: Array,
-    sub_batches: Array,
-    interference: Array,
-    b: int,
-    row: int,
-    partners: Array,
-    sizes: int,
-    at: int,
-    mask: Array,
+    world: Array, jobs: Array, replicas: Array, nodes: Array, free: Array, holder: Array, gpu_next: Array,
+    gpu_node: Array, paces: Array, sub_batches: Array, interference: Array, b: int, queue: Array, slot: int,
+    partners: Array, sizes: int, at: int, slot_starts: int, mask: Array,
 ) -> int:
-    """Mark from ``at`` on beside which partners a job can start, at which sub-batches; return their number."""
+    """Mark from ``at`` on beside which partners the job in a queue slot can start, at which sub-batches; count them.
+
+    Jobs of one class can join the same partners: what an earlier slot found is copied.
+    """
     choices = 0
+    row = int64(queue[slot])
     kind = int64(jobs[b, row]["job_class"]) if row >= 0 else int64(0)
+    for earlier in range(slot):
+        if row >= 0 and queue[earlier] >= 0 and jobs[b, queue[earlier]]["job_class"] == kind:
+            back = (slot - earlier) * slot_starts
+            for i in range(at, at + len(partners) * max(sizes, 1)):
+                mask[i] = mask[i - back]
+                choices += mask[i]
+            return choices
     for i in range(len(partners)):
         number = int64(jobs[b, partners[i]]["replica"]) if partners[i] >= 0 else int64(-1)
         for size in range(max(sizes, 1)):
@@ -175,21 +134,8 @@ def mark_partners(
                 if row < 0 or number < 0 or mask[at] == 1 or sub_batches[b, kind, option, 0]["sub_steps"] == 0:
                     continue
                 if place_beside(
-                    world,
-                    jobs,
-                    replicas,
-                    nodes,
-                    free,
-                    holder,
-                    gpu_next,
-                    gpu_node,
-                    paces,
-                    sub_batches,
-                    interference,
-                    b,
-                    row,
-                    number,
-                    int64(option),
+                    world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, paces, sub_batches, interference, b,
+                    row, number, int64(option),
                 ):
                     mask[at] = 1
                     choices += 1

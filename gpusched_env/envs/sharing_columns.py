@@ -28,7 +28,7 @@ COMPANY: Final = (
 PAIRS: Final = (
     Column("joins", "1 if the waiting job can start beside the running one now, else 0", SHARE),
     Column(
-        "offers", "GPUs of the running gang with room at the largest sub-batch that has a place / gang", "at most 1"
+        "offers", "GPUs of the running gang with room at the largest sub-batch of a feasible start / gang", "at most 1"
     ),
     Column("slows_running", "xi of the running job beside the waiting one", _XI),
     Column("slows_waiting", "xi of the waiting job beside the running one", _XI),

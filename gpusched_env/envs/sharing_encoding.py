@@ -13,9 +13,16 @@ from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.pairs import mean_in_sequence, mean_sharing
 from gpusched_env.simulator.partners import alone_s, tightest_tier
 from gpusched_env.simulator.placing_beside import room_beside
-from gpusched_env.simulator.seats import seated, slowdown_by_company
+from gpusched_env.simulator.seats import slowdown_by_company
+from gpusched_env.simulator.taking import FREE
 
 Array = np.ndarray[Any, Any]
+
+
+@helper
+def several_on(world: Array, holder: Array, b: int, gpu: int) -> bool:
+    """Tell whether several gangs hold a GPU: lower seats are taken first, so the second tells."""
+    return world[b]["gpu_jobs"] > 1 and holder[b, gpu + world[b]["gpus"]] != FREE
 
 
 @helper
@@ -32,14 +39,7 @@ def alone_left_s(world: Array, jobs: Array, replicas: Array, b: int, row: int) -
 
 @helper
 def show_sub_batches(
-    world: Array,
-    jobs: Array,
-    racks: Array,
-    paces: Array,
-    sub_batches: Array,
-    b: int,
-    queue: Array,
-    sizes: int,
+    world: Array, jobs: Array, racks: Array, paces: Array, sub_batches: Array, b: int, queue: Array, sizes: int,
     out: Array,
 ) -> None:
     """Write the rows of columns.SUB_BATCHES; of several GPU types the one that takes the least memory counts."""
@@ -70,19 +70,8 @@ def show_sub_batches(
 
 @helper
 def show_company(
-    world: Array,
-    jobs: Array,
-    replicas: Array,
-    nodes: Array,
-    holder: Array,
-    gpu_next: Array,
-    gpu_node: Array,
-    sub_batches: Array,
-    interference: Array,
-    b: int,
-    clairvoyant: int,
-    slots: Array,
-    out: Array,
+    world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_next: Array, gpu_node: Array,
+    sub_batches: Array, interference: Array, b: int, clairvoyant: int, slots: Array, out: Array,
 ) -> None:
     """Write the rows of columns.COMPANY for the running jobs in ``slots``."""
     w = world[b]
@@ -99,7 +88,7 @@ def show_company(
         shared = 0
         seat = int64(r["first_gpu"])
         while seat >= 0:
-            if seated(world, holder, b, seat % w["gpus"]) > 1:
+            if several_on(world, holder, b, seat % w["gpus"]):
                 shared += 1
             seat = int64(gpu_next[b, seat])
         xi = slowdown_by_company(world, jobs, replicas, nodes, holder, gpu_next, gpu_node, interference, b, number)
@@ -117,107 +106,58 @@ def show_company(
 
 @helper
 def show_pair(
-    world: Array,
-    jobs: Array,
-    replicas: Array,
-    nodes: Array,
-    racks: Array,
-    free: Array,
-    holder: Array,
-    gpu_next: Array,
-    gpu_node: Array,
-    paces: Array,
-    sub_batches: Array,
-    interference: Array,
-    b: int,
-    benefit: bool,
-    row: int,
-    partner: int,
-    joins: int,
-    out: Array,
-    at: int,
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_next: Array,
+    gpu_node: Array, paces: Array, sub_batches: Array, interference: Array, b: int, benefit: bool, row: int,
+    partner: int, joins: bool, option: int, out: Array, at: int,
 ) -> None:
-    """Write a row of columns.PAIRS."""
+    """Write a row of columns.PAIRS; the pair ``joins`` at ``option``, -1 = at the largest sub-batch with a place."""
     number = int64(jobs[b, partner]["replica"])
     kind = int64(jobs[b, row]["job_class"])
     beside = int64(jobs[b, partner]["job_class"])
     gpu_type = type_of(world, replicas, nodes, gpu_node, b, number)
     xi_running = interference[b, beside, kind, gpu_type]
     xi_waiting = interference[b, kind, beside, gpu_type]
-    out[at, 0] = joins
+    out[at, 0] = 1.0 if joins else 0.0
     out[at, 2] = 1.0 - 1.0 / xi_running  # of infinity 1
     out[at, 3] = 1.0 - 1.0 / xi_waiting
-    for option in range(sub_batches.shape[2]):
-        if sub_batches[b, kind, option, 0]["sub_steps"] == 0 or not place_beside(
-            world,
-            jobs,
-            replicas,
-            nodes,
-            free,
-            holder,
-            gpu_next,
-            gpu_node,
-            paces,
-            sub_batches,
-            interference,
-            b,
-            row,
-            number,
-            int64(option),
+    if not joins:
+        return
+    if option < 0:
+        option = int64(0)
+        while sub_batches[b, kind, option, 0]["sub_steps"] == 0 or not place_beside(
+            world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, paces, sub_batches, interference, b, row,
+            number, option,
         ):
-            continue
-        room = room_beside(
-            world,
-            jobs,
-            replicas,
-            nodes,
-            holder,
-            gpu_next,
-            gpu_node,
-            paces,
-            sub_batches,
-            interference,
-            b,
-            kind,
-            int64(option),
-            number,
-        )
-        out[at, 1] = min(room / jobs[b, row]["gpus"], 1.0)
-        if benefit:
-            tier = tightest_tier(world, racks, b, int64(jobs[b, row]["gpus"]))
-            remaining = jobs[b, row]["remaining"]
-            left_s = alone_left_s(world, jobs, replicas, b, partner)
-            whole_s = remaining * alone_s(paces, sub_batches, b, kind, int64(0), tier, gpu_type)
-            new_s = remaining * alone_s(paces, sub_batches, b, kind, int64(option), tier, gpu_type)
-            sequence_s = mean_in_sequence(left_s, whole_s)
-            out[at, 4] = sequence_s / (sequence_s + mean_sharing(left_s, new_s, xi_running, xi_waiting))
-        break
+            option += 1
+    room = room_beside(
+        world, jobs, replicas, nodes, holder, gpu_next, gpu_node, paces, sub_batches, interference, b, kind, option,
+        number,
+    )
+    out[at, 1] = min(room / jobs[b, row]["gpus"], 1.0)
+    if benefit:
+        tier = tightest_tier(world, racks, b, int64(jobs[b, row]["gpus"]))
+        remaining = jobs[b, row]["remaining"]
+        left_s = alone_left_s(world, jobs, replicas, b, partner)
+        whole_s = remaining * alone_s(paces, sub_batches, b, kind, int64(0), tier, gpu_type)
+        new_s = remaining * alone_s(paces, sub_batches, b, kind, option, tier, gpu_type)
+        sequence_s = mean_in_sequence(left_s, whole_s)
+        out[at, 4] = sequence_s / (sequence_s + mean_sharing(left_s, new_s, xi_running, xi_waiting))
 
 
 @helper
 def show_seats(
-    world: Array,
-    jobs: Array,
-    replicas: Array,
-    nodes: Array,
-    holder: Array,
-    gpu_next: Array,
-    gpu_node: Array,
-    running: Array,
-    interference: Array,
-    b: int,
-    out: Array,
+    world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_next: Array, gpu_node: Array,
+    running: Array, interference: Array, b: int, out: Array,
 ) -> None:
     """Write columns.SEATS."""
     w = world[b]
     single = 0
     several = 0
     for gpu in range(w["gpus"]):
-        count = seated(world, holder, b, int64(gpu))
-        if count == 1:
-            single += 1
-        elif count > 1:
+        if several_on(world, holder, b, int64(gpu)):
             several += 1
+        elif holder[b, gpu] != FREE:
+            single += 1
     loss = 0.0
     for i in range(w["running"]):
         loss += 1.0 - 1.0 / slowdown_by_company(
@@ -230,41 +170,11 @@ def show_seats(
 
 @kernel
 def show_sharing(
-    world: Array,
-    jobs: Array,
-    replicas: Array,
-    nodes: Array,
-    racks: Array,
-    free: Array,
-    holder: Array,
-    gpu_next: Array,
-    gpu_node: Array,
-    waiting: Array,
-    running: Array,
-    paces: Array,
-    events: Array,
-    event_gpus: Array,
-    chosen: Array,
-    links: Array,
-    uses: Array,
-    routes: Array,
-    pairs: Array,
-    ratios: Array,
-    busy: Array,
-    sub_batches: Array,
-    interference: Array,
-    b: int,
-    config: Array,
-    rules: Array,
-    queue: Array,
-    victims: Array,
-    partners: Array,
-    mask: Array,
-    out_sub_batches: Array,
-    out_company: Array,
-    out_partners: Array,
-    out_pairs: Array,
-    out_seats: Array,
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_next: Array,
+    gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array, event_gpus: Array, chosen: Array,
+    links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, sub_batches: Array,
+    interference: Array, b: int, config: Array, rules: Array, queue: Array, victims: Array, partners: Array,
+    mask: Array, out_sub_batches: Array, out_company: Array, out_partners: Array, out_pairs: Array, out_seats: Array,
 ) -> None:
     """Write the arrays of columns.SHARING_TABLES."""
     clairvoyant = int64(config[0]["clairvoyant"])
@@ -272,33 +182,11 @@ def show_sharing(
     sizes = max(int64(config[0]["sub_batches"]), 1)
     show_sub_batches(world, jobs, racks, paces, sub_batches, b, queue, sizes, out_sub_batches)
     show_company(
-        world,
-        jobs,
-        replicas,
-        nodes,
-        holder,
-        gpu_next,
-        gpu_node,
-        sub_batches,
-        interference,
-        b,
-        clairvoyant,
-        victims,
+        world, jobs, replicas, nodes, holder, gpu_next, gpu_node, sub_batches, interference, b, clairvoyant, victims,
         out_company,
     )
     show_company(
-        world,
-        jobs,
-        replicas,
-        nodes,
-        holder,
-        gpu_next,
-        gpu_node,
-        sub_batches,
-        interference,
-        b,
-        clairvoyant,
-        partners,
+        world, jobs, replicas, nodes, holder, gpu_next, gpu_node, sub_batches, interference, b, clairvoyant, partners,
         out_partners,
     )
     show_seats(world, jobs, replicas, nodes, holder, gpu_next, gpu_node, running, interference, b, out_seats)
@@ -309,27 +197,13 @@ def show_sharing(
             for c in range(out_pairs.shape[1]):
                 out_pairs[at, c] = 0.0
             if queue[k] >= 0 and partners[i] >= 0:
-                joins = int64(0)
-                for size in range(sizes):
-                    joins = max(joins, int64(mask[k * starts + (len(rules) + i) * sizes + size]))
+                first = k * starts + (len(rules) + i) * sizes
+                size = int64(0)
+                while size < sizes and mask[first + size] == 0:
+                    size += 1
+                joins = size < sizes
+                option = size if config[0]["sub_batches"] > 0 else int64(-1)
                 show_pair(
-                    world,
-                    jobs,
-                    replicas,
-                    nodes,
-                    racks,
-                    free,
-                    holder,
-                    gpu_next,
-                    gpu_node,
-                    paces,
-                    sub_batches,
-                    interference,
-                    b,
-                    benefit,
-                    int64(queue[k]),
-                    int64(partners[i]),
-                    joins,
-                    out_pairs,
-                    at,
+                    world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, paces, sub_batches,
+                    interference, b, benefit, int64(queue[k]), int64(partners[i]), joins, option, out_pairs, at,
                 )

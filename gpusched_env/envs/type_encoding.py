@@ -17,14 +17,7 @@ Array = np.ndarray[Any, Any]
 
 @helper
 def show_gpu_types(
-    world: Array,
-    jobs: Array,
-    nodes: Array,
-    free: Array,
-    waiting: Array,
-    rates: Array,
-    b: int,
-    out_nodes: Array,
+    world: Array, jobs: Array, nodes: Array, free: Array, waiting: Array, rates: Array, b: int, out_nodes: Array,
     out_types: Array,
 ) -> None:
     """Write columns.NODE_TYPES and columns.TYPES."""
@@ -53,40 +46,11 @@ def show_gpu_types(
 
 @kernel
 def show_types(
-    world: Array,
-    jobs: Array,
-    replicas: Array,
-    nodes: Array,
-    racks: Array,
-    free: Array,
-    holder: Array,
-    gpu_next: Array,
-    gpu_node: Array,
-    waiting: Array,
-    running: Array,
-    paces: Array,
-    events: Array,
-    event_gpus: Array,
-    chosen: Array,
-    links: Array,
-    uses: Array,
-    routes: Array,
-    pairs: Array,
-    ratios: Array,
-    busy: Array,
-    sub_batches: Array,
-    interference: Array,
-    b: int,
-    classes: Array,
-    rates: Array,
-    queue: Array,
-    victims: Array,
-    out_queue: Array,
-    out_forks: Array,
-    out_running: Array,
-    out_copies: Array,
-    out_nodes: Array,
-    out_types: Array,
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_next: Array,
+    gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array, event_gpus: Array, chosen: Array,
+    links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, sub_batches: Array,
+    interference: Array, b: int, classes: Array, rates: Array, queue: Array, victims: Array, out_queue: Array,
+    out_forks: Array, out_running: Array, out_copies: Array, out_nodes: Array, out_types: Array,
 ) -> None:
     """Write the arrays of columns.TYPE_TABLES; ``rates`` is float64 [C, T], see :func:`relative_rates`."""
     w = world[b]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpusched_env.event_log import EventLog
+from gpusched_env.event_log import RATE, EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.performance import overlapped
 
@@ -49,6 +49,15 @@ def changes(log: EventLog, table: np.ndarray) -> Iterator[Change]:
         yield Change(event, segment, joins, log.gang(int(table["start_event"][segment])))
 
 
+def rates_told(log: EventLog, table: np.ndarray) -> list[tuple[int, int]]:
+    """Event and segment of each rate of the log."""
+    events = log.events
+    rates = np.flatnonzero(events["kind"] == RATE)
+    keys = table["job"].astype(np.int64) * len(events) + table["start_event"]  # ascend
+    segment = np.searchsorted(keys, events["job"][rates].astype(np.int64) * len(events) + rates) - 1
+    return list(zip(rates.tolist(), segment.tolist(), strict=True))
+
+
 def gpu_types(instance: Instance) -> np.ndarray:
     """int32 [G]: type of each GPU."""
     types: np.ndarray = instance.cluster.nodes["gpu_type"][instance.cluster.node_of_gpu]
@@ -61,11 +70,15 @@ def slowdowns(instance: Instance, log: EventLog, table: np.ndarray) -> Slowdowns
     The slowest GPU holds the whole gang: the largest xi over its GPUs and over those with whom it shares each. Gangs
     that restore or are being checkpointed hold their GPUs, and so are company too.
 
+    Where a pace holds until the next lease (``semantics.pace_until_lease``), who leaves changes nothing; the company is
+    counted anew at each rate that is told. Leases are not in the log, so when that must be cannot be checked.
+
     Parameters
     ----------
     table : SEGMENT_DTYPE [S], of an instance whose jobs share GPUs
     """
     assert instance.sharing_tables is not None
+    holds = instance.semantics.pace_until_lease
     kinds = instance.job_class[table["job"]].tolist()
     xi, types = instance.sharing_tables.interference, gpu_types(instance).tolist()
     residents: list[list[int]] = [[] for _ in types]
@@ -84,14 +97,21 @@ def slowdowns(instance: Instance, log: EventLog, table: np.ndarray) -> Slowdowns
         met.clear()
 
     now_s = 0.0
-    for change in changes(log, table):
-        time_s = float(log.events["time_s"][change.event])
+    moments: list[tuple[int, Change | int]] = [(change.event, change) for change in changes(log, table)]
+    if holds:
+        moments = sorted([*moments, *rates_told(log, table)], key=lambda moment: moment[0])
+    for event, change in moments:
+        time_s = float(log.events["time_s"][event])
         if time_s > now_s:
             settle(now_s)
             now_s = time_s
+        if isinstance(change, int):
+            met.add(change)
+            continue
         gang = change.gang.tolist()
         for gpu in gang:
-            met.update(residents[gpu])
+            if change.joins or not holds:
+                met.update(residents[gpu])
             (residents[gpu].append if change.joins else residents[gpu].remove)(change.segment)
         if change.joins:
             gangs[change.segment] = gang

@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.event_log import RATE, RESUME, START, EventLog
+from gpusched_env.event_log import RESUME, START, EventLog
 from gpusched_env.instance import Instance
-from gpusched_env.metrics.company import Slowdowns, changes, gpu_types, slowdowns
+from gpusched_env.metrics.company import Slowdowns, changes, gpu_types, rates_told, slowdowns
 from gpusched_env.metrics.refusal import refusal, refuse
 
 MEMORY_SLACK: Final = 1e-8  # of a GPU: sums of parts round
@@ -87,9 +87,7 @@ def check_rates(instance: Instance, log: EventLog, table: np.ndarray) -> None:
             due_s = slot_s / np.floor(slot_s / due_s)
     due = found._replace(slowdown=due_s)
 
-    rates = np.flatnonzero(events["kind"] == RATE)
-    keys = table["job"].astype(np.int64) * len(events) + table["start_event"]  # ascend
-    segment = np.searchsorted(keys, events["job"][rates].astype(np.int64) * len(events) + rates) - 1
+    rates, segment = np.array(rates_told(log, table), np.int64).reshape(-1, 2).T
     order = np.lexsort([rates, segment])
     rates, segment = rates[order], segment[order]
     time_s, value = events["time_s"][rates], events["value"][rates]

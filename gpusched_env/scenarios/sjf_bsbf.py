@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.errors import ScenarioError

@@ -42,19 +42,8 @@ def alone_s(paces: Array, sub_batches: Array, b: int, kind: int, option: int, ti
 
 @helper
 def has_room(
-    world: Array,
-    jobs: Array,
-    replicas: Array,
-    nodes: Array,
-    holder: Array,
-    gpu_node: Array,
-    paces: Array,
-    sub_batches: Array,
-    interference: Array,
-    b: int,
-    kind: int,
-    option: int,
-    gpu: int,
+    world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_node: Array, paces: Array,
+    sub_batches: Array, interference: Array, b: int, kind: int, option: int, gpu: int,
 ) -> bool:
     """Tell whether a gang of a class may take a seat on a GPU, free or not, at a sub-batch."""
     if not has_seat(world, holder, b, gpu):
@@ -79,21 +68,8 @@ def last_option(sub_batches: Array, b: int, kind: int, choices: int) -> int:
 
 @helper
 def judge_pair(
-    world: Array,
-    jobs: Array,
-    replicas: Array,
-    nodes: Array,
-    holder: Array,
-    gpu_next: Array,
-    gpu_node: Array,
-    paces: Array,
-    sub_batches: Array,
-    interference: Array,
-    b: int,
-    row: int,
-    number: int,
-    tier: int,
-    work_left: float,
+    world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_next: Array, gpu_node: Array,
+    paces: Array, sub_batches: Array, interference: Array, b: int, row: int, number: int, tier: int, work_left: float,
     choices: int,
 ) -> None:
     """Find the sub-batch at which a waiting job would best join a running gang, and the pair's mean JCT then.
@@ -124,19 +100,8 @@ def judge_pair(
         while seat >= 0:
             gpu = seat % w["gpus"]
             if (offers < 0 or gpu < offers) and has_room(
-                world,
-                jobs,
-                replicas,
-                nodes,
-                holder,
-                gpu_node,
-                paces,
-                sub_batches,
-                interference,
-                b,
-                kind,
-                int64(option),
-                gpu,
+                world, jobs, replicas, nodes, holder, gpu_node, paces, sub_batches, interference, b, kind,
+                int64(option), gpu,
             ):
                 offers = gpu
             seat = int64(gpu_next[b, seat])
@@ -159,20 +124,8 @@ def judge_pair(
 
 @helper
 def judge_pairs(
-    world: Array,
-    jobs: Array,
-    replicas: Array,
-    nodes: Array,
-    racks: Array,
-    holder: Array,
-    gpu_next: Array,
-    gpu_node: Array,
-    running: Array,
-    paces: Array,
-    sub_batches: Array,
-    interference: Array,
-    b: int,
-    row: int,
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, holder: Array, gpu_next: Array,
+    gpu_node: Array, running: Array, paces: Array, sub_batches: Array, interference: Array, b: int, row: int,
     choices: int,
 ) -> None:
     """Judge a waiting job beside each running gang."""
@@ -186,22 +139,8 @@ def judge_pairs(
             elapsed = max(w["clock_s"] - r["since_s"], 0.0)
             left = max(jobs[b, r["job"]]["remaining"] - elapsed / r["iteration_s"], 0.0)
             judge_pair(
-                world,
-                jobs,
-                replicas,
-                nodes,
-                holder,
-                gpu_next,
-                gpu_node,
-                paces,
-                sub_batches,
-                interference,
-                b,
-                row,
-                number,
-                tier,
-                left,
-                choices,
+                world, jobs, replicas, nodes, holder, gpu_next, gpu_node, paces, sub_batches, interference, b, row,
+                number, tier, left, choices,
             )
 
 

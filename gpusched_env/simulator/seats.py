@@ -19,16 +19,6 @@ MEMORY_SLACK: Final = 1e-9  # of a GPU: parts that should add up to all of it do
 
 
 @helper
-def seated(world: Array, holder: Array, b: int, gpu: int) -> int:
-    """Count the seats of a GPU that are taken or reserved."""
-    count = int64(0)
-    for layer in range(world[b]["gpu_jobs"]):
-        if holder[b, gpu + layer * world[b]["gpus"]] != FREE:
-            count += 1
-    return count
-
-
-@helper
 def has_seat(world: Array, holder: Array, b: int, gpu: int) -> bool:
     """Tell whether one more gang may take a GPU: lower seats are taken first, so the highest tells."""
     return holder[b, gpu + (world[b]["gpu_jobs"] - 1) * world[b]["gpus"]] == FREE

@@ -219,6 +219,16 @@ class ClusterView:
             self._type_rates = type_rates(instance.classes[:, 1], instance.iteration_s, instance.cluster)
         return self._type_rates[self._simulation.instance.job_class[self._known(rows)]]
 
+    def able_gpus(self, rows: np.ndarray) -> np.ndarray | None:
+        """Boolean [n, G]: GPUs whose type can run each of the jobs ``rows``; None = every type can run every job."""
+        instance = self._simulation.instance
+        able = np.isfinite(instance.iteration_s[:, MACHINE])
+        if able.all():
+            return None
+        types = instance.cluster.nodes["gpu_type"][instance.cluster.node_of_gpu]
+        found: np.ndarray = able[instance.job_class[self._known(rows)]][:, types]
+        return found
+
     def slowdowns(self, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
         """float64 [n, T]: xi of each of the jobs ``rows`` beside one of ``others`` on GPUs of one type.
 

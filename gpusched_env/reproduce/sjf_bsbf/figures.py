@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SHOWN: Final = dict(zip((BSBF, FFS, TIRESIAS, "whole batches only", "times as measured"), COLOURS, strict=False))
 HOUR: Final = 3_600.0
+COLUMNS: Final = 3
 
 
 def draw_all(results: Results, folder: Path) -> list[Path]:
@@ -35,9 +36,10 @@ def draw_all(results: Results, folder: Path) -> list[Path]:
 def _interference(results: Results) -> Figure:
     """One panel a set-up: mean JCT over SJF's on the same draws, by xi."""
     setups = [s for s in settings(results) if s[0] in SPANS_S or (s[0] in (DRAWN, POLLUX) and s[1] in (160, 240))]
-    figure = new_figure(3.2 * len(setups), 3.9)
-    panels = figure.subplots(1, len(setups), squeeze=False, sharey=True)[0]
-    for axes, setting in zip(panels, setups, strict=True):
+    rows = -(-len(setups) // COLUMNS)
+    figure = new_figure(3.6 * min(len(setups), COLUMNS), 0.6 + 3.2 * rows)
+    panels = figure.subplots(rows, min(len(setups), COLUMNS), squeeze=False, sharey=True).reshape(-1)
+    for axes, setting in zip(panels, setups, strict=False):
         known = xis(results, setting)
         for policy, colour in SHOWN.items():
             ratios = [
@@ -52,7 +54,11 @@ def _interference(results: Results) -> Figure:
         axes.axhline(1.0, color="0.5", linewidth=0.8)
         axes.set(xlabel="xi, slowdown in company", title=title(setting), xticks=known)
         tidy(axes)
-    panels[0].set_ylabel("mean JCT / SJF's, mean over draws")
+        axes.set_ylim(bottom=0)
+    for axes in panels[len(setups) :]:
+        axes.remove()
+    for axes in panels[::COLUMNS]:
+        axes.set_ylabel("mean JCT / SJF's, mean over draws")
     legend_above(figure, panels[0], len(SHOWN))
     return figure
 
@@ -87,8 +93,9 @@ def _sizes(results: Results) -> Figure:
         known = xis(results, setting)
         xi = USUAL_XI if USUAL_XI in known else known[-1]
         _bars(axes, results, setting, xi, names)
-        axes.set(title=f"{title(setting)}, xi {xi:g}", ylabel="JCT [h]; dark: queueing")
+        axes.set(title=f"{title(setting)}, xi {xi:g}", ylabel="mean JCT [h]; dark: queueing")
         tidy(axes)
+        axes.set_axisbelow(True)
     return figure
 
 

@@ -1,0 +1,79 @@
+"""Compiled loops decide what ``decide`` decides: equal logs, whatever the scenario asks for."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from helpers import linked_scenario, random_instance, unit_instance
+
+from gpusched_env.baselines import make_scheduler
+from gpusched_env.baselines.listed_run import ListedRun
+from gpusched_env.cluster import Cluster
+from gpusched_env.instance import Instance
+from gpusched_env.sharing import Sharing
+from gpusched_env.simulator import Outcome, Scheduler, Simulation, simulate
+
+LISTED = (
+    "fifo", "fifo:variant=skip", "fifo:variant=skip,placement=consolidate", "fifo:variant=skip,placement=yarn",
+    "fifo:variant=skip,placement=least-busy-servers", "fifo:placement=random", "sjf", "sjf:strict=true", "ssf", "srtf",
+    "srtf:placement=rack", "srsf", "las", "las:round_s=50", "las-2d:placement=consolidate", "tiresias",
+    "tiresias:thresholds=50/400,incumbents_first=true", "tiresias:packlimit=0,placement=spread",
+)  # fmt: skip
+
+
+def asked(scheduler: Scheduler) -> Scheduler:
+    """The same scheduler as a subclass of itself, which no compiled loop plays."""
+    scheduler.__class__ = type("Asked", (type(scheduler),), {})
+    return scheduler
+
+
+def instances() -> dict[str, Instance]:
+    """One for each thing that a loop could get wrong."""
+    racks = Cluster.parse("4x4/2")
+    return {
+        "free preemption": random_instance(0, 60, racks, checkpoint_s=0.0, restore_s=0.0),
+        "checkpoints": random_instance(1, 60, racks, checkpoint_s=20.0, restore_s=35.0),
+        "rounds": random_instance(2, 40, racks, round_s=60.0),
+        "types": random_instance(3, 40, Cluster.parse("2x4@V100,2x4@K80")),
+        "skipped by rule": random_instance(4, 40, racks, queue="skip"),
+        "links": linked_scenario("maxmin").instance(200_000),
+        "sharing": Instance(racks, random_instance(5, 40, racks).workload, sharing=Sharing(2, 1.3)),
+        "many at once": unit_instance(np.repeat([0.0, 50.0], 30), [1, 2, 4] * 20, np.tile([30.0, 80.0], 30), "2x4"),
+    }
+
+
+@pytest.mark.parametrize("spec", LISTED)
+def test_compiled_loop_is_decide(spec: str) -> None:
+    for name, instance in instances().items():
+        scheduler = make_scheduler(spec)
+        assert isinstance(scheduler.player(Simulation(instance)), ListedRun), spec
+        assert (
+            simulate(instance, make_scheduler(spec)).digest()
+            == simulate(instance, asked(make_scheduler(spec))).digest()
+        ), (spec, name)
+
+
+@pytest.mark.parametrize(
+    "spec", ["fifo-easy", "sjf:estimator=noisy", "tiresias-g", "tiresias:knob=3", "fifo:placement=share-first-fit"]
+)
+def test_what_the_loop_does_not_do_is_asked(spec: str) -> None:
+    racks = Cluster.parse("4x4/2")
+    instance = Instance(racks, random_instance(5, 30, racks).workload, sharing=Sharing(2, 1.3))
+    assert make_scheduler(spec).player(Simulation(instance)) is None
+    simulate(instance, make_scheduler(spec))
+
+
+@pytest.mark.parametrize("spec", ["fifo", "srtf", "las", "tiresias"])
+def test_a_stop_in_between_changes_nothing_where_nothing_is_decided_then(spec: str) -> None:
+    """Stops at arrivals: decision points of their own, so that the log is that of a run in one piece."""
+    instance = random_instance(6, 40, checkpoint_s=0.0, restore_s=0.0)
+    simulation = Simulation(instance)
+    player = make_scheduler(spec).player(simulation)
+    assert player is not None
+    for time_s in np.unique(instance.workload.jobs["arrival_s"])[5:40:7]:
+        assert player.play(float(time_s)) is Outcome.DECIDE
+        assert simulation.now_s == time_s
+    assert player.play(math.inf) is Outcome.DONE
+    assert simulation.log().digest() == simulate(instance, make_scheduler(spec)).digest()
