@@ -190,7 +190,7 @@ def test_figures_are_saved_and_reproducible(tmp_path: Path, suffix: str) -> None
 def test_figure_draws_what_the_log_says() -> None:
     instance = random_instance(0, jobs=40)
     log = play(instance)
-    jct, use, queue = plot_runs(instance, {"fifo": log}).axes
+    jct, use, queue, *_ = plot_runs(instance, {"fifo": log}).axes
     numbers = summarise(instance, log)
     times, shares = jct.lines[0].get_data()
     assert shares[-1] == 1.0

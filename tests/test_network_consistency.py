@@ -31,7 +31,7 @@ TWO = [{0: 4, 1: 4}, {0: 4, 1: 4}]
 @kernel
 def settle_from_scratch(  # type: ignore[no-untyped-def]
     world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, log, event_gpus,
-    chosen, links, uses, routes, pairs, ratios, busy, b,
+    chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b,
 ):  # fmt: skip
     """Forget all rates and levels, then find them anew."""
     for link in range(links.shape[1]):
@@ -328,7 +328,7 @@ def test_rates_need_links() -> None:
     log = simulate(instance, scheduler)
     plain, _ = instance_of("2x8", TWO, network("none"))
     plain.topology = None
-    with pytest.raises(ScheduleError, match="without a topology rates follow from the placement"):
+    with pytest.raises(ScheduleError, match="without a topology or sharing rates follow from the placement"):
         validate(plain, log)
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from gpusched_env.traces.parsing.fields import MAX_WHOLE, Place
 from gpusched_env.traces.parsing.streams import csv_rows
+from gpusched_env.traces.parsing.texts import check_text
 
 # Names of all columns (the published .header files); the tables themselves have no header line.
 TASK: Final = (
@@ -42,6 +43,7 @@ class GpuTasks:
         for place, (job, name, instances, start, end, plan, gpu_type) in csv_rows(table, columns, TASK):
             percent = place.amount("plan_gpu", plan, "percent of a GPU") if plan else 0.0
             if percent:
+                check_text(place, "gpu_type", gpu_type)  # here, where its line is known
                 row = self._row(job)
                 self.names[row] = _joined(self.names[row], name)
                 self.gpu_types[row] = _joined(self.gpu_types[row], gpu_type)

@@ -15,6 +15,14 @@ PIECE: Final = 1 << 10  # texts packed together
 LONGEST: Final = 256  # [characters] numpy gives every row of a column the room of the longest text
 
 
+def check_text(place: Place, field: str, text: str) -> None:
+    """Refuse a text that a column cannot hold."""
+    if len(text) > LONGEST:
+        place.refuse(field, text, f"a text of {len(text):,} characters; shorten it to {LONGEST} or fewer")
+    if "\0" in text:
+        place.refuse(field, text, "a NUL character; remove it, or fetch the file again")
+
+
 class Texts:
     """A column of texts, packed piece by piece as UTF-8 of equal width."""
 
@@ -25,10 +33,7 @@ class Texts:
 
     def append(self, place: Place, field: str, text: str) -> None:
         """Add a text, or refuse one that a column cannot hold."""
-        if len(text) > LONGEST:
-            place.refuse(field, text, f"a text of {len(text):,} characters; shorten it to {LONGEST} or fewer")
-        if "\0" in text:
-            place.refuse(field, text, "a NUL character; remove it, or fetch the file again")
+        check_text(place, field, text)
         self.recent.append(text)
         if len(self.recent) == PIECE:
             self._pack()
