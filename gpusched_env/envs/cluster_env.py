@@ -10,11 +10,12 @@ import numpy as np
 from gymnasium import spaces
 
 from gpusched_env.envs.encoder import Encoder, Observation, Windows
-from gpusched_env.envs.rewards import COMPONENTS, parse_reward, scales
+from gpusched_env.envs.rewards import parse_reward
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 from gpusched_env.event_log import EventLog
 
 if TYPE_CHECKING:
+    from gpusched_env.instance import Instance
     from gpusched_env.scenarios import Scenario
     from gpusched_env.simulator import Simulation
 
@@ -146,6 +147,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
             boxes["action_mask"] = spaces.Box(0, 1, (self.windows.actions,), np.int8)
         self.observation_space = spaces.Dict(boxes)  # type: ignore[assignment]
         self._encoder: Encoder | None = None
+        self._checked_gangs: set[tuple[int, int]] = set()
         self._over = True
 
     # --- Gymnasium
@@ -161,21 +163,12 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         drawn = int(self.np_random.integers(*self.scenario.seeds.train)) if seed is None else seed
         instance = self.scenario.instance(drawn)
         simulation = Simulation(instance, drawn)
-        check_rules(simulation, self.windows.rules)
-        self._encoder = Encoder(self.windows, simulation, self.skips_forced_waits)
-        scale = scales(instance)
-        self._components = [
-            (name, weight, COMPONENTS[name][0], scale[name]) for name, weight in self.reward_weights.items()
-        ]
-        self._steps = 0
-        self._limit = 100 * len(instance.workload) if self.step_limit is None else self.step_limit
-        self._refusals = 0
+        check_rules(simulation, self.windows.rules, self._checked_gangs)
+        limit = self.limit(instance)
+        self._encoder = Encoder(self.windows, simulation, self.skips_forced_waits, self.reward_weights, limit)
         self._over = False
-        observation, _, _ = self._encoder.play(RESUME)
-        world = simulation.state.world[0]
-        self._clock_s = float(world["clock_s"])
-        self._levels = [0.0] * len(self._components)  # what passed before the first decision is paid with it
-        return self._seen(observation), {"action_mask": self.mask.copy(), "dt": 0.0, "refusals": 0, "seed": drawn}
+        self._encoder.step(RESUME)
+        return self._seen(), {"action_mask": self.mask.copy(), "dt": 0.0, "refusals": 0, "seed": drawn}
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Play one action.
@@ -185,35 +178,21 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         gymnasium.error.ResetNeeded : before the first reset, or after the end of an episode
         GpuschedError : the action is not a whole number of the action space
         """
-        from gpusched_env.simulator import Outcome
-
-        if self._over or self._encoder is None:
+        encoder = self._encoder
+        if self._over or encoder is None:
             raise gym.error.ResetNeeded("call reset() before step(): no episode is running")
-        observation, outcome, refused = self._encoder.play(self._checked(action))
-        self._refusals += refused
-        world = self._encoder.simulation.state.world[0]
-        reward = 0.0
-        rewards = {}
-        for i, (name, weight, field, scale) in enumerate(self._components):
-            level = float(world[field])
-            rewards[name] = (self._levels[i] - level) / scale
-            reward += weight * rewards[name]
-            self._levels[i] = level
-        clock_s = float(world["clock_s"])
+        over = encoder.step(self.checked(action))
+        reward, dt, refusals, terminated, truncated, *rewards = encoder.told.tolist()
         info: dict[str, Any] = {
-            "action_mask": self.mask.copy(),
-            "dt": clock_s - self._clock_s,
-            "refusals": self._refusals,
-            "rewards": rewards,
+            "action_mask": encoder.mask.copy(),
+            "dt": dt,
+            "refusals": int(refusals),
+            "rewards": dict(zip(self.reward_weights, rewards, strict=True)),
         }
-        self._clock_s = clock_s
-        self._steps += 1
-        terminated = outcome == Outcome.DONE
-        truncated = not terminated and (outcome == Outcome.TIME_LIMIT or self._steps >= self._limit)
-        if terminated or truncated:
+        if over:
             self._over = True
-            info |= self._summary()
-        return self._seen(observation), reward, terminated, truncated, info
+            info |= self.summary(self.simulation)
+        return self._seen(), reward, terminated > 0.0, truncated > 0.0, info
 
     def action_masks(self) -> np.ndarray:
         """Feasible actions, bool [actions]; the name is the one that sb3-contrib asks for."""
@@ -264,6 +243,20 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         """Everything that has happened in this episode."""
         return self.simulation.log()
 
+    def limit(self, instance: Instance) -> int:
+        """Give the number of steps at which an episode is truncated."""
+        return 100 * len(instance.workload) if self.step_limit is None else self.step_limit
+
+    def summary(self, simulation: Simulation) -> dict[str, Any]:
+        """Metrics and digest of an episode."""
+        from gpusched_env.metrics import summarise
+
+        log = simulation.log()
+        return {
+            "metrics": summarise(simulation.instance, log, simulation.now_s, self.scenario.tracked_window),
+            "digest": log.digest(),
+        }
+
     def wake_at(self, time_s: float) -> None:
         """Make the next wait end at simulated time ``time_s`` [s] at the latest (what a scheduler's Wait does)."""
         from gpusched_env.envs.encoding import NO_ACTION
@@ -291,7 +284,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
     # --- inside
 
-    def _checked(self, action: np.int64 | int) -> int:
+    def checked(self, action: np.int64 | int) -> int:
+        """Give an action as a plain int, or refuse what is none."""
         try:
             number = int(action)
             whole = number == action
@@ -304,16 +298,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
             )
         return number
 
-    def _seen(self, observation: Observation) -> Observation:
+    def _seen(self) -> Observation:
+        observation = self.encoder.observation()
         if self._mask_in_observation:
             observation["action_mask"] = self.mask.copy()
         return observation
-
-    def _summary(self) -> dict[str, Any]:
-        from gpusched_env.metrics import summarise
-
-        log = self.event_log()
-        return {
-            "metrics": summarise(self.simulation.instance, log, self._clock_s, self.scenario.tracked_window),
-            "digest": log.digest(),
-        }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -103,44 +103,61 @@ class Windows:
 
 
 class Encoder:
-    """Windows on one simulation.
+    """Windows on one simulation."""
 
-    Attributes
-    ----------
-    mask : int8 [actions], feasible actions as of the last :meth:`play`
-    queue_slots : int32 [K], job rows in the queue slots; -1 = empty
-    running_slots : int32 [V], job rows in the running slots; -1 = empty
-    """
-
-    def __init__(self, windows: Windows, simulation: Any, skip_forced_waits: bool = True) -> None:
-        from gpusched_env.envs.encoding import CONFIG_DTYPE, class_table, link_table
+    def __init__(
+        self,
+        windows: Windows,
+        simulation: Any,
+        skip_forced_waits: bool = True,
+        weights: Mapping[str, float] | None = None,
+        step_limit: int | None = None,
+    ) -> None:
+        from gpusched_env.envs.batch import NO_LIMIT, Batch
         from gpusched_env.simulator.jit import announce_compilation
 
         announce_compilation("play")
         self.windows = windows
         self.simulation = simulation
-        self.mask = np.zeros(windows.actions, np.int8)
-        self.queue_slots = np.full(windows.queue_window, -1, np.int32)
-        self.running_slots = np.full(windows.running_window, -1, np.int32)
-        config = np.zeros(1, CONFIG_DTYPE)
-        config[0] = (
-            WINDOW_ORDERS.index(windows.queue_order), WINDOW_ORDERS.index(windows.running_order), windows.clairvoyant,
-            windows.migration, skip_forced_waits, np.inf if windows.lease_s is None else windows.lease_s,
-        )  # fmt: skip
         instance = simulation.instance
-        self._shapes = windows.shapes(len(instance.cluster.nodes), len(instance.links))
-        self._no_flows = np.zeros((0, len(columns.FLOWS)), np.float32)
-        self._arguments = (
-            *simulation.arguments,
-            config,
-            class_table(instance),
-            link_table(instance),
-            np.array([RULE_NUMBER[rule] for rule in windows.rules], np.int32),
-            np.array(windows.delays_s, np.float64),
-            self.queue_slots,
-            self.running_slots,
-            np.zeros(max(windows.queue_window, windows.running_window)),
-        )
+        sizes = len(instance.cluster.nodes), len(instance.links)
+        self.batch = Batch(windows, simulation.row, *sizes, skip_forced_waits, weights or {})
+        self.batch.begin(0, instance, NO_LIMIT if step_limit is None else step_limit)
+        self._look()
+
+    def _look(self) -> None:
+        """Keep what every step needs."""
+        self._shown = tuple(self.batch.shown().items())
+        self._episode = self.batch.episodes[0]
+        self.told = self.batch.told[0]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what looks at the arrays: a copy has arrays of its own."""
+        return {name: self.__dict__[name] for name in ("windows", "simulation", "batch")}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        """Look at the copied simulation."""
+        self.__dict__.update(kept)
+        self.batch.bind(self.simulation.row)
+        self._look()
+
+    @property
+    def mask(self) -> np.ndarray:
+        """int8 [actions]: feasible actions as of the last :meth:`play`."""
+        mask: np.ndarray = self.batch.mask[0]
+        return mask
+
+    @property
+    def queue_slots(self) -> np.ndarray:
+        """int32 [K]: job rows in the queue slots; -1 = empty."""
+        slots: np.ndarray = self.batch.queue_slots[0]
+        return slots
+
+    @property
+    def running_slots(self) -> np.ndarray:
+        """int32 [V]: job rows in the running slots; -1 = empty."""
+        slots: np.ndarray = self.batch.running_slots[0]
+        return slots
 
     @classmethod
     def for_view(cls, windows: Windows, view: ClusterView) -> Encoder:
@@ -163,27 +180,17 @@ class Encoder:
         outcome : an Outcome of the simulation
         refused : the action was infeasible; nothing changed
         """
-        from gpusched_env.envs.encoding import INFEASIBLE, NEARLY_FULL, NO_ACTION, RESUME, play
-        from gpusched_env.simulator.events import LOG_FULL
+        self.step(action)
+        episode = self._episode
+        return self.observation(), int(episode["outcome"]), bool(episode["is_refused"])
 
-        observation = {key: np.empty(shape, np.float32) for key, shape in self._shapes.items()}
-        outputs = (self.mask, *observation.values())
-        if "flows" not in observation:
-            outputs = (*outputs, self._no_flows)
-        outcome = play(*(*self._arguments, action, *outputs))
-        refused = outcome == INFEASIBLE
-        if refused:
-            outcome = play(*(*self._arguments, NO_ACTION, *outputs))
-        while outcome == LOG_FULL:
-            self.simulation.drain()
-            outcome = play(*(*self._arguments, RESUME, *outputs))
-        if outcome & NEARLY_FULL:
-            self.simulation.drain()
-            outcome -= NEARLY_FULL
-        if not self.windows.running_window:
-            for key in ("running", "flows"):
-                observation.pop(key, None)
-        return observation, outcome, refused
+    def step(self, action: int) -> bool:
+        """Play as :meth:`play` does; return whether the episode is over. ``told`` says what the step did."""
+        return self.batch.step_alone(action, self.simulation.drain)
+
+    def observation(self) -> Observation:
+        """Give a copy of what the windows showed last."""
+        return {name: array[0].copy() for name, array in self._shown}
 
     def decision_of(self, action: int) -> Decision | None:
         """Say what an action means now; None = wait for the next event."""
