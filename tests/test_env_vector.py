@@ -20,10 +20,10 @@ from gpusched_env.scenarios import get_scenario
 WINDOWS: dict[str, Any] = dict(queue_window=6, running_window=4)
 SCENARIOS: dict[str, dict[str, Any]] = {
     "tiny": dict(scenario="tiny-v0", rules=("pack", "random"), **WINDOWS),
-    "philly": dict(scenario=small_scenario(30), reward={"jct": 1.0, "fairness": 0.1}, mask_in_observation=True),
+    "philly": dict(scenario=small_scenario(30), reward={"jct": 1.0, "fairness": 0.1}, mask_in_observation=True, step_limit=70),
     "rounds": dict(scenario=small_scenario(30, semantics=Semantics(round_s=300.0)), queue_order="shortest", **WINDOWS),
     "leases": dict(scenario="tiny-v0", lease_s=120.0, **WINDOWS),
-    "links": dict(scenario=linked_scenario(), rules=("pack", "spread"), **WINDOWS),
+    "links": dict(scenario=linked_scenario(), rules=("pack", "spread"), step_limit=90, **WINDOWS),
     "limits": dict(scenario="tiny-v0", step_limit=9, running_window=0, queue_window=3),
 }
 
@@ -87,8 +87,7 @@ def test_the_batch_is_gymnasiums_vector_of_single_environments(name: str, mode: 
 
 
 def test_any_number_of_threads_plays_alike() -> None:
-    options = SCENARIOS["philly"] | dict(step_limit=60)
-    played = [digests(make(options, 5, threads=threads, keep_logs=True), 150) for threads in (1, 2, 5)]
+    played = [digests(make(SCENARIOS["philly"], 5, threads=threads, keep_logs=True), 150) for threads in (1, 2, 5)]
     assert played[0][1]
     for other in played[1:]:
         np.testing.assert_equal(played[0], other)

@@ -81,7 +81,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         self.single_action_space, self.single_observation_space = first.action_space, first.observation_space
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self._copies, self._threads, self._keeps_logs = copy, threads, keep_logs
+        self.copies, self._threads, self._keeps_logs = copy, threads, keep_logs
         self._shows_mask = "action_mask" in self.single_observation_space.spaces  # type: ignore[attr-defined]
         self._generators: list[np.random.Generator | None] = [None] * num_envs
         self._stage: Stage | None = None
@@ -126,7 +126,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             played then, in no environment
         """
         stage = self._staged()
-        begun = self._over
+        begun = self._over.copy()
         stage.batch.actions[:] = self._checked(actions)
         drawn: dict[int, int] = {}
         if self._mode is AutoresetMode.NEXT_STEP and begun.any():
@@ -163,7 +163,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
     def action_masks(self) -> np.ndarray:
         """Feasible actions, bool [B, actions]."""
         mask = self._staged().batch.mask.view(bool)
-        return mask.copy() if self._copies else mask
+        return mask.copy() if self.copies else mask
 
     def event_log(self, b: int) -> EventLog:
         """Everything that has happened in the episode of environment ``b``.
@@ -251,14 +251,14 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         seen = batch.shown()
         if self._shows_mask:
             seen["action_mask"] = batch.mask
-        return {name: array.copy() for name, array in seen.items()} if self._copies else seen
+        return {name: array.copy() for name, array in seen.items()} if self.copies else seen
 
     def _infos(self, begun: np.ndarray, drawn: Mapping[int, int]) -> dict[str, Any]:
         """Infos of all environments; in those marked in ``begun`` an episode has just begun."""
         batch = self._staged().batch
         every = np.ones(self.num_envs, bool)
         infos: dict[str, Any] = {
-            "action_mask": batch.mask.copy() if self._copies else batch.mask,
+            "action_mask": batch.mask.copy() if self.copies else batch.mask,
             "_action_mask": every,
             "dt": batch.told[:, DT].copy(),
             "_dt": every,
