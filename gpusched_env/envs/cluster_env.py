@@ -168,7 +168,10 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self._encoder = Encoder(self.windows, simulation, self.skips_forced_waits, self.reward_weights, limit)
         self._over = False
         self._encoder.step(RESUME)
-        return self._seen(), {"action_mask": self.mask.copy(), "dt": 0.0, "refusals": 0, "seed": drawn}
+        observation = self._encoder.observation()
+        if self._mask_in_observation:
+            observation["action_mask"] = self.mask.copy()
+        return observation, {"action_mask": self.mask.copy(), "dt": 0.0, "refusals": 0, "seed": drawn}
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Play one action.
@@ -183,16 +186,20 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
             raise gym.error.ResetNeeded("call reset() before step(): no episode is running")
         over = encoder.step(self.checked(action))
         reward, dt, refusals, terminated, truncated, *rewards = encoder.told.tolist()
+        mask = encoder.mask.copy()
         info: dict[str, Any] = {
-            "action_mask": encoder.mask.copy(),
+            "action_mask": mask,
             "dt": dt,
             "refusals": int(refusals),
             "rewards": dict(zip(self.reward_weights, rewards, strict=True)),
         }
+        observation = encoder.observation()
+        if self._mask_in_observation:
+            observation["action_mask"] = mask.copy()
         if over:
             self._over = True
             info |= self.summary(self.simulation)
-        return self._seen(), reward, terminated > 0.0, truncated > 0.0, info
+        return observation, reward, terminated > 0.0, truncated > 0.0, info
 
     def action_masks(self) -> np.ndarray:
         """Feasible actions, bool [actions]; the name is the one that sb3-contrib asks for."""
@@ -297,9 +304,3 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
                 "choose one that info['action_mask'] marks with 1"
             )
         return number
-
-    def _seen(self) -> Observation:
-        observation = self.encoder.observation()
-        if self._mask_in_observation:
-            observation["action_mask"] = self.mask.copy()
-        return observation

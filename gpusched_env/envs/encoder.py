@@ -103,7 +103,15 @@ class Windows:
 
 
 class Encoder:
-    """Windows on one simulation."""
+    """Windows on one simulation.
+
+    Attributes
+    ----------
+    mask : int8 [actions], feasible actions as of the last :meth:`play`
+    queue_slots : int32 [K], job rows in the queue slots; -1 = empty
+    running_slots : int32 [V], job rows in the running slots; -1 = empty
+    told : float64 [5 + components], what the last step told; columns in gpusched_env.envs.stepping
+    """
 
     def __init__(
         self,
@@ -127,9 +135,10 @@ class Encoder:
 
     def _look(self) -> None:
         """Keep what every step needs."""
-        self._shown = tuple(self.batch.shown().items())
+        self._shown = tuple((name, array[0]) for name, array in self.batch.shown().items())
         self._episode = self.batch.episodes[0]
-        self.told = self.batch.told[0]
+        self.told, self.mask = self.batch.told[0], self.batch.mask[0]
+        self.queue_slots, self.running_slots = self.batch.queue_slots[0], self.batch.running_slots[0]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what looks at the arrays: a copy has arrays of its own."""
@@ -140,24 +149,6 @@ class Encoder:
         self.__dict__.update(kept)
         self.batch.bind(self.simulation.row)
         self._look()
-
-    @property
-    def mask(self) -> np.ndarray:
-        """int8 [actions]: feasible actions as of the last :meth:`play`."""
-        mask: np.ndarray = self.batch.mask[0]
-        return mask
-
-    @property
-    def queue_slots(self) -> np.ndarray:
-        """int32 [K]: job rows in the queue slots; -1 = empty."""
-        slots: np.ndarray = self.batch.queue_slots[0]
-        return slots
-
-    @property
-    def running_slots(self) -> np.ndarray:
-        """int32 [V]: job rows in the running slots; -1 = empty."""
-        slots: np.ndarray = self.batch.running_slots[0]
-        return slots
 
     @classmethod
     def for_view(cls, windows: Windows, view: ClusterView) -> Encoder:
@@ -190,7 +181,7 @@ class Encoder:
 
     def observation(self) -> Observation:
         """Give a copy of what the windows showed last."""
-        return {name: array[0].copy() for name, array in self._shown}
+        return {name: array.copy() for name, array in self._shown}
 
     def decision_of(self, action: int) -> Decision | None:
         """Say what an action means now; None = wait for the next event."""

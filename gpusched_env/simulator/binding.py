@@ -9,6 +9,7 @@ compiled function calls in the ordinary way is compiled into it again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numba
@@ -146,14 +147,12 @@ class Bound:
     def __init__(
         self, driver: Any, kernel: Any, parameters: Sequence[Parameter | str], arrays: Sequence[np.ndarray]
     ) -> None:
-        self.kernel, self.arrays, self._driver, self._parameters = kernel, tuple(arrays), driver, parameters
+        self.kernel, self.arrays, self._parameters = kernel, tuple(arrays), parameters
         for array, parameter in zip(arrays, (p for p in parameters if not isinstance(p, str)), strict=False):
             axes = parameter.axes + (not parameter.whole)
             if array.dtype != parameter.dtype or array.ndim != axes or not array.flags.c_contiguous:
                 raise TypeError(f"array {array.dtype} {array.shape} is not a contiguous {parameter.dtype} of {axes} axes")
-        self.call: Callable[[int, int], int] = self._interpreted if _INTERPRETED else self._compiled
-        if not _INTERPRETED:
-            self._table = self._addresses()
+        self.call: Callable[[int, int], int] = partial(driver, self if _INTERPRETED else self._addresses())
 
     def _addresses(self) -> np.ndarray:
         table = np.zeros((len(self.arrays) + 1, _WORDS), np.int64)
@@ -167,14 +166,6 @@ class Bound:
         assert made.signature.return_type == types.int64
         table[-1, 0] = made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
         return table.reshape(-1)
-
-    def _compiled(self, first: int, end: int) -> int:
-        bits: int = self._driver(self._table, first, end)
-        return bits
-
-    def _interpreted(self, first: int, end: int) -> int:
-        bits: int = self._driver(self, first, end)
-        return bits
 
     def arguments(self, b: int, action: int) -> list[Any]:
         """List what the kernel gets for an environment; for plain Python."""
