@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 from typing import Any
 
@@ -9,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from helpers import linked_scenario, small_scenario
+from helpers import linked_scenario, plain_python_digests, small_scenario
 
 from gpusched_env.envs.cluster_vector_env import ClusterVectorEnv
 from gpusched_env.envs.registration import ENVIRONMENTS
@@ -17,10 +18,14 @@ from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.instance import Semantics
 from gpusched_env.scenarios import get_scenario
 
+resource = pytest.importorskip("resource")  # POSIX
+
 WINDOWS: dict[str, Any] = dict(queue_window=6, running_window=4)
 SCENARIOS: dict[str, dict[str, Any]] = {
     "tiny": dict(scenario="tiny-v0", rules=("pack", "random"), **WINDOWS),
-    "philly": dict(scenario=small_scenario(30), reward={"jct": 1.0, "fairness": 0.1}, mask_in_observation=True, step_limit=70),
+    "philly": dict(
+        scenario=small_scenario(30), reward={"jct": 1.0, "fairness": 0.1}, mask_in_observation=True, step_limit=70
+    ),
     "rounds": dict(scenario=small_scenario(30, semantics=Semantics(round_s=300.0)), queue_order="shortest", **WINDOWS),
     "leases": dict(scenario="tiny-v0", lease_s=120.0, **WINDOWS),
     "links": dict(scenario=linked_scenario(), rules=("pack", "spread"), step_limit=90, **WINDOWS),
@@ -43,7 +48,7 @@ def without(infos: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in infos.items() if name.removeprefix("_") not in names}
 
 
-def digests(envs: ClusterVectorEnv, steps: int) -> tuple[list[Any], list[str]]:
+def played(envs: ClusterVectorEnv, steps: int) -> tuple[list[Any], list[str]]:
     """Play at random; the rewards, and the digests of the episodes that end."""
     rng = np.random.default_rng(0)
     _, infos = envs.reset(seed=11)
@@ -87,10 +92,35 @@ def test_the_batch_is_gymnasiums_vector_of_single_environments(name: str, mode: 
 
 
 def test_any_number_of_threads_plays_alike() -> None:
-    played = [digests(make(SCENARIOS["philly"], 5, threads=threads, keep_logs=True), 150) for threads in (1, 2, 5)]
-    assert played[0][1]
-    for other in played[1:]:
-        np.testing.assert_equal(played[0], other)
+    told = [played(make(SCENARIOS["philly"], 5, threads=threads, keep_logs=True), 150) for threads in (1, 2, 5)]
+    assert told[0][1]
+    for other in told[1:]:
+        np.testing.assert_equal(told[0], other)
+
+
+def digests() -> list[str]:
+    """Of the episodes that end within some steps of two batches."""
+    return [digest for name in ("limits", "links") for digest in played(make(SCENARIOS[name], keep_logs=True), 95)[1]]
+
+
+def test_plain_python_plays_alike() -> None:
+    compiled = digests()
+    assert len(compiled) > 6
+    assert compiled == plain_python_digests("test_env_vector")
+
+
+def test_steps_leave_no_memory_behind() -> None:
+    envs = make(SCENARIOS["limits"], 64, copy=False)
+    rng = np.random.default_rng(0)
+    _, infos = envs.reset(seed=0)
+    sizes = []
+    for steps in (400, 400):
+        for _ in range(steps):
+            mask = infos["action_mask"]
+            infos = envs.step((mask * rng.random(mask.shape)).argmax(axis=1))[-1]
+        gc.collect()
+        sizes.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)  # [KiB]
+    assert sizes[1] - sizes[0] < 8_000
 
 
 def test_episode_statistics_are_those_of_gymnasiums_wrapper() -> None:

@@ -59,9 +59,7 @@ def test_the_adapter_is_dummy_vec_env_with_monitors() -> None:
 def test_maskable_ppo_learns_on_it() -> None:
     environments = make()
     assert is_masking_supported(environments)
-    model = MaskablePPO(
-        "MultiInputPolicy", environments, n_steps=32, batch_size=32, n_epochs=1, device="cpu", seed=0
-    )
+    model = MaskablePPO("MultiInputPolicy", environments, n_steps=32, batch_size=32, n_epochs=1, device="cpu", seed=0)
     model.learn(192)
     assert model.num_timesteps == 192
     assert len(model.ep_info_buffer or []) > 0

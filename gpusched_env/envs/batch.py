@@ -9,7 +9,15 @@ import numpy as np
 
 from gpusched_env.envs import columns
 from gpusched_env.envs.encoder import WINDOW_ORDERS, Windows
-from gpusched_env.envs.encoding import CLASS_DTYPE, CONFIG_DTYPE, RESUME, SHOWN_LINK_DTYPE, class_table, link_table, play
+from gpusched_env.envs.encoding import (
+    CLASS_DTYPE,
+    CONFIG_DTYPE,
+    RESUME,
+    SHOWN_LINK_DTYPE,
+    class_table,
+    link_table,
+    play,
+)
 from gpusched_env.envs.rewards import COMPONENTS, scales
 from gpusched_env.envs.stepping import (
     DRAIN,

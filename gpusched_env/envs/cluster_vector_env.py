@@ -25,11 +25,11 @@ Observations = dict[str, np.ndarray]
 
 
 class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
-    """``num_envs`` environments like :class:`~gpusched_env.envs.cluster_env.ClusterEnv`, stepped by one compiled call.
+    """``num_envs`` environments like :class:`~gpusched_env.envs.cluster_env.ClusterEnv`, stepped by one call.
 
     ``gymnasium.make_vec("gpusched/Cluster-v0", num_envs=256)`` makes one. Each environment plays, bit for bit, as a
-    single one with the same seed would, on any number of threads. Infos are those of ``gymnasium.vector.SyncVectorEnv``,
-    with ``episode`` (return ``r``, length ``l``, seconds ``t``) where an episode ends.
+    single one with the same seed would, on any number of threads. Infos are those of Gymnasium's ``SyncVectorEnv``, with
+    ``episode`` (return ``r``, length ``l``, seconds ``t``) where an episode ends.
 
     Parameters
     ----------
@@ -70,7 +70,9 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             raise ScenarioError("render_mode: only a single environment (gymnasium.make) can be drawn")
         if max_episode_steps is not None:
             options["step_limit"] = max_episode_steps
-        scenarios = [scenario] * num_envs if isinstance(scenario, str) or not isinstance(scenario, Sequence) else scenario
+        scenarios = (
+            [scenario] * num_envs if isinstance(scenario, str) or not isinstance(scenario, Sequence) else scenario
+        )
         if len(scenarios) != num_envs:
             raise ScenarioError(f"scenario names {len(scenarios)} scenarios for {num_envs} environments: give one each")
         self.singles = self._like(scenarios, options)
@@ -132,7 +134,9 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         if self._mode is AutoresetMode.NEXT_STEP and begun.any():
             drawn = self._begin(begun, [None] * self.num_envs)
         elif begun.any():
-            raise gym.error.ResetNeeded('the episodes of some environments are over: reset(options={"reset_mask": ...})')
+            raise gym.error.ResetNeeded(
+                'the episodes of some environments are over: reset(options={"reset_mask": ...})'
+            )
         stage.play()
         told = stage.batch.told
         rewards = told[:, REWARD].copy()
@@ -197,7 +201,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         return self._stage
 
     def _marked(self, options: dict[str, Any] | None) -> np.ndarray:
-        """bool [B]: environments to be reset."""
+        """Mark the environments to be reset, bool [B]."""
         marked = (options or {}).get("reset_mask")
         if marked is None:
             return np.ones(self.num_envs, bool)
@@ -231,11 +235,11 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         return drawn
 
     def _checked(self, actions: Any) -> np.ndarray:
-        """int64 [B], or the error that names the first environment whose action is none; those to be reset play none."""
+        """Give int64 [B], or the error that names the first environment whose action is none; those to be reset play none."""
         given = np.asarray(actions)
         if given.shape != (self.num_envs,):
             raise GpuschedError(f"actions have shape {given.shape}: give one for each of {self.num_envs} environments")
-        if given.dtype.kind in "iu" and given.size and 0 <= given.min() and given.max() < self.windows.actions:
+        if given.dtype.kind in "iu" and given.min() >= 0 and given.max() < self.windows.actions:
             return given
         whole = np.zeros(self.num_envs, np.int64)
         for b, action in enumerate(given.tolist()):

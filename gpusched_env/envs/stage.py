@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -64,7 +65,7 @@ class Stage:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         parts = max(1, min(threads or cores, len(singles) // _LEAST if threads is None else len(singles)))
         edges = [len(singles) * part // parts for part in range(parts + 1)]
-        self._parts = list(zip(edges[:-1], edges[1:], strict=True))
+        self._parts = list(pairwise(edges))
         self._pool = self._threads()
 
     def _threads(self) -> ThreadPoolExecutor | None:

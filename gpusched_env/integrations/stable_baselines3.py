@@ -1,7 +1,7 @@
 """The batched environment as a ``VecEnv`` of stable-baselines3, with action masks for sb3-contrib.
 
-    environments = ClusterVecEnv(gymnasium.make_vec("gpusched/Cluster-v0", num_envs=64, autoreset_mode="SameStep"))
-    MaskablePPO("MultiInputPolicy", environments).learn(1_000_000)
+environments = ClusterVecEnv(gymnasium.make_vec("gpusched/Cluster-v0", num_envs=64, autoreset_mode="SameStep"))
+MaskablePPO("MultiInputPolicy", environments).learn(1_000_000)
 """
 
 from __future__ import annotations

@@ -92,7 +92,9 @@ def _bound_array(_: Any, table: Any, row: Any, dtype: Any, axes: Any) -> Any:
 
 
 bound_array: Final[Any] = (
-    (lambda table, row, dtype, axes: table.arrays[row]) if _INTERPRETED else intrinsic(prefer_literal=True)(_bound_array)
+    (lambda table, row, dtype, axes: table.arrays[row])
+    if _INTERPRETED
+    else intrinsic(prefer_literal=True)(_bound_array)
 )
 
 
@@ -151,16 +153,16 @@ class Bound:
         for array, parameter in zip(arrays, (p for p in parameters if not isinstance(p, str)), strict=False):
             axes = parameter.axes + (not parameter.whole)
             if array.dtype != parameter.dtype or array.ndim != axes or not array.flags.c_contiguous:
-                raise TypeError(f"array {array.dtype} {array.shape} is not a contiguous {parameter.dtype} of {axes} axes")
+                raise TypeError(
+                    f"array {array.dtype} {array.shape} is not a contiguous {parameter.dtype} of {axes} axes"
+                )
         self.call: Callable[[int, int], int] = partial(driver, self if _INTERPRETED else self._addresses())
 
     def _addresses(self) -> np.ndarray:
         table = np.zeros((len(self.arrays) + 1, _WORDS), np.int64)
         for words, array in zip(table, self.arrays, strict=False):
             words[: 1 + array.ndim] = array.ctypes.data, *array.shape
-        signature = tuple(
-            types.int64 if isinstance(p, str) else _array_type(p.dtype, p.axes) for p in self._parameters
-        )
+        signature = tuple(types.int64 if isinstance(p, str) else _array_type(p.dtype, p.axes) for p in self._parameters)
         self.kernel.compile(signature)
         made = self.kernel.overloads[signature]
         assert made.signature.return_type == types.int64

@@ -64,7 +64,7 @@ class Simulation:
 
     @property
     def row(self) -> State:
-        """This run's arrays as a batch of one."""
+        """The arrays of this run as a batch of one."""
         if len(self.state.world) == 1:
             return self.state
         return State(*(array[self.b : self.b + 1] for array in self.state))
