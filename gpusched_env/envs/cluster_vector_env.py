@@ -28,7 +28,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
     """``num_envs`` environments like :class:`~gpusched_env.envs.cluster_env.ClusterEnv`, stepped by one call.
 
     ``gymnasium.make_vec("gpusched/Cluster-v0", num_envs=256)`` makes one. Each environment plays, bit for bit, as a
-    single one with the same seed would, on any number of threads. Infos are those of Gymnasium's ``SyncVectorEnv``, with
+    single one with the same seed would, on any number of threads. Infos are those of ``SyncVectorEnv``, with
     ``episode`` (return ``r``, length ``l``, seconds ``t``) where an episode ends.
 
     Parameters
@@ -235,7 +235,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         return drawn
 
     def _checked(self, actions: Any) -> np.ndarray:
-        """Give int64 [B], or the error that names the first environment whose action is none; those to be reset play none."""
+        """Give int64 [B], or the error that names the first environment whose action is none."""
         given = np.asarray(actions)
         if given.shape != (self.num_envs,):
             raise GpuschedError(f"actions have shape {given.shape}: give one for each of {self.num_envs} environments")
