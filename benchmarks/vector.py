@@ -3,8 +3,8 @@
     python benchmarks/vector.py [--environments 256] [--steps 200] [--repeats 5] [--output FILE.json]
 
 ``make_vec`` with shared buffers on one thread, random feasible actions, queue window 32: on 256 GPUs, and on a
-leaf-spine of 256 GPUs with max-min fair links. CPU seconds of ``step`` alone: choosing actions does not count; episodes that begin
-within the run do. Then the part of a MaskablePPO rollout that the environment takes. Medians over repeats.
+leaf-spine of 256 GPUs with max-min fair links. CPU seconds of ``step`` alone: choosing actions does not count; episodes
+that begin within the run do. Then the part of a MaskablePPO rollout that the environment takes. Medians over repeats.
 """
 
 from __future__ import annotations
