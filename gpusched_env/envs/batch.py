@@ -125,7 +125,7 @@ class Batch:
             ),
         )  # fmt: skip
         self.play = self._bound.call
-        self._action = memoryview(self.actions)
+        self._action = memoryview(self.actions)  # type: ignore[arg-type]
 
     def begin(self, b: int, instance: Instance, step_limit: int = NO_LIMIT) -> None:
         """Show another instance from now on, which stands at its beginning."""

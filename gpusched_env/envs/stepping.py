@@ -47,7 +47,7 @@ DRAIN, STANDS, OVER = 1, 2, 4
 _INT8, _INT32, _INT64 = (np.dtype(f"i{size}") for size in (1, 4, 8))
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 # Of encoding.play.
-PLAY_PARAMETERS: Final = (
+PLAY_PARAMETERS: Final[tuple[Parameter | str, ...]] = (
     *STATE_PARAMETERS,
     ENVIRONMENT,
     Parameter(CONFIG_DTYPE, 1, True),

@@ -60,7 +60,7 @@ class ClusterVecEnv(VecEnv):
         """Keep the actions for :meth:`step_wait`."""
         self._chosen = actions
 
-    def step_wait(self) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, list[dict[str, Any]]]:  # type: ignore[override]
+    def step_wait(self) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, list[dict[str, Any]]]:
         """Play the actions."""
         observations, rewards, terminated, truncated, infos = self.environments.step(self._chosen)
         over = terminated | truncated

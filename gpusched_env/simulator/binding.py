@@ -14,13 +14,19 @@ from typing import Any, Final, NamedTuple
 
 import numba
 import numpy as np
-from numba.core import cgutils, types
+from numba.core import cgutils as _cgutils
+from numba.core import types
 from numba.extending import intrinsic
-from numba.np.arrayobj import make_array, populate_array
+from numba.np import arrayobj as _arrayobj
 
 from gpusched_env.event_log import EVENT_DTYPE
 from gpusched_env.simulator import state as s
 from gpusched_env.simulator.network_state import LINK_STATE_DTYPE, PAIR_DTYPE, ROUTE_DTYPE, USE_DTYPE
+
+# Numba's lowering functions have no types.
+cgutils: Final[Any] = _cgutils
+make_array: Final[Any] = _arrayobj.make_array
+populate_array: Final[Any] = _arrayobj.populate_array
 
 
 class Parameter(NamedTuple):
