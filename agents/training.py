@@ -14,15 +14,14 @@ import numpy as np
 import torch
 from sb3_contrib import MaskablePPO
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.utils import LinearSchedule, set_random_seed
-from stable_baselines3.common.vec_env import DummyVecEnv
 
 import gpusched_env
 from gpusched_env.agents.learned import CONFIG_FILE, MODEL_FILE, LearnedScheduler
 from gpusched_env.agents.policy import SlotPolicy
 from gpusched_env.errors import GpuschedError
 from gpusched_env.files import write_whole
+from gpusched_env.integrations.stable_baselines3 import ClusterVecEnv
 from gpusched_env.metrics import summarise
 from gpusched_env.scenarios import Scenario, get_scenario
 from gpusched_env.simulator import simulate
@@ -95,14 +94,17 @@ class TrainingConfig:
         return {name: getattr(self, name) for name in names}
 
 
-def make_environments(config: TrainingConfig, scenario: Scenario) -> DummyVecEnv:
+def make_environments(config: TrainingConfig, scenario: Scenario) -> ClusterVecEnv:
     """Build the training environments; each draws training seeds from a stream of its own."""
-
-    def one() -> gym.Env[Any, Any]:
-        env = gym.make("gpusched_env:gpusched/Cluster-v0", scenario=scenario, reward=config.reward, **config.windows)
-        return Monitor(env)
-
-    environments = DummyVecEnv([one] * config.environments)
+    batch = gym.make_vec(
+        "gpusched_env:gpusched/Cluster-v0",
+        num_envs=config.environments,
+        scenario=scenario,
+        reward=config.reward,
+        autoreset_mode="SameStep",
+        **config.windows,
+    )
+    environments = ClusterVecEnv(batch)
     # A seed names a workload: begin somewhere in the training range; later resets draw from all of it.
     first, end = scenario.seeds.train
     environments.seed(int(np.random.default_rng(config.seed).integers(first, end - config.environments + 1)))

@@ -10,11 +10,12 @@ import numpy as np
 from gymnasium import spaces
 
 from gpusched_env.envs.encoder import Encoder, Observation, Windows, shown_types
-from gpusched_env.envs.rewards import COMPONENTS, parse_reward, scales
+from gpusched_env.envs.rewards import parse_reward
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 from gpusched_env.event_log import EventLog
 
 if TYPE_CHECKING:
+    from gpusched_env.instance import Instance
     from gpusched_env.scenarios import Scenario
     from gpusched_env.simulator import Simulation
 
@@ -165,12 +166,13 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self.action_space = spaces.Discrete(self.windows.actions)
         cluster = self.scenario.cluster
         _, links, _ = compiled_links(self.scenario.network, cluster)
-        types = shown_types(cluster, self.scenario.semantics)
-        boxes = self.windows.space(len(cluster.nodes), len(links), types, shares)
+        self._sizes = len(links), shown_types(cluster, self.scenario.semantics), shares
+        boxes = self.windows.space(len(cluster.nodes), *self._sizes)
         if mask_in_observation:
             boxes["action_mask"] = spaces.Box(0, 1, (self.windows.actions,), np.int8)
         self.observation_space = spaces.Dict(boxes)  # type: ignore[assignment]
         self._encoder: Encoder | None = None
+        self._checked_gangs: set[tuple[int, int]] = set()
         self._over = True
 
     # --- Gymnasium
@@ -186,21 +188,15 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         drawn = int(self.np_random.integers(*self.scenario.seeds.train)) if seed is None else seed
         instance = self.scenario.instance(drawn)
         simulation = Simulation(instance, drawn)
-        check_rules(simulation, self.windows.rules)
-        self._encoder = Encoder(self.windows, simulation, self.skips_forced_waits)
-        scale = scales(instance)
-        self._components = [
-            (name, weight, COMPONENTS[name][0], scale[name]) for name, weight in self.reward_weights.items()
-        ]
-        self._steps = 0
-        self._limit = 100 * len(instance.workload) if self.step_limit is None else self.step_limit
-        self._refusals = 0
+        check_rules(simulation, self.windows.rules, self._checked_gangs)
+        limit = self.limit(instance)
+        self._encoder = Encoder(self.windows, simulation, self.skips_forced_waits, self.reward_weights, limit)
         self._over = False
-        observation, _, _ = self._encoder.play(RESUME)
-        world = simulation.state.world[0]
-        self._clock_s = float(world["clock_s"])
-        self._levels = [0.0] * len(self._components)  # what passed before the first decision is paid with it
-        return self._seen(observation), {"action_mask": self.mask.copy(), "dt": 0.0, "refusals": 0, "seed": drawn}
+        self._encoder.step(RESUME)
+        observation = self._encoder.observation()
+        if self._mask_in_observation:
+            observation["action_mask"] = self.mask.copy()
+        return observation, {"action_mask": self.mask.copy(), "dt": 0.0, "refusals": 0, "seed": drawn}
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Play one action.
@@ -210,35 +206,25 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         gymnasium.error.ResetNeeded : before the first reset, or after the end of an episode
         GpuschedError : the action is not a whole number of the action space
         """
-        from gpusched_env.simulator import Outcome
-
-        if self._over or self._encoder is None:
+        encoder = self._encoder
+        if self._over or encoder is None:
             raise gym.error.ResetNeeded("call reset() before step(): no episode is running")
-        observation, outcome, refused = self._encoder.play(self._checked(action))
-        self._refusals += refused
-        world = self._encoder.simulation.state.world[0]
-        reward = 0.0
-        rewards = {}
-        for i, (name, weight, field, scale) in enumerate(self._components):
-            level = float(world[field])
-            rewards[name] = (self._levels[i] - level) / scale
-            reward += weight * rewards[name]
-            self._levels[i] = level
-        clock_s = float(world["clock_s"])
+        over = encoder.step(self.checked(action))
+        reward, dt, refusals, terminated, truncated, *rewards = encoder.told.tolist()
+        mask = encoder.mask.copy()
         info: dict[str, Any] = {
-            "action_mask": self.mask.copy(),
-            "dt": clock_s - self._clock_s,
-            "refusals": self._refusals,
-            "rewards": rewards,
+            "action_mask": mask,
+            "dt": dt,
+            "refusals": int(refusals),
+            "rewards": dict(zip(self.reward_weights, rewards, strict=True)),
         }
-        self._clock_s = clock_s
-        self._steps += 1
-        terminated = outcome == Outcome.DONE
-        truncated = not terminated and (outcome == Outcome.TIME_LIMIT or self._steps >= self._limit)
-        if terminated or truncated:
+        observation = encoder.observation()
+        if self._mask_in_observation:
+            observation["action_mask"] = mask.copy()
+        if over:
             self._over = True
-            info |= self._summary()
-        return self._seen(observation), reward, terminated, truncated, info
+            info |= self.summary(self.simulation)
+        return observation, reward, terminated > 0.0, truncated > 0.0, info
 
     def action_masks(self) -> np.ndarray:
         """Feasible actions, bool [actions]; the name is the one that sb3-contrib asks for."""
@@ -289,6 +275,24 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         """Everything that has happened in this episode."""
         return self.simulation.log()
 
+    def shapes(self, nodes: int) -> dict[str, tuple[int, ...]]:
+        """Shapes of the observation arrays were there so many machines, those without elements included."""
+        return self.windows.shapes(nodes, *self._sizes)
+
+    def limit(self, instance: Instance) -> int:
+        """Give the number of steps at which an episode is truncated."""
+        return 100 * len(instance.workload) if self.step_limit is None else self.step_limit
+
+    def summary(self, simulation: Simulation) -> dict[str, Any]:
+        """Metrics and digest of an episode."""
+        from gpusched_env.metrics import summarise
+
+        log = simulation.log()
+        return {
+            "metrics": summarise(simulation.instance, log, simulation.now_s, self.scenario.tracked_window),
+            "digest": log.digest(),
+        }
+
     def wake_at(self, time_s: float) -> None:
         """Make the next wait end at simulated time ``time_s`` [s] at the latest (what a scheduler's Wait does)."""
         from gpusched_env.envs.encoding import NO_ACTION
@@ -316,7 +320,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
     # --- inside
 
-    def _checked(self, action: np.int64 | int) -> int:
+    def checked(self, action: np.int64 | int) -> int:
+        """Give an action as a plain int, or refuse what is none."""
         try:
             number = int(action)
             whole = number == action
@@ -328,17 +333,3 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
                 "choose one that info['action_mask'] marks with 1"
             )
         return number
-
-    def _seen(self, observation: Observation) -> Observation:
-        if self._mask_in_observation:
-            observation["action_mask"] = self.mask.copy()
-        return observation
-
-    def _summary(self) -> dict[str, Any]:
-        from gpusched_env.metrics import summarise
-
-        log = self.event_log()
-        return {
-            "metrics": summarise(self.simulation.instance, log, self._clock_s, self.scenario.tracked_window),
-            "digest": log.digest(),
-        }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from gpusched_env.envs import columns
 from gpusched_env.envs.sharing_columns import SHARING_TABLES
 from gpusched_env.envs.type_columns import TYPE_TABLES
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
-from gpusched_env.instance import Instance, Semantics
+from gpusched_env.instance import Semantics
 from gpusched_env.simulator import ClairvoyantView, ClusterView
 from gpusched_env.simulator.decisions import Decision, Preempt, Start, Wait
 from gpusched_env.simulator.placing import RULE_NUMBER, SHARE_BEST_BENEFIT
@@ -159,14 +159,22 @@ class Encoder:
     queue_slots : int32 [K], job rows in the queue slots; -1 = empty
     running_slots : int32 [V], job rows in the running slots; -1 = empty
     partner_slots : int32 [C], job rows of running gangs that a waiting job may join; -1 = empty
+    told : float64 [5 + components], what the last step told; columns in gpusched_env.envs.stepping
 
     Raises
     ------
     ScenarioError : the windows have actions about sharing, but the jobs do not share GPUs
     """
 
-    def __init__(self, windows: Windows, simulation: Any, skip_forced_waits: bool = True) -> None:
-        from gpusched_env.envs.encoding import CONFIG_DTYPE, class_table, link_table
+    def __init__(
+        self,
+        windows: Windows,
+        simulation: Any,
+        skip_forced_waits: bool = True,
+        weights: Mapping[str, float] | None = None,
+        step_limit: int | None = None,
+    ) -> None:
+        from gpusched_env.envs.batch import NO_LIMIT, Batch
         from gpusched_env.simulator.jit import announce_compilation
 
         instance = simulation.instance
@@ -174,62 +182,38 @@ class Encoder:
         announce_compilation("play")
         self.windows = windows
         self.simulation = simulation
-        self.mask = np.zeros(windows.actions, np.int8)
-        self.queue_slots = np.full(windows.queue_window, -1, np.int32)
-        self.running_slots = np.full(windows.running_window, -1, np.int32)
-        self.partner_slots = np.full(windows.partner_window, -1, np.int32)
-        config = np.zeros(1, CONFIG_DTYPE)
-        config[0] = (
-            WINDOW_ORDERS.index(windows.queue_order), WINDOW_ORDERS.index(windows.running_order), windows.clairvoyant,
-            windows.migration, skip_forced_waits, windows.sub_batches, windows.pair_benefit,
-            np.inf if windows.lease_s is None else windows.lease_s,
-        )  # fmt: skip
-        size = (len(instance.cluster.nodes), len(instance.links))
-        self._shapes = windows.shapes(*size)
-        self._no_flows = np.zeros((0, len(columns.FLOWS)), np.float32)
-        classes = class_table(instance)
-        rules = np.array([RULE_NUMBER[rule] for rule in windows.rules], np.int32)
-        self._arguments = (
-            *simulation.arguments,
-            config,
-            classes,
-            link_table(instance),
-            rules,
-            np.array(windows.delays_s, np.float64),
-            self.queue_slots,
-            self.running_slots,
-            self.partner_slots,
-            np.zeros(max(windows.queue_window, windows.running_window, windows.partner_window)),
+        shapes = windows.shapes(
+            len(instance.cluster.nodes),
+            len(instance.links),
+            shown_types(instance.cluster, instance.semantics),
+            instance.sharing is not None,
         )
-        all_shapes = windows.shapes(
-            *size, shown_types(instance.cluster, instance.semantics), instance.sharing is not None
-        )
-        self._more_shapes = {name: shape for name, shape in all_shapes.items() if name not in self._shapes}
-        self._empty = [name for name, shape in all_shapes.items() if shape[0] == 0]
-        self._looks = self._further_looks(instance, config, classes, rules)
+        self.batch = Batch(windows, shapes, simulation.row, skip_forced_waits, weights or {})
+        self.batch.begin(0, instance, NO_LIMIT if step_limit is None else step_limit)
+        self._look()
 
-    def _further_looks(
-        self, instance: Instance, config: np.ndarray, classes: np.ndarray, rules: np.ndarray
-    ) -> list[tuple[tuple[str, ...], Callable[..., None], tuple[Any, ...]]]:
-        """Give what fills the arrays beyond those of :func:`play`: their names, a kernel, its arguments before them."""
-        looks: list[tuple[tuple[str, ...], Callable[..., None], tuple[Any, ...]]] = []
-        before = self.simulation.arguments
-        if "types" in self._more_shapes:
-            from gpusched_env.envs.type_encoding import relative_rates, show_types
-
-            slots: tuple[Any, ...] = (classes, relative_rates(instance), self.queue_slots, self.running_slots)
-            looks.append((tuple(TYPE_TABLES), show_types, (*before, *slots)))
-        if "seats" in self._more_shapes:
-            from gpusched_env.envs.sharing_encoding import show_sharing
-
-            slots = (config, rules, self.queue_slots, self.running_slots, self.partner_slots, self.mask)
-            looks.append((tuple(SHARING_TABLES), show_sharing, (*before, *slots)))
-        return looks
+    def _look(self) -> None:
+        """Keep what every step needs."""
+        self._shown = tuple((name, array[0]) for name, array in self.batch.shown().items())
+        self._episode = self.batch.episodes[0]
+        self.told, self.mask = self.batch.told[0], self.batch.mask[0]
+        self.queue_slots, self.running_slots = self.batch.queue_slots[0], self.batch.running_slots[0]
+        self.partner_slots = self.batch.partner_slots[0]
 
     @property
     def shown(self) -> tuple[str, ...]:
         """Names of the arrays of an observation."""
-        return tuple(name for name in (*self._shapes, *self._more_shapes) if name not in self._empty)
+        return tuple(name for name, _ in self._shown)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what looks at the arrays: a copy has arrays of its own."""
+        return {name: self.__dict__[name] for name in ("windows", "simulation", "batch")}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        """Look at the copied simulation."""
+        self.__dict__.update(kept)
+        self.batch.bind(self.simulation.row)
+        self._look()
 
     @classmethod
     def for_view(cls, windows: Windows, view: ClusterView) -> Encoder:
@@ -252,30 +236,17 @@ class Encoder:
         outcome : an Outcome of the simulation
         refused : the action was infeasible; nothing changed
         """
-        from gpusched_env.envs.encoding import INFEASIBLE, NEARLY_FULL, NO_ACTION, RESUME, play
-        from gpusched_env.simulator.events import LOG_FULL
+        self.step(action)
+        episode = self._episode
+        return self.observation(), int(episode["outcome"]), bool(episode["is_refused"])
 
-        observation = {key: np.empty(shape, np.float32) for key, shape in self._shapes.items()}
-        outputs = (self.mask, *observation.values())
-        if "flows" not in observation:
-            outputs = (*outputs, self._no_flows)
-        outcome = play(*(*self._arguments, action, *outputs))
-        refused = outcome == INFEASIBLE
-        if refused:
-            outcome = play(*(*self._arguments, NO_ACTION, *outputs))
-        while outcome == LOG_FULL:
-            self.simulation.drain()
-            outcome = play(*(*self._arguments, RESUME, *outputs))
-        if outcome & NEARLY_FULL:
-            self.simulation.drain()
-            outcome -= NEARLY_FULL
-        if self._looks:
-            observation |= {key: np.empty(shape, np.float32) for key, shape in self._more_shapes.items()}
-            for names, show, arguments in self._looks:
-                show(*arguments, *(observation[name] for name in names))
-        for key in self._empty:
-            del observation[key]
-        return observation, outcome, refused
+    def step(self, action: int) -> bool:
+        """Play as :meth:`play` does; return whether the episode is over. ``told`` says what the step did."""
+        return self.batch.step_alone(action, self.simulation.drain)
+
+    def observation(self) -> Observation:
+        """Give a copy of what the windows showed last."""
+        return {name: array.copy() for name, array in self._shown}
 
     def decision_of(self, action: int) -> Decision | None:
         """Say what an action means now; None = wait for the next event."""

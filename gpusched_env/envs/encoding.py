@@ -206,7 +206,7 @@ def mark_starts(
                 )
             else:
                 mask[at] = 1 if found > 0 else 0
-                choices += mask[at]
+                choices += int64(mask[at])
             at += columns
         if len(partners) > 0:
             choices += mark_partners(
@@ -230,7 +230,7 @@ def mark_others(
         useful = w["waiting"] > 0 or config[0]["migration"]
         feasible = row >= 0 and useful and preempt_refusal(world, jobs, replicas, b, row) == APPLIED
         mask[at] = 1 if feasible else 0
-        choices += mask[at]
+        choices += int64(mask[at])
         at += 1
     # With nothing running, nobody to come and no timer, waiting for an event would last for ever.
     may_wait = w["running"] > 0 or w["next_arrival"] < w["jobs"] or w["timer_s"] < np.inf
@@ -561,16 +561,24 @@ def link_table(instance: Instance) -> np.ndarray:
     return table
 
 
-def check_rules(simulation: Simulation, rules: Sequence[str]) -> None:
+def check_rules(simulation: Simulation, rules: Sequence[str], known: set[tuple[int, int]] | None = None) -> None:
     """Refuse placement rules under which some gang would wait for ever; the simulation stands at its beginning.
+
+    Parameters
+    ----------
+    known : (profile, gang size) of what has been checked on this cluster; what is checked now is added
 
     Raises
     ------
     ScenarioError : no rule places some job's gang on the empty cluster
     """
-    for kind, gang in enumerate(simulation.instance.classes[:, 1].tolist()):
+    known = set() if known is None else known
+    for kind, (profile, gang) in enumerate(simulation.instance.classes.tolist()):
+        if (profile, gang) in known:
+            continue
         if not any(rule_holds(*simulation.arguments, kind, gang, RULE_NUMBER[rule]) for rule in rules):
             raise ScenarioError(
                 f"rules {tuple(rules)}: none of them places a gang of {gang} GPUs even on the empty cluster; "
                 "add a rule that may cross racks, such as 'pack'"
             )
+        known.add((profile, gang))

@@ -7,6 +7,7 @@ from typing import Any, Final
 import gymnasium as gym
 
 ENTRY_POINT: Final = "gpusched_env.envs.cluster_env:ClusterEnv"
+VECTOR_ENTRY_POINT: Final = "gpusched_env.envs.cluster_vector_env:ClusterVectorEnv"  # of make_vec
 # Arguments that an id stands for; others may be given beside them, or in their place. Two environments with the same id
 # play alike for ever: a change of results needs a new version.
 ENVIRONMENTS: Final[dict[str, dict[str, Any]]] = {
@@ -54,6 +55,6 @@ def register_environments() -> None:
     """Register every environment with Gymnasium; a second call changes nothing."""
     for name, arguments in ENVIRONMENTS.items():
         if name not in gym.registry:
-            gym.register(name, entry_point=ENTRY_POINT, kwargs=arguments)
+            gym.register(name, entry_point=ENTRY_POINT, vector_entry_point=VECTOR_ENTRY_POINT, kwargs=arguments)
     if DELAY_TIMERS not in gym.registry:
         gym.register(DELAY_TIMERS, entry_point=_DELAY_TIMERS_ENTRY_POINT)

@@ -175,7 +175,7 @@ def show_sharing(
     links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, sub_batches: Array,
     interference: Array, b: int, config: Array, rules: Array, queue: Array, victims: Array, partners: Array,
     mask: Array, out_sub_batches: Array, out_company: Array, out_partners: Array, out_pairs: Array, out_seats: Array,
-) -> None:
+) -> int:
     """Write the arrays of columns.SHARING_TABLES."""
     clairvoyant = int64(config[0]["clairvoyant"])
     benefit = config[0]["pair_benefit"] > 0 and clairvoyant > 0
@@ -207,3 +207,4 @@ def show_sharing(
                     world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, paces, sub_batches,
                     interference, b, benefit, int64(queue[k]), int64(partners[i]), joins, option, out_pairs, at,
                 )
+    return int64(0)

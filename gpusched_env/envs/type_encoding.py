@@ -51,7 +51,7 @@ def show_types(
     links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, sub_batches: Array,
     interference: Array, b: int, classes: Array, rates: Array, queue: Array, victims: Array, out_queue: Array,
     out_forks: Array, out_running: Array, out_copies: Array, out_nodes: Array, out_types: Array,
-) -> None:
+) -> int:
     """Write the arrays of columns.TYPE_TABLES; ``rates`` is float64 [C, T], see :func:`relative_rates`."""
     w = world[b]
     types = out_types.shape[0]
@@ -104,6 +104,7 @@ def show_types(
         speedup = classes[0, kind]["ideal_iteration_s"] / beside_company(replicas, b, int64(jobs[b, row]["replica"]))
         out_copies[v, 0] = r["gpus"] / (jobs[b, row]["gpus"] * w["max_copies"])
         out_copies[v, 1] = speedup / (1.0 + speedup)
+    return int64(0)
 
 
 def relative_rates(instance: Instance) -> np.ndarray:

@@ -76,6 +76,18 @@ class Simulation:
         # looked up anew each time: a stored view would part from its array in a copy
         return self.state.world[self.b]
 
+    @property
+    def row(self) -> State:
+        """The arrays of this run as a batch of one."""
+        if len(self.state.world) == 1:
+            return self.state
+        return State(*(array[self.b : self.b + 1] for array in self.state))
+
+    def move(self, state: State) -> None:
+        """Go on in other arrays, to which everything has been copied."""
+        self.state = state
+        self.arguments = (*state, self.b)
+
     # --- time
 
     @property
@@ -115,7 +127,7 @@ class Simulation:
         ----------
         limit_s : the copy is cut here, if not by the scenario's time limit before [s]
         """
-        state = State(*(array[self.b : self.b + 1].copy() for array in self.state))
+        state = State(*(array.copy() for array in self.row))
         world = state.world[0]
         world["jobs"] = world["next_arrival"]
         world["time_limit_s"] = min(world["time_limit_s"], limit_s)

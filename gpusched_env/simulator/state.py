@@ -251,6 +251,33 @@ EVENT_BUFFER: Final = 1024
 FIRST_SHAPE: Final = len(TIERS_WITH_SLOTS)  # row of ``paces`` where the shapes begin
 
 
+def lengths(instance: Instance) -> dict[str, int]:
+    """Count what decides the lengths of an environment's arrays."""
+    cluster, shapes, tables = instance.cluster, instance.shapes, instance.sharing_tables
+    types, seats = len(cluster.gpu_types), cluster.gpus * instance.gpu_jobs
+    return {
+        "jobs": len(instance.workload),
+        "nodes": len(cluster.nodes),
+        "racks": len(cluster.racks),
+        "gpus": cluster.gpus,
+        "classes": len(instance.classes),
+        "types": types,
+        "pace_rows": instance.iteration_s.shape[1] if shapes is None else FIRST_SHAPE + shapes.keys.shape[1],
+        "seats": seats,
+        "sub_batches": 1 if tables is None else tables.sub_steps.shape[1],
+        "sharers": 1 if tables is None else len(tables.sub_steps),
+        "sharer_types": 1 if tables is None else types,
+        "events": EVENT_BUFFER + (8 * seats if instance.tells_rates else 0),
+        **network_sizes(instance),
+    }
+
+
+def longest(instances: Sequence[Instance]) -> dict[str, int]:
+    """Give the lengths that hold each of the instances."""
+    all_lengths = [lengths(instance) for instance in instances]
+    return {name: max(one[name] for one in all_lengths) for name in all_lengths[0]}
+
+
 def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None = None) -> State:
     """Lay out the state of one environment per instance, before time 0.
 
@@ -259,26 +286,16 @@ def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None =
     instances : one problem per environment; sizes may differ, arrays are as long as the longest
     random_seeds : one seed per environment for the "random" placement rule
     """
-    batch = len(instances)
-    jobs = max(len(i.workload) for i in instances)
-    nodes = max(len(i.cluster.nodes) for i in instances)
-    racks = max(len(i.cluster.racks) for i in instances)
-    gpus = max(i.cluster.gpus for i in instances)
-    classes = max(len(i.classes) for i in instances)
-    types = max(len(i.cluster.gpu_types) for i in instances)
-    pace_rows = max(
-        i.iteration_s.shape[1] if i.shapes is None else FIRST_SHAPE + i.shapes.keys.shape[1] for i in instances
-    )
-    sizes = [network_sizes(i) for i in instances]
-    tells_rates = [i.tells_rates for i in instances]
-    seats = max(i.cluster.gpus * i.gpu_jobs for i in instances)
-    tables = [i.sharing_tables for i in instances if i.sharing_tables is not None]
-    sub_batches = max((t.sub_steps.shape[1] for t in tables), default=1)
-    sharers = max((len(t.sub_steps) for t in tables), default=1)
+    state = empty_state(len(instances), longest(instances))
+    for b, instance in enumerate(instances):
+        _fill(state, b, instance, 0 if random_seeds is None else random_seeds[b])
+    return state
 
-    def longest(name: str) -> int:
-        return max(size[name] for size in sizes)
 
+def empty_state(batch: int, sizes: dict[str, int]) -> State:
+    """Lay out arrays of these lengths for so many environments, without instances."""
+    jobs, nodes, racks, gpus = (sizes[name] for name in ("jobs", "nodes", "racks", "gpus"))
+    classes, types, seats = (sizes[name] for name in ("classes", "types", "seats"))
     state = State(
         world=np.zeros(batch, WORLD_DTYPE),
         jobs=np.zeros((batch, jobs), JOB_STATE_DTYPE),
@@ -291,22 +308,43 @@ def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None =
         gpu_node=np.zeros((batch, gpus), np.int32),
         waiting=np.zeros((batch, jobs), np.int32),
         running=np.tile(np.arange(seats + 1, dtype=np.int32), (batch, 1)),
-        paces=np.zeros((batch, classes, pace_rows, types), PACE_DTYPE),
-        events=np.zeros((batch, EVENT_BUFFER + (8 * seats if any(tells_rates) else 0)), EVENT_DTYPE),
+        paces=np.zeros((batch, classes, sizes["pace_rows"], types), PACE_DTYPE),
+        events=np.zeros((batch, sizes["events"]), EVENT_DTYPE),
         event_gpus=np.zeros((batch, 4 * gpus + 64), np.int32),
         chosen=np.zeros((batch, gpus), np.int32),
-        links=np.zeros((batch, longest("links")), LINK_STATE_DTYPE),
-        uses=np.zeros((batch, longest("uses")), USE_DTYPE),
-        routes=np.zeros((batch, longest("routes")), ROUTE_DTYPE),
-        pairs=np.zeros((batch, longest("pairs")), PAIR_DTYPE),
-        ratios=np.ones((batch, longest("profiles"), longest("profiles"))),
+        links=np.zeros((batch, sizes["links"]), LINK_STATE_DTYPE),
+        uses=np.zeros((batch, sizes["uses"]), USE_DTYPE),
+        routes=np.zeros((batch, sizes["routes"]), ROUTE_DTYPE),
+        pairs=np.zeros((batch, sizes["pairs"]), PAIR_DTYPE),
+        ratios=np.ones((batch, sizes["profiles"], sizes["profiles"])),
         busy=np.zeros((batch, gpus), BUSY_DTYPE),
-        sub_batches=np.zeros((batch, classes, sub_batches, types), SUB_BATCH_DTYPE),
-        interference=np.ones((batch, sharers, sharers, types if tables else 1)),
+        sub_batches=np.zeros((batch, classes, sizes["sub_batches"], types), SUB_BATCH_DTYPE),
+        interference=np.ones((batch, sizes["sharers"], sizes["sharers"], sizes["sharer_types"])),
     )
-    for b, instance in enumerate(instances):
-        _fill(state, b, instance, 0 if random_seeds is None else random_seeds[b])
+    state.paces["shape"] = -1  # unused rows stay unused when arrays grow
     return state
+
+
+def refill(state: State, b: int, instance: Instance, random_seed: int) -> None:
+    """Put another instance, before time 0, into an environment whose arrays are long enough (:func:`lengths`)."""
+    for name, array in zip(State._fields, state, strict=True):
+        if name in ("holder", "gpu_next"):
+            array[b] = -1
+        elif name in ("ratios", "interference"):
+            array[b] = 1.0
+        elif name == "running":
+            array[b] = np.arange(array.shape[1])
+        elif name not in ("events", "event_gpus"):  # buffers: world counts what is in them
+            array[b : b + 1].view(np.uint8)[:] = 0
+    _fill(state, b, instance, random_seed)
+
+
+def grown(state: State, sizes: dict[str, int]) -> State:
+    """Copy a state into longer arrays; its clusters stay as they are."""
+    larger = empty_state(len(state.world), sizes)
+    for old, new in zip(state, larger, strict=True):
+        new[tuple(slice(length) for length in old.shape)] = old
+    return larger
 
 
 def _first_winners(rows: int) -> np.ndarray:

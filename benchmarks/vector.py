@@ -1,0 +1,130 @@
+"""Steps per second of the batched environment and of MaskablePPO's rollout on it, beside CartPole-v1 in the same run.
+
+    python benchmarks/vector.py [--environments 256] [--steps 200] [--repeats 5] [--output FILE.json]
+
+``make_vec`` with shared buffers on one thread, random feasible actions, queue window 32: on 256 GPUs, and on a
+leaf-spine of 256 GPUs with max-min fair links. CPU seconds of ``step`` alone: choosing actions does not count; episodes
+that begin within the run do. Then the part of a MaskablePPO rollout that the environment takes. Medians over repeats.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import tyro
+from environment import cartpole_rate
+from rich.console import Console
+from rich.table import Table
+
+import gpusched_env
+
+
+@dataclass
+class Settings:
+    """Measure the batched environment."""
+
+    environments: int = 256
+    """Environments of the batch."""
+    steps: int = 200
+    """Calls of one repeat."""
+    repeats: int = 5
+    """Repeats; the median counts."""
+    rollout: int = 64
+    """Steps of each of 64 environments in MaskablePPO's rollout; 0 = leave it out."""
+    output: Path | None = None
+    """JSON file of the figures."""
+
+
+def batch_rate(scenario: str, environments: int, steps: int) -> float:
+    """Measure one batch [steps of environments per CPU second]."""
+    envs = gymnasium.make_vec(
+        "gpusched/Cluster-v0", num_envs=environments, scenario=scenario, queue_window=32, copy=False, threads=1
+    )
+    _, infos = envs.reset(seed=0)
+    rng = np.random.default_rng(0)
+    seconds = 0.0
+    for _ in range(steps):
+        mask = infos["action_mask"]
+        actions = (mask * rng.random(mask.shape)).argmax(axis=1)
+        begin = time.process_time()
+        *_, infos = envs.step(actions)
+        seconds += time.process_time() - begin
+    envs.close()
+    return environments * steps / seconds
+
+
+def rollout_share(steps: int) -> float:
+    """Measure the environment's part of the CPU seconds in which MaskablePPO collects a rollout."""
+    import torch
+    from sb3_contrib import MaskablePPO
+
+    from gpusched_env.integrations.stable_baselines3 import ClusterVecEnv
+
+    torch.set_num_threads(1)
+    batch = gymnasium.make_vec(
+        "gpusched/Cluster-v0", num_envs=64, scenario="philly-256-v0", autoreset_mode="SameStep", threads=1
+    )
+    environments = ClusterVecEnv(batch)
+    spent = 0.0
+
+    def timed(function: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
+            nonlocal spent
+            begin = time.process_time()
+            answer = function(*arguments, **named)
+            spent += time.process_time() - begin
+            return answer
+
+        return call
+
+    model = MaskablePPO("MultiInputPolicy", environments, n_steps=steps, batch_size=64, device="cpu", seed=0)
+    _, callback = model._setup_learn(steps * 64)
+    environments.step_wait = timed(environments.step_wait)  # type: ignore[method-assign]
+    environments.env_method = timed(environments.env_method)  # type: ignore[method-assign]
+    begin = time.process_time()
+    model.collect_rollouts(environments, callback, model.rollout_buffer, steps)
+    return spent / (time.process_time() - begin)
+
+
+def main(settings: Settings) -> None:
+    """Measure, print and save."""
+    scenarios = {"philly-256-v0": "256 GPUs", "leaf-spine-256-v0": "256 GPUs, leaf-spine, max-min"}
+    for scenario in scenarios:
+        batch_rate(scenario, 2, 2)  # compile
+    cartpole: list[float] = []
+    rates: dict[str, list[float]] = {scenario: [] for scenario in scenarios}
+    for _ in range(settings.repeats):
+        cartpole.append(cartpole_rate(10_000))
+        for scenario, measured in rates.items():
+            measured.append(batch_rate(scenario, settings.environments, settings.steps))
+    base = statistics.median(cartpole)
+    table = Table(title=f"make_vec, {settings.environments} environments, one thread", title_justify="left")
+    for heading in ("environment", "steps per CPU second", "ratio to CartPole-v1"):
+        table.add_column(heading, justify="left" if heading == "environment" else "right")
+    table.add_row("CartPole-v1, single", f"{base:,.0f}", "1")
+    figures: dict[str, Any] = {"cartpole_steps_per_cpu_s": base}
+    for scenario, measured in rates.items():
+        rate = statistics.median(measured)
+        figures[scenario] = {"steps_per_cpu_s": rate, "ratio": rate / base}
+        table.add_row(f"{scenario}: {scenarios[scenario]}", f"{rate:,.0f}", f"{rate / base:.2f}")
+    console = Console(width=100)
+    console.print(table)
+    if settings.rollout:
+        figures["rollout_share"] = rollout_share(settings.rollout)
+        console.print(f"the environment's part of MaskablePPO's rollout: {figures['rollout_share']:.0%}")
+    if settings.output is not None:
+        versions = {"gpusched_env": gpusched_env.__version__, "gymnasium": gymnasium.__version__}
+        data = figures | versions | {"python": platform.python_version(), "machine": platform.machine()}
+        settings.output.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Settings))

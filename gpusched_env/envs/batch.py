@@ -1,0 +1,204 @@
+"""Windows on the environments of one state: the buffers into which the compiled step writes, and the step itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.envs import columns
+from gpusched_env.envs.encoder import WINDOW_ORDERS, Windows
+from gpusched_env.envs.encoding import (
+    CLASS_DTYPE,
+    CONFIG_DTYPE,
+    RESUME,
+    SHOWN_LINK_DTYPE,
+    class_table,
+    link_table,
+    play,
+)
+from gpusched_env.envs.rewards import COMPONENTS, scales
+from gpusched_env.envs.sharing_columns import SHARING_TABLES
+from gpusched_env.envs.stepping import (
+    DRAIN,
+    EPISODE_DTYPE,
+    FIRST_COMPONENT,
+    LEVELS,
+    OVER,
+    PLAY_PARAMETERS,
+    STANDS,
+    step_all,
+)
+from gpusched_env.envs.type_columns import TYPE_TABLES
+from gpusched_env.instance import Instance
+from gpusched_env.simulator.binding import Bound
+from gpusched_env.simulator.placing import RULE_NUMBER
+from gpusched_env.simulator.state import State
+
+NO_LIMIT: Final = 1 << 62  # of steps
+_UNCOPIED: Final = ("_bound", "_looks", "play", "_action")  # what a copy of a batch must bind anew
+
+
+class Batch:
+    """B environments seen through the same windows.
+
+    Parameters
+    ----------
+    windows : what agents see and may do
+    shapes : of the observation's arrays, see :meth:`Windows.shapes`; clusters may be smaller than they tell
+    state : of B environments
+    skip_forced_waits, keep_logs : see ClusterVectorEnv
+    weights : of reward components
+
+    Attributes
+    ----------
+    actions : int64 [B], what :meth:`play` is to do: an action, or encoding.NO_ACTION, RESUME, stepping.SKIP
+    mask : int8 [B, actions], feasible actions
+    queue_slots, running_slots, partner_slots : int32 [B, K], [B, V], [B, C], job rows in the slots; -1 = empty
+    observations : float32 [B, ...] by name
+    told : float64 [B, 5 + components], what the last step of each told; columns in gpusched_env.envs.stepping
+    episodes : EPISODE_DTYPE [B]
+    """
+
+    def __init__(
+        self,
+        windows: Windows,
+        shapes: Mapping[str, tuple[int, ...]],
+        state: State,
+        skip_forced_waits: bool,
+        weights: Mapping[str, float],
+        keep_logs: bool = True,
+    ) -> None:
+        size = len(state.world)
+        self.state = state
+        self.mask = np.zeros((size, windows.actions), np.int8)
+        self.queue_slots = np.full((size, windows.queue_window), -1, np.int32)
+        self.running_slots = np.full((size, windows.running_window), -1, np.int32)
+        self.partner_slots = np.full((size, windows.partner_window), -1, np.int32)
+        self.observations = {name: np.zeros((size, *shape), np.float32) for name, shape in shapes.items()}
+        self.episodes = np.zeros(size, EPISODE_DTYPE)
+        self.episodes["step_limit"] = NO_LIMIT
+        self.episodes["keeps_log"] = keep_logs
+        self.actions = np.zeros(size, np.int64)
+        self.told = np.zeros((size, FIRST_COMPONENT + len(weights)))
+        self.names = list(weights)
+        self._scales = np.ones((size, len(weights)))
+        self._levels = np.zeros((size, len(weights)))
+        config = np.zeros(1, CONFIG_DTYPE)
+        config[0] = (
+            WINDOW_ORDERS.index(windows.queue_order), WINDOW_ORDERS.index(windows.running_order), windows.clairvoyant,
+            windows.migration, skip_forced_waits, windows.sub_batches, windows.pair_benefit,
+            np.inf if windows.lease_s is None else windows.lease_s,
+        )  # fmt: skip
+        self._fixed = (
+            config,
+            np.array([RULE_NUMBER[rule] for rule in windows.rules], np.int32),
+            np.array(windows.delays_s, np.float64),
+            np.zeros((size, max(windows.queue_window, windows.running_window, windows.partner_window))),
+            np.zeros((size, 0, len(columns.FLOWS)), np.float32),
+            np.array([LEVELS.index(COMPONENTS[name][0]) for name in weights], np.int64),
+            np.array(list(weights.values()), np.float64),
+        )
+        self.classes = np.zeros((size, 1, 0), CLASS_DTYPE)
+        self.shown_links = np.zeros((size, 1, 0), SHOWN_LINK_DTYPE)
+        self.rates = np.zeros((size, 0, state.paces.shape[3]))
+        self.bind(state)
+
+    def bind(self, state: State) -> None:
+        """Look at other arrays, at least as large as those before, from now on."""
+        self.state = state
+        size = len(state.world)
+        for name, length in (("classes", state.paces.shape[1]), ("shown_links", max(state.links.shape[1], 1))):
+            table = getattr(self, name)
+            longer = np.zeros((size, 1, length), table.dtype)
+            longer[:, :, : table.shape[2]] = table
+            setattr(self, name, longer)
+        if "types" in self.observations:
+            rates = np.zeros((size, state.paces.shape[1], self.rates.shape[2]))
+            rates[:, : self.rates.shape[1]] = self.rates
+            self.rates = rates
+        config, rules, delays, keys, no_flows, components, weights = self._fixed
+        seen = self.observations
+        self._bound = Bound(
+            step_all,
+            play,
+            PLAY_PARAMETERS,
+            (
+                *state, config, self.classes, self.shown_links, rules, delays, self.queue_slots, self.running_slots,
+                self.partner_slots, keys, self.mask, seen["queue"], seen["running"], seen["nodes"], seen["links"],
+                seen["cluster"], seen.get("flows", no_flows), self.episodes, self.actions, components, weights,
+                self._scales, self._levels, self.told,
+            ),
+        )  # fmt: skip
+        self._looks = self._further_looks()
+        self.play = self._step_and_look if self._looks else self._bound.call
+        self._action = memoryview(self.actions)  # type: ignore[arg-type]
+
+    def _further_looks(self) -> list[Bound]:
+        """Give what fills the arrays that :func:`play` does not; compiled only where there are some."""
+        looks = []
+        slots = self.queue_slots, self.running_slots
+        if "types" in self.observations:
+            from gpusched_env.envs.looking import TYPE_PARAMETERS, show_types_of_all
+            from gpusched_env.envs.type_encoding import show_types
+
+            arrays = (*self.state, self.classes, self.rates, *slots, *(self.observations[name] for name in TYPE_TABLES))
+            looks.append(Bound(show_types_of_all, show_types, TYPE_PARAMETERS, (*arrays, self.episodes, self.actions)))
+        if "seats" in self.observations:
+            from gpusched_env.envs.looking import SHARING_PARAMETERS, show_sharing_of_all
+            from gpusched_env.envs.sharing_encoding import show_sharing
+
+            config, rules, *_ = self._fixed
+            arrays = (
+                *self.state, config, rules, *slots, self.partner_slots, self.mask,
+                *(self.observations[name] for name in SHARING_TABLES),
+            )  # fmt: skip
+            looks.append(
+                Bound(show_sharing_of_all, show_sharing, SHARING_PARAMETERS, (*arrays, self.episodes, self.actions))
+            )
+        return looks
+
+    def _step_and_look(self, first: int, end: int) -> int:
+        bits = self._bound.call(first, end)
+        for look in self._looks:
+            look.call(first, end)
+        return bits
+
+    def begin(self, b: int, instance: Instance, step_limit: int = NO_LIMIT) -> None:
+        """Show another instance from now on, which stands at its beginning."""
+        for table, rows in ((self.classes, class_table(instance)), (self.shown_links, link_table(instance))):
+            table[b, :, : rows.shape[1]] = rows
+        if "types" in self.observations:
+            from gpusched_env.envs.type_encoding import relative_rates
+
+            rates = relative_rates(instance)
+            self.rates[b, : rates.shape[0], : rates.shape[1]] = rates
+        of_component = scales(instance) if self.names else {}
+        self._scales[b] = [of_component[name] for name in self.names]
+        self._levels[b] = 0.0
+        self.told[b] = 0.0
+        kept = self.episodes["keeps_log"][b]
+        self.episodes[b] = 0
+        self.episodes["step_limit"][b] = step_limit
+        self.episodes["keeps_log"][b] = kept
+
+    def step_alone(self, action: int, drain: Callable[[], None]) -> bool:
+        """Play an action in environment 0, and ``drain`` its log when need be; return whether the episode is over."""
+        self._action[0] = action
+        bits = self.play(0, 1)
+        while bits & STANDS:
+            drain()
+            self._action[0] = RESUME
+            bits = self.play(0, 1)
+        if bits & DRAIN:
+            drain()
+        return bits & OVER != 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what looks at the arrays: a copy has arrays of its own."""
+        return {name: value for name, value in self.__dict__.items() if name not in _UNCOPIED}
+
+    def shown(self) -> dict[str, np.ndarray]:
+        """Give the observations that have elements: no learner accepts an array without."""
+        return {name: array for name, array in self.observations.items() if array.shape[1]}

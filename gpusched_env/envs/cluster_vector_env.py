@@ -1,0 +1,321 @@
+"""Many environments as one: a call steps all of them in compiled code, on all cores."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from gpusched_env.envs.cluster_env import ClusterEnv
+from gpusched_env.envs.stage import Stage
+from gpusched_env.envs.stepping import DT, FIRST_COMPONENT, REFUSALS, REWARD, SKIP, TERMINATED, TRUNCATED
+from gpusched_env.errors import GpuschedError, ScenarioError
+from gpusched_env.event_log import EventLog
+
+if TYPE_CHECKING:
+    from gpusched_env.scenarios import Scenario
+
+Observations = dict[str, np.ndarray]
+
+
+class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
+    """``num_envs`` environments like :class:`~gpusched_env.envs.cluster_env.ClusterEnv`, stepped by one call.
+
+    ``gymnasium.make_vec("gpusched/Cluster-v0", num_envs=256)`` makes one. Each environment plays, bit for bit, as a
+    single one with the same seed would, on any number of threads. Infos are those of ``SyncVectorEnv``, with
+    ``episode`` (return ``r``, length ``l``, seconds ``t``) where an episode ends.
+
+    Parameters
+    ----------
+    num_envs : B, environments
+    scenario : one for all, or one for each; all must have equally many links and GPU types, and share GPUs or not.
+        Rows of ``nodes`` and ``node_types`` beyond an environment's own are 0
+    copy : observations and masks are fresh arrays. False = they are the buffers into which the next step writes
+    autoreset_mode : "NextStep" (the step after an episode's last one resets, whatever the action), "SameStep" (the last
+        step resets; what it saw is in ``infos["final_obs"]`` and ``infos["final_info"]``) or "Disabled" (use
+        ``reset(options={"reset_mask": ...})``)
+    threads : that step; None = one a core, at most one for 16 environments
+    keep_logs : keep event logs: the last info of an episode then has ``metrics`` and ``digest``, as that of a single
+        environment, which costs milliseconds an episode
+    max_episode_steps : another name of step_limit, the one that Gymnasium uses
+    options : the other arguments of ClusterEnv
+
+    Raises
+    ------
+    ScenarioError : an unknown name or impossible value
+    """
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        scenario: str | Scenario | Sequence[str | Scenario] = "philly-64-v0",
+        copy: bool = True,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        threads: int | None = None,
+        keep_logs: bool = False,
+        max_episode_steps: int | None = None,
+        **options: Any,
+    ) -> None:
+        if num_envs < 1:
+            raise ScenarioError(f"num_envs is {num_envs}: it must be at least 1")
+        if threads is not None and threads < 1:
+            raise ScenarioError(f"threads is {threads}: it must be at least 1, or None for one a core")
+        if options.get("render_mode") is not None:
+            raise ScenarioError("render_mode: only a single environment (gymnasium.make) can be drawn")
+        if max_episode_steps is not None:
+            options["step_limit"] = max_episode_steps
+        scenarios = (
+            [scenario] * num_envs if isinstance(scenario, str) or not isinstance(scenario, Sequence) else scenario
+        )
+        if len(scenarios) != num_envs:
+            raise ScenarioError(f"scenario names {len(scenarios)} scenarios for {num_envs} environments: give one each")
+        self.singles = self._like(scenarios, options)
+        first = max(self.singles, key=lambda single: len(single.scenario.cluster.nodes))
+        self.metadata = dict(ClusterEnv.metadata) | {"autoreset_mode": AutoresetMode(autoreset_mode)}
+        self._mode = AutoresetMode(autoreset_mode)
+        self.num_envs, self.windows = num_envs, first.windows
+        self.single_action_space, self.single_observation_space = first.action_space, first.observation_space
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.copies, self._threads, self._keeps_logs = copy, threads, keep_logs
+        self._shows_mask = "action_mask" in self.single_observation_space.spaces  # type: ignore[attr-defined]
+        self._generators: list[np.random.Generator | None] = [None] * num_envs
+        self._stage: Stage | None = None
+        self._over = np.zeros(num_envs, bool)  # its episode has ended, and no other has begun
+        self._begun_s = np.zeros(num_envs)
+
+    # --- Gymnasium
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observations, dict[str, Any]]:
+        """Begin an episode in every environment, or in those that ``options["reset_mask"]`` (bool [B]) marks.
+
+        Parameters
+        ----------
+        seed : s = environment b gets seed s + b; or one for each. None = each draws a training seed from its stream
+
+        Raises
+        ------
+        ScenarioError : not one seed for each environment
+        GpuschedError : the mask is not bool [B], or marks none; the first reset has one
+        """
+        seeds = [seed] * self.num_envs if seed is None else seed
+        if isinstance(seeds, int | np.integer):
+            seeds = [int(seeds) + b for b in range(self.num_envs)]
+        if len(seeds) != self.num_envs:
+            raise ScenarioError(f"seed: {len(seeds)} seeds for {self.num_envs} environments; give one each")
+        marked = self._marked(options)
+        drawn = self._begin(marked, seeds)
+        stage = self._staged()
+        stage.batch.actions[~marked] = SKIP
+        stage.play()
+        return self._seen(), self._infos(marked, drawn)
+
+    def step(self, actions: np.ndarray) -> tuple[Observations, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Play one action in each environment.
+
+        Raises
+        ------
+        gymnasium.error.ResetNeeded : before the first reset; or an episode has ended and nothing resets by itself
+        GpuschedError : the action of some environment is not a whole number of the action space; nothing has been
+            played then, in no environment
+        """
+        stage = self._staged()
+        begun = self._over.copy()
+        stage.batch.actions[:] = self._checked(actions)
+        drawn: dict[int, int] = {}
+        if self._mode is AutoresetMode.NEXT_STEP and begun.any():
+            drawn = self._begin(begun, [None] * self.num_envs)
+        elif begun.any():
+            raise gym.error.ResetNeeded(
+                'the episodes of some environments are over: reset(options={"reset_mask": ...})'
+            )
+        stage.play()
+        told = stage.batch.told
+        rewards = told[:, REWARD].copy()
+        terminated, truncated = told[:, TERMINATED] > 0.0, told[:, TRUNCATED] > 0.0
+        over = terminated | truncated
+        final: dict[str, Any] = {}
+        if over.any():
+            ended = np.flatnonzero(over)
+            if self._mode is AutoresetMode.SAME_STEP:
+                final = self._final(ended)
+                begun = over
+                drawn = self._begin(over, [None] * self.num_envs)
+                stage.batch.actions[~over] = SKIP
+                stage.play()
+                over = np.zeros_like(over)
+            else:
+                final = self._ends(ended)
+        self._over = over
+        return self._seen(), rewards, terminated, truncated, self._infos(begun, drawn) | final
+
+    def close_extras(self, **_: Any) -> None:
+        """End the threads."""
+        if self._stage is not None:
+            self._stage.close()
+
+    # --- beyond Gymnasium
+
+    def action_masks(self) -> np.ndarray:
+        """Feasible actions, bool [B, actions]."""
+        mask = self._staged().batch.mask.view(bool)
+        return mask.copy() if self.copies else mask
+
+    def event_log(self, b: int) -> EventLog:
+        """Everything that has happened in the episode of environment ``b``.
+
+        Raises
+        ------
+        GpuschedError : logs are not kept
+        """
+        if not self._keeps_logs:
+            raise GpuschedError("event_log: make the environments with keep_logs=True")
+        return self._staged().simulations[b].log()
+
+    # --- inside
+
+    @staticmethod
+    def _like(scenarios: Sequence[str | Scenario], options: dict[str, Any]) -> list[ClusterEnv]:
+        """Make a single environment for each, the same for the same scenario."""
+        made: dict[Any, ClusterEnv] = {}
+        for one in scenarios:
+            key = one if isinstance(one, str) else id(one)
+            if key not in made:
+                made[key] = ClusterEnv(one, **options)
+        shapes = [single.shapes(1) for single in made.values()]
+        for name in sorted({name for shown in shapes for name in shown}):
+            given = {shown.get(name, (0,)) for shown in shapes}
+            if len(given) > 1:
+                raise ScenarioError(
+                    f"scenario: the observations {name!r} have shapes {sorted(given)}; they must be equal"
+                )
+        return [made[one if isinstance(one, str) else id(one)] for one in scenarios]
+
+    def _staged(self) -> Stage:
+        if self._stage is None:
+            raise gym.error.ResetNeeded("call reset() first: no episode is running")
+        return self._stage
+
+    def _marked(self, options: dict[str, Any] | None) -> np.ndarray:
+        """Mark the environments to be reset, bool [B]."""
+        marked = (options or {}).get("reset_mask")
+        if marked is None:
+            return np.ones(self.num_envs, bool)
+        if not isinstance(marked, np.ndarray) or marked.shape != (self.num_envs,) or marked.dtype != bool:
+            raise GpuschedError(f"options['reset_mask'] must be a bool array of shape ({self.num_envs},)")
+        if not marked.any():
+            raise GpuschedError("options['reset_mask'] marks no environment")
+        if self._stage is None and not marked.all():
+            raise GpuschedError("options['reset_mask']: the first reset must be one of all environments")
+        return marked
+
+    def _begin(self, marked: np.ndarray, seeds: Sequence[int | None]) -> dict[int, int]:
+        """Let new episodes begin in the marked environments; return the seed of each."""
+        drawn = {}
+        for b in np.flatnonzero(marked).tolist():
+            seed = seeds[b]
+            if seed is not None:
+                self._generators[b] = seeding.np_random(seed)[0]
+            elif self._generators[b] is None:
+                self._generators[b] = seeding.np_random()[0]
+            first, end = self.singles[b].scenario.seeds.train
+            drawn[b] = int(self._generators[b].integers(first, end)) if seed is None else int(seed)  # type: ignore[union-attr]
+        instances = {b: self.singles[b].scenario.instance(seed) for b, seed in drawn.items()}
+        if self._stage is None:
+            nodes = self.single_observation_space["nodes"].shape[0]  # type: ignore[index]
+            self._stage = Stage(self.singles, list(instances.values()), nodes, self._threads, self._keeps_logs)
+        for b, seed in drawn.items():
+            self._stage.begin(b, instances[b], seed)
+        self._over[marked] = False
+        self._begun_s[marked] = time.perf_counter()
+        return drawn
+
+    def _checked(self, actions: Any) -> np.ndarray:
+        """Give int64 [B], or the error that names the first environment whose action is none."""
+        given = np.asarray(actions)
+        if given.shape != (self.num_envs,):
+            raise GpuschedError(f"actions have shape {given.shape}: give one for each of {self.num_envs} environments")
+        if given.dtype.kind in "iu" and given.min() >= 0 and given.max() < self.windows.actions:
+            return given
+        whole = np.zeros(self.num_envs, np.int64)
+        for b, action in enumerate(given.tolist()):
+            if not self._over[b]:
+                try:
+                    whole[b] = self.singles[b].checked(action)
+                except GpuschedError as error:
+                    raise GpuschedError(f"environment {b}: {error}; no environment has been stepped") from None
+        return whole
+
+    def _seen(self) -> Observations:
+        batch = self._staged().batch
+        seen = batch.shown()
+        if self._shows_mask:
+            seen["action_mask"] = batch.mask
+        return {name: array.copy() for name, array in seen.items()} if self.copies else seen
+
+    def _infos(self, begun: np.ndarray, drawn: Mapping[int, int]) -> dict[str, Any]:
+        """Infos of all environments; in those marked in ``begun`` an episode has just begun."""
+        batch = self._staged().batch
+        every = np.ones(self.num_envs, bool)
+        infos: dict[str, Any] = {
+            "action_mask": batch.mask.copy() if self.copies else batch.mask,
+            "_action_mask": every,
+            "dt": batch.told[:, DT].copy(),
+            "_dt": every,
+            "refusals": batch.told[:, REFUSALS].astype(np.int64),
+            "_refusals": every,
+        }
+        stepped = every if not drawn else ~begun
+        if stepped.any():
+            paid: dict[str, Any] = {}
+            for i, name in enumerate(batch.names):
+                paid[name], paid[f"_{name}"] = batch.told[:, FIRST_COMPONENT + i].copy(), stepped
+            infos["rewards"], infos["_rewards"] = paid, stepped
+        if drawn:
+            seeds = np.zeros(self.num_envs, np.int64)
+            seeds[list(drawn)] = list(drawn.values())
+            infos["seed"], infos["_seed"] = seeds, begun.copy()
+        return infos
+
+    def _ends(self, ended: np.ndarray) -> dict[str, Any]:
+        """Say how the episodes of these environments went."""
+        stage = self._staged()
+        episodes, now_s = stage.batch.episodes, time.perf_counter()
+        infos: dict[str, Any] = {}
+        for b in ended.tolist():
+            statistics = {
+                "r": float(episodes["episode_return"][b]),
+                "l": int(episodes["steps"][b]),
+                "t": now_s - float(self._begun_s[b]),
+            }
+            infos = self._add_info(infos, {"episode": statistics, **stage.summary(b)}, b)
+        return infos
+
+    def _final(self, ended: np.ndarray) -> dict[str, Any]:
+        """Give what these environments saw last, and the infos of it."""
+        batch = self._staged().batch
+        shown = batch.shown() | ({"action_mask": batch.mask} if self._shows_mask else {})
+        observations, is_over = np.full(self.num_envs, None, object), np.zeros(self.num_envs, bool)
+        for b in ended.tolist():
+            observations[b] = {name: array[b].copy() for name, array in shown.items()}
+            is_over[b] = True
+        info: dict[str, Any] = {}
+        for b in ended.tolist():
+            told = batch.told[b].tolist()
+            of_one = {
+                "action_mask": batch.mask[b].copy(),
+                "dt": told[DT],
+                "refusals": int(told[REFUSALS]),
+                "rewards": dict(zip(batch.names, told[FIRST_COMPONENT:], strict=True)),
+            }
+            info = self._add_info(info, of_one, b)
+        info |= self._ends(ended)
+        return {"final_obs": observations, "_final_obs": is_over, "final_info": info, "_final_info": is_over.copy()}

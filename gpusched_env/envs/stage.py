@@ -1,0 +1,137 @@
+"""The state of many environments, the windows on it, and the threads that step it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.envs.batch import Batch
+from gpusched_env.envs.cluster_env import ClusterEnv
+from gpusched_env.envs.encoding import RESUME, check_rules
+from gpusched_env.envs.stepping import DRAIN, SKIP, STANDS
+from gpusched_env.instance import Instance
+from gpusched_env.simulator import Simulation
+from gpusched_env.simulator.events import LOG_FULL
+from gpusched_env.simulator.jit import announce_compilation
+from gpusched_env.simulator.state import empty_state, grown, lengths, longest, refill
+
+_LEAST: Final = 16  # environments for which another thread pays
+
+
+class Stage:
+    """Where B environments play.
+
+    Parameters
+    ----------
+    singles : an environment like each, for its scenario and options
+    instances : what each is to play first
+    nodes : rows of the observation
+    threads : None = one a core
+    keep_logs : see ClusterVectorEnv
+
+    Attributes
+    ----------
+    batch : the buffers
+    simulations : one an environment
+    """
+
+    def __init__(
+        self,
+        singles: Sequence[ClusterEnv],
+        instances: Sequence[Instance],
+        nodes: int,
+        threads: int | None,
+        keep_logs: bool,
+    ) -> None:
+        announce_compilation("play")
+        self._singles, self._keeps_logs = singles, keep_logs
+        self._sizes = longest(instances)
+        self._sizes["classes"] += self._sizes["classes"] // 4  # other seeds draw others
+        first = singles[0]
+        self.state = empty_state(len(singles), self._sizes)
+        self.batch = Batch(
+            first.windows, first.shapes(nodes), self.state, first.skips_forced_waits, first.reward_weights, keep_logs,
+        )  # fmt: skip
+        self.simulations: list[Simulation] = [
+            Simulation(instance, state=self.state, b=b) for b, instance in enumerate(instances)
+        ]
+        self._checked: dict[int, set[tuple[int, int]]] = {id(single): set() for single in singles}
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        parts = max(1, min(threads or cores, len(singles) // _LEAST if threads is None else len(singles)))
+        edges = [len(singles) * part // parts for part in range(parts + 1)]
+        self._parts = list(pairwise(edges))
+        self._pool = self._threads()
+
+    def _threads(self) -> ThreadPoolExecutor | None:
+        others = len(self._parts) - 1
+        return ThreadPoolExecutor(others, "gpusched-step") if others else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the threads out of a copy."""
+        return self.__dict__ | {"_pool": None}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        """Bind the copied arrays, and start threads."""
+        self.__dict__.update(kept)
+        self._checked = {id(single): set() for single in self._singles}
+        self.batch.bind(self.state)
+        self._pool = self._threads()
+
+    def begin(self, b: int, instance: Instance, seed: int) -> None:
+        """Put an instance into environment ``b``; its next action is RESUME, which plays up to the first decision."""
+        needed = lengths(instance)
+        if any(needed[name] > self._sizes[name] for name in needed):
+            self._grow({name: max(needed[name], size) for name, size in self._sizes.items()})
+        refill(self.state, b, instance, seed)
+        simulation = Simulation(instance, state=self.state, b=b)
+        single = self._singles[b]
+        check_rules(simulation, single.windows.rules, self._checked[id(single)])
+        self.simulations[b] = simulation
+        self.batch.begin(b, instance, single.limit(instance))
+        self.batch.actions[b] = RESUME
+
+    def _grow(self, sizes: dict[str, int]) -> None:
+        self._sizes = sizes
+        self.state = grown(self.state, sizes)
+        for simulation in self.simulations:
+            simulation.move(self.state)
+        self.batch.bind(self.state)
+
+    def play(self) -> None:
+        """Do what ``batch.actions`` says in every environment."""
+        bits = self._drive()
+        while bits & STANDS:
+            stands = self.batch.episodes["outcome"] == LOG_FULL
+            stands &= self.batch.actions != SKIP
+            for b in np.flatnonzero(stands).tolist():
+                self.simulations[b].drain()
+            self.batch.actions[:] = np.where(stands, RESUME, SKIP)
+            bits = self._drive() | bits & DRAIN
+        if bits & DRAIN:
+            world, events, gpus = self.state.world, self.state.events.shape[1], self.state.event_gpus.shape[1]
+            full = (2 * world["events"] > events) | (2 * world["event_gpus"] > gpus)
+            for b in np.flatnonzero(full).tolist():
+                self.simulations[b].drain()
+
+    def _drive(self) -> int:
+        if self._pool is None:
+            return self.batch.play(0, len(self._singles))
+        futures = [self._pool.submit(self.batch.play, first, end) for first, end in self._parts[1:]]
+        bits = self.batch.play(*self._parts[0])
+        for future in futures:
+            bits |= future.result()
+        return bits
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def summary(self, b: int) -> dict[str, Any]:
+        """Give the metrics and the digest of an episode that has ended, if logs are kept."""
+        return self._singles[b].summary(self.simulations[b]) if self._keeps_logs else {}

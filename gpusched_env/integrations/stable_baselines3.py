@@ -1,0 +1,106 @@
+"""The batched environment as a ``VecEnv`` of stable-baselines3, with action masks for sb3-contrib.
+
+environments = ClusterVecEnv(gymnasium.make_vec("gpusched/Cluster-v0", num_envs=64, autoreset_mode="SameStep"))
+MaskablePPO("MultiInputPolicy", environments).learn(1_000_000)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from stable_baselines3.common.vec_env import VecEnv
+
+from gpusched_env.envs.cluster_vector_env import ClusterVectorEnv
+from gpusched_env.errors import GpuschedError
+
+
+class ClusterVecEnv(VecEnv):
+    """All environments of a :class:`ClusterVectorEnv`, in place of ``DummyVecEnv`` and ``Monitor``.
+
+    Infos have what stable-baselines3 asks for: ``episode``, ``terminal_observation`` and ``TimeLimit.truncated`` where
+    an episode ends, and with ``keep_logs`` its ``metrics`` and ``digest``; else they are empty. Attributes that
+    stable-baselines3 asks for one by one are those of the whole batch, but ``action_masks``, ``render_mode`` and
+    ``spec``.
+
+    Parameters
+    ----------
+    environments : with autoreset mode "SameStep", which is what stable-baselines3 expects, and ``copy=True``, since it
+        stores an observation after the next step
+
+    Raises
+    ------
+    GpuschedError : another class, another autoreset mode, or shared buffers
+    """
+
+    def __init__(self, environments: gym.vector.VectorEnv[Any, Any, Any]) -> None:
+        inner = environments.unwrapped
+        if not isinstance(inner, ClusterVectorEnv):
+            raise GpuschedError(f"ClusterVecEnv adapts ClusterVectorEnv, not {type(inner).__name__}")
+        if inner.metadata["autoreset_mode"] is not AutoresetMode.SAME_STEP:
+            raise GpuschedError('ClusterVecEnv: make the environments with autoreset_mode="SameStep"')
+        if not inner.copies:
+            raise GpuschedError("ClusterVecEnv: make the environments with copy=True; stored observations would change")
+        self.environments = inner
+        self._chosen: np.ndarray = np.zeros(inner.num_envs, np.int64)
+        super().__init__(inner.num_envs, inner.single_observation_space, inner.single_action_space)
+
+    def reset(self) -> dict[str, np.ndarray]:
+        """Begin an episode in every environment; seeds given before count once."""
+        seeds = None if all(seed is None for seed in self._seeds) else self._seeds
+        observations, infos = self.environments.reset(seed=seeds)
+        self.reset_infos = [{"seed": int(seed)} for seed in infos["seed"]]
+        self._reset_seeds()
+        self._reset_options()
+        return observations
+
+    def step_async(self, actions: np.ndarray) -> None:
+        """Keep the actions for :meth:`step_wait`."""
+        self._chosen = actions
+
+    def step_wait(self) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, list[dict[str, Any]]]:
+        """Play the actions."""
+        observations, rewards, terminated, truncated, infos = self.environments.step(self._chosen)
+        over = terminated | truncated
+        told: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        for b in np.flatnonzero(over).tolist():
+            final = infos["final_info"]
+            told[b] = {
+                "episode": {name: final["episode"][name][b].item() for name in ("r", "l", "t")},
+                "terminal_observation": infos["final_obs"][b],
+                "TimeLimit.truncated": bool(truncated[b]),
+                **{name: final[name][b] for name in ("digest",) if name in final},
+            }
+            if "metrics" in final:
+                told[b]["metrics"] = {n: v[b] for n, v in final["metrics"].items() if not n.startswith("_")}
+            self.reset_infos[b] = {"seed": int(infos["seed"][b])}
+        return observations, rewards.astype(np.float32), over, told
+
+    def close(self) -> None:
+        """End the threads."""
+        self.environments.close()
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """Give an attribute, the same for every environment."""
+        value = getattr(self.environments, attr_name)
+        return [value] * len(self._rows(indices))
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Refuse: environments of a batch share their attributes."""
+        raise GpuschedError(f"set_attr({attr_name!r}): the environments of a batch share their attributes")
+
+    def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
+        """Give each environment's part of what a method of the batch returns, such as ``action_masks``."""
+        answers = getattr(self.environments, method_name)(*method_args, **method_kwargs)
+        return [answers[b] for b in self._rows(indices)]
+
+    def env_is_wrapped(self, wrapper_class: type[gym.Wrapper[Any, Any, Any, Any]], indices: Any = None) -> list[bool]:
+        """Tell that episodes are monitored, and that nothing else wraps them."""
+        from stable_baselines3.common.monitor import Monitor
+
+        return [wrapper_class is Monitor] * len(self._rows(indices))
+
+    def _rows(self, indices: Any) -> list[int]:
+        return list(self._get_indices(indices))

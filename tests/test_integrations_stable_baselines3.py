@@ -1,0 +1,76 @@
+"""The adapter tells stable-baselines3 what its own wrappers around single environments tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from gpusched_env.errors import GpuschedError
+
+pytest.importorskip("stable_baselines3")
+from sb3_contrib import MaskablePPO
+from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+from gpusched_env.integrations.stable_baselines3 import ClusterVecEnv
+
+OPTIONS: dict[str, Any] = dict(scenario="tiny-v0", queue_window=6, running_window=2, step_limit=40)
+
+
+def make(num_envs: int = 3, **options: Any) -> ClusterVecEnv:
+    batch = gym.make_vec(
+        "gpusched/Cluster-v0", num_envs=num_envs, **({"autoreset_mode": "SameStep"} | OPTIONS | options)
+    )
+    return ClusterVecEnv(batch)
+
+
+def test_the_adapter_is_dummy_vec_env_with_monitors() -> None:
+    ours = make(keep_logs=True)
+    theirs = DummyVecEnv([lambda: Monitor(gym.make("gpusched/Cluster-v0", **OPTIONS))] * 3)
+    for environments in (ours, theirs):
+        environments.seed(7)
+    np.testing.assert_equal(ours.reset(), dict(theirs.reset()))
+    rng = np.random.default_rng(0)
+    ends = 0
+    for _ in range(130):
+        masks = get_action_masks(ours)
+        np.testing.assert_array_equal(masks, get_action_masks(theirs))
+        actions = np.array([rng.choice(np.flatnonzero(mask)) for mask in masks])
+        (seen, rewards, over, infos), expected = ours.step(actions), theirs.step(actions)
+        np.testing.assert_equal(seen, dict(expected[0]))
+        np.testing.assert_array_equal(rewards, expected[1])
+        assert rewards.dtype == expected[1].dtype
+        np.testing.assert_array_equal(over, expected[2])
+        for b in np.flatnonzero(over):
+            ends += 1
+            told, wanted = infos[b], expected[3][b]
+            for name in ("terminal_observation", "TimeLimit.truncated", "digest", "metrics"):
+                np.testing.assert_equal(told[name], wanted[name])
+            assert told["episode"]["l"] == wanted["episode"]["l"]
+            assert told["episode"]["r"] == pytest.approx(wanted["episode"]["r"], abs=1e-6)  # Monitor rounds
+    assert ends >= 6
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_maskable_ppo_learns_on_it() -> None:
+    environments = make()
+    assert is_masking_supported(environments)
+    model = MaskablePPO("MultiInputPolicy", environments, n_steps=32, batch_size=32, n_epochs=1, device="cpu", seed=0)
+    model.learn(192)
+    assert model.num_timesteps == 192
+    assert len(model.ep_info_buffer or []) > 0
+    environments.close()
+
+
+def test_what_it_cannot_adapt_it_refuses() -> None:
+    for options, words in ((dict(autoreset_mode="NextStep"), "SameStep"), (dict(copy=False), "copy=True")):
+        with pytest.raises(GpuschedError, match=words):
+            make(**options)
+    with pytest.raises(GpuschedError, match="SyncVectorEnv"):
+        ClusterVecEnv(gym.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync"))
+    with pytest.raises(GpuschedError, match="share"):
+        make().set_attr("windows", None)
