@@ -8,7 +8,7 @@ import numpy as np
 
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.partners import has_room
-from gpusched_env.simulator.placing_shared import append_gpus_of, free_ones
+from gpusched_env.simulator.placing_shared import append_by_id, append_gpus_of
 from gpusched_env.simulator.state import ACTIVE, WAITING
 
 Array = np.ndarray[Any, Any]
@@ -65,9 +65,9 @@ def find_beside(
             int64(0), gang, int64(size), number, int64(0), gpus,
         )
         if at > 0:
-            at = free_ones(
+            at = append_by_id(
                 world, jobs, replicas, nodes, holder, gpu_node, paces, chosen, sub_batches, interference, b, kind, at,
-                gang, int64(size), int64(0), gpus,
+                gang, int64(size), False, int64(0), gpus,
             )
         if at == gang:
             return gang, int64(size)

@@ -91,39 +91,23 @@ def by_benefit(
 
 
 @helper
-def free_ones(
+def append_by_id(
     world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_node: Array, paces: Array,
     chosen: Array, sub_batches: Array, interference: Array, b: int, kind: int, at: int, gang: int, option: int,
-    low: int, high: int,
+    held: bool, low: int, high: int,
 ) -> int:
-    """Append the free GPUs in ``[low, high)`` on which a class can run at a sub-batch to ``chosen``; return the end."""
+    """Append the first GPUs in ``[low, high)`` that have room at a sub-batch to ``chosen``; return the end.
+
+    ``held``: those that others hold, else the free ones.
+    """
     for gpu in range(low, high):
         if (
             at < gang
-            and holder[b, gpu] == FREE
+            and (holder[b, gpu] != FREE) == held
             and has_room(
                 world, jobs, replicas, nodes, holder, gpu_node, paces, sub_batches, interference, b, kind, option,
                 int64(gpu),
             )
-        ):
-            chosen[b, at] = gpu
-            at += 1
-    return at
-
-
-@helper
-def by_first_fit(
-    world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_node: Array, paces: Array,
-    chosen: Array, sub_batches: Array, interference: Array, b: int, kind: int, at: int, gang: int, option: int,
-    low: int, high: int,
-) -> int:
-    """Append the first GPUs in ``[low, high)`` that others hold and that have room at a sub-batch; return the end."""
-    for gpu in range(low, high):
-        if at == gang:
-            break
-        if holder[b, gpu] != FREE and has_room(
-            world, jobs, replicas, nodes, holder, gpu_node, paces, sub_batches, interference, b, kind, option,
-            int64(gpu),
         ):
             chosen[b, at] = gpu
             at += 1
@@ -154,9 +138,9 @@ def share_within(
     """Choose all free GPUs in ``[low, high)``, and for the rest of a gang shared ones; see :func:`find_shared`."""
     last = last_option(sub_batches, b, kind, choices)
     if choices & BENEFIT:
-        at = free_ones(
+        at = append_by_id(
             world, jobs, replicas, nodes, holder, gpu_node, paces, chosen, sub_batches, interference, b, kind,
-            int64(0), gang, last, low, high,
+            int64(0), gang, last, False, low, high,
         )
         at, option = by_benefit(
             world, jobs, replicas, nodes, holder, gpu_next, gpu_node, running, paces, chosen, sub_batches, interference,
@@ -171,13 +155,13 @@ def share_within(
             option += 1
         return int64(0), int64(0)
     for size in range(last + 1):
-        at = free_ones(
+        at = append_by_id(
             world, jobs, replicas, nodes, holder, gpu_node, paces, chosen, sub_batches, interference, b, kind, int64(0),
-            gang, int64(size), low, high,
+            gang, int64(size), False, low, high,
         )
-        at = by_first_fit(
+        at = append_by_id(
             world, jobs, replicas, nodes, holder, gpu_node, paces, chosen, sub_batches, interference, b, kind, at, gang,
-            int64(size), low, high,
+            int64(size), True, low, high,
         )
         if at == gang:
             return gang, int64(size)
