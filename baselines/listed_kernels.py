@@ -56,12 +56,18 @@ LIST_DTYPE: Final = np.dtype(
         ("at", "<i8"),  # entry of the list that comes next
         ("listed", "<i8"),  # entries of ``order``
         ("walked", "<i8"),  # entries of ``walk``
-        ("known", "<i8"),  # jobs that had arrived when it last looked
         ("returns", "<i8"),  # gangs that had given GPUs back then
         ("idle", "<i8"),
         ("reads_round", "<i8"),  # 1 = this decision point is a round of LAS
     ]
 )
+
+
+@helper
+def attained_of(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> float:
+    """Attained service of a job, gang size x productive seconds [GPU s]."""
+    job = jobs[b, row]
+    return job["gpus"] * (job["service_s"] + productive_s(world, replicas, b, int64(job["replica"])))
 
 
 @helper
@@ -183,12 +189,10 @@ def sort_jobs(
     for i in range(count):
         row = int64(order[i])
         if r["order"] == QUEUES:
-            job = jobs[b, row]
-            attained = job["gpus"] * (job["service_s"] + productive_s(world, replicas, b, int64(job["replica"])))
-            # the queue first: as a rank, above those who run if they lead it
-            ranks[row] = job["first_start_s"]
-            keys[row] = 2.0 * queue_of(thresholds, attained)
-            if r["incumbents"] and job["replica"] < 0:
+            # the queue first, then, if they lead it, those who run
+            ranks[row] = jobs[b, row]["first_start_s"]
+            keys[row] = 2.0 * queue_of(thresholds, attained_of(world, jobs, replicas, b, row))
+            if r["incumbents"] and jobs[b, row]["replica"] < 0:
                 keys[row] += 1.0
         else:
             keys[row] = size_of(world, jobs, replicas, list_, b, row)
@@ -228,12 +232,12 @@ def next_change_of_queue_s(
         replica = replicas[b, running[b, i]]
         if replica["phase"] != ACTIVE:
             continue
-        job = jobs[b, replica["job"]]
-        attained = job["gpus"] * (job["service_s"] + productive_s(world, replicas, b, int64(running[b, i])))
+        row = int64(replica["job"])
+        attained = attained_of(world, jobs, replicas, b, row)
         queue = queue_of(thresholds, attained)
         if queue < len(thresholds):
             begin = max(replica["since_s"], world[b]["clock_s"])
-            first = min(first, begin + (thresholds[queue] - attained) / job["gpus"])
+            first = min(first, begin + (thresholds[queue] - attained) / jobs[b, row]["gpus"])
     return first
 
 
