@@ -1,0 +1,133 @@
+"""Memory of environments: of one among many, and over very many decisions.
+
+    python benchmarks/memory.py                              kilobytes of an environment of a batch of 256
+    python benchmarks/memory.py --decisions 100_000_000      resident size every tenth of so many decisions
+
+A batch of 256 plays random feasible actions, episode after episode. Linux only. The long run needs minutes.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import tyro
+from machine import resident_bytes
+from rich.console import Console
+
+import gpusched_env  # noqa: F401  registers the environments
+
+
+@dataclass
+class Settings:
+    """Measure memory."""
+
+    decisions: int = 0
+    """Decisions of the long run; 0 = none."""
+    environments: int = 256
+    """Environments of the batch."""
+    scenario: str = "philly-256-v0"
+    """What they play."""
+    output: Path | None = None
+    """JSON file of the figures."""
+
+
+def make(scenario: Any, environments: int, **options: Any) -> Any:
+    """Make a batch that hands out its buffers."""
+    return gymnasium.make_vec(
+        "gpusched/Cluster-v0", num_envs=environments, **({"scenario": scenario, "copy": False} | options)
+    )
+
+
+def play(envs: Any, rng: np.random.Generator, infos: dict[str, Any], steps: int) -> dict[str, Any]:
+    """Play random feasible actions; return the last infos."""
+    for _ in range(steps):
+        mask = infos["action_mask"]
+        infos = envs.step((mask * rng.random(mask.shape)).argmax(axis=1))[-1]
+    return infos
+
+
+def _bytes_of(things: Any) -> int:
+    """Count arrays once each, in tuples, dictionaries and attributes [byte]."""
+    arrays: dict[int, int] = {}
+    for thing in things:
+        for value in thing.values() if isinstance(thing, dict) else (thing,):
+            if isinstance(value, np.ndarray) and value.base is None:
+                arrays[id(value)] = value.nbytes
+    return sum(arrays.values())
+
+
+def array_bytes(scenario: str, environments: int) -> int:
+    """Bytes of the arrays of a batch: the state, and what the agents see [byte]."""
+    envs = make(scenario, environments)
+    envs.reset(seed=0)
+    stage = envs.unwrapped._staged()
+    held = _bytes_of(stage.state) + _bytes_of(vars(stage.batch).values())
+    envs.close()
+    return held
+
+
+def growth_bytes(scenario: str, environments: int) -> int:
+    """Bytes by which the process grows with a batch that has played: arrays, jobs, Python objects [byte]."""
+    rng = np.random.default_rng(0)
+    first = make(scenario, 2)  # compiles, and loads what all share
+    play(first, rng, first.reset(seed=0)[1], 20)
+    gc.collect()
+    before = resident_bytes()
+    envs = make(scenario, environments)
+    play(envs, rng, envs.reset(seed=0)[1], 100)
+    gc.collect()
+    return resident_bytes() - before
+
+
+def long_run(scenario: Any, environments: int, decisions: int, parts: int = 10, **options: Any) -> Iterator[Any]:
+    """Play; yield (decisions, resident size [byte], episodes that have ended) after each part."""
+    envs = make(scenario, environments, **options)
+    rng = np.random.default_rng(0)
+    infos = envs.reset(seed=0)[1]
+    episodes = 0
+    steps = max(1, decisions // parts // environments)
+    for part in range(1, parts + 1):
+        for _ in range(steps):
+            mask = infos["action_mask"]
+            _, _, terminated, truncated, infos = envs.step((mask * rng.random(mask.shape)).argmax(axis=1))
+            episodes += int((terminated | truncated).sum())
+        gc.collect()
+        yield part * steps * environments, resident_bytes(), episodes
+
+
+def main(settings: Settings) -> None:
+    """Measure, print and save."""
+    console = Console(width=100)
+    figures: dict[str, Any] = {"scenario": settings.scenario, "environments": settings.environments}
+    if settings.decisions:
+        figures["resident"] = []
+        begin = time.perf_counter()
+        for decisions, resident, episodes in long_run(settings.scenario, settings.environments, settings.decisions):
+            seconds = time.perf_counter() - begin
+            console.print(
+                f"{decisions:>13,} decisions, {episodes:>9,} episodes: {resident / 1e6:,.2f} MB, {seconds:,.0f} s"
+            )
+            sys.stdout.flush()
+            figures["resident"].append([decisions, resident, episodes, seconds])
+    else:
+        growth = growth_bytes(settings.scenario, settings.environments) / settings.environments
+        arrays = array_bytes(settings.scenario, settings.environments) / settings.environments
+        figures |= {"arrays_bytes": arrays, "growth_bytes": growth}
+        console.print(
+            f"{settings.scenario}: {arrays / 1e3:,.1f} kB of arrays, the process grows by {growth / 1e3:,.1f} kB"
+        )
+    if settings.output is not None:
+        settings.output.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Settings, description=__doc__))

@@ -1,0 +1,207 @@
+"""The table of docs/performance.md: every figure beside its target, with the machine and the versions.
+
+    python benchmarks/table.py                   everything: about half an hour
+    python benchmarks/table.py --quick           fewer repeats, and without what takes minutes
+    python benchmarks/table.py --output docs/performance/table.json --page docs/performance.md
+
+Each run is a process of its own: one that fails loses its own rows alone. CPU seconds, so that other processes count
+little; medians over repeats, with the least and the largest. CartPole-v1 is measured before each repeat that it is
+compared with, and the median of those ratios counts. Compiling does not count.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import tyro
+from machine import machine, versions
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rows import ROWS, RUNS, Row, Run
+
+MARKS: Final = "<!-- table: begin -->\n", "<!-- table: end -->\n"
+HEADINGS: Final = "what", "median", "least to largest", "target", "verdict"
+LEFT_OUT: Final = "left out by --quick"
+
+
+@dataclass
+class Settings:
+    """Measure everything."""
+
+    quick: bool = False
+    """Fewer repeats, and without the runs that take minutes."""
+    only: tuple[str, ...] = ()
+    """Runs to make; by default all."""
+    output: Path | None = None
+    """JSON file of samples, machine and versions."""
+    page: Path | None = None
+    """Markdown page whose table is replaced."""
+    read: Path | None = None
+    """Show the table of this JSON file instead of measuring."""
+    one: str | None = None
+    """Make this run in this process and print JSON (used by the command itself)."""
+
+
+def arguments_of(run: Run, quick: bool) -> dict[str, Any] | None:
+    """Give what a run is called with, None if it is left out."""
+    if not quick:
+        return dict(run.arguments)
+    return None if run.quick is None else {**run.arguments, **run.quick}
+
+
+def measure(name: str, quick: bool) -> dict[str, list[float]]:
+    """Make a run in this process."""
+    import measurements
+
+    return getattr(measurements, RUNS[name].function)(**(arguments_of(RUNS[name], quick) or {}))
+
+
+def measure_apart(name: str, quick: bool) -> dict[str, Any]:
+    """Make a run in a fresh process; return its samples, or why there are none."""
+    if arguments_of(RUNS[name], quick) is None:
+        return {"missing": LEFT_OUT}
+    command = [sys.executable, __file__, "--one", name, *(["--quick"] if quick else [])]
+    begin = time.perf_counter()
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = result.stdout.splitlines()
+    if result.returncode or not lines:
+        last = (result.stderr.strip() or f"exit status {result.returncode}").splitlines()[-1]
+        return {"missing": f"failed: {last}"}
+    return {"samples": json.loads(lines[-1]), "wall_s": time.perf_counter() - begin}
+
+
+def measure_all(settings: Settings, console: Console) -> dict[str, Any]:
+    """Make every run; return what the JSON file holds."""
+    names = settings.only or tuple(RUNS)
+    for name in names:
+        if name not in RUNS:
+            raise SystemExit(f"no run {name!r}; there are {', '.join(RUNS)}")
+    began, host, runs = datetime.now(UTC), machine(), {}
+    columns = SpinnerColumn(), TextColumn("{task.completed}/{task.total} {task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=len(names))
+        for name in names:
+            progress.update(task, description=escape(name))
+            runs[name] = {**asdict(RUNS[name]), **measure_apart(name, settings.quick)}
+            told = runs[name].get("missing") or f"{runs[name]['wall_s']:.0f} s"
+            console.print(f"{datetime.now(UTC):%H:%M:%S} {name}: {told}", markup=False)
+            progress.advance(task)
+    return {
+        "command": "python benchmarks/table.py" + (" --quick" if settings.quick else ""),
+        "began": began.isoformat(timespec="seconds"),
+        "minutes": (datetime.now(UTC) - began).total_seconds() / 60,
+        "machine": host | {"load_at_the_end": machine()["load"]},
+        "versions": versions(),
+        "runs": runs,
+    }
+
+
+def number(value: float) -> str:
+    """Write three digits, without an exponent."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def verdict(row: Row, value: float) -> str:
+    """Tell whether a row has reached its target, or by how much it has not."""
+    if row.target is None:
+        return ""
+    if value >= row.target if row.at_least else value <= row.target:
+        return "reached"
+    return f"missed by {abs(value - row.target) / row.target:.0%}"
+
+
+def cells(row: Row, run: dict[str, Any] | None) -> tuple[str, ...]:
+    """Give the cells of a row."""
+    target = "" if row.target is None else f"{'≥' if row.at_least else '≤'} {number(row.target)} {row.unit}"
+    if run is None or "missing" in run:
+        return row.what, "", "", target, "not asked for" if run is None else run["missing"]
+    samples = run["samples"][row.figure]
+    value = statistics.median(samples)
+    spread = f"{number(min(samples))} to {number(max(samples))}" if len(samples) > 1 else "once"
+    return row.what, f"{number(value)} {row.unit}", spread, target, verdict(row, value)
+
+
+def parts(data: dict[str, Any]) -> dict[str, list[tuple[str, ...]]]:
+    """Give the rows of each part of the table."""
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for row in ROWS:
+        found.setdefault(row.part, []).append(cells(row, data["runs"].get(row.run)))
+    return found
+
+
+def described(data: dict[str, Any]) -> list[str]:
+    """Say in lines when, on what and with what was measured."""
+    host = data["machine"]
+    of_host = f"{host['cpu']}, {host['cores']} cores, {host['memory_GB']:.0f} GB of memory, {host['system']}"
+    load = f"load of the machine {host['load']:.2f} before and {host['load_at_the_end']:.2f} after"
+    return [
+        f"`{data['command']}`, {data['began'][:10]}, {data['minutes']:.0f} minutes; {load}.",
+        f"{of_host}.",
+        ", ".join(f"{name} {version}" for name, version in data["versions"].items()) + ".",
+    ]
+
+
+def markdown(data: dict[str, Any]) -> str:
+    """Write the table as Markdown."""
+    lines = [*described(data), "", f"| {' | '.join(HEADINGS)} |", "|---|--:|--:|--:|---|"]
+    for part, rows in parts(data).items():
+        lines.append(f"| **{part}** | | | | |")
+        lines += [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def replace_table(page: Path, text: str) -> None:
+    """Put a table in the place of the one between a page's marks."""
+    begin, end = MARKS
+    before, found, rest = page.read_text(encoding="utf-8").partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise SystemExit(f"{page}: no lines {begin.strip()} and {end.strip()}")
+    page.write_text(before + begin + text + end + after, encoding="utf-8")
+
+
+def show(data: dict[str, Any], console: Console) -> None:
+    """Print the table."""
+    table = Table(title="\n".join(described(data)), title_justify="left", title_style="")
+    for heading in HEADINGS:
+        table.add_column(heading, justify="right" if heading in HEADINGS[1:4] else "left")
+    for part, rows in parts(data).items():
+        table.add_section()
+        table.add_row(f"[bold]{escape(part)}[/bold]")
+        for row in rows:
+            table.add_row(*map(escape, row))
+    console.print(table)
+
+
+def main(settings: Settings) -> None:
+    """Measure, print and save."""
+    if settings.one is not None:
+        print(json.dumps(measure(settings.one, settings.quick)))
+        return
+    console = Console(width=150)
+    if settings.read is not None:
+        data = json.loads(settings.read.read_text(encoding="utf-8"))
+    else:
+        data = measure_all(settings, console)
+    show(data, console)
+    if settings.output is not None:
+        settings.output.parent.mkdir(parents=True, exist_ok=True)
+        settings.output.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    if settings.page is not None:
+        replace_table(settings.page, markdown(data))
+    if failed := [name for name, run in data["runs"].items() if run.get("missing", LEFT_OUT) != LEFT_OUT]:
+        raise SystemExit(f"failed: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Settings, description=__doc__))
