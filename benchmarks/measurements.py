@@ -23,6 +23,7 @@ from gpusched_env.cluster import Cluster
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network
 from gpusched_env.scenarios import Scenario, WorkloadSpec
+from gpusched_env.scenarios.registry import MANY_SIZES
 from gpusched_env.traces import assign_profiles
 from gpusched_env.workload import Workload
 
@@ -32,10 +33,10 @@ MACHINE: Final = 8  # [GPU]
 RACK: Final = 25  # [machine]
 LOAD: Final = 0.95
 MAX_MIN: Final = Network("topology", topology=NETWORK_PRESETS["oversub4"].topology, contention=Contention("maxmin"))
-# With links, gangs larger than a machine too, and less load: contention makes jobs longer than their ideal run times,
-# and at .95 the queue would grow for ever (choice).
-DEMAND: Final = {1: 0.60, 2: 0.10, 4: 0.14, 8: 0.10, 16: 0.04, 32: 0.02}
-CONTENDED_LOAD: Final = 0.80
+# The gang sizes of leaf-spine-2048-v0, which share machines and racks. At load .95 FIFO's queue would grow for ever:
+# contention makes jobs longer than their ideal run times (choice).
+DEMAND: Final = {int(gang): share for gang, share in MANY_SIZES["demand"].items()}
+CONTENDED_LOAD: Final = 0.8
 
 
 def contended(jobs: int, gpus: int, seed: int = 0, load: float = CONTENDED_LOAD) -> Instance:

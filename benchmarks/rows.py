@@ -55,7 +55,7 @@ RUNS: Final[dict[str, Run]] = {
         for name in (CONSOLIDATED, "srtf", "tiresias", "dally")
     },
     **{
-        f"contended {name}": Run("replay", _replay(name, 100_000, 2_000, contended=True, repeats=3))
+        f"contended {name}": Run("replay", _replay(name, 100_000, 2_000, contended=True, repeats=3), dict(repeats=1))
         for name in (CONSOLIDATED, "srtf", "tiresias", "dally")
     },
     **{
@@ -98,7 +98,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "Replay, 100,000 jobs on 2,000 GPUs", "100,000", {CONSOLIDATED: 0.3, "srtf": 3.0, "tiresias": 3.0, "dally": 3.0}
     ),
     *_replays(
-        "The same with gangs of up to 32 GPUs, max-min fair links",
+        "The same with gangs of up to 96 GPUs at load .8, max-min fair links",
         "contended",
         dict.fromkeys((CONSOLIDATED, "srtf", "tiresias", "dally"), 10.0),
     ),
