@@ -1,0 +1,98 @@
+"""The benchmark table: its rows can be measured, a failure loses its own rows, and the page shows what was measured."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import small_scenario
+from rich.console import Console
+
+ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "benchmarks"))  # its scripts import each other by their bare names
+
+pytest.importorskip("tyro")
+pytest.importorskip("resource")
+import measurements
+import memory
+import table
+from rows import ROWS, RUNS, Row, Run
+
+MEASURED = ROOT / "docs" / "performance" / "table.json"
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_run_is_a_call_that_its_function_takes(name: str) -> None:
+    function = inspect.signature(getattr(measurements, RUNS[name].function))
+    for quick in (False, True):
+        arguments = table.arguments_of(RUNS[name], quick)
+        if arguments is not None:
+            function.bind(**arguments)
+
+
+def test_every_row_reads_a_run_and_every_run_has_a_row() -> None:
+    assert {row.run for row in ROWS} == set(RUNS)
+
+
+@pytest.mark.parametrize(
+    ("at_least", "value", "says"),
+    [
+        (True, 1.5, "reached"), (True, 3.0, "reached"), (True, 0.75, "missed by 50%"),
+        (False, 1.5, "reached"), (False, 0.1, "reached"), (False, 3.0, "missed by 100%"),
+    ],
+)  # fmt: skip
+def test_a_target_is_reached_or_missed_by_a_share_of_it(at_least: bool, value: float, says: str) -> None:
+    assert table.verdict(Row("", "", "", "", "x", 1.5, at_least), value) == says
+    assert table.verdict(Row("", "", "", "", "x"), value) == ""
+
+
+def test_a_run_that_fails_loses_its_own_rows_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [Row("part", "good", "long", "seconds", "s", 2.0), Row("part", "bad", "broken", "seconds", "s", 1.0)]
+    runs = {"broken": Run("none such"), "long": Run("agent"), "unmeasured": Run("agent")}
+    monkeypatch.setattr(table, "ROWS", [*rows, Row("other", "slow", "unmeasured", "seconds", "s", 1.0)])
+    for name, run in runs.items():
+        monkeypatch.setitem(table.RUNS, name, run)
+    failed = table.measure_apart("broken", quick=False)  # a real process, which knows no such run
+    assert failed["missing"].startswith("failed: KeyError")
+    assert table.measure_apart("long", quick=True) == {"missing": table.LEFT_OUT}
+    answers = {"broken": failed, "long": {"samples": {"seconds": [1.0, 9.0, 0.5]}, "wall_s": 1.0}}
+    monkeypatch.setattr(table, "measure_apart", lambda name, quick: answers[name])
+    path, page = tmp_path / "table.json", tmp_path / "page.md"
+    page.write_text("before\n" + "old\n".join(table.MARKS) + "after\n", encoding="utf-8")
+    with pytest.raises(SystemExit, match="failed: broken"):
+        table.main(table.Settings(only=("broken", "long"), output=path, page=page))
+    assert "missed" not in capsys.readouterr().out
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("before\n" + table.MARKS[0])
+    assert text.endswith(table.MARKS[1] + "after\n")
+    assert "old" not in text
+    assert "| good | 1 s | 0.5 to 9 | ≤ 2 s | reached |" in text
+    assert "| bad |  |  | ≤ 1 s | failed: KeyError: 'broken' |" in text
+    assert "| slow |  |  | ≤ 1 s | not asked for |" in text
+    assert json.loads(path.read_text(encoding="utf-8"))["runs"]["long"]["samples"]["seconds"] == [1.0, 9.0, 0.5]
+
+
+def test_the_page_has_the_table_of_the_measured_samples() -> None:
+    data: dict[str, Any] = json.loads(MEASURED.read_text(encoding="utf-8"))
+    begin, end = table.MARKS
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    assert page.partition(begin)[2].partition(end)[0] == table.markdown(data)
+    printed = io.StringIO()
+    table.show(data, Console(width=150, file=printed))
+    assert all(row.what in printed.getvalue() for row in ROWS)
+
+
+def test_a_million_decisions_leave_no_memory_behind() -> None:
+    """Four bytes lost a decision would show; a hundred for each of the episodes that end would, too."""
+    told = list(memory.long_run(small_scenario(30), 64, 1_000_000, parts=4, queue_window=6, running_window=4))
+    assert told[-1][0] >= 999_000
+    episodes = told[-1][2] - told[0][2]
+    assert episodes > 5_000
+    assert told[-1][1] - told[0][1] < 1_000_000
