@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import io
 import json
@@ -18,10 +19,8 @@ sys.path.append(str(ROOT / "benchmarks"))  # its scripts import each other by th
 
 pytest.importorskip("tyro")
 pytest.importorskip("resource")
-import measurements
-import memory
-import table
-from rows import ROWS, RUNS, Row, Run
+measurements, memory, rows, table = map(importlib.import_module, ("measurements", "memory", "rows", "table"))
+ROWS, RUNS, Row, Run = rows.ROWS, rows.RUNS, rows.Row, rows.Run
 
 MEASURED = ROOT / "docs" / "performance" / "table.json"
 
@@ -54,9 +53,9 @@ def test_a_target_is_reached_or_missed_by_a_share_of_it(at_least: bool, value: f
 def test_a_run_that_fails_loses_its_own_rows_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = [Row("part", "good", "long", "seconds", "s", 2.0), Row("part", "bad", "broken", "seconds", "s", 1.0)]
+    shown = [Row("part", "good", "long", "seconds", "s", 2.0), Row("part", "bad", "broken", "seconds", "s", 1.0)]
     runs = {"broken": Run("none such"), "long": Run("agent"), "unmeasured": Run("agent")}
-    monkeypatch.setattr(table, "ROWS", [*rows, Row("other", "slow", "unmeasured", "seconds", "s", 1.0)])
+    monkeypatch.setattr(table, "ROWS", [*shown, Row("other", "slow", "unmeasured", "seconds", "s", 1.0)])
     for name, run in runs.items():
         monkeypatch.setitem(table.RUNS, name, run)
     failed = table.measure_apart("broken", quick=False)  # a real process, which knows no such run
