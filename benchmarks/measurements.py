@@ -84,14 +84,18 @@ def rollout(steps: int, repeats: int) -> Samples:
 
 
 def replay(scheduler: str, jobs: int, gpus: int, contended: bool, repeats: int) -> Samples:
-    """Replays of all jobs and of a tenth of them in turns, and the peak memory of the process."""
+    """Replays of all jobs and of a tenth of them in turns, their events, and the peak memory of the process."""
     draw = globals()["contended"] if contended else poisson
     whole, tenth, small = (draw(count, gpus, 0) for count in (jobs, jobs // 10, 50))
     simulate(small, make_scheduler(scheduler))
-    found: Samples = {"seconds": [], "tenth_s": []}
+    found: Samples = {name: [] for name in ("seconds", "tenth_s", "events", "tenth_events")}
     for _ in range(repeats):
-        found["tenth_s"].append(cpu_s(simulate, tenth, make_scheduler(scheduler)))
-        found["seconds"].append(cpu_s(simulate, whole, make_scheduler(scheduler)))
+        for instance, name, events in ((tenth, "tenth_s", "tenth_events"), (whole, "seconds", "events")):
+            begin = time.process_time()
+            log = simulate(instance, make_scheduler(scheduler))
+            found[name].append(time.process_time() - begin)
+            found[events].append(len(log.events))
+            del log  # before the next: the peak is that of one replay
     growth = [long / short for long, short in zip(found["seconds"], found["tenth_s"], strict=True)]
     peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # as Linux counts
     return found | {"growth": growth, "peak_GB": [peak_bytes / 1e9]}
