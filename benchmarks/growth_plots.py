@@ -4,7 +4,7 @@
 
 Four sweeps, each with all else held: jobs of a trace on 2,000 GPUs; GPUs under 50,000 jobs; jobs that wait for 64 GPUs,
 all there at time 0; links of leaf-spine networks under 20,000 jobs with max-min fair rates. Replays by FIFO, SRTF and
-Tiresias, as in growth.py and measurements.py; beside them batches of 32 environments on one thread with random feasible
+Tiresias, as in growth.py; beside them batches of 32 environments on one thread with random feasible
 actions. CPU microseconds, medians over repeats, after compilation. Writes growth.png and growth.json.
 """
 
@@ -21,9 +21,8 @@ from typing import Any, Final
 import gymnasium
 import numpy as np
 import tyro
-from growth import poisson
+from growth import MACHINE, RACK, contended, poisson
 from machine import machine, versions
-from measurements import MACHINE, RACK, contended
 from rich.console import Console
 from rich.table import Table
 
@@ -102,7 +101,7 @@ def linked(gpus: int) -> Scenario:
 
 def links(gpus: int) -> float:
     """Links of the network of so many GPUs."""
-    instance = contended(1, gpus)
+    instance = contended(1, gpus, 0)
     return float(len(compiled_links(instance.network, instance.cluster)[1]))
 
 
@@ -116,11 +115,11 @@ SWEEPS: Final = (
         lambda gpus: poisson(50_000, gpus, 0), lambda gpus: arriving(1_000, gpus), 16_384,
     ),
     Sweep(
-        "jobs that wait at time 0 for 64 GPUs", "jobs", (64, 256, 1_024, 4_096, 16_384), burst, waiting, 16_384,
+        "jobs that wait at time 0 for 64 GPUs", "jobs", (256, 1_024, 4_096, 16_384), burst, waiting, 16_384,
     ),
     Sweep(
         "links, max-min fair, 20,000 jobs", "links", (200, 400, 800, 1_600, 3_200, 6_400, 12_800),
-        lambda gpus: contended(20_000, gpus), linked, 12_800, links,
+        lambda gpus: contended(20_000, gpus, 0), linked, 12_800, links,
     ),
 )  # fmt: skip
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-GROWTH: Final = 12.0  # times the seconds that ten times the jobs may take
-CONSOLIDATED: Final = "fifo:placement=consolidate"
+from growth import CASES, GROWTH, PLAIN, Case
 
 
 @dataclass(frozen=True)
@@ -32,11 +31,15 @@ class Row:
     at_least: bool = False  # else at most
 
 
-REPEATS: Final = {"repeats": 2}
+# Replays are those that growth.py has targets for.
+REPLAYS: Final[dict[str, Case]] = {
+    case.name: case for case in CASES if case.target_s is not None and case.scheduler not in PLAIN
+}
+PLAIN_REPLAYS: Final[dict[str, Case]] = {case.name: case for case in CASES if case.scheduler in PLAIN}
 
 
-def _replay(scheduler: str, jobs: int, gpus: int, contended: bool = False, repeats: int = 5) -> dict[str, Any]:
-    return dict(scheduler=scheduler, jobs=jobs, gpus=gpus, contended=contended, repeats=repeats)
+def _replay(case: Case) -> Run:
+    return Run("replay", {"name": case.name, "repeats": 1 if case.slow else 5}, None if case.slow else {"repeats": 1})
 
 
 RUNS: Final[dict[str, Run]] = {
@@ -47,41 +50,36 @@ RUNS: Final[dict[str, Run]] = {
         "batch", dict(scenario="leaf-spine-256-v0", steps=200, repeats=9), dict(steps=100, repeats=3)
     ),
     "wrappers": Run("wrappers", dict(steps=5_000, repeats=41), dict(steps=2_000, repeats=11)),
-    "agent": Run("agent", dict(jobs=1_000, gpus=64, repeats=9), dict(repeats=3)),
-    "plain": Run("plain", dict(jobs=100_000, gpus=2_000, repeats=3), dict(repeats=1)),
-    **{f"10,000 {name}": Run("replay", _replay(name, 10_000, 64), REPEATS) for name in ("fifo", "srtf", "tiresias")},
-    **{
-        f"100,000 {name}": Run("replay", _replay(name, 100_000, 2_000), REPEATS)
-        for name in (CONSOLIDATED, "srtf", "tiresias", "dally")
-    },
-    **{
-        f"contended {name}": Run("replay", _replay(name, 100_000, 2_000, contended=True, repeats=3), dict(repeats=1))
-        for name in (CONSOLIDATED, "srtf", "tiresias", "dally")
-    },
-    **{
-        f"1,000,000 {name}": Run("replay", _replay(name, 1_000_000, 10_000, repeats=1))
-        for name in ("fifo", "srtf", "tiresias")
-    },
+    "agent": Run("agent", dict(jobs=1_000, repeats=9), dict(repeats=3)),
+    **{name: _replay(case) for name, case in (REPLAYS | PLAIN_REPLAYS).items()},
     "memory": Run("memory", {}, {}),
     "contended memory": Run("memory", dict(scenario="leaf-spine-256-v0"), {}),
+    "decisions": Run("flat", dict(decisions=100_000_000), dict(decisions=1_000_000)),
 }
 
 ONE: Final = "One environment, `gymnasium.make`, 256 GPUs, window 32"
 MANY: Final = "256 environments, `make_vec`, zero-copy, one core"
+PYTHON: Final = "Agents and schedulers in plain Python"
 WRAPPERS: Final = "What wrappers cost, one environment"
 MEMORY: Final = "Memory of one environment of 256"
+FLAT: Final = "Memory over 100 million decisions, 1 million with `--quick`"
 
 
-def _replays(part: str, prefix: str, targets: Mapping[str, float], gigabytes: float | None = None) -> list[Row]:
-    """Rows of one size of replay: seconds, and growth or memory where it has a target."""
-    rows = []
-    for name, target_s in targets.items():
-        run = f"{prefix} {name}"
-        rows.append(Row(part, name, run, "seconds", "s", target_s))
-        if RUNS[run].arguments["jobs"] == 100_000:
-            rows.append(Row(part, f"{name}: ten times the jobs", run, "growth", "x", GROWTH))
-        if gigabytes is not None:
-            rows.append(Row(part, f"{name}: peak memory", run, "peak_GB", "GB", gigabytes))
+def _part(case: Case) -> str:
+    """Head the rows of replays of one size and kind."""
+    kind = {"contended": " in gangs of up to 96 GPUs, max-min fair links,", "shared": " that share GPUs,"}.get(
+        case.kind, ""
+    )
+    return f"Replay: {case.jobs:,} jobs{kind} on {case.gpus:,} GPUs, load {case.load:g}"
+
+
+def _rows(case: Case) -> list[Row]:
+    """Rows of a replay: seconds, and growth and memory where they have targets."""
+    rows = [Row(_part(case), case.scheduler, case.name, "seconds", "s", case.target_s)]
+    if case.tenth:
+        rows.append(Row(_part(case), f"{case.scheduler}: beside a tenth of the jobs", case.name, "growth", "x", GROWTH))
+    if case.target_GB is not None:
+        rows.append(Row(_part(case), f"{case.scheduler}: peak memory", case.name, "peak_GB", "GB", case.target_GB))
     return rows
 
 
@@ -93,19 +91,14 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(MANY, "leaf-spine of 256 GPUs, max-min fair links", "contended batch", "rate", "steps/s"),
     Row(MANY, "the same, beside CartPole-v1", "contended batch", "ratio", "x", 3.0, at_least=True),
     Row("stable-baselines3, 64 environments", "part of a MaskablePPO rollout", "rollout", "percent", "%", 25.0),
-    *_replays("Replay, 10,000 jobs on 64 GPUs", "10,000", {"fifo": 0.02, "srtf": 0.1, "tiresias": 0.1}),
-    *_replays(
-        "Replay, 100,000 jobs on 2,000 GPUs", "100,000", {CONSOLIDATED: 0.3, "srtf": 3.0, "tiresias": 3.0, "dally": 3.0}
+    *(row for case in REPLAYS.values() for row in _rows(case)),
+    Row(PYTHON, "episode of 1,000 jobs through `env.step`, its reset included", "agent", "seconds", "s", 0.02),
+    Row(PYTHON, "its reset", "agent", "reset_s", "s"),
+    Row(PYTHON, "metrics and digest at its end", "agent", "summary_s", "s"),
+    *(
+        Row(PYTHON, f"{case.scheduler}, {case.jobs:,} jobs on {case.gpus:,} GPUs", name, "seconds", "s", case.target_s)
+        for name, case in PLAIN_REPLAYS.items()
     ),
-    *_replays(
-        "The same with gangs of up to 96 GPUs at load .8, max-min fair links",
-        "contended",
-        dict.fromkeys((CONSOLIDATED, "srtf", "tiresias", "dally"), 10.0),
-    ),
-    *_replays("Replay, 1,000,000 jobs on 10,000 GPUs", "1,000,000", {"fifo": 5.0, "srtf": 90.0, "tiresias": 90.0}, 2.0),
-    Row("Agents and schedulers in Python", "episode of 1,000 jobs through `env.step`", "agent", "seconds", "s", 0.02),
-    Row("Agents and schedulers in Python", "its reset", "agent", "reset_s", "s"),
-    Row("Agents and schedulers in Python", "plain scheduler, 100,000 jobs, 2,000 GPUs", "plain", "seconds", "s", 30.0),
     Row(WRAPPERS, "none", "wrappers", "none_us", "us/step"),
     Row(WRAPPERS, "`PassiveEnvChecker` adds", "wrappers", "checker_us", "us/step"),
     Row(WRAPPERS, "`OrderEnforcing` adds", "wrappers", "order_us", "us/step"),
@@ -114,4 +107,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(MEMORY, "256 GPUs: growth of the process", "memory", "resident_kB", "kB"),
     Row(MEMORY, "leaf-spine: its arrays", "contended memory", "arrays_kB", "kB"),
     Row(MEMORY, "leaf-spine: growth of the process", "contended memory", "resident_kB", "kB"),
+    # A byte lost at each of 10^8 decisions would be 90 MB. The allocator itself takes a few hundred kB (choice).
+    Row(FLAT, "growth of the process from the first tenth on", "decisions", "grown_MB", "MB", 5.0),
+    Row(FLAT, "size of the process at the end", "decisions", "resident_MB", "MB"),
 )

@@ -14,7 +14,7 @@ from gpusched_env.envs.registration import ENVIRONMENTS
 from gpusched_env.scenarios import list_scenarios
 
 SEEDS = (200_000, 200_001, 200_002, 200_003)
-STEPS = 120  # of each environment
+STEPS = 80  # of each environment
 # The id of a scenario that has one of its own, with its rules and windows; small windows for the others.
 OWN_ID = {arguments["scenario"]: name for name, arguments in ENVIRONMENTS.items() if "scenario" in arguments}
 SMALL: dict[str, Any] = dict(id="gpusched/Cluster-v0", queue_window=6, running_window=3)
