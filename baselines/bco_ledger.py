@@ -54,7 +54,7 @@ class Ledger:
     ) -> None:
         self.charged_s = charged_s.copy()
         self.binding = False
-        self._policy, self._theta_s, self._small, self._capacity = policy, theta_s, small, capacity
+        self.policy, self.theta_s, self.small, self.capacity = policy, theta_s, small, capacity
         self._generator = generator or np.random.default_rng()
         self._first_gpu, self._sizes = cluster.nodes["first_gpu"], cluster.nodes["gpus"]
         self._node_of_gpu = cluster.node_of_gpu
@@ -71,15 +71,15 @@ class Ledger:
         ------
         NoPlaceError : it would find no place if all GPUs were free, either
         """
-        allowed = self.charged_s + charge_s <= self._theta_s + SLACK_S
+        allowed = self.charged_s + charge_s <= self.theta_s + SLACK_S
         self.binding |= not allowed.all()
         if able is not None:
             allowed &= able
-        if self._policy == "bco" and gang > self._small:
-            allowed &= self._least_charged_servers(self._capacity * gang, able)
+        if self.policy == "bco" and gang > self.small:
+            allowed &= self._least_charged_servers(self.capacity * gang, able)
         if np.count_nonzero(allowed) < gang:
             raise NoPlaceError(
-                f"theta = {self._theta_s:g} s leaves no place for a gang of {gang} GPUs: give a larger one"
+                f"theta = {self.theta_s:g} s leaves no place for a gang of {gang} GPUs: give a larger one"
             )
         candidates = np.flatnonzero(allowed & free)
         if len(candidates) < gang:
@@ -89,9 +89,9 @@ class Ledger:
         return gpus
 
     def _pick(self, candidates: np.ndarray, gang: int) -> np.ndarray:
-        if self._policy == "ff":
+        if self.policy == "ff":
             return candidates[:gang]
-        if self._policy == "rand":
+        if self.policy == "rand":
             return self._generator.choice(candidates, gang, replace=False)
         return candidates[np.argsort(self.charged_s[candidates], kind="stable")[:gang]]
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import abc
-import math
 from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
 
 from gpusched_env.baselines.bco_ledger import Ledger
-from gpusched_env.simulator import ClairvoyantView, ClusterView, Outcome, Start
+from gpusched_env.simulator import ClusterView, Start
 
 
 class Plan(abc.ABC):
@@ -33,6 +32,7 @@ class Plan(abc.ABC):
         able: np.ndarray | None = None,
     ) -> None:
         self.ledger = ledger
+        self.order, self.gangs, self.charges_s, self.able = order, gangs, charges_s, able
         allowed = [None] * len(order) if able is None else list(able)
         self._jobs = list(zip(order.tolist(), gangs.tolist(), charges_s.tolist(), allowed, strict=True))
 
@@ -88,17 +88,3 @@ class Queues(Plan):
 
 
 READINGS: Final[dict[str, Callable[..., Plan]]] = {"idle": HeadOfLine, "queue": Queues}
-
-
-def rehearse(view: ClairvoyantView, plan: Plan, limit_s: float) -> float:
-    """When the last of the jobs that have arrived would end under a plan [s]; inf = not before ``limit_s``.
-
-    The plan is played in a copy of the simulation, so that contention is what it will be.
-    """
-    simulation, ahead = view.rehearsal(limit_s)
-    while True:
-        for start in plan.starts(ahead):
-            simulation.apply(start)
-        outcome = simulation.advance()
-        if outcome is not Outcome.DECIDE:
-            return simulation.now_s if outcome is Outcome.DONE else math.inf

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpusched_env.baselines.bco_ledger import NoPlaceError
-from gpusched_env.baselines.bco_plans import Plan, rehearse
-from gpusched_env.simulator import ClairvoyantView
+from gpusched_env.baselines.bco_plans import Plan
+from gpusched_env.baselines.bco_rehearsal import Rehearser
 
 GRID: Final = np.geomspace(0.8, 6.0, 10)  # theta over the mean load of a GPU
 
@@ -26,7 +26,7 @@ class Trial(NamedTuple):
 
 
 def try_all(
-    view: ClairvoyantView, make: MakePlan, theta_s: float, sizes: Sequence[float], best: Trial
+    rehearser: Rehearser, make: MakePlan, theta_s: float, sizes: Sequence[float], best: Trial
 ) -> tuple[Trial, list[float]]:
     """Rehearse a theta with every split of small and large gangs.
 
@@ -39,7 +39,7 @@ def try_all(
     for small in sizes:
         try:
             plan = make(theta_s, small)
-            end_s = rehearse(view, plan, best.end_s)  # later than the best is all the same
+            end_s = rehearser.end_s(plan, best.end_s)  # later than the best is all the same
         except NoPlaceError:  # not all jobs are placed: no plan at all (the paper's loop would compare its makespan)
             bound.append(small)
             continue
@@ -51,19 +51,19 @@ def try_all(
 
 
 def by_grid(
-    view: ClairvoyantView, make: MakePlan, thetas_s: Sequence[float], sizes: Sequence[float], horizon_s: float
+    rehearser: Rehearser, make: MakePlan, thetas_s: Sequence[float], sizes: Sequence[float], horizon_s: float
 ) -> Trial:
     """Try every theta, ascending, with every split."""
     best = Trial(horizon_s, math.inf, sizes[0])
     for theta_s in thetas_s:
-        best, sizes = try_all(view, make, theta_s, sizes, best)
+        best, sizes = try_all(rehearser, make, theta_s, sizes, best)
         if not sizes:
             break
     return best
 
 
 def by_bisection(
-    view: ClairvoyantView, make: MakePlan, largest_s: int, sizes: Sequence[float], horizon_s: float
+    rehearser: Rehearser, make: MakePlan, largest_s: int, sizes: Sequence[float], horizon_s: float
 ) -> Trial:
     """Bisect theta in whole seconds from 1 to ``largest_s``: down after an improvement, else up (algorithm 1).
 
@@ -73,7 +73,7 @@ def by_bisection(
     low, high = 1, largest_s
     while low <= high:
         theta_s = (low + high) // 2
-        found, _ = try_all(view, make, theta_s, sizes, best)
+        found, _ = try_all(rehearser, make, theta_s, sizes, best)
         if found.end_s < best.end_s:
             best, high = found, theta_s - 1
         else:

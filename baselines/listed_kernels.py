@@ -1,7 +1,8 @@
 """The compiled loop of schedulers that are an order of jobs and a walk along it: FIFO, SJF, SRTF, LAS, Tiresias.
 
-It decides what their ``decide`` decides, in the same sequence; tests compare the logs. What it need not do again: look
-at jobs that could not start before, while no GPU has come back.
+It decides what their ``decide`` decides, in the same sequence; tests compare the logs. What it need not do: look again
+at jobs that could not start before, while no GPU has come back; and, where counts of GPUs decide who starts, look at
+jobs that come after whoever takes the last GPU (line_kernels.py, plan_by_count).
 """
 
 from __future__ import annotations
@@ -11,22 +12,20 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.simulator.events import (
-    APPLIED,
-    BUFFER_FULL,
-    DECIDE,
-    LOG_FULL,
-    STALLED,
-    advance,
-    preempt,
-    productive_s,
-    start,
-    work_left,
+from gpusched_env.baselines.change_kernels import (
+    attained_of,
+    change_of_queue_s,
+    expect_change,
+    next_change_of_queue_s,
+    queue_of,
 )
+from gpusched_env.baselines.line_kernels import before, first_line, join_line, leave_line, sort_rows
+from gpusched_env.simulator.calls import advance_by, plan_by, preempt_by, start_by
+from gpusched_env.simulator.events import APPLIED, BUFFER_FULL, DECIDE, LOG_FULL, STALLED, productive_s, work_left
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.placing import ANYWHERE
-from gpusched_env.simulator.planning import NEWCOMER, SKIPPED, plan_preemptive
-from gpusched_env.simulator.state import ACTIVE, CHECKPOINTING
+from gpusched_env.simulator.planning import KEPT, NEWCOMER, NOT_NOW, SKIPPED, frees_at_once
+from gpusched_env.simulator.state import CHECKPOINTING, WAITING
 
 Array = np.ndarray[Any, Any]
 
@@ -34,9 +33,10 @@ Array = np.ndarray[Any, Any]
 ARRIVAL, SIZE, ATTAINED, QUEUES = range(4)
 # Where the loop stands between two calls.
 ASLEEP, DECIDES, WALKS, STOPS, STARTS, ENDS = range(6)
+# What is walked along: a list made at each decision point, lines of waiting jobs, or the head of the queue alone.
+LIST, LINES, HEAD = range(3)
 PAUSED: Final = 6  # outcome beside those of ``advance``: it is the time at which it was asked to stop
 _IDLE_LIMIT: Final = 100_000  # decision points in a row at which nothing makes progress and nothing can come
-_TOLERANCE: Final = 1e-6  # [GPU s]: demotion times are computed from attained service and back
 
 LIST_DTYPE: Final = np.dtype(
     [
@@ -50,6 +50,7 @@ LIST_DTYPE: Final = np.dtype(
         ("packlimit", "<f8"),
         ("monotone", "<i8"),  # 1 = what does not fit fits no better once others have been placed
         ("round_s", "<f8"),  # [s] of LAS
+        ("along", "<i8"),  # LIST, LINES, HEAD
         ("until_s", "<f8"),  # [s] when to stop
         # where it stands
         ("phase", "<i8"),
@@ -58,16 +59,12 @@ LIST_DTYPE: Final = np.dtype(
         ("walked", "<i8"),  # entries of ``walk``
         ("returns", "<i8"),  # gangs that had given GPUs back then
         ("idle", "<i8"),
+        ("lined", "<i8"),  # jobs that have arrived and joined a line
+        ("leaving", "<i8"),  # entries of ``left``: jobs that join a line when they wait again
+        ("changing", "<i8"),  # gangs in the heap of changes of queue
         ("reads_round", "<i8"),  # 1 = this decision point is a round of LAS
     ]
 )
-
-
-@helper
-def attained_of(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> float:
-    """Attained service of a job, gang size x productive seconds [GPU s]."""
-    job = jobs[b, row]
-    return job["gpus"] * (job["service_s"] + productive_s(world, replicas, b, int64(job["replica"])))
 
 
 @helper
@@ -82,47 +79,21 @@ def size_of(world: Array, jobs: Array, replicas: Array, list_: Array, b: int, ro
 
 
 @helper
-def before(keys: Array, ranks: Array, one: int, other: int) -> bool:
-    """Tell whether a job comes before another: by key, rank among equals, row."""
-    if keys[one] != keys[other]:
-        return keys[one] < keys[other]
-    if ranks[one] != ranks[other]:
-        return ranks[one] < ranks[other]
-    return one < other
-
-
-@helper
-def sort_rows(order: Array, scratch: Array, keys: Array, ranks: Array, count: int) -> None:
-    """Sort rows by natural merging: what is sorted already costs one look."""
-    while True:
-        begin = int64(0)
-        runs = 0
-        while begin < count:
-            middle = begin + 1
-            while middle < count and before(keys, ranks, int64(order[middle - 1]), int64(order[middle])):
-                middle += 1
-            end = middle
-            if middle < count:
-                end = middle + 1
-                while end < count and before(keys, ranks, int64(order[end - 1]), int64(order[end])):
-                    end += 1
-                for i in range(begin, middle):
-                    scratch[i] = order[i]
-                i = begin
-                j = middle
-                for at in range(begin, end):
-                    if i < middle and (j >= end or before(keys, ranks, int64(scratch[i]), int64(order[j]))):
-                        order[at] = scratch[i]
-                        i += 1
-                    else:
-                        order[at] = order[j]
-                        j += 1
-                    if i == middle:
-                        break
-            runs += 1
-            begin = end
-        if runs <= 1:
-            return
+def set_key(
+    world: Array, jobs: Array, replicas: Array, list_: Array, thresholds: Array, keys: Array, ranks: Array, b: int,
+    row: int,
+) -> None:
+    """Set what a job is ordered by."""
+    r = list_[0]
+    if r["order"] == QUEUES:
+        # the queue first, then, if they lead it, those who run
+        ranks[row] = jobs[b, row]["first_start_s"]
+        keys[row] = 2.0 * queue_of(thresholds, attained_of(world, jobs, replicas, b, row))
+        if r["incumbents"] and jobs[b, row]["replica"] < 0:
+            keys[row] += 1.0
+    elif r["order"] != ARRIVAL:
+        keys[row] = size_of(world, jobs, replicas, list_, b, row)
+        ranks[row] = 1.0 if r["order"] == SIZE and jobs[b, row]["replica"] < 0 else 0.0
 
 
 @helper
@@ -162,16 +133,6 @@ def list_jobs(
 
 
 @helper
-def queue_of(thresholds: Array, attained: float) -> int:
-    """Queue of a job by its attained service (Tiresias, NSDI 2019, section 3.2)."""
-    queue = int64(0)
-    for i in range(len(thresholds)):
-        if thresholds[i] - _TOLERANCE <= attained:
-            queue += 1
-    return queue
-
-
-@helper
 def rule_of(jobs: Array, list_: Array, skew: Array, b: int, row: int) -> int:
     """Placement rule of a job."""
     r = list_[0]
@@ -185,18 +146,8 @@ def sort_jobs(
     scratch: Array, keys: Array, ranks: Array, rules: Array, b: int, count: int,
 ) -> None:
     """Sort the listed jobs, and note the placement rule of each."""
-    r = list_[0]
     for i in range(count):
-        row = int64(order[i])
-        if r["order"] == QUEUES:
-            # the queue first, then, if they lead it, those who run
-            ranks[row] = jobs[b, row]["first_start_s"]
-            keys[row] = 2.0 * queue_of(thresholds, attained_of(world, jobs, replicas, b, row))
-            if r["incumbents"] and jobs[b, row]["replica"] < 0:
-                keys[row] += 1.0
-        else:
-            keys[row] = size_of(world, jobs, replicas, list_, b, row)
-            ranks[row] = 1.0 if r["order"] == SIZE and jobs[b, row]["replica"] < 0 else 0.0
+        set_key(world, jobs, replicas, list_, thresholds, keys, ranks, b, int64(order[i]))
     sort_rows(order, scratch, keys, ranks, count)
     for i in range(count):
         row = int64(order[i])
@@ -223,25 +174,6 @@ def wake_at(world: Array, b: int, time_s: float) -> None:
 
 
 @helper
-def next_change_of_queue_s(
-    world: Array, jobs: Array, replicas: Array, running: Array, thresholds: Array, b: int
-) -> float:
-    """When the first running job changes its queue [s]."""
-    first = np.inf
-    for i in range(world[b]["running"]):
-        replica = replicas[b, running[b, i]]
-        if replica["phase"] != ACTIVE:
-            continue
-        row = int64(replica["job"])
-        attained = attained_of(world, jobs, replicas, b, row)
-        queue = queue_of(thresholds, attained)
-        if queue < len(thresholds):
-            begin = max(replica["since_s"], world[b]["clock_s"])
-            first = min(first, begin + (thresholds[queue] - attained) / jobs[b, row]["gpus"])
-    return first
-
-
-@helper
 def las_round(world: Array, list_: Array, b: int) -> tuple[bool, float]:
     """Tell whether this instant is a round of LAS, and when the next one is [s]."""
     now_s = world[b]["clock_s"]
@@ -252,14 +184,97 @@ def las_round(world: Array, list_: Array, b: int) -> tuple[bool, float]:
     return rounds * round_s == now_s or world[b]["round_s"] > 0.0, (rounds + 1) * round_s
 
 
+@helper
+def join_lines(
+    world: Array, jobs: Array, replicas: Array, list_: Array, thresholds: Array, lines: Array, line_of: Array,
+    waiters: Array, left: Array, keys: Array, ranks: Array, b: int,
+) -> None:
+    """Line up the jobs that have arrived, and those of ``left`` that wait: who was stopped, or could not start yet."""
+    r = list_[0]
+    arrivals = world[b]["next_arrival"] - r["lined"]
+    kept = 0
+    for i in range(arrivals + r["leaving"]):
+        row = int64(r["lined"] + i if i < arrivals else left[i - arrivals])
+        if jobs[b, row]["status"] == WAITING:
+            set_key(world, jobs, replicas, list_, thresholds, keys, ranks, b, row)
+            join_line(lines, waiters, keys, ranks, int64(line_of[jobs[b, row]["gpus"]]), row)
+        else:  # its checkpoint is being written
+            left[kept] = row
+            kept += 1
+    r["lined"] += arrivals
+    r["leaving"] = kept
+
+
+@helper
+def plan_by_count(
+    world: Array, jobs: Array, replicas: Array, running: Array, list_: Array, thresholds: Array, lines: Array,
+    waiters: Array, left: Array, order: Array, scratch: Array, keys: Array, ranks: Array, rules: Array,
+    verdict: Array, failed: Array, b: int,
+) -> None:
+    """Decide what plan_preemptive decides where any free GPUs will do, without a look at all who wait.
+
+    Lists the running jobs that come after the first waiting one, all others keep their GPUs, then who is to start.
+    """
+    w = world[b]
+    r = list_[0]
+    budget = int64(w["gpus"])
+    line = first_line(lines, waiters, keys, ranks, failed, budget, False)
+    head = int64(waiters[lines[line]["begin"]])
+    behind = int64(0)
+    for i in range(w["running"]):
+        replica = replicas[b, running[b, i]]
+        row = int64(replica["job"])
+        set_key(world, jobs, replicas, list_, thresholds, keys, ranks, b, row)
+        if line >= 0 and before(keys, ranks, head, row):
+            order[behind] = row
+            behind += 1
+        else:
+            budget -= replica["gpus"]
+    sort_rows(order, scratch, keys, ranks, behind)
+    supply = w["free_gpus"]
+    at = int64(0)
+    listed = behind
+    while True:
+        line = first_line(lines, waiters, keys, ranks, failed, budget, False)
+        if line >= 0:
+            head = int64(waiters[lines[line]["begin"]])
+        elif at == behind:
+            break
+        if at < behind and (line < 0 or before(keys, ranks, int64(order[at]), head)):
+            row = int64(order[at])
+            gpus = replicas[b, jobs[b, row]["replica"]]["gpus"]
+            verdict[at] = SKIPPED
+            if gpus <= budget:
+                verdict[at] = KEPT
+                budget -= gpus
+            elif frees_at_once(world, jobs, replicas, b, row):
+                supply += gpus
+            at += 1
+        else:
+            order[listed] = head
+            verdict[listed] = NEWCOMER
+            rules[listed] = r["rule"]
+            listed += 1
+            budget -= lines[line]["gpus"]
+            leave_line(lines, waiters, keys, ranks, line)
+    for i in range(behind, listed):
+        row = int64(order[i])
+        gang = jobs[b, row]["gpus"]
+        if gang <= supply:
+            supply -= gang
+        else:  # GPUs that are still being checkpointed are meant for it
+            verdict[i] = NOT_NOW
+            left[r["leaving"]] = row
+            r["leaving"] += 1
+    r["listed"] = listed
+
+
 @kernel
 def play_list(
-    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
-    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
-    event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, sub_batches: Array, interference: Array, b: int, list_: Array, skew: Array, thresholds: Array,
-    order: Array, walk: Array, scratch: Array, keys: Array, ranks: Array, rules: Array, verdict: Array, member: Array,
-    failed: Array,
+    world: Array, jobs: Array, replicas: Array, waiting: Array, running: Array, b: int, advances: Array, starts: Array,
+    stops: Array, plans: Array, list_: Array, skew: Array, thresholds: Array, order: Array, walk: Array,
+    scratch: Array, keys: Array, ranks: Array, rules: Array, verdict: Array, member: Array, failed: Array, lines: Array,
+    line_of: Array, waiters: Array, left: Array, changes_s: Array, heap: Array, places: Array, near: Array,
 ) -> int:
     """Play on until ``until_s`` (PAUSED), the log is full, or ``advance`` ends the run."""
     w = world[b]
@@ -267,10 +282,7 @@ def play_list(
     while True:
         if r["phase"] == ASLEEP:
             wake_at(world, b, r["until_s"])
-            outcome = advance(
-                world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
-                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b,
-            )
+            outcome = advance_by(advances, b, 0)
             if outcome != DECIDE:
                 return outcome
             r["idle"] = r["idle"] + 1 if w["running"] == 0 and w["next_arrival"] == w["jobs"] else 0
@@ -285,73 +297,76 @@ def play_list(
             if w["waiting"] == 0:
                 r["phase"] = ASLEEP
                 continue
+            if r["along"] == LINES:
+                join_lines(
+                    world, jobs, replicas, list_, thresholds, lines, line_of, waiters, left, keys, ranks, b
+                )
             preempts = r["preempts"]
             if r["order"] == ATTAINED:
                 at_round, _ = las_round(world, list_, b)
                 r["reads_round"] = 1
                 preempts = at_round
-            if preempts and room_for_all(world, jobs, waiting, list_, skew, b):
-                for i in range(w["waiting"]):
-                    walk[i] = waiting[b, i]
-                r["walked"] = w["waiting"]
-                sort_jobs(
-                    world, jobs, replicas, list_, skew, thresholds, walk, scratch, keys, ranks, rules, b,
-                    int64(w["waiting"]),
-                )
-                for i in range(len(failed)):
-                    failed[i] = 0
-                r["phase"] = WALKS
-            elif preempts:
-                count = list_jobs(
-                    world, jobs, replicas, waiting, running, list_, order, member, b, True
-                )
-                sort_jobs(
-                    world, jobs, replicas, list_, skew, thresholds, order, scratch, keys, ranks, rules, b, count
-                )
-                plan_preemptive(
-                    world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
-                    events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b,
-                    order[:count], rules[:count], verdict[:count],
-                )
+            if preempts and not room_for_all(world, jobs, waiting, list_, skew, b):
                 r["phase"] = STOPS
-            else:
-                count = w["waiting"]
-                returned = w["returns"] != r["returns"] or not r["monotone"]
-                if w["free_gpus"] == 0:
-                    count = 0
-                elif r["order"] == ARRIVAL:
-                    for i in range(count):
-                        walk[i] = waiting[b, i]
-                        rules[i] = r["rule"]
-                else:
-                    count = list_jobs(
-                        world, jobs, replicas, waiting, running, list_, order, member, b, False
+                if r["along"] == LINES:
+                    plan_by_count(
+                        world, jobs, replicas, running, list_, thresholds, lines, waiters, left, order, scratch,
+                        keys, ranks, rules, verdict, failed, b,
                     )
+                else:
+                    count = list_jobs(world, jobs, replicas, waiting, running, list_, order, member, b, True)
                     sort_jobs(
                         world, jobs, replicas, list_, skew, thresholds, order, scratch, keys, ranks, rules, b, count
                     )
-                    for i in range(count):
-                        walk[i] = order[i]
-                r["walked"] = count
-                if returned:
+                    plan_by(plans, b, count)
+            else:
+                r["phase"] = WALKS
+                if preempts or w["returns"] != r["returns"] or not r["monotone"]:
                     for i in range(len(failed)):
                         failed[i] = 0
-                r["returns"] = w["returns"]
-                r["phase"] = WALKS if count > 0 else ENDS
+                r["walked"] = w["waiting"]
+                if r["along"] == LIST and w["free_gpus"] > 0:
+                    list_jobs(world, jobs, replicas, waiting, running, list_, order, member, b, False)
+                    sort_jobs(
+                        world, jobs, replicas, list_, skew, thresholds, order, scratch, keys, ranks, rules, b,
+                        int64(r["walked"]),
+                    )
+                    for i in range(r["walked"]):
+                        walk[i] = order[i]
+                if not preempts:
+                    r["returns"] = w["returns"]
         if r["phase"] == WALKS:
-            while r["at"] < r["walked"] and w["free_gpus"] > 0:
-                row = int64(walk[r["at"]])
+            while w["free_gpus"] > 0:
+                rule = int64(r["rule"])
+                line = int64(-1)
+                if r["along"] == LIST:
+                    if r["at"] == r["walked"]:
+                        break
+                    row = int64(walk[r["at"]])
+                    rule = int64(rules[r["at"]])
+                elif r["along"] == HEAD:
+                    if w["waiting"] == 0:
+                        break
+                    row = int64(waiting[b, 0])
+                else:
+                    line = first_line(lines, waiters, keys, ranks, failed, int64(w["gpus"]), not r["strict"])
+                    if line < 0:
+                        break
+                    row = int64(waiters[lines[line]["begin"]])
                 gang = jobs[b, row]["gpus"]
                 if not (r["monotone"] and failed[gang]):
-                    code = start(
-                        world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
-                        events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference,
-                        b, row, int64(rules[r["at"]]), 0, False, 0,
-                    )
+                    code = start_by(starts, b, (row, rule, int64(0), int64(0), int64(0)))
                     if code == BUFFER_FULL:
                         return LOG_FULL
                     if code != APPLIED:
                         failed[gang] = 1
+                    else:
+                        if line >= 0:
+                            leave_line(lines, waiters, keys, ranks, line)
+                        if r["order"] == QUEUES:
+                            number = int64(jobs[b, row]["replica"])
+                            change_s = change_of_queue_s(world, jobs, replicas, thresholds, b, number)
+                            expect_change(list_, changes_s, heap, places, number, change_s)
                 if failed[gang] and r["strict"]:
                     break
                 r["at"] += 1
@@ -361,26 +376,29 @@ def play_list(
                 row = int64(order[r["at"]])
                 number = jobs[b, row]["replica"]
                 if verdict[r["at"]] == SKIPPED and number >= 0 and replicas[b, number]["phase"] != CHECKPOINTING:
-                    code = preempt(
-                        world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
-                        events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference,
-                        b, row,
-                    )
+                    code = preempt_by(stops, b, row)
                     if code == BUFFER_FULL:
                         return LOG_FULL
+                    if code == APPLIED and r["along"] == LINES:
+                        left[r["leaving"]] = row
+                        r["leaving"] += 1
                 r["at"] += 1
             r["at"] = 0
             r["phase"] = STARTS
         if r["phase"] == STARTS:
             while r["at"] < r["listed"]:
                 if verdict[r["at"]] == NEWCOMER:
-                    code = start(
-                        world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
-                        events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference,
-                        b, int64(order[r["at"]]), int64(rules[r["at"]]), 0, False, 0,
-                    )
+                    row = int64(order[r["at"]])
+                    code = start_by(starts, b, (row, int64(rules[r["at"]]), int64(0), int64(0), int64(0)))
                     if code == BUFFER_FULL:
                         return LOG_FULL
+                    if code != APPLIED and r["along"] == LINES:
+                        left[r["leaving"]] = row
+                        r["leaving"] += 1
+                    if code == APPLIED and r["order"] == QUEUES:
+                        number = int64(jobs[b, row]["replica"])
+                        change_s = change_of_queue_s(world, jobs, replicas, thresholds, b, number)
+                        expect_change(list_, changes_s, heap, places, number, change_s)
                 r["at"] += 1
             r["phase"] = ENDS
         if r["phase"] == ENDS:
@@ -388,7 +406,9 @@ def play_list(
                 _, next_s = las_round(world, list_, b)
                 wake_at(world, b, next_s)
             elif r["order"] == QUEUES:
-                change_s = next_change_of_queue_s(world, jobs, replicas, running, thresholds, b)
+                change_s = next_change_of_queue_s(
+                    world, jobs, replicas, list_, thresholds, changes_s, heap, places, near, b
+                )
                 # a change closer than the clock can tell is still a change
                 wake_at(world, b, max(change_s, np.nextafter(w["clock_s"], np.inf)))
             r["phase"] = ASLEEP

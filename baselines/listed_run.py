@@ -9,9 +9,11 @@ from collections.abc import Callable
 import numpy as np
 
 from gpusched_env.baselines import listed_kernels
+from gpusched_env.baselines.line_kernels import LINE_DTYPE
 from gpusched_env.simulator import Outcome, Scheduler, Simulation, events
+from gpusched_env.simulator.calls import advance_table, plan_table, preempt_table, start_table
 from gpusched_env.simulator.jit import announce_compilation
-from gpusched_env.simulator.placing import SHARE_FIRST_FIT, rule_number
+from gpusched_env.simulator.placing import ANYWHERE, SHARE_FIRST_FIT, rule_number
 
 # Rules that may place a gang once others have taken GPUs, though they could not before.
 _ERRATIC = ("least-busy-servers",)
@@ -59,27 +61,72 @@ class ListedRun:
             memory[name] = getattr(rules, name)
         memory["rule"], memory["skewed_rule"] = rule_number(rules.placement), rule_number("consolidate")
         memory["monotone"] = rules.placement not in _ERRATIC and bool(np.isfinite(instance.iteration_s).all())
-        largest = int(instance.workload.jobs["gpus"].max())
-        self._memory = (
+        gangs = instance.workload.jobs["gpus"]
+        skew = np.ascontiguousarray(instance.workload.profiles.rows["skew"][instance.workload.jobs["profile"]])
+        memory["along"] = listed_kernels.LINES
+        if rules.order == listed_kernels.ARRIVAL and rules.strict:
+            memory["along"] = listed_kernels.HEAD
+        elif not memory["monotone"]:
+            memory["along"] = listed_kernels.LIST
+        elif rules.preempts or rules.order == listed_kernels.ATTAINED:  # who starts must follow from counts alone
+            skewed = rules.order == listed_kernels.QUEUES and bool(((skew > rules.packlimit) & (gangs > 1)).any())
+            if memory["rule"] not in ANYWHERE or skewed or instance.gpu_jobs > 1:
+                memory["along"] = listed_kernels.LIST
+        sizes, counts = np.unique(gangs, return_counts=True)
+        lines = np.zeros(len(sizes), LINE_DTYPE)
+        lines["gpus"], lines["begin"] = sizes, np.cumsum(counts) - counts
+        line_of = np.zeros(sizes[-1] + 1, np.int32)
+        line_of[sizes] = np.arange(len(sizes))
+        replicas = simulation.state.replicas.shape[1]
+        order, listed_rules, verdict = (np.zeros(jobs, np.int32) for _ in range(3))
+        state = simulation.state
+        # kept, since they hold the arrays whose addresses they tell
+        self._tables = (
+            advance_table(state),
+            start_table(state),
+            preempt_table(state),
+            plan_table(state, order, listed_rules, verdict),
+        )
+        self._arguments = (
+            state.world,
+            state.jobs,
+            state.replicas,
+            state.waiting,
+            state.running,
+            simulation.b,
+            *(table.table for table in self._tables),
             self._list,
-            np.ascontiguousarray(instance.workload.profiles.rows["skew"][instance.workload.jobs["profile"]]),
+            skew,
             np.array(rules.thresholds, float),
-            np.zeros(jobs, np.int32),  # order
+            order,
             np.zeros(jobs, np.int32),  # walk
             np.zeros(jobs, np.int32),  # scratch
             np.zeros(jobs),  # keys
             np.zeros(jobs),  # ranks
-            np.zeros(jobs, np.int32),  # rules
-            np.zeros(jobs, np.int32),  # verdict
+            listed_rules,
+            verdict,
             np.zeros(jobs, np.int8),  # member
-            np.zeros(largest + 1, np.int8),  # failed
+            np.zeros(sizes[-1] + 1, np.int8),  # failed
+            lines,
+            line_of,
+            np.zeros(jobs, np.int32),  # waiters
+            np.zeros(3 * replicas, np.int32),  # left: who is stopped, who is not, and who was stopped before
+            np.zeros(replicas),  # changes_s
+            np.zeros(replicas, np.int32),  # heap
+            np.full(replicas, -1, np.int32),  # places
+            np.zeros(replicas, np.int32),  # near
         )
+
+    @property
+    def along(self) -> int:
+        """What the loop walks along: LIST, LINES or HEAD of listed_kernels."""
+        return int(self._list[0]["along"])
 
     def play(self, until_s: float = math.inf, tell: Callable[[], None] | None = None) -> Outcome:
         """Play to the end, or until a time, and there until something is to be decided."""
         self._list["until_s"] = until_s
         while True:
-            code = listed_kernels.play_list(*self.simulation.arguments, *self._memory)
+            code = listed_kernels.play_list(*self._arguments)
             if tell is not None:
                 tell()
             if code == listed_kernels.PAUSED:

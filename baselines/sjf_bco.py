@@ -11,6 +11,7 @@ import numpy as np
 
 from gpusched_env.baselines.bco_ledger import POLICIES, Ledger, NoPlaceError
 from gpusched_env.baselines.bco_plans import READINGS, Plan
+from gpusched_env.baselines.bco_rehearsal import Rehearser
 from gpusched_env.baselines.bco_search import GRID, MakePlan, Trial, by_bisection, by_grid
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler
@@ -137,16 +138,16 @@ class SjfBco(Scheduler):
         return make(self.theta, self._splits(gangs)[0])
 
     def _search(self, view: ClairvoyantView, make: MakePlan, gangs: np.ndarray, charges_s: np.ndarray) -> Trial:
-        splits = self._splits(gangs)
+        splits, rehearser = self._splits(gangs), Rehearser(view)
         if self.theta == "bisect":
             enough_s = self._charged_s.max() + charges_s.sum()
             most_s = self.horizon_s if math.isfinite(self.horizon_s) else enough_s
-            found = by_bisection(view, make, math.ceil(most_s), splits, self.horizon_s)
+            found = by_bisection(rehearser, make, math.ceil(most_s), splits, self.horizon_s)
         else:
             load_s = max(float(gangs @ charges_s) / len(self._charged_s), float(charges_s.max()))
             grid_s = self._charged_s.mean() + GRID * load_s
             thetas_s = grid_s.tolist() if isinstance(self.theta, str) else [self.theta]
-            found = by_grid(view, make, thetas_s, splits, self.horizon_s)
+            found = by_grid(rehearser, make, thetas_s, splits, self.horizon_s)
         if found.end_s < self.horizon_s:
             return found
         if not isinstance(self.theta, str):
@@ -154,7 +155,7 @@ class SjfBco(Scheduler):
             raise NoPlaceError(
                 f"{self.name}: theta = {self.theta:g} s leaves some job no place{late}: give a larger one"
             )
-        return by_grid(view, make, [math.inf], splits, math.inf)
+        return by_grid(rehearser, make, [math.inf], splits, math.inf)
 
     def _splits(self, gangs: np.ndarray) -> list[float]:
         """Largest small gang of every split to be tried."""

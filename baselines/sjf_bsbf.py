@@ -10,9 +10,10 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.estimates import is_strict
+from gpusched_env.baselines.sharing_run import SharingRun
 from gpusched_env.errors import SchedulerError, unknown_name
-from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Wait
-from gpusched_env.simulator.sharing_choices import PLACEMENTS
+from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Simulation, Wait
+from gpusched_env.simulator.sharing_choices import BENEFIT, MEASURED, PLACEMENTS, SEARCH
 
 ORDERS: Final = ("sjf", "fifo")
 RUNNING_TIMES: Final = ("solo", "measured")
@@ -73,6 +74,19 @@ class SjfBsbf(Scheduler):
     def name(self) -> str:
         """sjf-bsbf or sjf-ffs."""
         return "sjf-bsbf" if self.benefit_test else "sjf-ffs"
+
+    def player(self, simulation: Simulation) -> SharingRun | None:
+        """Give the compiled loop."""
+        if type(self) is not SjfBsbf:
+            return None
+        choices = (
+            self.benefit_test * BENEFIT
+            | self.sub_batch_search * SEARCH
+            | (self.running_time == "measured") * MEASURED
+            | PLACEMENTS[self.placement]
+        )
+        strict = is_strict(simulation.view_for(self), self.strict)
+        return SharingRun(simulation, self.order == "sjf", strict, choices, self.round_s)
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Start whatever fits, alone or in company, shortest first."""

@@ -1,16 +1,27 @@
-"""How replaying grows: CPU seconds of schedulers on Poisson jobs at load .95, all gangs in one machine.
+"""How replaying grows: CPU seconds of schedulers, ten times the jobs beside them, and peak memory.
 
-python benchmarks/growth.py                                    10,000 jobs on 64 GPUs
-python benchmarks/growth.py --jobs 100000 --gpus 2000 --schedulers fifo:placement=consolidate srtf tiresias dally
+    python benchmarks/growth.py                                  every case
+    python benchmarks/growth.py --quick                          without what takes minutes, once each
+    python benchmarks/growth.py --only "100,000 contended"       cases whose name begins so
+    python benchmarks/growth.py --schedulers sjf las --jobs 100000 --gpus 2000
+
+Poisson jobs of log-normal length; preemption is free. Each case has a process of its own, so that its peak memory is
+its own; kernels are compiled before the clock starts. CPU seconds, so that other processes count little; medians over
+repeats.
 """
 
 from __future__ import annotations
 
 import json
+import resource
 import statistics
+import subprocess
+import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import tyro
@@ -20,67 +31,250 @@ from rich.table import Table
 from gpusched_env import make_scheduler
 from gpusched_env.cluster import Cluster
 from gpusched_env.instance import Instance, Semantics
-from gpusched_env.simulator import simulate
+from gpusched_env.network import NETWORK_PRESETS, Contention, Network
+from gpusched_env.scenarios.registry import MANY_SIZES
+from gpusched_env.sharing import Sharing
+from gpusched_env.simulator import Decision, Scheduler, Start, simulate
+from gpusched_env.traces import assign_profiles
 from gpusched_env.workload import Workload
 
 GANGS, SHARES = (1, 2, 4, 8), (0.7, 0.1, 0.15, 0.05)
-LOAD = 0.95
-MACHINE = 8  # [GPU]
+LOAD: Final = 0.95
+# Contention makes jobs longer than the ideal run times that the load counts: at .95 the queue grows for ever.
+CONTENDED_LOAD: Final = 0.8
+MACHINE: Final = 8  # [GPU]
+RACK: Final = 25  # [machine]
+GROWTH: Final = 12.0  # ten times the jobs may take so many times as long
+MAX_MIN: Final = Network("topology", topology=NETWORK_PRESETS["oversub4"].topology, contention=Contention("maxmin"))
+FREE: Final = Semantics(checkpoint_s=0.0, restore_s=0.0)
+
+
+def columns(
+    jobs: int, gpus: int, seed: int, load: float, shares: dict[int, float]
+) -> tuple[np.random.Generator, Workload, Cluster]:
+    """Draw jobs whose demand is ``load`` of a cluster; give the generator, the jobs and the cluster."""
+    rng = np.random.default_rng(seed)
+    gangs = rng.choice(list(shares), jobs, p=list(shares.values()))
+    duration_s = np.ceil(rng.lognormal(7.0, 1.5, jobs))
+    gap_s = (gangs * duration_s).mean() / (load * gpus)
+    workload = Workload.from_columns(np.cumsum(rng.exponential(gap_s, jobs)), gangs, duration_s)
+    return rng, workload, Cluster.homogeneous(gpus // MACHINE, MACHINE, RACK)
+
+
+def poisson(jobs: int, gpus: int, seed: int, load: float = LOAD, sharing: Sharing | None = None) -> Instance:
+    """Draw jobs of log-normal length whose demand is ``load`` of the cluster; all gangs fit into a machine."""
+    _, workload, cluster = columns(jobs, gpus, seed, load, dict(zip(GANGS, SHARES, strict=True)))
+    return Instance(cluster, workload, None, FREE, sharing)
+
+
+def contended(jobs: int, gpus: int, seed: int, load: float = CONTENDED_LOAD) -> Instance:
+    """Draw gangs of up to 96 GPUs that train nine networks below a leaf-spine, max-min fair."""
+    shares = {int(gang): share for gang, share in MANY_SIZES["demand"].items()}
+    rng, workload, cluster = columns(jobs, gpus, seed, load, shares)
+    return Instance(cluster, assign_profiles(workload, "mix", rng), MAX_MIN, FREE)
+
+
+class PlainSmallestFirst(Scheduler):
+    """A scheduler in plain Python, by the documented protocol: whatever fits, smallest first."""
+
+    def decide(self, view: Any) -> Iterable[Decision]:
+        """Yield one start after the other."""
+        for job in sorted(view.waiting, key=lambda job: view.gpus[job]):
+            yield Start(job, "pack")
+
+
+class PlainSrtf(Scheduler):
+    """A preemptive scheduler in plain Python, by the documented protocol: shortest remaining time first."""
+
+    clairvoyant = True
+
+    def decide(self, view: Any) -> Iterable[Decision]:
+        """Give what follows from an order of all jobs."""
+        waiting = view.waiting
+        if not len(waiting):
+            return []
+        rows = np.concatenate([np.sort(view.running), waiting])
+        return view.preemptive_schedule(rows[np.argsort(view.remaining_s(rows), kind="stable")])
+
+
+PLAIN: Final = {"plain smallest first": PlainSmallestFirst, "plain srtf": PlainSrtf}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A replay.
+
+    Parameters
+    ----------
+    scheduler : its spec, or a name in PLAIN
+    jobs, gpus : how many
+    kind : "poisson", "contended" or "shared" (two jobs may hold a GPU)
+    load : demand / capacity
+    target_s : CPU seconds that it may take; None = for information
+    target_GB : peak memory that it may take
+    slow : it takes minutes, so that --quick leaves it out
+    tenth : a tenth of the jobs is measured beside it
+    """
+
+    scheduler: str
+    jobs: int
+    gpus: int
+    kind: str = "poisson"
+    load: float = LOAD
+    target_s: float | None = None
+    target_GB: float | None = None
+    slow: bool = False
+    tenth: bool = False
+
+    @property
+    def name(self) -> str:
+        """Jobs, kind and scheduler."""
+        load = "" if self.load == (CONTENDED_LOAD if self.kind == "contended" else LOAD) else f" load {self.load:g}"
+        return f"{self.jobs:,}{'' if self.kind == 'poisson' else ' ' + self.kind}{load} {self.scheduler}"
+
+    def instance(self, jobs: int | None = None, seed: int = 0) -> Instance:
+        """Draw the jobs, or fewer."""
+        count = self.jobs if jobs is None else jobs
+        if self.kind == "contended":
+            return contended(count, self.gpus, seed, self.load)
+        return poisson(count, self.gpus, seed, self.load, Sharing(2, 1.5) if self.kind == "shared" else None)
+
+    def make(self) -> Scheduler:
+        """Make the scheduler."""
+        return PLAIN[self.scheduler]() if self.scheduler in PLAIN else make_scheduler(self.scheduler)
+
+
+_FIFO: Final = "fifo:placement=consolidate"
+CASES: Final = (
+    *[Case(name, 10_000, 64, target_s=s) for name, s in (("fifo", 0.02), ("srtf", 0.1), ("tiresias", 0.1))],
+    *[Case(name, 10_000, 64) for name in ("sjf", "las", "dally")],
+    *[
+        Case(name, 100_000, 2_000, target_s=s, tenth=True)
+        for name, s in ((_FIFO, 0.3), ("srtf", 3.0), ("tiresias", 3.0), ("dally", 3.0))
+    ],
+    *[
+        Case(name, 100_000, 2_000, "contended", CONTENDED_LOAD, target_s=10.0, tenth=True)
+        for name in (_FIFO, "srtf", "tiresias", "dally")
+    ],
+    *[
+        Case(name, 100_000, 2_000, "contended", LOAD, slow=True, tenth=True)
+        for name in (_FIFO, "srtf", "tiresias", "dally")
+    ],
+    *[Case(name, 1_000, 64, "shared", tenth=True) for name in ("sjf-ffs", "sjf-bsbf")],
+    *[
+        Case(name, 1_000_000, 10_000, target_s=s, target_GB=2.0, slow=True, tenth=True)
+        for name, s in (("fifo", 5.0), ("srtf", 90.0), ("tiresias", 90.0))
+    ],
+    *[Case(name, 100_000, 2_000, target_s=30.0) for name in PLAIN],
+)
 
 
 @dataclass
 class Settings:
     """Measure how long replays take."""
 
+    quick: bool = False
+    """Leave out what takes minutes, and measure once."""
+    only: str = ""
+    """Measure cases whose name begins so."""
+    schedulers: tuple[str, ...] = ()
+    """Measure these schedulers on ``jobs`` and ``gpus`` instead of the cases."""
     jobs: int = 10_000
-    """Jobs."""
+    """Jobs, for ``schedulers``."""
     gpus: int = 64
-    """GPUs, eight to a machine, 25 machines to a rack."""
-    schedulers: tuple[str, ...] = ("fifo", "sjf", "srtf", "las", "tiresias")
-    """Schedulers to measure."""
+    """GPUs, eight to a machine, 25 machines to a rack, for ``schedulers``."""
     repeats: int = 3
     """Runs of each; the median counts."""
     seed: int = 0
     """Seed of the jobs."""
     output: Path | None = None
     """JSON file of the figures."""
+    one: str | None = None
+    """Measure this case (JSON) in this process and print JSON (used by the command itself)."""
 
 
-def poisson(jobs: int, gpus: int, seed: int) -> Instance:
-    """Draw jobs of log-normal length whose demand is .95 of the cluster; preemption is free."""
-    rng = np.random.default_rng(seed)
-    gangs = rng.choice(GANGS, jobs, p=SHARES)
-    duration_s = np.ceil(rng.lognormal(7.0, 1.5, jobs))
-    gap_s = (gangs * duration_s).mean() / (LOAD * gpus)
-    workload = Workload.from_columns(np.cumsum(rng.exponential(gap_s, jobs)), gangs, duration_s)
-    cluster = Cluster.homogeneous(gpus // MACHINE, MACHINE, 25)
-    return Instance(cluster, workload, None, Semantics(checkpoint_s=0.0, restore_s=0.0))
+def peak_bytes() -> int:
+    """Peak resident memory of this process alone [byte]."""
+    status = Path("/proc/self/status")
+    if status.exists():  # what getrusage tells began with the process that started this one
+        lines = status.read_text(encoding="ascii").splitlines()
+        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def measure(case: Case, repeats: int = 3, seed: int = 0) -> dict[str, Any]:
+    """Replay a case in this process.
+
+    Returns
+    -------
+    seconds, tenth_s : CPU seconds of each repeat, of all jobs and of a tenth of them (empty without) [s]
+    events, digest : of the event log
+    peak_bytes : peak resident memory [byte]
+    """
+    simulate(case.instance(50, seed), case.make())  # compile
+    instances = {"seconds": case.instance(None, seed)}
+    if case.tenth:
+        instances = {"tenth_s": case.instance(case.jobs // 10, seed)} | instances
+    found: dict[str, Any] = {"seconds": [], "tenth_s": []}
+    for _ in range(repeats):
+        for name, instance in instances.items():
+            begin = time.process_time()
+            log = simulate(instance, case.make())
+            found[name].append(time.process_time() - begin)
+    return found | {"events": len(log.events), "digest": log.digest(), "peak_bytes": peak_bytes()}
+
+
+def measure_apart(case: Case, repeats: int = 3, seed: int = 0) -> dict[str, Any]:
+    """Replay a case in a fresh process; returns what :func:`measure` does."""
+    data = json.dumps(asdict(case))
+    command = [sys.executable, __file__, "--one", data, "--repeats", str(repeats), "--seed", str(seed)]
+    result: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    return result
+
+
+def choose(settings: Settings) -> list[Case]:
+    """List the cases that the settings ask for."""
+    if settings.schedulers:
+        return [Case(name, settings.jobs, settings.gpus, tenth=True) for name in settings.schedulers]
+    return [case for case in CASES if case.name.startswith(settings.only) and not (settings.quick and case.slow)]
+
+
+def _against(value: float, target: float | None, digits: int = 3) -> str:
+    """Write a figure, and what it may be at most."""
+    if target is None:
+        return f"{value:.{digits}f}"
+    return f"{value:.{digits}f} {'<=' if value <= target else 'MISSES'} {target:g}"
+
+
+def show(figures: Sequence[dict[str, Any]]) -> Table:
+    """Give the table of measured cases."""
+    table = Table(title="replays, CPU seconds (medians) and what they may be at most", title_justify="left")
+    for heading in ("case", "GPUs", "seconds", "us/event", "ten times the jobs", "peak [GB]"):
+        table.add_column(heading, justify="left" if heading == "case" else "right")
+    for row in figures:
+        case = Case(**row["case"])
+        median_s = statistics.median(row["seconds"])
+        grown = "" if not row["tenth_s"] else _against(median_s / statistics.median(row["tenth_s"]), GROWTH, 1)
+        table.add_row(
+            case.name, f"{case.gpus:,}", _against(median_s, case.target_s), f"{1e6 * median_s / row['events']:.2f}",
+            grown, _against(row["peak_bytes"] / 1e9, case.target_GB, 2),
+        )  # fmt: skip
+    return table
 
 
 def main(settings: Settings) -> None:
     """Measure, print and save."""
-    instance, small = (poisson(jobs, settings.gpus, settings.seed) for jobs in (settings.jobs, 50))
+    repeats = 1 if settings.quick else settings.repeats
+    if settings.one is not None:
+        print(json.dumps(measure(Case(**json.loads(settings.one)), repeats, settings.seed)))
+        return
     figures = []
-    for spec in settings.schedulers:
-        simulate(small, make_scheduler(spec))  # compile
-        seconds = []
-        for _ in range(settings.repeats):
-            begin = time.process_time()
-            log = simulate(instance, make_scheduler(spec))
-            seconds.append(time.process_time() - begin)
-        median_s = statistics.median(seconds)
-        figures.append(dict(scheduler=spec, cpu_s=median_s, events=len(log.events), digest=log.digest()))
-    title = f"replay of {settings.jobs:,} jobs on {settings.gpus:,} GPUs, load {LOAD}"
-    table = Table(title=title, title_justify="left")
-    for heading in ("scheduler", "CPU seconds", "events", "microseconds an event"):
-        table.add_column(heading, justify="left" if heading == "scheduler" else "right")
-    for row in figures:
-        per_event = f"{1e6 * row['cpu_s'] / row['events']:.2f}"
-        table.add_row(row["scheduler"], f"{row['cpu_s']:.3f}", f"{row['events']:,}", per_event)
-    Console(width=100).print(table)
+    for case in choose(settings):
+        figures.append({"case": asdict(case), **measure_apart(case, repeats, settings.seed)})
+        print(f"{case.name}: {statistics.median(figures[-1]['seconds']):.3f} s", file=sys.stderr, flush=True)
+    Console(width=120).print(show(figures))
     if settings.output is not None:
-        figures_of = dict(jobs=settings.jobs, gpus=settings.gpus, load=LOAD, schedulers=figures)
-        settings.output.write_text(json.dumps(figures_of, indent=2) + "\n", encoding="utf-8")
+        settings.output.write_text(json.dumps({"load": LOAD, "cases": figures}, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

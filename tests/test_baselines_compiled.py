@@ -9,7 +9,9 @@ import pytest
 from helpers import linked_scenario, random_instance, unit_instance
 
 from gpusched_env.baselines import make_scheduler
+from gpusched_env.baselines.listed_kernels import HEAD, LINES, LIST
 from gpusched_env.baselines.listed_run import ListedRun
+from gpusched_env.baselines.sharing_run import SharingRun
 from gpusched_env.cluster import Cluster
 from gpusched_env.instance import Instance
 from gpusched_env.sharing import Sharing
@@ -20,6 +22,7 @@ LISTED = (
     "fifo:variant=skip,placement=least-busy-servers", "fifo:placement=random", "sjf", "sjf:strict=true", "ssf", "srtf",
     "srtf:placement=consolidate", "srsf", "las", "las:round_s=50", "las-2d:placement=consolidate", "tiresias",
     "tiresias:thresholds=50/400,incumbents_first=true", "tiresias:packlimit=0,placement=spread",
+    "tiresias:thresholds=20/40/90/200,placement=random",
 )  # fmt: skip
 
 
@@ -40,6 +43,14 @@ def instances() -> dict[str, Instance]:
         "skipped by rule": random_instance(4, 40, racks, queue="skip"),
         "links": linked_scenario("maxmin").instance(200_000),
         "sharing": Instance(racks, random_instance(5, 40, racks).workload, sharing=Sharing(2, 1.3)),
+        "too much": unit_instance(
+            np.repeat(np.arange(20) * 15.0, 4),
+            [1, 3, 2, 4, 1] * 16,
+            np.tile([30.0, 80.0, 45.0, 30.0], 20),
+            "2x4",
+            checkpoint_s=5.0,
+            restore_s=0.0,
+        ),
         "many at once": unit_instance(np.repeat([0.0, 50.0], 30), [1, 2, 4] * 20, np.tile([30.0, 80.0], 30), "2x4"),
     }
 
@@ -56,6 +67,47 @@ def test_compiled_loop_is_decide(spec: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("spec", "along"),
+    [
+        ("fifo", HEAD),
+        ("fifo:variant=skip", LINES),
+        ("fifo:variant=skip,placement=least-busy-servers", LIST),
+        ("sjf:placement=consolidate", LINES),
+        ("srtf", LINES),
+        ("srtf:placement=consolidate", LIST),
+        ("las", LINES),
+        ("tiresias", LINES),
+    ],
+)
+def test_waiting_jobs_stand_in_lines_where_that_decides_the_same(spec: str, along: int) -> None:
+    run = make_scheduler(spec).player(Simulation(random_instance(0, 10)))
+    assert isinstance(run, ListedRun)
+    assert run.along == along
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "sjf-ffs",
+        "sjf-ffs:strict=true",
+        "sjf-bsbf",
+        "sjf-bsbf:placement=bsbfs,running_time=measured",
+        "sjf-bsbf:strict=true,placement=bsbf",
+        "sjf-bsbf:round_s=60,order=fifo,sub_batch_search=false",
+    ],
+)
+def test_compiled_loop_of_jobs_that_share_is_decide(spec: str) -> None:
+    for name in ("sharing", "free preemption", "rounds", "skipped by rule", "links"):
+        instance = instances()[name]
+        assert isinstance(make_scheduler(spec).player(Simulation(instance)), SharingRun), spec
+        assert asked(make_scheduler(spec)).player(Simulation(instance)) is None
+        assert (
+            simulate(instance, make_scheduler(spec)).digest()
+            == simulate(instance, asked(make_scheduler(spec))).digest()
+        ), (spec, name)
+
+
+@pytest.mark.parametrize(
     "spec", ["fifo-easy", "sjf:estimator=noisy", "tiresias-g", "tiresias:knob=3", "fifo:placement=share-first-fit"]
 )
 def test_what_the_loop_does_not_do_is_asked(spec: str) -> None:
@@ -65,7 +117,7 @@ def test_what_the_loop_does_not_do_is_asked(spec: str) -> None:
     simulate(instance, make_scheduler(spec))
 
 
-@pytest.mark.parametrize("spec", ["fifo", "srtf", "las", "tiresias"])
+@pytest.mark.parametrize("spec", ["fifo", "srtf", "las", "tiresias", "sjf-bsbf"])
 def test_a_stop_in_between_changes_nothing_where_nothing_is_decided_then(spec: str) -> None:
     """Stops at arrivals: decision points of their own, so that the log is that of a run in one piece."""
     instance = random_instance(6, 40, checkpoint_s=0.0, restore_s=0.0)

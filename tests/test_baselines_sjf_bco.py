@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 
 import numpy as np
@@ -12,7 +13,10 @@ from hypothesis import strategies as st
 from makespan_reference import Gangs, least_makespan_s
 
 from gpusched_env.baselines import bco_search, make_scheduler
+from gpusched_env.baselines.bco_kernels import MOST_OF_A_MACHINE, sum_of
 from gpusched_env.baselines.bco_ledger import Ledger, NoPlaceError
+from gpusched_env.baselines.bco_plans import Plan
+from gpusched_env.baselines.bco_rehearsal import Rehearser
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import START, EventLog
@@ -188,6 +192,46 @@ def test_what_is_played_is_what_was_rehearsed(reading: str, monkeypatch: pytest.
     instance = contending(3, 30, (4, 8, 4, 8))
     end = makespan(instance, f"sjf-bco:semantics={reading}")
     assert found == [end]
+
+
+@pytest.mark.parametrize("spec", ["sjf-bco", "bco-ff", "sjf-bco:theta=bisect,lambda=2,horizon_s=900,order=trace"])
+def test_compiled_rehearsals_give_what_asking_gives(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """End of the last job, charges, and whether theta was binding, of every plan that the search tries."""
+    ends: list[float] = []
+
+    class Both(Rehearser):
+        def end_s(self, plan: Plan, limit_s: float) -> float:
+            found = []
+            for rehearser, own in ((Rehearser(self._view, compiled=False), copy.deepcopy(plan)), (super(), plan)):
+                try:
+                    end_s = rehearser.end_s(own, limit_s)
+                    found.append((end_s, own.ledger.binding, own.ledger.charged_s.tolist()))
+                except NoPlaceError:
+                    found.append((np.nan, own.ledger.binding, []))
+            assert str(found[0]) == str(found[1])
+            ends.append(found[0][0])
+            if np.isnan(ends[-1]):
+                raise NoPlaceError("no place")
+            return ends[-1]
+
+    monkeypatch.setattr("gpusched_env.baselines.sjf_bco.Rehearser", Both)
+    for instance in (
+        contending(3, 14, (4, 8, 4)),
+        random_instance(0, 10),
+        random_instance(3, 10, Cluster.parse("2x4@V100,2x4@K80")),
+        random_instance(5, 8, Cluster.parse("2x16")),
+    ):
+        simulate(instance, make_scheduler(spec))
+    assert np.isfinite(ends).any()
+
+
+def test_charges_are_added_up_in_numpys_order() -> None:
+    add = getattr(sum_of, "py_func", sum_of)
+    rng = np.random.default_rng(0)
+    for gpus in (*range(1, 35), 64, 100, MOST_OF_A_MACHINE):
+        charges = rng.exponential(1e4, 3 * gpus)
+        begins = np.arange(3) * gpus
+        assert [add(charges, i, i + gpus) for i in begins] == np.add.reduceat(charges, begins).tolist()
 
 
 # --- brute force

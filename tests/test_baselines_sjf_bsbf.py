@@ -308,3 +308,13 @@ def test_an_unknown_placement_of_the_view() -> None:
     view = simulation.view_for(make_scheduler("sjf-bsbf"))
     with pytest.raises(GpuschedError, match="unknown placement 'packed'"):
         list(view.shared_schedule(view.waiting, placement="packed"))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("spec", ["sjf-bsbf", "sjf-ffs", "sjf-bsbf:placement=bsbfs,running_time=measured"])
+@pytest.mark.parametrize("half", [True, False])
+def test_compiled_loop_is_decide(spec: str, half: bool) -> None:
+    """Models whose sub-batches and memory matter; other scenarios are in test_baselines_compiled.py."""
+    asked = make_scheduler(spec)
+    asked.__class__ = type("Asked", (type(asked),), {})  # a subclass is asked
+    instance = models_instance(1, 20, half=half)
+    assert simulate(instance, make_scheduler(spec)).digest() == simulate(instance, asked).digest()

@@ -9,7 +9,7 @@ compiled function calls in the ordinary way is compiled into it again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 import numba
@@ -55,13 +55,14 @@ STATE_PARAMETERS: Final = tuple(
         (s.SUB_BATCH_DTYPE, 4), (_FLOAT64, 4),
     )
 )  # fmt: skip
-# Integers that stand among a kernel's arrays.
-ENVIRONMENT, ACTION = "environment", "action"
+# Numbers among a kernel's arrays: the environment, and what the driver gives with each call; a flag is 0 or 1.
+ENVIRONMENT, ACTION, FLAG = "environment", "action", "flag"
 
 _WORDS: Final = 6  # of a row of the table: the array's address and at most five lengths; the last row has the kernel's
 _INTERPRETED: Final = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]
 
 
+@cache  # numba.from_dtype looks at each of sixty fields
 def _array_type(dtype: np.dtype[Any], axes: int) -> Any:
     return types.Array(numba.from_dtype(dtype), axes, "C")
 
@@ -104,56 +105,74 @@ bound_array: Final[Any] = (
 )
 
 
-def caller(parameters: Sequence[Parameter | str]) -> Any:
+def _kind(parameter: Parameter | str) -> Any:
+    if isinstance(parameter, str):
+        return types.boolean if parameter == FLAG else types.int64
+    return _array_type(parameter.dtype, parameter.axes)
+
+
+def caller(parameters: Sequence[Parameter | str], results: int = 1) -> Any:
     """Make the function by which a driver calls a kernel with these parameters: ``(table, b, action) -> int``.
 
-    The arrays of the table that are no parameters follow those that are.
+    The arrays of the table that are no parameters follow those that are. A kernel that takes several actions, or flags,
+    gets a tuple of integers; one that gives several ``results``, all integers, gives a tuple of them.
     """
     if _INTERPRETED:
         return lambda table, b, action: table.kernel(*table.arguments(b, action))
-    kinds = [types.int64 if isinstance(p, str) else _array_type(p.dtype, p.axes) for p in parameters]
+    kinds = [_kind(p) for p in parameters]
+    result_kind = types.int64 if results == 1 else types.UniTuple(types.int64, results)
 
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         table, b, action = arguments
         table = make_array(signature.args[0])(context, builder, table)
+        actions = iter(
+            cgutils.unpack_tuple(builder, action) if isinstance(signature.args[2], types.BaseTuple) else [action]
+        )
         given, row = [], 0
         for parameter, kind in zip(parameters, kinds, strict=True):
-            if isinstance(parameter, str):
-                given.append(b if parameter == ENVIRONMENT else action)
+            if parameter == ENVIRONMENT:
+                given.append(b)
+            elif isinstance(parameter, str):
+                number = next(actions)
+                if parameter == FLAG:
+                    number = builder.icmp_unsigned("!=", number, context.get_constant(types.int64, 0))
+                given.append(number)
             else:
                 given.append(_load(context, builder, table.data, row, kind, None if parameter.whole else b))
                 row += 1
         last = builder.sub(table.nitems, context.get_constant(types.intp, _WORDS))
         address = builder.load(builder.gep(table.data, [last]))
         convention = context.call_conv
-        pointer = builder.inttoptr(address, convention.get_function_type(types.int64, kinds).as_pointer())
-        status, result = convention.call_function(builder, pointer, types.int64, kinds, given)
+        pointer = builder.inttoptr(address, convention.get_function_type(result_kind, kinds).as_pointer())
+        status, result = convention.call_function(builder, pointer, result_kind, kinds, given)
         with cgutils.if_unlikely(builder, status.is_error):
             convention.return_status_propagate(builder, status)
         return result
 
     @intrinsic
     def call(_: Any, table: Any, b: Any, action: Any) -> Any:
-        return types.int64(table, types.int64, types.int64), lower
+        count = sum(isinstance(p, str) and p != ENVIRONMENT for p in parameters)
+        numbers = types.int64 if isinstance(action, types.Integer) else types.UniTuple(types.int64, count)
+        return result_kind(table, types.int64, numbers), lower
 
     return call
 
 
-class Bound:
-    """A kernel bound to its arrays, and a driver that plays it in several environments.
+class KernelTable:
+    """A kernel bound to its arrays: what a driver calls it by is ``table``.
 
-    The arrays must be C-contiguous, and are kept. Whoever copies a Bound must bind the copies of the arrays anew.
+    The arrays must be C-contiguous, and are kept. Whoever copies a table must bind the copies of the arrays anew.
 
     Parameters
     ----------
-    driver : kernel called as (table, first, end)
-    kernel : what the driver calls, by the function that :func:`caller` made of ``parameters``
+    kernel : what a driver calls, by the function that :func:`caller` made of ``parameters``
     parameters : of the kernel
     arrays : those of the kernel, in order, then those that the driver alone looks at
+    results : integers that the kernel gives
     """
 
     def __init__(
-        self, driver: Any, kernel: Any, parameters: Sequence[Parameter | str], arrays: Sequence[np.ndarray]
+        self, kernel: Any, parameters: Sequence[Parameter | str], arrays: Sequence[np.ndarray], results: int = 1
     ) -> None:
         self.kernel, self.arrays, self._parameters = kernel, tuple(arrays), parameters
         for array, parameter in zip(arrays, (p for p in parameters if not isinstance(p, str)), strict=False):
@@ -162,23 +181,44 @@ class Bound:
                 raise TypeError(
                     f"array {array.dtype} {array.shape} is not a contiguous {parameter.dtype} of {axes} axes"
                 )
-        self.call: Callable[[int, int], int] = partial(driver, self if _INTERPRETED else self._addresses())
+        self.table: Any = self if _INTERPRETED else self._addresses(results)
 
-    def _addresses(self) -> np.ndarray:
+    def _addresses(self, results: int) -> np.ndarray:
         table = np.zeros((len(self.arrays) + 1, _WORDS), np.int64)
         for words, array in zip(table, self.arrays, strict=False):
             words[: 1 + array.ndim] = array.ctypes.data, *array.shape
-        signature = tuple(types.int64 if isinstance(p, str) else _array_type(p.dtype, p.axes) for p in self._parameters)
+        signature = tuple(_kind(p) for p in self._parameters)
         self.kernel.compile(signature)
         made = self.kernel.overloads[signature]
-        assert made.signature.return_type == types.int64
+        expected = types.int64 if results == 1 else types.UniTuple(types.int64, results)
+        assert made.signature.return_type == expected, made.signature.return_type
         table[-1, 0] = made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
         return table.reshape(-1)
 
-    def arguments(self, b: int, action: int) -> list[Any]:
+    def arguments(self, b: int, action: int | tuple[int, ...]) -> list[Any]:
         """List what the kernel gets for an environment; for plain Python."""
         rest = iter(self.arrays)
-        integers = {ENVIRONMENT: b, ACTION: action}
-        return [
-            integers[p] if isinstance(p, str) else next(rest) if p.whole else next(rest)[b] for p in self._parameters
-        ]
+        actions = iter(action if isinstance(action, tuple) else (action,))
+        given: list[Any] = []
+        for p in self._parameters:
+            if isinstance(p, str):
+                given.append(b if p == ENVIRONMENT else bool(next(actions)) if p == FLAG else next(actions))
+            else:
+                given.append(next(rest) if p.whole else next(rest)[b])
+        return given
+
+
+class Bound(KernelTable):
+    """A kernel bound to its arrays, and a driver that plays it in several environments.
+
+    Parameters
+    ----------
+    driver : kernel called as (table, first, end)
+    kernel, parameters, arrays : as for :class:`KernelTable`
+    """
+
+    def __init__(
+        self, driver: Any, kernel: Any, parameters: Sequence[Parameter | str], arrays: Sequence[np.ndarray]
+    ) -> None:
+        super().__init__(kernel, parameters, arrays)
+        self.call: Callable[[int, int], int] = partial(driver, self.table)

@@ -109,7 +109,7 @@ def held(jobs: Array, replicas: Array, b: int, row: int) -> int:
 
 
 @helper
-def _frees_at_once(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> bool:
+def frees_at_once(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> bool:
     """Tell whether preempting a job would free its GPUs in this instant."""
     number = jobs[b, row]["replica"]
     if number < 0 or world[b]["checkpoint_s"] > 0.0:
@@ -126,20 +126,21 @@ def plan_preemptive(
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
     busy: Array, sub_batches: Array, interference: Array, b: int, order: Array, rules: Array, verdict: Array,
-) -> None:
-    """Decide who should hold GPUs when running jobs may be preempted.
+    count: int,
+) -> int:
+    """Decide who should hold GPUs when running jobs may be preempted; return how many are to start now.
 
-    Walks ``order`` (waiting and running jobs, best first) with all GPUs of the cluster as budget and takes what fits
-    (Tiresias, NSDI 2019; baselines_common 5.4). Taken running jobs keep their GPUs. Taken waiting jobs are placed, in
-    order, on what the others leave; one that finds no place hands its budget on, and so do worse gangs of its size and
-    rule. GPUs of gangs that are just being checkpointed count as free here, since they will be soon.
+    Walks ``order[:count]`` (waiting and running jobs, best first) with all GPUs of the cluster as budget and takes what
+    fits (Tiresias, NSDI 2019; baselines_common 5.4). Taken running jobs keep their GPUs. Taken waiting jobs are placed,
+    in order, on what the others leave; one that finds no place hands its budget on, and so do worse gangs of its size
+    and rule. GPUs of gangs that are just being checkpointed count as free here, since they will be soon.
 
     Fills ``verdict`` (int32, one for each entry of ``order``): KEPT; NEWCOMER (start it now); NOT_NOW (taken, but its
     GPUs, or those of a better gang that needs a particular place, are still being checkpointed); SKIPPED (preempt it
     if it runs); BLOCKED (no place).
     """
     w = world[b]
-    for i in range(len(order)):
+    for i in range(count):
         verdict[i] = SKIPPED
     random = w["random"]
     again = True
@@ -149,7 +150,7 @@ def plan_preemptive(
         budget = w["gpus"]
         placed = 0
         located = True
-        for i in range(len(order)):
+        for i in range(count):
             if verdict[i] == BLOCKED:
                 continue
             job = jobs[b, order[i]]
@@ -167,7 +168,7 @@ def plan_preemptive(
             break
         # 2. Does everyone taken find a place? Only rules that may refuse enough free GPUs need the look.
         supply = w["free_gpus"]
-        for i in range(len(order)):
+        for i in range(count):
             job = jobs[b, order[i]]
             if job["status"] != WAITING and (
                 verdict[i] == SKIPPED or replicas[b, job["replica"]]["phase"] == CHECKPOINTING
@@ -175,7 +176,7 @@ def plan_preemptive(
                 supply += _lend(
                     world, nodes, free, holder, gpu_next, gpu_node, replicas, b, int64(job["replica"]), FREE
                 )
-        for i in range(len(order)):
+        for i in range(count):
             if verdict[i] == NEWCOMER:
                 gang = int64(jobs[b, order[i]]["gpus"])
                 kind = int64(jobs[b, order[i]]["job_class"])
@@ -187,7 +188,7 @@ def plan_preemptive(
                 if end == placed:
                     # Nor shall a worse gang of the same kind pass it; blocking all at once also spares a round each.
                     everywhere = not unable_somewhere(paces, b, kind)
-                    for j in range(i, len(order)):
+                    for j in range(i, count):
                         job = jobs[b, order[j]]
                         alike = job["gpus"] == gang and rules[j] == rules[i]
                         if job["status"] == WAITING and alike and (everywhere or job["job_class"] == kind):
@@ -197,7 +198,7 @@ def plan_preemptive(
                 supply -= end - placed
                 placed = end
         unreserve(nodes, free, holder, gpu_node, chosen, b, 0, placed)
-        for i in range(len(order)):
+        for i in range(count):
             job = jobs[b, order[i]]
             if job["status"] != WAITING and (
                 verdict[i] == SKIPPED or replicas[b, job["replica"]]["phase"] == CHECKPOINTING
@@ -206,13 +207,14 @@ def plan_preemptive(
                 _lend(world, nodes, free, holder, gpu_next, gpu_node, replicas, b, number, number)
     # 3. Who can start now: victims free their GPUs at once only if a checkpoint costs nothing.
     supply = w["free_gpus"]
-    for i in range(len(order)):
-        if verdict[i] == SKIPPED and _frees_at_once(world, jobs, replicas, b, order[i]):
+    for i in range(count):
+        if verdict[i] == SKIPPED and frees_at_once(world, jobs, replicas, b, order[i]):
             number = int64(jobs[b, order[i]]["replica"])
             supply += _lend(world, nodes, free, holder, gpu_next, gpu_node, replicas, b, number, FREE)
     placed = 0
+    starting = int64(0)
     held_up = False
-    for i in range(len(order)):
+    for i in range(count):
         if verdict[i] == NEWCOMER:
             gang = int64(jobs[b, order[i]]["gpus"])
             kind = int64(jobs[b, order[i]]["job_class"])
@@ -226,13 +228,15 @@ def plan_preemptive(
             if end > placed:
                 supply -= end - placed
                 placed = end
+                starting += 1
             else:
                 verdict[i] = NOT_NOW
                 # Its place is still being checkpointed: whoever started now might take part of it for good.
                 held_up = held_up or rules[i] not in ANYWHERE or unable_somewhere(paces, b, kind)
     unreserve(nodes, free, holder, gpu_node, chosen, b, 0, placed)
-    for i in range(len(order)):
-        if verdict[i] == SKIPPED and _frees_at_once(world, jobs, replicas, b, order[i]):
+    for i in range(count):
+        if verdict[i] == SKIPPED and frees_at_once(world, jobs, replicas, b, order[i]):
             number = int64(jobs[b, order[i]]["replica"])
             _lend(world, nodes, free, holder, gpu_next, gpu_node, replicas, b, number, number)
     w["random"] = random
+    return starting

@@ -120,19 +120,24 @@ class Simulation:
         if self._world["clock_s"] < time_s < self._world["timer_s"]:
             self._world["timer_s"] = time_s
 
-    def rehearsal(self, limit_s: float = math.inf) -> Simulation:
+    def rehearsal(self, limit_s: float = math.inf, into: Simulation | None = None) -> Simulation:
         """Copy the run as it stands, without the jobs that have not arrived: play it ahead; this one does not change.
 
         Parameters
         ----------
         limit_s : the copy is cut here, if not by the scenario's time limit before [s]
+        into : an earlier rehearsal of this run, whose arrays are used again
         """
-        state = State(*(array.copy() for array in self.row))
-        world = state.world[0]
+        if into is None:
+            into = Simulation(self.instance, state=State(*(array.copy() for array in self.row)))
+        else:
+            for copy, array in zip(into.state, self.row, strict=True):
+                np.copyto(copy, array)
+        world = into.state.world[0]
         world["jobs"] = world["next_arrival"]
         world["time_limit_s"] = min(world["time_limit_s"], limit_s)
         world["events"] = world["event_gpus"] = 0
-        return Simulation(self.instance, state=state)
+        return into
 
     # --- decisions
 

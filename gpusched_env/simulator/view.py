@@ -363,7 +363,7 @@ class ClusterView:
         order = self._known(order)
         verdict = np.empty(len(order), np.int32)
         numbers = self._rules(order, rules)
-        planning.plan_preemptive(*self._arguments, order, numbers, verdict)
+        planning.plan_preemptive(*self._arguments, order, numbers, verdict, len(order))
         holds = self._job_state["replica"][order] >= 0
         victims = order[(verdict == planning.SKIPPED) & holds]
         newcomers = np.flatnonzero(verdict == planning.NEWCOMER)

@@ -1,0 +1,120 @@
+"""When the first running job of Tiresias changes its queue: the gangs in a heap, by the time at which each will.
+
+The times in the heap were right when they were computed, but for rounding; whoever asks now gets what the clock of now
+makes of them, so all that might be the first are computed anew.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.simulator.events import productive_s
+from gpusched_env.simulator.jit import helper, int64
+from gpusched_env.simulator.state import ACTIVE
+
+Array = np.ndarray[Any, Any]
+
+_TOLERANCE: Final = 1e-6  # [GPU s]: times of changes are computed from attained service and back
+# A time in the heap is this close to the one computed anew: [s], and [s] for each second of the clock.
+_NEAR_S: Final = 1e-3
+_NEAR: Final = 1e-9
+
+
+@helper
+def attained_of(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> float:
+    """Attained service of a job, gang size x productive seconds [GPU s]."""
+    job = jobs[b, row]
+    return job["gpus"] * (job["service_s"] + productive_s(world, replicas, b, int64(job["replica"])))
+
+
+@helper
+def queue_of(thresholds: Array, attained: float) -> int:
+    """Queue of a job by its attained service (Tiresias, NSDI 2019, section 3.2)."""
+    queue = int64(0)
+    for i in range(len(thresholds)):
+        if thresholds[i] - _TOLERANCE <= attained:
+            queue += 1
+    return queue
+
+
+@helper
+def change_of_queue_s(world: Array, jobs: Array, replicas: Array, thresholds: Array, b: int, number: int) -> float:
+    """When the job of a gang changes its queue, if the gang goes on; inf = never [s]."""
+    replica = replicas[b, number]
+    if replica["phase"] != ACTIVE:
+        return np.inf
+    row = int64(replica["job"])
+    attained = attained_of(world, jobs, replicas, b, row)
+    queue = queue_of(thresholds, attained)
+    if queue == len(thresholds):
+        return np.inf
+    begin = max(replica["since_s"], world[b]["clock_s"])
+    return begin + (thresholds[queue] - attained) / jobs[b, row]["gpus"]
+
+
+@helper
+def expect_change(list_: Array, changes_s: Array, heap: Array, places: Array, number: int, time_s: float) -> None:
+    """Put a gang into the heap, or move it there; an infinite time takes it out."""
+    at = int64(places[number])
+    if at < 0:
+        if time_s == np.inf:
+            return
+        at = int64(list_[0]["changing"])
+        list_[0]["changing"] += 1
+    elif time_s == np.inf:  # the last one takes its place
+        places[number] = -1
+        list_[0]["changing"] -= 1
+        if at == list_[0]["changing"]:
+            return
+        number = int64(heap[list_[0]["changing"]])
+        time_s = changes_s[number]
+    changes_s[number] = time_s
+    while at > 0 and changes_s[heap[(at - 1) // 2]] > time_s:
+        heap[at] = heap[(at - 1) // 2]
+        places[heap[at]] = at
+        at = (at - 1) // 2
+    while 2 * at + 1 < list_[0]["changing"]:
+        child = 2 * at + 1
+        if child + 1 < list_[0]["changing"] and changes_s[heap[child + 1]] < changes_s[heap[child]]:
+            child += 1
+        if changes_s[heap[child]] >= time_s:
+            break
+        heap[at] = heap[child]
+        places[heap[at]] = at
+        at = child
+    heap[at] = number
+    places[number] = at
+
+
+@helper
+def next_change_of_queue_s(
+    world: Array,
+    jobs: Array,
+    replicas: Array,
+    list_: Array,
+    thresholds: Array,
+    changes_s: Array,
+    heap: Array,
+    places: Array,
+    near: Array,
+    b: int,
+) -> float:
+    """When the first running job changes its queue [s]."""
+    first_s = np.inf
+    slack_s = _NEAR_S + _NEAR * world[b]["clock_s"]
+    count = 0
+    while list_[0]["changing"] > 0:
+        number = int64(heap[0])
+        if changes_s[number] > first_s + slack_s:
+            break
+        expect_change(list_, changes_s, heap, places, number, np.inf)
+        changes_s[number] = change_of_queue_s(world, jobs, replicas, thresholds, b, number)
+        first_s = min(first_s, changes_s[number])
+        near[count] = number
+        count += 1
+    for i in range(count):
+        number = int64(near[i])
+        expect_change(list_, changes_s, heap, places, number, changes_s[number])
+    return first_s

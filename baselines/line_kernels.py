@@ -1,0 +1,124 @@
+"""Jobs in order: sorted lists, and lines of waiting jobs, one for each gang size, whose first is known at once.
+
+A line is a binary heap of rows, ``waiters[begin : begin + count]``. Keys and ranks of a job stay while it waits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.simulator.jit import helper, int64
+
+Array = np.ndarray[Any, Any]
+
+LINE_DTYPE: Final = np.dtype(
+    [
+        ("gpus", "<i8"),  # gang size of its jobs [GPU]
+        ("begin", "<i8"),  # its first entry of ``waiters``
+        ("count", "<i8"),  # its entries in use
+    ]
+)
+
+
+@helper
+def before(keys: Array, ranks: Array, one: int, other: int) -> bool:
+    """Tell whether a job comes before another: by key, rank among equals, row."""
+    if keys[one] != keys[other]:
+        return keys[one] < keys[other]
+    if ranks[one] != ranks[other]:
+        return ranks[one] < ranks[other]
+    return one < other
+
+
+@helper
+def join_line(lines: Array, waiters: Array, keys: Array, ranks: Array, number: int, row: int) -> None:
+    """Put a job into a line."""
+    line = lines[number]
+    begin = line["begin"]
+    at = line["count"]
+    line["count"] += 1
+    while at > 0:
+        above = int64(waiters[begin + (at - 1) // 2])
+        if not before(keys, ranks, row, above):
+            break
+        waiters[begin + at] = above
+        at = (at - 1) // 2
+    waiters[begin + at] = row
+
+
+@helper
+def leave_line(lines: Array, waiters: Array, keys: Array, ranks: Array, number: int) -> None:
+    """Take the first job of a line out of it."""
+    line = lines[number]
+    begin = line["begin"]
+    line["count"] -= 1
+    last = line["count"]
+    row = int64(waiters[begin + last])
+    at = 0
+    while 2 * at + 1 < last:
+        child = 2 * at + 1
+        below = int64(waiters[begin + child])
+        if child + 1 < last:
+            beside = int64(waiters[begin + child + 1])
+            if before(keys, ranks, beside, below):
+                child += 1
+                below = beside
+        if not before(keys, ranks, below, row):
+            break
+        waiters[begin + at] = below
+        at = child
+    waiters[begin + at] = row
+
+
+@helper
+def first_line(lines: Array, waiters: Array, keys: Array, ranks: Array, failed: Array, most: int, passes: bool) -> int:
+    """Find the line of the job that comes first of all gangs of up to ``most`` GPUs; -1 = nobody waits.
+
+    ``passes``: gang sizes that have failed do not count.
+    """
+    best = int64(-1)
+    first = int64(-1)
+    for number in range(len(lines)):
+        line = lines[number]
+        if line["count"] > 0 and line["gpus"] <= most and not (passes and failed[line["gpus"]]):
+            row = int64(waiters[line["begin"]])
+            if best < 0 or before(keys, ranks, row, first):
+                best = int64(number)
+                first = row
+    return best
+
+
+@helper
+def sort_rows(order: Array, scratch: Array, keys: Array, ranks: Array, count: int) -> None:
+    """Sort rows by natural merging: what is sorted already costs one look."""
+    while True:
+        begin = int64(0)
+        runs = 0
+        while begin < count:
+            middle = begin + 1
+            while middle < count and before(keys, ranks, int64(order[middle - 1]), int64(order[middle])):
+                middle += 1
+            end = middle
+            if middle < count:
+                end = middle + 1
+                while end < count and before(keys, ranks, int64(order[end - 1]), int64(order[end])):
+                    end += 1
+                for i in range(begin, middle):
+                    scratch[i] = order[i]
+                i = begin
+                j = middle
+                for at in range(begin, end):
+                    if i < middle and (j >= end or before(keys, ranks, int64(scratch[i]), int64(order[j]))):
+                        order[at] = scratch[i]
+                        i += 1
+                    else:
+                        order[at] = order[j]
+                        j += 1
+                    if i == middle:
+                        break
+            runs += 1
+            begin = end
+        if runs <= 1:
+            return

@@ -1,0 +1,57 @@
+"""The simulator's kernels by address: a compiled loop that calls them so does not compile them again (binding.py)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.simulator import events
+from gpusched_env.simulator.binding import ACTION, ENVIRONMENT, FLAG, STATE_PARAMETERS, KernelTable, Parameter, caller
+from gpusched_env.simulator.placing_shared import find_shared
+from gpusched_env.simulator.planning import plan_preemptive
+from gpusched_env.simulator.state import State
+
+_ADVANCE: Final = (*STATE_PARAMETERS, ENVIRONMENT)
+_START: Final = (*STATE_PARAMETERS, ENVIRONMENT, ACTION, ACTION, ACTION, FLAG, ACTION)
+# Arrays of the state that ``find_shared`` takes.
+_FOUND_IN: Final = (
+    "world", "jobs", "replicas", "nodes", "racks", "free", "holder", "gpu_next", "gpu_node", "running", "paces",
+    "chosen", "links", "busy", "sub_batches", "interference",
+)  # fmt: skip
+_FIND: Final = (*(STATE_PARAMETERS[State._fields.index(name)] for name in _FOUND_IN), ENVIRONMENT, ACTION, ACTION)
+_PREEMPT: Final = (*STATE_PARAMETERS, ENVIRONMENT, ACTION)
+_PLAN: Final = (*STATE_PARAMETERS, ENVIRONMENT, *[Parameter(np.dtype(np.int32), 1, True)] * 3, ACTION)
+
+# In a kernel: advance_by(table, b, 0), start_by(table, b, (row, rule, explicit, share, sub_steps)),
+# preempt_by(table, b, row), plan_by(table, b, count) and find_by(table, b, (row, choices)).
+advance_by: Final = caller(_ADVANCE)
+start_by: Final = caller(_START)
+preempt_by: Final = caller(_PREEMPT)
+plan_by: Final = caller(_PLAN)
+find_by: Final = caller(_FIND, results=2)
+
+
+def advance_table(state: State) -> KernelTable:
+    """Bind :func:`events.advance` to the arrays of a state."""
+    return KernelTable(events.advance, _ADVANCE, state)
+
+
+def start_table(state: State) -> KernelTable:
+    """Bind :func:`events.start` to the arrays of a state."""
+    return KernelTable(events.start, _START, state)
+
+
+def preempt_table(state: State) -> KernelTable:
+    """Bind :func:`events.preempt` to the arrays of a state."""
+    return KernelTable(events.preempt, _PREEMPT, state)
+
+
+def plan_table(state: State, order: np.ndarray, rules: np.ndarray, verdict: np.ndarray) -> KernelTable:
+    """Bind :func:`plan_preemptive` to the arrays of a state and to its lists."""
+    return KernelTable(plan_preemptive, _PLAN, (*state, order, rules, verdict))
+
+
+def find_table(state: State) -> KernelTable:
+    """Bind :func:`find_shared` to the arrays of a state."""
+    return KernelTable(find_shared, _FIND, [getattr(state, name) for name in _FOUND_IN], results=2)
