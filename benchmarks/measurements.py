@@ -47,9 +47,9 @@ def rollout(steps: int, repeats: int) -> Samples:
     return {"percent": [100 * rollout_share(steps) for _ in range(repeats)]}
 
 
-def replay(name: str, repeats: int) -> Samples:
+def replay(case: dict[str, Any], repeats: int) -> Samples:
     """Replays of a case of growth.py, and where it asks for that of a tenth of its jobs, in turns."""
-    found = growth.measure({case.name: case for case in growth.CASES}[name], repeats)
+    found = growth.measure(growth.Case(**case), repeats)
     pairs = zip(found["seconds"], found["tenth_s"], strict=False)
     return {
         "seconds": found["seconds"],

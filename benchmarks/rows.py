@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from growth import CASES, GROWTH, PLAIN, Case
@@ -35,11 +35,18 @@ class Row:
 REPLAYS: Final[dict[str, Case]] = {
     case.name: case for case in CASES if case.target_s is not None and case.scheduler not in PLAIN
 }
+# Ten times the jobs of those with a tenth beside them. A tenth may be too few to fill the cluster: these are not.
+GROWN: Final[dict[str, Case]] = {
+    f"{name}, ten times": replace(case, jobs=10 * case.jobs, target_s=None, slow=True)
+    for name, case in REPLAYS.items()
+    if case.tenth and not case.slow
+}
 PLAIN_REPLAYS: Final[dict[str, Case]] = {case.name: case for case in CASES if case.scheduler in PLAIN}
 
 
 def _replay(case: Case) -> Run:
-    return Run("replay", {"name": case.name, "repeats": 1 if case.slow else 5}, None if case.slow else {"repeats": 1})
+    arguments = {"case": asdict(case), "repeats": 1 if case.slow else 5}
+    return Run("replay", arguments, None if case.slow else {"repeats": 1})
 
 
 RUNS: Final[dict[str, Run]] = {
@@ -51,7 +58,7 @@ RUNS: Final[dict[str, Run]] = {
     ),
     "wrappers": Run("wrappers", dict(steps=5_000, repeats=41), dict(steps=2_000, repeats=11)),
     "agent": Run("agent", dict(jobs=1_000, repeats=9), dict(repeats=3)),
-    **{name: _replay(case) for name, case in (REPLAYS | PLAIN_REPLAYS).items()},
+    **{name: _replay(case) for name, case in (REPLAYS | GROWN | PLAIN_REPLAYS).items()},
     "memory": Run("memory", {}, {}),
     "contended memory": Run("memory", dict(scenario="leaf-spine-256-v0"), {}),
     "decisions": Run("flat", dict(decisions=100_000_000), dict(decisions=1_000_000)),
@@ -77,7 +84,11 @@ def _rows(case: Case) -> list[Row]:
     """Rows of a replay: seconds, and growth and memory where they have targets."""
     rows = [Row(_part(case), case.scheduler, case.name, "seconds", "s", case.target_s)]
     if case.tenth:
-        rows.append(Row(_part(case), f"{case.scheduler}: beside a tenth of the jobs", case.name, "growth", "x", GROWTH))
+        what = f"{case.scheduler}: {case.jobs:,} jobs beside {case.jobs // 10:,}"
+        rows.append(Row(_part(case), what, case.name, "growth", "x", GROWTH))
+    if (grown := f"{case.name}, ten times") in GROWN:
+        what = f"{case.scheduler}: {GROWN[grown].jobs:,} jobs beside {case.jobs:,}"
+        rows.append(Row(_part(case), what, grown, "growth", "x", GROWTH))
     if case.target_GB is not None:
         rows.append(Row(_part(case), f"{case.scheduler}: peak memory", case.name, "peak_GB", "GB", case.target_GB))
     return rows

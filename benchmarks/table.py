@@ -124,7 +124,7 @@ def cells(row: Row, run: dict[str, Any] | None) -> tuple[str, ...]:
     """Give the cells of a row."""
     target = "" if row.target is None else f"{'≥' if row.at_least else '≤'} {number(row.target)} {row.unit}"
     if run is None or "missing" in run:
-        return row.what, "", "", target, "not asked for" if run is None else run["missing"]
+        return row.what, "", "", target, "not measured" if run is None else run["missing"]
     samples = run["samples"][row.figure]
     value = statistics.median(samples)
     spread = f"{number(min(samples))} to {number(max(samples))}" if len(samples) > 1 else "once"
