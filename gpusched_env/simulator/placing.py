@@ -308,15 +308,14 @@ def reserve(
     places several copies, ``at`` (nothing reserved) if there is no place.
     Machines of a type on which the class cannot run do not exist for it.
     """
-    if not unable_somewhere(paces, b, kind):
-        return _reserve(
-            world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, at, kind, gang, rule, supply
-        )
-    usable = supply - hide_unusable(world, nodes, free, holder, paces, b, kind)
-    end = _reserve(
-        world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, at, kind, gang, rule, usable
+    hides = unable_somewhere(paces, b, kind)
+    if hides:
+        supply -= hide_unusable(world, nodes, free, holder, paces, b, kind)
+    end = _reserve(  # written once: the rules are most of what kernels that place are made of
+        world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, at, kind, gang, rule, supply
     )
-    show_unusable(world, nodes, free, holder, paces, b, kind)
+    if hides:
+        show_unusable(world, nodes, free, holder, paces, b, kind)
     return end
 
 
