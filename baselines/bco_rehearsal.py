@@ -65,10 +65,11 @@ class Rehearser:
             book[name] = getattr(ledger, name)
         able = np.ones((1, len(ledger.charged_s)), bool) if plan.able is None else np.ascontiguousarray(plan.able)
         nodes = len(self._view.cluster.nodes)
+        advances, starts = self._tables
         code = kernels.rehearse_in_line(
-            state.world, state.nodes, state.holder, state.gpu_node, state.chosen, self._copy.b,
-            *(table.table for table in self._tables), book, plan.order.astype(np.int64), plan.gangs.astype(np.int64),
-            plan.charges_s, able, ledger.charged_s, np.zeros(nodes), np.zeros(nodes, np.int8),
+            state.world, state.nodes, state.holder, state.gpu_node, state.chosen, self._copy.b, advances.table,
+            starts.table, book, plan.order.astype(np.int64), plan.gangs.astype(np.int64), plan.charges_s, able,
+            ledger.charged_s, np.zeros(nodes), np.zeros(nodes, np.int8),
         )  # fmt: skip
         ledger.binding = bool(book["binding"][0])
         if code == kernels.NO_PLACE:

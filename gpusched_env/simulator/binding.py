@@ -26,6 +26,7 @@ from gpusched_env.simulator.network_state import LINK_STATE_DTYPE, PAIR_DTYPE, R
 # Numba's lowering functions have no types.
 cgutils: Final[Any] = _cgutils
 make_array: Final[Any] = _arrayobj.make_array
+uni_tuple: Final[Any] = types.UniTuple
 populate_array: Final[Any] = _arrayobj.populate_array
 
 
@@ -120,7 +121,7 @@ def caller(parameters: Sequence[Parameter | str], results: int = 1) -> Any:
     if _INTERPRETED:
         return lambda table, b, action: table.kernel(*table.arguments(b, action))
     kinds = [_kind(p) for p in parameters]
-    result_kind = types.int64 if results == 1 else types.UniTuple(types.int64, results)
+    result_kind = types.int64 if results == 1 else uni_tuple(types.int64, results)
 
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         table, b, action = arguments
@@ -152,7 +153,7 @@ def caller(parameters: Sequence[Parameter | str], results: int = 1) -> Any:
     @intrinsic
     def call(_: Any, table: Any, b: Any, action: Any) -> Any:
         count = sum(isinstance(p, str) and p != ENVIRONMENT for p in parameters)
-        numbers = types.int64 if isinstance(action, types.Integer) else types.UniTuple(types.int64, count)
+        numbers = types.int64 if isinstance(action, types.Integer) else uni_tuple(types.int64, count)
         return result_kind(table, types.int64, numbers), lower
 
     return call
@@ -190,7 +191,7 @@ class KernelTable:
         signature = tuple(_kind(p) for p in self._parameters)
         self.kernel.compile(signature)
         made = self.kernel.overloads[signature]
-        expected = types.int64 if results == 1 else types.UniTuple(types.int64, results)
+        expected = types.int64 if results == 1 else uni_tuple(types.int64, results)
         assert made.signature.return_type == expected, made.signature.return_type
         table[-1, 0] = made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
         return table.reshape(-1)

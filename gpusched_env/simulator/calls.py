@@ -12,16 +12,22 @@ from gpusched_env.simulator.placing_shared import find_shared
 from gpusched_env.simulator.planning import plan_preemptive
 from gpusched_env.simulator.state import State
 
-_ADVANCE: Final = (*STATE_PARAMETERS, ENVIRONMENT)
-_START: Final = (*STATE_PARAMETERS, ENVIRONMENT, ACTION, ACTION, ACTION, FLAG, ACTION)
+Parameters = tuple[Parameter | str, ...]
+_ADVANCE: Final[Parameters] = (*STATE_PARAMETERS, ENVIRONMENT)
+_START: Final[Parameters] = (*STATE_PARAMETERS, ENVIRONMENT, ACTION, ACTION, ACTION, FLAG, ACTION)
 # Arrays of the state that ``find_shared`` takes.
 _FOUND_IN: Final = (
     "world", "jobs", "replicas", "nodes", "racks", "free", "holder", "gpu_next", "gpu_node", "running", "paces",
     "chosen", "links", "busy", "sub_batches", "interference",
 )  # fmt: skip
-_FIND: Final = (*(STATE_PARAMETERS[State._fields.index(name)] for name in _FOUND_IN), ENVIRONMENT, ACTION, ACTION)
-_PREEMPT: Final = (*STATE_PARAMETERS, ENVIRONMENT, ACTION)
-_PLAN: Final = (*STATE_PARAMETERS, ENVIRONMENT, *[Parameter(np.dtype(np.int32), 1, True)] * 3, ACTION)
+_FIND: Final[Parameters] = (
+    *(STATE_PARAMETERS[State._fields.index(name)] for name in _FOUND_IN),
+    ENVIRONMENT,
+    ACTION,
+    ACTION,
+)
+_PREEMPT: Final[Parameters] = (*STATE_PARAMETERS, ENVIRONMENT, ACTION)
+_PLAN: Final[Parameters] = (*STATE_PARAMETERS, ENVIRONMENT, *[Parameter(np.dtype(np.int32), 1, True)] * 3, ACTION)
 
 # In a kernel: advance_by(table, b, 0), start_by(table, b, (row, rule, explicit, share, sub_steps)),
 # preempt_by(table, b, row), plan_by(table, b, count) and find_by(table, b, (row, choices)).
