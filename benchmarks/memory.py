@@ -56,11 +56,13 @@ def play(envs: Any, rng: np.random.Generator, infos: dict[str, Any], steps: int)
 
 
 def _bytes_of(things: Any) -> int:
-    """Count arrays once each, in tuples, dictionaries and attributes [byte]."""
+    """Count the arrays of a tuple, and of its dictionaries, once each, views as what they look at [byte]."""
     arrays: dict[int, int] = {}
     for thing in things:
         for value in thing.values() if isinstance(thing, dict) else (thing,):
-            if isinstance(value, np.ndarray) and value.base is None:
+            if isinstance(value, np.ndarray):
+                while isinstance(value.base, np.ndarray):
+                    value = value.base  # noqa: PLW2901
                 arrays[id(value)] = value.nbytes
     return sum(arrays.values())
 
