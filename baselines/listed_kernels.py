@@ -56,7 +56,7 @@ LIST_DTYPE: Final = np.dtype(
         ("phase", "<i8"),
         ("at", "<i8"),  # entry of the list that comes next
         ("listed", "<i8"),  # entries of ``order``
-        ("walked", "<i8"),  # entries of ``walk``
+        ("walked", "<i8"),  # entries of ``walk``: what is walked along, or, along LINES, who has been started
         ("returns", "<i8"),  # gangs that had given GPUs back then
         ("idle", "<i8"),
         ("lined", "<i8"),  # jobs that have arrived and joined a line
@@ -206,31 +206,50 @@ def join_lines(
 
 
 @helper
+def note_start(list_: Array, walk: Array, member: Array, row: int) -> None:
+    """Add a job that has been started to ``walk``, unless it is still there from an earlier start."""
+    r = list_[0]
+    if (r["preempts"] or r["order"] == ATTAINED) and member[row] == 0:
+        member[row] = 1
+        walk[r["walked"]] = row
+        r["walked"] += 1
+
+
+@helper
 def plan_by_count(
-    world: Array, jobs: Array, replicas: Array, running: Array, list_: Array, thresholds: Array, lines: Array,
-    waiters: Array, left: Array, order: Array, scratch: Array, keys: Array, ranks: Array, rules: Array,
-    verdict: Array, failed: Array, b: int,
+    world: Array, jobs: Array, replicas: Array, list_: Array, thresholds: Array, lines: Array, waiters: Array,
+    left: Array, order: Array, walk: Array, scratch: Array, keys: Array, ranks: Array, rules: Array, verdict: Array,
+    member: Array, failed: Array, b: int,
 ) -> None:
     """Decide what plan_preemptive decides where any free GPUs will do, without a look at all who wait.
 
     Lists the running jobs that come after the first waiting one, all others keep their GPUs, then who is to start.
+    ``walk`` keeps those who have been started in their order of last time, which is nearly that of now.
     """
     w = world[b]
     r = list_[0]
     budget = int64(w["gpus"])
     line = first_line(lines, waiters, keys, ranks, failed, budget, False)
     head = int64(waiters[lines[line]["begin"]])
+    count = int64(0)
+    for i in range(r["walked"]):
+        row = int64(walk[i])
+        if jobs[b, row]["replica"] < 0:  # it has ended, or been stopped
+            member[row] = 0
+        else:
+            set_key(world, jobs, replicas, list_, thresholds, keys, ranks, b, row)
+            walk[count] = row
+            count += 1
+    r["walked"] = count
+    sort_rows(walk, scratch, keys, ranks, count)
     behind = int64(0)
-    for i in range(w["running"]):
-        replica = replicas[b, running[b, i]]
-        row = int64(replica["job"])
-        set_key(world, jobs, replicas, list_, thresholds, keys, ranks, b, row)
+    for i in range(count):
+        row = int64(walk[i])
         if line >= 0 and before(keys, ranks, head, row):
             order[behind] = row
             behind += 1
         else:
-            budget -= replica["gpus"]
-    sort_rows(order, scratch, keys, ranks, behind)
+            budget -= replicas[b, jobs[b, row]["replica"]]["gpus"]
     supply = w["free_gpus"]
     at = int64(0)
     listed = behind
@@ -310,8 +329,8 @@ def play_list(
                 r["phase"] = STOPS
                 if r["along"] == LINES:
                     plan_by_count(
-                        world, jobs, replicas, running, list_, thresholds, lines, waiters, left, order, scratch,
-                        keys, ranks, rules, verdict, failed, b,
+                        world, jobs, replicas, list_, thresholds, lines, waiters, left, order, walk, scratch, keys,
+                        ranks, rules, verdict, member, failed, b,
                     )
                 else:
                     count = list_jobs(world, jobs, replicas, waiting, running, list_, order, member, b, True)
@@ -324,7 +343,8 @@ def play_list(
                 if preempts or w["returns"] != r["returns"] or not r["monotone"]:
                     for i in range(len(failed)):
                         failed[i] = 0
-                r["walked"] = w["waiting"]
+                if r["along"] == LIST:
+                    r["walked"] = w["waiting"]
                 if r["along"] == LIST and w["free_gpus"] > 0:
                     list_jobs(world, jobs, replicas, waiting, running, list_, order, member, b, False)
                     sort_jobs(
@@ -363,6 +383,7 @@ def play_list(
                     else:
                         if line >= 0:
                             leave_line(lines, waiters, keys, ranks, line)
+                            note_start(list_, walk, member, row)
                         if r["order"] == QUEUES:
                             number = int64(jobs[b, row]["replica"])
                             change_s = change_of_queue_s(world, jobs, replicas, thresholds, b, number)
@@ -392,7 +413,9 @@ def play_list(
                     code = start_by(starts, b, (row, int64(rules[r["at"]]), int64(0), int64(0), int64(0)))
                     if code == BUFFER_FULL:
                         return LOG_FULL
-                    if code != APPLIED and r["along"] == LINES:
+                    if code == APPLIED and r["along"] == LINES:
+                        note_start(list_, walk, member, row)
+                    elif r["along"] == LINES:
                         left[r["leaving"]] = row
                         r["leaving"] += 1
                     if code == APPLIED and r["order"] == QUEUES:

@@ -76,7 +76,8 @@ def test_compiled_loop_is_decide(spec: str) -> None:
         ("srtf", LINES),
         ("srtf:placement=consolidate", LIST),
         ("las", LINES),
-        ("tiresias", LINES),
+        ("tiresias", LIST),  # some models are skewed, so that places count
+        ("tiresias:packlimit=inf", LINES),
     ],
 )
 def test_waiting_jobs_stand_in_lines_where_that_decides_the_same(spec: str, along: int) -> None:
