@@ -21,8 +21,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from gpusched_env.leaderboard import SUFFIX, TRACKS, About, Track, make_entry, read_entry, verify, write_entry
+from gpusched_env.leaderboard.baseline_entries import shipped_entries
 from gpusched_env.leaderboard.replaying import compile_kernels
-from gpusched_env.leaderboard.site import shipped_entries
 
 TRACK = Track("philly-256", "1,200 jobs", "How long verifying takes.", "philly-256-v0")
 ABOUT = About(title="", authors="", how="", hardware="", training_seeds=[], link="", licence="")

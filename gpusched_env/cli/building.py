@@ -26,7 +26,8 @@ def build(
     Example: gpusched leaderboard build entries/ --out site/ --workers -1
     """
     from gpusched_env.cli.console import plain_table, show
-    from gpusched_env.leaderboard.site import build_site, entry_files, shipped_entries
+    from gpusched_env.leaderboard.baseline_entries import shipped_entries
+    from gpusched_env.leaderboard.site import build_site, entry_files
 
     begin = time.perf_counter()
     built = build_site(entry_files(entries), out, shipped_entries() if baselines else (), log, workers)

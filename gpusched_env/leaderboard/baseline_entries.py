@@ -15,18 +15,49 @@ from gpusched_env.leaderboard.tracks import TrackProblem, get_track
 
 AUTHORS: Final = "gpusched-env developers"
 LICENCE: Final = "MIT"  # as the repository
+CHURN: Final = "takes and gives back GPUs so often that its entry would be larger than 0.5 MB"
+# Entries that the package leaves out although the scheduler fits the track, by track and scheduler.
+LEFT_OUT: Final[dict[tuple[str, str], str]] = {
+    ("heterogeneous-v0", "las"): CHURN,
+    ("heterogeneous-v0", "las-2d"): CHURN,
+}
+
+
+def misfit(problem: TrackProblem, name: str) -> str:
+    """Say why a track is not for a registered scheduler; empty if it is."""
+    baseline, scenario = BASELINES[name], problem.scenario
+    if name not in list_baselines(types=True, sharing=True):
+        return "plays only with a parameter of yours"
+    if baseline.variant_of:
+        return "shows one side of another one"
+    if baseline.needs_links and scenario.network.topology is None:
+        return "about links, of which there are none"
+    if baseline.needs_types and len(scenario.cluster.gpu_types) == 1:
+        return "about GPU types that differ"
+    if baseline.needs_sharing and scenario.sharing is None:
+        return "about jobs that share GPUs"
+    if not problem.track.clairvoyant and make_scheduler(name).clairvoyant:
+        return "reads true run times"
+    return ""
 
 
 def fitting(problem: TrackProblem) -> list[str]:
     """Names of the registered schedulers that a track is for: by its links, GPU types, and rule on clairvoyance."""
-    scenario = problem.scenario
-    names = list_baselines(
-        links=scenario.network.topology is not None,
-        types=len(scenario.cluster.gpu_types) > 1,
-        variants=False,
-        sharing=scenario.sharing is not None,
-    )
-    return [name for name in names if problem.track.clairvoyant or not make_scheduler(name).clairvoyant]
+    return [name for name in BASELINES if not misfit(problem, name)]
+
+
+def absent(problem: TrackProblem) -> dict[str, list[str]]:
+    """Registered schedulers without an entry in the package, by the reason; those that no track takes are not told."""
+    reasons: dict[str, list[str]] = {}
+    for name in list_baselines(types=True, sharing=True, variants=False):
+        if reason := misfit(problem, name) or LEFT_OUT.get((problem.name, name), ""):
+            reasons.setdefault(reason, []).append(name)
+    return reasons
+
+
+def shipped_entries(track: str = "") -> list[Path]:
+    """Find the entries that come with the package, those of one track or all."""
+    return sorted((Path(__file__).parent / "baselines").glob(f"{track}*{SUFFIX}"))
 
 
 def write_baselines(

@@ -28,7 +28,7 @@ from gpusched_env.reports.pages import need_libraries
 
 MARK: Final = ".gpusched-site"
 LONGEST: Final = 80  # characters of a name in tables and plots
-SECONDS: Final = 60.0  # of wall clock for the replay of a run
+SECONDS: Final = 60.0  # of CPU time for the replay of a run
 FIFO: Final = "fifo"  # spec of the baseline whose score is 0
 
 
@@ -64,11 +64,6 @@ def entry_files(folder: str | Path) -> list[Path]:
     if not Path(folder).is_dir():
         raise GpuschedError(f"{folder}: not a folder; name one that holds entries, *{SUFFIX}")
     return sorted(path for path in Path(folder).iterdir() if path.name.endswith(SUFFIX))
-
-
-def shipped_entries() -> list[Path]:
-    """Find the baselines' entries, which come with the package."""
-    return sorted((Path(__file__).parent / "baselines").glob(f"*{SUFFIX}"))
 
 
 def build_site(

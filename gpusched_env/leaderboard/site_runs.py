@@ -62,7 +62,7 @@ def play_seed(track: TrackProblem, seed: int, claims: Sequence[Claim], folder: P
     track : a track that can be played here
     claims : runs of this seed
     folder : of the data of the seed; it is made
-    seconds : of wall clock that the replay of a run may take
+    seconds : of CPU time that the replay of a run may take
     """
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{folder.parent.name}/{folder.name}"

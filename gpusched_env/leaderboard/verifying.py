@@ -31,7 +31,7 @@ def verify(
     Parameters
     ----------
     log : the log of a track that has one, if it was not fetched
-    seconds : of wall clock that the replay may take
+    seconds : of CPU time that the replay may take
     keep_logs : keep the event logs in the results
     track : of your own; None = the one that the entry names
 
