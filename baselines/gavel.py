@@ -9,10 +9,11 @@ from typing import Final
 
 import numpy as np
 
+from gpusched_env.baselines import gavel_interior
 from gpusched_env.baselines.gavel_pair_rounds import PairRounds
 from gpusched_env.baselines.gavel_policies import POLICIES, Settings
 from gpusched_env.baselines.gavel_problem import Problem
-from gpusched_env.baselines.gavel_program import TIE_BREAKS
+from gpusched_env.baselines.gavel_program import INTERIOR, TIE_BREAKS
 from gpusched_env.baselines.gavel_rounds import ALONE, NONE, Rounds
 from gpusched_env.baselines.gavel_seats import Seats
 from gpusched_env.errors import SchedulerError, unknown_name
@@ -34,7 +35,7 @@ class Gavel(Scheduler):
     policy : a name in POLICIES; ``_perf`` = knows that types differ
     round_s : length of a round; the next begins when the last gang of this one has ended [s]
     resolve_s : least time between two resets of the counters [s]
-    tie_break : among optimal shares "vertex" or "two_stage", see Program.max_min
+    tie_break : among optimal shares "vertex", "two_stage" or "interior", see Program.max_min
     gavel_compat : plan as the published simulator does, see Notes
     whole_steps : a gang only begins a step that it can end in the round, and leaves its GPUs before the round ends
     bisect : min_total_duration by the published search
@@ -74,11 +75,22 @@ class Gavel(Scheduler):
             raise SchedulerError(f"gavel: {unknown_name('policy', self.policy, POLICIES)}")
         if self.tie_break not in TIE_BREAKS:
             raise SchedulerError(f"gavel: {unknown_name('tie_break', self.tie_break, TIE_BREAKS)}")
+        if self.tie_break == INTERIOR:
+            self._check_interior()
         if not 0 < self.round_s < math.inf or not 0 <= self.resolve_s < math.inf:
             raise SchedulerError(
                 f"gavel: round_s is {self.round_s}, resolve_s {self.resolve_s}: seconds > 0, and >= 0, are wanted"
             )
         self.clairvoyant = POLICIES[self.policy].reads_work or self.gavel_compat
+
+    def _check_interior(self) -> None:
+        if "water_filling" in self.policy:
+            raise SchedulerError(
+                f"gavel: {self.policy} knows no tie_break=interior, since who stops rising is read off a vertex; take "
+                "vertex or two_stage"
+            )
+        if not gavel_interior.installed():
+            raise SchedulerError("gavel: tie_break=interior needs ECOS: pip install 'gpusched-env[gavel]'")
 
     @property
     def name(self) -> str:

@@ -13,7 +13,7 @@ from gpusched_env.baselines import gavel_objectives as objectives
 from gpusched_env.baselines.gavel_packing import Gandiva, fifo_packed, padded
 from gpusched_env.baselines.gavel_pairs import solve_packed
 from gpusched_env.baselines.gavel_problem import Problem
-from gpusched_env.baselines.gavel_program import Entries, Optimum, Program
+from gpusched_env.baselines.gavel_program import INTERIOR, Entries, Optimum, Program
 from gpusched_env.baselines.gavel_queues import AlloX, FifoAsCoded, alphabetical, fifo_perf
 
 Allocate: TypeAlias = Callable[[Problem], np.ndarray | None]
@@ -82,7 +82,7 @@ class FinishTime:
         self._last = dict(zip(problem.rows.tolist(), columns, strict=True))
         if self._packed:
             objective = partial(self._fair, isolated_s, rate)
-            shares = solve_packed(seen, objective)
+            shares = solve_packed(seen, objective, as_published=self._tie_break == INTERIOR)
             return padded(seen, seen.isolated) if shares is None else shares
         found = self._fair(isolated_s, rate, seen)
         return seen.isolated if found is None else found.shares
@@ -105,7 +105,8 @@ def _solved(
 
 def _packed(objective: Callable[..., Optimum | None], settings: Settings) -> Allocate:
     def allocate(problem: Problem) -> np.ndarray | None:
-        return solve_packed(problem, partial(objective, tie_break=settings.tie_break))
+        chosen = partial(objective, tie_break=settings.tie_break)
+        return solve_packed(problem, chosen, as_published=settings.tie_break == INTERIOR)
 
     return allocate
 
