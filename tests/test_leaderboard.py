@@ -255,6 +255,9 @@ def test_sizes_are_bounded(entries, tmp_path):
         ('"points":[0', '"points":[1099511627777'),
         ('"shares":[]', '"shares":[2]'),
         ('"until_s":[', '"until_s":["'),
+        ('"training_seeds":[]', f'"training_seeds":[{"[0,1]," * 100}[0,1]]'),
+        ('"parameters":{', f'"parameters":{{"a":"{1001 * "a"}",'),
+        ('"parameters":{', f'"parameters":{{"a":[{"0," * 1000}0],'),
         ('{"format"', '[' * 100_000 + '{"format"'),
     ],
 )  # fmt: skip
