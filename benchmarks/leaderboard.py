@@ -26,7 +26,7 @@ from gpusched_env.leaderboard.replaying import compile_kernels
 
 TRACK = Track("philly-256", "1,200 jobs", "How long verifying takes.", "philly-256-v0")
 ABOUT = About(title="", authors="", how="", hardware="", training_seeds=[], link="", licence="")
-FIVE = ("fifo", "tiresias", "dally", "delay-zaharia", "random")
+FIVE = ("fifo", "tiresias", "tiresias-g", "delay-zaharia", "random")
 
 
 def main() -> None:

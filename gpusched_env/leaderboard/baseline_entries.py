@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.baselines import BASELINES, list_baselines, make_scheduler
-from gpusched_env.errors import EntryError, SchedulerError, unknown_name
+from gpusched_env.errors import GpuschedError, SchedulerError, unknown_name
 from gpusched_env.leaderboard.entry import About
 from gpusched_env.leaderboard.entry_files import SUFFIX, write_entry
 from gpusched_env.leaderboard.submitting import make_entry
@@ -20,6 +20,7 @@ CHURN: Final = "takes and gives back GPUs so often that its entry would be large
 LEFT_OUT: Final[dict[tuple[str, str], str]] = {
     ("heterogeneous-v0", "las"): CHURN,
     ("heterogeneous-v0", "las-2d"): CHURN,
+    ("heterogeneous-v0", "dally"): "does not look at GPU types; some jobs cannot run on one of them",
 }
 
 
@@ -80,7 +81,7 @@ def write_baselines(
 
     Raises
     ------
-    GpuschedError : an unknown track or scheduler, or one that stalls
+    GpuschedError : an unknown track or scheduler
     """
     for track in map(get_track, tracks):
         if absence := track.absence(log):
@@ -105,7 +106,7 @@ def write_baselines(
             )
             try:
                 write_entry(make_entry(track, name, about, log, workers), path)
-            except EntryError as error:  # too large, say: the others can be written
+            except GpuschedError as error:  # too large, or a job that it cannot place: the others can be written
                 tell(f"{path}: not written: {error}")
                 continue
             tell(f"{path}: {path.stat().st_size:,} bytes")
