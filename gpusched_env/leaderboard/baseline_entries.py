@@ -16,11 +16,15 @@ from gpusched_env.leaderboard.tracks import TrackProblem, get_track
 AUTHORS: Final = "gpusched-env developers"
 LICENCE: Final = "MIT"  # as the repository
 CHURN: Final = "takes and gives back GPUs so often that its entry would be larger than 0.5 MB"
+WHOLE_NODE: Final = "places a copy of a gang on one node; some gangs fit on none"
 # Entries that the package leaves out although the scheduler fits the track, by track and scheduler.
 LEFT_OUT: Final[dict[tuple[str, str], str]] = {
     ("heterogeneous-v0", "las"): CHURN,
     ("heterogeneous-v0", "las-2d"): CHURN,
     ("heterogeneous-v0", "dally"): "does not look at GPU types; some jobs cannot run on one of them",
+    ("heterogeneous-v0", "hadare"): WHOLE_NODE,
+    ("heterogeneous-v0", "hadare-single"): WHOLE_NODE,
+    ("heterogeneous-v0", "hadare-sticky"): WHOLE_NODE,
 }
 
 
