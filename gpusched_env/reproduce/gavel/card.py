@@ -57,7 +57,7 @@ class GavelCard(Card):
         return [
             Run(
                 problems[POLICIES[policy].packed, rate],
-                f"gavel:policy={policy},gavel_compat=true" + ",tie_break=interior" * (policy in PROGRAMS),
+                _spec(policy),
                 SEED,
                 {"policy": policy, "rate": rate},
             )
@@ -114,6 +114,14 @@ class GavelCard(Card):
         path = folder / "mean_jct.png"
         save(figure, path)
         return [path]
+
+
+def _spec(policy: str) -> str:
+    """Spec of a policy as it was when the outputs were stored."""
+    spec = f"gavel:policy={policy},gavel_compat=true"
+    if policy in PROGRAMS:
+        spec += ",tie_break=interior"
+    return spec + ",equal_share=age" if policy.startswith("finish_time") else spec
 
 
 def _jct_h(results: Results, policy: str, rate: float) -> float:
