@@ -1,40 +1,98 @@
-"""How long it takes to verify an entry of 1,200 jobs on 10 seeds, and how large it is.
+"""How long it takes to verify an entry of 1,200 jobs on 10 seeds, and to build a site of 30 entries on 6 tracks.
 
-    python benchmarks/leaderboard.py [SCHEDULER ...]
+    python benchmarks/leaderboard.py [--schedulers fifo srtf tiresias] [--log FILE] [--workers -1]
 
-Prints wall clock and CPU seconds of reading and verifying, in one process that has made the entry before: loading
-Python and compiled code is not counted.
+Prints wall clock and CPU seconds. Reading and verifying are timed in one process that has made the entry before:
+loading Python and compiled code is not counted. The site is built by the command in processes of its own, all of whose
+time is counted but compilation: build twice where kernels were not compiled before. Its entries are those of five
+schedulers that may take part in every track, as they come with the package; the track of a log needs the log.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
+import shutil
+import subprocess
 import sys
 import tempfile
 import time
+from html.parser import HTMLParser
 from pathlib import Path
 
-from gpusched_env.leaderboard import About, Track, make_entry, read_entry, verify, write_entry
+from gpusched_env.leaderboard import SUFFIX, TRACKS, About, Track, make_entry, read_entry, verify, write_entry
+from gpusched_env.leaderboard.baseline_entries import shipped_entries
+from gpusched_env.leaderboard.replaying import compile_kernels
 
 TRACK = Track("philly-256", "1,200 jobs", "How long verifying takes.", "philly-256-v0")
 ABOUT = About(title="", authors="", how="", hardware="", training_seeds=[], link="", licence="")
+FIVE = ("fifo", "tiresias", "tiresias-g", "delay-zaharia", "random")
 
 
-def main(schedulers: list[str]) -> None:
-    """Make and verify an entry of each scheduler."""
+def main() -> None:
+    """Measure both."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--schedulers", nargs="*", default=["fifo", "srtf", "tiresias"], help="whose entries to verify")
+    parser.add_argument("--log", help="the log of philly-log-v0, if it was not fetched")
+    parser.add_argument("--workers", help="processes that build the site; the command's default if left out")
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "entry.json.zst"
-        for scheduler in schedulers:
-            write_entry(make_entry(TRACK, scheduler, ABOUT), path)
-            wall, cpu = time.perf_counter(), time.process_time()
-            entry = read_entry(path)
-            verify(entry, track=TRACK)
-            wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-            decisions = sum(len(run.decisions.kinds) for run in entry.runs)
-            print(
-                f"{scheduler}: verified in {wall:.2f} s ({cpu:.2f} s of CPU), {decisions:,} decisions, "
-                f"{path.stat().st_size:,} bytes"
-            )
+        for scheduler in given.schedulers:
+            verifying(scheduler, Path(folder) / f"entry{SUFFIX}")
+        building(Path(folder), given.log, given.workers)
+
+
+def verifying(scheduler: str, path: Path) -> None:
+    """Make and verify an entry."""
+    write_entry(make_entry(TRACK, scheduler, ABOUT), path)
+    wall, cpu = time.perf_counter(), time.process_time()
+    entry = read_entry(path)
+    verify(entry, track=TRACK)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    decisions = sum(len(run.decisions.kinds) for run in entry.runs)
+    print(
+        f"{scheduler}: verified in {wall:.2f} s ({cpu:.2f} s of CPU), {decisions:,} decisions, "
+        f"{path.stat().st_size:,} bytes"
+    )
+
+
+def building(folder: Path, log: str | None, workers: str | None) -> None:
+    """Build the site of 30 entries, and weigh its first page with all that it loads."""
+    entries, site = folder / "entries", folder / "site"
+    entries.mkdir()
+    names = {f"{track.name}-{scheduler}{SUFFIX}" for track in TRACKS for scheduler in FIVE}
+    chosen = [path for path in shipped_entries() if path.name in names]
+    for path in chosen:
+        shutil.copy(path, entries)
+    compile_kernels()
+    options = [*(["--log", log] if log else []), *(["--workers", workers] if workers else [])]
+    command = ["leaderboard", "build", str(entries), "--out", str(site), "--no-baselines", *options]
+    wall, before = time.perf_counter(), os.times()
+    subprocess.run([sys.executable, "-m", "gpusched_env.cli", *command], check=True)
+    wall, after = time.perf_counter() - wall, os.times()
+    cpu = sum(after[2:4]) - sum(before[2:4])
+    first = sum(path.stat().st_size for path in first_page(site))
+    every = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
+    print(
+        f"site of {len(chosen)} entries: built in {wall:.0f} s ({cpu:.0f} s of CPU); {every / 1e6:.0f} MB, "
+        f"first page {first / 1e3:.0f} kB with all that it loads"
+    )
+
+
+def first_page(site: Path) -> list[Path]:
+    """The first page, and the files that it loads."""
+    index = site / "index.html"
+    found = [index]
+
+    class Loads(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            fields = dict(attrs)
+            if loaded := fields.get("src") if tag == "script" else fields.get("href") if tag == "link" else None:
+                found.append(site / loaded)
+
+    Loads().feed(index.read_text(encoding="utf-8"))
+    return found
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["fifo", "srtf", "tiresias"])
+    main()

@@ -56,6 +56,12 @@ class EventLog:
         digest.update(np.ascontiguousarray(self.gpus).tobytes())
         return digest.hexdigest()
 
+    def sealed(self) -> EventLog:
+        """The same log, read-only: what is worked out from it may be kept with it."""
+        events, gpus = self.events.view(), self.gpus.view()
+        events.flags.writeable = gpus.flags.writeable = False
+        return EventLog(events, gpus)
+
     def gang(self, event: int) -> np.ndarray:
         """int32 [gpu_count]: GPU ids of the gang that event number ``event`` (a start or resume) placed."""
         record = self.events[event]

@@ -255,6 +255,9 @@ def test_sizes_are_bounded(entries, tmp_path):
         ('"points":[0', '"points":[1099511627777'),
         ('"shares":[]', '"shares":[2]'),
         ('"until_s":[', '"until_s":["'),
+        ('"training_seeds":[]', f'"training_seeds":[{"[0,1]," * 100}[0,1]]'),
+        ('"parameters":{', f'"parameters":{{"a":"{1001 * "a"}",'),
+        ('"parameters":{', f'"parameters":{{"a":[{"0," * 1000}0],'),
         ('{"format"', '[' * 100_000 + '{"format"'),
     ],
 )  # fmt: skip
@@ -420,7 +423,7 @@ def test_fuzzed_entries_are_refused_and_nothing_else_happens(entries, data, tmp_
 
 
 def test_the_replay_is_bounded(entries):
-    with pytest.raises(EntryError, match="takes more than 0 s"):
+    with pytest.raises(EntryError, match="takes more than 0 s of CPU"):
         check(entries["fifo"], seconds=0.0)
     instance = get_scenario("tiny-v0").instance(200_000)
     with pytest.raises(EntryError, match="longer than 10 events"):

@@ -232,6 +232,22 @@ def million_events() -> tuple[Instance, EventLog]:
     return instance, EventLog(events, (rows % 64).astype(np.int32))
 
 
+def test_segments_of_a_sealed_log_are_worked_out_once() -> None:
+    instance, log = preempted_once()
+    sealed, table = log.sealed(), segments(instance, log)
+    assert sealed.digest() == log.digest()
+    assert (segments(instance, sealed) == table).all()
+    assert segments(instance, sealed) is segments(instance, sealed)
+    assert segments(instance, log) is not segments(instance, log)
+    cut = segments(instance, sealed, end_s=20.0)
+    assert len(cut) < len(table)
+    assert (segments(instance, sealed) == table).all()
+    other, _ = preempted_once()
+    assert segments(other, sealed) is not segments(instance, sealed)
+    with pytest.raises(ValueError, match="read-only"):
+        sealed.events["time_s"][0] = 1.0
+
+
 def test_a_million_events_take_seconds() -> None:
     instance, log = million_events()
     begin = time.perf_counter()

@@ -19,17 +19,22 @@ def build(
         Path | None,
         typer.Option("--log", help="The log of a track that has one, if it was not fetched.", metavar="FILE"),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes; -1 = one per core. The site does not depend on it.")] = 1,
+    workers: Annotated[int, typer.Option(help="Processes; -1 = one per core. The site does not depend on it.")] = -1,
+    tracks: Annotated[
+        str, typer.Option(help="Tracks of the site, names separated by commas.", show_default="all", metavar="NAMES")
+    ] = "",
 ) -> None:
     """Replay entries and write pages: tables, curves, and every schedule. Entries that are not true are refused.
 
-    Example: gpusched leaderboard build entries/ --out site/ --workers -1
+    Example: gpusched leaderboard build entries/ --out site/
     """
     from gpusched_env.cli.console import plain_table, show
-    from gpusched_env.leaderboard.site import build_site, entry_files, shipped_entries
+    from gpusched_env.leaderboard.baseline_entries import shipped_entries
+    from gpusched_env.leaderboard.site import build_site, entry_files
 
     begin = time.perf_counter()
-    built = build_site(entry_files(entries), out, shipped_entries() if baselines else (), log, workers)
+    beside = shipped_entries() if baselines else []
+    built = build_site(entry_files(entries), out, beside, log, workers, tracks.split(",") if tracks else ())
     table = plain_table("track", "entries", "of them baselines")
     for track, shown in built.entries.items():
         table.add_row(track, str(len(shown)), str(sum(one.baseline for one in shown)))

@@ -115,7 +115,7 @@ def _range(text: str) -> tuple[int, int]:
 def verify_files(
     entries: Annotated[list[Path], typer.Argument(help="Entries, NAME.json.zst.", metavar="FILE...")],
     log: LogOption = None,
-    seconds: Annotated[float, typer.Option(help="That the replay of an entry may take.", min=0.0)] = 60.0,
+    seconds: Annotated[float, typer.Option(help="CPU time that the replay of an entry may take.", min=0.0)] = 60.0,
 ) -> None:
     """Play the decisions of entries again and compare everything that they claim; exit status 1 if one is refused.
 
@@ -148,7 +148,9 @@ def verify_files(
 
 @leaderboard_app.command("baselines")
 def write_baselines_of(
-    out: Annotated[Path, typer.Option(help="Folder; entries go to FOLDER/TRACK-SCHEDULER.json.zst.", metavar="FOLDER")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder; entries go to FOLDER/TRACK-SCHEDULER.json.zst.", metavar="FOLDER")
+    ] = None,
     tracks: Annotated[str, typer.Option(help="Names, separated by commas.", show_default="all")] = "",
     schedulers: Annotated[
         str, typer.Option(help="Names, separated by commas.", show_default="all that fit the track")
@@ -157,12 +159,38 @@ def write_baselines_of(
     log: LogOption = None,
     workers: WorkersOption = 1,
 ) -> None:
-    """Write the entries of the registered schedulers."""
+    """Write the entries of the registered schedulers; without --out tell which come with the package."""
     from gpusched_env.leaderboard import TRACKS
     from gpusched_env.leaderboard.baseline_entries import write_baselines
 
     chosen = tracks.split(",") if tracks else [track.name for track in TRACKS]
+    if out is None:
+        _tell_shipped(chosen, log)
+        return
     write_baselines(out, chosen, schedulers.split(",") if schedulers else (), log, workers, again)
+
+
+def _tell_shipped(tracks: Sequence[str], log: Path | None) -> None:
+    """Count the package's entries, and say why the other registered schedulers have none."""
+    from rich.text import Text
+
+    from gpusched_env.cli.console import plain_table, show
+    from gpusched_env.leaderboard import get_track
+    from gpusched_env.leaderboard.baseline_entries import absent, shipped_entries
+
+    table = plain_table("track", "entries", "kB", "without", "why", texts=1)
+    for column in (3, 4):
+        table.columns[column].justify = "left"
+    for track in map(get_track, tracks):
+        files = shipped_entries(track.name)
+        counted = [track.name, str(len(files)), f"{sum(path.stat().st_size for path in files) / 1000:,.0f}"]
+        if absence := track.absence(log):
+            table.add_row(*counted, "", Text(absence))
+            continue
+        for reason, names in absent(track.problem(log)).items():
+            table.add_row(*counted, Text(", ".join(names)), Text(reason))
+            counted = ["", "", ""]
+    show(table)
 
 
 def _metrics_table(runs: Sequence[Scored], fifo: Sequence[Scored], track: Track) -> Table:

@@ -41,23 +41,24 @@ def link_loads(instance: Instance, log: EventLog, times_s: Sequence[float] | np.
     made = 0
     order = np.argsort(asked, kind="stable")
     shown = int(np.searchsorted(asked[order], 0.0))
-    outcome, before = Outcome.DECIDE, np.zeros(len(instance.links))
+    outcome = Outcome.DECIDE
     while outcome is Outcome.DECIDE and shown < len(asked):
         following = decided_s[made] if made < len(due) else np.inf
         simulation.wake_at(min(float(asked[order[shown]]), float(following)))
         outcome = simulation.advance()
-        while shown < len(asked) and asked[order[shown]] < simulation.now_s:
-            loads[order[shown]] = before  # the links do not change between two events
-            shown += 1
         while made < len(due) and decided_s[made] <= simulation.now_s:
             decision = _decision(instance, log, int(due[made]))
             if reason := simulation.apply(decision):
                 raise GpuschedError(f"link_loads: event {due[made]} of the log cannot be played again: {reason}")
             made += 1
-        before = view.network.loads_Bps()
-        while shown < len(asked) and asked[order[shown]] == simulation.now_s:
-            loads[order[shown]] = before
-            shown += 1
+        while shown < len(asked) and asked[order[shown]] < simulation.now_s:
+            shown += 1  # before the first event: nothing is sent
+        same = shown
+        while same < len(asked) and asked[order[same]] == simulation.now_s:  # the timer stops at each time asked for
+            same += 1
+        if same > shown:
+            loads[order[shown:same]] = view.network.loads_Bps()
+            shown = same
     return loads
 
 

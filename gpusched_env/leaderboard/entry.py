@@ -24,7 +24,8 @@ _Name = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[ -~]*\Z")]  # pl
 _HIDDEN = r"\x7f-\x9f\u2028-\u202e\u2066-\u2069"
 _Line = Annotated[str, msgspec.Meta(max_length=200, pattern=rf"^[^\x00-\x1f{_HIDDEN}]*\Z")]
 _Text = Annotated[str, msgspec.Meta(max_length=4000, pattern=rf"^[^\x00-\x09\x0b-\x1f{_HIDDEN}]*\Z")]
-_Scalar = None | bool | int | float | str
+_Scalar = None | bool | int | float | Annotated[str, msgspec.Meta(max_length=1000)]
+_Parameter = _Scalar | Annotated[list[_Scalar], msgspec.Meta(max_length=1000)]
 _Numbers = Annotated[dict[_Name, float | None], msgspec.Meta(max_length=100)]
 
 
@@ -97,7 +98,7 @@ class Player(Schema, frozen=True):
 
     spec: _Name
     name: _Name
-    parameters: Annotated[dict[_Name, _Scalar | list[_Scalar]], msgspec.Meta(max_length=100)]
+    parameters: Annotated[dict[_Name, _Parameter], msgspec.Meta(max_length=100)]
     clairvoyant: bool
 
 
@@ -119,7 +120,7 @@ class About(Schema, frozen=True):
     authors: _Line
     how: _Text
     hardware: _Line
-    training_seeds: list[tuple[_Count, _Count]]
+    training_seeds: Annotated[list[tuple[_Count, _Count]], msgspec.Meta(max_length=100)]
     link: Annotated[str, msgspec.Meta(max_length=500, pattern=r"^(https?://[!-~]+)?\Z")]
     licence: _Name
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -28,7 +28,7 @@ from gpusched_env.reports.pages import need_libraries
 
 MARK: Final = ".gpusched-site"
 LONGEST: Final = 80  # characters of a name in tables and plots
-SECONDS: Final = 60.0  # of wall clock for the replay of a run
+SECONDS: Final = 60.0  # of CPU time for the replay of a run
 FIFO: Final = "fifo"  # spec of the baseline whose score is 0
 
 
@@ -66,17 +66,13 @@ def entry_files(folder: str | Path) -> list[Path]:
     return sorted(path for path in Path(folder).iterdir() if path.name.endswith(SUFFIX))
 
 
-def shipped_entries() -> list[Path]:
-    """Find the baselines' entries, which come with the package."""
-    return sorted((Path(__file__).parent / "baselines").glob(f"*{SUFFIX}"))
-
-
 def build_site(
     paths: Iterable[Path],
     out: str | Path,
     baselines: Iterable[Path] = (),
     log: Path | None = None,
     workers: int = 1,
+    tracks: Collection[str] = (),
 ) -> Built:
     """Replay entries and write a site that needs no server, whole or not at all.
 
@@ -86,6 +82,7 @@ def build_site(
     out : folder of the site; one that was made before is replaced
     log : the file of the log of a track that has one, if it was not fetched
     workers : processes; -1 = one per core. The site does not depend on it
+    tracks : names of those that the site shows; entries of others are passed over. Empty = all
 
     Raises
     ------
@@ -97,7 +94,8 @@ def build_site(
     need_libraries("gpusched leaderboard build")
     check_folder(Path(out).absolute(), MARK)
     check_workers(workers)
-    given, refused = _read(paths, baselines, log)
+    names = [get_track(name).name for name in tracks] or [track.name for track in TRACKS]
+    given, refused = _read(paths, baselines, log, names)
     with whole_folder(Path(out), MARK) as folder:
         replayed = _replay(given, folder / "data", log, workers)
         kept = []
@@ -108,7 +106,7 @@ def build_site(
                 _remove(folder / "data" / one.entry.track, one.key)
             else:
                 kept.append(one)
-        built = Built(_shown(kept), sorted(refused))
+        built = Built(_shown(kept, names), sorted(refused))
         for name, entries in built.entries.items():
             if entries:
                 _write_distributions(folder / "data" / name, name, entries, replayed)
@@ -117,7 +115,7 @@ def build_site(
 
 
 def _read(
-    paths: Iterable[Path], baselines: Iterable[Path], log: Path | None
+    paths: Iterable[Path], baselines: Iterable[Path], log: Path | None, names: Collection[str]
 ) -> tuple[list[Given], list[tuple[Path, str]]]:
     """Read the files; what is no entry of a track that can be played here is refused."""
     given: dict[str, Given] = {}
@@ -127,6 +125,8 @@ def _read(
         try:
             one = Given(read_entry(path), path, baseline)
             track = get_track(one.entry.track)
+            if track.name not in names:
+                continue
             check_claims(one.entry, track.problem(log))
             if one.key in given:
                 raise EntryError(f"{path}: the same entry as {given[one.key].path.name}")
@@ -157,10 +157,10 @@ def _replay(given: Sequence[Given], folder: Path, log: Path | None, workers: int
     return found
 
 
-def _shown(kept: Sequence[Given]) -> dict[str, list[Shown]]:
+def _shown(kept: Sequence[Given], names: Collection[str]) -> dict[str, list[Shown]]:
     """Rank the entries of each track by their score over its FIFO, where that comes with the package."""
     entries: dict[str, list[Shown]] = {}
-    for track in TRACKS:
+    for track in (track for track in TRACKS if track.name in names):
         here = [one for one in kept if one.entry.track == track.name]
         labels = unique_labels(here)
         fifo = next((one.entry.runs for one in here if one.baseline and one.entry.player.spec == FIFO), None)

@@ -62,7 +62,7 @@ class TrackPage:
 
 def write_pages(folder: Path, built: Built) -> None:
     """Write all pages, and the scripts and styles that they share."""
-    tracks = [TrackPage(track, built.entries.get(track.name, [])) for track in TRACKS]
+    tracks = [TrackPage(track, built.entries[track.name]) for track in TRACKS if track.name in built.entries]
     assets = folder / "assets"
     assets.mkdir()
     for name in ("style.css", *TRACK_SCRIPTS):
@@ -87,7 +87,7 @@ def _refused(built: Built) -> Table:
 def _write_track(folder: Path, track: TrackPage, tracks: Sequence[TrackPage]) -> None:
     shown = track.entries
     seeds = [run.seed for run in shown[0].entry.runs] if shown else []
-    entries = [{"key": one.key, "label": one.label} for one in shown]
+    entries = [{"key": one.key, "label": one.label, "baseline": one.baseline} for one in shown]
     _write(
         folder / track.href,
         "track.html",

@@ -16,7 +16,7 @@ from gpusched_env.leaderboard.entry import Entry, Run
 from gpusched_env.leaderboard.replaying import Budget
 from gpusched_env.leaderboard.tracks import TrackProblem
 from gpusched_env.leaderboard.verifying import verify_run
-from gpusched_env.reports.curves import completion_times, over_time
+from gpusched_env.reports.curves import completion_times
 from gpusched_env.reports.run_data import run_data
 
 # Characters that could end a script element, or a line of a script, stand as escapes.
@@ -62,7 +62,7 @@ def play_seed(track: TrackProblem, seed: int, claims: Sequence[Claim], folder: P
     track : a track that can be played here
     claims : runs of this seed
     folder : of the data of the seed; it is made
-    seconds : of wall clock that the replay of a run may take
+    seconds : of CPU time that the replay of a run may take
     """
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{folder.parent.name}/{folder.name}"
@@ -76,8 +76,9 @@ def play_seed(track: TrackProblem, seed: int, claims: Sequence[Claim], folder: P
             continue
         assert log is not None
         instance = problem.instance(seed)
-        lines[claim.key] = over_time(instance, log)
-        write_data(folder / f"{claim.key}.js", f"{name}/{claim.key}", run_data(instance, log, claim.label))
+        data = run_data(instance, log, claim.label)
+        lines[claim.key] = data["lines"]
+        write_data(folder / f"{claim.key}.js", f"{name}/{claim.key}", data)
         replayed.append(Replayed(claim.key, seed, "", completion_times(instance, log, problem.tracked_window)))
     write_data(folder / "lines.js", f"{name}/lines", lines)
     return replayed

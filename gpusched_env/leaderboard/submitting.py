@@ -17,7 +17,7 @@ from gpusched_env.leaderboard.claims import check_player
 from gpusched_env.leaderboard.entry import FORMAT, About, Entry, Player, Run
 from gpusched_env.leaderboard.entry_files import parse_entry
 from gpusched_env.leaderboard.recording import record
-from gpusched_env.leaderboard.replaying import replay
+from gpusched_env.leaderboard.replaying import Budget, replay
 from gpusched_env.leaderboard.tracks import Track, TrackProblem, get_track
 from gpusched_env.metrics import lower_bounds, summarise
 from gpusched_env.scenarios import RESULTS_VERSION
@@ -93,7 +93,7 @@ def play_seed(problem: TrackProblem, scheduler: str | Scheduler, seed: int) -> R
     instance = problem.instance(seed)
     log, decisions = record(instance, _build(scheduler), seed)
     try:
-        if replay(instance, seed, decisions).digest() != log.digest():
+        if replay(instance, seed, decisions, Budget(math.inf)).digest() != log.digest():
             raise EntryError("the event log is another one")
     except EntryError as error:
         raise EntryError(

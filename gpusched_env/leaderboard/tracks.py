@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 from dataclasses import dataclass
@@ -15,7 +16,9 @@ from gpusched_env.files import file_digest
 from gpusched_env.instance import Instance
 from gpusched_env.metrics import Window
 from gpusched_env.scenarios import Scenario, Seeds, WorkloadSpec, get_scenario, list_scenarios
+from gpusched_env.traces import ReadReport, read_trace
 from gpusched_env.traces.downloads.public_files import find
+from gpusched_env.workload import Workload
 
 # What tables of entries show.
 METRICS: Final = (
@@ -158,8 +161,11 @@ class TrackProblem:
 
     def instance(self, seed: int) -> Instance:
         """Draw the problem of one seed, or cut that window out of the log."""
-        windows = self.track.windows
-        return (self.scenario if windows is None else windows.cut(self.scenario, seed)).instance(seed)
+        if self.track.windows is None:
+            return self.scenario.instance(seed)
+        scenario = self.track.windows.cut(self.scenario, seed)
+        report = ReadReport(self.track.windows.format, self.track.windows.file)  # nobody looks at it
+        return scenario.instance(seed, scenario.workload.cut(_read_once(scenario.workload.source), report)[0])
 
     def fingerprint(self) -> str:
         """SHA-256 over all that decides results: the scenario's fingerprint, seeds, windows and rules."""
@@ -172,6 +178,12 @@ class TrackProblem:
             "windows": None if windows is None else [windows.first_s, windows.length_s],
         }
         return hashlib.sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+@functools.lru_cache(maxsize=1)
+def _read_once(source: str) -> Workload:
+    """Read a log, once for all windows: :meth:`LogWindows.path` has checked its bytes."""
+    return read_trace(source)[0]
 
 
 TRACKS: Final = (

@@ -31,7 +31,7 @@ def verify(
     Parameters
     ----------
     log : the log of a track that has one, if it was not fetched
-    seconds : of wall clock that the replay may take
+    seconds : of CPU time that the replay may take
     keep_logs : keep the event logs in the results
     track : of your own; None = the one that the entry names
 
@@ -52,7 +52,7 @@ def verify_run(entry: Entry, run: Run, problem: TrackProblem, budget: Budget, ke
     try:
         _compare("workload", run.workload, instance.workload.fingerprint())
         _compare("instance", run.instance, instance.fingerprint())
-        log = replay(instance, run.seed, run.decisions, budget)
+        log = replay(instance, run.seed, run.decisions, budget).sealed()
         _compare("digest", run.digest, log.digest())
         metrics = summarise(instance, log, window=problem.tracked_window)
         bounds = lower_bounds(instance, problem.tracked_window)

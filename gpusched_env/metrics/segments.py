@@ -29,6 +29,8 @@ SEGMENT_DTYPE: Final = np.dtype(
     ]
 )
 
+_KEPT: Final = "_segments"  # attribute of a sealed log
+
 
 def end_of_run(instance: Instance, log: EventLog) -> float:
     """Tell when a run ended [s]: at its last event, or at the time limit if that cut jobs off."""
@@ -56,9 +58,25 @@ def segments(instance: Instance, log: EventLog, end_s: float | None = None) -> n
     instance : the problem that was played
     log : a valid log (:func:`gpusched_env.metrics.validate`); events after ``end_s`` do not count
     end_s : [s] where segments that are still open are cut; by default the end of the run
+
+    Notes
+    -----
+    Those of a sealed log (:meth:`gpusched_env.event_log.EventLog.sealed`) are worked out once, and are read-only.
     """
     end_s = end_of_run(instance, log) if end_s is None else float(end_s)
     log = until(log, end_s)
+    if log.events.flags.writeable:
+        return _segments(instance, log, end_s)
+    kept: tuple[Instance, float, np.ndarray] | None = log.__dict__.get(_KEPT)
+    if kept is None or kept[0] is not instance or kept[1] != end_s:
+        table = _segments(instance, log, end_s)
+        table.flags.writeable = False
+        kept = log.__dict__[_KEPT] = (instance, end_s, table)
+    return kept[2]
+
+
+def _segments(instance: Instance, log: EventLog, end_s: float) -> np.ndarray:
+    """Work the table out."""
     events = log.events
     # By job, each job's events in order: then what follows a start is its stop, and what follows a preempt its release.
     order = np.argsort(events["job"], kind="stable")

@@ -82,10 +82,15 @@ class Scenario:
         """What was read, kept and dropped of the log; None for a generator."""
         return None if self._log is None else self._log[1]
 
-    def instance(self, seed: int) -> Instance:
+    def instance(self, seed: int, log: Workload | None = None) -> Instance:
         """Draw the playable problem of one seed; the same on every machine, worker and order of calls.
 
         A log is read once for each scenario object, and its jobs do not depend on the seed; their models do.
+
+        Parameters
+        ----------
+        seed : which draw
+        log : the jobs of the log, cut, if somebody has read it already
 
         Raises
         ------
@@ -93,7 +98,8 @@ class Scenario:
         TraceError, WorkloadError : the log cannot be read, or a job does not fit the cluster
         """
         seed = check_seed(seed)
-        log = None if self._log is None else self._log[0]
+        if log is None and self._log is not None:
+            log = self._log[0]
         workload = self.workload.draw(seed, log, self.cluster.gpus, self.cluster.gpu_types)
         if self.tracked_window is not None and self.tracked_window[1] > len(workload):
             raise ScenarioError(f"tracked_window is {self.tracked_window} but the workload has {len(workload)} jobs")

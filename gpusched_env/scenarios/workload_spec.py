@@ -132,7 +132,10 @@ class WorkloadSpec:
 
     def read(self) -> tuple[Workload, ReadReport]:
         """Read a log and cut it; the report also counts what the cuts took out."""
-        whole, report = read_trace(self.source)
+        return self.cut(*read_trace(self.source))
+
+    def cut(self, whole: Workload, report: ReadReport) -> tuple[Workload, ReadReport]:
+        """Cut a log that has been read, as :meth:`read` does; the counts are added to ``report`` itself."""
         workload = whole
         for reason, cut in self._cuts():
             before = len(workload)

@@ -92,12 +92,13 @@ window.gpusched = window.gpusched || {};
     };
   }
 
-  /* Lines between machines, thicker between racks; where machines are many, between racks only. */
+  /* Lines between machines, thicker between racks of several; where machines are many, between racks only. */
   function roomLines(run) {
     const lines = [];
+    const alone = new Set(run.cluster.rack).size === run.cluster.gpus.length;
     let first = 0;
     run.cluster.gpus.forEach((gpus, node) => {
-      const rack = node > 0 && run.cluster.rack[node] !== run.cluster.rack[node - 1];
+      const rack = !alone && node > 0 && run.cluster.rack[node] !== run.cluster.rack[node - 1];
       if (node > 0 && (rack || run.cluster.gpus.length <= MOST_NODE_LINES)) {
         lines.push({
           type: "line", xref: "paper", x0: 0, x1: 1, yref: "y", y0: first, y1: first, layer: rack ? "above" : "below",
@@ -118,7 +119,7 @@ window.gpusched = window.gpusched || {};
       if (racks.length && racks[racks.length - 1].rack === rack) racks[racks.length - 1].count += count;
       else racks.push({ rack, name: `rack ${rack}`, count });
     });
-    const parts = nodes.length <= MOST_NAMES || racks.length === 1 ? nodes : racks;
+    const parts = nodes.length <= MOST_NAMES || racks.length === 1 || racks.length === nodes.length ? nodes : racks;
     const step = Math.ceil(parts.length / MOST_NAMES);
     const ticks = { tickvals: [], ticktext: [] };
     let first = 0;

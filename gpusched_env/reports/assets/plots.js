@@ -6,8 +6,10 @@ window.gpusched = window.gpusched || {};
   const LINES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "black"];
   const DASHES = ["solid", "dash", "dot", "dashdot"];
   const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
-  const TICKS = [[1e-3, "1 ms"], [0.01, "10 ms"], [0.1, "0.1 s"], [1, "1 s"], [10, "10 s"], [60, "1 min"], [600, "10 min"],
-    [3600, "1 h"], [36000, "10 h"], [259200, "3 d"], [2592000, "30 d"], [25920000, "300 d"]];
+  const TICKS = [[1e-3, "1 ms"], [0.01, "10 ms"], [0.1, "0.1 s"], [1, "1 s"], [3, "3 s"], [10, "10 s"], [30, "30 s"], [60, "1 min"],
+    [180, "3 min"], [600, "10 min"], [1800, "30 min"], [3600, "1 h"], [10800, "3 h"], [36000, "10 h"], [86400, "1 d"], [259200, "3 d"],
+    [864000, "10 d"], [2592000, "30 d"], [8640000, "100 d"], [25920000, "300 d"]];
+  const MOST_TICKS = 8;
   const drawn = [];
 
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -61,8 +63,10 @@ window.gpusched = window.gpusched || {};
     return gpusched.draw(element, () => {
       const longest = Math.max(...lines.map((line) => line.jct_s[line.jct_s.length - 1] || 0));
       const shortest = Math.min(...lines.map((line) => line.jct_s.find((value) => value > 0) || Infinity));
-      const ticks = TICKS.filter((tick) => tick[0] >= shortest / 2 && tick[0] <= longest * 2);
-      const named = ticks.length > 2 ? { tickvals: ticks.map((t) => t[0]), ticktext: ticks.map((t) => t[1]) } : {};
+      const inside = TICKS.filter((tick) => tick[0] >= shortest && tick[0] <= longest);
+      const each = Math.ceil(inside.length / (gpusched.narrow() ? MOST_TICKS / 2 : MOST_TICKS));
+      const ticks = inside.filter((tick, number) => (inside.length - 1 - number) % each === 0);
+      const named = ticks.length > 1 ? { tickvals: ticks.map((t) => t[0]), ticktext: ticks.map((t) => t[1]) } : {};
       const traces = lines.map((line, number) => ({
         type: "scatter", mode: "lines", name: gpusched.brief(line.label), visible: line.hidden ? "legendonly" : true, x: line.jct_s, y: line.share,
         line: Object.assign({ shape: "hv" }, gpusched.lineStyle(number)),

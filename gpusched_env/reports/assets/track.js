@@ -21,8 +21,11 @@ document.addEventListener("DOMContentLoaded", () => {
     return loading[name];
   }
 
-  const labelled = (lines) => page.entries.map((entry, number) => Object.assign(
-    { label: entry.label, hidden: number >= MOST_LINES }, lines[entry.key]));
+  /* At first the best lines are drawn, but no baseline before an entry that somebody made. */
+  const byRank = page.entries.filter((entry) => !entry.baseline).concat(page.entries.filter((entry) => entry.baseline));
+  const first = new Set(byRank.slice(0, MOST_LINES));
+  const labelled = (lines) => page.entries.map((entry) => Object.assign(
+    { label: entry.label, hidden: !first.has(entry) }, lines[entry.key]));
   const showLines = () => load(`${page.track}/${seedSelect.value}/lines`).then(
     (lines) => gpusched.overTime(document.getElementById("over-time"), labelled(lines)));
 
@@ -32,8 +35,10 @@ document.addEventListener("DOMContentLoaded", () => {
   const asked = new URLSearchParams(window.location.hash.slice(1));
   const known = (key, other) => (page.entries.some((entry) => entry.key === key) ? key : other);
   if (page.seeds.includes(Number(asked.get("seed")))) seedSelect.value = asked.get("seed");
-  const second = page.entries.length > 1 ? page.entries[1].key : "";
-  const start = { left: known(asked.get("left"), page.entries[0].key), right: asked.has("left") ? known(asked.get("right"), "") : second };
+  const best = byRank[0];
+  const rival = page.entries.find((entry) => entry !== best);
+  const second = rival ? rival.key : "";
+  const start = { left: known(asked.get("left"), best.key), right: asked.has("left") ? known(asked.get("right"), "") : second };
   const viewer = gpusched.viewer(
     document.getElementById("viewer"), (key) => load(`${page.track}/${seedSelect.value}/${key}`), start);
   showLines();

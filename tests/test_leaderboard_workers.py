@@ -1,0 +1,38 @@
+"""One worker or several: the same bytes."""
+
+from pathlib import Path
+
+import pytest
+
+from gpusched_env.leaderboard import About, Track, make_entry, write_entry
+from gpusched_env.leaderboard.baseline_entries import shipped_entries
+from gpusched_env.leaderboard.site import build_site
+
+ABOUT = About(title="", authors="", how="", hardware="", training_seeds=[], link="", licence="")
+TINY = Track("tiny-test", "Tiny", "For tests.", "tiny-v0", reports=5)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("spec", ["srtf", "dally", "random"])
+def test_entries_are_equal_on_one_and_on_two_workers(spec: str, tmp_path: Path) -> None:
+    for workers in (1, 2):
+        entry = make_entry(TINY, spec, ABOUT, workers=workers, progress=False)
+        write_entry(entry, tmp_path / f"{workers}.json.zst")
+    assert (tmp_path / "1.json.zst").read_bytes() == (tmp_path / "2.json.zst").read_bytes()
+
+
+def test_sites_are_equal_on_one_and_on_two_workers(tmp_path: Path) -> None:
+    pytest.importorskip("jinja2")
+    pytest.importorskip("plotly")
+    names = ("ring-all-reduce-v0-fifo.", "ring-all-reduce-v0-sjf-bco.", "general-v0-fifo.")
+    chosen = [path for path in shipped_entries() if path.name.startswith(names)]
+    assert len(chosen) == 3
+    sites = {}
+    for workers in (1, 2):
+        build_site(chosen[1:], tmp_path / str(workers), chosen[:1], workers=workers)
+        sites[workers] = contents(tmp_path / str(workers))
+    assert len(sites[1]) > 30
+    assert sites[1] == sites[2]
