@@ -1,19 +1,22 @@
-"""Steps per second of one environment, beside CartPole-v1 in the same run.
+"""Steps per second of one environment, beside CartPole-v1 in the same run, and how long an agent's episode takes.
 
     python benchmarks/environment.py [--steps 20000] [--repeats 5] [--output FILE.json]
 
 Both run through ``gymnasium.make`` with its default wrappers; ours plays random feasible actions on 256 GPUs with a
-queue window of 32. CPU seconds, medians over repeats, after compilation.
+queue window of 32. The episode is one of 1,000 jobs on the same cluster; its agent starts the first job that fits, else
+waits. CPU seconds, medians over repeats, after compilation.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import platform
 import statistics
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -22,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 import gpusched_env
+from gpusched_env.scenarios import get_scenario
 
 
 @dataclass
@@ -63,33 +67,80 @@ def cluster_rate(steps: int) -> float:
     return steps / (time.process_time() - begin)
 
 
-def main(settings: Settings) -> None:
-    """Measure, print and save."""
+def episode_seconds(jobs: int = 1000) -> dict[str, float]:
+    """Measure an episode of the agent that starts the first job that fits, else waits [CPU s].
+
+    Returns
+    -------
+    reset : drawing the workload
+    steps : all calls of ``step``; the last one sums the episode up
+    summary : that part of them, measured once more
+    number : of steps
+    """
+    scenario = get_scenario("philly-256-v0")
+    workload = dataclasses.replace(scenario.workload, jobs=jobs)
+    env = gymnasium.make(
+        "gpusched/Cluster-v0", scenario=dataclasses.replace(scenario, workload=workload), running_window=0
+    )
+    begin = time.process_time()
+    _, info = env.reset(seed=0)
+    reset = time.process_time() - begin
+    number, over = 0, False
+    begin = time.process_time()
+    while not over:
+        _, _, terminated, truncated, info = env.step(int(info["action_mask"].argmax()))
+        over = terminated or truncated
+        number += 1
+    steps = time.process_time() - begin
+    base: Any = env.unwrapped
+    begin = time.process_time()
+    base.summary(base.simulation)
+    return {"reset": reset, "steps": steps, "summary": time.process_time() - begin, "number": number}
+
+
+def measure(steps: int = 20_000, repeats: int = 5) -> dict[str, float]:
+    """Measure all; medians."""
     cluster_rate(100)  # compile
-    cartpole, cluster = [], []
-    for _ in range(settings.repeats):
-        cartpole.append(cartpole_rate(settings.steps))
-        cluster.append(cluster_rate(settings.steps))
-    figures = {
+    cartpole, cluster, episodes = [], [], []
+    for _ in range(repeats):
+        cartpole.append(cartpole_rate(steps))
+        cluster.append(cluster_rate(steps))
+        episodes.append(episode_seconds())
+    episode = {name: statistics.median(one[name] for one in episodes) for name in episodes[0]}
+    return {
         "cartpole_steps_per_cpu_s": statistics.median(cartpole),
         "cluster_steps_per_cpu_s": statistics.median(cluster),
         "ratio": statistics.median(cluster) / statistics.median(cartpole),
-        "gpusched_env": gpusched_env.__version__,
-        "gymnasium": gymnasium.__version__,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
+        "episode_ms": 1e3 * statistics.median(one["reset"] + one["steps"] for one in episodes),
+        "episode_reset_ms": 1e3 * episode["reset"],
+        "episode_summary_ms": 1e3 * episode["summary"],
+        "episode_steps": episode["number"],
     }
+
+
+def main(settings: Settings) -> None:
+    """Measure, print and save."""
+    measured = measure(settings.steps, settings.repeats)
     table = Table(title="one environment through gymnasium.make", title_justify="left")
     for heading in ("environment", "steps per CPU second", "ratio to CartPole-v1"):
         table.add_column(heading, justify="left" if heading == "environment" else "right")
-    table.add_row("CartPole-v1", f"{figures['cartpole_steps_per_cpu_s']:,.0f}", "1")
+    table.add_row("CartPole-v1", f"{measured['cartpole_steps_per_cpu_s']:,.0f}", "1")
     table.add_row(
         "gpusched/Cluster-v0, 256 GPUs, window 32",
-        f"{figures['cluster_steps_per_cpu_s']:,.0f}",
-        f"{figures['ratio']:.2f}",
+        f"{measured['cluster_steps_per_cpu_s']:,.0f}",
+        f"{measured['ratio']:.2f}",
     )
-    Console(width=100).print(table)
+    console = Console(width=100)
+    console.print(table)
+    console.print(
+        f"an episode of 1,000 jobs, {measured['episode_steps']:.0f} steps: {measured['episode_ms']:.1f} ms, of which "
+        f"reset {measured['episode_reset_ms']:.1f} ms and metrics and digest {measured['episode_summary_ms']:.1f} ms"
+    )
     if settings.output is not None:
+        versions = {"gpusched_env": gpusched_env.__version__, "gymnasium": gymnasium.__version__}
+        figures: dict[str, Any] = (
+            measured | versions | {"python": platform.python_version(), "machine": platform.machine()}
+        )
         settings.output.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 
 
