@@ -9,10 +9,11 @@ from typing import Final
 
 import numpy as np
 
+from gpusched_env.baselines import gavel_interior
 from gpusched_env.baselines.gavel_pair_rounds import PairRounds
-from gpusched_env.baselines.gavel_policies import POLICIES, Settings
+from gpusched_env.baselines.gavel_policies import EQUAL_SHARES, POLICIES, Settings
 from gpusched_env.baselines.gavel_problem import Problem
-from gpusched_env.baselines.gavel_program import TIE_BREAKS
+from gpusched_env.baselines.gavel_program import INTERIOR, TIE_BREAKS
 from gpusched_env.baselines.gavel_rounds import ALONE, NONE, Rounds
 from gpusched_env.baselines.gavel_seats import Seats
 from gpusched_env.errors import SchedulerError, unknown_name
@@ -34,10 +35,12 @@ class Gavel(Scheduler):
     policy : a name in POLICIES; ``_perf`` = knows that types differ
     round_s : length of a round; the next begins when the last gang of this one has ended [s]
     resolve_s : least time between two resets of the counters [s]
-    tie_break : among optimal shares "vertex" or "two_stage", see Program.max_min
+    tie_break : among optimal shares "vertex", "two_stage" or "interior", see Program.max_min
     gavel_compat : plan as the published simulator does, see Notes
     whole_steps : a gang only begins a step that it can end in the round, and leaves its GPUs before the round ends
     bisect : min_total_duration by the published search
+    equal_share : of finish-time fairness: "steps" = what an equal share would have taken for the steps done; "age" =
+        the job's age, and without ``_perf`` a step a second on every type: an earlier version of the published code
     alpha : of allox
     prices : of an hour of one GPU of each type, in the cluster's order; () = PRICES
     seed : of the order of types for policies that are agnostic of them, and of the draws of fifo
@@ -64,6 +67,7 @@ class Gavel(Scheduler):
     gavel_compat: bool = False
     whole_steps: bool = False
     bisect: bool = False
+    equal_share: str = "steps"
     alpha: float = 1.0
     prices: tuple[float, ...] = ()
     seed: int = 0
@@ -74,11 +78,24 @@ class Gavel(Scheduler):
             raise SchedulerError(f"gavel: {unknown_name('policy', self.policy, POLICIES)}")
         if self.tie_break not in TIE_BREAKS:
             raise SchedulerError(f"gavel: {unknown_name('tie_break', self.tie_break, TIE_BREAKS)}")
+        if self.equal_share not in EQUAL_SHARES:
+            raise SchedulerError(f"gavel: {unknown_name('equal_share', self.equal_share, EQUAL_SHARES)}")
+        if self.tie_break == INTERIOR:
+            self._check_interior()
         if not 0 < self.round_s < math.inf or not 0 <= self.resolve_s < math.inf:
             raise SchedulerError(
                 f"gavel: round_s is {self.round_s}, resolve_s {self.resolve_s}: seconds > 0, and >= 0, are wanted"
             )
         self.clairvoyant = POLICIES[self.policy].reads_work or self.gavel_compat
+
+    def _check_interior(self) -> None:
+        if "water_filling" in self.policy:
+            raise SchedulerError(
+                f"gavel: {self.policy} knows no tie_break=interior, since who stops rising is read off a vertex; take "
+                "vertex or two_stage"
+            )
+        if not gavel_interior.installed():
+            raise SchedulerError("gavel: tie_break=interior needs ECOS: pip install 'gpusched-env[gavel]'")
 
     @property
     def name(self) -> str:
@@ -96,7 +113,7 @@ class Gavel(Scheduler):
         self._prices = np.array(self.prices or [PRICES.get(name, 1.0) for name in types])
         self._reference = types.index(REFERENCE) if REFERENCE in types else 0
         self._gpus = np.bincount(view.cluster.nodes["gpu_type"], weights=view.cluster.nodes["gpus"]).astype(np.int64)
-        settings = Settings(types, self.seed, self.tie_break, self.bisect, self.alpha)
+        settings = Settings(types, self.seed, self.tie_break, self.bisect, self.equal_share, self.alpha)
         self._allocate = policy.build(settings)
         self._rounds: Rounds | PairRounds
         if policy.packed:
@@ -163,7 +180,8 @@ class Gavel(Scheduler):
         gangs = self._rounds.gangs[rows]
         before, company = self._seats.of_job, self._partner
         self._partner = {row: other for row in rows.tolist() if (other := self._rounds.partner(row)) != ALONE}
-        seated = [at for at, row in enumerate(rows.tolist()) if row < self._partner.get(row, len(view.arrival_s))]
+        nobody = len(view.arrival_s)  # more than any job
+        seated = [at for at, row in enumerate(rows.tolist()) if row < self._partner.get(row, nobody)]
         partner_of = {row: self._partner[row] for row in rows[seated].tolist() if row in self._partner}
         told = (rows[seated].tolist(), types[seated].tolist(), gangs[seated].tolist())
         self._seats.seat(zip(*told, strict=True), partner_of)

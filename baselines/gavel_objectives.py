@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from gpusched_env.baselines.gavel_problem import Problem
-from gpusched_env.baselines.gavel_program import Entries, Optimum, Program, program_of
+from gpusched_env.baselines.gavel_program import INTERIOR, Entries, Optimum, Program, program_of
 
 Feasible: TypeAlias = Entries | Program | None
 """What can be given GPUs, or a program over it; None = no job shares GPUs."""
@@ -117,6 +117,8 @@ def finish_time_fairness(
     """
     program = program_of(problem, entries)
     alone_s = isolated_s + problem.steps_left / isolated_rate
+    if tie_break == INTERIOR:
+        return program.least_finish_time_ratio(problem, alone_s)
     lower = float(((problem.age_s + problem.steps_left / program.fastest) / alone_s).max())
     found = program.max_min(alone_s / problem.steps_left, tie_break)
     if found is None:

@@ -13,8 +13,10 @@ from gpusched_env.baselines import gavel_objectives as objectives
 from gpusched_env.baselines.gavel_packing import Gandiva, fifo_packed, padded
 from gpusched_env.baselines.gavel_pairs import solve_packed
 from gpusched_env.baselines.gavel_problem import Problem
-from gpusched_env.baselines.gavel_program import Entries, Optimum, Program
+from gpusched_env.baselines.gavel_program import INTERIOR, Entries, Optimum, Program
 from gpusched_env.baselines.gavel_queues import AlloX, FifoAsCoded, alphabetical, fifo_perf
+
+EQUAL_SHARES: Final = ("steps", "age")
 
 Allocate: TypeAlias = Callable[[Problem], np.ndarray | None]
 """float64 [M, R] X of a problem, [M + P, R] if packed; None if the solver finds none. It may remember problems."""
@@ -30,6 +32,7 @@ class Settings:
     seed : of random draws
     tie_break : see :meth:`Program.max_min`
     bisect : min_total_duration by the published search
+    equal_share : see :class:`FinishTime`
     alpha : see :class:`AlloX`
     """
 
@@ -37,6 +40,7 @@ class Settings:
     seed: int = 0
     tie_break: str = "vertex"
     bisect: bool = False
+    equal_share: str = "steps"
     alpha: float = 1.0
 
 
@@ -63,16 +67,40 @@ class Policy:
 
 
 class FinishTime:
-    """Finish-time fairness from one solution to the next: it remembers what an equal share would have done."""
+    """Finish-time fairness from one solution to the next: it remembers what an equal share would have done.
 
-    def __init__(self, view: Callable[[Problem], Problem], settings: Settings, packed: bool = False) -> None:
-        self._view, self._tie_break, self._packed = view, settings.tie_break, packed
+    Parameters
+    ----------
+    aware : knows that types differ
+    settings : with equal_share "age" a job's age stands for what an equal share would have taken for the steps done,
+        and types that do not differ give a step a second, as in an earlier version of the published code
+
+    References
+    ----------
+    stanford-futuredata/gavel, scheduler/policies/finish_time_fairness.py; commit 076074c for "age".
+    """
+
+    def __init__(self, aware: bool, settings: Settings, packed: bool = False) -> None:
+        self._by_age = settings.equal_share == "age"
+        alike = Problem.agnostic if self._by_age else Problem.at_reference
+        self._view: Callable[[Problem], Problem] = _aware if aware else alike
+        self._tie_break, self._packed = settings.tie_break, packed
         self._last: dict[int, tuple[float, float, float]] = {}  # job -> I_m, steps left, thr_iso at the last problem
 
     def __call__(self, problem: Problem) -> np.ndarray | None:
         """Give X; an equal share where the solver finds no solution."""
         seen = self._view(problem)
         rate = (seen.isolated * seen.rates).sum(axis=1)
+        isolated_s = problem.age_s if self._by_age else self._equal_share_s(problem, rate)
+        if self._packed:
+            objective = partial(self._fair, isolated_s, rate)
+            shares = solve_packed(seen, objective, as_published=self._tie_break == INTERIOR)
+            return padded(seen, seen.isolated) if shares is None else shares
+        found = self._fair(isolated_s, rate, seen)
+        return seen.isolated if found is None else found.shares
+
+    def _equal_share_s(self, problem: Problem, rate: np.ndarray) -> np.ndarray:
+        """float64 [M], I_m: seconds that an equal share would have taken for the steps done [s]."""
         isolated_s = np.zeros(len(rate))
         for job, row in enumerate(problem.rows.tolist()):
             if row in self._last:
@@ -80,12 +108,7 @@ class FinishTime:
                 isolated_s[job] = before_s + (left - problem.steps_left[job]) / rate_then
         columns = zip(isolated_s.tolist(), problem.steps_left.tolist(), rate.tolist(), strict=True)
         self._last = dict(zip(problem.rows.tolist(), columns, strict=True))
-        if self._packed:
-            objective = partial(self._fair, isolated_s, rate)
-            shares = solve_packed(seen, objective)
-            return padded(seen, seen.isolated) if shares is None else shares
-        found = self._fair(isolated_s, rate, seen)
-        return seen.isolated if found is None else found.shares
+        return isolated_s
 
     def _fair(
         self, isolated_s: np.ndarray, rate: np.ndarray, problem: Problem, entries: Entries | Program | None = None
@@ -105,7 +128,8 @@ def _solved(
 
 def _packed(objective: Callable[..., Optimum | None], settings: Settings) -> Allocate:
     def allocate(problem: Problem) -> np.ndarray | None:
-        return solve_packed(problem, partial(objective, tie_break=settings.tie_break))
+        chosen = partial(objective, tie_break=settings.tie_break)
+        return solve_packed(problem, chosen, as_published=settings.tie_break == INTERIOR)
 
     return allocate
 
@@ -155,13 +179,13 @@ POLICIES: Final[Mapping[str, Policy]] = {
         partial(_packed, _filled), "LAS beyond the first bottleneck, pairs share GPUs", aware=True, packed=True
     ),
     "finish_time_fairness": Policy(
-        partial(FinishTime, Problem.at_reference), "least largest rho (Themis), types alike", reads_work=True
+        partial(FinishTime, False), "least largest rho (Themis), types alike", reads_work=True
     ),
     "finish_time_fairness_perf": Policy(
-        partial(FinishTime, _aware), "least largest rho (Themis)", aware=True, reads_work=True
+        partial(FinishTime, True), "least largest rho (Themis)", aware=True, reads_work=True
     ),
     "finish_time_fairness_packed": Policy(
-        partial(FinishTime, _aware, packed=True),
+        partial(FinishTime, True, packed=True),
         "least largest rho (Themis), pairs share GPUs",
         aware=True,
         reads_work=True,

@@ -9,12 +9,14 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
+from gpusched_env.baselines import gavel_interior
 from gpusched_env.baselines.gavel_problem import Problem
 
 TINY: Final = 1e-9  # shares below count as none
 HELD_SLACK: Final = 1e-8  # share of its level that a job may miss: the solver may be off by a rounding error
 TOLERANCES: Final = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
-TIE_BREAKS: Final = ("vertex", "two_stage")
+INTERIOR: Final = "interior"
+TIE_BREAKS: Final = ("vertex", "two_stage", INTERIOR)
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ class Program:
         ----------
         scale : float64 [M]
         tie_break : among the many optimal solutions "vertex" = the one that the solver finds; "two_stage" = one with
-            the largest sum of scale_m thr(m)
+            the largest sum of scale_m thr(m); "interior" = the one at which ECOS ends, as in the published code
         unit : the solver counts values in it; 0 = what the slowest job could get at best, so that the value is about 1
         level : float64 [M], what scale_m thr(m) of jobs that are not raised any more must keep; NaN = raise the job
         slack : share of its level that such a job may miss
@@ -138,6 +140,9 @@ class Program:
         held = np.zeros(len(scale)) if level is None else np.nan_to_num(level / unit * (1.0 - slack))
         rows = self._scaled(scale / unit, rises)
         limits = np.concatenate([self._limits, -held])
+        if tie_break == INTERIOR:
+            inside = gavel_interior.highest_level(rows, limits)
+            return None if inside is None else self._optimum(inside[:-1], float(inside[-1]) * unit, ~rises)
         objective = np.zeros(rows.shape[1])
         objective[-1] = -1.0
         found = linprog(objective, rows, limits, method="highs", options=TOLERANCES)
@@ -152,6 +157,14 @@ class Program:
             again = linprog(objective, rows, limits, method="highs", options=TOLERANCES)
             solution = again.x[:-1] if again.status == 0 else solution
         return self._optimum(solution, value * unit, binding & rises)
+
+    def least_finish_time_ratio(self, problem: Problem, alone_s: np.ndarray) -> Optimum | None:
+        """Finish-time fairness as one program with cones, see :mod:`gpusched_env.baselines.gavel_interior`."""
+        found = gavel_interior.least_finish_time_ratio(problem, alone_s, self.throughput, self._base, self._limits)
+        if found is None:
+            return None
+        count = self.throughput.shape[1]
+        return self._optimum(found[:count], float(found[-1]), np.zeros(len(alone_s), bool))
 
     def raise_levels(self, scale: np.ndarray, level: np.ndarray, weights: np.ndarray) -> Optimum | None:
         """Maximise t such that scale_m thr(m) >= level_m + weight_m t; None if the solver finds no solution.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -137,6 +138,9 @@ def test_pruned_and_by_kind_of_partner_the_program_has_the_same_optimum(seed: in
         assert shares is not None
         reached = float((scale * thr(problem, shares)).min())
         assert reached == pytest.approx(best_level(problem, scale), rel=1e-6)
+        inside = solve_packed(problem, partial(objective, tie_break="interior"), as_published=True)
+        assert inside is not None
+        assert float((scale * thr(problem, inside)).min()) == pytest.approx(reached, rel=1e-6)
 
 
 @pytest.mark.parametrize("most_in_pairs", [0, 200])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from itertools import permutations
 
 import numpy as np
@@ -278,6 +279,41 @@ def test_two_stage_gives_the_same_value_and_no_less_in_sum(seed: int) -> None:
     vertex, fuller = (got(max_min_fairness(problem, tie_break=how)) for how in ("vertex", "two_stage"))
     assert (scale * fuller.throughput).min() == pytest.approx(vertex.value, rel=1e-6)
     assert scale @ fuller.throughput >= scale @ vertex.throughput - 1e-6
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_interior_solutions_have_the_value_of_vertices(seed: int) -> None:
+    problem = drawn(seed)
+    rate = (problem.isolated * problem.rates).sum(axis=1)
+    fair = partial(finish_time_fairness, isolated_s=problem.age_s * 0.7, isolated_rate=rate)
+    for objective in (max_min_fairness, min_total_duration, fair):
+        vertex, inside = got(objective(problem)), got(objective(problem, tie_break="interior"))
+        check_feasible(problem, inside.shares)
+        assert inside.value == pytest.approx(vertex.value, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_by_age_and_without_knowing_types_finish_times_are_fair_at_an_equal_share(seed: int) -> None:
+    """More jobs than GPUs: an equal share leaves nothing over, so that nobody may have more, whatever the ages."""
+    rng = np.random.default_rng(seed)
+    rates = rng.uniform(0.2, 5.0, (12, 3))
+    problem = Problem.of(rates, [3, 2, 4], age_s=rng.uniform(0, 500, 12), steps_left=rng.lognormal(6, 1.5, 12))
+    by_age = Settings(TYPES, tie_break="interior", equal_share="age")
+    shares = POLICIES["finish_time_fairness"].build(by_age)(problem)
+    assert shares is not None
+    equal = problem.isolated.sum(axis=1)
+    assert shares.sum(axis=1) == pytest.approx(equal, abs=1e-4)
+    by_steps = POLICIES["finish_time_fairness"].build(Settings(TYPES))(problem)
+    assert by_steps is not None
+    assert by_steps.sum(axis=1) != pytest.approx(equal, abs=0.01)
+
+
+def test_interior_solutions_are_inside() -> None:
+    """Neither type is short: a vertex gives a job all of its time on one of them, an interior solution some on both."""
+    problem = Problem.of([[1, 1]] * 2, [1, 4])
+    inside = got(max_min_fairness(problem, tie_break="interior"))
+    assert inside.shares == pytest.approx(inside.shares[::-1], abs=1e-6)
+    assert (inside.shares > 0.1).all()
 
 
 # --- what must hold
