@@ -148,7 +148,7 @@ class Batch:
             self.rates = rates
         config, rules, delays, keys, no_flows, components, weights = self._fixed
         seen = self.observations
-        out = seen | {"flows": seen.get("flows", no_flows), "action_mask": self.mask[:0]}
+        out: dict[str, np.ndarray] = seen | {"flows": seen.get("flows", no_flows), "action_mask": self.mask[:0]}
         self._bound = Bound(
             step_all,
             _KERNELS,

@@ -117,7 +117,7 @@ def _bound_row(_: Any, table: Any, row: Any, dtype: Any, axes: Any, b: Any) -> A
 
 def _bound_state(_: Any, table: Any) -> Any:
     """Give the arrays of a State, the first of a table."""
-    kinds = types.Tuple([_array_type(p.dtype, p.axes) for p in STATE_PARAMETERS])
+    kinds: Any = types.Tuple([_array_type(p.dtype, p.axes) for p in STATE_PARAMETERS])  # type: ignore[no-untyped-call]
 
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         words = _words(context, builder, arguments[0])
@@ -169,8 +169,9 @@ if _INTERPRETED:
     scratch: Any = np.empty
     fetch: Any = lambda array, b, at, byte: None  # noqa: E731
 else:
-    bound_array, bound_row, scratch = map(intrinsic(prefer_literal=True), (_bound_array, _bound_row, _scratch))
-    bound_state, fetch = map(intrinsic, (_bound_state, _fetch))
+    literal: Any = intrinsic(prefer_literal=True)
+    bound_array, bound_row, scratch = literal(_bound_array), literal(_bound_row), literal(_scratch)
+    bound_state, fetch = intrinsic(_bound_state), intrinsic(_fetch)
 
 
 def _call(context: Any, builder: Any, table: Any, number: int, kinds: Sequence[Any], given: Sequence[Any]) -> Any:
@@ -270,7 +271,7 @@ class Bound:
             for words, array in zip(self._table[1:], self.arrays, strict=True):
                 words[: 1 + array.ndim] = array.ctypes.data, *array.shape
             table = self._table.ctypes.data
-            self._words = memoryview(self._table.reshape(-1))
+            self._words = memoryview(self._table.reshape(-1))  # type: ignore[arg-type]
         self.call: Callable[[int, int], int] = partial(driver, table)
 
     def replace(self, number: int, array: np.ndarray, address: int) -> None:
