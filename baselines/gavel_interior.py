@@ -62,18 +62,15 @@ def least_finish_time_ratio(
     float64 : X, then s, then the ratio
     """
     jobs, count = throughput.shape
-    shares, inverses, ratio = slice(0, count), slice(count, count + jobs), count + jobs
-    wide = sparse.hstack([base, sparse.csc_array((base.shape[0], jobs + 1))])
+    wide = sparse.hstack([base, sparse.csr_array((base.shape[0], jobs + 1))])
     rows, bounds = _not_negative(wide, limits, count)
-    ratios = sparse.lil_array((jobs, count + jobs + 1))
-    ratios[:, inverses] = sparse.diags_array(problem.steps_left / alone_s)
-    ratios[:, [ratio]] = np.full((jobs, 1), -1.0)
-    cones = sparse.lil_array((3 * jobs, count + jobs + 1))
-    cones[0::3, shares] = cones[1::3, shares] = -throughput
-    cones[0::3, inverses] = -sparse.eye_array(jobs)
-    cones[1::3, inverses] = sparse.eye_array(jobs)
+    inverse, ratio = sparse.eye_array(jobs), sparse.csr_array(np.full((jobs, 1), -1.0))
+    ratios = sparse.hstack([sparse.csr_array((jobs, count)), inverse * (problem.steps_left / alone_s), ratio])
+    sums, differences = ([-throughput, sign * inverse, sparse.csr_array((jobs, 1))] for sign in (-1.0, 1.0))
+    sides = sparse.vstack([sparse.hstack(sums), sparse.hstack(differences), sparse.csr_array((jobs, count + jobs + 1))])
+    cones = sides.tocsr()[np.arange(3 * jobs).reshape(3, jobs).T.ravel()]
     objective = np.zeros(count + jobs + 1)
-    objective[ratio] = 1.0
+    objective[-1] = 1.0
     all_limits = np.concatenate([bounds, -problem.age_s / alone_s, np.tile([0.0, 0.0, 2.0], jobs)])
     return least(objective, sparse.vstack([rows, ratios, cones]), all_limits, cones=jobs)
 
