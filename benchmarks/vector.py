@@ -94,27 +94,37 @@ def rollout_share(steps: int) -> float:
     return spent / (time.process_time() - begin)
 
 
-def main(settings: Settings) -> None:
-    """Measure, print and save."""
-    scenarios = {"philly-256-v0": "256 GPUs", "leaf-spine-256-v0": "256 GPUs, leaf-spine, max-min"}
-    for scenario in scenarios:
+SCENARIOS = {"philly-256-v0": "256 GPUs", "leaf-spine-256-v0": "256 GPUs, leaf-spine, max-min"}
+
+
+def measure(environments: int = 256, steps: int = 200, repeats: int = 5) -> dict[str, Any]:
+    """Measure CartPole-v1 and a batch of each scenario; medians."""
+    for scenario in SCENARIOS:
         batch_rate(scenario, 2, 2)  # compile
     cartpole: list[float] = []
-    rates: dict[str, list[float]] = {scenario: [] for scenario in scenarios}
-    for _ in range(settings.repeats):
+    rates: dict[str, list[float]] = {scenario: [] for scenario in SCENARIOS}
+    for _ in range(repeats):
         cartpole.append(cartpole_rate(10_000))
         for scenario, measured in rates.items():
-            measured.append(batch_rate(scenario, settings.environments, settings.steps))
+            measured.append(batch_rate(scenario, environments, steps))
     base = statistics.median(cartpole)
-    table = Table(title=f"make_vec, {settings.environments} environments, one thread", title_justify="left")
-    for heading in ("environment", "steps per CPU second", "ratio to CartPole-v1"):
-        table.add_column(heading, justify="left" if heading == "environment" else "right")
-    table.add_row("CartPole-v1, single", f"{base:,.0f}", "1")
     figures: dict[str, Any] = {"cartpole_steps_per_cpu_s": base}
     for scenario, measured in rates.items():
         rate = statistics.median(measured)
         figures[scenario] = {"steps_per_cpu_s": rate, "ratio": rate / base}
-        table.add_row(f"{scenario}: {scenarios[scenario]}", f"{rate:,.0f}", f"{rate / base:.2f}")
+    return figures
+
+
+def main(settings: Settings) -> None:
+    """Measure, print and save."""
+    figures = measure(settings.environments, settings.steps, settings.repeats)
+    table = Table(title=f"make_vec, {settings.environments} environments, one thread", title_justify="left")
+    for heading in ("environment", "steps per CPU second", "ratio to CartPole-v1"):
+        table.add_column(heading, justify="left" if heading == "environment" else "right")
+    table.add_row("CartPole-v1, single", f"{figures['cartpole_steps_per_cpu_s']:,.0f}", "1")
+    for scenario, title in SCENARIOS.items():
+        of_batch = figures[scenario]
+        table.add_row(f"{scenario}: {title}", f"{of_batch['steps_per_cpu_s']:,.0f}", f"{of_batch['ratio']:.2f}")
     console = Console(width=100)
     console.print(table)
     if settings.rollout:

@@ -10,34 +10,55 @@ import numpy as np
 from gpusched_env.envs import columns
 from gpusched_env.envs.encoder import WINDOW_ORDERS, Windows
 from gpusched_env.envs.encoding import (
-    CLASS_DTYPE,
     CONFIG_DTYPE,
+    NO_ACTION,
+    OUT_CLUSTER,
+    OUT_FLOWS,
+    OUT_LINKS,
+    OUT_MASK,
+    OUT_NODES,
+    OUT_QUEUE,
+    OUT_RUNNING,
+    PLAY_PARAMETERS,
     RESUME,
-    SHOWN_LINK_DTYPE,
     class_table,
     link_table,
     play,
 )
+from gpusched_env.envs.moves import advance_here, beside_here, lease_here, preempt_here, start_here
 from gpusched_env.envs.rewards import COMPONENTS, scales
 from gpusched_env.envs.sharing_columns import SHARING_TABLES
+from gpusched_env.envs.showing import CLASS_DTYPE, SHOWN_LINK_DTYPE, UNSEEN, WHOLE_DTYPE
 from gpusched_env.envs.stepping import (
     DRAIN,
     EPISODE_DTYPE,
     FIRST_COMPONENT,
     LEVELS,
     OVER,
-    PLAY_PARAMETERS,
+    REFUSED,
     STANDS,
     step_all,
 )
 from gpusched_env.envs.type_columns import TYPE_TABLES
 from gpusched_env.instance import Instance
-from gpusched_env.simulator.binding import Bound
+from gpusched_env.simulator.binding import MOVE, Bound, signature_of
 from gpusched_env.simulator.placing import RULE_NUMBER
 from gpusched_env.simulator.state import State
 
 NO_LIMIT: Final = 1 << 62  # of steps
-_UNCOPIED: Final = ("_bound", "_looks", "play", "_action")  # what a copy of a batch must bind anew
+_UNCOPIED: Final = ("_bound", "_looks", "play", "_action", "row")  # what a copy of a batch must bind anew
+_KERNELS: Final = (
+    play,
+    start_here,
+    preempt_here,
+    lease_here,
+    advance_here,
+    beside_here,
+)  # in the order of moves.PLAY ..
+_WRITTEN: Final = {
+    "queue": OUT_QUEUE, "running": OUT_RUNNING, "nodes": OUT_NODES, "links": OUT_LINKS, "cluster": OUT_CLUSTER,
+    "flows": OUT_FLOWS, "action_mask": OUT_MASK,
+}  # fmt: skip
 
 
 class Batch:
@@ -59,7 +80,11 @@ class Batch:
     observations : float32 [B, ...] by name
     told : float64 [B, 5 + components], what the last step of each told; columns in gpusched_env.envs.stepping
     episodes : EPISODE_DTYPE [B]
+    row : its column ``row``, for quick access
+    written : names of the arrays that :func:`play` writes, and that :meth:`write_into` may replace
     """
+
+    written: Final = frozenset(_WRITTEN)
 
     def __init__(
         self,
@@ -103,6 +128,9 @@ class Batch:
         self.classes = np.zeros((size, 1, 0), CLASS_DTYPE)
         self.shown_links = np.zeros((size, 1, 0), SHOWN_LINK_DTYPE)
         self.rates = np.zeros((size, 0, state.paces.shape[3]))
+        self._seen_free = np.full(state.free.shape, UNSEEN, np.int32)
+        self._seen_whole = np.zeros(size, WHOLE_DTYPE)
+        self._seen_nodes = np.zeros((*state.nodes.shape, len(columns.NODES)), np.float32)
         self.bind(state)
 
     def bind(self, state: State) -> None:
@@ -120,20 +148,27 @@ class Batch:
             self.rates = rates
         config, rules, delays, keys, no_flows, components, weights = self._fixed
         seen = self.observations
+        out: dict[str, np.ndarray] = seen | {"flows": seen.get("flows", no_flows), "action_mask": self.mask[:0]}
         self._bound = Bound(
             step_all,
-            play,
+            _KERNELS,
+            [MOVE] * len(_KERNELS),
             PLAY_PARAMETERS,
             (
                 *state, config, self.classes, self.shown_links, rules, delays, self.queue_slots, self.running_slots,
-                self.partner_slots, keys, self.mask, seen["queue"], seen["running"], seen["nodes"], seen["links"],
-                seen["cluster"], seen.get("flows", no_flows), self.episodes, self.actions, components, weights,
+                self.partner_slots, keys, self.mask, self._seen_free, self._seen_whole, self._seen_nodes,
+                *(out[name] for name in _WRITTEN), self.episodes, self.actions, components, weights,
                 self._scales, self._levels, self.told,
             ),
         )  # fmt: skip
         self._looks = self._further_looks()
         self.play = self._step_and_look if self._looks else self._bound.call
         self._action = memoryview(self.actions)  # type: ignore[arg-type]
+        self.row = memoryview(self.episodes["row"])  # type: ignore[arg-type]
+
+    def write_into(self, name: str, array: np.ndarray, address: int) -> None:
+        """Let one of ``written``, for "action_mask" a copy, of environment b go to row b + ``row`` of an array."""
+        self._bound.replace(_WRITTEN[name], array, address)
 
     def _further_looks(self) -> list[Bound]:
         """Give what fills the arrays that :func:`play` does not; compiled only where there are some."""
@@ -144,7 +179,9 @@ class Batch:
             from gpusched_env.envs.type_encoding import show_types
 
             arrays = (*self.state, self.classes, self.rates, *slots, *(self.observations[name] for name in TYPE_TABLES))
-            looks.append(Bound(show_types_of_all, show_types, TYPE_PARAMETERS, (*arrays, self.episodes, self.actions)))
+            signatures = [signature_of(TYPE_PARAMETERS)]
+            arrays = (*arrays, self.episodes, self.actions)
+            looks.append(Bound(show_types_of_all, [show_types], signatures, TYPE_PARAMETERS, arrays))
         if "seats" in self.observations:
             from gpusched_env.envs.looking import SHARING_PARAMETERS, show_sharing_of_all
             from gpusched_env.envs.sharing_encoding import show_sharing
@@ -152,11 +189,10 @@ class Batch:
             config, rules, *_ = self._fixed
             arrays = (
                 *self.state, config, rules, *slots, self.partner_slots, self.mask,
-                *(self.observations[name] for name in SHARING_TABLES),
+                *(self.observations[name] for name in SHARING_TABLES), self.episodes, self.actions,
             )  # fmt: skip
-            looks.append(
-                Bound(show_sharing_of_all, show_sharing, SHARING_PARAMETERS, (*arrays, self.episodes, self.actions))
-            )
+            signatures = [signature_of(SHARING_PARAMETERS)]
+            looks.append(Bound(show_sharing_of_all, [show_sharing], signatures, SHARING_PARAMETERS, arrays))
         return looks
 
     def _step_and_look(self, first: int, end: int) -> int:
@@ -174,26 +210,42 @@ class Batch:
 
             rates = relative_rates(instance)
             self.rates[b, : rates.shape[0], : rates.shape[1]] = rates
+        self._seen_free[b], self._seen_whole[b] = UNSEEN, 0
+        nodes, seen = instance.cluster.nodes, self._seen_nodes[b, : len(instance.cluster.nodes)]
+        seen[:, 1], seen[:, 3] = nodes["gpus"] / nodes["gpus"].max(), nodes["rack"] / len(instance.cluster.racks)
         of_component = scales(instance) if self.names else {}
         self._scales[b] = [of_component[name] for name in self.names]
         self._levels[b] = 0.0
         self.told[b] = 0.0
-        kept = self.episodes["keeps_log"][b]
+        kept = self.episodes["keeps_log"][b], self.episodes["row"][b]
         self.episodes[b] = 0
         self.episodes["step_limit"][b] = step_limit
-        self.episodes["keeps_log"][b] = kept
+        self.episodes["keeps_log"][b], self.episodes["row"][b] = kept
 
     def step_alone(self, action: int, drain: Callable[[], None]) -> bool:
-        """Play an action in environment 0, and ``drain`` its log when need be; return whether the episode is over."""
+        """Play an action in environment 0, and ``drain`` its log when need be; return whether the episode is over.
+
+        The observation is written even where the action was infeasible.
+        """
         self._action[0] = action
         bits = self.play(0, 1)
+        if bits & ~OVER:
+            bits = self._attend(bits, drain)
+        return bits & OVER != 0
+
+    def _attend(self, bits: int, drain: Callable[[], None]) -> int:
+        """Do what the driver asks for beside the step."""
         while bits & STANDS:
             drain()
             self._action[0] = RESUME
             bits = self.play(0, 1)
         if bits & DRAIN:
             drain()
-        return bits & OVER != 0
+        if bits & REFUSED:
+            self._action[0] = NO_ACTION
+            self.play(0, 1)
+            self.episodes["is_refused"][0] = 1
+        return bits
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what looks at the arrays: a copy has arrays of its own."""

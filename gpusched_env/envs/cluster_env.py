@@ -160,10 +160,12 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
             raise ScenarioError(f"render_mode: {unknown_name('render mode', render_mode, RENDER_MODES)}")
         self.render_mode = render_mode
         self.reward_weights = parse_reward(reward)
+        self._component = next(iter(self.reward_weights))
         self.step_limit = step_limit
         self.skips_forced_waits = skip_forced_waits
         self._mask_in_observation = mask_in_observation
-        self.action_space = spaces.Discrete(self.windows.actions)
+        self._actions = self.windows.actions
+        self.action_space = spaces.Discrete(self._actions)
         cluster = self.scenario.cluster
         _, links, _ = compiled_links(self.scenario.network, cluster)
         self._sizes = len(links), shown_types(cluster, self.scenario.semantics), shares
@@ -193,10 +195,10 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self._encoder = Encoder(self.windows, simulation, self.skips_forced_waits, self.reward_weights, limit)
         self._over = False
         self._encoder.step(RESUME)
-        observation = self._encoder.observation()
+        observation, mask = self._encoder.take()
         if self._mask_in_observation:
-            observation["action_mask"] = self.mask.copy()
-        return observation, {"action_mask": self.mask.copy(), "dt": 0.0, "refusals": 0, "seed": drawn}
+            observation["action_mask"] = mask.copy()
+        return observation, {"action_mask": mask, "dt": 0.0, "refusals": 0, "seed": drawn}
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Play one action.
@@ -209,16 +211,15 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         encoder = self._encoder
         if self._over or encoder is None:
             raise gym.error.ResetNeeded("call reset() before step(): no episode is running")
-        over = encoder.step(self.checked(action))
+        if type(action) is not int or not 0 <= action < self._actions:
+            action = self.checked(action)
+        over = encoder.step(action)
         reward, dt, refusals, terminated, truncated, *rewards = encoder.told.tolist()
-        mask = encoder.mask.copy()
-        info: dict[str, Any] = {
-            "action_mask": mask,
-            "dt": dt,
-            "refusals": int(refusals),
-            "rewards": dict(zip(self.reward_weights, rewards, strict=True)),
-        }
-        observation = encoder.observation()
+        observation, mask = encoder.take()
+        paid = (
+            {self._component: rewards[0]} if len(rewards) == 1 else dict(zip(self.reward_weights, rewards, strict=True))
+        )
+        info: dict[str, Any] = {"action_mask": mask, "dt": dt, "refusals": int(refusals), "rewards": paid}
         if self._mask_in_observation:
             observation["action_mask"] = mask.copy()
         if over:
@@ -327,9 +328,9 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
             whole = number == action
         except (TypeError, ValueError, OverflowError):
             number, whole = -1, False
-        if not whole or not 0 <= number < self.windows.actions:
+        if not whole or not 0 <= number < self._actions:
             raise GpuschedError(
-                f"action {action!r} is not a whole number from 0 to {self.windows.actions - 1}; "
+                f"action {action!r} is not a whole number from 0 to {self._actions - 1}; "
                 "choose one that info['action_mask'] marks with 1"
             )
         return number

@@ -128,22 +128,25 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             played then, in no environment
         """
         stage = self._staged()
-        begun = self._over.copy()
+        begun = self._over
         stage.batch.actions[:] = self._checked(actions)
         drawn: dict[int, int] = {}
-        if self._mode is AutoresetMode.NEXT_STEP and begun.any():
+        if begun.any():
+            if self._mode is not AutoresetMode.NEXT_STEP:
+                raise gym.error.ResetNeeded(
+                    'the episodes of some environments are over: reset(options={"reset_mask": ...})'
+                )
+            begun = begun.copy()
             drawn = self._begin(begun, [None] * self.num_envs)
-        elif begun.any():
-            raise gym.error.ResetNeeded(
-                'the episodes of some environments are over: reset(options={"reset_mask": ...})'
-            )
-        stage.play()
+        ends = stage.play()
         told = stage.batch.told
         rewards = told[:, REWARD].copy()
-        terminated, truncated = told[:, TERMINATED] > 0.0, told[:, TRUNCATED] > 0.0
-        over = terminated | truncated
+        terminated, truncated = np.zeros(self.num_envs, bool), np.zeros(self.num_envs, bool)
+        over = np.zeros(self.num_envs, bool)
         final: dict[str, Any] = {}
-        if over.any():
+        if ends:
+            terminated, truncated = told[:, TERMINATED] > 0.0, told[:, TRUNCATED] > 0.0
+            over = terminated | truncated
             ended = np.flatnonzero(over)
             if self._mode is AutoresetMode.SAME_STEP:
                 final = self._final(ended)
@@ -243,6 +246,8 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         given = np.asarray(actions)
         if given.shape != (self.num_envs,):
             raise GpuschedError(f"actions have shape {given.shape}: give one for each of {self.num_envs} environments")
+        if given.dtype == np.int64 and given.view(np.uint64).max() < self.windows.actions:  # negative ones are large
+            return given
         if given.dtype.kind in "iu" and given.min() >= 0 and given.max() < self.windows.actions:
             return given
         whole = np.zeros(self.num_envs, np.int64)

@@ -194,7 +194,11 @@ class Encoder:
 
     def _look(self) -> None:
         """Keep what every step needs."""
-        self._shown = tuple((name, array[0]) for name, array in self.batch.shown().items())
+        from gpusched_env.envs.fresh_rows import FreshRows
+
+        self._rows = FreshRows(self.batch)
+        self._is_taken = True
+        self._drain = self.simulation.drain
         self._episode = self.batch.episodes[0]
         self.told, self.mask = self.batch.told[0], self.batch.mask[0]
         self.queue_slots, self.running_slots = self.batch.queue_slots[0], self.batch.running_slots[0]
@@ -203,7 +207,7 @@ class Encoder:
     @property
     def shown(self) -> tuple[str, ...]:
         """Names of the arrays of an observation."""
-        return tuple(name for name, _ in self._shown)
+        return tuple(self.batch.shown())
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what looks at the arrays: a copy has arrays of its own."""
@@ -242,11 +246,21 @@ class Encoder:
 
     def step(self, action: int) -> bool:
         """Play as :meth:`play` does; return whether the episode is over. ``told`` says what the step did."""
-        return self.batch.step_alone(action, self.simulation.drain)
+        self._is_taken = False
+        return self.batch.step_alone(action, self._drain)
+
+    def take(self) -> tuple[Observation, np.ndarray]:
+        """Give what the windows show, and which actions are feasible, int8 [actions]; fresh arrays."""
+        if self._is_taken:
+            from gpusched_env.envs.encoding import NO_ACTION
+
+            self.step(NO_ACTION)
+        self._is_taken = True
+        return self._rows.take()
 
     def observation(self) -> Observation:
-        """Give a copy of what the windows showed last."""
-        return {name: array.copy() for name, array in self._shown}
+        """Give what the windows show, in fresh arrays."""
+        return self.take()[0]
 
     def decision_of(self, action: int) -> Decision | None:
         """Say what an action means now; None = wait for the next event."""

@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, NETWORK, RACK, SLOT, TIERS
-from gpusched_env.envs.columns import LONGEST_S
+from gpusched_env.cluster import NETWORK, RACK
 from gpusched_env.envs.encoder import WINDOW_ORDERS
+from gpusched_env.envs.moves import advance_by, beside_by, lease_by, preempt_by, start_by
 from gpusched_env.envs.sharing_actions import chosen_steps, mark_partners, mark_sizes, open_gpus
+from gpusched_env.envs.showing import (
+    CLASS_DTYPE,
+    SHOWN_LINK_DTYPE,
+    WHOLE_DTYPE,
+    attained,
+    attained_by,
+    seconds_left,
+    see_machines,
+    show_flows,
+    show_links,
+    show_machines,
+    show_queue,
+    show_running,
+    show_tiers,
+)
 from gpusched_env.errors import ScenarioError
 from gpusched_env.instance import Instance
 from gpusched_env.network import LINK_TIERS
 from gpusched_env.simulator import RULE_NUMBER, Simulation
-from gpusched_env.simulator.contention import alone_s, beside_company, settle
-from gpusched_env.simulator.events import (
-    APPLIED,
-    DECIDE,
-    EXPLICIT,
-    LOG_FULL,
-    advance,
-    lease,
-    preempt,
-    preempt_refusal,
-    productive_s,
-    rule_holds,
-    start,
-    work_left,
-)
+from gpusched_env.simulator.binding import STATE_PARAMETERS, Parameter, bound_array, bound_row, bound_state
+from gpusched_env.simulator.contention import settle
+from gpusched_env.simulator.events import DECIDE, EXPLICIT, LOG_FULL, rule_holds
 from gpusched_env.simulator.jit import helper, int64, kernel
-from gpusched_env.simulator.network_queries import link_load
 from gpusched_env.simulator.placing import ANYWHERE, SHARE_FIRST_FIT, SHARED_BY, look_for
-from gpusched_env.simulator.placing_beside import find_beside
 from gpusched_env.simulator.placing_shared import find_shared
 from gpusched_env.simulator.state import CHECKPOINTING
 from gpusched_env.simulator.taking import unable_somewhere
@@ -55,17 +55,36 @@ CONFIG_DTYPE: Final = np.dtype(
         ("lease_s", "<f8"),  # [s] for which a start holds its GPUs before the agent is asked again; inf = no leases
     ]
 )
-CLASS_DTYPE: Final = np.dtype(
-    [
-        ("ideal_iteration_s", "<f8"),
-        ("rack_loss", "<f8"),
-        ("network_loss", "<f8"),
-        ("skew", "<f8"),
-    ]
+# Rows of the table of :func:`play` beyond those of a state.
+(
+    CONFIG, CLASSES, SHOWN_LINKS, RULES, DELAYS, QUEUE_SLOTS, RUNNING_SLOTS, PARTNER_SLOTS, KEYS, MASK, SEEN_FREE,
+    SEEN_WHOLE, SEEN_NODES, OUT_QUEUE, OUT_RUNNING, OUT_NODES, OUT_LINKS, OUT_CLUSTER, OUT_FLOWS, OUT_MASK, BEYOND_PLAY,
+) = range(len(STATE_PARAMETERS), len(STATE_PARAMETERS) + 21)  # fmt: skip
+_INT8, _INT32 = np.dtype(np.int8), np.dtype(np.int32)
+_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+PLAY_PARAMETERS: Final = (
+    *STATE_PARAMETERS,
+    Parameter(CONFIG_DTYPE, 1, True),
+    Parameter(CLASS_DTYPE, 2),
+    Parameter(SHOWN_LINK_DTYPE, 2),
+    Parameter(_INT32, 1, True),  # rules
+    Parameter(_FLOAT64, 1, True),  # delays
+    Parameter(_INT32, 1),  # queue
+    Parameter(_INT32, 1),  # victims
+    Parameter(_INT32, 1),  # partners
+    Parameter(_FLOAT64, 1),  # keys
+    Parameter(_INT8, 1),  # mask
+    Parameter(_INT32, 2, True),  # free GPUs of machines and racks as last shown
+    Parameter(WHOLE_DTYPE, 1, True),
+    Parameter(_FLOAT32, 3, True),  # machines as last shown
+    Parameter(_FLOAT32, 2),  # queue, running, nodes, links, cluster, flows
+    Parameter(_FLOAT32, 2),
+    Parameter(_FLOAT32, 2),
+    Parameter(_FLOAT32, 2),
+    Parameter(_FLOAT32, 1),
+    Parameter(_FLOAT32, 2),
+    Parameter(_INT8, 2, True),  # copies of the mask; none where nobody wants them
 )
-SHOWN_LINK_DTYPE: Final = np.dtype([("capacity", "<f8"), ("tier", "<f8")])  # as columns.LINKS shows them
-_LOG_LONGEST: Final = math.log1p(LONGEST_S / 60.0)
-
 # Results of :func:`play` beyond those of advance.
 INFEASIBLE: Final = 8
 NEARLY_FULL: Final = 16
@@ -75,27 +94,8 @@ RESUME: Final = -2
 
 
 @helper
-def squash(seconds: float) -> float:
-    """Map [0 s, 30 d] to [0, 1] by the logarithm."""
-    return min(math.log1p(max(seconds, 0.0) / 60.0) / _LOG_LONGEST, 1.0)
-
-
-@helper
-def seconds_left(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> float:
-    """Run time left on the ideal placement as of the clock [s]; as a share of the whole, so that equal jobs tie."""
-    return work_left(world, jobs, replicas, b, row) / jobs[b, row]["iterations"] * jobs[b, row]["ideal_s"]
-
-
-@helper
-def attained(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> float:
-    """Attained service as of the clock [GPU s]."""
-    job = jobs[b, row]
-    return (job["service_s"] + productive_s(world, replicas, b, job["replica"])) * job["gpus"]
-
-
-@helper
-def window_key(world: Array, jobs: Array, replicas: Array, b: int, row: int, order: int) -> float:
-    """Sort key of a window; smaller comes first."""
+def waiting_key(world: Array, jobs: Array, replicas: Array, b: int, row: int, order: int) -> float:
+    """Sort key of a waiting job; smaller comes first."""
     if order == SHORTEST or order == LONGEST:
         seconds = seconds_left(world, jobs, replicas, b, row)
         return seconds if order == SHORTEST else -seconds
@@ -104,6 +104,22 @@ def window_key(world: Array, jobs: Array, replicas: Array, b: int, row: int, ord
     if order == MOST_ATTAINED:
         return -attained(world, jobs, replicas, b, row)
     return 0.0
+
+
+@helper
+def running_key(world: Array, jobs: Array, replicas: Array, b: int, number: int, order: int) -> float:
+    """Sort key of a running gang; smaller comes first."""
+    if order == MOST_ATTAINED:
+        return -attained_by(world, replicas, b, number)
+    if order == LEAST_ATTAINED:
+        return attained_by(world, replicas, b, number)
+    if order == START_ORDER:
+        return 0.0
+    row = replicas[b, number]["job"]
+    if order == ARRIVAL_ORDER:
+        return float(row)
+    seconds = seconds_left(world, jobs, replicas, b, row)
+    return seconds if order == SHORTEST else -seconds
 
 
 @helper
@@ -131,12 +147,15 @@ def fill_windows(
     """Choose the jobs that the queue, running and partner slots show; -1 = empty slot."""
     filled = 0
     order = config[0]["queue_order"]
-    for i in range(world[b]["waiting"]):
-        if len(queue) == 0 or (order == ARRIVAL_ORDER and filled == len(queue)):
-            break
-        row = waiting[b, i]
-        key = window_key(world, jobs, replicas, b, row, order)
-        filled = insert(queue, keys, filled, row, key)
+    if order == ARRIVAL_ORDER:
+        filled = min(len(queue), world[b]["waiting"])
+        for i in range(filled):
+            queue[i] = waiting[b, i]
+    else:
+        for i in range(world[b]["waiting"]):
+            row = waiting[b, i]
+            key = waiting_key(world, jobs, replicas, b, row, order)
+            filled = insert(queue, keys, filled, row, key)
     for i in range(filled, len(queue)):
         queue[i] = -1
     filled = 0
@@ -144,9 +163,9 @@ def fill_windows(
     for i in range(world[b]["running"]):
         if len(victims) == 0 or (order == START_ORDER and filled == len(victims)):
             break
-        row = replicas[b, running[b, i]]["job"]
-        key = float(row) if order == ARRIVAL_ORDER else window_key(world, jobs, replicas, b, row, order)
-        filled = insert(victims, keys, filled, row, key)
+        number = int64(running[b, i])
+        key = running_key(world, jobs, replicas, b, number, order)
+        filled = insert(victims, keys, filled, replicas[b, number]["job"], key)
     for i in range(filled, len(victims)):
         victims[i] = -1
     if len(partners) == 0:
@@ -157,9 +176,8 @@ def fill_windows(
         if order == START_ORDER and filled == len(partners):
             break
         if open_gpus(world, replicas, holder, gpu_next, b, number) > 0:
-            row = replicas[b, number]["job"]
-            key = float(row) if order == ARRIVAL_ORDER else window_key(world, jobs, replicas, b, row, order)
-            filled = insert(partners, keys, filled, row, key)
+            key = running_key(world, jobs, replicas, b, number, order)
+            filled = insert(partners, keys, filled, replicas[b, number]["job"], key)
     for i in range(filled, len(partners)):
         partners[i] = -1
 
@@ -179,18 +197,20 @@ def mark_starts(
     choices = 0
     for k in range(len(queue)):
         row = int64(queue[k])
-        gang = int64(jobs[b, row]["gpus"]) if row >= 0 else int64(0)
-        kind = int64(jobs[b, row]["job_class"]) if row >= 0 else int64(0)
+        if row < 0:  # and so are all slots behind it
+            break
+        gang = int64(jobs[b, row]["gpus"])
+        kind = int64(jobs[b, row]["job_class"])
         for p in range(len(rules)):
             rule = int64(rules[p])
             option = int64(-1)
             found = int64(0)
-            if row >= 0 and rule >= SHARE_FIRST_FIT and world[b]["gpu_jobs"] > 1:
+            if rule >= SHARE_FIRST_FIT and world[b]["gpu_jobs"] > 1:
                 found, option = find_shared(
                     world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, running, paces, chosen,
                     links, busy, sub_batches, interference, b, row, SHARED_BY[rule - SHARE_FIRST_FIT],
                 )
-            elif row >= 0 and gang <= supply:
+            elif gang <= supply:
                 if not sharing and rule in ANYWHERE and not unable_somewhere(paces, b, kind):
                     found = gang
                 else:
@@ -214,6 +234,8 @@ def mark_starts(
                 queue, int64(k), partners, sizes, at, (len(rules) + len(partners)) * columns, mask,
             )
             at += len(partners) * columns
+    for i in range(at, len(queue) * (len(rules) + len(partners)) * columns):
+        mask[i] = 0
     return choices
 
 
@@ -225,10 +247,12 @@ def mark_others(
     """Mark the feasible actions behind the ``starts``; return whether there is a choice beside one wait."""
     w = world[b]
     at = starts
+    useful = w["waiting"] > 0 or config[0]["migration"]
     for v in range(len(victims)):
-        row = victims[v]
-        useful = w["waiting"] > 0 or config[0]["migration"]
-        feasible = row >= 0 and useful and preempt_refusal(world, jobs, replicas, b, row) == APPLIED
+        feasible = False
+        if useful and victims[v] >= 0:  # of a running job preempt_refusal looks only at these
+            r = replicas[b, jobs[b, victims[v]]["replica"]]
+            feasible = r["phase"] != CHECKPOINTING and r["start_s"] != w["clock_s"]
         mask[at] = 1 if feasible else 0
         choices += int64(mask[at])
         at += 1
@@ -242,276 +266,96 @@ def mark_others(
 
 
 @helper
-def show_queue(
-    world: Array, jobs: Array, replicas: Array, config: Array, classes: Array, b: int, queue: Array, mask: Array,
-    starts: int, out: Array,
-) -> None:
-    """Write the rows of columns.QUEUE; ``starts`` actions are a slot's."""
-    w = world[b]
-    for k in range(len(queue)):
-        row = queue[k]
-        if row < 0:
-            for c in range(out.shape[1]):
-                out[k, c] = 0.0
-            continue
-        job = jobs[b, row]
-        kind = classes[0, job["job_class"]]
-        left = 0.0
-        if config[0]["clairvoyant"]:
-            left = seconds_left(world, jobs, replicas, b, row)
-        fits_somehow = 0
-        for p in range(starts):
-            fits_somehow |= mask[k * starts + p]
-        out[k, 0] = 1.0
-        out[k, 1] = job["gpus"] / w["gpus"]
-        out[k, 2] = min(job["gpus"] / w["node_gpus"], 1.0)
-        out[k, 3] = squash(w["clock_s"] - job["last_stop_s"])
-        out[k, 4] = squash(w["clock_s"] - job["arrival_s"])
-        out[k, 5] = squash(job["service_s"] * job["gpus"] / w["gpus"])
-        out[k, 6] = job["preemptions"] / (1.0 + job["preemptions"])
-        out[k, 7] = squash(left)
-        out[k, 8] = squash(left * job["gpus"] / w["gpus"])
-        out[k, 9] = kind["rack_loss"]
-        out[k, 10] = kind["network_loss"]
-        out[k, 11] = kind["skew"]
-        out[k, 12] = fits_somehow
-
-
-@helper
-def show_running(
-    world: Array, jobs: Array, replicas: Array, config: Array, classes: Array, b: int, victims: Array, mask: Array,
-    first_action: int, out: Array,
-) -> None:
-    """Write the rows of columns.RUNNING."""
-    w = world[b]
-    for v in range(len(victims)):
-        row = victims[v]
-        if row < 0:
-            for c in range(out.shape[1]):
-                out[v, c] = 0.0
-            continue
-        job = jobs[b, row]
-        kind = classes[0, job["job_class"]]
-        r = replicas[b, job["replica"]]
-        left = 0.0
-        if config[0]["clairvoyant"]:
-            left = seconds_left(world, jobs, replicas, b, row)
-        out[v, 0] = 1.0
-        out[v, 1] = job["gpus"] / w["gpus"]
-        out[v, 2] = squash(w["clock_s"] - r["start_s"])
-        out[v, 3] = squash(attained(world, jobs, replicas, b, row) / w["gpus"])
-        out[v, 4] = job["preemptions"] / (1.0 + job["preemptions"])
-        out[v, 5] = squash(left)
-        out[v, 6] = squash(left * job["gpus"] / w["gpus"])
-        out[v, 7] = shown_tier(r["tier"]) / (len(TIERS) - 1.0)
-        out[v, 8] = max(1.0 - kind["ideal_iteration_s"] / beside_company(replicas, b, int64(job["replica"])), 0.0)
-        out[v, 9] = 1.0 if r["phase"] == CHECKPOINTING else 0.0
-        out[v, 10] = mask[first_action + v]
-
-
-@helper
-def shown_tier(tier: int) -> int:
-    """Tier as observations show it: a slot is a part of its machine."""
-    return MACHINE if tier == SLOT else tier
-
-
-@helper
-def show_tiers(
-    world: Array, jobs: Array, replicas: Array, running: Array, classes: Array, b: int, out: Array,
-) -> None:
-    """Write the rows of columns.TIER_LINKS."""
-    w = world[b]
-    for t in range(len(TIERS)):
-        gpus = 0
-        gangs = 0
-        loss = 0.0
-        for i in range(w["running"]):
-            r = replicas[b, running[b, i]]
-            if shown_tier(r["tier"]) == t:
-                gpus += r["gpus"]
-                gangs += 1
-                ideal_s = classes[0, jobs[b, r["job"]]["job_class"]]["ideal_iteration_s"]
-                loss += max(1.0 - ideal_s / beside_company(replicas, b, int64(running[b, i])), 0.0)  # of copies < 0
-        out[t, 0] = gpus / (w["gpus"] * w["gpu_jobs"])
-        out[t, 1] = gangs / (1.0 + gangs)
-        out[t, 2] = loss / gangs if gangs > 0 else 0.0
-
-
-@helper
-def show_links(replicas: Array, links: Array, uses: Array, b: int, shown: Array, out: Array) -> None:
-    """Write the rows of columns.LINKS."""
-    for number in range(out.shape[0]):
-        link = links[b, number]
-        bound = 0
-        use = link["first_use"]
-        while use >= 0:
-            if replicas[b, uses[b, use]["replica"]]["bottleneck"] == number:
-                bound += 1
-            use = uses[b, use]["next_of_link"]
-        out[number, 0] = min(link_load(replicas, links, uses, b, number) / link["capacity"], 1.0)
-        out[number, 1] = link["flows"] / (1.0 + link["flows"])
-        out[number, 2] = bound / (1.0 + bound)
-        out[number, 3] = shown[0, number]["capacity"] * (link["capacity"] / link["built_Bps"])
-        out[number, 4] = shown[0, number]["tier"]
-
-
-@helper
-def show_flows(
-    world: Array, jobs: Array, replicas: Array, links: Array, uses: Array, b: int, victims: Array, shown: Array,
-    out: Array,
-) -> None:
-    """Write the rows of columns.FLOWS; a gang that is being checkpointed sends nothing."""
-    for v in range(out.shape[0]):
-        for c in range(out.shape[1]):
-            out[v, c] = 0.0
-        if victims[v] < 0:
-            continue
-        number = int64(jobs[b, victims[v]]["replica"])
-        r = replicas[b, number]
-        out[v, 2] = 1.0 - 1.0 / r["machines"]
-        if r["phase"] == CHECKPOINTING:
-            continue
-        out[v, 0] = max(1.0 - alone_s(world, replicas, b, number) / r["settled_s"], 0.0)
-        out[v, 1] = max(1.0 - r["compute_s"] / r["settled_s"], 0.0)
-        link = int64(r["bottleneck"])
-        if link >= 0:
-            flows = links[b, link]["flows"]
-            out[v, 3] = min(link_load(replicas, links, uses, b, link) / links[b, link]["capacity"], 1.0)
-            out[v, 4] = flows / (1.0 + flows)
-            out[v, 5] = shown[0, link]["tier"]
-
-
-@helper
-def show_machines(
-    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, waiting: Array, running: Array,
-    b: int, window: int, out_nodes: Array, out_cluster: Array,
-) -> None:
-    """Write columns.NODES and columns.CLUSTER."""
-    w = world[b]
-    first_rack = nodes.shape[1]
-    empty_nodes = 0
-    empty_gpus = 0
-    largest = 0
-    for n in range(w["nodes"]):
-        node = nodes[b, n]
-        rack = node["rack"]
-        out_nodes[n, 0] = free[b, n] / node["gpus"]
-        out_nodes[n, 1] = node["gpus"] / w["node_gpus"]
-        out_nodes[n, 2] = free[b, first_rack + rack] / racks[b, rack]["gpus"]
-        out_nodes[n, 3] = rack / w["racks"]
-        if free[b, n] == node["gpus"]:
-            empty_nodes += 1
-            empty_gpus += node["gpus"]
-        largest = max(largest, free[b, n])
-
-    checkpointing = 0
-    for i in range(w["running"]):
-        r = replicas[b, running[b, i]]
-        if r["phase"] == CHECKPOINTING:
-            checkpointing += r["gpus"]
-    demand = 0
-    for i in range(w["waiting"]):
-        demand += jobs[b, waiting[b, i]]["gpus"]
-    beyond = max(w["waiting"] - window, 0)
-    supply = w["free_gpus"]
-    out_cluster[0] = supply / w["gpus"]
-    out_cluster[1] = empty_nodes / w["nodes"]
-    out_cluster[2] = largest / w["node_gpus"]
-    out_cluster[3] = 1.0 - empty_gpus / supply if supply > 0 else 0.0
-    out_cluster[4] = w["waiting"] / (32.0 + w["waiting"])
-    out_cluster[5] = beyond / (32.0 + beyond)
-    out_cluster[6] = demand / (w["gpus"] + demand)
-    out_cluster[7] = w["running"] / (w["gpus"] * w["gpu_jobs"])
-    out_cluster[8] = w["next_arrival"] / w["jobs"]
-    out_cluster[9] = w["finished"] / w["jobs"]
-    out_cluster[10] = checkpointing / (w["gpus"] * w["gpu_jobs"])
-
-
-@kernel
-def play(
-    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
-    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
-    event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, sub_batches: Array, interference: Array, b: int, config: Array, classes: Array, shown_links: Array,
-    rules: Array, delays: Array,
-    queue: Array, victims: Array, partners: Array, keys: Array, action: int, mask: Array, out_queue: Array,
-    out_running: Array, out_nodes: Array, out_links: Array, out_cluster: Array, out_flows: Array,
-) -> int:
-    """Play one action on the windows of the last call, skip forced waits, and write mask and observation.
-
-    ``action`` NO_ACTION only looks and RESUME advances again after a full log. Returns an outcome of advance, LOG_FULL
-    (drain the log, then RESUME) or INFEASIBLE (nothing changed); NEARLY_FULL is added when the log should be drained.
-    """
+def act(
+    table: Any, world: Array, jobs: Array, sub_batches: Array, config: Array, rules: Array, delays: Array, queue: Array,
+    victims: Array, partners: Array, b: int, action: int,
+) -> bool:
+    """Carry out a feasible action; return whether it is one that waits."""
     w = world[b]
     sizes = int64(config[0]["sub_batches"])
     columns = max(sizes, 1)
     slot_starts = (len(rules) + len(partners)) * columns
     starts = len(queue) * slot_starts
-    outcome = DECIDE
-    step_time = False
+    if action < starts:
+        row = int64(queue[action // slot_starts])
+        place = action % slot_starts // columns
+        size = action % columns
+        steps = chosen_steps(sub_batches, b, int64(jobs[b, row]["job_class"]), sizes, size)
+        beside = place >= len(rules)
+        rule = int64(EXPLICIT)
+        found = int64(0)
+        if beside:
+            option = size if sizes > 0 else int64(-1)
+            partner = int64(partners[place - len(rules)])
+            both = beside_by(table, b, row, partner, option, int64(0), int64(0), 0.0)
+            found = both & 0xFFFFFFFF
+            steps = int64(sub_batches[b, jobs[b, row]["job_class"], both >> 32, 0]["sub_steps"])
+        else:
+            rule = int64(rules[place])
+        start_by(table, b, row, rule, found, int64(beside), steps, 0.0)
+        if config[0]["lease_s"] < np.inf:
+            until_s = w["clock_s"] + config[0]["lease_s"]
+            lease_by(table, b, row, int64(0), int64(0), int64(0), int64(0), until_s)
+        return False
+    if action < starts + len(victims):
+        preempt_by(table, b, int64(victims[action - starts]), int64(0), int64(0), int64(0), int64(0), 0.0)
+        return False
+    delay = action - starts - len(victims) - 1
+    if delay >= 0:
+        w["timer_s"] = min(w["timer_s"], w["clock_s"] + delays[delay])
+    return True
+
+
+@helper
+def renew_leases(table: Any, world: Array, replicas: Array, running: Array, lease_s: float, b: int) -> None:
+    """Let the gangs go on whose lease has ended."""
+    w = world[b]
+    for i in range(w["running"]):
+        r = replicas[b, running[b, i]]
+        if r["lease_over"]:
+            until_s = w["clock_s"] + lease_s
+            lease_by(table, b, int64(r["job"]), int64(0), int64(0), int64(0), int64(0), until_s)
+
+
+@kernel
+def play(table: Any, b: int, action: int, row: int, _k: int, _m: int, _n: int, _: float) -> int:
+    """Play one action on the windows of the last call, skip forced waits, and write mask and observation.
+
+    ``action`` NO_ACTION only looks and RESUME advances again after a full log. The observation is written to row
+    ``row`` of its arrays. Returns an outcome of advance, LOG_FULL (drain the log, then RESUME) or INFEASIBLE (nothing
+    changed, nothing is written); NEARLY_FULL is added when the log should be drained.
+    """
+    (
+        world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
+        event_gpus, chosen, links, uses, _routes, _pairs, ratios, busy, sub_batches, interference,
+    ) = bound_state(table)  # fmt: skip
+    config = bound_array(table, CONFIG, CONFIG_DTYPE, 1)
+    rules = bound_array(table, RULES, _INT32, 1)
+    delays = bound_array(table, DELAYS, _FLOAT64, 1)
+    queue = bound_row(table, QUEUE_SLOTS, _INT32, 1, b)
+    victims = bound_row(table, RUNNING_SLOTS, _INT32, 1, b)
+    partners = bound_row(table, PARTNER_SLOTS, _INT32, 1, b)
+    keys = bound_row(table, KEYS, _FLOAT64, 1, b)
+    mask = bound_row(table, MASK, _INT8, 1, b)
+    w = world[b]
+    slot_starts = (len(rules) + len(partners)) * max(int64(config[0]["sub_batches"]), 1)
+    starts = len(queue) * slot_starts
+    lease_s = config[0]["lease_s"]
+    outcome = int64(DECIDE)
+    step_time = action == RESUME
     if action >= 0:
         if mask[action] == 0:
-            return INFEASIBLE
-        if action < starts:
-            row = int64(queue[action // slot_starts])
-            place = action % slot_starts // columns
-            size = action % columns
-            steps = chosen_steps(sub_batches, b, int64(jobs[b, row]["job_class"]), sizes, size)
-            beside = place >= len(rules)
-            rule = int64(EXPLICIT)
-            found = int64(0)
-            if beside:
-                found, option = find_beside(
-                    world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
-                    events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b,
-                    row, int64(partners[place - len(rules)]), size if sizes > 0 else int64(-1),
-                )
-                steps = int64(sub_batches[b, jobs[b, row]["job_class"], option, 0]["sub_steps"])
-            else:
-                rule = int64(rules[place])
-            start(
-                world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
-                events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b,
-                row, rule, found, beside, steps,
-            )
-            if config[0]["lease_s"] < np.inf:
-                lease(
-                    world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
-                    events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b,
-                    row, w["clock_s"] + config[0]["lease_s"],
-                )
-        elif action < starts + len(victims):
-            preempt(
-                world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
-                events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b,
-                int64(victims[action - starts]),
-            )
-        else:
-            step_time = True
-            delay = action - starts - len(victims) - 1
-            if delay >= 0:
-                w["timer_s"] = min(w["timer_s"], w["clock_s"] + delays[delay])
-    elif action == RESUME:
-        step_time = True
+            return int64(INFEASIBLE)
+        step_time = act(table, world, jobs, sub_batches, config, rules, delays, queue, victims, partners, b, action)
     while True:
         if step_time:
             # to wait is to let them go on; after a full log, of those that have ended nobody has been asked yet
-            if config[0]["lease_s"] < np.inf and w["leases_over"] and action != RESUME:
-                for i in range(w["running"]):
-                    r = replicas[b, running[b, i]]
-                    if r["lease_over"]:
-                        lease(
-                            world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running,
-                            paces, events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches,
-                            interference, b, int64(r["job"]), w["clock_s"] + config[0]["lease_s"],
-                        )
-            outcome = advance(
-                world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces,
-                events, event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b,
-            )
+            if lease_s < np.inf and w["leases_over"] and action != RESUME:
+                renew_leases(table, world, replicas, running, lease_s, b)
+            outcome = advance_by(table, b, int64(0), int64(0), int64(0), int64(0), int64(0), 0.0)
             if outcome == LOG_FULL:
-                return LOG_FULL
-            action = NO_ACTION
+                return int64(LOG_FULL)
+            action = int64(NO_ACTION)
         settle(world, replicas, links, uses, ratios, b)
         fill_windows(
             world, jobs, replicas, holder, gpu_next, waiting, running, config, b, queue, victims, partners, keys
@@ -524,19 +368,35 @@ def play(
         if outcome != DECIDE or choice or not config[0]["skip_forced_waits"] or mask[starts + len(victims)] == 0:
             break
         step_time = True
-    show_queue(world, jobs, replicas, config, classes, b, queue, mask, slot_starts, out_queue)
-    show_running(world, jobs, replicas, config, classes, b, victims, mask, starts, out_running)
-    show_machines(
-        world, jobs, replicas, nodes, racks, free, waiting, running, b, len(queue), out_nodes, out_cluster
+    classes = bound_row(table, CLASSES, CLASS_DTYPE, 2, b)
+    out_queue = bound_row(table, OUT_QUEUE, _FLOAT32, 2, row)
+    out_running = bound_row(table, OUT_RUNNING, _FLOAT32, 2, row)
+    out_nodes = bound_row(table, OUT_NODES, _FLOAT32, 2, row)
+    out_links = bound_row(table, OUT_LINKS, _FLOAT32, 2, row)
+    out_cluster = bound_row(table, OUT_CLUSTER, _FLOAT32, 1, row)
+    seen_whole = bound_array(table, SEEN_WHOLE, WHOLE_DTYPE, 1)
+    seen_nodes = bound_array(table, SEEN_NODES, _FLOAT32, 3)
+    clairvoyant = int64(config[0]["clairvoyant"])
+    show_queue(world, jobs, replicas, clairvoyant, classes, b, queue, mask, slot_starts, out_queue)
+    show_running(world, jobs, replicas, clairvoyant, classes, b, victims, mask, starts, out_running)
+    see_machines(
+        world, nodes, racks, free, b, bound_array(table, SEEN_FREE, _INT32, 2), seen_whole, seen_nodes
     )
+    show_machines(world, free, b, len(queue), seen_whole, seen_nodes, out_nodes, out_cluster)
     if w["contention"] > 0:
+        shown_links = bound_row(table, SHOWN_LINKS, SHOWN_LINK_DTYPE, 2, b)
+        out_flows = bound_row(table, OUT_FLOWS, _FLOAT32, 2, row)
         show_links(replicas, links, uses, b, shown_links, out_links)
         show_flows(world, jobs, replicas, links, uses, b, victims, shown_links, out_flows)
     else:
-        show_tiers(world, jobs, replicas, running, classes, b, out_links)
+        show_tiers(world, replicas, running, classes, b, out_links)
+    out_mask = bound_array(table, OUT_MASK, _INT8, 2)
+    if row < out_mask.shape[0]:
+        for i in range(len(mask)):
+            out_mask[row, i] = mask[i]
     if 2 * w["events"] > events.shape[1] or 2 * w["event_gpus"] > event_gpus.shape[1]:
         outcome += NEARLY_FULL
-    return outcome
+    return int64(outcome)
 
 
 def class_table(instance: Instance) -> np.ndarray:

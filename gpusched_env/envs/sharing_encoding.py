@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gpusched_env.envs.encoding import squash
 from gpusched_env.envs.sharing_actions import open_gpus, place_beside
+from gpusched_env.envs.squashing import squash
 from gpusched_env.simulator.events import work_left
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.pairs import mean_in_sequence, mean_sharing

@@ -13,7 +13,7 @@ import numpy as np
 from gpusched_env.envs.batch import Batch
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.encoding import RESUME, check_rules
-from gpusched_env.envs.stepping import DRAIN, SKIP, STANDS
+from gpusched_env.envs.stepping import DRAIN, OVER, SKIP, STANDS
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import Simulation
 from gpusched_env.simulator.events import LOG_FULL
@@ -102,8 +102,8 @@ class Stage:
             simulation.move(self.state)
         self.batch.bind(self.state)
 
-    def play(self) -> None:
-        """Do what ``batch.actions`` says in every environment."""
+    def play(self) -> bool:
+        """Do what ``batch.actions`` says in every environment; return whether some step has ended an episode."""
         bits = self._drive()
         while bits & STANDS:
             stands = self.batch.episodes["outcome"] == LOG_FULL
@@ -111,12 +111,13 @@ class Stage:
             for b in np.flatnonzero(stands).tolist():
                 self.simulations[b].drain()
             self.batch.actions[:] = np.where(stands, RESUME, SKIP)
-            bits = self._drive() | bits & DRAIN
+            bits = self._drive() | bits & (DRAIN | OVER)
         if bits & DRAIN:
             world, events, gpus = self.state.world, self.state.events.shape[1], self.state.event_gpus.shape[1]
             full = (2 * world["events"] > events) | (2 * world["event_gpus"] > gpus)
             for b in np.flatnonzero(full).tolist():
                 self.simulations[b].drain()
+        return bits & OVER != 0
 
     def _drive(self) -> int:
         if self._pool is None:

@@ -6,15 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.envs.encoding import (
-    CLASS_DTYPE,
-    CONFIG_DTYPE,
-    INFEASIBLE,
-    NEARLY_FULL,
-    RESUME,
-    SHOWN_LINK_DTYPE,
-)
-from gpusched_env.simulator.binding import ACTION, ENVIRONMENT, STATE_PARAMETERS, Parameter, bound_array, caller
+from gpusched_env.envs.encoding import BEYOND_PLAY, INFEASIBLE, NEARLY_FULL, QUEUE_SLOTS, RESUME, RUNNING_SLOTS
+from gpusched_env.envs.moves import play_by
+from gpusched_env.simulator.binding import bound_array, bound_state, fetch
 from gpusched_env.simulator.events import DECIDE, DONE, LOG_FULL, TIME_LIMIT
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.state import WORLD_DTYPE
@@ -34,6 +28,7 @@ EPISODE_DTYPE: Final = np.dtype(
         ("keeps_log", "<i8"),  # 0 = nobody reads the log: it is thrown away
         ("outcome", "<i8"),  # of the last call: an outcome of advance
         ("is_refused", "<i8"),  # 1 = its action was infeasible
+        ("row", "<i8"),  # beyond its number, of the arrays to which its observations are written
     ]
 )
 # What a step tells: columns of ``told``, then one column a reward component.
@@ -41,38 +36,16 @@ REWARD, DT, REFUSALS, TERMINATED, TRUNCATED, FIRST_COMPONENT = range(6)
 # A component is minus the increase of one of these, see rewards.COMPONENTS.
 LEVELS: Final = ("job_seconds", "slowdown_seconds", "clock_s", "fairness_sum")
 # What the driver returns beside 0, as bits: some log should be drained; is full, so that its environment stands still;
-# some episode is over.
-DRAIN, STANDS, OVER = 1, 2, 4
+# some episode is over; some action was infeasible, so that no observation was written.
+DRAIN, STANDS, OVER, REFUSED = 1, 2, 4, 8
 
-_INT8, _INT32, _INT64 = (np.dtype(f"i{size}") for size in (1, 4, 8))
-_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
-# Of encoding.play.
-PLAY_PARAMETERS: Final[tuple[Parameter | str, ...]] = (
-    *STATE_PARAMETERS,
-    ENVIRONMENT,
-    Parameter(CONFIG_DTYPE, 1, True),
-    Parameter(CLASS_DTYPE, 2),
-    Parameter(SHOWN_LINK_DTYPE, 2),
-    Parameter(_INT32, 1, True),  # rules
-    Parameter(_FLOAT64, 1, True),  # delays
-    Parameter(_INT32, 1),  # queue
-    Parameter(_INT32, 1),  # victims
-    Parameter(_INT32, 1),  # partners
-    Parameter(_FLOAT64, 1),  # keys
-    ACTION,
-    Parameter(_INT8, 1),  # mask
-    Parameter(_FLOAT32, 2),  # queue, running, nodes, links, cluster, flows
-    Parameter(_FLOAT32, 2),
-    Parameter(_FLOAT32, 2),
-    Parameter(_FLOAT32, 2),
-    Parameter(_FLOAT32, 1),
-    Parameter(_FLOAT32, 2),
-)
-# Rows of the table beyond them.
-_EPISODES: Final = len(PLAY_PARAMETERS) - 2
-_ACTIONS, _COMPONENTS, _WEIGHTS, _SCALES, _LEVELS, _TOLD = range(_EPISODES + 1, _EPISODES + 7)
-
-play_in: Final = caller(PLAY_PARAMETERS)
+_INT32, _INT64, _FLOAT64 = np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.float64)
+_LINE: Final = 64  # [byte] of the caches
+_WORLD_LINES: Final = 6  # that most steps read
+_GANGS_AHEAD: Final = 96  # of which the first line is asked for
+_JOBS_AHEAD: Final = 12
+# Rows of the table beyond those of encoding.play.
+EPISODES, _ACTIONS, _COMPONENTS, _WEIGHTS, _SCALES, _LEVELS, _TOLD = range(BEYOND_PLAY, BEYOND_PLAY + 7)
 
 
 @helper
@@ -121,19 +94,59 @@ def pay(
     return done or cut
 
 
+@helper
+def fetch_far(world: Array, running: Array, queue: Array, victims: Array, b: int) -> None:
+    """Ask for what says where to look in the environment after the next: caches have lost it since its last step."""
+    for line in range(_WORLD_LINES):
+        fetch(world, b, int64(0), int64(line * _LINE))
+    for line in range(2):
+        fetch(running, b, int64(0), int64(line * _LINE))
+        fetch(queue, b, int64(0), int64(line * _LINE))
+    fetch(victims, b, int64(0), int64(0))
+
+
+@helper
+def fetch_near(
+    world: Array, jobs: Array, replicas: Array, events: Array, running: Array, queue: Array, victims: Array, b: int
+) -> None:
+    """Ask for the jobs and gangs at which the next environment's step will look."""
+    w = world[b]
+    for i in range(min(w["running"], _GANGS_AHEAD)):
+        fetch(replicas, b, int64(running[b, i]), int64(0))
+    for i in range(min(w["running"], _JOBS_AHEAD)):
+        fetch(replicas, b, int64(running[b, i]), int64(_LINE))
+    for v in range(victims.shape[1]):
+        if victims[b, v] >= 0:
+            fetch(jobs, b, int64(victims[b, v]), int64(0))
+            fetch(jobs, b, int64(victims[b, v]), int64(_LINE - 1))
+    for k in range(min(queue.shape[1], _JOBS_AHEAD)):
+        if queue[b, k] >= 0:
+            fetch(jobs, b, int64(queue[b, k]), int64(0))
+            fetch(jobs, b, int64(queue[b, k]), int64(_LINE - 1))
+    fetch(events, b, int64(w["events"]), int64(0))
+
+
 @kernel
 def step_all(table: Any, first: int, end: int) -> int:
     """Play ``actions[b]`` (or NO_ACTION, RESUME, SKIP) in environments ``first`` to ``end`` - 1; return bits of all."""
     world = bound_array(table, 0, WORLD_DTYPE, 1)
-    episodes = bound_array(table, _EPISODES, EPISODE_DTYPE, 1)
+    episodes = bound_array(table, EPISODES, EPISODE_DTYPE, 1)
     actions = bound_array(table, _ACTIONS, _INT64, 1)
     components = bound_array(table, _COMPONENTS, _INT64, 1)
     weights = bound_array(table, _WEIGHTS, _FLOAT64, 1)
     scales = bound_array(table, _SCALES, _FLOAT64, 2)
     levels = bound_array(table, _LEVELS, _FLOAT64, 2)
     told = bound_array(table, _TOLD, _FLOAT64, 2)
+    state = bound_state(table)
+    jobs, replicas, running, events = state[1], state[2], state[10], state[12]
+    queue = bound_array(table, QUEUE_SLOTS, _INT32, 2)
+    victims = bound_array(table, RUNNING_SLOTS, _INT32, 2)
     bits = int64(0)
     for b in range(first, end):
+        if b + 2 < end:
+            fetch_far(world, running, queue, victims, int64(b + 2))
+        if b + 1 < end:
+            fetch_near(world, jobs, replicas, events, running, queue, victims, int64(b + 1))
         episode = episodes[b]
         action = int64(actions[b])
         if action == SKIP:
@@ -141,10 +154,11 @@ def step_all(table: Any, first: int, end: int) -> int:
         if action >= 0:
             episode["stepping"] = 1
         episode["is_refused"] = 0
-        outcome = int64(play_in(table, b, action))
+        row = b + int64(episode["row"])
+        outcome = play_by(table, b, action, row, int64(0), int64(0), int64(0), 0.0)
         while outcome == LOG_FULL and not episode["keeps_log"]:
             throw_log_away(world, b)
-            outcome = int64(play_in(table, b, RESUME))
+            outcome = play_by(table, b, int64(RESUME), row, int64(0), int64(0), int64(0), 0.0)
         if outcome == LOG_FULL:
             episode["outcome"] = LOG_FULL
             bits |= STANDS
@@ -152,6 +166,7 @@ def step_all(table: Any, first: int, end: int) -> int:
         if outcome == INFEASIBLE:  # nothing has changed: mask and observation still hold
             episode["is_refused"] = 1
             episode["refusals"] += 1
+            bits |= REFUSED
             outcome = int64(DECIDE)
         elif outcome >= NEARLY_FULL:
             outcome -= NEARLY_FULL

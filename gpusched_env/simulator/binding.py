@@ -1,9 +1,10 @@
 """Hand a kernel forty arrays as one: a table of their addresses and lengths.
 
 Numba looks at and unpacks every array argument of every call from Python, which for the arrays of a state takes longer
-than a step of the simulation. A driver gets one table instead, made once (0.15 us a call, not 3 us), and calls the
-kernel for one environment after the other by its address. So the kernel is compiled once, whoever drives it: what a
-compiled function calls in the ordinary way is compiled into it again.
+than a step of the simulation. A driver gets the address of one table instead, made once, and calls kernels for one
+environment after the other by their addresses, which stand in the table too. So a kernel is compiled once, whoever
+calls it: what a compiled function calls in the ordinary way is compiled into it again. A kernel that gets the table
+looks its arrays up there: forty arrays as arguments are four hundred words, copied at every call.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import numba
 import numpy as np
+from llvmlite import ir
 from numba.core import cgutils as _cgutils
 from numba.core import types
 from numba.extending import intrinsic
@@ -26,8 +28,8 @@ from gpusched_env.simulator.network_state import LINK_STATE_DTYPE, PAIR_DTYPE, R
 # Numba's lowering functions have no types.
 cgutils: Final[Any] = _cgutils
 make_array: Final[Any] = _arrayobj.make_array
-uni_tuple: Final[Any] = types.UniTuple
 populate_array: Final[Any] = _arrayobj.populate_array
+uni_tuple: Final[Any] = types.UniTuple
 
 
 class Parameter(NamedTuple):
@@ -59,8 +61,10 @@ STATE_PARAMETERS: Final = tuple(
 # Numbers among a kernel's arrays: the environment, and what the driver gives with each call; a flag is 0 or 1.
 ENVIRONMENT, ACTION, FLAG = "environment", "action", "flag"
 
-_WORDS: Final = 6  # of a row of the table: the array's address and at most five lengths; the last row has the kernel's
+_WORDS: Final = 6  # of a row of the table: an array's address and at most five lengths; the first row has the kernels'
 _INTERPRETED: Final = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]
+# Of a kernel that is called by its address: the table and the environment, then five integers and a number.
+MOVE: Final = (types.int64,) * 7 + (types.float64,)
 
 
 @cache  # numba.from_dtype looks at each of sixty fields
@@ -68,11 +72,16 @@ def _array_type(dtype: np.dtype[Any], axes: int) -> Any:
     return types.Array(numba.from_dtype(dtype), axes, "C")
 
 
+def _words(context: Any, builder: Any, table: Any) -> Any:
+    """Lower: the table behind its address."""
+    return builder.inttoptr(table, context.get_value_type(types.intp).as_pointer())
+
+
 def _load(context: Any, builder: Any, table: Any, row: int, kind: Any, b: Any = None) -> Any:
     """Lower: array number ``row`` of a table, or the row of environment ``b`` of it."""
 
     def word(number: int) -> Any:
-        return builder.load(builder.gep(table, [context.get_constant(types.intp, _WORDS * row + number)]))
+        return builder.load(builder.gep(table, [context.get_constant(types.intp, _WORDS * (row + 1) + number)]))
 
     array = make_array(kind)(context, builder)
     item = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(kind.dtype)))
@@ -89,43 +98,116 @@ def _load(context: Any, builder: Any, table: Any, row: int, kind: Any, b: Any = 
 
 
 def _bound_array(_: Any, table: Any, row: Any, dtype: Any, axes: Any) -> Any:
-    """Give array number ``row`` of a table, inside a driver; ``row`` and ``axes`` are literal."""
+    """Give array number ``row`` of a table, inside a kernel; ``row`` and ``axes`` are literal."""
     kind = types.Array(dtype.dtype, axes.literal_value, "C")
 
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        words = make_array(signature.args[0])(context, builder, arguments[0]).data
-        return _load(context, builder, words, row.literal_value, kind)
+        return _load(context, builder, _words(context, builder, arguments[0]), row.literal_value, kind)
 
     return kind(table, row, dtype, axes), lower
 
 
-bound_array: Final[Any] = (
-    (lambda table, row, dtype, axes: table.arrays[row])
-    if _INTERPRETED
-    else intrinsic(prefer_literal=True)(_bound_array)
-)
+def _bound_row(_: Any, table: Any, row: Any, dtype: Any, axes: Any, b: Any) -> Any:
+    """Give row ``b`` of array number ``row`` of a table; ``axes`` are those of the row."""
+    kind = types.Array(dtype.dtype, axes.literal_value, "C")
+
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _load(context, builder, _words(context, builder, arguments[0]), row.literal_value, kind, arguments[4])
+
+    return kind(table, row, dtype, axes, types.int64), lower
 
 
-def _kind(parameter: Parameter | str) -> Any:
-    if isinstance(parameter, str):
-        return types.boolean if parameter == FLAG else types.int64
-    return _array_type(parameter.dtype, parameter.axes)
+def _bound_state(_: Any, table: Any) -> Any:
+    """Give the arrays of a State, the first of a table."""
+    kinds: Any = types.Tuple([_array_type(p.dtype, p.axes) for p in STATE_PARAMETERS])  # type: ignore[no-untyped-call]
+
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        words = _words(context, builder, arguments[0])
+        arrays = [_load(context, builder, words, row, kind) for row, kind in enumerate(kinds)]
+        return context.make_tuple(builder, kinds, arrays)
+
+    return kinds(table), lower
+
+
+def _scratch(_: Any, length: Any, dtype: Any) -> Any:
+    """Give an array of ``length`` numbers, a literal, that lasts as long as the kernel's call; its values are unset."""
+    kind = types.Array(dtype.dtype, 1, "C")
+
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        item = context.get_data_type(kind.dtype)
+        size = context.get_constant(types.intp, length.literal_value)
+        bytes_each = context.get_constant(types.intp, context.get_abi_sizeof(item))
+        array = make_array(kind)(context, builder)
+        data = cgutils.alloca_once(builder, item, size=length.literal_value)
+        populate_array(
+            array, data=data, shape=[size], strides=[bytes_each], itemsize=bytes_each, meminfo=None, parent=None
+        )
+        return array._getvalue()
+
+    return kind(length, dtype), lower
+
+
+def _fetch(_: Any, array: Any, b: Any, at: Any, byte: Any) -> Any:
+    """Tell the processor that byte ``byte`` of entry ``at`` of row ``b`` of an array will be needed soon."""
+
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = signature.args[0]
+        whole = make_array(kind)(context, builder, arguments[0])
+        entry = cgutils.get_item_pointer(context, builder, kind, whole, arguments[1 : 1 + kind.ndim])
+        pointer, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        place = builder.gep(builder.bitcast(entry, pointer), [arguments[3]])
+        kinds = ir.FunctionType(ir.VoidType(), [pointer, word, word, word])
+        hint = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kinds)
+        builder.call(hint, [place, word(0), word(3), word(1)])  # to be read; near; data
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, types.int64, types.int64), lower
+
+
+if _INTERPRETED:
+    bound_array: Any = lambda table, row, dtype, axes: table.arrays[row]  # noqa: E731
+    bound_row: Any = lambda table, row, dtype, axes, b: table.arrays[row][b]  # noqa: E731
+    bound_state: Any = lambda table: table.arrays[: len(STATE_PARAMETERS)]  # noqa: E731
+    scratch: Any = np.empty
+    fetch: Any = lambda array, b, at, byte: None  # noqa: E731
+else:
+    literal: Any = intrinsic(prefer_literal=True)
+    bound_array, bound_row, scratch = literal(_bound_array), literal(_bound_row), literal(_scratch)
+    bound_state, fetch = intrinsic(_bound_state), intrinsic(_fetch)
+
+
+def _result(count: int) -> Any:
+    return types.int64 if count == 1 else uni_tuple(types.int64, count)
+
+
+def _call(
+    context: Any, builder: Any, table: Any, number: int, kinds: Sequence[Any], given: Sequence[Any], results: int = 1
+) -> Any:
+    """Lower: kernel ``number`` of a table, called with arguments of these kinds."""
+    words = _words(context, builder, table)
+    address = builder.load(builder.gep(words, [context.get_constant(types.intp, number)]))
+    convention, kind = context.call_conv, _result(results)
+    pointer = builder.inttoptr(address, convention.get_function_type(kind, kinds).as_pointer())
+    status, result = convention.call_function(builder, pointer, kind, kinds, given)
+    with cgutils.if_unlikely(builder, status.is_error):
+        convention.return_status_propagate(builder, status)
+    return result
 
 
 def caller(parameters: Sequence[Parameter | str], results: int = 1) -> Any:
     """Make the function by which a driver calls a kernel with these parameters: ``(table, b, action) -> int``.
 
-    The arrays of the table that are no parameters follow those that are. A kernel that takes several actions, or flags,
-    gets a tuple of integers; one that gives several ``results``, all integers, gives a tuple of them.
+    It is the first kernel of the table. The arrays of the table that are no parameters follow those that are. A kernel
+    that takes several actions, or flags, gets a tuple of integers; one that gives several ``results``, all integers,
+    gives a tuple of them.
     """
     if _INTERPRETED:
-        return lambda table, b, action: table.kernel(*table.arguments(b, action))
-    kinds = [_kind(p) for p in parameters]
-    result_kind = types.int64 if results == 1 else uni_tuple(types.int64, results)
+        return lambda table, b, action: table.kernels[0](*table.arguments(parameters, b, action))
+    kinds = signature_of(parameters)
 
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         table, b, action = arguments
-        table = make_array(signature.args[0])(context, builder, table)
+        words = _words(context, builder, table)
         actions = iter(
             cgutils.unpack_tuple(builder, action) if isinstance(signature.args[2], types.BaseTuple) else [action]
         )
@@ -139,69 +221,96 @@ def caller(parameters: Sequence[Parameter | str], results: int = 1) -> Any:
                     number = builder.icmp_unsigned("!=", number, context.get_constant(types.int64, 0))
                 given.append(number)
             else:
-                given.append(_load(context, builder, table.data, row, kind, None if parameter.whole else b))
+                given.append(_load(context, builder, words, row, kind, None if parameter.whole else b))
                 row += 1
-        last = builder.sub(table.nitems, context.get_constant(types.intp, _WORDS))
-        address = builder.load(builder.gep(table.data, [last]))
-        convention = context.call_conv
-        pointer = builder.inttoptr(address, convention.get_function_type(result_kind, kinds).as_pointer())
-        status, result = convention.call_function(builder, pointer, result_kind, kinds, given)
-        with cgutils.if_unlikely(builder, status.is_error):
-            convention.return_status_propagate(builder, status)
-        return result
+        return _call(context, builder, table, 0, kinds, given, results)
 
     @intrinsic
     def call(_: Any, table: Any, b: Any, action: Any) -> Any:
         count = sum(isinstance(p, str) and p != ENVIRONMENT for p in parameters)
         numbers = types.int64 if isinstance(action, types.Integer) else uni_tuple(types.int64, count)
-        return result_kind(table, types.int64, numbers), lower
+        return _result(results)(types.int64, types.int64, numbers), lower
 
     return call
 
 
-class KernelTable:
-    """A kernel bound to its arrays: what a driver calls it by is ``table``.
+def mover(number: int) -> Any:
+    """Make the function by which kernel ``number`` of a table is called: ``(table, b, 5 integers, number) -> int``."""
+    if _INTERPRETED:
+        return lambda table, *arguments: table.kernels[number](table, *arguments)
 
-    The arrays must be C-contiguous, and are kept. Whoever copies a table must bind the copies of the arrays anew.
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _call(context, builder, arguments[0], number, MOVE, arguments)
+
+    @intrinsic
+    def call(_: Any, table: Any, b: Any, i: Any, j: Any, k: Any, m: Any, n: Any, x: Any) -> Any:
+        return types.int64(*MOVE), lower
+
+    return call
+
+
+def signature_of(parameters: Sequence[Parameter | str]) -> tuple[Any, ...]:
+    """Give the types of a kernel's parameters."""
+    numbers = {ENVIRONMENT: types.int64, ACTION: types.int64, FLAG: types.boolean}
+    return tuple(numbers[p] if isinstance(p, str) else _array_type(p.dtype, p.axes) for p in parameters)
+
+
+class KernelTable:
+    """Kernels bound to their arrays: what compiled code calls them by is ``table``.
+
+    The arrays must be C-contiguous, and are kept. ``table`` is an address: it holds as long as this object does.
+    Whoever copies a KernelTable must bind the copies of the arrays anew.
 
     Parameters
     ----------
-    kernel : what a driver calls, by the function that :func:`caller` made of ``parameters``
-    parameters : of the kernel
-    arrays : those of the kernel, in order, then those that the driver alone looks at
-    results : integers that the kernel gives
+    kernels : what a driver, or one of them, calls by number; six at most
+    signatures : types of the parameters of each
+    parameters : what the first arrays must be
+    arrays : those, in order, then others
+    results : integers that each kernel gives
     """
 
     def __init__(
-        self, kernel: Any, parameters: Sequence[Parameter | str], arrays: Sequence[np.ndarray], results: int = 1
+        self,
+        kernels: Sequence[Any],
+        signatures: Sequence[tuple[Any, ...]],
+        parameters: Sequence[Parameter | str],
+        arrays: Sequence[np.ndarray],
+        results: int = 1,
     ) -> None:
-        self.kernel, self.arrays, self._parameters = kernel, tuple(arrays), parameters
+        self.kernels, self.arrays = tuple(kernels), list(arrays)
         for array, parameter in zip(arrays, (p for p in parameters if not isinstance(p, str)), strict=False):
             axes = parameter.axes + (not parameter.whole)
             if array.dtype != parameter.dtype or array.ndim != axes or not array.flags.c_contiguous:
                 raise TypeError(
                     f"array {array.dtype} {array.shape} is not a contiguous {parameter.dtype} of {axes} axes"
                 )
-        self.table: Any = self if _INTERPRETED else self._addresses(results)
+        self.table: Any = self
+        if not _INTERPRETED:
+            self._table = np.zeros((len(self.arrays) + 1, _WORDS), np.int64)
+            for number, (made, signature) in enumerate(zip(kernels, signatures, strict=True)):
+                self._table[0, number] = _address(made, signature, results)
+            for words, array in zip(self._table[1:], self.arrays, strict=True):
+                words[: 1 + array.ndim] = array.ctypes.data, *array.shape
+            self.table = self._table.ctypes.data
+            self._words = memoryview(self._table.reshape(-1))  # type: ignore[arg-type]
 
-    def _addresses(self, results: int) -> np.ndarray:
-        table = np.zeros((len(self.arrays) + 1, _WORDS), np.int64)
-        for words, array in zip(table, self.arrays, strict=False):
-            words[: 1 + array.ndim] = array.ctypes.data, *array.shape
-        signature = tuple(_kind(p) for p in self._parameters)
-        self.kernel.compile(signature)
-        made = self.kernel.overloads[signature]
-        expected = types.int64 if results == 1 else uni_tuple(types.int64, results)
-        assert made.signature.return_type == expected, made.signature.return_type
-        table[-1, 0] = made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
-        return table.reshape(-1)
+    def replace(self, number: int, array: np.ndarray, address: int) -> None:
+        """Go on with another array of the same type and axes, which lies at ``address``, in the place of ``number``."""
+        if not _INTERPRETED:
+            at = _WORDS * (1 + number)
+            self._words[at] = address
+            if array.shape != self.arrays[number].shape:
+                for axis, length in enumerate(array.shape, at + 1):
+                    self._words[axis] = length
+        self.arrays[number] = array
 
-    def arguments(self, b: int, action: int | tuple[int, ...]) -> list[Any]:
-        """List what the kernel gets for an environment; for plain Python."""
+    def arguments(self, parameters: Sequence[Parameter | str], b: int, action: int | tuple[int, ...]) -> list[Any]:
+        """List what a kernel gets for an environment; for plain Python."""
         rest = iter(self.arrays)
         actions = iter(action if isinstance(action, tuple) else (action,))
         given: list[Any] = []
-        for p in self._parameters:
+        for p in parameters:
             if isinstance(p, str):
                 given.append(b if p == ENVIRONMENT else bool(next(actions)) if p == FLAG else next(actions))
             else:
@@ -210,16 +319,31 @@ class KernelTable:
 
 
 class Bound(KernelTable):
-    """A kernel bound to its arrays, and a driver that plays it in several environments.
+    """Kernels bound to their arrays, and a driver that plays them in several environments.
 
     Parameters
     ----------
     driver : kernel called as (table, first, end)
-    kernel, parameters, arrays : as for :class:`KernelTable`
+    kernels, signatures, parameters, arrays : as for :class:`KernelTable`
     """
 
     def __init__(
-        self, driver: Any, kernel: Any, parameters: Sequence[Parameter | str], arrays: Sequence[np.ndarray]
+        self,
+        driver: Any,
+        kernels: Sequence[Any],
+        signatures: Sequence[tuple[Any, ...]],
+        parameters: Sequence[Parameter | str],
+        arrays: Sequence[np.ndarray],
     ) -> None:
-        super().__init__(kernel, parameters, arrays)
+        super().__init__(kernels, signatures, parameters, arrays)
         self.call: Callable[[int, int], int] = partial(driver, self.table)
+
+
+@cache
+def _address(kernel: Any, signature: tuple[Any, ...], results: int) -> int:
+    """Compile a kernel, unless it is, and give its address."""
+    kernel.compile(signature)
+    made = kernel.overloads[signature]
+    assert made.signature.return_type == _result(results), made.signature.return_type
+    address: int = made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
+    return address

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 
 from gpusched_env.simulator import events
-from gpusched_env.simulator.binding import ACTION, ENVIRONMENT, FLAG, STATE_PARAMETERS, KernelTable, Parameter, caller
+from gpusched_env.simulator.binding import (
+    ACTION,
+    ENVIRONMENT,
+    FLAG,
+    STATE_PARAMETERS,
+    KernelTable,
+    Parameter,
+    caller,
+    signature_of,
+)
 from gpusched_env.simulator.placing_shared import find_shared
 from gpusched_env.simulator.planning import plan_preemptive
 from gpusched_env.simulator.state import State
@@ -38,26 +48,30 @@ plan_by: Final = caller(_PLAN)
 find_by: Final = caller(_FIND, results=2)
 
 
+def _table(kernel: Any, parameters: Parameters, arrays: Sequence[np.ndarray], results: int = 1) -> KernelTable:
+    return KernelTable([kernel], [signature_of(parameters)], parameters, arrays, results)
+
+
 def advance_table(state: State) -> KernelTable:
     """Bind :func:`events.advance` to the arrays of a state."""
-    return KernelTable(events.advance, _ADVANCE, state)
+    return _table(events.advance, _ADVANCE, state)
 
 
 def start_table(state: State) -> KernelTable:
     """Bind :func:`events.start` to the arrays of a state."""
-    return KernelTable(events.start, _START, state)
+    return _table(events.start, _START, state)
 
 
 def preempt_table(state: State) -> KernelTable:
     """Bind :func:`events.preempt` to the arrays of a state."""
-    return KernelTable(events.preempt, _PREEMPT, state)
+    return _table(events.preempt, _PREEMPT, state)
 
 
 def plan_table(state: State, order: np.ndarray, rules: np.ndarray, verdict: np.ndarray) -> KernelTable:
     """Bind :func:`plan_preemptive` to the arrays of a state and to its lists."""
-    return KernelTable(plan_preemptive, _PLAN, (*state, order, rules, verdict))
+    return _table(plan_preemptive, _PLAN, (*state, order, rules, verdict))
 
 
 def find_table(state: State) -> KernelTable:
     """Bind :func:`find_shared` to the arrays of a state."""
-    return KernelTable(find_shared, _FIND, [getattr(state, name) for name in _FOUND_IN], results=2)
+    return _table(find_shared, _FIND, [getattr(state, name) for name in _FOUND_IN], results=2)

@@ -62,6 +62,8 @@ def set_due(world: Array, replicas: Array, b: int, number: int) -> None:
         rival = winner(replicas, b, 2 * node + 1, rows)
         if before(replicas, b, rival, best):
             best = rival
+        if best != number and replicas[b, node]["winner"] == best:
+            return  # it neither was the winner here nor is, so nothing changes above
         replicas[b, node]["winner"] = best
         node //= 2
 

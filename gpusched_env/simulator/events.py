@@ -124,6 +124,7 @@ def touch(world: Array, jobs: Array, replicas: Array, b: int, replica: int) -> N
     if elapsed > 0.0:
         jobs[b, row]["remaining"] = work_left(world, jobs, replicas, b, row)
         jobs[b, row]["service_s"] += elapsed
+        replicas[b, replica]["service_s"] = jobs[b, row]["service_s"]
         replicas[b, replica]["since_s"] = world[b]["clock_s"]
 
 
@@ -162,6 +163,8 @@ def give_back(
         seat = following
     w["returns"] += 1
     clear_lease(world, replicas, b, replica)
+    if replicas[b, replica]["phase"] == CHECKPOINTING:
+        w["checkpointing_gpus"] -= replicas[b, replica]["gpus"]
     replicas[b, replica]["phase"] = IDLE
     set_due(world, replicas, b, replica)
     at = int64(0)
@@ -198,6 +201,7 @@ def release(
         at -= 1
     waiting[b, at] = row
     w["waiting"] += 1
+    w["waiting_gpus"] += job["gpus"]
     write_event(world, events, b, RELEASE, row, replica, 0.0, 0, -1)
 
 
@@ -306,6 +310,9 @@ def start(
     r["job"] = row
     r["phase"] = ACTIVE
     r["gpus"] = taken
+    r["gang"] = gang
+    r["job_class"] = kind
+    r["service_s"] = job["service_s"]
     r["tier"] = tier
     r["sub_batch"] = option
     r["compute_share"] = 1.0
@@ -364,6 +371,7 @@ def start(
     for i in range(at, w["waiting"] - 1):
         waiting[b, i] = waiting[b, i + 1]
     w["waiting"] -= 1
+    w["waiting_gpus"] -= gang
     return APPLIED
 
 
@@ -448,6 +456,7 @@ def stop(
         end_flow(world, replicas, links, uses, b, int64(number))
     if w["checkpoint_s"] > 0.0:
         replicas[b, number]["phase"] = CHECKPOINTING
+        w["checkpointing_gpus"] += replicas[b, number]["gpus"]
         replicas[b, number]["until_s"] = w["clock_s"] + w["checkpoint_s"]
         set_due(world, replicas, b, int64(number))
     else:
@@ -497,6 +506,7 @@ def arrive(world: Array, jobs: Array, waiting: Array, events: Array, b: int) -> 
     job["job_seconds"] = w["job_seconds"]
     waiting[b, w["waiting"]] = row  # rows arrive in ascending order, so the list stays sorted
     w["waiting"] += 1
+    w["waiting_gpus"] += job["gpus"]
     w["next_arrival"] += 1
     w["slowdown_weight"] += 1.0 / job["ideal_s"]
     write_event(world, events, b, ARRIVAL, row, -1, 0.0, 0, -1)

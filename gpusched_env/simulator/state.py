@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,39 @@ IDLE, ACTIVE, CHECKPOINTING = range(3)
 
 WORLD_DTYPE: Final = np.dtype(
     [
+        # where the run stands
+        ("clock_s", "<f8"),
+        ("timer_s", "<f8"),  # [s] earliest wake-up a scheduler asked for; inf = none
+        ("next_arrival", "<i8"),  # row of the next job to arrive
+        ("next_tick", "<i8"),  # number of the next round
+        ("deciding", "<i8"),  # 1 = a scheduler must be asked once all events of this instant have been played
+        ("waiting", "<i8"),  # entries in use of the waiting list
+        ("waiting_gpus", "<i8"),  # that these jobs ask for
+        ("running", "<i8"),  # entries in use of the running list, checkpointing replicas included
+        ("finished", "<i8"),
+        ("starts", "<i8"),  # of gangs, so far
+        ("returns", "<i8"),  # of gangs' GPUs, so far
+        ("free_gpus", "<i8"),
+        ("checkpointing_gpus", "<i8"),  # held by gangs that are being checkpointed
+        ("leases_over", "<i8"),  # gangs whose lease has ended at this instant, and about which nobody has decided
+        ("preemptions", "<i8"),
+        ("random", "<i8"),  # state of the generator of random placements, 1 .. 2**32-1
+        # integrals over time since the start, for rewards
+        ("job_seconds", "<f8"),  # [s] of jobs in the system
+        ("slowdown_seconds", "<f8"),  # of the sum of 1/ideal_s over jobs in the system
+        ("busy_gpu_seconds", "<f8"),  # [GPU s] held
+        ("slowdown_weight", "<f8"),  # [1/s] sum of 1/ideal_s over jobs in the system
+        ("fairness_sum", "<f8"),  # finish-time fairness rho summed over finished jobs
+        # event log buffers, drained by Python
+        ("events", "<i8"),  # records in the buffer
+        ("event_gpus", "<i8"),  # GPU ids in the buffer
+        ("gpus_before", "<i8"),  # GPU ids drained earlier
+        # sizes of this environment; the arrays may be longer
+        ("jobs", "<i8"),
+        ("nodes", "<i8"),
+        ("racks", "<i8"),
+        ("gpus", "<i8"),
+        ("node_gpus", "<i8"),  # [GPU] of the largest node
         # rules of play, fixed
         ("round_s", "<f8"),  # [s] 0 = exact events
         ("checkpoint_s", "<f8"),  # [s]
@@ -40,25 +74,16 @@ WORLD_DTYPE: Final = np.dtype(
         ("gpu_jobs", "<i8"),  # that may hold a GPU at the same time
         ("pace_until_lease", "<i8"),  # 1 = a gang that company leaves keeps its pace until its next lease
         ("step_iterations", "<f8"),  # > 0 = work comes in steps of so many iterations
-        ("jobs", "<i8"),  # sizes of this environment; the arrays may be longer
-        ("nodes", "<i8"),
-        ("racks", "<i8"),
-        ("gpus", "<i8"),
-        ("node_gpus", "<i8"),  # [GPU] of the largest node
-        # where the run stands
-        ("clock_s", "<f8"),
-        ("timer_s", "<f8"),  # [s] earliest wake-up a scheduler asked for; inf = none
-        ("next_arrival", "<i8"),  # row of the next job to arrive
-        ("next_tick", "<i8"),  # number of the next round
-        ("deciding", "<i8"),  # 1 = a scheduler must be asked once all events of this instant have been played
-        ("waiting", "<i8"),  # entries in use of the waiting list
-        ("running", "<i8"),  # entries in use of the running list, checkpointing replicas included
-        ("finished", "<i8"),
-        ("starts", "<i8"),  # of gangs, so far
-        ("returns", "<i8"),  # of gangs' GPUs, so far
-        ("free_gpus", "<i8"),
+        # contention, as it stands
+        ("uncommitted", "<i8"),  # 1 = some replica's settled rate may differ from the one it runs at
+        ("first_free_use", "<i8"),  # head of the chain of unused rows of ``uses``
+        ("changed", "<i8"),  # links whose flows have changed since the rates were settled
+        ("queued", "<i8"),  # scratch: links in the queue of max-min
+        ("listed", "<i8"),  # replicas whose rate or iteration may change when rates are settled
+        ("next_change", "<i8"),  # number of the next change of links
         # contention, fixed; see gpusched_env.network
         ("contention", "<i8"),  # number of the contention model; 0 = none, rates follow from the table of paces
+        ("changes", "<i8"),  # changes of links, fixed
         ("k_mode", "<i8"),
         ("duty", "<i8"),
         ("duplex", "<i8"),  # 1 = a link row stands for both directions
@@ -74,63 +99,55 @@ WORLD_DTYPE: Final = np.dtype(
         ("nic_Bps", "<f8"),  # [byte/s] of a machine's ports together
         ("reduction_Bps", "<f8"),  # [byte/s] at which a GPU adds gradients up; inf = no time
         ("machine_overhead_s", "<f8"),  # [s] an iteration costs for each machine of the gang
-        # contention, as it stands
-        ("first_free_use", "<i8"),  # head of the chain of unused rows of ``uses``
-        ("changed", "<i8"),  # links whose flows have changed since the rates were settled
-        ("queued", "<i8"),  # scratch: links in the queue of max-min
-        ("listed", "<i8"),  # replicas whose rate or iteration may change when rates are settled
-        ("uncommitted", "<i8"),  # 1 = some replica's settled rate may differ from the one it runs at
-        ("next_change", "<i8"),  # number of the next change of links
-        ("changes", "<i8"),  # changes of links, fixed
-        ("random", "<i8"),  # state of the generator of random placements, 1 .. 2**32-1
-        ("leases_over", "<i8"),  # gangs whose lease has ended at this instant, and about which nobody has decided
-        ("preemptions", "<i8"),
-        # integrals over time since the start, for rewards
-        ("job_seconds", "<f8"),  # [s] of jobs in the system
-        ("slowdown_seconds", "<f8"),  # of the sum of 1/ideal_s over jobs in the system
-        ("busy_gpu_seconds", "<f8"),  # [GPU s] held
-        ("slowdown_weight", "<f8"),  # [1/s] sum of 1/ideal_s over jobs in the system
-        ("fairness_sum", "<f8"),  # finish-time fairness rho summed over finished jobs
-        # event log buffers, drained by Python
-        ("events", "<i8"),  # records in the buffer
-        ("event_gpus", "<i8"),  # GPU ids in the buffer
-        ("gpus_before", "<i8"),  # GPU ids drained earlier
     ]
 )
 JOB_STATE_DTYPE: Final = np.dtype(
     [
+        # what every look at a job reads, 64 bytes
         ("arrival_s", "<f8"),
+        ("last_stop_s", "<f8"),  # [s] arrival, then the latest release of GPUs
         ("iterations", "<f8"),
         ("ideal_s", "<f8"),  # [s] run time on the ideal placement
-        ("gpus", "<i4"),
-        ("job_class", "<i4"),  # row of iteration_s
-        ("status", "<i4"),  # FUTURE, WAITING, RUNNING, FINISHED; a checkpointing job is RUNNING
-        ("replica", "<i4"),  # row of the replica table, -1 = none
         ("remaining", "<f8"),  # iterations left when the replica was last touched
         ("service_s", "<f8"),  # [s] productive seconds when the replica was last touched
+        ("gpus", "<i4"),
+        ("job_class", "<i4"),  # row of iteration_s
+        ("replica", "<i4"),  # row of the replica table, -1 = none
+        ("preemptions", "<i4"),
+        # the rest
         ("first_start_s", "<f8"),  # [s] inf = not yet
-        ("last_stop_s", "<f8"),  # [s] arrival, then the latest release of GPUs
         ("finish_s", "<f8"),  # [s] inf = not yet
         ("job_seconds", "<f8"),  # WORLD.job_seconds at arrival
-        ("preemptions", "<i4"),
+        ("status", "<i4"),  # FUTURE, WAITING, RUNNING, FINISHED; a checkpointing job is RUNNING
         ("padding", "<i4"),  # keeps the 8-byte fields of an array aligned
     ]
 )
 REPLICA_DTYPE: Final = np.dtype(
     [
+        # what every look at a running gang reads, 64 bytes
         ("job", "<i4"),
         ("phase", "<i4"),  # IDLE, ACTIVE, CHECKPOINTING
         ("gpus", "<i4"),  # [GPU]
         ("tier", "<i4"),
-        ("first_gpu", "<i4"),  # head of the chain of its seats (gpu_next)
-        ("lease_over", "<i4"),  # 1 = its lease has ended at this instant, and nobody has decided what follows
-        ("start_s", "<f8"),  # [s] when it took its GPUs
+        ("gang", "<i4"),  # as jobs.gpus: of one copy
+        ("job_class", "<i4"),  # as jobs.job_class
         ("since_s", "<f8"),  # [s] progress counts from here
-        ("iteration_s", "<f8"),  # [s] seconds of one iteration at the rate it runs at
+        ("service_s", "<f8"),  # as jobs.service_s
+        ("settled_s", "<f8"),  # [s] seconds of one iteration under the flows as they are
+        ("accumulation_s", "<f8"),  # [s] of the sub-steps before the last
+        ("slowdown", "<f8"),  # by the gangs that share its GPUs
+        # the tournament of next events, due.py
+        ("due_s", "<f8"),  # [s] when it does what it does next; inf = nothing
+        ("due", "<i4"),  # kind of that
+        ("winner", "<i4"),  # row that wins below the node of this number
+        ("start_s", "<f8"),  # [s] when it took its GPUs
         ("until_s", "<f8"),  # [s] completion if ACTIVE, release if CHECKPOINTING
         ("lease_s", "<f8"),  # [s] when its GPUs are offered again; inf = never
+        ("iteration_s", "<f8"),  # [s] seconds of one iteration at the rate it runs at
+        ("first_gpu", "<i4"),  # head of the chain of its seats (gpu_next)
+        ("lease_over", "<i4"),  # 1 = its lease has ended at this instant, and nobody has decided what follows
+        ("sequence", "<i8"),  # number of its start
         # contention: communication of one iteration takes fixed_s + wire_bytes / rate_Bps
-        ("settled_s", "<f8"),  # [s] seconds of one iteration under the flows as they are
         ("told_s", "<f8"),  # [s] iteration_s as the log was told last; -1 = not yet
         ("compute_s", "<f8"),  # [s]
         ("fixed_s", "<f8"),  # [s] latency, and what does not cross a shared link
@@ -145,18 +162,11 @@ REPLICA_DTYPE: Final = np.dtype(
         ("bottleneck", "<i4"),  # link that bounds its rate; -1 = its own ports
         ("is_listed", "<i4"),  # 1 = its rate or iteration may change when rates are settled
         ("listed", "<i4"),  # entry i of the list of such replicas
-        # the tournament of next events, due.py
-        ("due_s", "<f8"),  # [s] when it does what it does next; inf = nothing
-        ("due", "<i4"),  # kind of that
-        ("winner", "<i4"),  # row that wins below the node of this number
-        ("sequence", "<i8"),  # number of its start
         # sharing
         ("sub_batch", "<i4"),  # option of ``sub_batches``
         ("company_changed", "<i4"),  # 1 = ``slowdown`` may differ when time moves
         ("compute_share", "<f8"),  # compute time of one sub-step / that of the whole batch
-        ("accumulation_s", "<f8"),  # [s] of the sub-steps before the last
         ("solo_s", "<f8"),  # [s] seconds of one iteration with its GPUs to itself, all links as at its start
-        ("slowdown", "<f8"),  # by the gangs that share its GPUs
         ("benefit_s", "<f8"),  # [s] scratch: mean JCT of the pair if a waiting job joined it now; inf = it must not
         ("option", "<i4"),  # scratch: sub-batch of that job then
         ("offers", "<i4"),  # scratch: lowest GPU on which it has room for that job; -1 = none
@@ -248,6 +258,7 @@ class State(NamedTuple):
 
 
 EVENT_BUFFER: Final = 1024
+_LINE: Final = 64  # [byte] of a processor's caches
 FIRST_SHAPE: Final = len(TIERS_WITH_SLOTS)  # row of ``paces`` where the shapes begin
 
 
@@ -297,9 +308,9 @@ def empty_state(batch: int, sizes: dict[str, int]) -> State:
     jobs, nodes, racks, gpus = (sizes[name] for name in ("jobs", "nodes", "racks", "gpus"))
     classes, types, seats = (sizes[name] for name in ("classes", "types", "seats"))
     state = State(
-        world=np.zeros(batch, WORLD_DTYPE),
-        jobs=np.zeros((batch, jobs), JOB_STATE_DTYPE),
-        replicas=np.zeros((batch, seats + 1), REPLICA_DTYPE),
+        world=_aligned((batch,), WORLD_DTYPE),
+        jobs=_aligned((batch, jobs), JOB_STATE_DTYPE),
+        replicas=_aligned((batch, seats + 1), REPLICA_DTYPE),
         nodes=np.zeros((batch, nodes), NODE_STATE_DTYPE),
         racks=np.zeros((batch, racks), RACK_STATE_DTYPE),
         free=np.zeros((batch, nodes + racks), np.int32),
@@ -323,6 +334,14 @@ def empty_state(batch: int, sizes: dict[str, int]) -> State:
     )
     state.paces["shape"] = -1  # unused rows stay unused when arrays grow
     return state
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """Lay out zeros from the beginning of a line of the caches."""
+    length = math.prod(shape) * dtype.itemsize
+    raw = np.zeros(length + _LINE, np.uint8)
+    first = -raw.ctypes.data % _LINE
+    return raw[first : first + length].view(dtype).reshape(shape)
 
 
 def refill(state: State, b: int, instance: Instance, random_seed: int) -> None:

@@ -1,0 +1,334 @@
+"""What the observation shows of jobs, machines and links: one helper for each array."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.cluster import MACHINE, SLOT, TIERS
+from gpusched_env.envs import columns
+from gpusched_env.envs.squashing import squash_all
+from gpusched_env.simulator.binding import scratch
+from gpusched_env.simulator.contention import alone_s, beside_company
+from gpusched_env.simulator.events import productive_s, work_left
+from gpusched_env.simulator.jit import helper, int64
+from gpusched_env.simulator.network_queries import link_load
+from gpusched_env.simulator.state import CHECKPOINTING
+
+Array = np.ndarray[Any, Any]
+
+CLASS_DTYPE: Final = np.dtype(
+    [
+        ("ideal_iteration_s", "<f8"),
+        ("rack_loss", "<f8"),
+        ("network_loss", "<f8"),
+        ("skew", "<f8"),
+    ]
+)
+SHOWN_LINK_DTYPE: Final = np.dtype([("capacity", "<f8"), ("tier", "<f8")])  # as columns.LINKS shows them
+# What was last shown of the machines, so that only those that have changed are worked out anew.
+WHOLE_DTYPE: Final = np.dtype([("machines", "<i8"), ("gpus", "<i8")])  # entirely free machines, and their GPUs
+UNSEEN: Final = -1  # free GPUs of a machine or rack that has not been shown yet
+
+_FLOAT32: Final = np.dtype(np.float32)
+_FLOAT64: Final = np.dtype(np.float64)
+_TOGETHER: Final = 16  # slots whose times are squashed together
+_QUEUE_TIMES: Final = 5  # of a slot
+_RUNNING_TIMES: Final = 4
+_MOST_TIMES: Final = 80  # of so many slots
+_QUEUE: Final = len(columns.QUEUE)
+_RUNNING: Final = len(columns.RUNNING)
+_FLOWS: Final = len(columns.FLOWS)
+_TIERS: Final = len(TIERS)
+
+
+@helper
+def seconds_left(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> float:
+    """Run time left on the ideal placement as of the clock [s]; as a share of the whole, so that equal jobs tie."""
+    return work_left(world, jobs, replicas, b, row) / jobs[b, row]["iterations"] * jobs[b, row]["ideal_s"]
+
+
+@helper
+def attained(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> float:
+    """Attained service as of the clock [GPU s]."""
+    job = jobs[b, row]
+    return (job["service_s"] + productive_s(world, replicas, b, job["replica"])) * job["gpus"]
+
+
+@helper
+def attained_by(world: Array, replicas: Array, b: int, number: int) -> float:
+    """Attained service of the job of a running gang as of the clock, as :func:`attained` [GPU s]."""
+    return (replicas[b, number]["service_s"] + productive_s(world, replicas, b, number)) * replicas[b, number]["gang"]
+
+
+@helper
+def show_queue(
+    world: Array,
+    jobs: Array,
+    replicas: Array,
+    clairvoyant: int,
+    classes: Array,
+    b: int,
+    queue: Array,
+    mask: Array,
+    starts: int,
+    out: Array,
+) -> None:
+    """Write the rows of columns.QUEUE; ``starts`` actions are a slot's."""
+    w = world[b]
+    seconds = scratch(_MOST_TIMES, _FLOAT64)
+    times = scratch(_MOST_TIMES, _FLOAT32)
+    filled = int64(0)
+    while filled < len(queue) and queue[filled] >= 0:
+        filled += 1
+    for first in range(0, filled, _TOGETHER):
+        end = min(first + _TOGETHER, filled)
+        at = int64(0)
+        for k in range(first, end):
+            row = queue[k]
+            job = jobs[b, row]
+            left = 0.0
+            if clairvoyant:
+                left = seconds_left(world, jobs, replicas, b, row)
+            seconds[at] = w["clock_s"] - job["last_stop_s"]
+            seconds[at + 1] = w["clock_s"] - job["arrival_s"]
+            seconds[at + 2] = job["service_s"] * job["gpus"] / w["gpus"]
+            seconds[at + 3] = left
+            seconds[at + 4] = left * job["gpus"] / w["gpus"]
+            at += _QUEUE_TIMES
+        squash_all(seconds, at, times)
+        at = int64(0)
+        for k in range(first, end):
+            job = jobs[b, queue[k]]
+            kind = classes[0, job["job_class"]]
+            fits_somehow = 0
+            for p in range(starts):
+                fits_somehow |= mask[k * starts + p]
+            out[k, 0] = 1.0
+            out[k, 1] = job["gpus"] / w["gpus"]
+            out[k, 2] = min(job["gpus"] / w["node_gpus"], 1.0)
+            out[k, 3] = times[at]
+            out[k, 4] = times[at + 1]
+            out[k, 5] = times[at + 2]
+            out[k, 6] = job["preemptions"] / (1.0 + job["preemptions"])
+            out[k, 7] = times[at + 3]
+            out[k, 8] = times[at + 4]
+            out[k, 9] = kind["rack_loss"]
+            out[k, 10] = kind["network_loss"]
+            out[k, 11] = kind["skew"]
+            out[k, 12] = fits_somehow
+            at += _QUEUE_TIMES
+    for k in range(filled, len(queue)):
+        for c in range(_QUEUE):
+            out[k, c] = 0.0
+
+
+@helper
+def show_running(
+    world: Array,
+    jobs: Array,
+    replicas: Array,
+    clairvoyant: int,
+    classes: Array,
+    b: int,
+    victims: Array,
+    mask: Array,
+    first_action: int,
+    out: Array,
+) -> None:
+    """Write the rows of columns.RUNNING."""
+    w = world[b]
+    seconds = scratch(_MOST_TIMES, _FLOAT64)
+    times = scratch(_MOST_TIMES, _FLOAT32)
+    filled = int64(0)
+    while filled < len(victims) and victims[filled] >= 0:
+        filled += 1
+    for first in range(0, filled, _TOGETHER):
+        end = min(first + _TOGETHER, filled)
+        at = int64(0)
+        for v in range(first, end):
+            row = victims[v]
+            job = jobs[b, row]
+            left = 0.0
+            if clairvoyant:
+                left = seconds_left(world, jobs, replicas, b, row)
+            seconds[at] = w["clock_s"] - replicas[b, job["replica"]]["start_s"]
+            seconds[at + 1] = attained_by(world, replicas, b, int64(job["replica"])) / w["gpus"]
+            seconds[at + 2] = left
+            seconds[at + 3] = left * job["gpus"] / w["gpus"]
+            at += _RUNNING_TIMES
+        squash_all(seconds, at, times)
+        at = int64(0)
+        for v in range(first, end):
+            job = jobs[b, victims[v]]
+            r = replicas[b, job["replica"]]
+            ideal_s = classes[0, job["job_class"]]["ideal_iteration_s"]
+            out[v, 0] = 1.0
+            out[v, 1] = job["gpus"] / w["gpus"]
+            out[v, 2] = times[at]
+            out[v, 3] = times[at + 1]
+            out[v, 4] = job["preemptions"] / (1.0 + job["preemptions"])
+            out[v, 5] = times[at + 2]
+            out[v, 6] = times[at + 3]
+            out[v, 7] = shown_tier(r["tier"]) / (_TIERS - 1.0)
+            out[v, 8] = max(1.0 - ideal_s / beside_company(replicas, b, int64(job["replica"])), 0.0)
+            out[v, 9] = 1.0 if r["phase"] == CHECKPOINTING else 0.0
+            out[v, 10] = mask[first_action + v]
+            at += _RUNNING_TIMES
+    for v in range(filled, len(victims)):
+        for c in range(_RUNNING):
+            out[v, c] = 0.0
+
+
+@helper
+def shown_tier(tier: int) -> int:
+    """Tier as observations show it: a slot is a part of its machine."""
+    return MACHINE if tier == SLOT else tier
+
+
+@helper
+def show_tiers(world: Array, replicas: Array, running: Array, classes: Array, b: int, out: Array) -> None:
+    """Write the rows of columns.TIER_LINKS."""
+    w = world[b]
+    gpus = scratch(_TIERS, _FLOAT64)
+    gangs = scratch(_TIERS, _FLOAT64)
+    loss = scratch(_TIERS, _FLOAT64)
+    for t in range(_TIERS):
+        gpus[t] = 0.0
+        gangs[t] = 0.0
+        loss[t] = 0.0
+    for i in range(w["running"]):
+        number = int64(running[b, i])
+        r = replicas[b, number]
+        t = shown_tier(r["tier"])
+        ideal_s = classes[0, r["job_class"]]["ideal_iteration_s"]
+        gpus[t] += r["gpus"]
+        gangs[t] += 1.0
+        loss[t] += max(1.0 - ideal_s / beside_company(replicas, b, number), 0.0)  # of copies < 0
+    for t in range(_TIERS):
+        out[t, 0] = gpus[t] / (w["gpus"] * w["gpu_jobs"])
+        out[t, 1] = gangs[t] / (1.0 + gangs[t])
+        out[t, 2] = loss[t] / gangs[t] if gangs[t] > 0.0 else 0.0
+
+
+@helper
+def show_links(replicas: Array, links: Array, uses: Array, b: int, shown: Array, out: Array) -> None:
+    """Write the rows of columns.LINKS."""
+    for number in range(out.shape[0]):
+        link = links[b, number]
+        bound = 0
+        load = 0.0  # as link_load
+        use = link["first_use"]
+        while use >= 0:
+            u = uses[b, use]
+            r = replicas[b, u["replica"]]
+            load += u["weight"] * r["rate_Bps"]
+            if r["bottleneck"] == number:
+                bound += 1
+            use = u["next_of_link"]
+        out[number, 0] = min(load / link["capacity"], 1.0)
+        out[number, 1] = link["flows"] / (1.0 + link["flows"])
+        out[number, 2] = bound / (1.0 + bound)
+        share = shown[0, number]["capacity"]
+        if link["capacity"] != link["built_Bps"]:
+            share *= link["capacity"] / link["built_Bps"]
+        out[number, 3] = share
+        out[number, 4] = shown[0, number]["tier"]
+
+
+@helper
+def show_flows(
+    world: Array,
+    jobs: Array,
+    replicas: Array,
+    links: Array,
+    uses: Array,
+    b: int,
+    victims: Array,
+    shown: Array,
+    out: Array,
+) -> None:
+    """Write the rows of columns.FLOWS; a gang that is being checkpointed sends nothing."""
+    for v in range(out.shape[0]):
+        for c in range(_FLOWS):
+            out[v, c] = 0.0
+        if victims[v] < 0:
+            continue
+        number = int64(jobs[b, victims[v]]["replica"])
+        r = replicas[b, number]
+        out[v, 2] = 1.0 - 1.0 / r["machines"]
+        if r["phase"] == CHECKPOINTING:
+            continue
+        out[v, 0] = max(1.0 - alone_s(world, replicas, b, number) / r["settled_s"], 0.0)
+        out[v, 1] = max(1.0 - r["compute_s"] / r["settled_s"], 0.0)
+        link = int64(r["bottleneck"])
+        if link >= 0:
+            flows = links[b, link]["flows"]
+            out[v, 3] = min(link_load(replicas, links, uses, b, link) / links[b, link]["capacity"], 1.0)
+            out[v, 4] = flows / (1.0 + flows)
+            out[v, 5] = shown[0, link]["tier"]
+
+
+@helper
+def see_machines(
+    world: Array, nodes: Array, racks: Array, free: Array, b: int, seen_free: Array, seen_whole: Array, seen: Array
+) -> None:
+    """Bring what is shown of the machines up to date: those whose free GPUs, or their rack's, have changed."""
+    first_rack = nodes.shape[1]
+    for n in range(world[b]["nodes"]):
+        before = seen_free[b, n]
+        if free[b, n] != before:
+            gpus = nodes[b, n]["gpus"]
+            if before == gpus:
+                seen_whole[b]["machines"] -= 1
+                seen_whole[b]["gpus"] -= gpus
+            if free[b, n] == gpus:
+                seen_whole[b]["machines"] += 1
+                seen_whole[b]["gpus"] += gpus
+            seen_free[b, n] = free[b, n]
+            seen[b, n, 0] = free[b, n] / gpus
+    for r in range(world[b]["racks"]):
+        rack_free = free[b, first_rack + r]
+        if rack_free != seen_free[b, first_rack + r]:
+            seen_free[b, first_rack + r] = rack_free
+            rack = racks[b, r]
+            for n in range(rack["first_node"], rack["first_node"] + rack["nodes"]):
+                seen[b, n, 2] = rack_free / rack["gpus"]
+
+
+@helper
+def show_machines(
+    world: Array,
+    free: Array,
+    b: int,
+    window: int,
+    seen_whole: Array,
+    seen: Array,
+    out_nodes: Array,
+    out_cluster: Array,
+) -> None:
+    """Write columns.NODES and columns.CLUSTER from what :func:`see_machines` has seen."""
+    w = world[b]
+    largest = 0
+    for n in range(w["nodes"]):
+        largest = max(largest, free[b, n])
+    for n in range(w["nodes"]):
+        unused, size, rack_unused, rack = seen[b, n, 0], seen[b, n, 1], seen[b, n, 2], seen[b, n, 3]
+        out_nodes[n, 0] = unused
+        out_nodes[n, 1] = size
+        out_nodes[n, 2] = rack_unused
+        out_nodes[n, 3] = rack
+    beyond = max(w["waiting"] - window, 0)
+    supply = w["free_gpus"]
+    out_cluster[0] = supply / w["gpus"]
+    out_cluster[1] = seen_whole[b]["machines"] / w["nodes"]
+    out_cluster[2] = largest / w["node_gpus"]
+    out_cluster[3] = 1.0 - seen_whole[b]["gpus"] / supply if supply > 0 else 0.0
+    out_cluster[4] = w["waiting"] / (32.0 + w["waiting"])
+    out_cluster[5] = beyond / (32.0 + beyond)
+    out_cluster[6] = w["waiting_gpus"] / (w["gpus"] + w["waiting_gpus"])
+    out_cluster[7] = w["running"] / (w["gpus"] * w["gpu_jobs"])
+    out_cluster[8] = w["next_arrival"] / w["jobs"]
+    out_cluster[9] = w["finished"] / w["jobs"]
+    out_cluster[10] = w["checkpointing_gpus"] / (w["gpus"] * w["gpu_jobs"])
