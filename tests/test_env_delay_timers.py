@@ -367,9 +367,9 @@ def test_same_seed_same_rollout_in_copies_too() -> None:
         np.testing.assert_equal(first, rollout(env, 6))
 
 
-def test_make_vec_makes_gymnasiums_vector_of_single_environments() -> None:
+def test_make_vec_makes_a_vector_of_single_environments() -> None:
     envs: Any = gym.make_vec(
-        "gpusched_env:gpusched/DelayTimers-v0", num_envs=2, scenario=SMALL, vector_kwargs={"autoreset_mode": "SameStep"}
+        "gpusched_env:gpusched/DelayTimers-v0", num_envs=2, scenario=SMALL, autoreset_mode="SameStep"
     )
     assert isinstance(envs, gym.vector.SyncVectorEnv)
     singles = [DelayTimersEnv(SMALL) for _ in range(2)]
@@ -383,6 +383,22 @@ def test_make_vec_makes_gymnasiums_vector_of_single_environments() -> None:
         told = [single.step(action) for single, action in zip(singles, actions, strict=True)]
         alone = [one[0] for one in told]
         assert rewards.tolist() == [one[1] for one in told]
+
+
+def test_an_action_that_is_refused_in_one_environment_touches_no_other() -> None:
+    envs, others = (gym.make_vec("gpusched_env:gpusched/DelayTimers-v0", num_envs=3, scenario=SMALL) for _ in range(2))
+    envs.reset(seed=1)
+    others.reset(seed=1)
+    actions = np.random.default_rng(0).uniform(-1, 1, (3, 6, 2))
+    broken = actions.copy()
+    broken[1, 2, 0] = math.nan
+    with pytest.raises(GpuschedError, match=r"environment 1: .*NaN.*none has been stepped"):
+        envs.step(broken)
+    with pytest.raises(GpuschedError, match="2 actions for 3 environments"):
+        envs.step(actions[:2])
+    with pytest.raises(GpuschedError, match="environment 0: action has shape"):
+        envs.step(actions[:, :3])
+    np.testing.assert_equal(envs.step(actions), others.step(actions))
 
 
 def test_a_reset_without_seed_draws_the_seeds_that_it_may() -> None:

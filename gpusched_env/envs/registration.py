@@ -49,6 +49,7 @@ ENVIRONMENTS: Final[dict[str, dict[str, Any]]] = {
 # Another class: the agent sets Dally's delay timers, 256 GPUs, 800 jobs.
 DELAY_TIMERS: Final = "gpusched/DelayTimers-v0"
 _DELAY_TIMERS_ENTRY_POINT: Final = "gpusched_env.envs.delay_timers:DelayTimersEnv"
+_DELAY_TIMERS_VECTOR_ENTRY_POINT: Final = "gpusched_env.envs.delay_timers_vector:DelayTimersVectorEnv"
 
 
 def register_environments() -> None:
@@ -57,4 +58,8 @@ def register_environments() -> None:
         if name not in gym.registry:
             gym.register(name, entry_point=ENTRY_POINT, vector_entry_point=VECTOR_ENTRY_POINT, kwargs=arguments)
     if DELAY_TIMERS not in gym.registry:
-        gym.register(DELAY_TIMERS, entry_point=_DELAY_TIMERS_ENTRY_POINT)
+        gym.register(
+            DELAY_TIMERS,
+            entry_point=_DELAY_TIMERS_ENTRY_POINT,
+            vector_entry_point=_DELAY_TIMERS_VECTOR_ENTRY_POINT,
+        )
