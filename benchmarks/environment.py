@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import platform
 import statistics
 import time
 from dataclasses import dataclass
@@ -21,10 +20,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 import tyro
+from machine import machine, versions
 from rich.console import Console
 from rich.table import Table
 
-import gpusched_env
 from gpusched_env.scenarios import get_scenario
 
 
@@ -54,8 +53,12 @@ def cartpole_rate(steps: int) -> float:
 
 
 def cluster_rate(steps: int) -> float:
-    """Measure ClusterEnv with random feasible actions [steps per CPU second], resets included."""
-    env = gymnasium.make("gpusched/Cluster-v0", scenario="philly-256-v0", queue_window=32)
+    """Measure ClusterEnv with random feasible actions [steps per CPU second]."""
+    return random_rate(gymnasium.make("gpusched/Cluster-v0", scenario="philly-256-v0", queue_window=32), steps)
+
+
+def random_rate(env: gymnasium.Env[Any, Any], steps: int) -> float:
+    """Play random feasible actions from seed 0 [steps per CPU second], later resets included."""
     _, info = env.reset(seed=0)
     draws = np.random.default_rng(0).random(steps).tolist()
     begin = time.process_time()
@@ -137,10 +140,7 @@ def main(settings: Settings) -> None:
         f"reset {measured['episode_reset_ms']:.1f} ms and metrics and digest {measured['episode_summary_ms']:.1f} ms"
     )
     if settings.output is not None:
-        versions = {"gpusched_env": gpusched_env.__version__, "gymnasium": gymnasium.__version__}
-        figures: dict[str, Any] = (
-            measured | versions | {"python": platform.python_version(), "machine": platform.machine()}
-        )
+        figures: dict[str, Any] = {**measured, "machine": machine(), "versions": versions()}
         settings.output.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 
 

@@ -13,7 +13,6 @@ repeats.
 from __future__ import annotations
 
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from typing import Any, Final
 
 import numpy as np
 import tyro
+from machine import peak_bytes
 from rich.console import Console
 from rich.table import Table
 
@@ -191,15 +191,6 @@ class Settings:
     """JSON file of the figures."""
     one: str | None = None
     """Measure this case (JSON) in this process and print JSON (used by the command itself)."""
-
-
-def peak_bytes() -> int:
-    """Peak resident memory of this process alone [byte]."""
-    status = Path("/proc/self/status")
-    if status.exists():  # what getrusage tells began with the process that started this one
-        lines = status.read_text(encoding="ascii").splitlines()
-        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def measure(case: Case, repeats: int = 3, seed: int = 0) -> dict[str, Any]:

@@ -4,8 +4,10 @@
 
 Four sweeps, each with all else held: jobs of a trace on 2,000 GPUs; GPUs under 50,000 jobs; jobs that wait for 64 GPUs,
 all there at time 0; links of leaf-spine networks under 20,000 jobs with max-min fair rates. Replays by FIFO, SRTF and
-Tiresias, as in growth.py; beside them batches of 32 environments on one thread with random feasible
-actions. CPU microseconds, medians over repeats, after compilation. Writes growth.png and growth.json.
+Tiresias, as in growth.py; beside them batches of 32 environments on one thread with random feasible actions, on the
+same GPUs: jobs like Philly's (1,000 where GPUs grow), all there at time 0 where waiting jobs grow, and those of
+leaf-spine-2048-v0 where links grow. CPU microseconds, medians over repeats, after compilation. Writes growth.png and
+growth.json.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from growth import MACHINE, RACK, contended, poisson
 from machine import machine, versions
 from rich.console import Console
 from rich.table import Table
+from vector import random_actions
 
 from gpusched_env import get_scenario, make_scheduler, simulate
 from gpusched_env.cluster import Cluster
@@ -95,7 +98,7 @@ def waiting(jobs: int, gpus: int = 64) -> Scenario:
 
 
 def linked(gpus: int) -> Scenario:
-    """The jobs and links of leaf-spine-256-v0 on another number of GPUs."""
+    """The jobs and links of leaf-spine-2048-v0 on another number of GPUs."""
     return get_scenario("leaf-spine-2048-v0").with_cluster(cluster(gpus))
 
 
@@ -143,8 +146,7 @@ def step_us(scenario: Scenario, settings: Settings) -> float:
     for _ in range(settings.repeats):
         spent = 0.0
         for _ in range(settings.steps):
-            mask = infos["action_mask"]
-            actions = (mask * rng.random(mask.shape)).argmax(axis=1)
+            actions = random_actions(infos["action_mask"], rng)
             begin = time.process_time()
             infos = envs.step(actions)[-1]
             spent += time.process_time() - begin

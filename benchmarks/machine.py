@@ -28,6 +28,16 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def peak_bytes() -> int:
+    """Peak resident memory of this process alone [byte]."""
+    peak = _field("/proc/self/status", "VmHWM")
+    if peak is not None:  # what getrusage tells began with the process that started this one
+        return 1024 * int(peak.split()[0])
+    import resource  # POSIX
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
 def machine() -> dict[str, Any]:
     """Give processor, cores that may be used, memory [GB], system, and load over the last minute."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

@@ -5,14 +5,12 @@ CPU seconds throughout.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
 import growth
 import gymnasium
-import numpy as np
-from environment import cartpole_rate, cluster_rate, episode_seconds
+from environment import cartpole_rate, cluster_rate, episode_seconds, random_rate
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from memory import array_bytes, growth_bytes, long_run
 from vector import batch_rate, rollout_share
@@ -81,23 +79,11 @@ def wrappers(steps: int, repeats: int) -> Samples:
         "both": lambda env: OrderEnforcing(PassiveEnvChecker(env)),
     }
     bare = gymnasium.make("gpusched/Cluster-v0", scenario="philly-256-v0", queue_window=32).unwrapped
-    draws = np.random.default_rng(0).random(steps).tolist()
-
-    def microseconds(env: Any) -> float:
-        _, info = env.reset(seed=0)
-        begin = time.process_time()
-        for draw in draws:
-            feasible = info["action_mask"].nonzero()[0]
-            _, _, terminated, truncated, info = env.step(int(feasible[int(draw * len(feasible))]))
-            if terminated or truncated:
-                _, info = env.reset()
-        return 1e6 * (time.process_time() - begin) / steps
-
-    microseconds(bare)
+    random_rate(bare, steps)
     taken: Samples = {name: [] for name in stacks}
     for _ in range(repeats):
         for name, stack in stacks.items():
-            taken[name].append(microseconds(stack(bare)))
+            taken[name].append(1e6 / random_rate(stack(bare), steps))
     added = {
         f"{name}_us": [us - base for us, base in zip(taken[name], taken["none"], strict=True)]
         for name in ("checker", "order", "both")
@@ -107,9 +93,10 @@ def wrappers(steps: int, repeats: int) -> Samples:
 
 def memory(scenario: str = "philly-256-v0", environments: int = 256) -> Samples:
     """Kilobytes of an environment of a batch: its arrays, and what the process grows by."""
+    grown = growth_bytes(scenario, environments)  # first: it would grow less into what another batch has freed
     return {
         "arrays_kB": [array_bytes(scenario, environments) / environments / 1e3],
-        "resident_kB": [growth_bytes(scenario, environments) / environments / 1e3],
+        "resident_kB": [grown / environments / 1e3],
     }
 
 

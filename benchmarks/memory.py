@@ -22,6 +22,7 @@ import numpy as np
 import tyro
 from machine import resident_bytes
 from rich.console import Console
+from vector import random_actions
 
 import gpusched_env  # noqa: F401  registers the environments
 
@@ -50,8 +51,7 @@ def make(scenario: Any, environments: int, **options: Any) -> Any:
 def play(envs: Any, rng: np.random.Generator, infos: dict[str, Any], steps: int) -> dict[str, Any]:
     """Play random feasible actions; return the last infos."""
     for _ in range(steps):
-        mask = infos["action_mask"]
-        infos = envs.step((mask * rng.random(mask.shape)).argmax(axis=1))[-1]
+        infos = envs.step(random_actions(infos["action_mask"], rng))[-1]
     return infos
 
 
@@ -99,8 +99,7 @@ def long_run(scenario: Any, environments: int, decisions: int, parts: int = 10, 
     steps = max(1, decisions // parts // environments)
     for part in range(1, parts + 1):
         for _ in range(steps):
-            mask = infos["action_mask"]
-            _, _, terminated, truncated, infos = envs.step((mask * rng.random(mask.shape)).argmax(axis=1))
+            _, _, terminated, truncated, infos = envs.step(random_actions(infos["action_mask"], rng))
             episodes += int((terminated | truncated).sum())
         gc.collect()
         yield part * steps * environments, resident_bytes(), episodes

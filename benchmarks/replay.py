@@ -7,7 +7,6 @@ python benchmarks/replay.py                      synthetic jobs instead of a log
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
+from machine import peak_bytes
 from rich.console import Console
 from rich.table import Table
 
@@ -48,14 +48,13 @@ def measure(settings: Settings, spec: str) -> dict[str, float | str]:
     begin = time.perf_counter()
     log = simulate(instance, make_scheduler(spec))
     seconds = time.perf_counter() - begin
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # [byte], as Linux counts
     summary = summarise(instance, log)
     return {
         "scheduler": spec,
         "jobs": len(instance.workload),
         "gpus": instance.cluster.gpus,
         "seconds": seconds,
-        "peak_memory_MB": peak / 1e6,
+        "peak_memory_MB": peak_bytes() / 1e6,
         "mean_jct_s": summary["mean_jct_s"],
         "digest": log.digest(),
     }

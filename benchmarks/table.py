@@ -12,6 +12,7 @@ compared with, and the median of those ratios counts. Compiling does not count.
 from __future__ import annotations
 
 import json
+import shlex
 import statistics
 import subprocess
 import sys
@@ -96,8 +97,9 @@ def measure_all(settings: Settings, console: Console) -> dict[str, Any]:
             told = runs[name].get("missing") or f"{runs[name]['wall_s']:.0f} s"
             console.print(f"{datetime.now(UTC):%H:%M:%S} {name}: {told}", markup=False)
             progress.advance(task)
+    options = [*(["--quick"] if settings.quick else []), *(["--only", *settings.only] if settings.only else [])]
     return {
-        "command": "python benchmarks/table.py" + (" --quick" if settings.quick else ""),
+        "command": shlex.join(["python", "benchmarks/table.py", *options]),
         "began": began.isoformat(timespec="seconds"),
         "minutes": (datetime.now(UTC) - began).total_seconds() / 60,
         "machine": host | {"load_at_the_end": machine()["load"]},

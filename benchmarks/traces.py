@@ -22,6 +22,7 @@ from typing import Final
 
 import numpy as np
 import tyro
+from machine import peak_bytes, resident_bytes
 from rich.console import Console
 from rich.table import Table
 
@@ -224,25 +225,19 @@ def _write_rows(
         file.write(last)
 
 
-def resident(field: str) -> int:
-    """Resident set of this process, VmRSS now or VmHWM at its peak [byte]."""
-    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    return 1024 * int(next(line for line in lines if line.startswith(field)).split()[1])
-
-
 def measure(source: str) -> dict[str, float]:
     """Read one file in this process."""
     from gpusched_env.traces import read_trace
 
     gc.collect()
-    before = resident("VmRSS")
+    before = resident_bytes()
     Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # the peak begins here
     begin = time.process_time()
     workload, report = read_trace(source)
     seconds = time.process_time() - begin
     arrays = workload.jobs.nbytes + sum(column.nbytes for column in workload.attributes.values())
     arrays += sum(part.nbytes for part in (workload.profiles.rows, workload.profiles.compute_s))
-    beyond = resident("VmHWM") - before - arrays
+    beyond = peak_bytes() - before - arrays
     return {"cpu_seconds": seconds, "array_bytes": arrays / report.rows, "beyond_bytes": beyond / report.rows}
 
 

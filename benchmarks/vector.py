@@ -10,7 +10,6 @@ that begin within the run do. Then the part of a MaskablePPO rollout that the en
 from __future__ import annotations
 
 import json
-import platform
 import statistics
 import time
 from dataclasses import dataclass
@@ -21,10 +20,11 @@ import gymnasium
 import numpy as np
 import tyro
 from environment import cartpole_rate
+from machine import machine, versions
 from rich.console import Console
 from rich.table import Table
 
-import gpusched_env
+import gpusched_env  # noqa: F401  registers the environments
 
 
 @dataclass
@@ -43,6 +43,11 @@ class Settings:
     """JSON file of the figures."""
 
 
+def random_actions(mask: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draw a feasible action for each environment of a batch."""
+    return (mask * rng.random(mask.shape)).argmax(axis=1)
+
+
 def batch_rate(scenario: str, environments: int, steps: int) -> float:
     """Measure one batch [steps of environments per CPU second]."""
     envs = gymnasium.make_vec(
@@ -52,8 +57,7 @@ def batch_rate(scenario: str, environments: int, steps: int) -> float:
     rng = np.random.default_rng(0)
     seconds = 0.0
     for _ in range(steps):
-        mask = infos["action_mask"]
-        actions = (mask * rng.random(mask.shape)).argmax(axis=1)
+        actions = random_actions(infos["action_mask"], rng)
         begin = time.process_time()
         *_, infos = envs.step(actions)
         seconds += time.process_time() - begin
@@ -131,8 +135,7 @@ def main(settings: Settings) -> None:
         figures["rollout_share"] = rollout_share(settings.rollout)
         console.print(f"the environment's part of MaskablePPO's rollout: {figures['rollout_share']:.0%}")
     if settings.output is not None:
-        versions = {"gpusched_env": gpusched_env.__version__, "gymnasium": gymnasium.__version__}
-        data = figures | versions | {"python": platform.python_version(), "machine": platform.machine()}
+        data = figures | {"machine": machine(), "versions": versions()}
         settings.output.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
 
 

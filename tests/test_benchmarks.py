@@ -72,6 +72,7 @@ def test_a_run_that_fails_loses_its_own_rows_alone(
     assert text.startswith("before\n" + table.MARKS[0])
     assert text.endswith(table.MARKS[1] + "after\n")
     assert "old" not in text
+    assert "`python benchmarks/table.py --only broken long`" in text
     assert "| good | 1 s | 0.5 to 9 | ≤ 2 s | reached |" in text
     assert "| bad |  |  | ≤ 1 s | failed: KeyError: 'broken' |" in text
     assert "| slow |  |  | ≤ 1 s | not measured |" in text
@@ -88,6 +89,7 @@ def test_the_page_has_the_table_of_the_measured_samples() -> None:
     assert all(row.what in printed.getvalue() for row in ROWS)
 
 
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc, as Linux has it")
 def test_a_million_decisions_leave_no_memory_behind() -> None:
     """A byte lost at each decision would show, and a few hundred at each episode that ends."""
     told = list(memory.long_run(small_scenario(30), 256, 1_000_000, parts=4, queue_window=6, running_window=4))
