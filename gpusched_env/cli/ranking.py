@@ -187,7 +187,7 @@ def _tell_shipped(tracks: Sequence[str], log: Path | None) -> None:
         if absence := track.absence(log):
             table.add_row(*counted, "", Text(absence))
             continue
-        for reason, names in absent(track.problem(log)).items():
+        for reason, names in (absent(track.problem(log)) or {"": []}).items():
             table.add_row(*counted, Text(", ".join(names)), Text(reason))
             counted = ["", "", ""]
     show(table)
