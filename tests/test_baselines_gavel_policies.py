@@ -283,6 +283,7 @@ def test_two_stage_gives_the_same_value_and_no_less_in_sum(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_interior_solutions_have_the_value_of_vertices(seed: int) -> None:
+    pytest.importorskip("ecos")
     problem = drawn(seed)
     rate = (problem.isolated * problem.rates).sum(axis=1)
     fair = partial(finish_time_fairness, isolated_s=problem.age_s * 0.7, isolated_rate=rate)
@@ -295,6 +296,7 @@ def test_interior_solutions_have_the_value_of_vertices(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_by_age_and_without_knowing_types_finish_times_are_fair_at_an_equal_share(seed: int) -> None:
     """More jobs than GPUs: an equal share leaves nothing over, so that nobody may have more, whatever the ages."""
+    pytest.importorskip("ecos")
     rng = np.random.default_rng(seed)
     rates = rng.uniform(0.2, 5.0, (12, 3))
     problem = Problem.of(rates, [3, 2, 4], age_s=rng.uniform(0, 500, 12), steps_left=rng.lognormal(6, 1.5, 12))
@@ -310,6 +312,7 @@ def test_by_age_and_without_knowing_types_finish_times_are_fair_at_an_equal_shar
 
 def test_interior_solutions_are_inside() -> None:
     """Neither type is short: a vertex gives a job all of its time on one of them, an interior solution some on both."""
+    pytest.importorskip("ecos")
     problem = Problem.of([[1, 1]] * 2, [1, 4])
     inside = got(max_min_fairness(problem, tie_break="interior"))
     assert inside.shares == pytest.approx(inside.shares[::-1], abs=1e-6)
