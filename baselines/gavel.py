@@ -23,6 +23,7 @@ REFERENCE: Final = "V100"  # stands for all types where a policy is agnostic of 
 PRICES: Final = {"V100": 0.74, "P100": 0.43, "K80": 0.135}  # [$/h] of a GPU, of the published code
 SHUFFLE_STREAM: Final = 5  # seed + 5 draws the order of types, as in the published code
 LEAST_STEPS: Final = 1e-6  # less is left by rounding only, and would spoil the programs' scale
+INTERIOR_POLICIES: Final = ("max_min_fairness", "finish_time_fairness", "min_total_duration")
 WHOLE: Final = 1e-9  # steps: so little is lacking to a whole one by rounding only
 
 
@@ -89,10 +90,10 @@ class Gavel(Scheduler):
         self.clairvoyant = POLICIES[self.policy].reads_work or self.gavel_compat
 
     def _check_interior(self) -> None:
-        if "water_filling" in self.policy:
+        if "water_filling" in self.policy or not self.policy.startswith(INTERIOR_POLICIES) or self.bisect:
             raise SchedulerError(
-                f"gavel: {self.policy} knows no tie_break=interior, since who stops rising is read off a vertex; take "
-                "vertex or two_stage"
+                f"gavel: {self.policy}{' by bisection' if self.bisect else ''} knows no tie_break=interior (only "
+                f"{', '.join(INTERIOR_POLICIES)} do, and their forms without water filling); take vertex or two_stage"
             )
         if not gavel_interior.installed():
             raise SchedulerError("gavel: tie_break=interior needs ECOS: pip install 'gpusched-env[gavel]'")

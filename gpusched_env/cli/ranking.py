@@ -165,9 +165,12 @@ def write_baselines_of(
 
     chosen = tracks.split(",") if tracks else [track.name for track in TRACKS]
     if out is None:
+        if schedulers or again:
+            raise typer.BadParameter("--schedulers and --again say what to write: name a folder with --out")
         _tell_shipped(chosen, log)
         return
-    write_baselines(out, chosen, schedulers.split(",") if schedulers else (), log, workers, again)
+    if write_baselines(out, chosen, schedulers.split(",") if schedulers else (), log, workers, again):
+        raise typer.Exit(1)
 
 
 def _tell_shipped(tracks: Sequence[str], log: Path | None) -> None:

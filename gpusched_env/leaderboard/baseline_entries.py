@@ -67,7 +67,7 @@ def absent(problem: TrackProblem) -> dict[str, list[str]]:
 
 def shipped_entries(track: str = "") -> list[Path]:
     """Find the entries that come with the package, those of one track or all."""
-    return sorted((Path(__file__).parent / "baselines").glob(f"{track}*{SUFFIX}"))
+    return sorted((Path(__file__).parent / "baselines").glob(f"{track and track + '-'}*{SUFFIX}"))
 
 
 def write_baselines(
@@ -78,7 +78,7 @@ def write_baselines(
     workers: int = 1,
     again: bool = False,
     tell: Callable[[str], None] = print,
-) -> None:
+) -> int:
     """Write ``folder/TRACK-SCHEDULER.json.zst`` for each track and scheduler.
 
     Parameters
@@ -88,10 +88,15 @@ def write_baselines(
     again : write entries anew that are there already
     tell : is told of each entry
 
+    Returns
+    -------
+    number of entries that could not be written
+
     Raises
     ------
     GpuschedError : an unknown track or scheduler
     """
+    failed = 0
     for track in map(get_track, tracks):
         if absence := track.absence(log):
             tell(f"skipped: {absence}")
@@ -117,5 +122,7 @@ def write_baselines(
                 write_entry(make_entry(track, name, about, log, workers), path)
             except GpuschedError as error:  # too large, or a job that it cannot place: the others can be written
                 tell(f"{path}: not written: {error}")
+                failed += 1
                 continue
             tell(f"{path}: {path.stat().st_size:,} bytes")
+    return failed

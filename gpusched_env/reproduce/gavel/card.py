@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from gpusched_env.baselines import gavel_interior
 from gpusched_env.baselines.gavel_policies import POLICIES
+from gpusched_env.errors import GpuschedError
 from gpusched_env.metrics import job_times
 from gpusched_env.reproduce.card import Card, Finding, Run
 from gpusched_env.reproduce.gavel.pair_ends import pair_ends
@@ -47,7 +49,14 @@ class GavelCard(Card):
     title = "Gavel (OSDI 2020): mean JCT in hours of jobs 4,000 to 4,999, published and ours"
 
     def runs(self, quick: bool) -> list[Run]:
-        """Every stored cell; ``quick`` = three of them."""
+        """Every stored cell; ``quick`` = three of them.
+
+        Raises
+        ------
+        GpuschedError : the solver of the published code is not installed; ``quick`` needs none
+        """
+        if not quick and not gavel_interior.installed():
+            raise GpuschedError("gavel: the published solver is wanted: pip install 'gpusched-env[gavel]'; or --quick")
         cells = QUICK if quick else [(policy, rate) for policy in MEAN_JCT_H for rate in RATES]
         shared = {False: "", True: ",sharing=true"}
         problems = {
