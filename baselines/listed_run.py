@@ -110,7 +110,7 @@ class ListedRun:
             lines,
             line_of,
             np.zeros(jobs, np.int32),  # waiters
-            np.zeros(3 * replicas, np.int32),  # left: who is stopped, who is not, and who was stopped before
+            np.zeros(3 * replicas, np.int32),  # left: who is stopped, who cannot start yet, who was stopped before
             np.zeros(replicas),  # changes_s
             np.zeros(replicas, np.int32),  # heap
             np.full(replicas, -1, np.int32),  # places

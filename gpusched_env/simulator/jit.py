@@ -33,7 +33,7 @@ def _cache_folder() -> str | None:
     parts = ("simulator/*.py", "envs/*.py", "baselines/delay_*.py", "baselines/*_kernels.py")
     kernels = [path for part in parts for path in package.glob(part)]
     names = ("cluster.py", "event_log.py", "network/collectives.py", "network/dimensions.py", "network/ecmp.py")
-    constants = [package / name for name in names]
+    constants = [*(package / name for name in names), package / "baselines" / "bco_ledger.py"]
     for source in sorted([*kernels, *constants]):
         digest.update(source.read_bytes())
     base = os.environ.get("NUMBA_CACHE_DIR") or platformdirs.user_cache_dir("gpusched_env")

@@ -135,7 +135,7 @@ def plan_preemptive(
     in order, on what the others leave; one that finds no place hands its budget on, and so do worse gangs of its size
     and rule. GPUs of gangs that are just being checkpointed count as free here, since they will be soon.
 
-    Fills ``verdict`` (int32, one for each entry of ``order``): KEPT; NEWCOMER (start it now); NOT_NOW (taken, but its
+    Fills ``verdict[:count]`` (int32): KEPT; NEWCOMER (start it now); NOT_NOW (taken, but its
     GPUs, or those of a better gang that needs a particular place, are still being checkpointed); SKIPPED (preempt it
     if it runs); BLOCKED (no place).
     """
