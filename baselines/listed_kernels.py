@@ -21,7 +21,16 @@ from gpusched_env.baselines.change_kernels import (
 )
 from gpusched_env.baselines.line_kernels import before, first_line, join_line, leave_line, sort_rows
 from gpusched_env.simulator.calls import advance_by, plan_by, preempt_by, start_by
-from gpusched_env.simulator.events import APPLIED, BUFFER_FULL, DECIDE, LOG_FULL, STALLED, productive_s, work_left
+from gpusched_env.simulator.events import (
+    APPLIED,
+    BUFFER_FULL,
+    DECIDE,
+    LOG_FULL,
+    STALLED,
+    productive_s,
+    stuck,
+    work_left,
+)
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.placing import ANYWHERE
 from gpusched_env.simulator.planning import KEPT, NEWCOMER, NOT_NOW, SKIPPED, frees_at_once
@@ -290,8 +299,8 @@ def plan_by_count(
 
 @kernel
 def play_list(
-    world: Array, jobs: Array, replicas: Array, waiting: Array, running: Array, b: int, advances: Array, starts: Array,
-    stops: Array, plans: Array, list_: Array, skew: Array, thresholds: Array, order: Array, walk: Array,
+    world: Array, jobs: Array, replicas: Array, waiting: Array, running: Array, b: int, advances: int, starts: int,
+    stops: int, plans: int, list_: Array, skew: Array, thresholds: Array, order: Array, walk: Array,
     scratch: Array, keys: Array, ranks: Array, rules: Array, verdict: Array, member: Array, failed: Array, lines: Array,
     line_of: Array, waiters: Array, left: Array, changes_s: Array, heap: Array, places: Array, near: Array,
 ) -> int:
@@ -304,7 +313,7 @@ def play_list(
             outcome = advance_by(advances, b, 0)
             if outcome != DECIDE:
                 return outcome
-            r["idle"] = r["idle"] + 1 if w["running"] == 0 and w["next_arrival"] == w["jobs"] else 0
+            r["idle"] = r["idle"] + 1 if stuck(world, replicas, running, b) else 0
             if r["idle"] > _IDLE_LIMIT:
                 return STALLED
             r["phase"] = DECIDES

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpusched_env.baselines.line_kernels import sort_rows
 from gpusched_env.simulator.calls import advance_by, find_by, start_by
-from gpusched_env.simulator.events import BUFFER_FULL, DECIDE, EXPLICIT, LOG_FULL, STALLED, work_left
+from gpusched_env.simulator.events import BUFFER_FULL, DECIDE, EXPLICIT, LOG_FULL, STALLED, stuck, work_left
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.state import WAITING
 
@@ -85,11 +85,12 @@ def play_shared(
     world: Array,
     jobs: Array,
     replicas: Array,
+    running: Array,
     sub_batches: Array,
     b: int,
-    advance_table: Array,
-    start_table: Array,
-    find_table: Array,
+    advance_table: int,
+    start_table: int,
+    find_table: int,
     queue: Array,
     order: Array,
     scratch: Array,
@@ -106,7 +107,7 @@ def play_shared(
             outcome = advance_by(advance_table, b, 0)
             if outcome != DECIDE:
                 return outcome
-            q["idle"] = q["idle"] + 1 if w["running"] == 0 and w["next_arrival"] == w["jobs"] else 0
+            q["idle"] = q["idle"] + 1 if stuck(world, replicas, running, b) else 0
             if q["idle"] > _IDLE_LIMIT:
                 return STALLED
             q["phase"] = DECIDES

@@ -38,6 +38,7 @@ class SharingRun:
             state.world,
             state.jobs,
             state.replicas,
+            state.running,
             state.sub_batches,
             simulation.b,
             *(table.table for table in self._tables),

@@ -23,6 +23,7 @@ from gpusched_env.baselines.gavel_pairs import solve_packed
 from gpusched_env.baselines.gavel_policies import POLICIES, Settings
 from gpusched_env.baselines.gavel_problem import Problem
 from gpusched_env.baselines.gavel_rounds import NONE
+from gpusched_env.baselines.srtf import ShortestRemainingFirst
 from gpusched_env.errors import ScenarioError, SchedulerError
 from gpusched_env.event_log import COMPLETE, RELEASE, RESUME, START, EventLog
 from gpusched_env.instance import Instance, Semantics
@@ -405,6 +406,8 @@ def test_runs_end_with_the_jobs_that_are_measured() -> None:
     """The log of a run that stops is the beginning of the whole one, and their completion times are the same."""
     problem = drawn(2, 40)
     whole, cut = simulate(problem, Gavel()), simulate(problem, Gavel(), until=Until(2, 8, 360.0))
+    player = ShortestRemainingFirst()
+    assert len(simulate(problem, player, until=Until(2, 8, 0.0)).events) < len(simulate(problem, player).events)
     assert 0 < len(cut.events) < len(whole.events)
     assert (whole.events[: len(cut.events)] == cut.events).all()
     times = [job_times(problem, log)["jct_s"][2:8] for log in (whole, cut)]

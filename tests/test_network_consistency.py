@@ -20,7 +20,18 @@ from gpusched_env.event_log import COMPLETE, RATE, START, EventLog
 from gpusched_env.instance import Semantics
 from gpusched_env.metrics import validate
 from gpusched_env.network import Contention
-from gpusched_env.simulator import ClusterView, Decision, Preempt, Simulation, Start, Wait, contention, flows, simulate
+from gpusched_env.simulator import (
+    ClusterView,
+    Decision,
+    Preempt,
+    Simulation,
+    Start,
+    Wait,
+    contention,
+    events,
+    flows,
+    simulate,
+)
 from gpusched_env.simulator.jit import kernel
 from gpusched_env.simulator.state import allocate
 
@@ -330,6 +341,17 @@ def test_rates_need_links() -> None:
     plain.topology = None
     with pytest.raises(ScheduleError, match="without a topology or sharing rates follow from the placement"):
         validate(plain, log)
+
+
+@pytest.mark.parametrize(("second_s", "stands"), [(0.0, True), (1.0, False)])
+def test_kernels_see_that_gangs_stand_still_as_the_simulation_does(second_s: float, stands: bool) -> None:
+    """Two gangs contend for links until no whole iteration fits into a slot, or the second is still to come."""
+    net = network(gpu_latency_s=0.0, nic_latency_s=0.0)
+    instance, scheduler = instance_of("2x8", TWO, net, slot_s=0.07, arrival=[0.0, second_s])
+    simulation = started(instance, scheduler)
+    simulation.advance()
+    state = simulation.state
+    assert simulation._stuck() == events.stuck(state.world, state.replicas, state.running, simulation.b) == stands
 
 
 def test_gangs_that_stand_still_for_ever() -> None:

@@ -569,6 +569,18 @@ def commit_rates(
         events[b, w["events"] - 1]["gpu_at"] = r["bottleneck"]
 
 
+@helper
+def stuck(world: Array, replicas: Array, running: Array, b: int) -> bool:
+    """Tell whether no job will come or finish unless the scheduler does something."""
+    w = world[b]
+    if w["next_arrival"] < w["jobs"]:
+        return False
+    for i in range(w["running"]):
+        if w["slot_s"] <= 0.0 or replicas[b, running[b, i]]["until_s"] < math.inf:
+            return False
+    return True
+
+
 @kernel
 def advance(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,

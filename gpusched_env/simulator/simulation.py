@@ -253,14 +253,14 @@ class Simulation:
 
         Parameters
         ----------
-        until : stop when these jobs have finished; a scheduler that plays in a kernel goes on to the end
+        until : stop when these jobs have finished; the scheduler is then asked through ``decide``
 
         Raises
         ------
         SchedulerError : jobs wait, nothing runs, no event can come, and the scheduler starts nothing
         """
         view = self.view_for(scheduler)
-        player = scheduler.player(self)
+        player = None if until is not None else scheduler.player(self)
         if player is None:
             outcome = self._ask(scheduler, view, progress, until)
         else:
