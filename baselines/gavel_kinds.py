@@ -30,8 +30,6 @@ class KindProgram(Program):
     same time beside their own kind.
     """
 
-    has_interior = False  # what two kinds have of each other must be equal
-
     def __init__(self, problem: Problem, useful: np.ndarray) -> None:
         assert problem.pairs is not None
         assert problem.pair_rates is not None

@@ -117,7 +117,7 @@ def finish_time_fairness(
     """
     program = program_of(problem, entries)
     alone_s = isolated_s + problem.steps_left / isolated_rate
-    if tie_break == INTERIOR and program.has_interior:
+    if tie_break == INTERIOR:
         return program.least_finish_time_ratio(problem, alone_s)
     lower = float(((problem.age_s + problem.steps_left / program.fastest) / alone_s).max())
     found = program.max_min(alone_s / problem.steps_left, tie_break)

@@ -68,8 +68,8 @@ def solve_packed(
     objective : maximises something over the program of single jobs and pairs
     most_in_pairs : up to so many jobs each pair is a variable on each type; beyond, each job and kind of partner is
         (see :class:`KindProgram`)
-    as_published : up to so many jobs every pair that can share GPUs is a variable, useful or not: an interior solution
-        depends on that
+    as_published : every pair that can share GPUs is a variable, useful or not, however many there are: an interior
+        solution depends on that
 
     Returns
     -------
@@ -78,9 +78,8 @@ def solve_packed(
     assert problem.pairs is not None
     assert problem.pair_rates is not None
     jobs = len(problem.gangs)
-    as_published = as_published and jobs <= most_in_pairs
     worth = (possible if as_published else useful)(problem, problem.pairs, problem.pair_rates)
-    if jobs > most_in_pairs:
+    if jobs > most_in_pairs and not as_published:
         found = objective(problem, KindProgram(problem, worth))
         return None if found is None else found.shares
     entries = with_pairs(problem, problem.pairs, problem.pair_rates, worth)

@@ -58,8 +58,6 @@ class Program:
     entries : None = no job shares GPUs
     """
 
-    has_interior = True  # else the vertex is taken in place of an interior solution
-
     def __init__(self, problem: Problem, entries: Entries | None = None) -> None:
         entries = entries or Entries.alone(problem)
         single = entries.members[:, 1] < 0
@@ -142,7 +140,7 @@ class Program:
         held = np.zeros(len(scale)) if level is None else np.nan_to_num(level / unit * (1.0 - slack))
         rows = self._scaled(scale / unit, rises)
         limits = np.concatenate([self._limits, -held])
-        if tie_break == INTERIOR and self.has_interior:
+        if tie_break == INTERIOR:
             inside = gavel_interior.highest_level(rows, limits)
             return None if inside is None else self._optimum(inside[:-1], float(inside[-1]) * unit, ~rises)
         objective = np.zeros(rows.shape[1])
