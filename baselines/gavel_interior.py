@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
+from typing import Final
 
 import numpy as np
 from scipy import sparse
 
 from gpusched_env.baselines.gavel_problem import Problem
 
-SHARE_DIGITS = 5  # of shares that a precise ratio still leaves loose: jobs that should tie would be ordered by noise
-SOLVED = (0, 10)  # exit flags of ECOS: to full precision, or close to it
+# A precise ratio leaves shares loose in their last digits, and jobs that should tie would be ordered by noise.
+SHARE_DIGITS: Final = 5
+SOLVED: Final = (0, 10)  # exit flags of ECOS: to full precision, or close to it
 
 
 def installed() -> bool:

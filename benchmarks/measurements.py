@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import growth
 import gymnasium
-from environment import cartpole_rate, cluster_rate, episode_seconds, random_rate
+from environment import cartpole_rate, cluster_rate, episode_seconds, random_rate, ratios
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from memory import array_bytes, growth_bytes, long_run
 from vector import batch_rate, rollout_share
@@ -26,7 +26,7 @@ def single(steps: int, repeats: int) -> Samples:
     for _ in range(repeats):
         found["cartpole"].append(cartpole_rate(steps))
         found["rate"].append(cluster_rate(steps))
-    return found | {"ratio": [ours / theirs for ours, theirs in zip(found["rate"], found["cartpole"], strict=True)]}
+    return found | {"ratio": ratios(found["rate"], found["cartpole"])}
 
 
 def batch(scenario: str, steps: int, repeats: int, environments: int = 256) -> Samples:
@@ -36,7 +36,7 @@ def batch(scenario: str, steps: int, repeats: int, environments: int = 256) -> S
     for _ in range(repeats):
         found["cartpole"].append(cartpole_rate(CARTPOLE_STEPS))
         found["rate"].append(batch_rate(scenario, environments, steps))
-    return found | {"ratio": [ours / theirs for ours, theirs in zip(found["rate"], found["cartpole"], strict=True)]}
+    return found | {"ratio": ratios(found["rate"], found["cartpole"])}
 
 
 def rollout(steps: int, repeats: int) -> Samples:

@@ -19,7 +19,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import tyro
-from environment import cartpole_rate
+from environment import cartpole_rate, ratios
 from machine import machine, versions
 from rich.console import Console
 from rich.table import Table
@@ -111,11 +111,10 @@ def measure(environments: int = 256, steps: int = 200, repeats: int = 5) -> dict
         cartpole.append(cartpole_rate(10_000))
         for scenario, measured in rates.items():
             measured.append(batch_rate(scenario, environments, steps))
-    base = statistics.median(cartpole)
-    figures: dict[str, Any] = {"cartpole_steps_per_cpu_s": base}
+    figures: dict[str, Any] = {"cartpole_steps_per_cpu_s": statistics.median(cartpole)}
     for scenario, measured in rates.items():
-        rate = statistics.median(measured)
-        figures[scenario] = {"steps_per_cpu_s": rate, "ratio": rate / base}
+        ratio = statistics.median(ratios(measured, cartpole))
+        figures[scenario] = {"steps_per_cpu_s": statistics.median(measured), "ratio": ratio}
     return figures
 
 

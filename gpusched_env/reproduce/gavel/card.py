@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpusched_env.baselines import gavel_interior
+from gpusched_env.baselines.gavel import INTERIOR_POLICIES
 from gpusched_env.baselines.gavel_policies import POLICIES
 from gpusched_env.errors import GpuschedError
 from gpusched_env.metrics import job_times
@@ -30,8 +31,6 @@ WINDOW: Final = (4_000, 5_000)
 ROUND_S: Final = 360.0  # [s] a job that shares GPUs completes with its partner's round
 HOUR_S: Final = 3_600.0  # [s]
 QUICK: Final = (("fifo", 2.0), ("fifo_perf", 4.0), ("allox", 2.0))  # a few seconds each
-# Solved by a program, of whose optima the published solver takes one inside; see docs/gavel.md.
-PROGRAMS: Final = frozenset(policy for policy in MEAN_JCT_H if policy.startswith(("max_min", "finish_time")))
 # How near is near (choice): where queues are long, small differences grow.
 NEAR, NEAR_IN_QUEUES, QUEUES_FROM_H = 0.04, 0.15, 30.0
 SLACK_AT_LOW_LOAD: Final = 0.005
@@ -128,7 +127,7 @@ class GavelCard(Card):
 def _spec(policy: str) -> str:
     """Spec of a policy as it was when the outputs were stored."""
     spec = f"gavel:policy={policy},gavel_compat=true"
-    if policy in PROGRAMS:
+    if policy.startswith(INTERIOR_POLICIES):  # the published solver takes an optimum inside
         spec += ",tie_break=interior"
     return spec + ",equal_share=age" if policy.startswith("finish_time") else spec
 
