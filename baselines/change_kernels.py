@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.simulator.events import productive_s
+from gpusched_env.simulator.events import attained_service
 from gpusched_env.simulator.jit import helper, int64
 from gpusched_env.simulator.state import ACTIVE
 
@@ -20,13 +20,6 @@ _TOLERANCE: Final = 1e-6  # [GPU s]: times of changes are computed from attained
 # A time in the heap is this close to the one computed anew: [s], and [s] for each second of the clock.
 _NEAR_S: Final = 1e-3
 _NEAR: Final = 1e-9
-
-
-@helper
-def attained_of(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> float:
-    """Attained service of a job, gang size x productive seconds [GPU s]."""
-    job = jobs[b, row]
-    return job["gpus"] * (job["service_s"] + productive_s(world, replicas, b, int64(job["replica"])))
 
 
 @helper
@@ -46,7 +39,7 @@ def change_of_queue_s(world: Array, jobs: Array, replicas: Array, thresholds: Ar
     if replica["phase"] != ACTIVE:
         return np.inf
     row = int64(replica["job"])
-    attained = attained_of(world, jobs, replicas, b, row)
+    attained = attained_service(world, jobs, replicas, b, row)
     queue = queue_of(thresholds, attained)
     if queue == len(thresholds):
         return np.inf

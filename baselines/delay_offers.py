@@ -6,7 +6,7 @@ it out and plays on: both give the same event log.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +27,18 @@ from gpusched_env.baselines.delay_state import MACHINE_WAITS, NETWORK_TIMER, RAC
 from gpusched_env.baselines.delay_tuning import record
 from gpusched_env.baselines.delay_victims import evict_for, nw_of, rate_victims
 from gpusched_env.cluster import SLOT
-from gpusched_env.simulator.events import DECIDE, EXPLICIT, LOG_FULL, STALLED, advance, lease, preempt, start
+from gpusched_env.simulator.events import (
+    DECIDE,
+    EXPLICIT,
+    IDLE_LIMIT,
+    LOG_FULL,
+    STALLED,
+    advance,
+    lease,
+    preempt,
+    start,
+    stuck,
+)
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.state import FINISHED, RUNNING, WAITING
 
@@ -41,7 +52,6 @@ PAUSED, TOO_SMALL = 100, 101
 ASLEEP, BEGUN, OBSERVES, OFFERS, WALKS, GRANTED, EVICTS, STOPS, ENDS = range(9)
 TIRESIAS, GANDIVA = 1, 2
 BY_NW, BY_GPU_TIME, BY_ARRIVAL, BY_FIRST_START = range(4)
-_IDLE_LIMIT: Final = 100_000  # decision points in a row at which nothing runs and nobody will come
 
 
 @helper
@@ -631,8 +641,8 @@ def play(
             if outcome != DECIDE:
                 return outcome
             r["phase"] = BEGUN
-            r["idle"] = r["idle"] + 1 if w["running"] == 0 and w["next_arrival"] == w["jobs"] else 0
-            if r["idle"] > _IDLE_LIMIT:
+            r["idle"] = r["idle"] + 1 if stuck(world, replicas, running, b) else 0
+            if r["idle"] > IDLE_LIMIT:
                 return STALLED
         # whatever is decided next finds room in the log
         if w["events"] + 2 > events.shape[1] or w["event_gpus"] + w["gpus"] > event_gpus.shape[1]:

@@ -13,23 +13,22 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.baselines.change_kernels import (
-    attained_of,
     change_of_queue_s,
     expect_change,
     next_change_of_queue_s,
     queue_of,
 )
 from gpusched_env.baselines.line_kernels import before, first_line, join_line, leave_line, sort_rows
-from gpusched_env.simulator.calls import advance_by, plan_by, preempt_by, start_by
+from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
+from gpusched_env.simulator.calls import plan_by, preempt_by, start_by
 from gpusched_env.simulator.events import (
     APPLIED,
     BUFFER_FULL,
     DECIDE,
     LOG_FULL,
-    STALLED,
+    attained_service,
     productive_s,
-    stuck,
-    work_left,
+    seconds_left,
 )
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.placing import ANYWHERE
@@ -40,12 +39,10 @@ Array = np.ndarray[Any, Any]
 
 # How jobs are ordered.
 ARRIVAL, SIZE, ATTAINED, QUEUES = range(4)
-# Where the loop stands between two calls.
-ASLEEP, DECIDES, WALKS, STOPS, STARTS, ENDS = range(6)
+# Where the loop stands between two calls, beside ASLEEP and DECIDES.
+WALKS, STOPS, STARTS, ENDS = range(2, 6)
 # What is walked along: a list made at each decision point, lines of waiting jobs, or the head of the queue alone.
 LIST, LINES, HEAD = range(3)
-PAUSED: Final = 6  # outcome beside those of ``advance``: it is the time at which it was asked to stop
-_IDLE_LIMIT: Final = 100_000  # decision points in a row at which nothing makes progress and nothing can come
 
 LIST_DTYPE: Final = np.dtype(
     [
@@ -81,7 +78,7 @@ def size_of(world: Array, jobs: Array, replicas: Array, list_: Array, b: int, ro
     """Sort key of a job: what is left of its run time, or what it has attained."""
     job = jobs[b, row]
     if list_[0]["order"] == SIZE:
-        size = work_left(world, jobs, replicas, b, row) / job["iterations"] * job["ideal_s"]
+        size = seconds_left(world, jobs, replicas, b, row)
     else:
         size = job["service_s"] + productive_s(world, replicas, b, int64(job["replica"]))
     return size * job["gpus"] if list_[0]["by_gpus"] else size
@@ -97,7 +94,7 @@ def set_key(
     if r["order"] == QUEUES:
         # the queue first, then, if they lead it, those who run
         ranks[row] = jobs[b, row]["first_start_s"]
-        keys[row] = 2.0 * queue_of(thresholds, attained_of(world, jobs, replicas, b, row))
+        keys[row] = 2.0 * queue_of(thresholds, attained_service(world, jobs, replicas, b, row))
         if r["incumbents"] and jobs[b, row]["replica"] < 0:
             keys[row] += 1.0
     elif r["order"] != ARRIVAL:
@@ -173,13 +170,6 @@ def room_for_all(world: Array, jobs: Array, waiting: Array, list_: Array, skew: 
         if left < 0 or not list_[0]["monotone"] or rule_of(jobs, list_, skew, b, row) not in ANYWHERE:
             return False
     return True
-
-
-@helper
-def wake_at(world: Array, b: int, time_s: float) -> None:
-    """Set the timer, if the time is in the future and comes first."""
-    if world[b]["clock_s"] < time_s < world[b]["timer_s"]:
-        world[b]["timer_s"] = time_s
 
 
 @helper
@@ -309,16 +299,9 @@ def play_list(
     r = list_[0]
     while True:
         if r["phase"] == ASLEEP:
-            wake_at(world, b, r["until_s"])
-            outcome = advance_by(advances, b, 0)
+            outcome = sleep(world, replicas, running, b, advances, list_)
             if outcome != DECIDE:
                 return outcome
-            r["idle"] = r["idle"] + 1 if stuck(world, replicas, running, b) else 0
-            if r["idle"] > _IDLE_LIMIT:
-                return STALLED
-            r["phase"] = DECIDES
-            if w["clock_s"] >= r["until_s"]:
-                return PAUSED
         if r["phase"] == DECIDES:
             r["reads_round"] = 0
             r["at"] = 0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 import numpy as np
 
 from gpusched_env.baselines import listed_kernels
+from gpusched_env.baselines.compiled_loop import CompiledLoop
 from gpusched_env.baselines.line_kernels import LINE_DTYPE
-from gpusched_env.simulator import Outcome, Scheduler, Simulation, events
+from gpusched_env.simulator import Scheduler, Simulation
 from gpusched_env.simulator.calls import advance_table, plan_table, preempt_table, start_table
 from gpusched_env.simulator.jit import announce_compilation
 from gpusched_env.simulator.placing import ANYWHERE, SHARE_FIRST_FIT, rule_number
@@ -47,16 +47,15 @@ class ListRules:
     incumbents: bool = False
 
 
-class ListedRun:
+class ListedRun(CompiledLoop):
     """Play a simulation from its first event by :class:`ListRules`."""
 
     def __init__(self, simulation: Simulation, rules: ListRules) -> None:
         announce_compilation("play_list")
-        self.simulation = simulation
         instance = simulation.instance
         jobs = len(instance.workload)
-        self._list = np.zeros(1, listed_kernels.LIST_DTYPE)
-        memory = self._list[0]
+        list_ = np.zeros(1, listed_kernels.LIST_DTYPE)
+        memory = list_[0]
         for name in ("order", "preempts", "strict", "by_gpus", "incumbents", "packlimit", "round_s"):
             memory[name] = getattr(rules, name)
         memory["rule"], memory["skewed_rule"] = rule_number(rules.placement), rule_number("consolidate")
@@ -87,7 +86,7 @@ class ListedRun:
             preempt_table(state),
             plan_table(state, order, listed_rules, verdict),
         )
-        self._arguments = (
+        arguments = (
             state.world,
             state.jobs,
             state.replicas,
@@ -95,7 +94,7 @@ class ListedRun:
             state.running,
             simulation.b,
             *(table.table for table in self._tables),
-            self._list,
+            list_,
             skew,
             np.array(rules.thresholds, float),
             order,
@@ -116,24 +115,12 @@ class ListedRun:
             np.full(replicas, -1, np.int32),  # places
             np.zeros(replicas, np.int32),  # near
         )
+        super().__init__(simulation, listed_kernels.play_list, list_, arguments)
 
     @property
     def along(self) -> int:
         """What the loop walks along: LIST, LINES or HEAD of listed_kernels."""
-        return int(self._list[0]["along"])
-
-    def play(self, until_s: float = math.inf, tell: Callable[[], None] | None = None) -> Outcome:
-        """Play to the end, or until a time, and there until something is to be decided."""
-        self._list["until_s"] = until_s
-        while True:
-            code = listed_kernels.play_list(*self._arguments)
-            if tell is not None:
-                tell()
-            if code == listed_kernels.PAUSED:
-                return Outcome.DECIDE
-            if code != events.LOG_FULL:
-                return Outcome(code)
-            self.simulation.drain()
+        return int(self._memory[0]["along"])
 
 
 def listed_run(scheduler: Scheduler, simulation: Simulation, rules: ListRules) -> ListedRun | None:

@@ -12,16 +12,15 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.baselines.line_kernels import sort_rows
-from gpusched_env.simulator.calls import advance_by, find_by, start_by
-from gpusched_env.simulator.events import BUFFER_FULL, DECIDE, EXPLICIT, LOG_FULL, STALLED, stuck, work_left
+from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
+from gpusched_env.simulator.calls import find_by, start_by
+from gpusched_env.simulator.events import BUFFER_FULL, DECIDE, EXPLICIT, LOG_FULL, seconds_left
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.state import WAITING
 
 Array = np.ndarray[Any, Any]
 
-ASLEEP, DECIDES, WALKS = range(3)
-PAUSED: Final = 6  # outcome beside those of ``advance``: it is the time at which it was asked to stop
-_IDLE_LIMIT: Final = 100_000  # decision points in a row at which nothing makes progress and nothing can come
+WALKS: Final = 2  # phase: along ``order``
 
 QUEUE_DTYPE: Final = np.dtype(
     [
@@ -72,7 +71,7 @@ def order_jobs(
     while q["seen"] < world[b]["next_arrival"]:
         row = int64(q["seen"])
         if q["by_size"]:
-            keys[row] = work_left(world, jobs, replicas, b, row) / jobs[b, row]["iterations"] * jobs[b, row]["ideal_s"]
+            keys[row] = seconds_left(world, jobs, replicas, b, row)
         order[kept] = row
         kept += 1
         q["seen"] += 1
@@ -102,25 +101,16 @@ def play_shared(
     q = queue[0]
     while True:
         if q["phase"] == ASLEEP:
-            if w["clock_s"] < q["until_s"] < w["timer_s"]:
-                w["timer_s"] = q["until_s"]
-            outcome = advance_by(advance_table, b, 0)
+            outcome = sleep(world, replicas, running, b, advance_table, queue)
             if outcome != DECIDE:
                 return outcome
-            q["idle"] = q["idle"] + 1 if stuck(world, replicas, running, b) else 0
-            if q["idle"] > _IDLE_LIMIT:
-                return STALLED
-            q["phase"] = DECIDES
-            if w["clock_s"] >= q["until_s"]:
-                return PAUSED
         if q["phase"] == DECIDES:
             q["phase"] = ASLEEP
             if w["waiting"] == 0:
                 continue
             if q["round_s"] > 0.0 and w["round_s"] == 0.0:
                 next_s = round_after(q["round_s"], w["clock_s"])
-                if w["clock_s"] < next_s < w["timer_s"]:
-                    w["timer_s"] = next_s
+                wake_at(world, b, next_s)
                 if next_s - q["round_s"] != w["clock_s"]:
                     continue
             order_jobs(world, jobs, replicas, queue, order, scratch, keys, ranks, b)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-
 import numpy as np
 
 from gpusched_env.baselines import sharing_kernels as kernels
-from gpusched_env.simulator import Outcome, Simulation, events
+from gpusched_env.baselines.compiled_loop import CompiledLoop
+from gpusched_env.simulator import Simulation
 from gpusched_env.simulator.calls import advance_table, find_table, start_table
 from gpusched_env.simulator.jit import announce_compilation
 
 
-class SharingRun:
+class SharingRun(CompiledLoop):
     """Play a simulation from its first event.
 
     Parameters
@@ -27,14 +25,13 @@ class SharingRun:
 
     def __init__(self, simulation: Simulation, by_size: bool, strict: bool, choices: int, round_s: float) -> None:
         announce_compilation("play_shared")
-        self.simulation = simulation
         state, jobs = simulation.state, len(simulation.instance.workload)
-        self._queue = np.zeros(1, kernels.QUEUE_DTYPE)
+        memory = np.zeros(1, kernels.QUEUE_DTYPE)
         for name, value in (("by_size", by_size), ("strict", strict), ("choices", choices), ("round_s", round_s)):
-            self._queue[name] = value
+            memory[name] = value
         # kept, since they hold the arrays whose addresses they tell
         self._tables = advance_table(state), start_table(state), find_table(state)
-        self._arguments = (
+        arguments = (
             state.world,
             state.jobs,
             state.replicas,
@@ -42,22 +39,10 @@ class SharingRun:
             state.sub_batches,
             simulation.b,
             *(table.table for table in self._tables),
-            self._queue,
+            memory,
             np.zeros(jobs, np.int32),  # order
             np.zeros(jobs, np.int32),  # scratch
             np.zeros(jobs),  # keys
             np.zeros(jobs),  # ranks
         )
-
-    def play(self, until_s: float = math.inf, tell: Callable[[], None] | None = None) -> Outcome:
-        """Play to the end, or until a time, and there until something is to be decided."""
-        self._queue["until_s"] = until_s
-        while True:
-            code = kernels.play_shared(*self._arguments)
-            if tell is not None:
-                tell()
-            if code == kernels.PAUSED:
-                return Outcome.DECIDE
-            if code != events.LOG_FULL:
-                return Outcome(code)
-            self.simulation.drain()
+        super().__init__(simulation, kernels.play_shared, memory, arguments)

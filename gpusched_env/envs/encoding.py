@@ -15,9 +15,7 @@ from gpusched_env.envs.showing import (
     CLASS_DTYPE,
     SHOWN_LINK_DTYPE,
     WHOLE_DTYPE,
-    attained,
     attained_by,
-    seconds_left,
     see_machines,
     show_flows,
     show_links,
@@ -32,7 +30,7 @@ from gpusched_env.network import LINK_TIERS
 from gpusched_env.simulator import RULE_NUMBER, Simulation
 from gpusched_env.simulator.binding import STATE_PARAMETERS, Parameter, bound_array, bound_row, bound_state
 from gpusched_env.simulator.contention import settle
-from gpusched_env.simulator.events import DECIDE, EXPLICIT, LOG_FULL, rule_holds
+from gpusched_env.simulator.events import DECIDE, EXPLICIT, LOG_FULL, attained_service, rule_holds, seconds_left
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.placing import ANYWHERE, SHARE_FIRST_FIT, SHARED_BY, look_for
 from gpusched_env.simulator.placing_shared import find_shared
@@ -100,9 +98,9 @@ def waiting_key(world: Array, jobs: Array, replicas: Array, b: int, row: int, or
         seconds = seconds_left(world, jobs, replicas, b, row)
         return seconds if order == SHORTEST else -seconds
     if order == LEAST_ATTAINED:
-        return attained(world, jobs, replicas, b, row)
+        return attained_service(world, jobs, replicas, b, row)
     if order == MOST_ATTAINED:
-        return -attained(world, jobs, replicas, b, row)
+        return -attained_service(world, jobs, replicas, b, row)
     return 0.0
 
 

@@ -11,7 +11,7 @@ from gpusched_env.envs import columns
 from gpusched_env.envs.squashing import squash_all
 from gpusched_env.simulator.binding import scratch
 from gpusched_env.simulator.contention import alone_s, beside_company
-from gpusched_env.simulator.events import productive_s, work_left
+from gpusched_env.simulator.events import productive_s, seconds_left
 from gpusched_env.simulator.jit import helper, int64
 from gpusched_env.simulator.network_queries import link_load
 from gpusched_env.simulator.state import CHECKPOINTING
@@ -44,22 +44,18 @@ _TIERS: Final = len(TIERS)
 
 
 @helper
-def seconds_left(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> float:
-    """Run time left on the ideal placement as of the clock [s]; as a share of the whole, so that equal jobs tie."""
-    return work_left(world, jobs, replicas, b, row) / jobs[b, row]["iterations"] * jobs[b, row]["ideal_s"]
-
-
-@helper
-def attained(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> float:
-    """Attained service as of the clock [GPU s]."""
-    job = jobs[b, row]
-    return (job["service_s"] + productive_s(world, replicas, b, job["replica"])) * job["gpus"]
-
-
-@helper
 def attained_by(world: Array, replicas: Array, b: int, number: int) -> float:
-    """Attained service of the job of a running gang as of the clock, as :func:`attained` [GPU s]."""
+    """Attained service of the job of a running gang as of the clock, as :func:`events.attained_service` [GPU s]."""
     return (replicas[b, number]["service_s"] + productive_s(world, replicas, b, number)) * replicas[b, number]["gang"]
+
+
+@helper
+def slots_filled(rows: Array) -> int:
+    """Count the slots that hold a job: they come first."""
+    filled = int64(0)
+    while filled < len(rows) and rows[filled] >= 0:
+        filled += 1
+    return filled
 
 
 @helper
@@ -79,18 +75,14 @@ def show_queue(
     w = world[b]
     seconds = scratch(_MOST_TIMES, _FLOAT64)
     times = scratch(_MOST_TIMES, _FLOAT32)
-    filled = int64(0)
-    while filled < len(queue) and queue[filled] >= 0:
-        filled += 1
+    filled = slots_filled(queue)
     for first in range(0, filled, _TOGETHER):
         end = min(first + _TOGETHER, filled)
         at = int64(0)
         for k in range(first, end):
             row = queue[k]
             job = jobs[b, row]
-            left = 0.0
-            if clairvoyant:
-                left = seconds_left(world, jobs, replicas, b, row)
+            left = seconds_left(world, jobs, replicas, b, row) if clairvoyant else 0.0
             seconds[at] = w["clock_s"] - job["last_stop_s"]
             seconds[at + 1] = w["clock_s"] - job["arrival_s"]
             seconds[at + 2] = job["service_s"] * job["gpus"] / w["gpus"]
@@ -141,18 +133,14 @@ def show_running(
     w = world[b]
     seconds = scratch(_MOST_TIMES, _FLOAT64)
     times = scratch(_MOST_TIMES, _FLOAT32)
-    filled = int64(0)
-    while filled < len(victims) and victims[filled] >= 0:
-        filled += 1
+    filled = slots_filled(victims)
     for first in range(0, filled, _TOGETHER):
         end = min(first + _TOGETHER, filled)
         at = int64(0)
         for v in range(first, end):
             row = victims[v]
             job = jobs[b, row]
-            left = 0.0
-            if clairvoyant:
-                left = seconds_left(world, jobs, replicas, b, row)
+            left = seconds_left(world, jobs, replicas, b, row) if clairvoyant else 0.0
             seconds[at] = w["clock_s"] - replicas[b, job["replica"]]["start_s"]
             seconds[at + 1] = attained_by(world, replicas, b, int64(job["replica"])) / w["gpus"]
             seconds[at + 2] = left

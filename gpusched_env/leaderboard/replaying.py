@@ -19,7 +19,6 @@ from gpusched_env.simulator import Decision, Lease, Outcome, Preempt, Simulation
 
 NAMES: Final = {START: "Start", PREEMPT: "Preempt", LEASE: "Lease", WAIT: "Wait"}
 WITH_TIME: Final = (LEASE, WAIT)
-_IDLE_LIMIT: Final = 100_000  # decision points in a row at which nothing makes progress and nothing can come
 
 
 @functools.cache
@@ -91,7 +90,7 @@ class Replay(Carrying):
                 self._decide(next(decisions))
                 self._next += 1
             idle = idle + 1 if self._next == decided and self._stuck() else 0
-            if idle > (_IDLE_LIMIT if self._next < len(points) else 0):
+            if idle > (events.IDLE_LIMIT if self._next < len(points) else 0):
                 break
             point += 1
         if self._next < len(points):

@@ -41,6 +41,7 @@ CHANGES: Final = LEASE_ENDS + 2
 WAKES: Final = LEASE_ENDS + 3
 NO_EVENT: Final = LEASE_ENDS + 4
 # Relative: how far from the end of a step its end may be taken for one.
+IDLE_LIMIT: Final = 100_000  # decision points in a row at which nothing makes progress and nothing can come
 STEP_SLACK: Final = 1e-9
 
 # Why a decision was refused; the index is the code kernels return, 0 = applied.
@@ -114,6 +115,19 @@ def work_left(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> f
                 done = whole
         return max(job["remaining"] - done, 0.0)
     return job["remaining"]
+
+
+@helper
+def attained_service(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> float:
+    """Attained service of a job as of the clock, gang size x productive seconds [GPU s]."""
+    job = jobs[b, row]
+    return job["gpus"] * (job["service_s"] + productive_s(world, replicas, b, int64(job["replica"])))
+
+
+@helper
+def seconds_left(world: Array, jobs: Array, replicas: Array, b: int, row: int) -> float:
+    """Run time left on the ideal placement as of the clock [s]; as a share of the whole, so that equal jobs tie."""
+    return work_left(world, jobs, replicas, b, row) / jobs[b, row]["iterations"] * jobs[b, row]["ideal_s"]
 
 
 @helper

@@ -23,7 +23,6 @@ from gpusched_env.simulator.view import ClairvoyantView, ClusterView
 
 Progress = Callable[[int, int], None]
 _PROGRESS_EVERY: Final = 512  # decision points
-_IDLE_LIMIT: Final = 100_000  # decision points in a row at which nothing makes progress and nothing can come
 
 
 class Outcome(IntEnum):
@@ -291,7 +290,7 @@ class Simulation:
             for decision in decisions:
                 self.apply(decision)
             idle = idle + 1 if self._stuck() else 0
-            if idle > _IDLE_LIMIT:
+            if idle > events.IDLE_LIMIT:
                 return Outcome.STALLED
             points += 1
             if progress is not None and points % _PROGRESS_EVERY == 0:
