@@ -20,6 +20,14 @@ def padded(problem: Problem, shares: np.ndarray) -> np.ndarray:
     return np.concatenate([shares, np.zeros((len(problem.pairs), shares.shape[1]))])
 
 
+def pair_numbers(problem: Problem) -> np.ndarray:
+    """int64 [M, M]: which pair two jobs are, the earlier one first; -1 = they cannot share GPUs."""
+    assert problem.pairs is not None
+    numbers = np.full((len(problem.gangs), len(problem.gangs)), -1)
+    numbers[tuple(problem.pairs.T)] = np.arange(len(problem.pairs))
+    return numbers
+
+
 def normalised(problem: Problem) -> np.ndarray:
     """float64 [P, 2, R]: rates of the members of each pair over their rates alone; 0 where one cannot run at all."""
     assert problem.pairs is not None
@@ -47,16 +55,21 @@ def fifo_packed(problem: Problem, order: list[int]) -> np.ndarray:
     assert problem.pairs is not None
     shares = padded(problem, fifo_perf(problem, order))
     jobs = len(problem.gangs)
-    worth = normalised(problem).sum(axis=1)
-    number = {(a, b): k for k, (a, b) in enumerate(problem.pairs.tolist())}
-    singles = {job: int(np.argmax(shares[job])) for job in np.flatnonzero(shares[:jobs].any(axis=1)).tolist()}
-    for job in np.flatnonzero(~shares[:jobs].any(axis=1)).tolist():
-        found = [(running, number[running, job]) for running in singles if (running, job) in number]
-        running, pair = max(found, key=lambda entry: worth[entry[1], singles[entry[0]]], default=(-1, -1))
-        if pair < 0 or worth[pair, singles[running]] <= JOINS_FROM:
+    worth = np.vstack([normalised(problem).sum(axis=1), np.zeros((1, shares.shape[1]))])  # the last: no such pair
+    number = pair_numbers(problem)
+    runs = shares[:jobs].any(axis=1)
+    singles = np.flatnonzero(runs)
+    columns = shares[singles].argmax(axis=1)
+    for job in np.flatnonzero(~runs).tolist():
+        if not len(singles):
             break
-        column = singles.pop(running)
-        shares[running, column], shares[jobs + pair, column] = 0.0, 1.0
+        pairs = number[singles, job]
+        best = int(worth[pairs, columns].argmax())
+        pair, column = pairs[best], columns[best]
+        if worth[pair, column] <= JOINS_FROM:
+            break
+        shares[singles[best], column], shares[jobs + pair, column] = 0.0, 1.0
+        singles, columns = np.delete(singles, best), np.delete(columns, best)
     return shares
 
 
@@ -86,10 +99,11 @@ class Gandiva:
         assert problem.pairs is not None
         rows = problem.rows.tolist()
         at = {row: job for job, row in enumerate(rows)}
-        number = {(rows[a], rows[b]): k for k, (a, b) in enumerate(problem.pairs.tolist())}
+        number = pair_numbers(problem)
         together = normalised(problem)
         for row, other in list(self._partner.items()):
-            pair = number.get((min(row, other), max(row, other)), -1)
+            known = row in at and other in at
+            pair = number[at[min(row, other)], at[max(row, other)]] if known else -1
             if pair < 0 or (together[pair] <= 0).any() or together[pair].sum() < STAYS_FROM:
                 del self._partner[row]
         if problem.gangs.sum() <= problem.gpus.sum():
@@ -102,7 +116,7 @@ class Gandiva:
             part = part / max(1.0, part.sum())
             if row not in self._partner:
                 shares[at[row]] = part
-            elif (pair := number.get((row, self._partner[row]), -1)) >= 0:  # others can share GPUs of no type
+            elif (pair := number[at[row], at[self._partner[row]]]) >= 0:  # others can share GPUs of no type
                 shares[len(rows) + pair] = part
         return shares
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from gpusched_env.baselines.gavel_rounds import ALONE, NONE, priority
 
+AT_ONCE: Final = 512  # entries: most are of jobs that are taken by the time it is their turn
 PairRates: TypeAlias = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """Rows of two jobs each -> float64 [n, 2, R], steps a second of both together; 0 = they cannot share such GPUs."""
 
@@ -141,19 +142,21 @@ class PairRounds:
     def _serve(self, column: int, entries: np.ndarray, taken: np.ndarray, type_of: np.ndarray) -> None:
         """Take entries of a type, in order, whose members are free and which fit into what is left."""
         room = int(self._gpus[column])
-        gangs = self.gangs[self.members[entries, 0]]
-        for entry, (first, second), gang in zip(
-            entries.tolist(), self.members[entries].tolist(), gangs.tolist(), strict=True
-        ):
-            if gang > room or taken[first] or taken[second]:
-                continue
-            room -= gang
-            for row in (first,) if second == ALONE else (first, second):
-                taken[row] = True
-                type_of[row] = column
-                self._entry_of[row] = entry
+        for begin in range(0, len(entries), AT_ONCE):
             if not room:
                 break
+            some = entries[begin : begin + AT_ONCE]
+            some = some[~taken[self.members[some]].any(axis=1)]
+            gangs = self.gangs[self.members[some, 0]]
+            told = zip(some.tolist(), self.members[some].tolist(), gangs.tolist(), strict=True)
+            for entry, (first, second), gang in told:
+                if gang > room or taken[first] or taken[second]:
+                    continue
+                room -= gang
+                for row in (first,) if second == ALONE else (first, second):
+                    taken[row] = True
+                    type_of[row] = column
+                    self._entry_of[row] = entry
 
     def ready(self, rows: np.ndarray) -> np.ndarray:
         """Boolean [n]: X has an entry for what the jobs ``rows`` were chosen for."""
