@@ -32,6 +32,7 @@ _AUTHORS: Final[dict[str, Any]] = {
     "renew": False,
     "quirks": "Q2/Q3/Q4/Q5",
 }
+WAITS: Final = {"rack_wait": 6.0, "nw_wait": 12.0}  # [leases]
 PRESETS: Final[dict[str, dict[str, Any]]] = {
     "authors": _AUTHORS,
     "authors_published": _AUTHORS | {"quirks": "Q1/Q2/Q3/Q4/Q5"},
@@ -54,7 +55,8 @@ class Dally(Scheduler):
     tuner : timers by "hand" (the authors' auto-tuner), "off" (``rack_wait``, ``nw_wait``), "static" (the same, or the
         table in the file ``timers``) or "learned" (a trained agent; ``timers`` names its file, empty = the one that
         ships)
-    rack_wait, nw_wait : leases that a gang waits for a machine before it takes a rack, or the network; inf = for ever
+    rack_wait, nw_wait : leases that a gang waits for a machine before it takes a rack, or the network; inf = for ever,
+        None = 6 and 12
     timers : a file, see ``tuner``; for "static" also the table itself: 8:900:inf/256:0:3600 lets gangs of up to 8 GPUs
         wait 900 s for a rack and for ever for the network, larger ones 0 s and 3,600 s
     timer_mode : "absolute" = both timers begin together; "stacked" = the network timer when the rack timer ends
@@ -109,8 +111,8 @@ class Dally(Scheduler):
     preset: str = "suite"
     policy: str = "dally"
     tuner: str = "hand"
-    rack_wait: float = 6.0
-    nw_wait: float = 12.0
+    rack_wait: float | None = None
+    nw_wait: float | None = None
     timers: str = ""
     timer_mode: str = "absolute"
     preemption: str = "lease"
@@ -148,6 +150,7 @@ class Dally(Scheduler):
                 setattr(self, name, value)
         for name, known in _CHOICES.items():
             self._check_name(name, known)
+        self._check_tuner()
         for name in _NUMBERS:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
@@ -170,6 +173,18 @@ class Dally(Scheduler):
                 "dally: quirk Q1 leaks the GPUs that policy=gandiva and preemption=victim keep for a job: leave it out"
             )
 
+    def _check_tuner(self) -> None:
+        """Refuse what would be ignored; fill in the waits."""
+        if self.timers and self.tuner in ("hand", "off"):
+            raise SchedulerError(f"dally: timers is a file for tuner=static or learned: tuner={self.tuner} reads none")
+        constant = self.tuner == "off" or (self.tuner == "static" and not self.timers)
+        for name, leases in WAITS.items():
+            if getattr(self, name) is None:
+                setattr(self, name, leases)
+            elif not constant:
+                own = "timers names a table" if self.tuner == "static" else f"tuner={self.tuner} sets the timers"
+                raise SchedulerError(f"dally: {name} is for constant timers, but {own}: leave it out, or tuner=off")
+
     def _check_name(self, field: str, known: tuple[str, ...]) -> None:
         value = getattr(self, field)
         if value not in known:
@@ -187,8 +202,9 @@ class Dally(Scheduler):
         if self.preemption == "none":
             return "dally-no-preempt"
         if self.tuner == "off":
-            waits = {(0.0, 0.0): "no-wait", (math.inf, math.inf): "fully-consolidated"}
-            return f"dally-{waits.get((self.rack_wait, self.nw_wait), 'manual')}"
+            kinds = {(0.0, 0.0): "no-wait", (math.inf, math.inf): "fully-consolidated"}
+            waits = self.rack_wait or 0.0, self.nw_wait or 0.0
+            return f"dally-{kinds.get(waits, 'manual')}"
         return "dally" if self.tuner == "hand" else f"dally-{self.tuner}"
 
     def timers_for(self) -> Timers:
@@ -203,6 +219,8 @@ class Dally(Scheduler):
             timers: Timers = learned.LearnedTimers.load(self.timers)
             return timers
         assert self.lease_s is not None
+        assert self.rack_wait is not None
+        assert self.nw_wait is not None
         return ConstantTimers(self.lease_s * self.rack_wait, self.lease_s * self.nw_wait)
 
     def fill(self, delay: DelayState, b: int, instance: Instance) -> None:

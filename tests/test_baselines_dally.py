@@ -291,6 +291,8 @@ def rules(draw: Any) -> dict[str, Any]:
         "renew": [False, True],
     }
     drawn = {name: draw(st.sampled_from(values)) for name, values in choices.items()}
+    if drawn["tuner"] == "hand":
+        del drawn["rack_wait"], drawn["nw_wait"]
     return drawn if drawn["policy"] == "dally" or drawn["preemption"] != "victim" else drawn | {"preemption": "lease"}
 
 
@@ -465,7 +467,10 @@ def test_a_table_of_waits_holds_up_to_each_gang_size(tmp_path: Path) -> None:
         ({"preset": "author"}, "authors"),
         ({"tuner": "manual"}, "tuner"),
         ({"lease_s": math.inf}, "preemption=none"),
-        ({"rack_wait": math.nan}, "rack_wait"),
+        ({"tuner": "off", "rack_wait": math.nan}, "rack_wait"),
+        ({"rack_wait": 3}, "rack_wait is for constant timers, but tuner=hand"),
+        ({"tuner": "static", "timers": "8:900:inf", "nw_wait": 3}, "timers names a table"),
+        ({"timers": "tuner.npz"}, "tuner=hand reads none"),
         ({"quirks": "Q9"}, "Q9"),
         ({"renew": "maybe"}, "renew is 'maybe'"),
     ],

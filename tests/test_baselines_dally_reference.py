@@ -93,11 +93,12 @@ class Case:
         rules = self.rules
         names = {"rebid": "Q1", "look_ahead": "Q2", "alias": "Q3", "statistics": "Q4", "prune": "Q5"}
         given = dict(
-            preset="authors", policy=rules["policy"], tuner="hand" if rules["tuned"] else "off",
-            rack_wait=rules["rack_wait"], nw_wait=rules["nw_wait"], lease_s=rules["lease_s"], hist=rules["hist"],
+            preset="authors", policy=rules["policy"], lease_s=rules["lease_s"], hist=rules["hist"],
             priority={"dally": "nw", "tiresias": "gpu-time", "gandiva": "first-start"}[rules["policy"]],
             quirks="/".join(names[name] for name in names if rules[name]) or "none",
         )  # fmt: skip
+        if not rules["tuned"]:
+            given |= {"tuner": "off", "rack_wait": rules["rack_wait"], "nw_wait": rules["nw_wait"]}
         if rules["machine_order"] is not None:
             path = folder / "order.json"
             machines = [r * self.machines + m for r, m in rules["machine_order"]]

@@ -192,7 +192,8 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         from gpusched_env.baselines.dally import Dally
         from gpusched_env.baselines.delay_run import DelayRun
 
-        own = {"tuner": "hand" if self.timers.residual else "off", "rack_wait": 0.0, "nw_wait": 0.0}
+        constant = {"tuner": "off", "rack_wait": 0.0, "nw_wait": 0.0}
+        own = {"tuner": "hand"} if self.timers.residual else constant
         return DelayRun(instance, Dally(**(own | self.scheduler)), seed)
 
     def _seen(self) -> Observation:
