@@ -396,6 +396,8 @@ def test_an_action_that_is_refused_in_one_environment_touches_no_other() -> None
         envs.step(broken)
     with pytest.raises(GpuschedError, match="2 actions for 3 environments"):
         envs.step(actions[:2])
+    with pytest.raises(GpuschedError, match="None actions for 3 environments"):
+        envs.step(None)
     with pytest.raises(GpuschedError, match="environment 0: action has shape"):
         envs.step(actions[:, :3])
     np.testing.assert_equal(envs.step(actions), others.step(actions))

@@ -43,8 +43,12 @@ class DelayTimersVectorEnv(SyncVectorEnv):
         return super().step(np.array(list(self._checked(actions))))
 
     def _checked(self, actions: Any) -> Iterator[np.ndarray]:
-        if len(actions) != self.num_envs:
-            raise GpuschedError(f"{len(actions)} actions for {self.num_envs} environments")
+        try:
+            told = str(len(actions))
+        except TypeError:
+            told = repr(actions)
+        if told != str(self.num_envs):
+            raise GpuschedError(f"{told} actions for {self.num_envs} environments: give one for each")
         for number, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
             assert isinstance(env, DelayTimersEnv)
             try:
