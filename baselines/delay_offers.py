@@ -235,7 +235,7 @@ def observe(
         if r["free_before"] > 0 and not r["exact"]:
             r["due"] += 1
     i = 0
-    while i < r["held"]:
+    while i < r["held"] and (r["returned"] < w["returns"] or w["leases_over"] > 0):
         row = int64(held[b, i])
         status = jobs[b, row]["status"]
         if status == RUNNING:
@@ -252,6 +252,7 @@ def observe(
             continue
         remove(held, b, r["held"], row)
         r["held"] -= 1
+        r["returned"] += 1
         tasks[b, row]["won_step"] = -1
         if status == FINISHED:
             end_of_task(world, rules, tasks, offers, leaker, b, row)
@@ -345,17 +346,19 @@ def place_by_delay(
 
 @helper
 def begin_offer(
-    world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_node: Array, rules: Array,
+    world: Array, jobs: Array, replicas: Array, nodes: Array, free: Array, holder: Array, rules: Array,
     tasks: Array, queue: Array, order: Array, held: Array, leaker: Array, gpu_slot: Array, slot_order: Array,
     node_order: Array, on_offer: Array, b: int,
 ) -> None:
     """Put all free GPUs on offer, and line up who is asked: who waits, who runs with quirk Q1, or may move."""
     r = rules[b]
-    count_offer(world, nodes, holder, gpu_node, rules, leaker, gpu_slot, slot_order, node_order, on_offer, b)
+    others = r["rebid"] or r["policy"] == GANDIVA
+    if others or r["queued"] > 0:  # counting is a look at every GPU: not for nobody
+        count_offer(world, nodes, free, holder, rules, leaker, gpu_slot, slot_order, node_order, on_offer, b)
     for i in range(r["queued"]):
         order[b, i] = queue[b, i]
     r["ordered"] = r["queued"]
-    if r["rebid"] or r["policy"] == GANDIVA:
+    if others:
         for i in range(r["held"]):
             row = int64(held[b, i])
             if r["rebid"]:
@@ -485,7 +488,7 @@ def take_due(world: Array, rules: Array, offers: Array, b: int) -> None:
 
 @helper
 def evict(
-    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, holder: Array, gpu_node: Array,
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     rules: Array, tasks: Array, queue: Array, held: Array, samples: Array, counts: Array, demands: Array,
     waits_s: Array, factors: Array, leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array,
     node_order: Array, on_offer: Array, b: int,
@@ -494,7 +497,7 @@ def evict(
     r = rules[b]
     now_s = world[b]["clock_s"]
     largest_nw = rate_victims(world, jobs, replicas, rules, tasks, held, b)
-    count_offer(world, nodes, holder, gpu_node, rules, leaker, gpu_slot, slot_order, node_order, on_offer, b)
+    count_offer(world, nodes, free, holder, rules, leaker, gpu_slot, slot_order, node_order, on_offer, b)
     for i in range(r["queued"]):
         row = int64(queue[b, i])
         task = tasks[b, row]
@@ -562,7 +565,7 @@ def next_decision(
                 r["due"] -= 1
                 r["offered"] = 1
                 begin_offer(
-                    world, jobs, replicas, nodes, holder, gpu_node, rules, tasks, queue, order, held, leaker, gpu_slot,
+                    world, jobs, replicas, nodes, free, holder, rules, tasks, queue, order, held, leaker, gpu_slot,
                     slot_order, node_order, on_offer, b,
                 )
                 r["phase"] = WALKS
@@ -596,21 +599,25 @@ def next_decision(
         if r["phase"] == EVICTS:
             if r["victims"] and r["offered"]:
                 found = evict(
-                    world, jobs, replicas, nodes, racks, holder, gpu_node, rules, tasks, queue, held, samples, counts,
+                    world, jobs, replicas, nodes, racks, free, holder, rules, tasks, queue, held, samples, counts,
                     demands, waits_s, factors, leaker, gpu_slot, slot_gpu, slot_order, node_order, on_offer, b,
                 )
                 if found != NOTHING:
                     return found
             r["phase"] = STOPS
         if r["phase"] == STOPS:
-            if stop_next(world, jobs, replicas, rules, tasks, held, b):
+            stops = r["victims"] or r["policy"] == GANDIVA
+            if stops and stop_next(world, jobs, replicas, rules, tasks, held, b):
                 r["stopped"] = 1
                 return LEASE if r["until_s"] > world[b]["clock_s"] else PREEMPT
             r["phase"] = OBSERVES if r["stopped"] else ENDS
             r["stopped"] = 0
         if r["phase"] == ENDS:
-            count_offer(world, nodes, holder, gpu_node, rules, leaker, gpu_slot, slot_order, node_order, on_offer, b)
-            r["free_before"] = r["free"]
+            if not r["exact"]:
+                count_offer(
+                    world, nodes, free, holder, rules, leaker, gpu_slot, slot_order, node_order, on_offer, b
+                )
+                r["free_before"] = r["free"]
             r["until_s"] = next_wake(world, rules, tasks, queue, offers, waits_s, b)
             r["phase"] = ASLEEP
             if r["until_s"] < np.inf:

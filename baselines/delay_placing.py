@@ -18,7 +18,7 @@ ON_SLOT, ON_MACHINE, IN_RACK, ANYWHERE, SCATTERED = range(5)  # the last = rando
 
 @helper
 def count_offer(
-    world: Array, nodes: Array, holder: Array, gpu_node: Array, rules: Array, leaker: Array, gpu_slot: Array,
+    world: Array, nodes: Array, free: Array, holder: Array, rules: Array, leaker: Array, gpu_slot: Array,
     slot_order: Array, node_order: Array, on_offer: Array, b: int,
 ) -> None:
     """Count the GPUs on offer: those that nobody holds and that no job has leased in vain."""
@@ -26,12 +26,15 @@ def count_offer(
     first_rack = slots + node_order.shape[1]
     for i in range(on_offer.shape[1]):
         on_offer[b, i] = 0
-    for gpu in range(world[b]["gpus"]):
-        if holder[b, gpu] == FREE and leaker[b, gpu] < 0:
-            node = gpu_node[b, gpu]
-            on_offer[b, gpu_slot[b, gpu]] += 1
-            on_offer[b, slots + node] += 1
-            on_offer[b, first_rack + nodes[b, node]["rack"]] += 1
+    for node in range(world[b]["nodes"]):
+        if free[b, node] == 0:
+            continue
+        first_gpu = nodes[b, node]["first_gpu"]
+        for gpu in range(first_gpu, first_gpu + nodes[b, node]["gpus"]):
+            if holder[b, gpu] == FREE and leaker[b, gpu] < 0:
+                on_offer[b, gpu_slot[b, gpu]] += 1
+                on_offer[b, slots + node] += 1
+                on_offer[b, first_rack + nodes[b, node]["rack"]] += 1
     measure_offer(rules, slot_order, node_order, on_offer, b)
 
 

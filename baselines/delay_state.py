@@ -59,6 +59,7 @@ RULES_DTYPE: Final = np.dtype(
         ("seen", "<i8"),  # jobs that have arrived and are in the queue
         ("queued", "<i8"),  # entries in use of ``queue``
         ("held", "<i8"),  # entries in use of ``held``
+        ("returned", "<i8"),  # gangs that have been seen to have given their GPUs back
         ("due", "<i8"),  # offers to be made now
         ("later", "<i8"),  # entries in use of ``offers``
         ("cursor", "<i8"),  # next entry of ``order``
