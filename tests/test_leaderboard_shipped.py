@@ -33,8 +33,8 @@ def name_of(path: Path) -> str:
 
 
 def test_they_are_small():
-    assert max(path.stat().st_size for path in FILES) < 800_000
-    assert sum(path.stat().st_size for path in FILES) < 10_000_000
+    assert max(path.stat().st_size for path in FILES) < 1_000_000
+    assert sum(path.stat().st_size for path in FILES) < 14_000_000
 
 
 @pytest.mark.parametrize("track", TRACKS, ids=lambda track: track.name)

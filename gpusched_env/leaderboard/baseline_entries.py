@@ -16,18 +16,14 @@ from gpusched_env.leaderboard.tracks import TrackProblem, get_track
 AUTHORS: Final = "gpusched-env developers"
 LICENCE: Final = "MIT"  # as the repository
 CHURN: Final = "moves gangs so often that playing its ten seeds takes minutes"
-NOT_YET: Final = "not written yet"
 WHOLE_NODE: Final = "places a copy of a gang on one node; some gangs fit on none"
 # Entries that the package leaves out although the scheduler fits the track, by track and scheduler.
 LEFT_OUT: Final[dict[tuple[str, str], str]] = {
     (track, name): reason
     for track, reason, names in (
-        ("general-v0", NOT_YET, "las las-2d gandiva-lite"),
-        ("network-v0", NOT_YET, "las las-2d gandiva-lite themis-lite bco-ls bco-ff sjf-bco"),
         ("heterogeneous-v0", CHURN, "las las-2d"),
         ("heterogeneous-v0", "does not look at GPU types; some jobs cannot run on one of them", "dally"),
         ("heterogeneous-v0", WHOLE_NODE, "hadare hadare-single hadare-sticky"),
-        ("heterogeneous-v0", NOT_YET, "gandiva-lite themis-lite gavel-las gavel-ftf"),
     )
     for name in names.split()
 }
