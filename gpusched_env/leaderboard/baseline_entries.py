@@ -15,7 +15,7 @@ from gpusched_env.leaderboard.tracks import TrackProblem, get_track
 
 AUTHORS: Final = "gpusched-env developers"
 LICENCE: Final = "MIT"  # as the repository
-CHURN: Final = "moves gangs so often that playing its ten seeds takes minutes"
+CHURN: Final = "moves gangs so often that verifying its ten seeds takes half a minute"
 WHOLE_NODE: Final = "places a copy of a gang on one node; some gangs fit on none"
 # Entries that the package leaves out although the scheduler fits the track, by track and scheduler.
 LEFT_OUT: Final[dict[tuple[str, str], str]] = {
