@@ -10,23 +10,27 @@ from typing import Any, Final
 
 import growth
 import gymnasium
-from environment import cartpole_rate, cluster_rate, episode_seconds, random_rate, ratios
+from environment import cartpole_rate, cluster_rates, episode_seconds, random_play, rate_of, ratios
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from memory import array_bytes, growth_bytes, long_run
 from vector import batch_rate, rollout_share
 
 Samples = dict[str, list[float]]
 CARTPOLE_STEPS: Final = 10_000  # of each sample
+RATIOS: Final = {"ratio": "rate", "chosen_ratio": "chosen"}
 
 
 def single(steps: int, repeats: int) -> Samples:
-    """One environment and CartPole-v1 in turns."""
-    cluster_rate(200)
-    found: Samples = {"cartpole": [], "rate": []}
+    """One environment and CartPole-v1 in turns; ``chosen``: with the time that choosing actions takes."""
+    cluster_rates(200)
+    found: Samples = {"cartpole": [], "rate": [], "chosen": []}
     for _ in range(repeats):
         found["cartpole"].append(cartpole_rate(steps))
-        found["rate"].append(cluster_rate(steps))
-    return found | {"ratio": ratios(found["rate"], found["cartpole"])}
+        alone, chosen = cluster_rates(steps)
+        found["rate"].append(alone)
+        found["chosen"].append(chosen)
+    shares = {name: ratios(found[rate], found["cartpole"]) for name, rate in RATIOS.items()}
+    return found | shares
 
 
 def batch(scenario: str, steps: int, repeats: int, environments: int = 256) -> Samples:
@@ -71,7 +75,7 @@ def agent(jobs: int, repeats: int) -> Samples:
 
 
 def wrappers(steps: int, repeats: int) -> Samples:
-    """Microseconds of a step, and how many each wrapper of ``gymnasium.make`` adds, all in turns."""
+    """Microseconds of a step, and how many each usual wrapper of ``gymnasium.make`` adds, all in turns."""
     stacks: dict[str, Callable[[Any], Any]] = {
         "none": lambda env: env,
         "checker": PassiveEnvChecker,
@@ -79,11 +83,11 @@ def wrappers(steps: int, repeats: int) -> Samples:
         "both": lambda env: OrderEnforcing(PassiveEnvChecker(env)),
     }
     bare = gymnasium.make("gpusched/Cluster-v0", scenario="philly-256-v0", queue_window=32).unwrapped
-    random_rate(bare, steps)
+    actions, _ = random_play(bare, steps)
     taken: Samples = {name: [] for name in stacks}
     for _ in range(repeats):
         for name, stack in stacks.items():
-            taken[name].append(1e6 / random_rate(stack(bare), steps))
+            taken[name].append(1e6 / rate_of(stack(bare), actions))
     added = {
         f"{name}_us": [us - base for us, base in zip(taken[name], taken["none"], strict=True)]
         for name in ("checker", "order", "both")

@@ -97,6 +97,8 @@ def _rows(case: Case) -> list[Row]:
 ROWS: Final[tuple[Row, ...]] = (
     Row(ONE, "random feasible actions", "single", "rate", "steps/s"),
     Row(ONE, "the same, beside CartPole-v1", "single", "ratio", "x", 1.5, at_least=True),
+    Row(ONE, "with choosing the actions", "single", "chosen", "steps/s"),
+    Row(ONE, "with choosing the actions, beside CartPole-v1", "single", "chosen_ratio", "x"),
     Row(MANY, "256 GPUs", "batch", "rate", "steps/s"),
     Row(MANY, "the same, beside CartPole-v1", "batch", "ratio", "x", 8.0, at_least=True),
     Row(MANY, "leaf-spine of 256 GPUs, max-min fair links", "contended batch", "rate", "steps/s"),
@@ -111,9 +113,15 @@ ROWS: Final[tuple[Row, ...]] = (
         for name, case in PLAIN_REPLAYS.items()
     ),
     Row(WRAPPERS, "none", "wrappers", "none_us", "us/step"),
-    Row(WRAPPERS, "`PassiveEnvChecker` adds", "wrappers", "checker_us", "us/step"),
-    Row(WRAPPERS, "`OrderEnforcing` adds", "wrappers", "order_us", "us/step"),
-    Row(WRAPPERS, "both, as `gymnasium.make` stacks them, add", "wrappers", "both_us", "us/step"),
+    Row(
+        WRAPPERS,
+        "`PassiveEnvChecker`, by `gymnasium.make`, adds",
+        "wrappers",
+        "checker_us",
+        "us/step",
+    ),
+    Row(WRAPPERS, "`OrderEnforcing`, which it leaves out here, would add", "wrappers", "order_us", "us/step"),
+    Row(WRAPPERS, "both would add", "wrappers", "both_us", "us/step"),
     Row(MEMORY, "256 GPUs: its arrays", "memory", "arrays_kB", "kB"),
     Row(MEMORY, "256 GPUs: growth of the process", "memory", "resident_kB", "kB"),
     Row(MEMORY, "leaf-spine: its arrays", "contended memory", "arrays_kB", "kB"),

@@ -7,18 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from gpusched_env.cluster import TIERS
 from gpusched_env.envs import columns
 from gpusched_env.envs.encoder import WINDOW_ORDERS, Windows
 from gpusched_env.envs.encoding import (
     CONFIG_DTYPE,
+    COPY_QUEUE,
     NO_ACTION,
-    OUT_CLUSTER,
-    OUT_FLOWS,
-    OUT_LINKS,
-    OUT_MASK,
-    OUT_NODES,
-    OUT_QUEUE,
-    OUT_RUNNING,
     PLAY_PARAMETERS,
     RESUME,
     class_table,
@@ -28,25 +23,26 @@ from gpusched_env.envs.encoding import (
 from gpusched_env.envs.moves import advance_here, beside_here, lease_here, preempt_here, start_here
 from gpusched_env.envs.rewards import COMPONENTS, scales
 from gpusched_env.envs.sharing_columns import SHARING_TABLES
-from gpusched_env.envs.showing import CLASS_DTYPE, SHOWN_LINK_DTYPE, UNSEEN, WHOLE_DTYPE
+from gpusched_env.envs.showing import CLASS_DTYPE, SEEN_DTYPE, SHOWN_LINK_DTYPE, UNSEEN
+from gpusched_env.envs.slots import KEPT, RANKED_DTYPE
 from gpusched_env.envs.stepping import (
     DRAIN,
     EPISODE_DTYPE,
-    FIRST_COMPONENT,
     LEVELS,
     OVER,
     REFUSED,
     STANDS,
     step_all,
 )
+from gpusched_env.envs.told import FIRST_COMPONENT
 from gpusched_env.envs.type_columns import TYPE_TABLES
 from gpusched_env.instance import Instance
 from gpusched_env.simulator.binding import MOVE, Bound, signature_of
-from gpusched_env.simulator.placing import RULE_NUMBER
+from gpusched_env.simulator.placing import ANYWHERE, RULE_NUMBER
 from gpusched_env.simulator.state import State
 
 NO_LIMIT: Final = 1 << 62  # of steps
-_UNCOPIED: Final = ("_bound", "_looks", "play", "_action", "row")  # what a copy of a batch must bind anew
+_UNCOPIED: Final = ("_bound", "_looks", "play", "action", "row")  # what a copy of a batch must bind anew
 _KERNELS: Final = (
     play,
     start_here,
@@ -55,10 +51,8 @@ _KERNELS: Final = (
     advance_here,
     beside_here,
 )  # in the order of moves.PLAY ..
-_WRITTEN: Final = {
-    "queue": OUT_QUEUE, "running": OUT_RUNNING, "nodes": OUT_NODES, "links": OUT_LINKS, "cluster": OUT_CLUSTER,
-    "flows": OUT_FLOWS, "action_mask": OUT_MASK,
-}  # fmt: skip
+_WRITTEN: Final = ("queue", "running", "nodes", "links", "cluster", "flows")  # in the order of play's parameters
+_COPIES: Final = {name: COPY_QUEUE + i for i, name in enumerate((*_WRITTEN, "action_mask"))}
 
 
 class Batch:
@@ -78,13 +72,14 @@ class Batch:
     mask : int8 [B, actions], feasible actions
     queue_slots, running_slots, partner_slots : int32 [B, K], [B, V], [B, C], job rows in the slots; -1 = empty
     observations : float32 [B, ...] by name
-    told : float64 [B, 5 + components], what the last step of each told; columns in gpusched_env.envs.stepping
+    told : float64 [B, 5 + components], what the last step of each told; columns in gpusched_env.envs.told
     episodes : EPISODE_DTYPE [B]
     row : its column ``row``, for quick access
-    written : names of the arrays that :func:`play` writes, and that :meth:`write_into` may replace
+    action : ``actions``, likewise
+    copied : names of what :meth:`copy_into` may have copied
     """
 
-    written: Final = frozenset(_WRITTEN)
+    copied: Final = frozenset(_COPIES)
 
     def __init__(
         self,
@@ -114,13 +109,17 @@ class Batch:
         config[0] = (
             WINDOW_ORDERS.index(windows.queue_order), WINDOW_ORDERS.index(windows.running_order), windows.clairvoyant,
             windows.migration, skip_forced_waits, windows.sub_batches, windows.pair_benefit,
+            all(RULE_NUMBER[rule] in ANYWHERE for rule in windows.rules),
             np.inf if windows.lease_s is None else windows.lease_s,
         )  # fmt: skip
+        self._ranked = np.zeros(size, RANKED_DTYPE)
         self._fixed = (
             config,
             np.array([RULE_NUMBER[rule] for rule in windows.rules], np.int32),
             np.array(windows.delays_s, np.float64),
             np.zeros((size, max(windows.queue_window, windows.running_window, windows.partner_window))),
+            np.zeros((size, KEPT * windows.running_window), np.int32),
+            np.zeros((size, KEPT * windows.running_window)),
             np.zeros((size, 0, len(columns.FLOWS)), np.float32),
             np.array([LEVELS.index(COMPONENTS[name][0]) for name in weights], np.int64),
             np.array(list(weights.values()), np.float64),
@@ -128,9 +127,10 @@ class Batch:
         self.classes = np.zeros((size, 1, 0), CLASS_DTYPE)
         self.shown_links = np.zeros((size, 1, 0), SHOWN_LINK_DTYPE)
         self.rates = np.zeros((size, 0, state.paces.shape[3]))
+        self._seen = np.zeros(size, SEEN_DTYPE)
         self._seen_free = np.full(state.free.shape, UNSEEN, np.int32)
-        self._seen_whole = np.zeros(size, WHOLE_DTYPE)
-        self._seen_nodes = np.zeros((*state.nodes.shape, len(columns.NODES)), np.float32)
+        self._seen_slots = np.full_like(self.queue_slots, UNSEEN), np.full_like(self.running_slots, UNSEEN)
+        self._tier_sums = np.zeros((size, len(TIERS), len(columns.TIER_LINKS)))
         self.bind(state)
 
     def bind(self, state: State) -> None:
@@ -146,9 +146,8 @@ class Batch:
             rates = np.zeros((size, state.paces.shape[1], self.rates.shape[2]))
             rates[:, : self.rates.shape[1]] = self.rates
             self.rates = rates
-        config, rules, delays, keys, no_flows, components, weights = self._fixed
-        seen = self.observations
-        out: dict[str, np.ndarray] = seen | {"flows": seen.get("flows", no_flows), "action_mask": self.mask[:0]}
+        config, rules, delays, keys, first_gangs, first_keys, no_flows, components, weights = self._fixed
+        written = [self.observations.get(name, no_flows) for name in _WRITTEN]
         self._bound = Bound(
             step_all,
             _KERNELS,
@@ -156,19 +155,31 @@ class Batch:
             PLAY_PARAMETERS,
             (
                 *state, config, self.classes, self.shown_links, rules, delays, self.queue_slots, self.running_slots,
-                self.partner_slots, keys, self.mask, self._seen_free, self._seen_whole, self._seen_nodes,
-                *(out[name] for name in _WRITTEN), self.episodes, self.actions, components, weights,
+                self.partner_slots, keys, self._ranked, first_gangs, first_keys, self.mask, self._seen,
+                self._seen_free, *self._seen_slots, self._tier_sums, *written, *(array[:0] for array in written),
+                self.mask[:0], self.episodes, self.actions, components, weights,
                 self._scales, self._levels, self.told,
             ),
         )  # fmt: skip
         self._looks = self._further_looks()
         self.play = self._step_and_look if self._looks else self._bound.call
-        self._action = memoryview(self.actions)  # type: ignore[arg-type]
+        self.action = memoryview(self.actions)  # type: ignore[arg-type]
         self.row = memoryview(self.episodes["row"])  # type: ignore[arg-type]
 
-    def write_into(self, name: str, array: np.ndarray, address: int) -> None:
-        """Let one of ``written``, for "action_mask" a copy, of environment b go to row b + ``row`` of an array."""
-        self._bound.replace(_WRITTEN[name], array, address)
+    def copy_into(self, name: str, array: np.ndarray, address: int) -> None:
+        """Have one of ``copied`` of environment b copied to row b + ``row`` of an array, which lies at ``address``."""
+        self._bound.replace(_COPIES[name], array, address)
+
+    def _forget(self, b: int) -> None:
+        """Write all of the next observation: nothing of another instance is left."""
+        for name in _WRITTEN:
+            if name in self.observations:
+                self.observations[name][b] = 0.0
+        self._seen[b] = 0
+        for slots in self._seen_slots:
+            slots[b] = UNSEEN
+        self._seen_free[b] = UNSEEN
+        self._ranked["gangs"][b] = -1
 
     def _further_looks(self) -> list[Bound]:
         """Give what fills the arrays that :func:`play` does not; compiled only where there are some."""
@@ -210,9 +221,9 @@ class Batch:
 
             rates = relative_rates(instance)
             self.rates[b, : rates.shape[0], : rates.shape[1]] = rates
-        self._seen_free[b], self._seen_whole[b] = UNSEEN, 0
-        nodes, seen = instance.cluster.nodes, self._seen_nodes[b, : len(instance.cluster.nodes)]
-        seen[:, 1], seen[:, 3] = nodes["gpus"] / nodes["gpus"].max(), nodes["rack"] / len(instance.cluster.racks)
+        self._forget(b)
+        nodes, shown = instance.cluster.nodes, self.observations["nodes"][b, : len(instance.cluster.nodes)]
+        shown[:, 1], shown[:, 3] = nodes["gpus"] / nodes["gpus"].max(), nodes["rack"] / len(instance.cluster.racks)
         of_component = scales(instance) if self.names else {}
         self._scales[b] = [of_component[name] for name in self.names]
         self._levels[b] = 0.0
@@ -222,30 +233,22 @@ class Batch:
         self.episodes["step_limit"][b] = step_limit
         self.episodes["keeps_log"][b], self.episodes["row"][b] = kept
 
-    def step_alone(self, action: int, drain: Callable[[], None]) -> bool:
-        """Play an action in environment 0, and ``drain`` its log when need be; return whether the episode is over.
+    def attend(self, bits: int, drain: Callable[[], None]) -> bool:
+        """Do what the driver asks for after a step of environment 0; return whether the episode is over.
 
-        The observation is written even where the action was infeasible.
+        ``drain`` empties its log. The observation is written even where the action was infeasible.
         """
-        self._action[0] = action
-        bits = self.play(0, 1)
-        if bits & ~OVER:
-            bits = self._attend(bits, drain)
-        return bits & OVER != 0
-
-    def _attend(self, bits: int, drain: Callable[[], None]) -> int:
-        """Do what the driver asks for beside the step."""
         while bits & STANDS:
             drain()
-            self._action[0] = RESUME
+            self.action[0] = RESUME
             bits = self.play(0, 1)
         if bits & DRAIN:
             drain()
         if bits & REFUSED:
-            self._action[0] = NO_ACTION
+            self.action[0] = NO_ACTION
             self.play(0, 1)
             self.episodes["is_refused"][0] = 1
-        return bits
+        return bits & OVER != 0
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what looks at the arrays: a copy has arrays of its own."""

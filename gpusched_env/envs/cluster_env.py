@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 from gpusched_env.envs.encoder import Encoder, Observation, Windows, shown_types
 from gpusched_env.envs.rewards import parse_reward
+from gpusched_env.envs.told import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 from gpusched_env.event_log import EventLog
 
@@ -214,18 +215,19 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         if type(action) is not int or not 0 <= action < self._actions:
             action = self.checked(action)
         over = encoder.step(action)
-        reward, dt, refusals, terminated, truncated, *rewards = encoder.told.tolist()
         observation, mask = encoder.take()
-        paid = (
-            {self._component: rewards[0]} if len(rewards) == 1 else dict(zip(self.reward_weights, rewards, strict=True))
-        )
-        info: dict[str, Any] = {"action_mask": mask, "dt": dt, "refusals": int(refusals), "rewards": paid}
+        told = encoder.told.tolist()
+        paid = {self._component: told[FIRST_COMPONENT]}
+        if len(told) > FIRST_COMPONENT + 1:
+            paid = dict(zip(self.reward_weights, told[FIRST_COMPONENT:], strict=True))
+        info: dict[str, Any] = {"action_mask": mask, "dt": told[DT], "refusals": int(told[REFUSALS]), "rewards": paid}
         if self._mask_in_observation:
             observation["action_mask"] = mask.copy()
-        if over:
-            self._over = True
-            info |= self.summary(self.simulation)
-        return observation, reward, terminated > 0.0, truncated > 0.0, info
+        if not over:
+            return observation, told[REWARD], False, False, info
+        self._over = True
+        info |= self.summary(self.simulation)
+        return observation, told[REWARD], told[TERMINATED] > 0.0, told[TRUNCATED] > 0.0, info
 
     def action_masks(self) -> np.ndarray:
         """Feasible actions, bool [actions]; the name is the one that sb3-contrib asks for."""

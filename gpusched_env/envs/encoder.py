@@ -159,7 +159,7 @@ class Encoder:
     queue_slots : int32 [K], job rows in the queue slots; -1 = empty
     running_slots : int32 [V], job rows in the running slots; -1 = empty
     partner_slots : int32 [C], job rows of running gangs that a waiting job may join; -1 = empty
-    told : float64 [5 + components], what the last step told; columns in gpusched_env.envs.stepping
+    told : float64 [5 + components], what the last step told; columns in gpusched_env.envs.told
 
     Raises
     ------
@@ -199,6 +199,7 @@ class Encoder:
         self._rows = FreshRows(self.batch)
         self._is_taken = True
         self._drain = self.simulation.drain
+        self._play, self._action = self.batch.play, self.batch.action
         self._episode = self.batch.episodes[0]
         self.told, self.mask = self.batch.told[0], self.batch.mask[0]
         self.queue_slots, self.running_slots = self.batch.queue_slots[0], self.batch.running_slots[0]
@@ -247,7 +248,9 @@ class Encoder:
     def step(self, action: int) -> bool:
         """Play as :meth:`play` does; return whether the episode is over. ``told`` says what the step did."""
         self._is_taken = False
-        return self.batch.step_alone(action, self._drain)
+        self._action[0] = action
+        bits = self._play(0, 1)
+        return bits != 0 and self.batch.attend(bits, self._drain)
 
     def take(self) -> tuple[Observation, np.ndarray]:
         """Give what the windows show, and which actions are feasible, int8 [actions]; fresh arrays."""

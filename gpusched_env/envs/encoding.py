@@ -8,29 +8,29 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.cluster import NETWORK, RACK
-from gpusched_env.envs.encoder import WINDOW_ORDERS
 from gpusched_env.envs.moves import advance_by, beside_by, lease_by, preempt_by, start_by
-from gpusched_env.envs.sharing_actions import chosen_steps, mark_partners, mark_sizes, open_gpus
+from gpusched_env.envs.sharing_actions import chosen_steps, mark_partners, mark_sizes
 from gpusched_env.envs.showing import (
     CLASS_DTYPE,
+    SEEN_DTYPE,
     SHOWN_LINK_DTYPE,
-    WHOLE_DTYPE,
-    attained_by,
-    see_machines,
+    show_cluster,
     show_flows,
     show_links,
     show_machines,
     show_queue,
     show_running,
     show_tiers,
+    slots_filled,
 )
+from gpusched_env.envs.slots import ANY_JOB, RANKED_DTYPE, fill_partners, fill_queue, fill_running
 from gpusched_env.errors import ScenarioError
 from gpusched_env.instance import Instance
 from gpusched_env.network import LINK_TIERS
 from gpusched_env.simulator import RULE_NUMBER, Simulation
 from gpusched_env.simulator.binding import STATE_PARAMETERS, Parameter, bound_array, bound_row, bound_state
 from gpusched_env.simulator.contention import settle
-from gpusched_env.simulator.events import DECIDE, EXPLICIT, LOG_FULL, attained_service, rule_holds, seconds_left
+from gpusched_env.simulator.events import DECIDE, EXPLICIT, LOG_FULL, rule_holds
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.placing import ANYWHERE, SHARE_FIRST_FIT, SHARED_BY, look_for
 from gpusched_env.simulator.placing_shared import find_shared
@@ -38,8 +38,6 @@ from gpusched_env.simulator.state import CHECKPOINTING
 from gpusched_env.simulator.taking import unable_somewhere
 
 Array = np.ndarray[Any, Any]
-
-ARRIVAL_ORDER, START_ORDER, SHORTEST, LONGEST, LEAST_ATTAINED, MOST_ATTAINED = range(len(WINDOW_ORDERS))
 
 CONFIG_DTYPE: Final = np.dtype(
     [
@@ -50,14 +48,17 @@ CONFIG_DTYPE: Final = np.dtype(
         ("skip_forced_waits", "<i8"),
         ("sub_batches", "<i8"),  # that a start may name; 0 = starts name none
         ("pair_benefit", "<i8"),
+        ("anywhere", "<i8"),  # 1 = all placement rules take any free GPUs
         ("lease_s", "<f8"),  # [s] for which a start holds its GPUs before the agent is asked again; inf = no leases
     ]
 )
 # Rows of the table of :func:`play` beyond those of a state.
 (
-    CONFIG, CLASSES, SHOWN_LINKS, RULES, DELAYS, QUEUE_SLOTS, RUNNING_SLOTS, PARTNER_SLOTS, KEYS, MASK, SEEN_FREE,
-    SEEN_WHOLE, SEEN_NODES, OUT_QUEUE, OUT_RUNNING, OUT_NODES, OUT_LINKS, OUT_CLUSTER, OUT_FLOWS, OUT_MASK, BEYOND_PLAY,
-) = range(len(STATE_PARAMETERS), len(STATE_PARAMETERS) + 21)  # fmt: skip
+    CONFIG, CLASSES, SHOWN_LINKS, RULES, DELAYS, QUEUE_SLOTS, RUNNING_SLOTS, PARTNER_SLOTS, KEYS, RANKED, FIRST_GANGS,
+    FIRST_KEYS, MASK, SEEN, SEEN_FREE, SEEN_QUEUE, SEEN_RUNNING, TIER_SUMS, OUT_QUEUE, OUT_RUNNING, OUT_NODES,
+    OUT_LINKS, OUT_CLUSTER, OUT_FLOWS, COPY_QUEUE, COPY_RUNNING, COPY_NODES, COPY_LINKS, COPY_CLUSTER, COPY_FLOWS,
+    COPY_MASK, BEYOND_PLAY,
+) = range(len(STATE_PARAMETERS), len(STATE_PARAMETERS) + 32)  # fmt: skip
 _INT8, _INT32 = np.dtype(np.int8), np.dtype(np.int32)
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 PLAY_PARAMETERS: Final = (
@@ -71,17 +72,28 @@ PLAY_PARAMETERS: Final = (
     Parameter(_INT32, 1),  # victims
     Parameter(_INT32, 1),  # partners
     Parameter(_FLOAT64, 1),  # keys
+    Parameter(RANKED_DTYPE, 1, True),
+    Parameter(_INT32, 1),  # first gangs, and their keys
+    Parameter(_FLOAT64, 1),
     Parameter(_INT8, 1),  # mask
+    Parameter(SEEN_DTYPE, 1, True),
     Parameter(_INT32, 2, True),  # free GPUs of machines and racks as last shown
-    Parameter(WHOLE_DTYPE, 1, True),
-    Parameter(_FLOAT32, 3, True),  # machines as last shown
+    Parameter(_INT32, 1),  # jobs of queue and running slots as last shown
+    Parameter(_INT32, 1),
+    Parameter(_FLOAT64, 2),  # of tiers
     Parameter(_FLOAT32, 2),  # queue, running, nodes, links, cluster, flows
     Parameter(_FLOAT32, 2),
     Parameter(_FLOAT32, 2),
     Parameter(_FLOAT32, 2),
     Parameter(_FLOAT32, 1),
     Parameter(_FLOAT32, 2),
-    Parameter(_INT8, 2, True),  # copies of the mask; none where nobody wants them
+    Parameter(_FLOAT32, 3, True),  # copies of these and of the mask; without rows where nobody wants them
+    Parameter(_FLOAT32, 3, True),
+    Parameter(_FLOAT32, 3, True),
+    Parameter(_FLOAT32, 3, True),
+    Parameter(_FLOAT32, 2, True),
+    Parameter(_FLOAT32, 3, True),
+    Parameter(_INT8, 2, True),
 )
 # Results of :func:`play` beyond those of advance.
 INFEASIBLE: Final = 8
@@ -92,92 +104,18 @@ RESUME: Final = -2
 
 
 @helper
-def waiting_key(world: Array, jobs: Array, replicas: Array, b: int, row: int, order: int) -> float:
-    """Sort key of a waiting job; smaller comes first."""
-    if order == SHORTEST or order == LONGEST:
-        seconds = seconds_left(world, jobs, replicas, b, row)
-        return seconds if order == SHORTEST else -seconds
-    if order == LEAST_ATTAINED:
-        return attained_service(world, jobs, replicas, b, row)
-    if order == MOST_ATTAINED:
-        return -attained_service(world, jobs, replicas, b, row)
-    return 0.0
-
-
-@helper
-def running_key(world: Array, jobs: Array, replicas: Array, b: int, number: int, order: int) -> float:
-    """Sort key of a running gang; smaller comes first."""
-    if order == MOST_ATTAINED:
-        return -attained_by(world, replicas, b, number)
-    if order == LEAST_ATTAINED:
-        return attained_by(world, replicas, b, number)
-    if order == START_ORDER:
-        return 0.0
-    row = replicas[b, number]["job"]
-    if order == ARRIVAL_ORDER:
-        return float(row)
-    seconds = seconds_left(world, jobs, replicas, b, row)
-    return seconds if order == SHORTEST else -seconds
-
-
-@helper
-def insert(slots: Array, keys: Array, filled: int, row: int, key: float) -> int:
-    """Keep the smallest keys in ascending order, of equal ones the first come; return how many are filled."""
-    at = filled
-    if filled == len(slots):
-        if key >= keys[filled - 1]:
-            return filled
-        at = filled - 1
-    while at > 0 and keys[at - 1] > key:
-        slots[at] = slots[at - 1]
-        keys[at] = keys[at - 1]
-        at -= 1
-    slots[at] = row
-    keys[at] = key
-    return min(filled + 1, len(slots))
-
-
-@helper
-def fill_windows(
-    world: Array, jobs: Array, replicas: Array, holder: Array, gpu_next: Array, waiting: Array, running: Array,
-    config: Array, b: int, queue: Array, victims: Array, partners: Array, keys: Array,
-) -> None:
-    """Choose the jobs that the queue, running and partner slots show; -1 = empty slot."""
-    filled = 0
-    order = config[0]["queue_order"]
-    if order == ARRIVAL_ORDER:
-        filled = min(len(queue), world[b]["waiting"])
-        for i in range(filled):
-            queue[i] = waiting[b, i]
-    else:
-        for i in range(world[b]["waiting"]):
-            row = waiting[b, i]
-            key = waiting_key(world, jobs, replicas, b, row, order)
-            filled = insert(queue, keys, filled, row, key)
-    for i in range(filled, len(queue)):
-        queue[i] = -1
-    filled = 0
-    order = config[0]["running_order"]
-    for i in range(world[b]["running"]):
-        if len(victims) == 0 or (order == START_ORDER and filled == len(victims)):
-            break
-        number = int64(running[b, i])
-        key = running_key(world, jobs, replicas, b, number, order)
-        filled = insert(victims, keys, filled, replicas[b, number]["job"], key)
-    for i in range(filled, len(victims)):
-        victims[i] = -1
-    if len(partners) == 0:
-        return
-    filled = 0
-    for i in range(world[b]["running"]):
-        number = int64(running[b, i])
-        if order == START_ORDER and filled == len(partners):
-            break
-        if open_gpus(world, replicas, holder, gpu_next, b, number) > 0:
-            key = running_key(world, jobs, replicas, b, number, order)
-            filled = insert(partners, keys, filled, replicas[b, number]["job"], key)
-    for i in range(filled, len(partners)):
-        partners[i] = -1
+def mark_by_count(jobs: Array, supply: int, b: int, rules: int, queue: Array, mask: Array) -> int:
+    """Mark starts where any free GPUs will do, by each rule; return their number."""
+    filled = slots_filled(queue)
+    choices = 0
+    for k in range(filled):
+        fits = 1 if jobs[b, queue[k]]["gpus"] <= supply else 0
+        choices += fits * rules
+        for p in range(rules):
+            mask[k * rules + p] = fits
+    for i in range(max(filled * rules, 0), len(queue) * rules):  # max: as in empty_from
+        mask[i] = 0
+    return choices
 
 
 @helper
@@ -189,6 +127,8 @@ def mark_starts(
     """Mark the starts that the simulator would accept; return their number."""
     sharing = world[b]["sharing"] > 0
     supply = world[b]["free_gpus"]
+    if config[0]["anywhere"] and not sharing and world[b]["gpu_jobs"] == 1 and paces.shape[3] == 1:
+        return mark_by_count(jobs, supply, b, len(rules), queue, mask)
     sizes = int64(config[0]["sub_batches"])
     columns = max(sizes, 1)
     at = int64(0)
@@ -267,8 +207,8 @@ def mark_others(
 def act(
     table: Any, world: Array, jobs: Array, sub_batches: Array, config: Array, rules: Array, delays: Array, queue: Array,
     victims: Array, partners: Array, b: int, action: int,
-) -> bool:
-    """Carry out a feasible action; return whether it is one that waits."""
+) -> int:
+    """Carry out a feasible action; return the job that it has started or preempted, ANY_JOB if it waits."""
     w = world[b]
     sizes = int64(config[0]["sub_batches"])
     columns = max(sizes, 1)
@@ -294,14 +234,15 @@ def act(
         if config[0]["lease_s"] < np.inf:
             until_s = w["clock_s"] + config[0]["lease_s"]
             lease_by(table, b, row, int64(0), int64(0), int64(0), int64(0), until_s)
-        return False
+        return row
     if action < starts + len(victims):
-        preempt_by(table, b, int64(victims[action - starts]), int64(0), int64(0), int64(0), int64(0), 0.0)
-        return False
+        row = int64(victims[action - starts])
+        preempt_by(table, b, row, int64(0), int64(0), int64(0), int64(0), 0.0)
+        return row
     delay = action - starts - len(victims) - 1
     if delay >= 0:
         w["timer_s"] = min(w["timer_s"], w["clock_s"] + delays[delay])
-    return True
+    return int64(ANY_JOB)
 
 
 @helper
@@ -315,13 +256,21 @@ def renew_leases(table: Any, world: Array, replicas: Array, running: Array, leas
             lease_by(table, b, int64(r["job"]), int64(0), int64(0), int64(0), int64(0), until_s)
 
 
+@helper
+def copy_row(source: Array, target: Array) -> None:
+    """Copy an array that has no gaps."""
+    numbers, copies = source.reshape(source.size), target.reshape(source.size)
+    for i in range(len(numbers)):
+        copies[i] = numbers[i]
+
+
 @kernel
 def play(table: Any, b: int, action: int, row: int, _k: int, _m: int, _n: int, _: float) -> int:
     """Play one action on the windows of the last call, skip forced waits, and write mask and observation.
 
-    ``action`` NO_ACTION only looks and RESUME advances again after a full log. The observation is written to row
-    ``row`` of its arrays. Returns an outcome of advance, LOG_FULL (drain the log, then RESUME) or INFEASIBLE (nothing
-    changed, nothing is written); NEARLY_FULL is added when the log should be drained.
+    ``action`` NO_ACTION only looks and RESUME advances again after a full log. Mask and observation are copied to row
+    ``row`` of the arrays for copies, if they have it. Returns an outcome of advance, LOG_FULL (drain the log, then
+    RESUME) or INFEASIBLE (nothing changed, nothing is written); NEARLY_FULL is added when the log should be drained.
     """
     (
         world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
@@ -334,6 +283,9 @@ def play(table: Any, b: int, action: int, row: int, _k: int, _m: int, _n: int, _
     victims = bound_row(table, RUNNING_SLOTS, _INT32, 1, b)
     partners = bound_row(table, PARTNER_SLOTS, _INT32, 1, b)
     keys = bound_row(table, KEYS, _FLOAT64, 1, b)
+    ranked = bound_array(table, RANKED, RANKED_DTYPE, 1)
+    first_gangs = bound_row(table, FIRST_GANGS, _INT32, 1, b)
+    first_keys = bound_row(table, FIRST_KEYS, _FLOAT64, 1, b)
     mask = bound_row(table, MASK, _INT8, 1, b)
     w = world[b]
     slot_starts = (len(rules) + len(partners)) * max(int64(config[0]["sub_batches"]), 1)
@@ -341,10 +293,12 @@ def play(table: Any, b: int, action: int, row: int, _k: int, _m: int, _n: int, _
     lease_s = config[0]["lease_s"]
     outcome = int64(DECIDE)
     step_time = action == RESUME
+    changed = int64(ANY_JOB)
     if action >= 0:
         if mask[action] == 0:
             return int64(INFEASIBLE)
-        step_time = act(table, world, jobs, sub_batches, config, rules, delays, queue, victims, partners, b, action)
+        changed = act(table, world, jobs, sub_batches, config, rules, delays, queue, victims, partners, b, action)
+        step_time = changed == ANY_JOB
     while True:
         if step_time:
             # to wait is to let them go on; after a full log, of those that have ended nobody has been asked yet
@@ -354,10 +308,14 @@ def play(table: Any, b: int, action: int, row: int, _k: int, _m: int, _n: int, _
             if outcome == LOG_FULL:
                 return int64(LOG_FULL)
             action = int64(NO_ACTION)
+            changed = int64(ANY_JOB)
         settle(world, replicas, links, uses, ratios, b)
-        fill_windows(
-            world, jobs, replicas, holder, gpu_next, waiting, running, config, b, queue, victims, partners, keys
+        fill_queue(world, jobs, replicas, waiting, config[0]["queue_order"], b, queue, keys)
+        order = config[0]["running_order"]
+        fill_running(
+            world, jobs, replicas, running, order, b, changed, ranked, first_gangs, first_keys, victims
         )
+        fill_partners(world, jobs, replicas, holder, gpu_next, running, order, b, partners, keys)
         choices = mark_starts(
             world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, running, paces, chosen, links, busy,
             sub_batches, interference, b, config, rules, queue, partners, mask,
@@ -367,31 +325,44 @@ def play(table: Any, b: int, action: int, row: int, _k: int, _m: int, _n: int, _
             break
         step_time = True
     classes = bound_row(table, CLASSES, CLASS_DTYPE, 2, b)
-    out_queue = bound_row(table, OUT_QUEUE, _FLOAT32, 2, row)
-    out_running = bound_row(table, OUT_RUNNING, _FLOAT32, 2, row)
-    out_nodes = bound_row(table, OUT_NODES, _FLOAT32, 2, row)
-    out_links = bound_row(table, OUT_LINKS, _FLOAT32, 2, row)
-    out_cluster = bound_row(table, OUT_CLUSTER, _FLOAT32, 1, row)
-    seen_whole = bound_array(table, SEEN_WHOLE, WHOLE_DTYPE, 1)
-    seen_nodes = bound_array(table, SEEN_NODES, _FLOAT32, 3)
+    out_queue = bound_row(table, OUT_QUEUE, _FLOAT32, 2, b)
+    out_running = bound_row(table, OUT_RUNNING, _FLOAT32, 2, b)
+    out_nodes = bound_row(table, OUT_NODES, _FLOAT32, 2, b)
+    out_links = bound_row(table, OUT_LINKS, _FLOAT32, 2, b)
+    out_cluster = bound_row(table, OUT_CLUSTER, _FLOAT32, 1, b)
+    out_flows = bound_row(table, OUT_FLOWS, _FLOAT32, 2, b)
+    seen = bound_array(table, SEEN, SEEN_DTYPE, 1)
+    seen_free = bound_array(table, SEEN_FREE, _INT32, 2)
+    seen_queue = bound_row(table, SEEN_QUEUE, _INT32, 1, b)
+    seen_running = bound_row(table, SEEN_RUNNING, _INT32, 1, b)
     clairvoyant = int64(config[0]["clairvoyant"])
-    show_queue(world, jobs, replicas, clairvoyant, classes, b, queue, mask, slot_starts, out_queue)
-    show_running(world, jobs, replicas, clairvoyant, classes, b, victims, mask, starts, out_running)
-    see_machines(
-        world, nodes, racks, free, b, bound_array(table, SEEN_FREE, _INT32, 2), seen_whole, seen_nodes
+    stands = changed != ANY_JOB
+    show_queue(
+        world, jobs, replicas, clairvoyant, classes, b, queue, mask, slot_starts, stands, seen, seen_queue, out_queue
     )
-    show_machines(world, free, b, len(queue), seen_whole, seen_nodes, out_nodes, out_cluster)
+    show_running(
+        world, jobs, replicas, clairvoyant, classes, b, victims, mask, starts, stands, changed, seen, seen_running,
+        out_running,
+    )
+    show_machines(world, nodes, racks, free, b, seen_free, seen, out_nodes)
+    show_cluster(world, free, b, len(queue), seen, out_cluster)
     if w["contention"] > 0:
         shown_links = bound_row(table, SHOWN_LINKS, SHOWN_LINK_DTYPE, 2, b)
-        out_flows = bound_row(table, OUT_FLOWS, _FLOAT32, 2, row)
         show_links(replicas, links, uses, b, shown_links, out_links)
         show_flows(world, jobs, replicas, links, uses, b, victims, shown_links, out_flows)
     else:
-        show_tiers(world, replicas, running, classes, b, out_links)
-    out_mask = bound_array(table, OUT_MASK, _INT8, 2)
-    if row < out_mask.shape[0]:
-        for i in range(len(mask)):
-            out_mask[row, i] = mask[i]
+        tier_sums = bound_row(table, TIER_SUMS, _FLOAT64, 2, b)
+        show_tiers(world, replicas, running, classes, b, stands, seen, tier_sums, out_links)
+    copy_mask = bound_array(table, COPY_MASK, _INT8, 2)
+    if row < copy_mask.shape[0]:
+        copy_row(out_queue, bound_row(table, COPY_QUEUE, _FLOAT32, 2, row))
+        copy_row(out_running, bound_row(table, COPY_RUNNING, _FLOAT32, 2, row))
+        copy_row(out_nodes, bound_row(table, COPY_NODES, _FLOAT32, 2, row))
+        copy_row(out_links, bound_row(table, COPY_LINKS, _FLOAT32, 2, row))
+        copy_row(out_cluster, bound_row(table, COPY_CLUSTER, _FLOAT32, 1, row))
+        if out_flows.shape[0] > 0:
+            copy_row(out_flows, bound_row(table, COPY_FLOWS, _FLOAT32, 2, row))
+        copy_row(mask, copy_mask[row])
     if 2 * w["events"] > events.shape[1] or 2 * w["event_gpus"] > event_gpus.shape[1]:
         outcome += NEARLY_FULL
     return int64(outcome)

@@ -1,16 +1,15 @@
-"""Arrays that the steps of one environment write into and that are then given away: nothing is copied."""
+"""Arrays that the steps of one environment are copied to, and that are then given away."""
 
 from __future__ import annotations
 
-import math
-from itertools import accumulate, repeat
-from typing import Final
+from itertools import repeat
+from typing import Any, Final
 
 import numpy as np
 
 from gpusched_env.envs.batch import Batch
 
-ROWS: Final = 32  # observations that are laid out together: ten small arrays cost as much as one step
+ROWS: Final = 64  # observations that are laid out together: ten small arrays cost as much as one step
 
 
 class FreshRows:
@@ -18,34 +17,34 @@ class FreshRows:
 
     Parameters
     ----------
-    batch : writes into the row that is given away next
+    batch : copies to the row that is given away next
     """
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
-        shown, every = batch.shown(), batch.observations
-        shapes = {name: array.shape[1:] for name, array in every.items() if name in batch.written}
-        ends = list(accumulate(ROWS * math.prod(shape) for shape in shapes.values()))
-        self._parts = [
-            (name, end - ROWS * math.prod(shape), end, (ROWS, *shape))
-            for (name, shape), end in zip(shapes.items(), ends, strict=True)
-        ]
-        self._length = ends[-1]
-        self._names = tuple(name for name in shown if name in shapes)
-        self._copied = tuple((name, array[0]) for name, array in shown.items() if name not in shapes)
+        shown = batch.shown()
+        every: dict[str, np.ndarray] = {
+            name: array for name, array in batch.observations.items() if name in batch.copied
+        }
+        every["action_mask"] = batch.mask  # last: the others are of four bytes
+        self._parts: list[tuple[str, tuple[int, ...], np.dtype[Any], int]] = []
+        self._length = 0
+        for name, array in every.items():
+            self._parts.append((name, (ROWS, *array.shape[1:]), array.dtype, self._length))
+            self._length += ROWS * array[0].nbytes
+        self._names = tuple(name for name in shown if name in every)
+        self._copied = tuple((name, array[0]) for name, array in shown.items() if name not in every)
         self._lay_out()
 
     def _lay_out(self) -> None:
-        block = np.empty(self._length, np.float32)
-        masks = np.empty((ROWS, self._batch.mask.shape[1]), np.int8)
+        block = np.empty(self._length, np.uint8)
         first = block.ctypes.data
         arrays = {}
-        for name, begin, end, shape in self._parts:
-            arrays[name] = array = block[begin:end].reshape(shape)
-            self._batch.write_into(name, array, first + block.itemsize * begin)
-        self._batch.write_into("action_mask", masks, masks.ctypes.data)
+        for name, shape, dtype, begin in self._parts:
+            arrays[name] = array = np.ndarray(shape, dtype, block, begin)
+            self._batch.copy_into(name, array, first + begin)
         rows = map(dict, map(zip, repeat(self._names), zip(*(arrays[name] for name in self._names), strict=True)))
-        self._given = zip(rows, masks, range(1, ROWS + 1), strict=True)
+        self._given = zip(rows, arrays["action_mask"], range(1, ROWS + 1), strict=True)
         self._batch.row[0] = 0
 
     def take(self) -> tuple[dict[str, np.ndarray], np.ndarray]:

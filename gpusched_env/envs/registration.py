@@ -56,7 +56,13 @@ def register_environments() -> None:
     """Register every environment with Gymnasium; a second call changes nothing."""
     for name, arguments in ENVIRONMENTS.items():
         if name not in gym.registry:
-            gym.register(name, entry_point=ENTRY_POINT, vector_entry_point=VECTOR_ENTRY_POINT, kwargs=arguments)
+            gym.register(
+                name,
+                entry_point=ENTRY_POINT,
+                vector_entry_point=VECTOR_ENTRY_POINT,
+                order_enforce=False,  # the environment itself refuses to step before reset
+                kwargs=arguments,
+            )
     if DELAY_TIMERS not in gym.registry:
         gym.register(
             DELAY_TIMERS,

@@ -27,18 +27,27 @@ CLASS_DTYPE: Final = np.dtype(
     ]
 )
 SHOWN_LINK_DTYPE: Final = np.dtype([("capacity", "<f8"), ("tier", "<f8")])  # as columns.LINKS shows them
-# What was last shown of the machines, so that only those that have changed are worked out anew.
-WHOLE_DTYPE: Final = np.dtype([("machines", "<i8"), ("gpus", "<i8")])  # entirely free machines, and their GPUs
-UNSEEN: Final = -1  # free GPUs of a machine or rack that has not been shown yet
+# What the arrays of an observation hold since they were written last: only what has changed is written anew.
+SEEN_DTYPE: Final = np.dtype(
+    [
+        ("machines", "<i8"),  # entirely free
+        ("gpus", "<i8"),  # of these
+        ("queue", "<i8"),  # slots that are filled
+        ("running", "<i8"),
+        # as WORLD had them when show_tiers added up last
+        ("starts", "<i8"),
+        ("returns", "<i8"),
+    ]
+)
+UNSEEN: Final = -1  # what has not been shown yet: free GPUs of a machine or rack, a slot's job
 
 _FLOAT32: Final = np.dtype(np.float32)
 _FLOAT64: Final = np.dtype(np.float64)
+_INT64: Final = np.dtype(np.int64)
 _TOGETHER: Final = 16  # slots whose times are squashed together
 _QUEUE_TIMES: Final = 5  # of a slot
 _RUNNING_TIMES: Final = 4
 _MOST_TIMES: Final = 80  # of so many slots
-_QUEUE: Final = len(columns.QUEUE)
-_RUNNING: Final = len(columns.RUNNING)
 _FLOWS: Final = len(columns.FLOWS)
 _TIERS: Final = len(TIERS)
 
@@ -59,6 +68,24 @@ def slots_filled(rows: Array) -> int:
 
 
 @helper
+def starts_somehow(mask: Array, k: int, starts: int) -> int:
+    """Tell whether a queue slot's job can be started; ``starts`` actions are a slot's."""
+    somehow = 0
+    for p in range(starts):
+        somehow |= mask[k * starts + p]
+    return somehow
+
+
+@helper
+def empty_slots(out: Array, shown: Array, first: int, end: int) -> None:
+    """Write that these slots are empty."""
+    for k in range(first, end):
+        shown[k] = UNSEEN
+        for c in range(out.shape[1]):
+            out[k, c] = 0.0
+
+
+@helper
 def show_queue(
     world: Array,
     jobs: Array,
@@ -69,18 +96,35 @@ def show_queue(
     queue: Array,
     mask: Array,
     starts: int,
+    stands: bool,
+    seen: Array,
+    shown: Array,
     out: Array,
 ) -> None:
-    """Write the rows of columns.QUEUE; ``starts`` actions are a slot's."""
+    """Write the rows of columns.QUEUE; ``starts`` actions are a slot's.
+
+    ``stands``: no time has passed, so that of a job that its slot showed before only its start may be possible now or
+    no longer. ``shown``: the slots' jobs as they were shown.
+    """
     w = world[b]
     seconds = scratch(_MOST_TIMES, _FLOAT64)
     times = scratch(_MOST_TIMES, _FLOAT32)
+    group = scratch(_TOGETHER, _INT64)
     filled = slots_filled(queue)
-    for first in range(0, filled, _TOGETHER):
-        end = min(first + _TOGETHER, filled)
+    next_slot = int64(0)
+    while next_slot < filled:
+        count = int64(0)
         at = int64(0)
-        for k in range(first, end):
+        while next_slot < filled and count < _TOGETHER:
+            k = next_slot
+            next_slot += 1
             row = queue[k]
+            out[k, 12] = starts_somehow(mask, k, starts)
+            if stands and shown[k] == row:
+                continue
+            shown[k] = row
+            group[count] = k
+            count += 1
             job = jobs[b, row]
             left = seconds_left(world, jobs, replicas, b, row) if clairvoyant else 0.0
             seconds[at] = w["clock_s"] - job["last_stop_s"]
@@ -91,12 +135,10 @@ def show_queue(
             at += _QUEUE_TIMES
         squash_all(seconds, at, times)
         at = int64(0)
-        for k in range(first, end):
+        for i in range(count):
+            k = group[i]
             job = jobs[b, queue[k]]
             kind = classes[0, job["job_class"]]
-            fits_somehow = 0
-            for p in range(starts):
-                fits_somehow |= mask[k * starts + p]
             out[k, 0] = 1.0
             out[k, 1] = job["gpus"] / w["gpus"]
             out[k, 2] = min(job["gpus"] / w["node_gpus"], 1.0)
@@ -109,11 +151,9 @@ def show_queue(
             out[k, 9] = kind["rack_loss"]
             out[k, 10] = kind["network_loss"]
             out[k, 11] = kind["skew"]
-            out[k, 12] = fits_somehow
             at += _QUEUE_TIMES
-    for k in range(filled, len(queue)):
-        for c in range(_QUEUE):
-            out[k, c] = 0.0
+    empty_slots(out, shown, filled, seen[b]["queue"])
+    seen[b]["queue"] = filled
 
 
 @helper
@@ -127,18 +167,37 @@ def show_running(
     victims: Array,
     mask: Array,
     first_action: int,
+    stands: bool,
+    changed: int,
+    seen: Array,
+    shown: Array,
     out: Array,
 ) -> None:
-    """Write the rows of columns.RUNNING."""
+    """Write the rows of columns.RUNNING; ``stands`` and ``shown`` as for :func:`show_queue`.
+
+    Where gangs do not slow each other down, a decision that takes no time changes only the row of its own job,
+    ``changed``, and who may be preempted.
+    """
     w = world[b]
+    stands = stands and w["contention"] == 0 and w["sharing"] == 0 and w["max_copies"] <= 1
     seconds = scratch(_MOST_TIMES, _FLOAT64)
     times = scratch(_MOST_TIMES, _FLOAT32)
+    group = scratch(_TOGETHER, _INT64)
     filled = slots_filled(victims)
-    for first in range(0, filled, _TOGETHER):
-        end = min(first + _TOGETHER, filled)
+    next_slot = int64(0)
+    while next_slot < filled:
+        count = int64(0)
         at = int64(0)
-        for v in range(first, end):
+        while next_slot < filled and count < _TOGETHER:
+            v = next_slot
+            next_slot += 1
             row = victims[v]
+            out[v, 10] = mask[first_action + v]
+            if stands and shown[v] == row and row != changed:
+                continue
+            shown[v] = row
+            group[count] = v
+            count += 1
             job = jobs[b, row]
             left = seconds_left(world, jobs, replicas, b, row) if clairvoyant else 0.0
             seconds[at] = w["clock_s"] - replicas[b, job["replica"]]["start_s"]
@@ -148,7 +207,8 @@ def show_running(
             at += _RUNNING_TIMES
         squash_all(seconds, at, times)
         at = int64(0)
-        for v in range(first, end):
+        for i in range(count):
+            v = group[i]
             job = jobs[b, victims[v]]
             r = replicas[b, job["replica"]]
             ideal_s = classes[0, job["job_class"]]["ideal_iteration_s"]
@@ -162,11 +222,9 @@ def show_running(
             out[v, 7] = shown_tier(r["tier"]) / (_TIERS - 1.0)
             out[v, 8] = max(1.0 - ideal_s / beside_company(replicas, b, int64(job["replica"])), 0.0)
             out[v, 9] = 1.0 if r["phase"] == CHECKPOINTING else 0.0
-            out[v, 10] = mask[first_action + v]
             at += _RUNNING_TIMES
-    for v in range(filled, len(victims)):
-        for c in range(_RUNNING):
-            out[v, c] = 0.0
+    empty_slots(out, shown, filled, seen[b]["running"])
+    seen[b]["running"] = filled
 
 
 @helper
@@ -176,28 +234,47 @@ def shown_tier(tier: int) -> int:
 
 
 @helper
-def show_tiers(world: Array, replicas: Array, running: Array, classes: Array, b: int, out: Array) -> None:
-    """Write the rows of columns.TIER_LINKS."""
+def add_to_tier(replicas: Array, classes: Array, b: int, number: int, sums: Array) -> None:
+    """Add a gang to the sums of its tier: GPUs, gangs, what they lose."""
+    r = replicas[b, number]
+    t = shown_tier(r["tier"])
+    ideal_s = classes[0, r["job_class"]]["ideal_iteration_s"]
+    sums[t, 0] += r["gpus"]
+    sums[t, 1] += 1.0
+    sums[t, 2] += max(1.0 - ideal_s / beside_company(replicas, b, number), 0.0)  # of copies < 0
+
+
+@helper
+def show_tiers(
+    world: Array,
+    replicas: Array,
+    running: Array,
+    classes: Array,
+    b: int,
+    stands: bool,
+    seen: Array,
+    sums: Array,
+    out: Array,
+) -> None:
+    """Write the rows of columns.TIER_LINKS; ``stands`` as for :func:`show_queue`: then the latest start is added."""
     w = world[b]
-    gpus = scratch(_TIERS, _FLOAT64)
-    gangs = scratch(_TIERS, _FLOAT64)
-    loss = scratch(_TIERS, _FLOAT64)
+    came, left = w["starts"] - seen[b]["starts"], w["returns"] - seen[b]["returns"]
+    if stands and w["sharing"] == 0 and w["max_copies"] <= 1 and came <= 1 and left == 0:
+        if came == 1:
+            add_to_tier(replicas, classes, b, int64(running[b, w["running"] - 1]), sums)
+    else:
+        for t in range(_TIERS):
+            for c in range(sums.shape[1]):
+                sums[t, c] = 0.0
+        for i in range(w["running"]):
+            add_to_tier(replicas, classes, b, int64(running[b, i]), sums)
+    seen[b]["starts"] = w["starts"]
+    seen[b]["returns"] = w["returns"]
     for t in range(_TIERS):
-        gpus[t] = 0.0
-        gangs[t] = 0.0
-        loss[t] = 0.0
-    for i in range(w["running"]):
-        number = int64(running[b, i])
-        r = replicas[b, number]
-        t = shown_tier(r["tier"])
-        ideal_s = classes[0, r["job_class"]]["ideal_iteration_s"]
-        gpus[t] += r["gpus"]
-        gangs[t] += 1.0
-        loss[t] += max(1.0 - ideal_s / beside_company(replicas, b, number), 0.0)  # of copies < 0
-    for t in range(_TIERS):
-        out[t, 0] = gpus[t] / (w["gpus"] * w["gpu_jobs"])
-        out[t, 1] = gangs[t] / (1.0 + gangs[t])
-        out[t, 2] = loss[t] / gangs[t] if gangs[t] > 0.0 else 0.0
+        gpus, gangs, loss = sums[t, 0], sums[t, 1], sums[t, 2]
+        out[t, 0] = gpus / (w["gpus"] * w["gpu_jobs"])
+        out[t, 1] = gangs / (1.0 + gangs)
+        out[t, 2] = loss / gangs if gangs > 0.0 else 0.0
 
 
 @helper
@@ -259,64 +336,49 @@ def show_flows(
 
 
 @helper
-def see_machines(
-    world: Array, nodes: Array, racks: Array, free: Array, b: int, seen_free: Array, seen_whole: Array, seen: Array
+def show_machines(
+    world: Array, nodes: Array, racks: Array, free: Array, b: int, seen_free: Array, seen: Array, out: Array
 ) -> None:
-    """Bring what is shown of the machines up to date: those whose free GPUs, or their rack's, have changed."""
+    """Write columns.NODES of the machines whose free GPUs, or their rack's, have changed."""
     first_rack = nodes.shape[1]
     for n in range(world[b]["nodes"]):
         before = seen_free[b, n]
         if free[b, n] != before:
             gpus = nodes[b, n]["gpus"]
             if before == gpus:
-                seen_whole[b]["machines"] -= 1
-                seen_whole[b]["gpus"] -= gpus
+                seen[b]["machines"] -= 1
+                seen[b]["gpus"] -= gpus
             if free[b, n] == gpus:
-                seen_whole[b]["machines"] += 1
-                seen_whole[b]["gpus"] += gpus
+                seen[b]["machines"] += 1
+                seen[b]["gpus"] += gpus
             seen_free[b, n] = free[b, n]
-            seen[b, n, 0] = free[b, n] / gpus
+            out[n, 0] = free[b, n] / gpus
     for r in range(world[b]["racks"]):
         rack_free = free[b, first_rack + r]
         if rack_free != seen_free[b, first_rack + r]:
             seen_free[b, first_rack + r] = rack_free
             rack = racks[b, r]
             for n in range(rack["first_node"], rack["first_node"] + rack["nodes"]):
-                seen[b, n, 2] = rack_free / rack["gpus"]
+                out[n, 2] = rack_free / rack["gpus"]
 
 
 @helper
-def show_machines(
-    world: Array,
-    free: Array,
-    b: int,
-    window: int,
-    seen_whole: Array,
-    seen: Array,
-    out_nodes: Array,
-    out_cluster: Array,
-) -> None:
-    """Write columns.NODES and columns.CLUSTER from what :func:`see_machines` has seen."""
+def show_cluster(world: Array, free: Array, b: int, window: int, seen: Array, out: Array) -> None:
+    """Write columns.CLUSTER after :func:`show_machines`; ``window`` = slots of the queue."""
     w = world[b]
     largest = 0
     for n in range(w["nodes"]):
         largest = max(largest, free[b, n])
-    for n in range(w["nodes"]):
-        unused, size, rack_unused, rack = seen[b, n, 0], seen[b, n, 1], seen[b, n, 2], seen[b, n, 3]
-        out_nodes[n, 0] = unused
-        out_nodes[n, 1] = size
-        out_nodes[n, 2] = rack_unused
-        out_nodes[n, 3] = rack
     beyond = max(w["waiting"] - window, 0)
     supply = w["free_gpus"]
-    out_cluster[0] = supply / w["gpus"]
-    out_cluster[1] = seen_whole[b]["machines"] / w["nodes"]
-    out_cluster[2] = largest / w["node_gpus"]
-    out_cluster[3] = 1.0 - seen_whole[b]["gpus"] / supply if supply > 0 else 0.0
-    out_cluster[4] = w["waiting"] / (32.0 + w["waiting"])
-    out_cluster[5] = beyond / (32.0 + beyond)
-    out_cluster[6] = w["waiting_gpus"] / (w["gpus"] + w["waiting_gpus"])
-    out_cluster[7] = w["running"] / (w["gpus"] * w["gpu_jobs"])
-    out_cluster[8] = w["next_arrival"] / w["jobs"]
-    out_cluster[9] = w["finished"] / w["jobs"]
-    out_cluster[10] = w["checkpointing_gpus"] / (w["gpus"] * w["gpu_jobs"])
+    out[0] = supply / w["gpus"]
+    out[1] = seen[b]["machines"] / w["nodes"]
+    out[2] = largest / w["node_gpus"]
+    out[3] = 1.0 - seen[b]["gpus"] / supply if supply > 0 else 0.0
+    out[4] = w["waiting"] / (32.0 + w["waiting"])
+    out[5] = beyond / (32.0 + beyond)
+    out[6] = w["waiting_gpus"] / (w["gpus"] + w["waiting_gpus"])
+    out[7] = w["running"] / (w["gpus"] * w["gpu_jobs"])
+    out[8] = w["next_arrival"] / w["jobs"]
+    out[9] = w["finished"] / w["jobs"]
+    out[10] = w["checkpointing_gpus"] / (w["gpus"] * w["gpu_jobs"])

@@ -6,8 +6,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.envs.encoding import BEYOND_PLAY, INFEASIBLE, NEARLY_FULL, QUEUE_SLOTS, RESUME, RUNNING_SLOTS
+from gpusched_env.envs.encoding import (
+    BEYOND_PLAY,
+    DELAYS,
+    INFEASIBLE,
+    MASK,
+    NEARLY_FULL,
+    QUEUE_SLOTS,
+    RESUME,
+    RUNNING_SLOTS,
+)
 from gpusched_env.envs.moves import play_by
+from gpusched_env.envs.told import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
 from gpusched_env.simulator.binding import bound_array, bound_state, fetch
 from gpusched_env.simulator.events import DECIDE, DONE, LOG_FULL, TIME_LIMIT
 from gpusched_env.simulator.jit import helper, int64, kernel
@@ -28,18 +38,16 @@ EPISODE_DTYPE: Final = np.dtype(
         ("keeps_log", "<i8"),  # 0 = nobody reads the log: it is thrown away
         ("outcome", "<i8"),  # of the last call: an outcome of advance
         ("is_refused", "<i8"),  # 1 = its action was infeasible
-        ("row", "<i8"),  # beyond its number, of the arrays to which its observations are written
+        ("row", "<i8"),  # beyond its number, of the arrays to which its observations are copied
     ]
 )
-# What a step tells: columns of ``told``, then one column a reward component.
-REWARD, DT, REFUSALS, TERMINATED, TRUNCATED, FIRST_COMPONENT = range(6)
 # A component is minus the increase of one of these, see rewards.COMPONENTS.
 LEVELS: Final = ("job_seconds", "slowdown_seconds", "clock_s", "fairness_sum")
 # What the driver returns beside 0, as bits: some log should be drained; is full, so that its environment stands still;
 # some episode is over; some action was infeasible, so that no observation was written.
 DRAIN, STANDS, OVER, REFUSED = 1, 2, 4, 8
 
-_INT32, _INT64, _FLOAT64 = np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.float64)
+_INT8, _INT32, _INT64, _FLOAT64 = np.dtype(np.int8), np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.float64)
 _LINE: Final = 64  # [byte] of the caches
 _WORLD_LINES: Final = 6  # that most steps read
 _GANGS_AHEAD: Final = 96  # of which the first line is asked for
@@ -96,7 +104,7 @@ def pay(
 
 @helper
 def fetch_far(world: Array, running: Array, queue: Array, victims: Array, b: int) -> None:
-    """Ask for what says where to look in the environment after the next: caches have lost it since its last step."""
+    """Ask for what says where to look in a later environment: caches have lost it since its last step."""
     for line in range(_WORLD_LINES):
         fetch(world, b, int64(0), int64(line * _LINE))
     for line in range(2):
@@ -106,23 +114,52 @@ def fetch_far(world: Array, running: Array, queue: Array, victims: Array, b: int
 
 
 @helper
-def fetch_near(
-    world: Array, jobs: Array, replicas: Array, events: Array, running: Array, queue: Array, victims: Array, b: int
-) -> None:
-    """Ask for the jobs and gangs at which the next environment's step will look."""
-    w = world[b]
-    for i in range(min(w["running"], _GANGS_AHEAD)):
-        fetch(replicas, b, int64(running[b, i]), int64(0))
-    for i in range(min(w["running"], _JOBS_AHEAD)):
-        fetch(replicas, b, int64(running[b, i]), int64(_LINE))
+def fetch_jobs(jobs: Array, queue: Array, victims: Array, b: int) -> None:
+    """Ask for the jobs that the slots show."""
     for v in range(victims.shape[1]):
-        if victims[b, v] >= 0:
-            fetch(jobs, b, int64(victims[b, v]), int64(0))
-            fetch(jobs, b, int64(victims[b, v]), int64(_LINE - 1))
+        if victims[b, v] < 0:
+            break
+        fetch(jobs, b, int64(victims[b, v]), int64(0))
     for k in range(min(queue.shape[1], _JOBS_AHEAD)):
-        if queue[b, k] >= 0:
-            fetch(jobs, b, int64(queue[b, k]), int64(0))
-            fetch(jobs, b, int64(queue[b, k]), int64(_LINE - 1))
+        if queue[b, k] < 0:
+            break
+        fetch(jobs, b, int64(queue[b, k]), int64(0))
+
+
+@helper
+def fetch_gangs(
+    world: Array,
+    jobs: Array,
+    replicas: Array,
+    events: Array,
+    running: Array,
+    queue: Array,
+    victims: Array,
+    b: int,
+    action: int,
+    wait: int,
+) -> None:
+    """Ask for the gangs at which the next environment's step will look, and for the rest of its job.
+
+    All gangs if time will pass, else those shown; ``wait`` is the first action that waits.
+    """
+    w = world[b]
+    row = int64(-1)
+    if action >= wait:
+        for i in range(min(w["running"], _GANGS_AHEAD)):
+            fetch(replicas, b, int64(running[b, i]), int64(0))
+    elif action >= wait - victims.shape[1]:
+        row = int64(victims[b, action - (wait - victims.shape[1])])
+    elif action >= 0:
+        row = int64(queue[b, action * queue.shape[1] // (wait - victims.shape[1])])
+    if row >= 0:
+        fetch(jobs, b, row, int64(_LINE))
+    for v in range(victims.shape[1]):
+        if victims[b, v] < 0:
+            break
+        number = int64(jobs[b, victims[b, v]]["replica"])
+        fetch(replicas, b, number, int64(0))
+        fetch(replicas, b, number, int64(_LINE))
     fetch(events, b, int64(w["events"]), int64(0))
 
 
@@ -141,12 +178,16 @@ def step_all(table: Any, first: int, end: int) -> int:
     jobs, replicas, running, events = state[1], state[2], state[10], state[12]
     queue = bound_array(table, QUEUE_SLOTS, _INT32, 2)
     victims = bound_array(table, RUNNING_SLOTS, _INT32, 2)
+    wait = bound_array(table, MASK, _INT8, 2).shape[1] - 1 - bound_array(table, DELAYS, _FLOAT64, 1).shape[0]
     bits = int64(0)
     for b in range(first, end):
+        if b + 3 < end:
+            fetch_far(world, running, queue, victims, int64(b + 3))
         if b + 2 < end:
-            fetch_far(world, running, queue, victims, int64(b + 2))
+            fetch_jobs(jobs, queue, victims, int64(b + 2))
         if b + 1 < end:
-            fetch_near(world, jobs, replicas, events, running, queue, victims, int64(b + 1))
+            action = int64(actions[b + 1])
+            fetch_gangs(world, jobs, replicas, events, running, queue, victims, int64(b + 1), action, wait)
         episode = episodes[b]
         action = int64(actions[b])
         if action == SKIP:
@@ -172,9 +213,9 @@ def step_all(table: Any, first: int, end: int) -> int:
             outcome -= NEARLY_FULL
             if episode["keeps_log"]:
                 bits |= DRAIN
-            else:
-                throw_log_away(world, b)
         episode["outcome"] = outcome
+        if not episode["keeps_log"]:  # the next step writes where this one did: caches still have it
+            throw_log_away(world, b)
         if episode["stepping"]:
             if pay(world, episodes, components, weights, scales, levels, told, b):
                 bits |= OVER

@@ -14,30 +14,31 @@ if TYPE_CHECKING:
 
 LINK_STATE_DTYPE: Final = np.dtype(
     [
+        # what every look at a link reads, 64 bytes
         ("capacity", "<f8"),  # [byte/s]
         ("built_Bps", "<f8"),  # [byte/s] capacity before any change
         ("total", "<f8"),  # weight of all its flows
-        # max-min
-        ("level", "<f8"),  # [byte/s] rate at which it holds flows; inf = it holds none
-        ("right", "<f8"),  # [byte/s] scratch: the level that it should have
-        ("key", "<f8"),  # [byte/s] scratch: its place in the queue
-        ("room", "<f8"),  # [byte/s] scratch: capacity that the flows that it does not hold leave
-        ("held", "<f8"),  # scratch: weight of the flows that it holds
-        # row i also tells of change i of the links
-        ("change_s", "<f8"),  # [s] when
-        ("change_slowdown", "<f8"),  # built capacity over that from then on
-        ("change_tier", "<i4"),  # of which links, index into LINK_TIERS
-        ("tier", "<i4"),  # index into LINK_TIERS; -1 = bus of a machine, -2 = no link
-        ("members", "<i4"),  # this row and so many - 1 after it are parallel links
-        ("port", "<i4"),  # 1 = a machine's own port
+        ("level", "<f8"),  # [byte/s] of max-min: rate at which it holds flows; inf = it holds none
         ("first_use", "<i4"),  # head of its chain of ``uses``; -1 = none
         ("flows", "<i4"),  # entries of that chain
         ("can_fill", "<i4"),  # 1 = its flows could send more than it carries
         ("is_stale", "<i4"),  # scratch: 1 = ``right`` is older than its flows' rates
         ("place", "<i4"),  # scratch: where in the queue it is; -1 = nowhere
+        ("is_changed", "<i4"),
+        ("tier", "<i4"),  # index into LINK_TIERS; -1 = bus of a machine, -2 = no link
+        ("members", "<i4"),  # this row and so many - 1 after it are parallel links
+        # max-min
+        ("right", "<f8"),  # [byte/s] scratch: the level that it should have
+        ("key", "<f8"),  # [byte/s] scratch: its place in the queue
+        ("room", "<f8"),  # [byte/s] scratch: capacity that the flows that it does not hold leave
+        ("held", "<f8"),  # scratch: weight of the flows that it holds
+        # row i also tells of change i of the links, and of entry i of lists
+        ("change_s", "<f8"),  # [s] when
+        ("change_slowdown", "<f8"),  # built capacity over that from then on
+        ("change_tier", "<i4"),  # of which links, index into LINK_TIERS
+        ("port", "<i4"),  # 1 = a machine's own port
         ("heap", "<i4"),  # scratch: entry i of the queue
         ("changed", "<i4"),  # entry i of the list of changed links
-        ("is_changed", "<i4"),
     ]
 )
 USE_DTYPE: Final = np.dtype(

@@ -20,13 +20,23 @@ from gpusched_env.simulator.network_state import (
     network_sizes,
 )
 
+_LINE: Final = 64  # [byte] of a processor's caches
+
+
+def whole_lines(fields: list[tuple[str, str]]) -> np.dtype[Any]:
+    """Lay out a record that fills whole lines of the caches, so that one beside it shares none."""
+    unused = -np.dtype(fields).itemsize % _LINE
+    return np.dtype([*fields, ("unused", np.uint8, (unused,))])
+
+
 # Job status.
 FUTURE, WAITING, RUNNING, FINISHED = range(4)
 # Replica phase. A replica that checkpoints still holds its GPUs.
 IDLE, ACTIVE, CHECKPOINTING = range(3)
 
-WORLD_DTYPE: Final = np.dtype(
+WORLD_DTYPE: Final = whole_lines(
     [
+        # what every step reads, 384 bytes
         # where the run stands
         ("clock_s", "<f8"),
         ("timer_s", "<f8"),  # [s] earliest wake-up a scheduler asked for; inf = none
@@ -65,25 +75,25 @@ WORLD_DTYPE: Final = np.dtype(
         ("checkpoint_s", "<f8"),  # [s]
         ("restore_s", "<f8"),  # [s]
         ("start_s", "<f8"),  # [s]
-        ("merge_s", "<f8"),  # [s] of gangs of several copies
         ("time_limit_s", "<f8"),  # [s] inf = none
-        ("least_busy_lambda", "<f8"),  # of the rule least-busy-servers
         ("slot_s", "<f8"),  # [s] > 0 = only whole iterations count in each slot of so many seconds
         ("max_copies", "<i8"),  # of a gang that may train a job at the same time
         ("sharing", "<i8"),  # 1 = jobs cost each other time and need memory on the GPUs that they share
         ("gpu_jobs", "<i8"),  # that may hold a GPU at the same time
         ("pace_until_lease", "<i8"),  # 1 = a gang that company leaves keeps its pace until its next lease
         ("step_iterations", "<f8"),  # > 0 = work comes in steps of so many iterations
-        # contention, as it stands
+        # contention
+        ("contention", "<i8"),  # number of its model, fixed; 0 = none, rates follow from the table of paces
         ("uncommitted", "<i8"),  # 1 = some replica's settled rate may differ from the one it runs at
         ("first_free_use", "<i8"),  # head of the chain of unused rows of ``uses``
         ("changed", "<i8"),  # links whose flows have changed since the rates were settled
         ("queued", "<i8"),  # scratch: links in the queue of max-min
         ("listed", "<i8"),  # replicas whose rate or iteration may change when rates are settled
         ("next_change", "<i8"),  # number of the next change of links
-        # contention, fixed; see gpusched_env.network
-        ("contention", "<i8"),  # number of the contention model; 0 = none, rates follow from the table of paces
-        ("changes", "<i8"),  # changes of links, fixed
+        # the rest: rules of play, and of contention (gpusched_env.network), fixed
+        ("merge_s", "<f8"),  # [s] of gangs of several copies
+        ("least_busy_lambda", "<f8"),  # of the rule least-busy-servers
+        ("changes", "<i8"),  # of links
         ("k_mode", "<i8"),
         ("duty", "<i8"),
         ("duplex", "<i8"),  # 1 = a link row stands for both directions
@@ -101,7 +111,7 @@ WORLD_DTYPE: Final = np.dtype(
         ("machine_overhead_s", "<f8"),  # [s] an iteration costs for each machine of the gang
     ]
 )
-JOB_STATE_DTYPE: Final = np.dtype(
+JOB_STATE_DTYPE: Final = whole_lines(
     [
         # what every look at a job reads, 64 bytes
         ("arrival_s", "<f8"),
@@ -119,7 +129,6 @@ JOB_STATE_DTYPE: Final = np.dtype(
         ("finish_s", "<f8"),  # [s] inf = not yet
         ("job_seconds", "<f8"),  # WORLD.job_seconds at arrival
         ("status", "<i4"),  # FUTURE, WAITING, RUNNING, FINISHED; a checkpointing job is RUNNING
-        ("padding", "<i4"),  # keeps the 8-byte fields of an array aligned
     ]
 )
 REPLICA_DTYPE: Final = np.dtype(
@@ -258,7 +267,6 @@ class State(NamedTuple):
 
 
 EVENT_BUFFER: Final = 1024
-_LINE: Final = 64  # [byte] of a processor's caches
 FIRST_SHAPE: Final = len(TIERS_WITH_SLOTS)  # row of ``paces`` where the shapes begin
 
 
@@ -323,7 +331,7 @@ def empty_state(batch: int, sizes: dict[str, int]) -> State:
         events=np.zeros((batch, sizes["events"]), EVENT_DTYPE),
         event_gpus=np.zeros((batch, 4 * gpus + 64), np.int32),
         chosen=np.zeros((batch, gpus), np.int32),
-        links=np.zeros((batch, sizes["links"]), LINK_STATE_DTYPE),
+        links=_aligned((batch, sizes["links"]), LINK_STATE_DTYPE),
         uses=np.zeros((batch, sizes["uses"]), USE_DTYPE),
         routes=np.zeros((batch, sizes["routes"]), ROUTE_DTYPE),
         pairs=np.zeros((batch, sizes["pairs"]), PAIR_DTYPE),

@@ -56,6 +56,8 @@ def unable(paces: Array, b: int, kind: int, gpu_type: int) -> bool:
 @helper
 def unable_somewhere(paces: Array, b: int, kind: int) -> bool:
     """Tell whether there is a GPU type on which a job class cannot run."""
+    if paces.shape[3] == 1:  # no instance has a job that cannot run at all
+        return False
     for gpu_type in range(paces.shape[3]):  # noqa: SIM110 - generators are not compiled
         if unable(paces, b, kind, gpu_type):
             return True

@@ -1,0 +1,77 @@
+"""What a step writes over what was shown last equals what is shown when everything is looked at anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from gpusched_env.envs.cluster_env import ClusterEnv
+from gpusched_env.envs.encoder import WINDOW_ORDERS
+from gpusched_env.envs.encoding import NO_ACTION
+from gpusched_env.envs.registration import ENVIRONMENTS
+from gpusched_env.envs.slots import KEPT
+from gpusched_env.scenarios import get_scenario
+
+KINDS = ("start", "preempt", "wait")
+
+
+def draw(mask: np.ndarray, env: ClusterEnv, rng: np.random.Generator, kind: int) -> int:
+    """Draw a feasible action, four times in five of a kind if there is one."""
+    feasible = np.flatnonzero(mask)
+    preferred = feasible[kind_of(feasible, env) == kind]
+    return int(rng.choice(preferred if len(preferred) and rng.random() < 0.8 else feasible))
+
+
+def kind_of(actions: np.ndarray, env: ClusterEnv) -> np.ndarray:
+    return (actions >= env.windows.first_preemption) + np.int64(actions >= env.windows.wait_action)
+
+
+def check(env: ClusterEnv, steps: int, seed: int) -> dict[str, int]:
+    """Play ``steps`` random feasible actions; count what was done."""
+    rng = np.random.default_rng(seed)
+    done = dict.fromkeys(KINDS, 0)
+    observation, info = env.reset(seed=seed)
+    for _ in range(steps):
+        slots = env.encoder.queue_slots.copy(), env.encoder.running_slots.copy(), env.encoder.partner_slots.copy()
+        anew, _, _ = env.encoder.play(NO_ACTION)
+        np.testing.assert_equal(observation, anew)
+        np.testing.assert_equal(info["action_mask"], env.mask)
+        np.testing.assert_equal(slots, (env.encoder.queue_slots, env.encoder.running_slots, env.encoder.partner_slots))
+        # Several steps without another look: what one leaves behind, the next one finds.
+        kind = int(rng.integers(len(KINDS)))
+        for _ in range(int(rng.integers(1, 2 * KEPT * 8))):
+            action = draw(info["action_mask"], env, rng, kind)
+            done[KINDS[int(kind_of(np.int64(action), env))]] += 1
+            observation, _, terminated, truncated, info = env.step(action)
+            if terminated or truncated:
+                observation, info = env.reset()
+    return done
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_registered_environments(name: str) -> None:
+    env = gym.make(name).unwrapped
+    assert isinstance(env, ClusterEnv)
+    done = check(env, 30, 5)
+    assert done["start"] > 50
+    assert done["wait"] > 2
+
+
+@pytest.mark.parametrize("order", WINDOW_ORDERS)
+@pytest.mark.parametrize("scenario", ["philly-64-v0", "leaf-spine-256-v0"])
+def test_orders(scenario: str, order: str) -> None:
+    env = ClusterEnv(scenario, queue_window=12, running_window=4, running_order=order, migration=True)
+    done = check(env, 60, WINDOW_ORDERS.index(order))
+    assert min(done.values()) > 50
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("checkpoint_s", [0.0, 30.0])
+def test_a_short_running_window_and_two_rules(seed: int, checkpoint_s: float) -> None:
+    scenario = get_scenario("philly-64-v0")
+    scenario = replace(scenario, semantics=replace(scenario.semantics, checkpoint_s=checkpoint_s))
+    env = ClusterEnv(scenario, queue_window=12, running_window=1, rules=("consolidate", "pack"), delays_s=(30.0,))
+    assert min(check(env, 80, seed).values()) > 50
