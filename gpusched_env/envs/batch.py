@@ -117,7 +117,7 @@ class Batch:
             config,
             np.array([RULE_NUMBER[rule] for rule in windows.rules], np.int32),
             np.array(windows.delays_s, np.float64),
-            np.zeros((size, max(windows.queue_window, windows.running_window, windows.partner_window))),
+            np.zeros((size, max(windows.queue_window, windows.partner_window))),
             np.zeros((size, KEPT * windows.running_window), np.int32),
             np.zeros((size, KEPT * windows.running_window)),
             np.zeros((size, 0, len(columns.FLOWS)), np.float32),
@@ -171,7 +171,7 @@ class Batch:
         self._bound.replace(_COPIES[name], array, address)
 
     def _forget(self, b: int) -> None:
-        """Write all of the next observation: nothing of another instance is left."""
+        """Let the next look write everything: nothing of another instance is left."""
         for name in _WRITTEN:
             if name in self.observations:
                 self.observations[name][b] = 0.0

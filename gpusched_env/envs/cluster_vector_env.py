@@ -37,7 +37,8 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
     num_envs : B, environments
     scenario : one for all, or one for each; all must have equally many links and GPU types, and share GPUs or not.
         Rows of ``nodes`` and ``node_types`` beyond an environment's own are 0
-    copy : observations and masks are fresh arrays. False = they are the buffers into which the next step writes
+    copy : observations and masks are fresh arrays. False = they are the buffers into which the next step writes what
+        has changed: only read them
     autoreset_mode : "NextStep" (the step after an episode's last one resets, whatever the action), "SameStep" (the last
         step resets; what it saw is in ``infos["final_obs"]`` and ``infos["final_info"]``) or "Disabled" (use
         ``reset(options={"reset_mask": ...})``)

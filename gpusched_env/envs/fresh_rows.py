@@ -48,7 +48,7 @@ class FreshRows:
         self._batch.row[0] = 0
 
     def take(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Give away what the last step has written: observation, and int8 [actions]."""
+        """Give away the copy of what the last step has shown: observation, and int8 [actions]."""
         observation, mask, following = next(self._given)
         if following < ROWS:
             self._batch.row[0] = following

@@ -179,7 +179,7 @@ def show_running(
     ``changed``, and who may be preempted.
     """
     w = world[b]
-    stands = stands and w["contention"] == 0 and w["sharing"] == 0 and w["max_copies"] <= 1
+    stands = stands and w["contention"] == 0 and w["sharing"] == 0
     seconds = scratch(_MOST_TIMES, _FLOAT64)
     times = scratch(_MOST_TIMES, _FLOAT32)
     group = scratch(_TOGETHER, _INT64)
@@ -259,7 +259,7 @@ def show_tiers(
     """Write the rows of columns.TIER_LINKS; ``stands`` as for :func:`show_queue`: then the latest start is added."""
     w = world[b]
     came, left = w["starts"] - seen[b]["starts"], w["returns"] - seen[b]["returns"]
-    if stands and w["sharing"] == 0 and w["max_copies"] <= 1 and came <= 1 and left == 0:
+    if stands and w["sharing"] == 0 and came <= 1 and left == 0:
         if came == 1:
             add_to_tier(replicas, classes, b, int64(running[b, w["running"] - 1]), sums)
     else:

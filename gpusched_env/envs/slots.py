@@ -1,7 +1,7 @@
 """Which jobs the queue, running and partner slots show.
 
-Gangs by attained service are looked through only when time has passed. Most decisions are starts and preemptions, which
-cost none, so the first gangs are kept, twice as many as are shown: a start adds one, a preemption takes one away.
+All gangs are ranked only when time has passed. Most decisions are starts and preemptions, which take none, so the first
+gangs are kept, twice as many as are shown: a start adds one, a preemption takes one away.
 """
 
 from __future__ import annotations
@@ -119,14 +119,12 @@ def follow(
 ) -> bool:
     """Bring the first gangs up to date after job ``changed`` started or was preempted; return whether that will do.
 
-    What a gang has attained by now does not change when it is preempted, nor when others are.
+    No key changes meanwhile: what a gang has attained, or has left, changes with time alone.
     """
     w = world[b]
     kept = ranked[b]
     gangs = int64(kept["gangs"])
-    if changed == ANY_JOB or order < LEAST_ATTAINED or gangs < 0 or kept["clock_s"] != w["clock_s"]:
-        return False
-    if w["sharing"] > 0 or w["max_copies"] > 1 or w["slot_s"] > 0.0:
+    if changed == ANY_JOB or gangs < 0 or kept["clock_s"] != w["clock_s"]:
         return False
     came, left = w["starts"] - kept["starts"], w["returns"] - kept["returns"]
     if came + left > 1 or w["running"] != kept["running"] + came - left:

@@ -36,7 +36,7 @@ IDLE, ACTIVE, CHECKPOINTING = range(3)
 
 WORLD_DTYPE: Final = whole_lines(
     [
-        # what every step reads, 384 bytes
+        # what every step reads, at most 384 bytes
         # where the run stands
         ("clock_s", "<f8"),
         ("timer_s", "<f8"),  # [s] earliest wake-up a scheduler asked for; inf = none
