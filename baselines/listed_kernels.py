@@ -110,7 +110,7 @@ def list_jobs(
     """List the jobs of this decision point in the order of the last one, newcomers behind; return their number."""
     w = world[b]
     for i in range(w["waiting"]):
-        member[waiting[b, i]] = 1
+        member[waiting[b, w["first_waiting"] + i]] = 1
     if with_running:
         for i in range(w["running"]):
             member[replicas[b, running[b, i]]["job"]] = 1
@@ -122,7 +122,7 @@ def list_jobs(
             order[count] = row
             count += 1
     for i in range(w["waiting"]):
-        row = waiting[b, i]
+        row = waiting[b, w["first_waiting"] + i]
         if member[row] == 1:
             member[row] = 0
             order[count] = row
@@ -165,7 +165,7 @@ def room_for_all(world: Array, jobs: Array, waiting: Array, list_: Array, skew: 
     """Tell whether all waiting jobs find a place on the free GPUs: then nobody is preempted, whatever the order."""
     left = world[b]["free_gpus"]
     for i in range(world[b]["waiting"]):
-        row = int64(waiting[b, i])
+        row = int64(waiting[b, world[b]["first_waiting"] + i])
         left -= jobs[b, row]["gpus"]
         if left < 0 or not list_[0]["monotone"] or rule_of(jobs, list_, skew, b, row) not in ANYWHERE:
             return False
@@ -359,7 +359,7 @@ def play_list(
                 elif r["along"] == HEAD:
                     if w["waiting"] == 0:
                         break
-                    row = int64(waiting[b, 0])
+                    row = int64(waiting[b, w["first_waiting"]])
                 else:
                     line = first_line(lines, waiters, keys, ranks, failed, int64(w["gpus"]), not r["strict"])
                     if line < 0:

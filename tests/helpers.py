@@ -20,6 +20,7 @@ from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Contention, Network, TopologySpec
 from gpusched_env.scenarios import Scenario, WorkloadSpec, get_scenario, scenario_from_dict
 from gpusched_env.simulator import ClusterView, Decision, Outcome, Scheduler, Simulation, Start, simulate
+from gpusched_env.simulator.waiting import waiting_rows
 from gpusched_env.workload import Profiles, Workload
 
 FREE_PREEMPTION = {"checkpoint_s": 0.0, "restore_s": 0.0}
@@ -209,6 +210,6 @@ def check_counts(simulation: Simulation) -> None:
         assert len({gpu % cluster.gpus for gpu in chain}) == len(chain), "twice on one GPU"
     replicas = state.replicas[b, running]
     assert world["leases_over"] == replicas["lease_over"].sum()
-    waiting = state.waiting[b, : world["waiting"]].tolist()
+    waiting = waiting_rows(state, b).tolist()
     assert waiting == sorted(set(waiting))
     assert len(waiting) + len(running) + world["finished"] == world["next_arrival"]

@@ -26,6 +26,7 @@ from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Network
 from gpusched_env.simulator import Outcome, Scheduler
+from gpusched_env.simulator.waiting import waiting_rows
 from gpusched_env.workload import Profiles, Workload
 
 Row = tuple[int, float, int, float]  # id, arrival [s], GPUs, ideal run time [s]
@@ -377,7 +378,7 @@ def test_g6_nw_is_compute_over_running_seconds(seed: int, priority: str) -> None
         nw = run.nw(rows)
         assert ((nw >= 0) & (nw <= 1 + 1e-9)).all()
         waiting = run.waiting
-        assert sorted(waiting.tolist()) == state.waiting[0, : state.world["waiting"][0]].tolist()
+        assert sorted(waiting.tolist()) == waiting_rows(state, 0).tolist()
         if priority == "nw":  # frozen while it waits, and the order in which jobs are asked
             np.testing.assert_allclose(nw[waiting], run.delay.tasks["nw"][0, waiting], rtol=1e-9, atol=1e-12)
             assert (np.diff(run.delay.tasks["nw"][0, waiting]) >= 0).all()

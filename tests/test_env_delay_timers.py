@@ -34,6 +34,7 @@ from gpusched_env.metrics import job_times
 from gpusched_env.network import Network
 from gpusched_env.scenarios import Seeds, get_scenario
 from gpusched_env.simulator import Outcome, Preempt, Simulation, Start, simulate
+from gpusched_env.simulator.waiting import waiting_rows
 
 CLUSTER = Cluster.parse("32x8/8")
 
@@ -194,7 +195,7 @@ def test_waits_are_those_of_the_log_however_often_one_looks(seed: int) -> None:
     arrivals = completions = 0.0
     while simulation.advance() is Outcome.DECIDE:
         world = simulation.state.world[0]
-        for row in simulation.state.waiting[0, : world["waiting"]].tolist():
+        for row in waiting_rows(simulation.state, 0).tolist():
             simulation.apply(Start(row, ("pack", "spread")[rng.integers(2)]))
         running = simulation.state.replicas["job"][0, simulation.state.running[0, : world["running"]]].tolist()
         if running and rng.random() < 0.3:

@@ -10,6 +10,7 @@ from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME, START
 from gpusched_env.metrics import job_times
 from gpusched_env.simulator import Outcome, Preempt, Simulation, Start, Wait
+from gpusched_env.simulator.waiting import waiting_rows
 
 
 @pytest.mark.parametrize("name", ["fifo", "srtf", "las", "tiresias", "random"])
@@ -59,7 +60,7 @@ def test_time_limit_cuts_the_run_and_keeps_events_on_the_limit() -> None:
     instance = unit_instance([0, 4, 11], [1, 1, 1], [10, 3, 1], "1x2", time_limit_s=10)
     simulation = Simulation(instance)
     while (outcome := simulation.advance()) is Outcome.DECIDE:
-        for job in simulation.state.waiting[0, : simulation.state.world[0]["waiting"]].tolist():
+        for job in waiting_rows(simulation.state, 0).tolist():
             simulation.apply(Start(job))
     assert outcome is Outcome.TIME_LIMIT
     assert simulation.now_s == 10

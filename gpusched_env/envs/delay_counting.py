@@ -149,7 +149,7 @@ def describe_queue(
     """Who waits, for how long, and who could have had GPUs."""
     w = world[b]
     for i in range(w["waiting"]):
-        row = waiting[b, i]
+        row = waiting[b, w["first_waiting"] + i]
         gang = gangs[row]
         cluster[_QUEUED_IN_ALL] += gang["gpus"]
         own = gang["demand_class"]

@@ -92,13 +92,14 @@ def fill_queue(
 ) -> None:
     """Choose the waiting jobs that the queue slots show; -1 = empty slot."""
     filled = 0
+    first = int64(world[b]["first_waiting"])
     if order == ARRIVAL_ORDER:
         filled = min(len(queue), world[b]["waiting"])
         for i in range(filled):
-            queue[i] = waiting[b, i]
+            queue[i] = waiting[b, first + i]
     else:
         for i in range(world[b]["waiting"]):
-            row = waiting[b, i]
+            row = waiting[b, first + i]
             key = waiting_key(world, jobs, replicas, b, row, order)
             filled = insert(queue, keys, filled, row, key)
     empty_from(queue, filled)

@@ -32,7 +32,7 @@ def show_gpu_types(
                 unused += free[b, n]
         mean = 0.0
         for i in range(w["waiting"]):
-            mean += rates[jobs[b, waiting[b, i]]["job_class"], t]
+            mean += rates[jobs[b, waiting[b, w["first_waiting"] + i]]["job_class"], t]
         if w["waiting"] > 0:
             mean = min(mean / w["waiting"], 1.0)  # rounding
         out_types[t, 0] = gpus / w["gpus"]

@@ -29,6 +29,7 @@ from gpusched_env.simulator.seats import (
 from gpusched_env.simulator.shapes import placed, placed_copies
 from gpusched_env.simulator.state import ACTIVE, CHECKPOINTING, FINISHED, FUTURE, IDLE, RUNNING, WAITING
 from gpusched_env.simulator.taking import FREE, unable
+from gpusched_env.simulator.waiting import dequeue, enqueue
 
 Array = np.ndarray[Any, Any]
 
@@ -209,12 +210,7 @@ def release(
     job["status"] = WAITING
     job["replica"] = -1
     job["last_stop_s"] = w["clock_s"]
-    at = w["waiting"]
-    while at > 0 and waiting[b, at - 1] > row:
-        waiting[b, at] = waiting[b, at - 1]
-        at -= 1
-    waiting[b, at] = row
-    w["waiting"] += 1
+    enqueue(world, waiting, b, row)
     w["waiting_gpus"] += job["gpus"]
     write_event(world, events, b, RELEASE, row, replica, 0.0, 0, -1)
 
@@ -374,17 +370,7 @@ def start(
     job["replica"] = number
     if not resumed:
         job["first_start_s"] = w["clock_s"]
-    at = int64(0)
-    beyond = w["waiting"]
-    while at < beyond:  # ascending rows
-        middle = (at + beyond) // 2
-        if waiting[b, middle] < row:
-            at = middle + 1
-        else:
-            beyond = middle
-    for i in range(at, w["waiting"] - 1):
-        waiting[b, i] = waiting[b, i + 1]
-    w["waiting"] -= 1
+    dequeue(world, waiting, b, row)
     w["waiting_gpus"] -= gang
     return APPLIED
 
@@ -518,8 +504,7 @@ def arrive(world: Array, jobs: Array, waiting: Array, events: Array, b: int) -> 
     job = jobs[b, row]
     job["status"] = WAITING
     job["job_seconds"] = w["job_seconds"]
-    waiting[b, w["waiting"]] = row  # rows arrive in ascending order, so the list stays sorted
-    w["waiting"] += 1
+    enqueue(world, waiting, b, row)
     w["waiting_gpus"] += job["gpus"]
     w["next_arrival"] += 1
     w["slowdown_weight"] += 1.0 / job["ideal_s"]

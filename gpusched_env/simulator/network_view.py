@@ -9,6 +9,7 @@ import numpy as np
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.simulator import network_queries
+from gpusched_env.simulator.waiting import waiting_rows
 
 if TYPE_CHECKING:
     from gpusched_env.network import Topology
@@ -78,8 +79,7 @@ class NetworkView:
         """
         simulation = self._simulation
         row = int(job)
-        waiting = simulation.state.waiting[simulation.b, : simulation.state.world["waiting"][simulation.b]]
-        if row not in waiting:
+        if row not in waiting_rows(simulation.state, simulation.b):
             raise GpuschedError(f"what_if_s: job {job} is not waiting")
         gang = int(simulation.instance.workload.jobs["gpus"][row])
         known = simulation.instance.cluster.gpus

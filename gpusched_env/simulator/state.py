@@ -43,7 +43,8 @@ WORLD_DTYPE: Final = whole_lines(
         ("next_arrival", "<i8"),  # row of the next job to arrive
         ("next_tick", "<i8"),  # number of the next round
         ("deciding", "<i8"),  # 1 = a scheduler must be asked once all events of this instant have been played
-        ("waiting", "<i8"),  # entries in use of the waiting list
+        ("first_waiting", "<i8"),  # where the waiting list begins, waiting.py
+        ("waiting", "<i8"),  # its entries
         ("waiting_gpus", "<i8"),  # that these jobs ask for
         ("running", "<i8"),  # entries in use of the running list, checkpointing replicas included
         ("finished", "<i8"),
@@ -250,7 +251,7 @@ class State(NamedTuple):
     holder: np.ndarray  # int32 [B, S]: replica that holds the seat, -1 = free; seats 0 .. G-1 are the GPUs (seats.py)
     gpu_next: np.ndarray  # int32 [B, S]: next seat of the same gang, -1 = last
     gpu_node: np.ndarray  # int32 [B, G]: node of each GPU
-    waiting: np.ndarray  # int32 [B, J]: waiting jobs, ascending rows (= tie order)
+    waiting: np.ndarray  # int32 [B, J]: waiting jobs, ascending rows (= tie order), from world.first_waiting on
     running: np.ndarray  # int32 [B, R]: replicas that hold GPUs, by start; beyond world.running the idle ones
     paces: np.ndarray  # PACE_DTYPE [B, C, tiers + S, T]: by tier, then by ascending shape where shapes have prices
     events: np.ndarray  # EVENT_DTYPE [B, E]: buffer

@@ -19,6 +19,7 @@ from gpusched_env.simulator.placing import RULE_NUMBER, SHARE_FIRST_FIT, SHARED_
 from gpusched_env.simulator.seats import MEMORY_SLACK
 from gpusched_env.simulator.sharing_choices import BENEFIT, MEASURED, PLACEMENTS, SEARCH
 from gpusched_env.simulator.state import ACTIVE, FINISHED
+from gpusched_env.simulator.waiting import waiting_rows
 from gpusched_env.workload import REQUESTED
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class ClusterView:
     @property
     def waiting(self) -> np.ndarray:
         """int32: rows of the waiting jobs, ascending (a copy: decisions do not change it)."""
-        return self._state.waiting[self._b, : self._world["waiting"]].copy()
+        return waiting_rows(self._state, self._b).copy()
 
     @property
     def running(self) -> np.ndarray:
