@@ -17,7 +17,6 @@ from vector import batch_rate, rollout_share
 
 Samples = dict[str, list[float]]
 CARTPOLE_STEPS: Final = 10_000  # of each sample
-RATIOS: Final = {"ratio": "rate", "chosen_ratio": "chosen"}
 
 
 def single(steps: int, repeats: int) -> Samples:
@@ -29,8 +28,10 @@ def single(steps: int, repeats: int) -> Samples:
         alone, chosen = cluster_rates(steps)
         found["rate"].append(alone)
         found["chosen"].append(chosen)
-    shares = {name: ratios(found[rate], found["cartpole"]) for name, rate in RATIOS.items()}
-    return found | shares
+    return found | {
+        "ratio": ratios(found["rate"], found["cartpole"]),
+        "chosen_ratio": ratios(found["chosen"], found["cartpole"]),
+    }
 
 
 def batch(scenario: str, steps: int, repeats: int, environments: int = 256) -> Samples:

@@ -113,13 +113,7 @@ ROWS: Final[tuple[Row, ...]] = (
         for name, case in PLAIN_REPLAYS.items()
     ),
     Row(WRAPPERS, "none", "wrappers", "none_us", "us/step"),
-    Row(
-        WRAPPERS,
-        "`PassiveEnvChecker`, by `gymnasium.make`, adds",
-        "wrappers",
-        "checker_us",
-        "us/step",
-    ),
+    Row(WRAPPERS, "`PassiveEnvChecker`, by `gymnasium.make`, adds", "wrappers", "checker_us", "us/step"),
     Row(WRAPPERS, "`OrderEnforcing`, which it leaves out here, would add", "wrappers", "order_us", "us/step"),
     Row(WRAPPERS, "both would add", "wrappers", "both_us", "us/step"),
     Row(MEMORY, "256 GPUs: its arrays", "memory", "arrays_kB", "kB"),

@@ -217,8 +217,9 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         over = encoder.step(action)
         observation, mask = encoder.take()
         told = encoder.told.tolist()
-        paid = {self._component: told[FIRST_COMPONENT]}
-        if len(told) > FIRST_COMPONENT + 1:
+        if len(told) == FIRST_COMPONENT + 1:
+            paid = {self._component: told[FIRST_COMPONENT]}
+        else:
             paid = dict(zip(self.reward_weights, told[FIRST_COMPONENT:], strict=True))
         info: dict[str, Any] = {"action_mask": mask, "dt": told[DT], "refusals": int(told[REFUSALS]), "rewards": paid}
         if self._mask_in_observation:

@@ -107,16 +107,8 @@ def fill_queue(
 
 @helper
 def follow(
-    world: Array,
-    jobs: Array,
-    replicas: Array,
-    running: Array,
-    order: int,
-    b: int,
-    changed: int,
-    ranked: Array,
-    first: Array,
-    keys: Array,
+    world: Array, jobs: Array, replicas: Array, running: Array, order: int, b: int, changed: int, ranked: Array,
+    first: Array, keys: Array,
 ) -> bool:
     """Bring the first gangs up to date after job ``changed`` started or was preempted; return whether that will do.
 
@@ -150,41 +142,9 @@ def follow(
 
 
 @helper
-def rank(
-    world: Array,
-    jobs: Array,
-    replicas: Array,
-    running: Array,
-    order: int,
-    b: int,
-    ranked: Array,
-    first: Array,
-    keys: Array,
-) -> None:
-    """Find the first gangs among all."""
-    gangs = 0
-    for i in range(world[b]["running"]):
-        if order == START_ORDER and gangs == len(first):
-            break
-        number = int64(running[b, i])
-        key = running_key(world, jobs, replicas, b, number, order)
-        gangs = insert(first, keys, gangs, replicas[b, number]["job"], key)
-    ranked[b]["gangs"] = gangs
-
-
-@helper
 def fill_running(
-    world: Array,
-    jobs: Array,
-    replicas: Array,
-    running: Array,
-    order: int,
-    b: int,
-    changed: int,
-    ranked: Array,
-    first: Array,
-    keys: Array,
-    victims: Array,
+    world: Array, jobs: Array, replicas: Array, running: Array, order: int, b: int, changed: int, ranked: Array,
+    first: Array, keys: Array, victims: Array,
 ) -> None:
     """Choose the running gangs that the running slots show; -1 = empty slot.
 
@@ -192,9 +152,16 @@ def fill_running(
     """
     if len(victims) == 0:
         return
-    if not follow(world, jobs, replicas, running, order, b, changed, ranked, first, keys):
-        rank(world, jobs, replicas, running, order, b, ranked, first, keys)
     w, kept = world[b], ranked[b]
+    if not follow(world, jobs, replicas, running, order, b, changed, ranked, first, keys):
+        gangs = 0
+        for i in range(w["running"]):
+            if order == START_ORDER and gangs == len(first):
+                break
+            number = int64(running[b, i])
+            key = running_key(world, jobs, replicas, b, number, order)
+            gangs = insert(first, keys, gangs, replicas[b, number]["job"], key)
+        kept["gangs"] = gangs
     kept["clock_s"] = w["clock_s"]
     kept["starts"] = w["starts"]
     kept["returns"] = w["returns"]
@@ -207,16 +174,8 @@ def fill_running(
 
 @helper
 def fill_partners(
-    world: Array,
-    jobs: Array,
-    replicas: Array,
-    holder: Array,
-    gpu_next: Array,
-    running: Array,
-    order: int,
-    b: int,
-    partners: Array,
-    keys: Array,
+    world: Array, jobs: Array, replicas: Array, holder: Array, gpu_next: Array, running: Array, order: int, b: int,
+    partners: Array, keys: Array,
 ) -> None:
     """Choose the running gangs that the partner slots show; -1 = empty slot."""
     filled = 0
