@@ -10,26 +10,17 @@ from typing import Any, Final
 
 import numpy as np
 
+from gpusched_env.baselines.key_kernels import queue_key, queue_of
+from gpusched_env.baselines.runner_kernels import IN_LIST, leave_runners
 from gpusched_env.simulator.events import attained_service
 from gpusched_env.simulator.jit import helper, int64
 from gpusched_env.simulator.state import ACTIVE
 
 Array = np.ndarray[Any, Any]
 
-_TOLERANCE: Final = 1e-6  # [GPU s]: times of changes are computed from attained service and back
 # A time in the heap is this close to the one computed anew: [s], and [s] for each second of the clock.
 _NEAR_S: Final = 1e-3
 _NEAR: Final = 1e-9
-
-
-@helper
-def queue_of(thresholds: Array, attained: float) -> int:
-    """Queue of a job by its attained service (Tiresias, NSDI 2019, section 3.2)."""
-    queue = int64(0)
-    for i in range(len(thresholds)):
-        if thresholds[i] - _TOLERANCE <= attained:
-            queue += 1
-    return queue
 
 
 @helper
@@ -83,18 +74,11 @@ def expect_change(list_: Array, changes_s: Array, heap: Array, places: Array, nu
 
 @helper
 def next_change_of_queue_s(
-    world: Array,
-    jobs: Array,
-    replicas: Array,
-    list_: Array,
-    thresholds: Array,
-    changes_s: Array,
-    heap: Array,
-    places: Array,
-    near: Array,
-    b: int,
+    world: Array, jobs: Array, replicas: Array, list_: Array, thresholds: Array, line_of: Array, runners: Array,
+    runner_rows: Array, levels: Array, walk: Array, ranks: Array, member: Array, changes_s: Array, heap: Array,
+    places: Array, near: Array, b: int,
 ) -> float:
-    """When the first running job changes its queue [s]."""
+    """When the first running job changes its queue [s]; those that have leave their lists (runner_kernels.py)."""
     first_s = np.inf
     slack_s = _NEAR_S + _NEAR * world[b]["clock_s"]
     count = 0
@@ -110,4 +94,10 @@ def next_change_of_queue_s(
     for i in range(count):
         number = int64(near[i])
         expect_change(list_, changes_s, heap, places, number, changes_s[number])
+        row = int64(replicas[b, number]["job"])
+        if replicas[b, number]["phase"] != ACTIVE or member[row] != IN_LIST:
+            continue
+        if levels[row] != queue_key(world, jobs, replicas, list_, thresholds, b, row):
+            line = int64(line_of[jobs[b, row]["gpus"]])
+            leave_runners(list_, runners, runner_rows, levels, ranks, walk, member, line, row, True)
     return first_s

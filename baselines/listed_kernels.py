@@ -2,7 +2,7 @@
 
 It decides what their ``decide`` decides, in the same sequence; tests compare the logs. What it need not do: look again
 at jobs that could not start before, while no GPU has come back; and, where counts of GPUs decide who starts, look at
-jobs that come after whoever takes the last GPU (line_kernels.py, plan_by_count).
+all who wait or run (line_kernels.py, runner_kernels.py, count_kernels.py).
 """
 
 from __future__ import annotations
@@ -12,33 +12,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.baselines.change_kernels import (
-    change_of_queue_s,
-    expect_change,
-    next_change_of_queue_s,
-    queue_of,
-)
-from gpusched_env.baselines.line_kernels import before, first_line, join_line, leave_line, sort_rows
+from gpusched_env.baselines.change_kernels import change_of_queue_s, expect_change, next_change_of_queue_s
+from gpusched_env.baselines.count_kernels import plan_by_count
+from gpusched_env.baselines.key_kernels import ATTAINED, QUEUES, set_key
+from gpusched_env.baselines.line_kernels import first_line, join_line, leave_line, sort_rows
 from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
+from gpusched_env.baselines.runner_kernels import leave_runners, note_runner
 from gpusched_env.simulator.calls import plan_by, preempt_by, start_by
-from gpusched_env.simulator.events import (
-    APPLIED,
-    BUFFER_FULL,
-    DECIDE,
-    LOG_FULL,
-    attained_service,
-    productive_s,
-    seconds_left,
-)
+from gpusched_env.simulator.events import APPLIED, BUFFER_FULL, DECIDE, LOG_FULL
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.placing import ANYWHERE
-from gpusched_env.simulator.planning import KEPT, NEWCOMER, NOT_NOW, SKIPPED, frees_at_once
+from gpusched_env.simulator.planning import NEWCOMER, SKIPPED
 from gpusched_env.simulator.state import CHECKPOINTING, WAITING
 
 Array = np.ndarray[Any, Any]
 
-# How jobs are ordered.
-ARRIVAL, SIZE, ATTAINED, QUEUES = range(4)
 # Where the loop stands between two calls, beside ASLEEP and DECIDES.
 WALKS, STOPS, STARTS, ENDS = range(2, 6)
 # What is walked along: a list made at each decision point, lines of waiting jobs, or the head of the queue alone.
@@ -62,7 +50,10 @@ LIST_DTYPE: Final = np.dtype(
         ("phase", "<i8"),
         ("at", "<i8"),  # entry of the list that comes next
         ("listed", "<i8"),  # entries of ``order``
-        ("walked", "<i8"),  # entries of ``walk``: what is walked along, or, along LINES, who has been started
+        ("walked", "<i8"),  # entries of ``walk``: what is walked along, or, along LINES, who runs (runner_kernels.py)
+        ("apart", "<i8"),  # entries of ``walk`` that this decision point has not taken
+        ("taken", "<i8"),  # running jobs that it has taken, ``tail``
+        ("taken_gpus", "<i8"),  # that they hold [GPU]
         ("returns", "<i8"),  # gangs that had given GPUs back then
         ("idle", "<i8"),
         ("lined", "<i8"),  # jobs that have arrived and joined a line
@@ -71,35 +62,6 @@ LIST_DTYPE: Final = np.dtype(
         ("reads_round", "<i8"),  # 1 = this decision point is a round of LAS
     ]
 )
-
-
-@helper
-def size_of(world: Array, jobs: Array, replicas: Array, list_: Array, b: int, row: int) -> float:
-    """Sort key of a job: what is left of its run time, or what it has attained."""
-    job = jobs[b, row]
-    if list_[0]["order"] == SIZE:
-        size = seconds_left(world, jobs, replicas, b, row)
-    else:
-        size = job["service_s"] + productive_s(world, replicas, b, int64(job["replica"]))
-    return size * job["gpus"] if list_[0]["by_gpus"] else size
-
-
-@helper
-def set_key(
-    world: Array, jobs: Array, replicas: Array, list_: Array, thresholds: Array, keys: Array, ranks: Array, b: int,
-    row: int,
-) -> None:
-    """Set what a job is ordered by."""
-    r = list_[0]
-    if r["order"] == QUEUES:
-        # the queue first, then, if they lead it, those who run
-        ranks[row] = jobs[b, row]["first_start_s"]
-        keys[row] = 2.0 * queue_of(thresholds, attained_service(world, jobs, replicas, b, row))
-        if r["incumbents"] and jobs[b, row]["replica"] < 0:
-            keys[row] += 1.0
-    elif r["order"] != ARRIVAL:
-        keys[row] = size_of(world, jobs, replicas, list_, b, row)
-        ranks[row] = 1.0 if r["order"] == SIZE and jobs[b, row]["replica"] < 0 else 0.0
 
 
 @helper
@@ -204,95 +166,13 @@ def join_lines(
     r["leaving"] = kept
 
 
-@helper
-def note_start(list_: Array, walk: Array, member: Array, row: int) -> None:
-    """Add a job that has been started to ``walk``, unless it is still there from an earlier start."""
-    r = list_[0]
-    if (r["preempts"] or r["order"] == ATTAINED) and member[row] == 0:
-        member[row] = 1
-        walk[r["walked"]] = row
-        r["walked"] += 1
-
-
-@helper
-def plan_by_count(
-    world: Array, jobs: Array, replicas: Array, list_: Array, thresholds: Array, lines: Array, waiters: Array,
-    left: Array, order: Array, walk: Array, scratch: Array, keys: Array, ranks: Array, rules: Array, verdict: Array,
-    member: Array, failed: Array, b: int,
-) -> None:
-    """Decide what plan_preemptive decides where any free GPUs will do, without a look at all who wait.
-
-    Lists the running jobs that come after the first waiting one, all others keep their GPUs, then who is to start.
-    ``walk`` keeps those who have been started in their order of last time, which is nearly that of now.
-    """
-    w = world[b]
-    r = list_[0]
-    budget = int64(w["gpus"])
-    line = first_line(lines, waiters, keys, ranks, failed, budget, False)
-    head = int64(waiters[lines[line]["begin"]])
-    count = int64(0)
-    for i in range(r["walked"]):
-        row = int64(walk[i])
-        if jobs[b, row]["replica"] < 0:  # it has ended, or been stopped
-            member[row] = 0
-        else:
-            set_key(world, jobs, replicas, list_, thresholds, keys, ranks, b, row)
-            walk[count] = row
-            count += 1
-    r["walked"] = count
-    sort_rows(walk, scratch, keys, ranks, count)
-    behind = int64(0)
-    for i in range(count):
-        row = int64(walk[i])
-        if line >= 0 and before(keys, ranks, head, row):
-            order[behind] = row
-            behind += 1
-        else:
-            budget -= replicas[b, jobs[b, row]["replica"]]["gpus"]
-    supply = w["free_gpus"]
-    at = int64(0)
-    listed = behind
-    while True:
-        line = first_line(lines, waiters, keys, ranks, failed, budget, False)
-        if line >= 0:
-            head = int64(waiters[lines[line]["begin"]])
-        elif at == behind:
-            break
-        if at < behind and (line < 0 or before(keys, ranks, int64(order[at]), head)):
-            row = int64(order[at])
-            gpus = replicas[b, jobs[b, row]["replica"]]["gpus"]
-            verdict[at] = SKIPPED
-            if gpus <= budget:
-                verdict[at] = KEPT
-                budget -= gpus
-            elif frees_at_once(world, jobs, replicas, b, row):
-                supply += gpus
-            at += 1
-        else:
-            order[listed] = head
-            verdict[listed] = NEWCOMER
-            rules[listed] = r["rule"]
-            listed += 1
-            budget -= lines[line]["gpus"]
-            leave_line(lines, waiters, keys, ranks, line)
-    for i in range(behind, listed):
-        row = int64(order[i])
-        gang = jobs[b, row]["gpus"]
-        if gang <= supply:
-            supply -= gang
-        else:  # GPUs that are still being checkpointed are meant for it
-            verdict[i] = NOT_NOW
-            left[r["leaving"]] = row
-            r["leaving"] += 1
-    r["listed"] = listed
-
-
 @kernel
 def play_list(
     world: Array, jobs: Array, replicas: Array, waiting: Array, running: Array, b: int, advances: int, starts: int,
     stops: int, plans: int, list_: Array, skew: Array, thresholds: Array, order: Array, walk: Array,
     scratch: Array, keys: Array, ranks: Array, rules: Array, verdict: Array, member: Array, failed: Array, lines: Array,
-    line_of: Array, waiters: Array, left: Array, changes_s: Array, heap: Array, places: Array, near: Array,
+    line_of: Array, waiters: Array, left: Array, runners: Array, runner_rows: Array, levels: Array, tail: Array,
+    changes_s: Array, heap: Array, places: Array, near: Array,
 ) -> int:
     """Play on until ``until_s`` (PAUSED), the log is full, or ``advance`` ends the run."""
     w = world[b]
@@ -320,9 +200,14 @@ def play_list(
             if preempts and not room_for_all(world, jobs, waiting, list_, skew, b):
                 r["phase"] = STOPS
                 if r["along"] == LINES:
+                    if r["order"] == QUEUES:  # whose queue has changed leaves its list
+                        next_change_of_queue_s(
+                            world, jobs, replicas, list_, thresholds, line_of, runners, runner_rows, levels, walk,
+                            ranks, member, changes_s, heap, places, near, b,
+                        )
                     plan_by_count(
-                        world, jobs, replicas, list_, thresholds, lines, waiters, left, order, walk, scratch, keys,
-                        ranks, rules, verdict, member, failed, b,
+                        world, jobs, replicas, list_, thresholds, lines, line_of, runners, runner_rows, levels,
+                        waiters, left, order, walk, tail, scratch, keys, ranks, rules, verdict, member, failed, b,
                     )
                 else:
                     count = list_jobs(world, jobs, replicas, waiting, running, list_, order, member, b, True)
@@ -375,7 +260,8 @@ def play_list(
                     else:
                         if line >= 0:
                             leave_line(lines, waiters, keys, ranks, line)
-                            note_start(list_, walk, member, row)
+                            if r["preempts"] or r["order"] == ATTAINED:
+                                note_runner(list_, walk, member, row)
                         if r["order"] == QUEUES:
                             number = int64(jobs[b, row]["replica"])
                             change_s = change_of_queue_s(world, jobs, replicas, thresholds, b, number)
@@ -395,6 +281,10 @@ def play_list(
                     if code == APPLIED and r["along"] == LINES:
                         left[r["leaving"]] = row
                         r["leaving"] += 1
+                        leave_runners(
+                            list_, runners, runner_rows, levels, ranks, walk, member,
+                            int64(line_of[jobs[b, row]["gpus"]]), row, jobs[b, row]["replica"] >= 0,
+                        )
                 r["at"] += 1
             r["at"] = 0
             r["phase"] = STARTS
@@ -406,7 +296,7 @@ def play_list(
                     if code == BUFFER_FULL:
                         return LOG_FULL
                     if code == APPLIED and r["along"] == LINES:
-                        note_start(list_, walk, member, row)
+                        note_runner(list_, walk, member, row)
                     elif r["along"] == LINES:
                         left[r["leaving"]] = row
                         r["leaving"] += 1
@@ -422,7 +312,8 @@ def play_list(
                 wake_at(world, b, next_s)
             elif r["order"] == QUEUES:
                 change_s = next_change_of_queue_s(
-                    world, jobs, replicas, list_, thresholds, changes_s, heap, places, near, b
+                    world, jobs, replicas, list_, thresholds, line_of, runners, runner_rows, levels, walk, ranks,
+                    member, changes_s, heap, places, near, b,
                 )
                 # a change closer than the clock can tell is still a change
                 wake_at(world, b, max(change_s, np.nextafter(w["clock_s"], np.inf)))

@@ -7,9 +7,10 @@ import math
 
 import numpy as np
 
-from gpusched_env.baselines import listed_kernels
+from gpusched_env.baselines import key_kernels, listed_kernels
 from gpusched_env.baselines.compiled_loop import CompiledLoop
 from gpusched_env.baselines.line_kernels import LINE_DTYPE
+from gpusched_env.baselines.runner_kernels import RUNNERS_DTYPE
 from gpusched_env.simulator import Scheduler, Simulation
 from gpusched_env.simulator.calls import advance_table, plan_table, preempt_table, start_table
 from gpusched_env.simulator.jit import announce_compilation
@@ -25,7 +26,7 @@ class ListRules:
 
     Parameters
     ----------
-    order : ARRIVAL, SIZE, ATTAINED or QUEUES of listed_kernels
+    order : ARRIVAL, SIZE, ATTAINED or QUEUES of key_kernels
     placement : placement rule
     preempts : running jobs may be preempted
     strict : the first job that does not fit blocks all behind it
@@ -63,12 +64,12 @@ class ListedRun(CompiledLoop):
         gangs = instance.workload.jobs["gpus"]
         skew = np.ascontiguousarray(instance.workload.profiles.rows["skew"][instance.workload.jobs["profile"]])
         memory["along"] = listed_kernels.LINES
-        if rules.order == listed_kernels.ARRIVAL and rules.strict:
+        if rules.order == key_kernels.ARRIVAL and rules.strict:
             memory["along"] = listed_kernels.HEAD
         elif not memory["monotone"]:
             memory["along"] = listed_kernels.LIST
-        elif rules.preempts or rules.order == listed_kernels.ATTAINED:  # who starts must follow from counts alone
-            skewed = rules.order == listed_kernels.QUEUES and bool(((skew > rules.packlimit) & (gangs > 1)).any())
+        elif rules.preempts or rules.order == key_kernels.ATTAINED:  # who starts must follow from counts alone
+            skewed = rules.order == key_kernels.QUEUES and bool(((skew > rules.packlimit) & (gangs > 1)).any())
             if memory["rule"] not in ANYWHERE or skewed or instance.gpu_jobs > 1:
                 memory["along"] = listed_kernels.LIST
         sizes, counts = np.unique(gangs, return_counts=True)
@@ -76,6 +77,10 @@ class ListedRun(CompiledLoop):
         lines["gpus"], lines["begin"] = sizes, np.cumsum(counts) - counts
         line_of = np.zeros(sizes[-1] + 1, np.int32)
         line_of[sizes] = np.arange(len(sizes))
+        # twice as many as can run, so that those who have ended are seldom cleared away
+        runners = np.zeros(len(sizes), RUNNERS_DTYPE)
+        runners["room"] = 2 * (instance.cluster.gpus // sizes) + 2
+        runners["begin"] = np.cumsum(runners["room"]) - runners["room"]
         replicas = simulation.state.replicas.shape[1]
         order, listed_rules, verdict = (np.zeros(jobs, np.int32) for _ in range(3))
         state = simulation.state
@@ -110,6 +115,10 @@ class ListedRun(CompiledLoop):
             line_of,
             np.zeros(jobs, np.int32),  # waiters
             np.zeros(3 * replicas, np.int32),  # left: who is stopped, who cannot start yet, who was stopped before
+            runners,
+            np.zeros(runners["room"].sum(), np.int32),  # runner_rows
+            np.zeros(jobs),  # levels
+            np.zeros(replicas, np.int32),  # tail
             np.zeros(replicas),  # changes_s
             np.zeros(replicas, np.int32),  # heap
             np.full(replicas, -1, np.int32),  # places

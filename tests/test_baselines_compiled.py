@@ -22,7 +22,7 @@ LISTED = (
     "fifo:variant=skip,placement=least-busy-servers", "fifo:placement=random", "sjf", "sjf:strict=true", "ssf", "srtf",
     "srtf:placement=consolidate", "srsf", "las", "las:round_s=50", "las-2d:placement=consolidate", "tiresias",
     "tiresias:thresholds=50/400,incumbents_first=true", "tiresias:packlimit=0,placement=spread",
-    "tiresias:thresholds=20/40/90/200,placement=random",
+    "tiresias:thresholds=20/40/90/200,placement=random", "tiresias:packlimit=inf,thresholds=20/60",
 )  # fmt: skip
 
 
@@ -30,6 +30,14 @@ def asked(scheduler: Scheduler) -> Scheduler:
     """The same scheduler as a subclass of itself, which no compiled loop plays."""
     scheduler.__class__ = type("Asked", (type(scheduler),), {})
     return scheduler
+
+
+def thirds() -> Instance:
+    """More jobs than find room, long after time 0, whose ends differ by rounding alone, if at all."""
+    rng = np.random.default_rng(22)
+    arrival_s = np.sort(rng.integers(0, 200, 150) / 3 * 10) + 1e6 * (np.arange(150) > 10)
+    duration_s = rng.integers(1, 30, 150) * 10 / 3
+    return unit_instance(arrival_s, rng.choice([1, 2, 3, 4, 8], 150, p=(0.5, 0.2, 0.1, 0.1, 0.1)), duration_s, "2x4")
 
 
 def instances() -> dict[str, Instance]:
@@ -42,6 +50,7 @@ def instances() -> dict[str, Instance]:
         "types": random_instance(3, 40, Cluster.parse("2x4@V100,2x4@K80")),
         "skipped by rule": random_instance(4, 40, racks, queue="skip"),
         "links": linked_scenario("maxmin").instance(200_000),
+        "links that fill up": linked_scenario("maxmin", 60).instance(91),
         "sharing": Instance(racks, random_instance(5, 40, racks).workload, sharing=Sharing(2, 1.3)),
         "too much": unit_instance(
             np.repeat(np.arange(20) * 15.0, 4),
@@ -51,6 +60,7 @@ def instances() -> dict[str, Instance]:
             checkpoint_s=5.0,
             restore_s=0.0,
         ),
+        "thirds of seconds": thirds(),
         "many at once": unit_instance(np.repeat([0.0, 50.0], 30), [1, 2, 4] * 20, np.tile([30.0, 80.0], 30), "2x4"),
     }
 
