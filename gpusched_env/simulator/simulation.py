@@ -15,6 +15,7 @@ from gpusched_env.event_log import EVENT_DTYPE, EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import events
 from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Start, Wait
+from gpusched_env.simulator.growing import GrowingArray
 from gpusched_env.simulator.jit import announce_compilation
 from gpusched_env.simulator.placing import rule_number
 from gpusched_env.simulator.scheduler import Scheduler
@@ -67,8 +68,9 @@ class Simulation:
         self.b = b
         self.arguments = (*state, b)
         self.refusal = ""
-        self._drained_events: list[np.ndarray] = []
-        self._drained_gpus: list[np.ndarray] = []
+        # an arrival, a start and a completion of each job, and some preemptions
+        self._drained_events = GrowingArray(EVENT_DTYPE, 4 * len(instance.workload))
+        self._drained_gpus = GrowingArray(np.dtype(np.int32), 4 * len(instance.workload))
 
     @property
     def _world(self) -> np.void:
@@ -216,30 +218,20 @@ class Simulation:
     def drain(self) -> None:
         """Move the log buffers into Python's keeping."""
         world = self._world
-        self._drained_events.append(self.state.events[self.b, : world["events"]].copy())
-        self._drained_gpus.append(self.state.event_gpus[self.b, : world["event_gpus"]].copy())
+        self._drained_events.add(self.state.events[self.b, : world["events"]])
+        self._drained_gpus.add(self.state.event_gpus[self.b, : world["event_gpus"]])
         world["gpus_before"] += world["event_gpus"]
         world["events"] = world["event_gpus"] = 0
 
     def log(self) -> EventLog:
         """Everything that has happened so far."""
         self.drain()
-        if len(self._drained_events) > 1:
-            self._drained_events = [np.concatenate(self._drained_events, dtype=EVENT_DTYPE)]
-            self._drained_gpus = [np.concatenate(self._drained_gpus)]
-        return EventLog(self._drained_events[0], self._drained_gpus[0])
+        return EventLog(self._drained_events[:], self._drained_gpus[:])
 
     def events_since(self, first: int) -> np.ndarray:
-        """EVENT_DTYPE: events of the log from number ``first`` on, without joining all that came before."""
+        """EVENT_DTYPE: events of the log from number ``first`` on."""
         self.drain()
-        missing = sum(map(len, self._drained_events)) - first
-        pieces: list[np.ndarray] = []
-        for piece in reversed(self._drained_events):
-            if missing <= 0:
-                break
-            pieces.insert(0, piece[max(len(piece) - missing, 0) :])
-            missing -= len(piece)
-        return np.concatenate([np.empty(0, EVENT_DTYPE), *pieces], dtype=EVENT_DTYPE)
+        return self._drained_events[first:]
 
     # --- the loop
 
