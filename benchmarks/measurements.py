@@ -58,7 +58,7 @@ def replay(case: dict[str, Any], repeats: int) -> Samples:
         "seconds": found["seconds"],
         "tenth_s": found["tenth_s"],
         "growth": [whole / tenth for whole, tenth in pairs],
-        "events": [found["events"]],
+        "event_growth": [found["events"] / found["tenth_events"]] if found["tenth_events"] else [],
         "peak_GB": [found["peak_bytes"] / 1e9],
     }
 

@@ -45,7 +45,7 @@ PLAIN_REPLAYS: Final[dict[str, Case]] = {case.name: case for case in CASES if ca
 
 
 def _replay(case: Case) -> Run:
-    arguments = {"case": asdict(case), "repeats": 1 if case.slow else 5}
+    arguments = {"case": asdict(case), "repeats": 3 if case.slow else 5}
     return Run("replay", arguments, None if case.slow else {"repeats": 1})
 
 
@@ -80,15 +80,22 @@ def _part(case: Case) -> str:
     return f"Replay: {case.jobs:,} jobs{kind} on {case.gpus:,} GPUs, load {case.load:g}"
 
 
+def _growth(case: Case, grown: Case, run: str) -> list[Row]:
+    """Rows of a replay beside one of a tenth of its jobs: seconds, and under contention, where it counts, events."""
+    what = f"{case.scheduler}: {grown.jobs:,} jobs beside {grown.jobs // 10:,}"
+    rows = [Row(_part(case), what, run, "growth", "x", GROWTH)]
+    if case.kind == "contended":
+        rows.append(Row(_part(case), f"{what}: events of the log", run, "event_growth", "x"))
+    return rows
+
+
 def _rows(case: Case) -> list[Row]:
     """Rows of a replay: seconds, and growth and memory where they have targets."""
     rows = [Row(_part(case), case.scheduler, case.name, "seconds", "s", case.target_s)]
     if case.tenth:
-        what = f"{case.scheduler}: {case.jobs:,} jobs beside {case.jobs // 10:,}"
-        rows.append(Row(_part(case), what, case.name, "growth", "x", GROWTH))
+        rows += _growth(case, case, case.name)
     if (grown := f"{case.name}, ten times") in GROWN:
-        what = f"{case.scheduler}: {GROWN[grown].jobs:,} jobs beside {case.jobs:,}"
-        rows.append(Row(_part(case), what, grown, "growth", "x", GROWTH))
+        rows += _growth(case, GROWN[grown], grown)
     if case.target_GB is not None:
         rows.append(Row(_part(case), f"{case.scheduler}: peak memory", case.name, "peak_GB", "GB", case.target_GB))
     return rows
