@@ -137,9 +137,11 @@ def _fewest_machines(world: Array, nodes: Array, b: int, gang: int) -> int:
     left = gang
     while left > 0:
         for node in range(world[b]["nodes"]):
-            if left > 0 and nodes[b, node]["gpus"] == size and nodes[b, node]["taken"] == 0:
+            if nodes[b, node]["gpus"] == size and nodes[b, node]["taken"] == 0:
                 left -= size
                 machines += 1
+                if left <= 0:
+                    break
         size -= 1
     return machines
 
@@ -147,13 +149,19 @@ def _fewest_machines(world: Array, nodes: Array, b: int, gang: int) -> int:
 @helper
 def _most_free_of(free: Array, b: int, begin: int, end: int, machines: int, most: int) -> int:
     """Add up the free GPUs of the ``machines`` emptiest of ``nodes[begin:end]``; no node has more than ``most``."""
-    total = 0
+    total = int64(0)
+    if machines == 1:
+        for node in range(begin, end):
+            total = max(total, int64(free[b, node]))
+        return total
     left = machines
     for count in range(most, 0, -1):
         for node in range(begin, end):
-            if left > 0 and free[b, node] == count:
+            if free[b, node] == count:
                 total += count
                 left -= 1
+                if left == 0:
+                    return total
     return total
 
 

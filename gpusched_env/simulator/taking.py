@@ -104,6 +104,8 @@ def best_fit(free: Array, b: int, begin: int, end: int, gang: int) -> int:
         if gang <= free[b, i] < least:
             least = free[b, i]
             best = i
+            if least == gang:
+                break
     return best
 
 
