@@ -1,26 +1,23 @@
-"""When the first running job of Tiresias changes its queue: the gangs in a heap, by the time at which each will.
+"""When running jobs of Tiresias change their queues: the gangs in a heap, by the time at which each will.
 
 The times in the heap were right when they were computed, but for rounding; whoever asks now gets what the clock of now
-makes of them, so all that might be the first are computed anew.
+makes of them, so all that might be the first are computed anew. Jobs whose queue has changed leave their sorted lists
+then (runner_kernels.py).
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from gpusched_env.baselines.key_kernels import queue_key, queue_of
+from gpusched_env.baselines.key_kernels import NEAR, NEAR_S, queue_key, queue_of
 from gpusched_env.baselines.runner_kernels import IN_LIST, leave_runners
 from gpusched_env.simulator.events import attained_service
 from gpusched_env.simulator.jit import helper, int64
 from gpusched_env.simulator.state import ACTIVE
 
 Array = np.ndarray[Any, Any]
-
-# A time in the heap is this close to the one computed anew: [s], and [s] for each second of the clock.
-_NEAR_S: Final = 1e-3
-_NEAR: Final = 1e-9
 
 
 @helper
@@ -73,14 +70,14 @@ def expect_change(list_: Array, changes_s: Array, heap: Array, places: Array, nu
 
 
 @helper
-def next_change_of_queue_s(
+def follow_changes_of_queue(
     world: Array, jobs: Array, replicas: Array, list_: Array, thresholds: Array, line_of: Array, runners: Array,
     runner_rows: Array, levels: Array, walk: Array, ranks: Array, member: Array, changes_s: Array, heap: Array,
     places: Array, near: Array, b: int,
 ) -> float:
-    """When the first running job changes its queue [s]; those that have leave their lists (runner_kernels.py)."""
+    """Take jobs whose queue has changed out of their lists; return when the next running job changes its own [s]."""
     first_s = np.inf
-    slack_s = _NEAR_S + _NEAR * world[b]["clock_s"]
+    slack_s = NEAR_S + NEAR * world[b]["clock_s"]
     count = 0
     while list_[0]["changing"] > 0:
         number = int64(heap[0])

@@ -31,7 +31,8 @@ def start_surely(
     """List the waiting jobs that come before all that is taken and find room there; return their GPUs.
 
     Running jobs are taken from the end until what they hold, and what is free, is enough for all who come before them:
-    then all others keep their GPUs, and each of these waiting jobs fits when its turn comes.
+    then all others keep their GPUs, and each of these waiting jobs fits when its turn comes. One taken with others
+    because of rounding may come before a job listed earlier: it fits too, since nothing listed needed its GPUs.
     """
     r = list_[0]
     near = rounding(world, list_, lines, b)
@@ -52,7 +53,7 @@ def start_surely(
             begin = r["taken"]
             take_last(
                 world, jobs, replicas, list_, thresholds, lines, runners, runner_rows, levels, walk, tail, keys,
-                ranks, near, b,
+                ranks, near, b, number, last,
             )
             for i in range(begin, r["taken"]):
                 row = int64(tail[i])

@@ -17,6 +17,9 @@ ARRIVAL, SIZE, ATTAINED, QUEUES = range(4)
 
 _TOLERANCE: Final = 1e-6  # [GPU s]: times of changes are computed from attained service and back
 _PACE: Final = 1e-12  # by which a gang may run slower than on the ideal placement, of its pace: below all rounding
+# What was computed once, and what the clock of now makes of it, are this close: [s], and [s] for each second of it.
+NEAR_S: Final = 1e-3
+NEAR: Final = 1e-9
 
 
 @helper
@@ -83,10 +86,11 @@ def keeps_pace(world: Array, jobs: Array, replicas: Array, list_: Array, b: int,
     order = list_[0]["order"]
     if order == QUEUES:
         return True
-    if gang["since_s"] > w["clock_s"] or w["slot_s"] > 0.0:
+    if gang["since_s"] > w["clock_s"]:
         return False
     if order == ATTAINED:
         return True
-    if w["step_iterations"] > 0.0 or (w["contention"] > 0 and gang["first_use"] >= 0):
+    by_the_piece = w["slot_s"] > 0.0 or w["step_iterations"] > 0.0
+    if by_the_piece or (w["contention"] > 0 and gang["first_use"] >= 0):
         return False
     return abs(job["iterations"] * gang["iteration_s"] - job["ideal_s"]) <= _PACE * job["ideal_s"]

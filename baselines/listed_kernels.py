@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.baselines.change_kernels import change_of_queue_s, expect_change, next_change_of_queue_s
+from gpusched_env.baselines.change_kernels import change_of_queue_s, expect_change, follow_changes_of_queue
 from gpusched_env.baselines.count_kernels import plan_by_count
 from gpusched_env.baselines.key_kernels import ATTAINED, QUEUES, set_key
 from gpusched_env.baselines.line_kernels import first_line, join_line, leave_line, sort_rows
@@ -44,6 +44,7 @@ LIST_DTYPE: Final = np.dtype(
         ("packlimit", "<f8"),
         ("monotone", "<i8"),  # 1 = what does not fit fits no better once others have been placed
         ("round_s", "<f8"),  # [s] of LAS
+        ("longest_s", "<f8"),  # [s] run time of the longest job on the ideal placement
         ("along", "<i8"),  # LIST, LINES, HEAD
         ("until_s", "<f8"),  # [s] when to stop
         # where it stands
@@ -200,8 +201,8 @@ def play_list(
             if preempts and not room_for_all(world, jobs, waiting, list_, skew, b):
                 r["phase"] = STOPS
                 if r["along"] == LINES:
-                    if r["order"] == QUEUES:  # whose queue has changed leaves its list
-                        next_change_of_queue_s(
+                    if r["order"] == QUEUES:
+                        follow_changes_of_queue(
                             world, jobs, replicas, list_, thresholds, line_of, runners, runner_rows, levels, walk,
                             ranks, member, changes_s, heap, places, near, b,
                         )
@@ -311,7 +312,7 @@ def play_list(
                 _, next_s = las_round(world, list_, b)
                 wake_at(world, b, next_s)
             elif r["order"] == QUEUES:
-                change_s = next_change_of_queue_s(
+                change_s = follow_changes_of_queue(
                     world, jobs, replicas, list_, thresholds, line_of, runners, runner_rows, levels, walk, ranks,
                     member, changes_s, heap, places, near, b,
                 )

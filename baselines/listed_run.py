@@ -61,6 +61,7 @@ class ListedRun(CompiledLoop):
             memory[name] = getattr(rules, name)
         memory["rule"], memory["skewed_rule"] = rule_number(rules.placement), rule_number("consolidate")
         memory["monotone"] = rules.placement not in _ERRATIC and bool(np.isfinite(instance.iteration_s).all())
+        memory["longest_s"] = simulation.state.jobs["ideal_s"][simulation.b].max()
         gangs = instance.workload.jobs["gpus"]
         skew = np.ascontiguousarray(instance.workload.profiles.rows["skew"][instance.workload.jobs["profile"]])
         memory["along"] = listed_kernels.LINES

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.baselines.key_kernels import QUEUES, keeps_pace, pace_of, set_key
+from gpusched_env.baselines.key_kernels import NEAR, NEAR_S, QUEUES, keeps_pace, pace_of, set_key
 from gpusched_env.baselines.line_kernels import before, sort_rows
 from gpusched_env.simulator.jit import helper, int64
 
@@ -20,16 +20,13 @@ Array = np.ndarray[Any, Any]
 
 # What is known of a job's place: ``member``.
 NOWHERE, IN_WALK, IN_LIST = range(3)
-# Levels are right but for rounding: keys this close are computed anew, [s], and [s] for each second of the clock.
-_NEAR_S: Final = 1e-3
-_NEAR: Final = 1e-9
 
 RUNNERS_DTYPE: Final = np.dtype(
     [
         ("begin", "<i8"),  # first entry of ``runner_rows`` of this gang size
         ("count", "<i8"),  # entries in use, in order; jobs that have ended stay until somebody looks
         ("room", "<i8"),  # entries that it has
-        ("taken", "<i8"),  # entries at its end that this decision point has taken
+        ("taken", "<i8"),  # entries at its end that this decision point has taken, or passed over since they have ended
     ]
 )
 
@@ -57,7 +54,7 @@ def join_runners(
     """Put a running job into the list of its gang size."""
     list_ = runners[number]
     begin = list_["begin"]
-    if list_["count"] == list_["room"]:  # there is room for twice as many as can run
+    if list_["count"] == list_["room"]:  # twice as many as can run, so that half of it becomes free
         kept = 0
         for i in range(begin, begin + list_["count"]):
             if jobs[b, runner_rows[i]]["replica"] >= 0:
@@ -77,7 +74,7 @@ def leave_runners(
     list_: Array, runners: Array, runner_rows: Array, levels: Array, ranks: Array, walk: Array, member: Array,
     number: int, row: int, runs: bool,
 ) -> None:
-    """Take a job out of the list of its gang size, if it is there; ``runs``: into ``walk``."""
+    """Take a job out of the list of its gang size, if it is there; if it holds GPUs (``runs``), it goes to ``walk``."""
     if member[row] == IN_LIST:
         of_size = runners[number]
         begin = of_size["begin"]
@@ -134,7 +131,10 @@ def last_runner(
     world: Array, jobs: Array, list_: Array, lines: Array, runners: Array, runner_rows: Array, levels: Array,
     walk: Array, keys: Array, ranks: Array, b: int,
 ) -> tuple[int, int]:
-    """Find the running job that comes last of those not taken, but for rounding: its list, -1 = none, and its row."""
+    """Find the running job that comes last of those not taken, but for rounding: its list, -1 = none, and its row.
+
+    Jobs that have ended are cleared away from the ends of the lists.
+    """
     found = int64(-1)
     last = int64(-1)
     if list_[0]["apart"] > 0:
@@ -165,24 +165,18 @@ def rounding(world: Array, list_: Array, lines: Array, b: int) -> float:
     if list_[0]["order"] == QUEUES:
         return 0.0
     pace = abs(pace_of(list_, int64(lines[len(lines) - 1]["gpus"])))
-    return (_NEAR_S + _NEAR * world[b]["clock_s"]) * pace
+    return (NEAR_S + NEAR * (world[b]["clock_s"] + list_[0]["longest_s"])) * pace
 
 
 @helper
 def take_last(
     world: Array, jobs: Array, replicas: Array, list_: Array, thresholds: Array, lines: Array, runners: Array,
     runner_rows: Array, levels: Array, walk: Array, tail: Array, keys: Array, ranks: Array, near: float, b: int,
+    number: int, row: int,
 ) -> None:
-    """Take the running job that comes last, and all whose keys are nearly the same; set the keys of all these."""
+    """Take the job that ``last_runner`` has found, and all whose keys are nearly the same; set the keys of all."""
     r = list_[0]
-    begin = r["taken"]
-    lowest = np.inf
     while True:
-        number, row = last_runner(
-            world, jobs, list_, lines, runners, runner_rows, levels, walk, keys, ranks, b
-        )
-        if number < 0 or (r["taken"] > begin and not (near > 0.0 and keys[row] + near >= lowest)):
-            return
         lowest = keys[row]
         tail[r["taken"]] = row
         r["taken"] += 1
@@ -192,3 +186,8 @@ def take_last(
         else:
             runners[number]["taken"] += 1
         set_key(world, jobs, replicas, list_, thresholds, keys, ranks, b, row)
+        number, row = last_runner(
+            world, jobs, list_, lines, runners, runner_rows, levels, walk, keys, ranks, b
+        )
+        if number < 0 or near == 0.0 or keys[row] + near < lowest:
+            return

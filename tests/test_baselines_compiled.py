@@ -61,6 +61,7 @@ def instances() -> dict[str, Instance]:
             restore_s=0.0,
         ),
         "thirds of seconds": thirds(),
+        "one machine": random_instance(7, 80, Cluster.parse("1x4"), checkpoint_s=0.0, restore_s=0.0),
         "many at once": unit_instance(np.repeat([0.0, 50.0], 30), [1, 2, 4] * 20, np.tile([30.0, 80.0], 30), "2x4"),
     }
 
@@ -74,6 +75,19 @@ def test_compiled_loop_is_decide(spec: str) -> None:
             simulate(instance, make_scheduler(spec)).digest()
             == simulate(instance, asked(make_scheduler(spec))).digest()
         ), (spec, name)
+
+
+@pytest.mark.parametrize("spec", ["srtf", "srsf"])
+def test_keys_much_larger_than_the_clock_are_told_apart(spec: str) -> None:
+    """Run times of many years, early in a run, that differ by rounding alone."""
+    rng = np.random.default_rng(1)
+    for years_s in (1e9, 1e15):
+        duration_s = years_s + rng.integers(0, 9, 60) * np.spacing(years_s)
+        instance = unit_instance(np.sort(rng.integers(0, 99, 60)), rng.choice([1, 2, 4], 60), duration_s, "2x4")
+        assert (
+            simulate(instance, make_scheduler(spec)).digest()
+            == simulate(instance, asked(make_scheduler(spec))).digest()
+        )
 
 
 @pytest.mark.parametrize(

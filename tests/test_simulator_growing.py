@@ -41,4 +41,9 @@ def test_a_copy_grows_apart() -> None:
         other.add(np.arange(2, dtype=np.int32))
         assert other[:].tolist() == [0, 1, 2, 0, 1]
         assert growing[:].tolist() == [0, 1, 2]
+    buffers: list[pickle.PickleBuffer] = []
+    data = pickle.dumps(growing, 5, buffer_callback=buffers.append)
+    read_only = pickle.loads(data, buffers=[bytes(buffer) for buffer in buffers])
+    read_only.add(np.arange(0, dtype=np.int32))
+    assert read_only[:].tolist() == [0, 1, 2]
     assert len(pickle.dumps(growing)) < 400, "memory that no record has is not copied"

@@ -13,7 +13,7 @@ class GrowingArray:
     Parameters
     ----------
     dtype : of a record
-    room : records that it has memory for before it first grows; memory that nobody has written to costs nothing
+    room : records that fit before it first grows
     """
 
     def __init__(self, dtype: np.dtype[Any], room: int = 0) -> None:
@@ -25,6 +25,8 @@ class GrowingArray:
 
     def add(self, records: np.ndarray) -> None:
         """Add copies of records."""
+        if len(records) == 0:
+            return
         count = self._count + len(records)
         if count > len(self._array):
             self._grow(max(count, len(self._array) * 3 // 2))
@@ -33,14 +35,15 @@ class GrowingArray:
 
     def _grow(self, room: int) -> None:
         try:
-            self._array.resize(room)  # most machines move no record for that
-        except ValueError:  # somebody looks at it
+            # Most machines move no record for that. On the attribute, since numpy counts who refers to the array.
+            self._array.resize(room)
+        except ValueError:  # somebody looks at it, or its memory is not its own
             grown = np.empty(room, self._array.dtype)
             _copy(self[:], grown)
             self._array = grown
 
     def __getitem__(self, part: slice) -> np.ndarray:
-        """Look at part of the records; what is added later does not change it."""
+        """Look at part of the records, without a copy: not to be written to. What is added later does not change it."""
         return self._array[: self._count][part]
 
     def __getstate__(self) -> dict[str, Any]:

@@ -148,7 +148,7 @@ def _fewest_machines(world: Array, nodes: Array, b: int, gang: int) -> int:
 
 @helper
 def _most_free_of(free: Array, b: int, begin: int, end: int, machines: int, most: int) -> int:
-    """Add up the free GPUs of the ``machines`` emptiest of ``nodes[begin:end]``; no node has more than ``most``."""
+    """Add up the free GPUs of the ``machines`` >= 1 emptiest of ``nodes[begin:end]``; none has more than ``most``."""
     total = int64(0)
     if machines == 1:
         for node in range(begin, end):

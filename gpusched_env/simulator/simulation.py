@@ -229,7 +229,7 @@ class Simulation:
         return EventLog(self._drained_events[:], self._drained_gpus[:])
 
     def events_since(self, first: int) -> np.ndarray:
-        """EVENT_DTYPE: events of the log from number ``first`` on."""
+        """EVENT_DTYPE: events of the log from number ``first`` on, not to be written to."""
         self.drain()
         return self._drained_events[first:]
 
