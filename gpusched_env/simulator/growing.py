@@ -13,11 +13,12 @@ class GrowingArray:
     Parameters
     ----------
     dtype : of a record
-    room : records that fit before it first grows
+    room : records that fit before it grows; nothing is laid out for them before the first one has come
     """
 
     def __init__(self, dtype: np.dtype[Any], room: int = 0) -> None:
-        self._array = np.empty(room, dtype)
+        self._array = np.empty(0, dtype)
+        self._room = room
         self._count = 0
 
     def __len__(self) -> int:
@@ -29,11 +30,14 @@ class GrowingArray:
             return
         count = self._count + len(records)
         if count > len(self._array):
-            self._grow(max(count, len(self._array) * 3 // 2))
+            self._grow(max(count, self._room, len(self._array) * 3 // 2))
         _copy(records, self._array[self._count :])
         self._count = count
 
     def _grow(self, room: int) -> None:
+        if self._count == 0:
+            self._array = np.empty(room, self._array.dtype)
+            return
         try:
             # Most machines move no record for that. On the attribute, since numpy counts who refers to the array.
             self._array.resize(room)
@@ -48,7 +52,7 @@ class GrowingArray:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the memory that no record has."""
-        return {"_array": self[:].copy(), "_count": self._count}
+        return {**self.__dict__, "_array": self[:].copy()}
 
 
 def _copy(records: np.ndarray, target: np.ndarray) -> None:
