@@ -85,7 +85,7 @@ def test_the_page_has_the_table_of_the_measured_samples() -> None:
     page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
     assert page.partition(begin)[2].partition(end)[0] == table.markdown(data)
     printed = io.StringIO()
-    table.show(data, Console(width=150, file=printed))
+    table.show(data, Console(width=200, file=printed))
     assert all(row.what in printed.getvalue() for row in ROWS)
 
 
