@@ -13,14 +13,13 @@ from gpusched_env.envs.encoder import WINDOW_ORDERS, Windows
 from gpusched_env.envs.encoding import (
     CONFIG_DTYPE,
     COPY_QUEUE,
-    NO_ACTION,
     PLAY_PARAMETERS,
-    RESUME,
     class_table,
     link_table,
-    play,
+    look,
 )
-from gpusched_env.envs.moves import advance_here, beside_here, lease_here, preempt_here, start_here
+from gpusched_env.envs.moves import beside_here, happen_here, lease_here, preempt_here, start_here
+from gpusched_env.envs.one_action import NO_ACTION, RESUME, play
 from gpusched_env.envs.rewards import COMPONENTS, scales
 from gpusched_env.envs.sharing_columns import SHARING_TABLES
 from gpusched_env.envs.showing import CLASS_DTYPE, SEEN_DTYPE, SHOWN_LINK_DTYPE, UNSEEN
@@ -43,14 +42,8 @@ from gpusched_env.simulator.state import State
 
 NO_LIMIT: Final = 1 << 62  # of steps
 _UNCOPIED: Final = ("_bound", "_looks", "play", "action", "row")  # what a copy of a batch must bind anew
-_KERNELS: Final = (
-    play,
-    start_here,
-    preempt_here,
-    lease_here,
-    advance_here,
-    beside_here,
-)  # in the order of moves.PLAY ..
+# In the order of moves.PLAY ..
+_KERNELS: Final = (play, look, start_here, preempt_here, lease_here, happen_here, beside_here)
 _WRITTEN: Final = ("queue", "running", "nodes", "links", "cluster", "flows")  # in the order of play's parameters
 _COPIES: Final = {name: COPY_QUEUE + i for i, name in enumerate((*_WRITTEN, "action_mask"))}
 
@@ -68,7 +61,7 @@ class Batch:
 
     Attributes
     ----------
-    actions : int64 [B], what :meth:`play` is to do: an action, or encoding.NO_ACTION, RESUME, stepping.SKIP
+    actions : int64 [B], what :meth:`play` is to do: an action, or one_action.NO_ACTION, RESUME, stepping.SKIP
     mask : int8 [B, actions], feasible actions
     queue_slots, running_slots, partner_slots : int32 [B, K], [B, V], [B, C], job rows in the slots; -1 = empty
     observations : float32 [B, ...] by name
@@ -208,8 +201,8 @@ class Batch:
 
     def _step_and_look(self, first: int, end: int) -> int:
         bits = self._bound.call(first, end)
-        for look in self._looks:
-            look.call(first, end)
+        for further in self._looks:
+            further.call(first, end)
         return bits
 
     def begin(self, b: int, instance: Instance, step_limit: int = NO_LIMIT) -> None:

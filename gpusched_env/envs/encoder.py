@@ -233,7 +233,7 @@ class Encoder:
         return cls(windows, view._simulation, skip_forced_waits=False)
 
     def play(self, action: int) -> tuple[Observation, int, bool]:
-        """Play an action (or encoding.NO_ACTION, encoding.RESUME) and look.
+        """Play an action (or one_action.NO_ACTION, one_action.RESUME) and look.
 
         Returns
         -------
@@ -255,7 +255,7 @@ class Encoder:
     def take(self) -> tuple[Observation, np.ndarray]:
         """Give what the windows show, and which actions are feasible, int8 [actions]; fresh arrays."""
         if self._is_taken:
-            from gpusched_env.envs.encoding import NO_ACTION
+            from gpusched_env.envs.one_action import NO_ACTION
 
             self.step(NO_ACTION)
         self._is_taken = True

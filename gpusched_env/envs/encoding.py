@@ -1,4 +1,4 @@
-"""Kernels of the environment: fill the windows, the mask and the observation; play one action."""
+"""The kernel of the environment that fills the windows, the mask and the observation."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.cluster import NETWORK, RACK
-from gpusched_env.envs.moves import advance_by, beside_by, lease_by, preempt_by, start_by
-from gpusched_env.envs.sharing_actions import chosen_steps, mark_partners, mark_sizes
+from gpusched_env.envs.sharing_actions import mark_partners, mark_sizes
 from gpusched_env.envs.showing import (
     CLASS_DTYPE,
     SEEN_DTYPE,
@@ -28,9 +27,9 @@ from gpusched_env.errors import ScenarioError
 from gpusched_env.instance import Instance
 from gpusched_env.network import LINK_TIERS
 from gpusched_env.simulator import RULE_NUMBER, Simulation
-from gpusched_env.simulator.binding import STATE_PARAMETERS, Parameter, bound_array, bound_row, bound_state
+from gpusched_env.simulator.binding import STATE_PARAMETERS, Parameter, bound_array, bound_here, bound_row, state_here
 from gpusched_env.simulator.contention import settle
-from gpusched_env.simulator.events import DECIDE, EXPLICIT, LOG_FULL, rule_holds
+from gpusched_env.simulator.events import DECIDE, rule_holds
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.placing import ANYWHERE, SHARE_FIRST_FIT, SHARED_BY, look_for
 from gpusched_env.simulator.placing_shared import find_shared
@@ -59,48 +58,42 @@ CONFIG_DTYPE: Final = np.dtype(
     OUT_LINKS, OUT_CLUSTER, OUT_FLOWS, COPY_QUEUE, COPY_RUNNING, COPY_NODES, COPY_LINKS, COPY_CLUSTER, COPY_FLOWS,
     COPY_MASK, BEYOND_PLAY,
 ) = range(len(STATE_PARAMETERS), len(STATE_PARAMETERS) + 32)  # fmt: skip
-_INT8, _INT32 = np.dtype(np.int8), np.dtype(np.int32)
-_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+INT8, INT32 = np.dtype(np.int8), np.dtype(np.int32)
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 PLAY_PARAMETERS: Final = (
     *STATE_PARAMETERS,
     Parameter(CONFIG_DTYPE, 1, True),
     Parameter(CLASS_DTYPE, 2),
     Parameter(SHOWN_LINK_DTYPE, 2),
-    Parameter(_INT32, 1, True),  # rules
-    Parameter(_FLOAT64, 1, True),  # delays
-    Parameter(_INT32, 1),  # queue
-    Parameter(_INT32, 1),  # victims
-    Parameter(_INT32, 1),  # partners
-    Parameter(_FLOAT64, 1),  # keys
+    Parameter(INT32, 1, True),  # rules
+    Parameter(FLOAT64, 1, True),  # delays
+    Parameter(INT32, 1),  # queue
+    Parameter(INT32, 1),  # victims
+    Parameter(INT32, 1),  # partners
+    Parameter(FLOAT64, 1),  # keys
     Parameter(RANKED_DTYPE, 1, True),
-    Parameter(_INT32, 1),  # first gangs, and their keys
-    Parameter(_FLOAT64, 1),
-    Parameter(_INT8, 1),  # mask
+    Parameter(INT32, 1),  # first gangs, and their keys
+    Parameter(FLOAT64, 1),
+    Parameter(INT8, 1),  # mask
     Parameter(SEEN_DTYPE, 1, True),
-    Parameter(_INT32, 2, True),  # free GPUs of machines and racks as last shown
-    Parameter(_INT32, 1),  # jobs of queue and running slots as last shown
-    Parameter(_INT32, 1),
-    Parameter(_FLOAT64, 2),  # of tiers
-    Parameter(_FLOAT32, 2),  # queue, running, nodes, links, cluster, flows
-    Parameter(_FLOAT32, 2),
-    Parameter(_FLOAT32, 2),
-    Parameter(_FLOAT32, 2),
-    Parameter(_FLOAT32, 1),
-    Parameter(_FLOAT32, 2),
-    Parameter(_FLOAT32, 3, True),  # copies of these and of the mask; without rows where nobody wants them
-    Parameter(_FLOAT32, 3, True),
-    Parameter(_FLOAT32, 3, True),
-    Parameter(_FLOAT32, 3, True),
-    Parameter(_FLOAT32, 2, True),
-    Parameter(_FLOAT32, 3, True),
-    Parameter(_INT8, 2, True),
+    Parameter(INT32, 2, True),  # free GPUs of machines and racks as last shown
+    Parameter(INT32, 1),  # jobs of queue and running slots as last shown
+    Parameter(INT32, 1),
+    Parameter(FLOAT64, 2),  # of tiers
+    Parameter(FLOAT32, 2),  # queue, running, nodes, links, cluster, flows
+    Parameter(FLOAT32, 2),
+    Parameter(FLOAT32, 2),
+    Parameter(FLOAT32, 2),
+    Parameter(FLOAT32, 1),
+    Parameter(FLOAT32, 2),
+    Parameter(FLOAT32, 3, True),  # copies of these and of the mask; without rows where nobody wants them
+    Parameter(FLOAT32, 3, True),
+    Parameter(FLOAT32, 3, True),
+    Parameter(FLOAT32, 3, True),
+    Parameter(FLOAT32, 2, True),
+    Parameter(FLOAT32, 3, True),
+    Parameter(INT8, 2, True),
 )
-# Results of :func:`play` beyond those of advance.
-INFEASIBLE: Final = 8
-NEARLY_FULL: Final = 16
-# Actions beyond those of the action space.
-NO_ACTION: Final = -1
-RESUME: Final = -2
 
 
 @helper
@@ -204,59 +197,6 @@ def mark_others(
 
 
 @helper
-def act(
-    table: Any, world: Array, jobs: Array, sub_batches: Array, config: Array, rules: Array, delays: Array, queue: Array,
-    victims: Array, partners: Array, b: int, action: int,
-) -> int:
-    """Carry out a feasible action; return the job that it has started or preempted, ANY_JOB if it waits."""
-    w = world[b]
-    sizes = int64(config[0]["sub_batches"])
-    columns = max(sizes, 1)
-    slot_starts = (len(rules) + len(partners)) * columns
-    starts = len(queue) * slot_starts
-    if action < starts:
-        row = int64(queue[action // slot_starts])
-        place = action % slot_starts // columns
-        size = action % columns
-        steps = chosen_steps(sub_batches, b, int64(jobs[b, row]["job_class"]), sizes, size)
-        beside = place >= len(rules)
-        rule = int64(EXPLICIT)
-        found = int64(0)
-        if beside:
-            option = size if sizes > 0 else int64(-1)
-            partner = int64(partners[place - len(rules)])
-            both = beside_by(table, b, row, partner, option, int64(0), int64(0), 0.0)
-            found = both & 0xFFFFFFFF
-            steps = int64(sub_batches[b, jobs[b, row]["job_class"], both >> 32, 0]["sub_steps"])
-        else:
-            rule = int64(rules[place])
-        start_by(table, b, row, rule, found, int64(beside), steps, 0.0)
-        if config[0]["lease_s"] < np.inf:
-            until_s = w["clock_s"] + config[0]["lease_s"]
-            lease_by(table, b, row, int64(0), int64(0), int64(0), int64(0), until_s)
-        return row
-    if action < starts + len(victims):
-        row = int64(victims[action - starts])
-        preempt_by(table, b, row, int64(0), int64(0), int64(0), int64(0), 0.0)
-        return row
-    delay = action - starts - len(victims) - 1
-    if delay >= 0:
-        w["timer_s"] = min(w["timer_s"], w["clock_s"] + delays[delay])
-    return int64(ANY_JOB)
-
-
-@helper
-def renew_leases(table: Any, world: Array, replicas: Array, running: Array, lease_s: float, b: int) -> None:
-    """Let the gangs go on whose lease has ended."""
-    w = world[b]
-    for i in range(w["running"]):
-        r = replicas[b, running[b, i]]
-        if r["lease_over"]:
-            until_s = w["clock_s"] + lease_s
-            lease_by(table, b, int64(r["job"]), int64(0), int64(0), int64(0), int64(0), until_s)
-
-
-@helper
 def copy_row(source: Array, target: Array) -> None:
     """Copy an array that has no gaps."""
     numbers, copies = source.reshape(source.size), target.reshape(source.size)
@@ -265,76 +205,54 @@ def copy_row(source: Array, target: Array) -> None:
 
 
 @kernel
-def play(table: Any, b: int, action: int, row: int, _k: int, _m: int, _n: int, _: float) -> int:
-    """Play one action on the windows of the last call, skip forced waits, and write mask and observation.
+def look(table: Any, number: int, outcome: int, changed: int, row: int, _m: int, _n: int, _: float) -> int:
+    """Fill the windows and the mask of environment ``number`` and write its observation; return 1.
 
-    ``action`` NO_ACTION only looks and RESUME advances again after a full log. Mask and observation are copied to row
-    ``row`` of the arrays for copies, if they have it. Returns an outcome of advance, LOG_FULL (drain the log, then
-    RESUME) or INFEASIBLE (nothing changed, nothing is written); NEARLY_FULL is added when the log should be drained.
+    Where nothing can be done but wait, and that is to be skipped, write no observation and return 0. ``outcome`` is
+    what advance has told, ``changed`` the job that an action has started or preempted, ANY_JOB if time has passed.
+    Mask and observation are copied to row ``row`` of the arrays for copies, if they have it.
     """
+    b = int64(0)
     (
-        world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
-        event_gpus, chosen, links, uses, _routes, _pairs, ratios, busy, sub_batches, interference,
-    ) = bound_state(table)  # fmt: skip
+        world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, _events,
+        _event_gpus, chosen, links, uses, _routes, _pairs, ratios, busy, sub_batches, interference,
+    ) = state_here(table, number)  # fmt: skip
     config = bound_array(table, CONFIG, CONFIG_DTYPE, 1)
-    rules = bound_array(table, RULES, _INT32, 1)
-    delays = bound_array(table, DELAYS, _FLOAT64, 1)
-    queue = bound_row(table, QUEUE_SLOTS, _INT32, 1, b)
-    victims = bound_row(table, RUNNING_SLOTS, _INT32, 1, b)
-    partners = bound_row(table, PARTNER_SLOTS, _INT32, 1, b)
-    keys = bound_row(table, KEYS, _FLOAT64, 1, b)
-    ranked = bound_array(table, RANKED, RANKED_DTYPE, 1)
-    first_gangs = bound_row(table, FIRST_GANGS, _INT32, 1, b)
-    first_keys = bound_row(table, FIRST_KEYS, _FLOAT64, 1, b)
-    mask = bound_row(table, MASK, _INT8, 1, b)
+    rules = bound_array(table, RULES, INT32, 1)
+    queue = bound_row(table, QUEUE_SLOTS, INT32, 1, number)
+    victims = bound_row(table, RUNNING_SLOTS, INT32, 1, number)
+    partners = bound_row(table, PARTNER_SLOTS, INT32, 1, number)
+    keys = bound_row(table, KEYS, FLOAT64, 1, number)
+    ranked = bound_here(table, RANKED, RANKED_DTYPE, 1, number)
+    first_gangs = bound_row(table, FIRST_GANGS, INT32, 1, number)
+    first_keys = bound_row(table, FIRST_KEYS, FLOAT64, 1, number)
+    mask = bound_row(table, MASK, INT8, 1, number)
     w = world[b]
     slot_starts = (len(rules) + len(partners)) * max(int64(config[0]["sub_batches"]), 1)
     starts = len(queue) * slot_starts
-    lease_s = config[0]["lease_s"]
-    outcome = int64(DECIDE)
-    step_time = action == RESUME
-    changed = int64(ANY_JOB)
-    if action >= 0:
-        if mask[action] == 0:
-            return int64(INFEASIBLE)
-        changed = act(table, world, jobs, sub_batches, config, rules, delays, queue, victims, partners, b, action)
-        step_time = changed == ANY_JOB
-    while True:
-        if step_time:
-            # to wait is to let them go on; after a full log, of those that have ended nobody has been asked yet
-            if lease_s < np.inf and w["leases_over"] and action != RESUME:
-                renew_leases(table, world, replicas, running, lease_s, b)
-            outcome = advance_by(table, b, int64(0), int64(0), int64(0), int64(0), int64(0), 0.0)
-            if outcome == LOG_FULL:
-                return int64(LOG_FULL)
-            action = int64(NO_ACTION)
-            changed = int64(ANY_JOB)
-        settle(world, replicas, links, uses, ratios, b)
-        fill_queue(world, jobs, replicas, waiting, config[0]["queue_order"], b, queue, keys)
-        order = config[0]["running_order"]
-        fill_running(
-            world, jobs, replicas, running, order, b, changed, ranked, first_gangs, first_keys, victims
-        )
-        fill_partners(world, jobs, replicas, holder, gpu_next, running, order, b, partners, keys)
-        choices = mark_starts(
-            world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, running, paces, chosen, links, busy,
-            sub_batches, interference, b, config, rules, queue, partners, mask,
-        )
-        choice = mark_others(world, jobs, replicas, config, b, victims, starts, choices, mask)
-        if outcome != DECIDE or choice or not config[0]["skip_forced_waits"] or mask[starts + len(victims)] == 0:
-            break
-        step_time = True
-    classes = bound_row(table, CLASSES, CLASS_DTYPE, 2, b)
-    out_queue = bound_row(table, OUT_QUEUE, _FLOAT32, 2, b)
-    out_running = bound_row(table, OUT_RUNNING, _FLOAT32, 2, b)
-    out_nodes = bound_row(table, OUT_NODES, _FLOAT32, 2, b)
-    out_links = bound_row(table, OUT_LINKS, _FLOAT32, 2, b)
-    out_cluster = bound_row(table, OUT_CLUSTER, _FLOAT32, 1, b)
-    out_flows = bound_row(table, OUT_FLOWS, _FLOAT32, 2, b)
-    seen = bound_array(table, SEEN, SEEN_DTYPE, 1)
-    seen_free = bound_array(table, SEEN_FREE, _INT32, 2)
-    seen_queue = bound_row(table, SEEN_QUEUE, _INT32, 1, b)
-    seen_running = bound_row(table, SEEN_RUNNING, _INT32, 1, b)
+    settle(world, replicas, links, uses, ratios, b)
+    fill_queue(world, jobs, replicas, waiting, config[0]["queue_order"], b, queue, keys)
+    order = config[0]["running_order"]
+    fill_running(world, jobs, replicas, running, order, b, changed, ranked, first_gangs, first_keys, victims)
+    fill_partners(world, jobs, replicas, holder, gpu_next, running, order, b, partners, keys)
+    choices = mark_starts(
+        world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, running, paces, chosen, links, busy,
+        sub_batches, interference, b, config, rules, queue, partners, mask,
+    )
+    choice = mark_others(world, jobs, replicas, config, b, victims, starts, choices, mask)
+    if outcome == DECIDE and not choice and config[0]["skip_forced_waits"] and mask[starts + len(victims)] != 0:
+        return int64(0)
+    classes = bound_row(table, CLASSES, CLASS_DTYPE, 2, number)
+    out_queue = bound_row(table, OUT_QUEUE, FLOAT32, 2, number)
+    out_running = bound_row(table, OUT_RUNNING, FLOAT32, 2, number)
+    out_nodes = bound_row(table, OUT_NODES, FLOAT32, 2, number)
+    out_links = bound_row(table, OUT_LINKS, FLOAT32, 2, number)
+    out_cluster = bound_row(table, OUT_CLUSTER, FLOAT32, 1, number)
+    out_flows = bound_row(table, OUT_FLOWS, FLOAT32, 2, number)
+    seen = bound_here(table, SEEN, SEEN_DTYPE, 1, number)
+    seen_free = bound_here(table, SEEN_FREE, INT32, 2, number)
+    seen_queue = bound_row(table, SEEN_QUEUE, INT32, 1, number)
+    seen_running = bound_row(table, SEEN_RUNNING, INT32, 1, number)
     clairvoyant = int64(config[0]["clairvoyant"])
     stands = changed != ANY_JOB
     show_queue(
@@ -347,25 +265,23 @@ def play(table: Any, b: int, action: int, row: int, _k: int, _m: int, _n: int, _
     show_machines(world, nodes, racks, free, b, seen_free, seen, out_nodes)
     show_cluster(world, free, b, len(queue), seen, out_cluster)
     if w["contention"] > 0:
-        shown_links = bound_row(table, SHOWN_LINKS, SHOWN_LINK_DTYPE, 2, b)
+        shown_links = bound_row(table, SHOWN_LINKS, SHOWN_LINK_DTYPE, 2, number)
         show_links(replicas, links, uses, b, shown_links, out_links)
         show_flows(world, jobs, replicas, links, uses, b, victims, shown_links, out_flows)
     else:
-        tier_sums = bound_row(table, TIER_SUMS, _FLOAT64, 2, b)
+        tier_sums = bound_row(table, TIER_SUMS, FLOAT64, 2, number)
         show_tiers(world, replicas, running, classes, b, stands, seen, tier_sums, out_links)
-    copy_mask = bound_array(table, COPY_MASK, _INT8, 2)
+    copy_mask = bound_array(table, COPY_MASK, INT8, 2)
     if row < copy_mask.shape[0]:
-        copy_row(out_queue, bound_row(table, COPY_QUEUE, _FLOAT32, 2, row))
-        copy_row(out_running, bound_row(table, COPY_RUNNING, _FLOAT32, 2, row))
-        copy_row(out_nodes, bound_row(table, COPY_NODES, _FLOAT32, 2, row))
-        copy_row(out_links, bound_row(table, COPY_LINKS, _FLOAT32, 2, row))
-        copy_row(out_cluster, bound_row(table, COPY_CLUSTER, _FLOAT32, 1, row))
+        copy_row(out_queue, bound_row(table, COPY_QUEUE, FLOAT32, 2, row))
+        copy_row(out_running, bound_row(table, COPY_RUNNING, FLOAT32, 2, row))
+        copy_row(out_nodes, bound_row(table, COPY_NODES, FLOAT32, 2, row))
+        copy_row(out_links, bound_row(table, COPY_LINKS, FLOAT32, 2, row))
+        copy_row(out_cluster, bound_row(table, COPY_CLUSTER, FLOAT32, 1, row))
         if out_flows.shape[0] > 0:
-            copy_row(out_flows, bound_row(table, COPY_FLOWS, _FLOAT32, 2, row))
+            copy_row(out_flows, bound_row(table, COPY_FLOWS, FLOAT32, 2, row))
         copy_row(mask, copy_mask[row])
-    if 2 * w["events"] > events.shape[1] or 2 * w["event_gpus"] > event_gpus.shape[1]:
-        outcome += NEARLY_FULL
-    return int64(outcome)
+    return int64(1)
 
 
 def class_table(instance: Instance) -> np.ndarray:

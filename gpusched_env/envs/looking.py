@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.envs.encoding import CONFIG_DTYPE, NO_ACTION
+from gpusched_env.envs.encoding import CONFIG_DTYPE
+from gpusched_env.envs.one_action import NO_ACTION
 from gpusched_env.envs.showing import CLASS_DTYPE
 from gpusched_env.envs.stepping import EPISODE_DTYPE, SKIP
 from gpusched_env.simulator.binding import ENVIRONMENT, STATE_PARAMETERS, Parameter, bound_array, caller

@@ -12,7 +12,8 @@ import numpy as np
 
 from gpusched_env.envs.batch import Batch
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoding import RESUME, check_rules
+from gpusched_env.envs.encoding import check_rules
+from gpusched_env.envs.one_action import RESUME
 from gpusched_env.envs.stepping import DRAIN, OVER, SKIP, STANDS
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import Simulation

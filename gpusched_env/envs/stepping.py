@@ -9,14 +9,12 @@ import numpy as np
 from gpusched_env.envs.encoding import (
     BEYOND_PLAY,
     DELAYS,
-    INFEASIBLE,
     MASK,
-    NEARLY_FULL,
     QUEUE_SLOTS,
-    RESUME,
     RUNNING_SLOTS,
 )
 from gpusched_env.envs.moves import play_by
+from gpusched_env.envs.one_action import INFEASIBLE, NEARLY_FULL, RESUME
 from gpusched_env.envs.told import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
 from gpusched_env.simulator.binding import bound_array, bound_state, fetch
 from gpusched_env.simulator.events import DECIDE, DONE, LOG_FULL, TIME_LIMIT

@@ -61,7 +61,8 @@ STATE_PARAMETERS: Final = tuple(
 # Numbers among a kernel's arrays: the environment, and what the driver gives with each call; a flag is 0 or 1.
 ENVIRONMENT, ACTION, FLAG = "environment", "action", "flag"
 
-_WORDS: Final = 6  # of a row of the table: an array's address and at most five lengths; the first row has the kernels'
+_WORDS: Final = 8  # of a row of the table: an array's address, lengths, bytes of a row; the first has the kernels'
+_ROW_BYTES: Final = 7
 _INTERPRETED: Final = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]
 # Of a kernel that is called by its address: the table and the environment, then five integers and a number.
 MOVE: Final = (types.int64,) * 7 + (types.float64,)
@@ -77,21 +78,25 @@ def _words(context: Any, builder: Any, table: Any) -> Any:
     return builder.inttoptr(table, context.get_value_type(types.intp).as_pointer())
 
 
-def _load(context: Any, builder: Any, table: Any, row: int, kind: Any, b: Any = None) -> Any:
-    """Lower: array number ``row`` of a table, or the row of environment ``b`` of it."""
+def _load(context: Any, builder: Any, table: Any, row: int, kind: Any, b: Any = None, keeps_axis: bool = False) -> Any:
+    """Lower: array number ``row`` of a table, or of it the row of environment ``b``, maybe with an axis of length 1."""
 
     def word(number: int) -> Any:
-        return builder.load(builder.gep(table, [context.get_constant(types.intp, _WORDS * (row + 1) + number)]))
+        read = builder.load(builder.gep(table, [context.get_constant(types.intp, _WORDS * (row + 1) + number)]))
+        read.set_metadata("invariant.load", builder.module.add_metadata([]))  # may be read as late as it is needed
+        return read
 
     array = make_array(kind)(context, builder)
     item = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(kind.dtype)))
-    shape = [word((1 if b is None else 2) + axis) for axis in range(kind.ndim)]
+    first = 1 if b is None else 2
+    lengths = [word(first + axis) for axis in range(kind.ndim - keeps_axis)]
+    shape = [context.get_constant(types.intp, 1), *lengths] if keeps_axis else lengths
     strides = [item]
-    for length in shape[::-1]:
+    for length in shape[:0:-1]:
         strides.insert(0, builder.mul(strides[0], length))
-    address = word(0) if b is None else builder.add(word(0), builder.mul(strides[0], b))
+    address = word(0) if b is None else builder.add(word(0), builder.mul(word(_ROW_BYTES), b))
     populate_array(
-        array, data=builder.inttoptr(address, array.data.type), shape=shape, strides=strides[1:], itemsize=item,
+        array, data=builder.inttoptr(address, array.data.type), shape=shape, strides=strides, itemsize=item,
         meminfo=None, parent=None,
     )  # fmt: skip
     return array._getvalue()
@@ -117,9 +122,24 @@ def _bound_row(_: Any, table: Any, row: Any, dtype: Any, axes: Any, b: Any) -> A
     return kind(table, row, dtype, axes, types.int64), lower
 
 
+def _bound_here(_: Any, table: Any, row: Any, dtype: Any, axes: Any, b: Any) -> Any:
+    """Give array number ``row`` of a table as if it had environment ``b`` alone: its number is then 0, a constant."""
+    kind = types.Array(dtype.dtype, axes.literal_value, "C")
+
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        words = _words(context, builder, arguments[0])
+        return _load(context, builder, words, row.literal_value, kind, arguments[4], True)
+
+    return kind(table, row, dtype, axes, types.int64), lower
+
+
+def _state_kinds() -> Any:
+    return types.Tuple([_array_type(p.dtype, p.axes) for p in STATE_PARAMETERS])  # type: ignore[no-untyped-call]
+
+
 def _bound_state(_: Any, table: Any) -> Any:
     """Give the arrays of a State, the first of a table."""
-    kinds: Any = types.Tuple([_array_type(p.dtype, p.axes) for p in STATE_PARAMETERS])  # type: ignore[no-untyped-call]
+    kinds = _state_kinds()
 
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         words = _words(context, builder, arguments[0])
@@ -127,6 +147,18 @@ def _bound_state(_: Any, table: Any) -> Any:
         return context.make_tuple(builder, kinds, arrays)
 
     return kinds(table), lower
+
+
+def _state_here(_: Any, table: Any, b: Any) -> Any:
+    """Give the arrays of a State as if it had environment ``b`` alone: its number is then 0, a constant."""
+    kinds = _state_kinds()
+
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        words = _words(context, builder, arguments[0])
+        arrays = [_load(context, builder, words, row, kind, arguments[1], True) for row, kind in enumerate(kinds)]
+        return context.make_tuple(builder, kinds, arrays)
+
+    return kinds(table, types.int64), lower
 
 
 def _scratch(_: Any, length: Any, dtype: Any) -> Any:
@@ -167,13 +199,16 @@ def _fetch(_: Any, array: Any, b: Any, at: Any, byte: Any) -> Any:
 if _INTERPRETED:
     bound_array: Any = lambda table, row, dtype, axes: table.arrays[row]  # noqa: E731
     bound_row: Any = lambda table, row, dtype, axes, b: table.arrays[row][b]  # noqa: E731
+    bound_here: Any = lambda table, row, dtype, axes, b: table.arrays[row][b : b + 1]  # noqa: E731
     bound_state: Any = lambda table: table.arrays[: len(STATE_PARAMETERS)]  # noqa: E731
+    state_here: Any = lambda table, b: [array[b : b + 1] for array in bound_state(table)]  # noqa: E731
     scratch: Any = np.empty
     fetch: Any = lambda array, b, at, byte: None  # noqa: E731
 else:
     literal: Any = intrinsic(prefer_literal=True)
-    bound_array, bound_row, scratch = literal(_bound_array), literal(_bound_row), literal(_scratch)
-    bound_state, fetch = intrinsic(_bound_state), intrinsic(_fetch)
+    bound_array, bound_row, bound_here = literal(_bound_array), literal(_bound_row), literal(_bound_here)
+    bound_state, state_here = intrinsic(_bound_state), intrinsic(_state_here)
+    scratch, fetch = literal(_scratch), intrinsic(_fetch)
 
 
 def _result(count: int) -> Any:
@@ -263,7 +298,7 @@ class KernelTable:
 
     Parameters
     ----------
-    kernels : what a driver, or one of them, calls by number; six at most
+    kernels : what a driver, or one of them, calls by number; eight at most
     signatures : types of the parameters of each
     parameters : what the first arrays must be
     arrays : those, in order, then others
@@ -292,6 +327,7 @@ class KernelTable:
                 self._table[0, number] = _address(made, signature, results)
             for words, array in zip(self._table[1:], self.arrays, strict=True):
                 words[: 1 + array.ndim] = array.ctypes.data, *array.shape
+                words[_ROW_BYTES] = array.strides[0]
             self.table = self._table.ctypes.data
             self._words = memoryview(self._table.reshape(-1))  # type: ignore[arg-type]
 
@@ -303,6 +339,7 @@ class KernelTable:
             if array.shape != self.arrays[number].shape:
                 for axis, length in enumerate(array.shape, at + 1):
                     self._words[axis] = length
+                self._words[at + _ROW_BYTES] = array.strides[0]
         self.arrays[number] = array
 
     def arguments(self, parameters: Sequence[Parameter | str], b: int, action: int | tuple[int, ...]) -> list[Any]:

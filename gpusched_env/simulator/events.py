@@ -35,6 +35,7 @@ Array = np.ndarray[Any, Any]
 
 # What stopped :func:`advance`.
 DECIDE, DONE, STALLED, TIME_LIMIT, LOG_FULL = range(5)
+GO_ON: Final = -1  # nothing has
 
 # Kinds of next event beside those of gangs (due.py), in the order in which simultaneous events are played.
 ARRIVES: Final = LEASE_ENDS + 1
@@ -580,6 +581,103 @@ def stuck(world: Array, replicas: Array, running: Array, b: int) -> bool:
     return True
 
 
+@helper
+def happen(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
+    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
+    event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
+    busy: Array, sub_batches: Array, interference: Array, b: int,
+) -> int:
+    """Play the next event, or what comes before it; return GO_ON or what stops :func:`advance`."""
+    w = world[b]
+    if w["events"] == events.shape[1]:
+        return LOG_FULL
+    settle(world, replicas, links, uses, ratios, b)
+    replica = next_due(world, replicas, b)
+    at = replicas[b, replica]["due_s"]
+    phase = int64(replicas[b, replica]["due"] if at < np.inf else NO_EVENT)
+    if w["next_arrival"] < w["jobs"] and jobs[b, w["next_arrival"]]["arrival_s"] < at:
+        at = jobs[b, w["next_arrival"]]["arrival_s"]
+        replica = -1
+        phase = ARRIVES
+    if next_change_s(world, links, b) < at:
+        at = next_change_s(world, links, b)
+        replica = -1
+        phase = CHANGES
+    if w["round_s"] > 0.0:
+        if w["waiting"] + w["running"] > 0 and next_round(world, b) * w["round_s"] < at:
+            at = next_round(world, b) * w["round_s"]
+            phase = WAKES
+    elif w["timer_s"] < at:
+        at = w["timer_s"]
+        phase = WAKES
+
+    if w["deciding"] and at > w["clock_s"]:
+        w["deciding"] = 0
+        w["timer_s"] = np.inf  # a wait ends at the next decision point
+        return DECIDE
+    if w["leases_over"] and at > w["clock_s"]:
+        if w["events"] + 2 > events.shape[1]:
+            return LOG_FULL
+        row = int64(replicas[b, expired(world, replicas, running, b)]["job"])
+        stop(
+            world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, waiting, running, events, links, uses,
+            busy, b, row,
+        )
+        if w["round_s"] == 0.0 and w["checkpoint_s"] == 0.0:
+            w["deciding"] = 1
+        return GO_ON
+    if w["uncommitted"] and at > w["clock_s"]:
+        if w["events"] + w["running"] > events.shape[1]:
+            return LOG_FULL
+        commit_rates(
+            world, jobs, replicas, nodes, holder, gpu_next, gpu_node, running, events, interference, b
+        )
+        return GO_ON
+    if at == np.inf and w["finished"] == w["jobs"]:
+        return DONE
+    if at == np.inf and w["time_limit_s"] == np.inf:
+        return STALLED
+    if at > w["time_limit_s"]:
+        elapse(world, b, w["time_limit_s"])
+        return TIME_LIMIT
+    elapse(world, b, at)
+    if phase == WAKES:
+        w["deciding"] = 1
+        w["timer_s"] = np.inf
+        if w["round_s"] > 0.0:
+            w["next_tick"] = next_round(world, b) + 1
+        return GO_ON
+    if phase == LEASE_ENDS:
+        replicas[b, replica]["lease_s"] = np.inf
+        replicas[b, replica]["lease_over"] = 1
+        set_due(world, replicas, b, replica)
+        w["leases_over"] += 1
+        write_event(world, events, b, LEASE_END, int64(replicas[b, replica]["job"]), replica, 0.0, 0, -1)
+    elif phase == ARRIVES:
+        arrive(world, jobs, waiting, events, b)
+    elif phase == CHANGES:
+        change_links(
+            world, jobs, replicas, nodes, racks, gpu_next, gpu_node, running, paces, chosen, links, uses, routes,
+            pairs, b,
+        )
+    elif phase == ACTIVE:
+        complete(
+            world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, running, events, links, uses, busy, b,
+            replica,
+        )
+    else:
+        release(
+            world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, waiting, running, events, busy, b,
+            replica,
+        )
+    if w["round_s"] == 0.0:
+        w["deciding"] = 1
+    if w["finished"] == w["jobs"]:
+        return DONE
+    return GO_ON
+
+
 @kernel
 def advance(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
@@ -593,93 +691,13 @@ def advance(
     timers and rounds.
     A gang whose lease has ended is preempted if the scheduler, once asked, has neither renewed it nor preempted it.
     """
-    w = world[b]
     while True:
-        if w["events"] == events.shape[1]:
-            return LOG_FULL
-        settle(world, replicas, links, uses, ratios, b)
-        replica = next_due(world, replicas, b)
-        at = replicas[b, replica]["due_s"]
-        phase = int64(replicas[b, replica]["due"] if at < np.inf else NO_EVENT)
-        if w["next_arrival"] < w["jobs"] and jobs[b, w["next_arrival"]]["arrival_s"] < at:
-            at = jobs[b, w["next_arrival"]]["arrival_s"]
-            replica = -1
-            phase = ARRIVES
-        if next_change_s(world, links, b) < at:
-            at = next_change_s(world, links, b)
-            replica = -1
-            phase = CHANGES
-        if w["round_s"] > 0.0:
-            if w["waiting"] + w["running"] > 0 and next_round(world, b) * w["round_s"] < at:
-                at = next_round(world, b) * w["round_s"]
-                phase = WAKES
-        elif w["timer_s"] < at:
-            at = w["timer_s"]
-            phase = WAKES
-
-        if w["deciding"] and at > w["clock_s"]:
-            w["deciding"] = 0
-            w["timer_s"] = np.inf  # a wait ends at the next decision point
-            return DECIDE
-        if w["leases_over"] and at > w["clock_s"]:
-            if w["events"] + 2 > events.shape[1]:
-                return LOG_FULL
-            row = int64(replicas[b, expired(world, replicas, running, b)]["job"])
-            stop(
-                world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, waiting, running, events, links, uses,
-                busy, b, row,
-            )
-            if w["round_s"] == 0.0 and w["checkpoint_s"] == 0.0:
-                w["deciding"] = 1
-            continue
-        if w["uncommitted"] and at > w["clock_s"]:
-            if w["events"] + w["running"] > events.shape[1]:
-                return LOG_FULL
-            commit_rates(
-                world, jobs, replicas, nodes, holder, gpu_next, gpu_node, running, events, interference, b
-            )
-            continue
-        if at == np.inf and w["finished"] == w["jobs"]:
-            return DONE
-        if at == np.inf and w["time_limit_s"] == np.inf:
-            return STALLED
-        if at > w["time_limit_s"]:
-            elapse(world, b, w["time_limit_s"])
-            return TIME_LIMIT
-        elapse(world, b, at)
-        if phase == WAKES:
-            w["deciding"] = 1
-            w["timer_s"] = np.inf
-            if w["round_s"] > 0.0:
-                w["next_tick"] = next_round(world, b) + 1
-            continue
-        if phase == LEASE_ENDS:
-            replicas[b, replica]["lease_s"] = np.inf
-            replicas[b, replica]["lease_over"] = 1
-            set_due(world, replicas, b, replica)
-            w["leases_over"] += 1
-            write_event(world, events, b, LEASE_END, int64(replicas[b, replica]["job"]), replica, 0.0, 0, -1)
-        elif phase == ARRIVES:
-            arrive(world, jobs, waiting, events, b)
-        elif phase == CHANGES:
-            change_links(
-                world, jobs, replicas, nodes, racks, gpu_next, gpu_node, running, paces, chosen, links, uses, routes,
-                pairs, b,
-            )
-        elif phase == ACTIVE:
-            complete(
-                world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, running, events, links, uses, busy, b,
-                replica,
-            )
-        else:
-            release(
-                world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, waiting, running, events, busy, b,
-                replica,
-            )
-        if w["round_s"] == 0.0:
-            w["deciding"] = 1
-        if w["finished"] == w["jobs"]:
-            return DONE
+        outcome = happen(
+            world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
+            event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b,
+        )  # fmt: skip
+        if outcome != GO_ON:
+            return outcome
 
 
 @kernel
