@@ -528,7 +528,7 @@ def next_decision(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_next: Array,
     gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array, event_gpus: Array, chosen: Array,
     links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, sub_batches: Array,
-    interference: Array, rules: Array, tasks: Array,
+    interference: Array, due: Array, rules: Array, tasks: Array,
     queue: Array, order: Array, held: Array, offers: Array, samples: Array, counts: Array, demands: Array,
     waits_s: Array, factors: Array, leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array,
     node_order: Array, on_offer: Array, affinity: Array, verdicts: Array, b: int,
@@ -631,7 +631,7 @@ def play(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_next: Array,
     gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array, event_gpus: Array, chosen: Array,
     links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, sub_batches: Array,
-    interference: Array, rules: Array, tasks: Array,
+    interference: Array, due: Array, rules: Array, tasks: Array,
     queue: Array, order: Array, held: Array, offers: Array, samples: Array, counts: Array, demands: Array,
     waits_s: Array, factors: Array, leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array,
     node_order: Array, on_offer: Array, affinity: Array, verdicts: Array, b: int,
@@ -643,7 +643,7 @@ def play(
         if r["phase"] == ASLEEP:
             outcome = advance(
                 world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
-                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b,
+                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, due, b,
             )
             if outcome != DECIDE:
                 return outcome
@@ -656,7 +656,7 @@ def play(
             return LOG_FULL
         found = next_decision(
             world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
-            event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, rules, tasks,
+            event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, due, rules, tasks,
             queue, order, held, offers, samples, counts, demands, waits_s, factors, leaker, gpu_slot, slot_gpu,
             slot_order, node_order, on_offer, affinity, verdicts, b,
         )
@@ -664,19 +664,19 @@ def play(
         if found == START:
             start(
                 world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
-                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b, row,
+                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, due, b, row,
                 EXPLICIT, int64(tasks[b, row]["gpus"]), False, 0,
             )
         elif found == LEASE:
             lease(
                 world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
-                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b, row,
+                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, due, b, row,
                 r["until_s"],
             )
         elif found == PREEMPT:
             preempt(
                 world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
-                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b, row,
+                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, due, b, row,
             )
         elif found == WAIT:
             if w["clock_s"] < r["until_s"] < w["timer_s"]:
@@ -692,7 +692,7 @@ def nw_now(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_next: Array,
     gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array, event_gpus: Array, chosen: Array,
     links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, sub_batches: Array,
-    interference: Array, rules: Array, tasks: Array,
+    interference: Array, due: Array, rules: Array, tasks: Array,
     queue: Array, order: Array, held: Array, offers: Array, samples: Array, counts: Array, demands: Array,
     waits_s: Array, factors: Array, leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array,
     node_order: Array, on_offer: Array, affinity: Array, verdicts: Array, b: int, rows: Array, nw: Array,

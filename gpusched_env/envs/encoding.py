@@ -215,7 +215,7 @@ def look(table: Any, number: int, outcome: int, changed: int, row: int, _m: int,
     b = int64(0)
     (
         world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, _events,
-        _event_gpus, chosen, links, uses, _routes, _pairs, ratios, busy, sub_batches, interference,
+        _event_gpus, chosen, links, uses, _routes, _pairs, ratios, busy, sub_batches, interference, _due,
     ) = state_here(table, number)  # fmt: skip
     config = bound_array(table, CONFIG, CONFIG_DTYPE, 1)
     rules = bound_array(table, RULES, INT32, 1)

@@ -55,7 +55,7 @@ STATE_PARAMETERS: Final = tuple(
         (s.WORLD_DTYPE, 1), (s.JOB_STATE_DTYPE, 2), (s.REPLICA_DTYPE, 2), (s.NODE_STATE_DTYPE, 2),
         (s.RACK_STATE_DTYPE, 2), *[(_INT32, 2)] * 6, (s.PACE_DTYPE, 4), (EVENT_DTYPE, 2), *[(_INT32, 2)] * 2,
         (LINK_STATE_DTYPE, 2), (USE_DTYPE, 2), (ROUTE_DTYPE, 2), (PAIR_DTYPE, 2), (_FLOAT64, 3), (s.BUSY_DTYPE, 2),
-        (s.SUB_BATCH_DTYPE, 4), (_FLOAT64, 4),
+        (s.SUB_BATCH_DTYPE, 4), (_FLOAT64, 4), (s.DUE_DTYPE, 2),
     )
 )  # fmt: skip
 # Numbers among a kernel's arrays: the environment, and what the driver gives with each call; a flag is 0 or 1.

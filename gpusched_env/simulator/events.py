@@ -9,7 +9,7 @@ import numpy as np
 
 from gpusched_env.event_log import ARRIVAL, COMPLETE, LEASE_END, PREEMPT, RATE, RELEASE, RESUME, START
 from gpusched_env.simulator.contention import beside_company, finish_time, settle, whole_iterations
-from gpusched_env.simulator.due import LEASE_ENDS, next_due, set_due
+from gpusched_env.simulator.due import FIRST, LEASE_ENDS, set_due
 from gpusched_env.simulator.flows import begin_flow, end_flow, micro_s
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.link_changes import change_links, next_change_s
@@ -155,7 +155,7 @@ def clear_lease(world: Array, replicas: Array, b: int, number: int) -> None:
 @helper
 def give_back(
     world: Array, replicas: Array, nodes: Array, free: Array, holder: Array, gpu_next: Array, gpu_node: Array,
-    running: Array, busy: Array, b: int, replica: int,
+    running: Array, busy: Array, due: Array, b: int, replica: int,
 ) -> None:
     """Free a replica's seats, the GPUs that nobody else holds, and its row."""
     w = world[b]
@@ -182,7 +182,7 @@ def give_back(
     if replicas[b, replica]["phase"] == CHECKPOINTING:
         w["checkpointing_gpus"] -= replicas[b, replica]["gpus"]
     replicas[b, replica]["phase"] = IDLE
-    set_due(world, replicas, b, replica)
+    set_due(world, replicas, due, b, replica)
     at = int64(0)
     last = w["running"] - 1
     beyond = last
@@ -201,12 +201,12 @@ def give_back(
 @helper
 def release(
     world: Array, jobs: Array, replicas: Array, nodes: Array, free: Array, holder: Array, gpu_next: Array,
-    gpu_node: Array, waiting: Array, running: Array, events: Array, busy: Array, b: int, replica: int,
+    gpu_node: Array, waiting: Array, running: Array, events: Array, busy: Array, due: Array, b: int, replica: int,
 ) -> None:
     """End a checkpoint: the GPUs are free, the job waits again."""
     w = world[b]
     row = replicas[b, replica]["job"]
-    give_back(world, replicas, nodes, free, holder, gpu_next, gpu_node, running, busy, b, replica)
+    give_back(world, replicas, nodes, free, holder, gpu_next, gpu_node, running, busy, due, b, replica)
     job = jobs[b, row]
     job["status"] = WAITING
     job["replica"] = -1
@@ -221,7 +221,7 @@ def start(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, sub_batches: Array, interference: Array, b: int, row: int, rule: int, explicit: int,
+    busy: Array, sub_batches: Array, interference: Array, due: Array, b: int, row: int, rule: int, explicit: int,
     share: bool, sub_steps: int,
 ) -> int:
     """Start (or resume) a waiting job by a placement rule, or on the ``explicit`` GPUs in ``chosen``.
@@ -361,7 +361,7 @@ def start(
     r["until_s"] = finish_time(world, b, r["since_s"], job["remaining"], r["iteration_s"])
     r["sequence"] = w["starts"]
     w["starts"] += 1
-    set_due(world, replicas, b, number)
+    set_due(world, replicas, due, b, number)
     write_event(world, events, b, RESUME if resumed else START, row, number, r["since_s"], taken, tier)
     events[b, w["events"] - 1]["sub_steps"] = sub_batches[b, kind, option, 0]["sub_steps"]
     w["event_gpus"] += taken
@@ -395,7 +395,7 @@ def preempt(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, sub_batches: Array, interference: Array, b: int, row: int,
+    busy: Array, sub_batches: Array, interference: Array, due: Array, b: int, row: int,
 ) -> int:
     """Checkpoint a running job; its GPUs are free after ``checkpoint_s``, at once if that is 0."""
     refusal = preempt_refusal(world, jobs, replicas, b, row)
@@ -404,8 +404,8 @@ def preempt(
     if world[b]["events"] + 2 > events.shape[1]:
         return BUFFER_FULL
     stop(
-        world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, waiting, running, events, links, uses, busy, b,
-        row,
+        world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, waiting, running, events, links, uses, busy,
+        due, b, row,
     )
     return APPLIED
 
@@ -415,7 +415,7 @@ def lease(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, sub_batches: Array, interference: Array, b: int, row: int, until_s: float,
+    busy: Array, sub_batches: Array, interference: Array, due: Array, b: int, row: int, until_s: float,
 ) -> int:
     """Let a running gang hold its GPUs until a time, in rounds until the first round then; inf = no lease."""
     refusal = preempt_refusal(world, jobs, replicas, b, row)
@@ -432,7 +432,7 @@ def lease(
     number = int64(jobs[b, row]["replica"])
     clear_lease(world, replicas, b, number)
     replicas[b, number]["lease_s"] = until_s
-    set_due(world, replicas, b, number)
+    set_due(world, replicas, due, b, number)
     if world[b]["pace_until_lease"] and world[b]["gpu_jobs"] > 1:
         replicas[b, number]["company_changed"] = 1
         world[b]["uncommitted"] = 1
@@ -442,8 +442,8 @@ def lease(
 @helper
 def stop(
     world: Array, jobs: Array, replicas: Array, nodes: Array, free: Array, holder: Array, gpu_next: Array,
-    gpu_node: Array, waiting: Array, running: Array, events: Array, links: Array, uses: Array, busy: Array, b: int,
-    row: int,
+    gpu_node: Array, waiting: Array, running: Array, events: Array, links: Array, uses: Array, busy: Array,
+    due: Array, b: int, row: int,
 ) -> None:
     """Preempt a job that may be preempted; the log must have room for two records."""
     w = world[b]
@@ -459,10 +459,11 @@ def stop(
         replicas[b, number]["phase"] = CHECKPOINTING
         w["checkpointing_gpus"] += replicas[b, number]["gpus"]
         replicas[b, number]["until_s"] = w["clock_s"] + w["checkpoint_s"]
-        set_due(world, replicas, b, int64(number))
+        set_due(world, replicas, due, b, int64(number))
     else:
         release(
-            world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, waiting, running, events, busy, b, number
+            world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, waiting, running, events, busy, due, b,
+            number,
         )
 
 
@@ -515,7 +516,8 @@ def arrive(world: Array, jobs: Array, waiting: Array, events: Array, b: int) -> 
 @helper
 def complete(
     world: Array, jobs: Array, replicas: Array, nodes: Array, free: Array, holder: Array, gpu_next: Array,
-    gpu_node: Array, running: Array, events: Array, links: Array, uses: Array, busy: Array, b: int, replica: int,
+    gpu_node: Array, running: Array, events: Array, links: Array, uses: Array, busy: Array, due: Array, b: int,
+    replica: int,
 ) -> None:
     """Finish a job: its work is done to the last iteration."""
     w = world[b]
@@ -523,7 +525,7 @@ def complete(
     job = jobs[b, row]
     touch(world, jobs, replicas, b, replica)
     job["remaining"] = 0.0
-    give_back(world, replicas, nodes, free, holder, gpu_next, gpu_node, running, busy, b, replica)
+    give_back(world, replicas, nodes, free, holder, gpu_next, gpu_node, running, busy, due, b, replica)
     if w["contention"] > 0:
         end_flow(world, replicas, links, uses, b, replica)
     job["status"] = FINISHED
@@ -543,7 +545,7 @@ def complete(
 @helper
 def commit_rates(
     world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_next: Array, gpu_node: Array,
-    running: Array, events: Array, interference: Array, b: int,
+    running: Array, events: Array, interference: Array, due: Array, b: int,
 ) -> None:
     """Let every gang run at its settled rate from now on, and log those that change; the log must have room for all."""
     w = world[b]
@@ -564,7 +566,7 @@ def commit_rates(
         r["iteration_s"] = iteration_s
         since_s = max(r["since_s"], w["clock_s"])
         r["until_s"] = finish_time(world, b, since_s, jobs[b, r["job"]]["remaining"], r["iteration_s"])
-        set_due(world, replicas, b, number)
+        set_due(world, replicas, due, b, number)
         write_event(world, events, b, RATE, int64(r["job"]), number, r["iteration_s"], 0, int64(r["tier"]))
         events[b, w["events"] - 1]["gpu_at"] = r["bottleneck"]
 
@@ -586,16 +588,17 @@ def happen(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, sub_batches: Array, interference: Array, b: int,
+    busy: Array, sub_batches: Array, interference: Array, due: Array, b: int,
 ) -> int:
     """Play the next event, or what comes before it; return GO_ON or what stops :func:`advance`."""
     w = world[b]
     if w["events"] == events.shape[1]:
         return LOG_FULL
     settle(world, replicas, links, uses, ratios, b)
-    replica = next_due(world, replicas, b)
-    at = replicas[b, replica]["due_s"]
-    phase = int64(replicas[b, replica]["due"] if at < np.inf else NO_EVENT)
+    first = due[b, FIRST]
+    replica = int64(first["number"])
+    at = first["due_s"]
+    phase = int64(first["kind"] if at < np.inf else NO_EVENT)
     if w["next_arrival"] < w["jobs"] and jobs[b, w["next_arrival"]]["arrival_s"] < at:
         at = jobs[b, w["next_arrival"]]["arrival_s"]
         replica = -1
@@ -622,7 +625,7 @@ def happen(
         row = int64(replicas[b, expired(world, replicas, running, b)]["job"])
         stop(
             world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, waiting, running, events, links, uses,
-            busy, b, row,
+            busy, due, b, row,
         )
         if w["round_s"] == 0.0 and w["checkpoint_s"] == 0.0:
             w["deciding"] = 1
@@ -631,7 +634,7 @@ def happen(
         if w["events"] + w["running"] > events.shape[1]:
             return LOG_FULL
         commit_rates(
-            world, jobs, replicas, nodes, holder, gpu_next, gpu_node, running, events, interference, b
+            world, jobs, replicas, nodes, holder, gpu_next, gpu_node, running, events, interference, due, b
         )
         return GO_ON
     if at == np.inf and w["finished"] == w["jobs"]:
@@ -651,7 +654,7 @@ def happen(
     if phase == LEASE_ENDS:
         replicas[b, replica]["lease_s"] = np.inf
         replicas[b, replica]["lease_over"] = 1
-        set_due(world, replicas, b, replica)
+        set_due(world, replicas, due, b, replica)
         w["leases_over"] += 1
         write_event(world, events, b, LEASE_END, int64(replicas[b, replica]["job"]), replica, 0.0, 0, -1)
     elif phase == ARRIVES:
@@ -663,12 +666,12 @@ def happen(
         )
     elif phase == ACTIVE:
         complete(
-            world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, running, events, links, uses, busy, b,
+            world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, running, events, links, uses, busy, due, b,
             replica,
         )
     else:
         release(
-            world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, waiting, running, events, busy, b,
+            world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, waiting, running, events, busy, due, b,
             replica,
         )
     if w["round_s"] == 0.0:
@@ -683,7 +686,7 @@ def advance(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, sub_batches: Array, interference: Array, b: int,
+    busy: Array, sub_batches: Array, interference: Array, due: Array, b: int,
 ) -> int:
     """Play events until a scheduler may decide: all events of one instant count as one.
 
@@ -694,7 +697,7 @@ def advance(
     while True:
         outcome = happen(
             world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
-            event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b,
+            event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, due, b,
         )  # fmt: skip
         if outcome != GO_ON:
             return outcome
@@ -705,7 +708,7 @@ def can_place(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, sub_batches: Array, interference: Array, b: int, row: int, rule: int,
+    busy: Array, sub_batches: Array, interference: Array, due: Array, b: int, row: int, rule: int,
 ) -> bool:
     """Tell whether a waiting job could start now by a rule."""
     if row < 0 or row >= world[b]["jobs"] or jobs[b, row]["status"] != WAITING:
@@ -726,7 +729,7 @@ def find_place(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, sub_batches: Array, interference: Array, b: int, row: int, rule: int,
+    busy: Array, sub_batches: Array, interference: Array, due: Array, b: int, row: int, rule: int,
 ) -> int:
     """Write the GPUs that a waiting job would get now by a rule to ``chosen``; return their number, 0 = no place."""
     if row < 0 or row >= world[b]["jobs"] or jobs[b, row]["status"] != WAITING:
@@ -747,7 +750,7 @@ def rule_holds(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, sub_batches: Array, interference: Array, b: int, kind: int, gang: int, rule: int,
+    busy: Array, sub_batches: Array, interference: Array, due: Array, b: int, kind: int, gang: int, rule: int,
 ) -> bool:
     """Tell whether a gang of a given job class and size could be placed now by a rule."""
     return fits(world, nodes, racks, free, holder, gpu_node, chosen, links, busy, paces, b, kind, gang, rule)
@@ -758,7 +761,8 @@ def progress(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, sub_batches: Array, interference: Array, b: int, rows: Array, remaining: Array, service_s: Array,
+    busy: Array, sub_batches: Array, interference: Array, due: Array, b: int, rows: Array, remaining: Array,
+    service_s: Array,
 ) -> None:
     """Fill iterations left and productive seconds of the jobs ``rows`` as of the clock."""
     for i in range(len(rows)):

@@ -67,7 +67,7 @@ def what_if(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, sub_batches: Array, interference: Array, b: int, row: int,
+    busy: Array, sub_batches: Array, interference: Array, due: Array, b: int, row: int,
 ) -> float:
     """Seconds of one iteration of a waiting job if it started on the chosen GPUs now; nothing changes [s].
 
@@ -107,7 +107,7 @@ def settle_now(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, sub_batches: Array, interference: Array, b: int,
+    busy: Array, sub_batches: Array, interference: Array, due: Array, b: int,
 ) -> None:
     """Settle the rates between decisions, for those who want to see them before time moves."""
     settle(world, replicas, links, uses, ratios, b)
@@ -119,7 +119,7 @@ def link_loads(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, sub_batches: Array, interference: Array, b: int, loads: Array,
+    busy: Array, sub_batches: Array, interference: Array, due: Array, b: int, loads: Array,
 ) -> None:
     """Fill the load of every link, one direction [byte/s], at the settled rates."""
     settle(world, replicas, links, uses, ratios, b)
@@ -132,7 +132,7 @@ def end_times(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, sub_batches: Array, interference: Array, b: int, rows: Array, ends: Array,
+    busy: Array, sub_batches: Array, interference: Array, due: Array, b: int, rows: Array, ends: Array,
 ) -> None:
     """Fill when each running job of ``rows`` ends at the settled rates [s]; inf if it makes no progress."""
     if world[b]["contention"] > 0:

@@ -39,7 +39,7 @@ def find_beside(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, sub_batches: Array, interference: Array, b: int, row: int, partner: int, option: int,
+    busy: Array, sub_batches: Array, interference: Array, due: Array, b: int, row: int, partner: int, option: int,
 ) -> tuple[int, int]:
     """Write the GPUs on which a waiting job would join the running job ``partner`` to ``chosen``.
 

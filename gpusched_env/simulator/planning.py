@@ -20,7 +20,7 @@ def plan_starts(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, sub_batches: Array, interference: Array, b: int, order: Array, rules: Array, strict: bool,
+    busy: Array, sub_batches: Array, interference: Array, due: Array, b: int, order: Array, rules: Array, strict: bool,
     starts: Array,
 ) -> int:
     """Walk waiting jobs in order and list those that can start now; nothing is started.
@@ -58,7 +58,8 @@ def first_shared(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, sub_batches: Array, interference: Array, b: int, order: Array, begin: int, choices: int, strict: bool,
+    busy: Array, sub_batches: Array, interference: Array, due: Array, b: int, order: Array, begin: int, choices: int,
+    strict: bool,
 ) -> tuple[int, int, int]:
     """Find the first of the waiting jobs ``order[begin:]`` that can start now, beside others if need be.
 
@@ -125,8 +126,8 @@ def plan_preemptive(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, sub_batches: Array, interference: Array, b: int, order: Array, rules: Array, verdict: Array,
-    count: int,
+    busy: Array, sub_batches: Array, interference: Array, due: Array, b: int, order: Array, rules: Array,
+    verdict: Array, count: int,
 ) -> int:
     """Decide who should hold GPUs when running jobs may be preempted; return how many are to start now.
 

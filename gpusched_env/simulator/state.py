@@ -146,10 +146,6 @@ REPLICA_DTYPE: Final = np.dtype(
         ("settled_s", "<f8"),  # [s] seconds of one iteration under the flows as they are
         ("accumulation_s", "<f8"),  # [s] of the sub-steps before the last
         ("slowdown", "<f8"),  # by the gangs that share its GPUs
-        # the tournament of next events, due.py
-        ("due_s", "<f8"),  # [s] when it does what it does next; inf = nothing
-        ("due", "<i4"),  # kind of that
-        ("winner", "<i4"),  # row that wins below the node of this number
         ("start_s", "<f8"),  # [s] when it took its GPUs
         ("until_s", "<f8"),  # [s] completion if ACTIVE, release if CHECKPOINTING
         ("lease_s", "<f8"),  # [s] when its GPUs are offered again; inf = never
@@ -227,6 +223,13 @@ RACK_STATE_DTYPE: Final = np.dtype(
         ("taken", "<i4"),  # scratch: 1 = a gang takes GPUs here
     ]
 )
+DUE_DTYPE: Final = np.dtype(
+    [
+        ("due_s", "<f8"),  # [s] when it does what it does next; inf = nothing
+        ("number", "<i4"),  # row of the replica table
+        ("kind", "<i4"),  # of what it does
+    ]
+)
 BUSY_DTYPE: Final = np.dtype(
     [
         ("busy_s", "<f8"),  # [s] for which gangs held the GPU, without the one that holds it
@@ -265,6 +268,7 @@ class State(NamedTuple):
     busy: np.ndarray  # BUSY_DTYPE [B, G]: how long each GPU has been held
     sub_batches: np.ndarray  # SUB_BATCH_DTYPE [B, C, sizes, T]: option 0 is the whole batch
     interference: np.ndarray  # float64 [B, C, C, T]: xi of a class beside another; [B, 1, 1, 1] where none share
+    due: np.ndarray  # DUE_DTYPE [B, 2 S]: what gangs do next, the tournament of due.py
 
 
 EVENT_BUFFER: Final = 1024
@@ -340,6 +344,7 @@ def empty_state(batch: int, sizes: dict[str, int]) -> State:
         busy=np.zeros((batch, gpus), BUSY_DTYPE),
         sub_batches=np.zeros((batch, classes, sizes["sub_batches"], types), SUB_BATCH_DTYPE),
         interference=np.ones((batch, sizes["sharers"], sizes["sharers"], sizes["sharer_types"])),
+        due=_aligned((batch, 2 * seats), DUE_DTYPE),
     )
     state.paces["shape"] = -1  # unused rows stay unused when arrays grow
     return state
@@ -375,15 +380,6 @@ def grown(state: State, sizes: dict[str, int]) -> State:
     return larger
 
 
-def _first_winners(rows: int) -> np.ndarray:
-    """int32 [rows]: winners of the tournament (due.py) before anything is due: the lowest row below each node."""
-    winners = np.zeros(2 * rows, np.int32)
-    winners[rows:] = np.arange(rows)
-    for node in range(rows - 1, 0, -1):
-        winners[node] = winners[2 * node]
-    return winners[:rows]
-
-
 def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     world, rules, cluster = state.world[b], instance.semantics, instance.cluster
     for name in (
@@ -410,9 +406,7 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
         options["memory"] = shared.memory
         state.interference[b, :classes, :classes, :types] = shared.interference
 
-    seats = instance.gpu_jobs * cluster.gpus
-    state.replicas["due_s"][b] = np.inf
-    state.replicas["winner"][b, :seats] = _first_winners(seats)
+    state.due["due_s"][b] = np.inf
 
     jobs = state.jobs[b, : len(instance.workload)]
     jobs["arrival_s"] = instance.workload.jobs["arrival_s"]
