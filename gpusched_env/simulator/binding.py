@@ -24,6 +24,7 @@ from numba.np import arrayobj as _arrayobj
 from gpusched_env.event_log import EVENT_DTYPE
 from gpusched_env.simulator import state as s
 from gpusched_env.simulator.network_state import LINK_STATE_DTYPE, PAIR_DTYPE, ROUTE_DTYPE, USE_DTYPE
+from gpusched_env.simulator.rows import Rows
 
 # Numba's lowering functions have no types.
 cgutils: Final[Any] = _cgutils
@@ -73,6 +74,11 @@ def _array_type(dtype: np.dtype[Any], axes: int) -> Any:
     return types.Array(numba.from_dtype(dtype), axes, "C")
 
 
+@cache
+def _rows_type(dtype: np.dtype[Any], axes: int) -> Any:
+    return Rows(numba.from_dtype(dtype), axes)
+
+
 def _words(context: Any, builder: Any, table: Any) -> Any:
     """Lower: the table behind its address."""
     return builder.inttoptr(table, context.get_value_type(types.intp).as_pointer())
@@ -104,7 +110,7 @@ def _load(context: Any, builder: Any, table: Any, row: int, kind: Any, b: Any = 
 
 def _bound_array(_: Any, table: Any, row: Any, dtype: Any, axes: Any) -> Any:
     """Give array number ``row`` of a table, inside a kernel; ``row`` and ``axes`` are literal."""
-    kind = types.Array(dtype.dtype, axes.literal_value, "C")
+    kind = Rows(dtype.dtype, axes.literal_value)
 
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _load(context, builder, _words(context, builder, arguments[0]), row.literal_value, kind)
@@ -114,7 +120,7 @@ def _bound_array(_: Any, table: Any, row: Any, dtype: Any, axes: Any) -> Any:
 
 def _bound_row(_: Any, table: Any, row: Any, dtype: Any, axes: Any, b: Any) -> Any:
     """Give row ``b`` of array number ``row`` of a table; ``axes`` are those of the row."""
-    kind = types.Array(dtype.dtype, axes.literal_value, "C")
+    kind = Rows(dtype.dtype, axes.literal_value)
 
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _load(context, builder, _words(context, builder, arguments[0]), row.literal_value, kind, arguments[4])
@@ -124,7 +130,7 @@ def _bound_row(_: Any, table: Any, row: Any, dtype: Any, axes: Any, b: Any) -> A
 
 def _bound_here(_: Any, table: Any, row: Any, dtype: Any, axes: Any, b: Any) -> Any:
     """Give array number ``row`` of a table as if it had environment ``b`` alone: its number is then 0, a constant."""
-    kind = types.Array(dtype.dtype, axes.literal_value, "C")
+    kind = Rows(dtype.dtype, axes.literal_value)
 
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         words = _words(context, builder, arguments[0])
@@ -134,7 +140,7 @@ def _bound_here(_: Any, table: Any, row: Any, dtype: Any, axes: Any, b: Any) -> 
 
 
 def _state_kinds() -> Any:
-    return types.Tuple([_array_type(p.dtype, p.axes) for p in STATE_PARAMETERS])  # type: ignore[no-untyped-call]
+    return types.Tuple([_rows_type(p.dtype, p.axes) for p in STATE_PARAMETERS])  # type: ignore[no-untyped-call]
 
 
 def _bound_state(_: Any, table: Any) -> Any:
@@ -163,7 +169,7 @@ def _state_here(_: Any, table: Any, b: Any) -> Any:
 
 def _scratch(_: Any, length: Any, dtype: Any) -> Any:
     """Give an array of ``length`` numbers, a literal, that lasts as long as the kernel's call; its values are unset."""
-    kind = types.Array(dtype.dtype, 1, "C")
+    kind = Rows(dtype.dtype, 1)
 
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         item = context.get_data_type(kind.dtype)
