@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.baselines.bco_ledger import SLACK_S
-from gpusched_env.simulator.calls import advance_by, start_by
 from gpusched_env.simulator.events import BUFFER_FULL, DECIDE, EXPLICIT, LOG_FULL
 from gpusched_env.simulator.jit import helper, int64, kernel
+from gpusched_env.simulator.moves import advance_by, start_by
 
 Array = np.ndarray[Any, Any]
 
@@ -141,8 +141,7 @@ def rehearse_in_line(
     gpu_node: Array,
     chosen: Array,
     b: int,
-    advances: int,
-    starts: int,
+    moves: int,
     ledger: Array,
     order: Array,
     gangs: Array,
@@ -180,15 +179,15 @@ def rehearse_in_line(
                 return NO_PLACE
             if found == 0:
                 break
-            if start_by(starts, b, (row, int64(EXPLICIT), gang, int64(0), int64(0))) == BUFFER_FULL:
+            if start_by(moves, b, row, int64(EXPLICIT), gang, int64(0), int64(0), 0.0) == BUFFER_FULL:
                 w["events"] = 0
                 w["event_gpus"] = 0
-                start_by(starts, b, (row, int64(EXPLICIT), gang, int64(0), int64(0)))
+                start_by(moves, b, row, int64(EXPLICIT), gang, int64(0), int64(0), 0.0)
             at += 1
         outcome = int64(LOG_FULL)
         while outcome == LOG_FULL:
             w["events"] = 0
             w["event_gpus"] = 0
-            outcome = advance_by(advances, b, 0)
+            outcome = advance_by(moves, b)
         if outcome != DECIDE:
             return outcome

@@ -11,7 +11,6 @@ from gpusched_env.baselines import bco_kernels as kernels
 from gpusched_env.baselines.bco_ledger import NoPlaceError
 from gpusched_env.baselines.bco_plans import HeadOfLine, Plan
 from gpusched_env.simulator import ClairvoyantView, Outcome, Simulation
-from gpusched_env.simulator.calls import advance_table, start_table
 
 POLICY: Final = {"ff": kernels.FIRST_FIT, "ls": kernels.LEAST_CHARGED, "bco": kernels.BALANCED}
 
@@ -55,7 +54,6 @@ class Rehearser:
         """Play a plan in the copy."""
         if self._copy is None:
             self._copy = self._view.simulation.rehearsal(limit_s)
-            self._tables = advance_table(self._copy.state), start_table(self._copy.state)
         else:
             self._view.simulation.rehearsal(limit_s, self._copy)
         ledger, state = plan.ledger, self._copy.state
@@ -65,10 +63,9 @@ class Rehearser:
             book[name] = getattr(ledger, name)
         able = np.ones((1, len(ledger.charged_s)), bool) if plan.able is None else np.ascontiguousarray(plan.able)
         nodes = len(self._view.cluster.nodes)
-        advances, starts = self._tables
         code = kernels.rehearse_in_line(
-            state.world, state.nodes, state.holder, state.gpu_node, state.chosen, self._copy.b, advances.table,
-            starts.table, book, plan.order.astype(np.int64), plan.gangs.astype(np.int64), plan.charges_s, able,
+            state.world, state.nodes, state.holder, state.gpu_node, state.chosen, self._copy.b,
+            self._copy.moves, book, plan.order.astype(np.int64), plan.gangs.astype(np.int64), plan.charges_s, able,
             ledger.charged_s, np.zeros(nodes), np.zeros(nodes, np.int8),
         )  # fmt: skip
         ledger.binding = bool(book["binding"][0])

@@ -27,19 +27,9 @@ from gpusched_env.baselines.delay_state import MACHINE_WAITS, NETWORK_TIMER, RAC
 from gpusched_env.baselines.delay_tuning import record
 from gpusched_env.baselines.delay_victims import evict_for, nw_of, rate_victims
 from gpusched_env.cluster import SLOT
-from gpusched_env.simulator.events import (
-    DECIDE,
-    EXPLICIT,
-    IDLE_LIMIT,
-    LOG_FULL,
-    STALLED,
-    advance,
-    lease,
-    preempt,
-    start,
-    stuck,
-)
+from gpusched_env.simulator.events import DECIDE, EXPLICIT, IDLE_LIMIT, LOG_FULL, STALLED, stuck
 from gpusched_env.simulator.jit import helper, int64, kernel
+from gpusched_env.simulator.moves import advance_by, lease_by, preempt_by, start_by
 from gpusched_env.simulator.state import FINISHED, RUNNING, WAITING
 
 Array = np.ndarray[Any, Any]
@@ -634,17 +624,18 @@ def play(
     interference: Array, due: Array, rules: Array, tasks: Array,
     queue: Array, order: Array, held: Array, offers: Array, samples: Array, counts: Array, demands: Array,
     waits_s: Array, factors: Array, leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array,
-    node_order: Array, on_offer: Array, affinity: Array, verdicts: Array, b: int,
+    node_order: Array, on_offer: Array, affinity: Array, verdicts: Array, b: int, moves: int,
+    number: int,
 ) -> int:
-    """Play on until a look at the timers is due (PAUSED), an array is TOO_SMALL, or ``advance`` ends the run."""
+    """Play on until a look at the timers is due (PAUSED), an array is TOO_SMALL, or ``advance`` ends the run.
+
+    ``moves`` is the table of the simulation, and ``number`` its environment there; here it is ``b``.
+    """
     w = world[b]
     r = rules[b]
     while True:
         if r["phase"] == ASLEEP:
-            outcome = advance(
-                world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
-                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, due, b,
-            )
+            outcome = advance_by(moves, number)
             if outcome != DECIDE:
                 return outcome
             r["phase"] = BEGUN
@@ -662,22 +653,12 @@ def play(
         )
         row = int64(r["row"])
         if found == START:
-            start(
-                world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
-                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, due, b, row,
-                EXPLICIT, int64(tasks[b, row]["gpus"]), False, 0,
-            )
+            gang = int64(tasks[b, row]["gpus"])
+            start_by(moves, number, row, int64(EXPLICIT), gang, int64(0), int64(0), 0.0)
         elif found == LEASE:
-            lease(
-                world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
-                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, due, b, row,
-                r["until_s"],
-            )
+            lease_by(moves, number, row, int64(0), int64(0), int64(0), int64(0), r["until_s"])
         elif found == PREEMPT:
-            preempt(
-                world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
-                event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, due, b, row,
-            )
+            preempt_by(moves, number, row, int64(0), int64(0), int64(0), int64(0), 0.0)
         elif found == WAIT:
             if w["clock_s"] < r["until_s"] < w["timer_s"]:
                 w["timer_s"] = r["until_s"]

@@ -103,7 +103,8 @@ class DelayRun:
         if self.timers.by_hand:  # the factors may have been changed
             self.tune_by_hand()
         while True:
-            code = delay_offers.play(*self.arguments)
+            arguments = (*self.arguments, self.simulation.moves, self.simulation.b)
+            code = delay_offers.play(*arguments)
             if tell is not None:
                 tell()
             if code == delay_offers.PAUSED:

@@ -18,9 +18,10 @@ from gpusched_env.baselines.key_kernels import ATTAINED, QUEUES, set_key
 from gpusched_env.baselines.line_kernels import first_line, join_line, leave_line, sort_rows
 from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
 from gpusched_env.baselines.runner_kernels import leave_runners, note_runner
-from gpusched_env.simulator.calls import plan_by, preempt_by, start_by
+from gpusched_env.simulator.calls import plan_by
 from gpusched_env.simulator.events import APPLIED, BUFFER_FULL, DECIDE, LOG_FULL
 from gpusched_env.simulator.jit import helper, int64, kernel
+from gpusched_env.simulator.moves import preempt_by, start_by
 from gpusched_env.simulator.placing import ANYWHERE
 from gpusched_env.simulator.planning import NEWCOMER, SKIPPED
 from gpusched_env.simulator.state import CHECKPOINTING, WAITING
@@ -169,8 +170,8 @@ def join_lines(
 
 @kernel
 def play_list(
-    world: Array, jobs: Array, replicas: Array, waiting: Array, running: Array, b: int, advances: int, starts: int,
-    stops: int, plans: int, list_: Array, skew: Array, thresholds: Array, order: Array, walk: Array,
+    world: Array, jobs: Array, replicas: Array, waiting: Array, running: Array, b: int, moves: int, plans: int,
+    list_: Array, skew: Array, thresholds: Array, order: Array, walk: Array,
     scratch: Array, keys: Array, ranks: Array, rules: Array, verdict: Array, member: Array, failed: Array, lines: Array,
     line_of: Array, waiters: Array, left: Array, runners: Array, runner_rows: Array, levels: Array, tail: Array,
     changes_s: Array, heap: Array, places: Array, near: Array,
@@ -180,7 +181,7 @@ def play_list(
     r = list_[0]
     while True:
         if r["phase"] == ASLEEP:
-            outcome = sleep(world, replicas, running, b, advances, list_)
+            outcome = sleep(world, replicas, running, b, moves, list_)
             if outcome != DECIDE:
                 return outcome
         if r["phase"] == DECIDES:
@@ -253,7 +254,7 @@ def play_list(
                     row = int64(waiters[lines[line]["begin"]])
                 gang = jobs[b, row]["gpus"]
                 if not (r["monotone"] and failed[gang]):
-                    code = start_by(starts, b, (row, rule, int64(0), int64(0), int64(0)))
+                    code = start_by(moves, b, row, rule, int64(0), int64(0), int64(0), 0.0)
                     if code == BUFFER_FULL:
                         return LOG_FULL
                     if code != APPLIED:
@@ -276,7 +277,7 @@ def play_list(
                 row = int64(order[r["at"]])
                 number = jobs[b, row]["replica"]
                 if verdict[r["at"]] == SKIPPED and number >= 0 and replicas[b, number]["phase"] != CHECKPOINTING:
-                    code = preempt_by(stops, b, row)
+                    code = preempt_by(moves, b, row, int64(0), int64(0), int64(0), int64(0), 0.0)
                     if code == BUFFER_FULL:
                         return LOG_FULL
                     if code == APPLIED and r["along"] == LINES:
@@ -293,7 +294,7 @@ def play_list(
             while r["at"] < r["listed"]:
                 if verdict[r["at"]] == NEWCOMER:
                     row = int64(order[r["at"]])
-                    code = start_by(starts, b, (row, int64(rules[r["at"]]), int64(0), int64(0), int64(0)))
+                    code = start_by(moves, b, row, int64(rules[r["at"]]), int64(0), int64(0), int64(0), 0.0)
                     if code == BUFFER_FULL:
                         return LOG_FULL
                     if code == APPLIED and r["along"] == LINES:

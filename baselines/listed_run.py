@@ -12,7 +12,7 @@ from gpusched_env.baselines.compiled_loop import CompiledLoop
 from gpusched_env.baselines.line_kernels import LINE_DTYPE
 from gpusched_env.baselines.runner_kernels import RUNNERS_DTYPE
 from gpusched_env.simulator import Scheduler, Simulation
-from gpusched_env.simulator.calls import advance_table, plan_table, preempt_table, start_table
+from gpusched_env.simulator.calls import plan_table
 from gpusched_env.simulator.jit import announce_compilation
 from gpusched_env.simulator.placing import ANYWHERE, SHARE_FIRST_FIT, rule_number
 
@@ -86,12 +86,7 @@ class ListedRun(CompiledLoop):
         order, listed_rules, verdict = (np.zeros(jobs, np.int32) for _ in range(3))
         state = simulation.state
         # kept, since they hold the arrays whose addresses they tell
-        self._tables = (
-            advance_table(state),
-            start_table(state),
-            preempt_table(state),
-            plan_table(state, order, listed_rules, verdict),
-        )
+        self._plans = plan_table(state, order, listed_rules, verdict)
         arguments = (
             state.world,
             state.jobs,
@@ -99,7 +94,8 @@ class ListedRun(CompiledLoop):
             state.waiting,
             state.running,
             simulation.b,
-            *(table.table for table in self._tables),
+            simulation.moves,
+            self._plans.table,
             list_,
             skew,
             np.array(rules.thresholds, float),

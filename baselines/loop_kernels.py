@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.simulator.calls import advance_by
 from gpusched_env.simulator.events import DECIDE, IDLE_LIMIT, STALLED, stuck
 from gpusched_env.simulator.jit import helper
+from gpusched_env.simulator.moves import advance_by
 
 Array = np.ndarray[Any, Any]
 
@@ -24,14 +24,14 @@ def wake_at(world: Array, b: int, time_s: float) -> None:
 
 
 @helper
-def sleep(world: Array, replicas: Array, running: Array, b: int, advances: int, memory: Array) -> int:
+def sleep(world: Array, replicas: Array, running: Array, b: int, moves: int, memory: Array) -> int:
     """Play events until something is to be decided (DECIDE), the run ends, or it is ``until_s`` (PAUSED).
 
     ``memory`` has one record, with the fields ``phase``, ``idle`` and ``until_s`` [s].
     """
     m = memory[0]
     wake_at(world, b, m["until_s"])
-    outcome = advance_by(advances, b, 0)
+    outcome = advance_by(moves, b)
     if outcome != DECIDE:
         return outcome
     m["idle"] = m["idle"] + 1 if stuck(world, replicas, running, b) else 0

@@ -13,9 +13,10 @@ import numpy as np
 
 from gpusched_env.baselines.line_kernels import sort_rows
 from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
-from gpusched_env.simulator.calls import find_by, start_by
+from gpusched_env.simulator.calls import find_by
 from gpusched_env.simulator.events import BUFFER_FULL, DECIDE, EXPLICIT, LOG_FULL, seconds_left
 from gpusched_env.simulator.jit import helper, int64, kernel
+from gpusched_env.simulator.moves import start_by
 from gpusched_env.simulator.state import WAITING
 
 Array = np.ndarray[Any, Any]
@@ -87,9 +88,8 @@ def play_shared(
     running: Array,
     sub_batches: Array,
     b: int,
-    advance_table: int,
-    start_table: int,
-    find_table: int,
+    moves: int,
+    places: int,
     queue: Array,
     order: Array,
     scratch: Array,
@@ -101,7 +101,7 @@ def play_shared(
     q = queue[0]
     while True:
         if q["phase"] == ASLEEP:
-            outcome = sleep(world, replicas, running, b, advance_table, queue)
+            outcome = sleep(world, replicas, running, b, moves, queue)
             if outcome != DECIDE:
                 return outcome
         if q["phase"] == DECIDES:
@@ -118,10 +118,10 @@ def play_shared(
             q["phase"] = WALKS
         while q["at"] < q["queued"]:
             row = int64(order[q["at"]])
-            count, option = find_by(find_table, b, (row, int64(q["choices"])))
+            count, option = find_by(places, b, (row, int64(q["choices"])))
             if count > 0:
                 steps = int64(sub_batches[b, jobs[b, row]["job_class"], option, 0]["sub_steps"])
-                code = start_by(start_table, b, (row, int64(EXPLICIT), count, int64(1), steps))
+                code = start_by(moves, b, row, int64(EXPLICIT), count, int64(1), steps, 0.0)
                 if code == BUFFER_FULL:
                     return LOG_FULL
             elif q["strict"]:

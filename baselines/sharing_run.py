@@ -7,7 +7,7 @@ import numpy as np
 from gpusched_env.baselines import sharing_kernels as kernels
 from gpusched_env.baselines.compiled_loop import CompiledLoop
 from gpusched_env.simulator import Simulation
-from gpusched_env.simulator.calls import advance_table, find_table, start_table
+from gpusched_env.simulator.calls import find_table
 from gpusched_env.simulator.jit import announce_compilation
 
 
@@ -30,7 +30,7 @@ class SharingRun(CompiledLoop):
         for name, value in (("by_size", by_size), ("strict", strict), ("choices", choices), ("round_s", round_s)):
             memory[name] = value
         # kept, since they hold the arrays whose addresses they tell
-        self._tables = advance_table(state), start_table(state), find_table(state)
+        self._places = find_table(state)
         arguments = (
             state.world,
             state.jobs,
@@ -38,7 +38,8 @@ class SharingRun(CompiledLoop):
             state.running,
             state.sub_batches,
             simulation.b,
-            *(table.table for table in self._tables),
+            simulation.moves,
+            self._places.table,
             memory,
             np.zeros(jobs, np.int32),  # order
             np.zeros(jobs, np.int32),  # scratch

@@ -18,7 +18,6 @@ from gpusched_env.envs.encoding import (
     link_table,
     look,
 )
-from gpusched_env.envs.moves import beside_here, happen_here, lease_here, preempt_here, start_here
 from gpusched_env.envs.one_action import NO_ACTION, RESUME, play
 from gpusched_env.envs.rewards import COMPONENTS, scales
 from gpusched_env.envs.sharing_columns import SHARING_TABLES
@@ -37,13 +36,13 @@ from gpusched_env.envs.told import FIRST_COMPONENT
 from gpusched_env.envs.type_columns import TYPE_TABLES
 from gpusched_env.instance import Instance
 from gpusched_env.simulator.binding import MOVE, Bound, signature_of
+from gpusched_env.simulator.moves import MOVES
 from gpusched_env.simulator.placing import ANYWHERE, RULE_NUMBER
 from gpusched_env.simulator.state import State
 
 NO_LIMIT: Final = 1 << 62  # of steps
 _UNCOPIED: Final = ("_bound", "_looks", "play", "action", "row")  # what a copy of a batch must bind anew
-# In the order of moves.PLAY ..
-_KERNELS: Final = (play, look, start_here, preempt_here, lease_here, happen_here, beside_here)
+_KERNELS: Final = (*MOVES, look, play)  # in the order of their numbers: moves.py, one_action.look_by, stepping.play_by
 _WRITTEN: Final = ("queue", "running", "nodes", "links", "cluster", "flows")  # in the order of play's parameters
 _COPIES: Final = {name: COPY_QUEUE + i for i, name in enumerate((*_WRITTEN, "action_mask"))}
 

@@ -19,14 +19,16 @@ from gpusched_env.envs.encoding import (
     RULES,
     RUNNING_SLOTS,
 )
-from gpusched_env.envs.moves import beside_by, happen_by, lease_by, look_by, preempt_by, start_by
 from gpusched_env.envs.sharing_actions import chosen_steps
 from gpusched_env.envs.slots import ANY_JOB
-from gpusched_env.simulator.binding import bound_array, bound_row, state_here
-from gpusched_env.simulator.events import DECIDE, EXPLICIT, GO_ON, LOG_FULL
+from gpusched_env.simulator.binding import bound_array, bound_row, mover, state_here
+from gpusched_env.simulator.events import DECIDE, EXPLICIT, LOG_FULL
 from gpusched_env.simulator.jit import helper, int64, kernel
+from gpusched_env.simulator.moves import MOVES, advance_by, beside_by, lease_by, preempt_by, start_by
 
 Array = np.ndarray[Any, Any]
+
+look_by: Final = mover(len(MOVES))
 
 # Results of :func:`play` beyond those of advance.
 INFEASIBLE: Final = 8
@@ -124,9 +126,7 @@ def play(table: Any, number: int, action: int, row: int, _k: int, _m: int, _n: i
             # to wait is to let them go on; after a full log, of those that have ended nobody has been asked yet
             if lease_s < np.inf and w["leases_over"] and action != RESUME:
                 renew_leases(table, world, replicas, running, lease_s, number)
-            outcome = int64(GO_ON)
-            while outcome == GO_ON:
-                outcome = happen_by(table, number, int64(0), int64(0), int64(0), int64(0), int64(0), 0.0)
+            outcome = advance_by(table, number)
             if outcome == LOG_FULL:
                 return int64(LOG_FULL)
             action = int64(NO_ACTION)

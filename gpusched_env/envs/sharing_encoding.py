@@ -173,7 +173,7 @@ def show_sharing(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_next: Array,
     gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array, event_gpus: Array, chosen: Array,
     links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, sub_batches: Array,
-    interference: Array, b: int, config: Array, rules: Array, queue: Array, victims: Array, partners: Array,
+    interference: Array, due: Array, b: int, config: Array, rules: Array, queue: Array, victims: Array, partners: Array,
     mask: Array, out_sub_batches: Array, out_company: Array, out_partners: Array, out_pairs: Array, out_seats: Array,
 ) -> int:
     """Write the arrays of columns.SHARING_TABLES."""

@@ -13,15 +13,17 @@ from gpusched_env.envs.encoding import (
     QUEUE_SLOTS,
     RUNNING_SLOTS,
 )
-from gpusched_env.envs.moves import play_by
 from gpusched_env.envs.one_action import INFEASIBLE, NEARLY_FULL, RESUME
 from gpusched_env.envs.told import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
-from gpusched_env.simulator.binding import bound_array, bound_state, fetch
+from gpusched_env.simulator.binding import bound_array, bound_state, fetch, mover
 from gpusched_env.simulator.events import DECIDE, DONE, LOG_FULL, TIME_LIMIT
 from gpusched_env.simulator.jit import helper, int64, kernel
+from gpusched_env.simulator.moves import MOVES
 from gpusched_env.simulator.state import WORLD_DTYPE
 
 Array = np.ndarray[Any, Any]
+
+play_by: Final = mover(len(MOVES) + 1)
 
 # An action beyond those of the action space: leave the environment as it is.
 SKIP: Final = -3

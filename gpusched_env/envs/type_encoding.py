@@ -49,8 +49,8 @@ def show_types(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_next: Array,
     gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array, event_gpus: Array, chosen: Array,
     links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, sub_batches: Array,
-    interference: Array, b: int, classes: Array, rates: Array, queue: Array, victims: Array, out_queue: Array,
-    out_forks: Array, out_running: Array, out_copies: Array, out_nodes: Array, out_types: Array,
+    interference: Array, due: Array, b: int, classes: Array, rates: Array, queue: Array, victims: Array,
+    out_queue: Array, out_forks: Array, out_running: Array, out_copies: Array, out_nodes: Array, out_types: Array,
 ) -> int:
     """Write the arrays of columns.TYPE_TABLES; ``rates`` is float64 [C, T], see :func:`relative_rates`."""
     w = world[b]

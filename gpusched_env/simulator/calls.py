@@ -1,4 +1,4 @@
-"""The simulator's kernels by address: a compiled loop that calls them so does not compile them again (binding.py)."""
+"""Questions to a simulation as kernels called by address: a loop that asks does not compile them again (binding.py)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.simulator import events
 from gpusched_env.simulator.binding import (
     ACTION,
     ENVIRONMENT,
-    FLAG,
     STATE_PARAMETERS,
     KernelTable,
     Parameter,
@@ -23,8 +21,6 @@ from gpusched_env.simulator.planning import plan_preemptive
 from gpusched_env.simulator.state import State
 
 Parameters = tuple[Parameter | str, ...]
-_ADVANCE: Final[Parameters] = (*STATE_PARAMETERS, ENVIRONMENT)
-_START: Final[Parameters] = (*STATE_PARAMETERS, ENVIRONMENT, ACTION, ACTION, ACTION, FLAG, ACTION)
 # Arrays of the state that ``find_shared`` takes.
 _FOUND_IN: Final = (
     "world", "jobs", "replicas", "nodes", "racks", "free", "holder", "gpu_next", "gpu_node", "running", "paces",
@@ -36,35 +32,15 @@ _FIND: Final[Parameters] = (
     ACTION,
     ACTION,
 )
-_PREEMPT: Final[Parameters] = (*STATE_PARAMETERS, ENVIRONMENT, ACTION)
 _PLAN: Final[Parameters] = (*STATE_PARAMETERS, ENVIRONMENT, *[Parameter(np.dtype(np.int32), 1, True)] * 3, ACTION)
 
-# In a kernel: advance_by(table, b, 0), start_by(table, b, (row, rule, explicit, share, sub_steps)),
-# preempt_by(table, b, row), plan_by(table, b, count) and find_by(table, b, (row, choices)).
-advance_by: Final = caller(_ADVANCE)
-start_by: Final = caller(_START)
-preempt_by: Final = caller(_PREEMPT)
+# In a kernel: plan_by(table, b, count) and find_by(table, b, (row, choices)).
 plan_by: Final = caller(_PLAN)
 find_by: Final = caller(_FIND, results=2)
 
 
 def _table(kernel: Any, parameters: Parameters, arrays: Sequence[np.ndarray], results: int = 1) -> KernelTable:
     return KernelTable([kernel], [signature_of(parameters)], parameters, arrays, results)
-
-
-def advance_table(state: State) -> KernelTable:
-    """Bind :func:`events.advance` to the arrays of a state."""
-    return _table(events.advance, _ADVANCE, state)
-
-
-def start_table(state: State) -> KernelTable:
-    """Bind :func:`events.start` to the arrays of a state."""
-    return _table(events.start, _START, state)
-
-
-def preempt_table(state: State) -> KernelTable:
-    """Bind :func:`events.preempt` to the arrays of a state."""
-    return _table(events.preempt, _PREEMPT, state)
 
 
 def plan_table(state: State, order: np.ndarray, rules: np.ndarray, verdict: np.ndarray) -> KernelTable:

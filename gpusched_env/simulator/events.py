@@ -33,7 +33,7 @@ from gpusched_env.simulator.waiting import dequeue, enqueue
 
 Array = np.ndarray[Any, Any]
 
-# What stopped :func:`advance`.
+# What stopped :func:`moves.advance_by`.
 DECIDE, DONE, STALLED, TIME_LIMIT, LOG_FULL = range(5)
 GO_ON: Final = -1  # nothing has
 
@@ -216,7 +216,7 @@ def release(
     write_event(world, events, b, RELEASE, row, replica, 0.0, 0, -1)
 
 
-@kernel
+@helper
 def start(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
@@ -390,7 +390,7 @@ def preempt_refusal(world: Array, jobs: Array, replicas: Array, b: int, row: int
     return JUST_STARTED if r["start_s"] == world[b]["clock_s"] else APPLIED
 
 
-@kernel
+@helper
 def preempt(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
@@ -410,7 +410,7 @@ def preempt(
     return APPLIED
 
 
-@kernel
+@helper
 def lease(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
@@ -590,7 +590,7 @@ def happen(
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
     busy: Array, sub_batches: Array, interference: Array, due: Array, b: int,
 ) -> int:
-    """Play the next event, or what comes before it; return GO_ON or what stops :func:`advance`."""
+    """Play the next event, or what comes before it; return GO_ON, or what stops :func:`moves.advance_by`."""
     w = world[b]
     if w["events"] == events.shape[1]:
         return LOG_FULL
@@ -679,28 +679,6 @@ def happen(
     if w["finished"] == w["jobs"]:
         return DONE
     return GO_ON
-
-
-@kernel
-def advance(
-    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
-    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
-    event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, sub_batches: Array, interference: Array, due: Array, b: int,
-) -> int:
-    """Play events until a scheduler may decide: all events of one instant count as one.
-
-    Order within an instant: completions, releases, lease ends, arrivals (each by job row), then changes of links, then
-    timers and rounds.
-    A gang whose lease has ended is preempted if the scheduler, once asked, has neither renewed it nor preempted it.
-    """
-    while True:
-        outcome = happen(
-            world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
-            event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, due, b,
-        )  # fmt: skip
-        if outcome != GO_ON:
-            return outcome
 
 
 @kernel

@@ -48,8 +48,6 @@ def _parts(builder: Any, kind: Any, index: Any) -> tuple[Any, Any]:
     return kind.types, [builder.extract_value(index, i) for i in range(len(kind))]
 
 
-@lower(operator.getitem, Rows, types.Integer)
-@lower(operator.getitem, Rows, types.BaseTuple)
 def _get(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     array, index = signature.args
     kind, indices = _unsigned(context, builder, *_parts(builder, index, arguments[1]))
@@ -57,9 +55,13 @@ def _get(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     return arrayobj.getitem_array_tuple(context, builder, wanted, (arguments[0], indices))
 
 
-@lower(operator.setitem, Rows, types.Any, types.Any)
 def _set(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     array, index, value = signature.args
     kind, indices = _unsigned(context, builder, *_parts(builder, index, arguments[1]))
     wanted = signature.return_type(array, kind, value)
     return arrayobj.setitem_array(context, builder, wanted, (arguments[0], indices, arguments[2]))
+
+
+lower(operator.getitem, Rows, types.Integer)(_get)
+lower(operator.getitem, Rows, types.BaseTuple)(_get)
+lower(operator.setitem, Rows, types.Any, types.Any)(_set)

@@ -6,14 +6,15 @@ import math
 import operator
 from collections.abc import Callable, Iterable
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.event_log import EVENT_DTYPE, EventLog
 from gpusched_env.instance import Instance
-from gpusched_env.simulator import events
+from gpusched_env.simulator import events, moves
+from gpusched_env.simulator.binding import KernelTable
 from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Start, Wait
 from gpusched_env.simulator.growing import GrowingArray
 from gpusched_env.simulator.jit import announce_compilation
@@ -67,6 +68,7 @@ class Simulation:
         self.state = state
         self.b = b
         self.arguments = (*state, b)
+        self._moves: KernelTable | None = None
         self.refusal = ""
         # an arrival, a start and a completion of each job, and some preemptions
         self._drained_events = GrowingArray(EVENT_DTYPE, 4 * len(instance.workload))
@@ -76,6 +78,17 @@ class Simulation:
     def _world(self) -> np.void:
         # looked up anew each time: a stored view would part from its array in a copy
         return self.state.world[self.b]
+
+    @property
+    def moves(self) -> Any:
+        """The table by which compiled code calls moves.py on this run; it holds until the arrays are others."""
+        if self._moves is None:
+            self._moves = moves.moves_table(self.state)
+        return self._moves.table
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the addresses of the arrays: a copy has arrays of its own."""
+        return self.__dict__ | {"_moves": None}
 
     @property
     def row(self) -> State:
@@ -88,6 +101,7 @@ class Simulation:
         """Go on in other arrays, to which everything has been copied."""
         self.state = state
         self.arguments = (*state, self.b)
+        self._moves = None
 
     # --- time
 
@@ -104,7 +118,7 @@ class Simulation:
     def advance(self) -> Outcome:
         """Play events until a scheduler may decide, or nothing can happen any more."""
         while True:
-            outcome = events.advance(*self.arguments)
+            outcome = moves.advance(self.moves, self.b)
             if outcome != events.LOG_FULL:
                 return Outcome(outcome)
             self.drain()
@@ -193,24 +207,24 @@ class Simulation:
 
     def start(self, job: int, rule: int, explicit: int = 0, share: bool = False, sub_steps: int = 0) -> int:
         """Start by rule number; return 0 or the number of the refusal (events.REFUSALS)."""
-        code: int = events.start(*self.arguments, job, rule, explicit, share, sub_steps)
+        code: int = moves.start(self.moves, self.b, job, rule, explicit, int(share), sub_steps)
         if code == events.BUFFER_FULL:
             self.drain()
-            code = events.start(*self.arguments, job, rule, explicit, share, sub_steps)
+            code = moves.start(self.moves, self.b, job, rule, explicit, int(share), sub_steps)
         return code
 
     def _preempt(self, job: int) -> int:
-        code: int = events.preempt(*self.arguments, job)
+        code: int = moves.preempt(self.moves, self.b, job)
         if code == events.BUFFER_FULL:
             self.drain()
-            code = events.preempt(*self.arguments, job)
+            code = moves.preempt(self.moves, self.b, job)
         return code
 
     def _lease(self, decision: Lease) -> int:
         until_s = float(decision.until_s)
         if math.isnan(until_s):
             raise GpuschedError(f"{decision}: give a time in simulated seconds, inf = no lease")
-        code: int = events.lease(*self.arguments, self._row(decision), until_s)
+        code: int = moves.lease(self.moves, self.b, self._row(decision), until_s)
         return code
 
     # --- the log
