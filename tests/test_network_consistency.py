@@ -42,7 +42,7 @@ TWO = [{0: 4, 1: 4}, {0: 4, 1: 4}]
 @kernel
 def settle_from_scratch(  # type: ignore[no-untyped-def]
     world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, log, event_gpus,
-    chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, b,
+    chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, due, b,
 ):  # fmt: skip
     """Forget all rates and levels, then find them anew."""
     for link in range(links.shape[1]):

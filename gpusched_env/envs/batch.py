@@ -15,10 +15,14 @@ from gpusched_env.envs.encoding import (
     COPY_QUEUE,
     PLAY_PARAMETERS,
     class_table,
+    copy,
     link_table,
     look,
+    mark,
+    settle_links,
+    show_all_links,
 )
-from gpusched_env.envs.one_action import NO_ACTION, RESUME, play
+from gpusched_env.envs.one_action import NO_ACTION, RESUME, play, renew
 from gpusched_env.envs.rewards import COMPONENTS, scales
 from gpusched_env.envs.sharing_columns import SHARING_TABLES
 from gpusched_env.envs.showing import CLASS_DTYPE, SEEN_DTYPE, SHOWN_LINK_DTYPE, UNSEEN
@@ -42,7 +46,7 @@ from gpusched_env.simulator.state import State
 
 NO_LIMIT: Final = 1 << 62  # of steps
 _UNCOPIED: Final = ("_bound", "_looks", "play", "action", "row")  # what a copy of a batch must bind anew
-_KERNELS: Final = (*MOVES, look, play)  # in the order of their numbers: moves.py, one_action.look_by, stepping.play_by
+_KERNELS: Final = (*MOVES, play, renew, look, settle_links, mark, show_all_links, copy)  # as pieces.py numbers them
 _WRITTEN: Final = ("queue", "running", "nodes", "links", "cluster", "flows")  # in the order of play's parameters
 _COPIES: Final = {name: COPY_QUEUE + i for i, name in enumerate((*_WRITTEN, "action_mask"))}
 

@@ -1,4 +1,4 @@
-"""The kernel of the environment that fills the windows, the mask and the observation."""
+"""The kernels of the environment that fill the windows, the mask and the observation."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.cluster import NETWORK, RACK
+from gpusched_env.envs.pieces import copy_by, mark_by, settle_by, show_links_by
 from gpusched_env.envs.sharing_actions import mark_partners, mark_sizes
 from gpusched_env.envs.showing import (
     CLASS_DTYPE,
@@ -33,7 +34,6 @@ from gpusched_env.simulator.events import DECIDE, rule_holds
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.placing import ANYWHERE, SHARE_FIRST_FIT, SHARED_BY, look_for
 from gpusched_env.simulator.placing_shared import find_shared
-from gpusched_env.simulator.state import CHECKPOINTING
 from gpusched_env.simulator.taking import unable_somewhere
 
 Array = np.ndarray[Any, Any]
@@ -120,8 +120,6 @@ def mark_starts(
     """Mark the starts that the simulator would accept; return their number."""
     sharing = world[b]["sharing"] > 0
     supply = world[b]["free_gpus"]
-    if config[0]["anywhere"] and not sharing and world[b]["gpu_jobs"] == 1 and paces.shape[3] == 1:
-        return mark_by_count(jobs, supply, b, len(rules), queue, mask)
     sizes = int64(config[0]["sub_batches"])
     columns = max(sizes, 1)
     at = int64(0)
@@ -172,20 +170,16 @@ def mark_starts(
 
 @helper
 def mark_others(
-    world: Array, jobs: Array, replicas: Array, config: Array, b: int, victims: Array, starts: int, choices: int,
-    mask: Array,
+    world: Array, config: Array, b: int, victims: Array, first_gangs: Array, starts: int, choices: int, mask: Array
 ) -> bool:
     """Mark the feasible actions behind the ``starts``; return whether there is a choice beside one wait."""
     w = world[b]
     at = starts
     useful = w["waiting"] > 0 or config[0]["migration"]
     for v in range(len(victims)):
-        feasible = False
-        if useful and victims[v] >= 0:  # of a running job preempt_refusal looks only at these
-            r = replicas[b, jobs[b, victims[v]]["replica"]]
-            feasible = r["phase"] != CHECKPOINTING and r["start_s"] != w["clock_s"]
-        mask[at] = 1 if feasible else 0
-        choices += int64(mask[at])
+        feasible = int64(useful and victims[v] >= 0) & first_gangs[v]  # its lowest bit, slots.entry_of
+        mask[at] = feasible
+        choices += feasible
         at += 1
     # With nothing running, nobody to come and no timer, waiting for an event would last for ever.
     may_wait = w["running"] > 0 or w["next_arrival"] < w["jobs"] or w["timer_s"] < np.inf
@@ -205,6 +199,67 @@ def copy_row(source: Array, target: Array) -> None:
 
 
 @kernel
+def settle_links(table: Any, number: int, _j: int, _k: int, _l: int, _m: int, _n: int, _: float) -> int:
+    """Find the rates of gangs under the flows as they are now."""
+    state = state_here(table, number)
+    settle(state[0], state[2], state[15], state[16], state[19], int64(0))
+    return int64(0)
+
+
+@kernel
+def mark(table: Any, number: int, _j: int, _k: int, _l: int, _m: int, _n: int, _: float) -> int:
+    """Fill the partner slots and mark the starts that the simulator would accept; return their number."""
+    b = int64(0)
+    (
+        world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, _waiting, running, paces, _events,
+        _event_gpus, chosen, links, _uses, _routes, _pairs, _ratios, busy, sub_batches, interference, _due,
+    ) = state_here(table, number)  # fmt: skip
+    config = bound_array(table, CONFIG, CONFIG_DTYPE, 1)
+    rules = bound_array(table, RULES, INT32, 1)
+    queue = bound_row(table, QUEUE_SLOTS, INT32, 1, number)
+    partners = bound_row(table, PARTNER_SLOTS, INT32, 1, number)
+    keys = bound_row(table, KEYS, FLOAT64, 1, number)
+    mask = bound_row(table, MASK, INT8, 1, number)
+    order = config[0]["running_order"]
+    fill_partners(world, jobs, replicas, holder, gpu_next, running, order, b, partners, keys)
+    return int64(
+        mark_starts(
+            world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, running, paces, chosen, links, busy,
+            sub_batches, interference, b, config, rules, queue, partners, mask,
+        )
+    )
+
+
+@kernel
+def show_all_links(table: Any, number: int, _j: int, _k: int, _l: int, _m: int, _n: int, _: float) -> int:
+    """Write what the observation shows of links and of the gangs' flows."""
+    b = int64(0)
+    state = state_here(table, number)
+    world, jobs, replicas, links, uses = state[0], state[1], state[2], state[15], state[16]
+    victims = bound_row(table, RUNNING_SLOTS, INT32, 1, number)
+    shown_links = bound_row(table, SHOWN_LINKS, SHOWN_LINK_DTYPE, 2, number)
+    show_links(replicas, links, uses, b, shown_links, bound_row(table, OUT_LINKS, FLOAT32, 2, number))
+    out_flows = bound_row(table, OUT_FLOWS, FLOAT32, 2, number)
+    show_flows(world, jobs, replicas, links, uses, b, victims, shown_links, out_flows)
+    return int64(0)
+
+
+@kernel
+def copy(table: Any, number: int, row: int, _k: int, _l: int, _m: int, _n: int, _: float) -> int:
+    """Copy mask and observation to row ``row`` of the arrays for copies."""
+    copy_row(bound_row(table, OUT_QUEUE, FLOAT32, 2, number), bound_row(table, COPY_QUEUE, FLOAT32, 2, row))
+    copy_row(bound_row(table, OUT_RUNNING, FLOAT32, 2, number), bound_row(table, COPY_RUNNING, FLOAT32, 2, row))
+    copy_row(bound_row(table, OUT_NODES, FLOAT32, 2, number), bound_row(table, COPY_NODES, FLOAT32, 2, row))
+    copy_row(bound_row(table, OUT_LINKS, FLOAT32, 2, number), bound_row(table, COPY_LINKS, FLOAT32, 2, row))
+    copy_row(bound_row(table, OUT_CLUSTER, FLOAT32, 1, number), bound_row(table, COPY_CLUSTER, FLOAT32, 1, row))
+    out_flows = bound_row(table, OUT_FLOWS, FLOAT32, 2, number)
+    if out_flows.shape[0] > 0:
+        copy_row(out_flows, bound_row(table, COPY_FLOWS, FLOAT32, 2, row))
+    copy_row(bound_row(table, MASK, INT8, 1, number), bound_row(table, COPY_MASK, INT8, 1, row))
+    return int64(0)
+
+
+@kernel
 def look(table: Any, number: int, outcome: int, changed: int, row: int, _m: int, _n: int, _: float) -> int:
     """Fill the windows and the mask of environment ``number`` and write its observation; return 1.
 
@@ -213,10 +268,9 @@ def look(table: Any, number: int, outcome: int, changed: int, row: int, _m: int,
     Mask and observation are copied to row ``row`` of the arrays for copies, if they have it.
     """
     b = int64(0)
-    (
-        world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, _events,
-        _event_gpus, chosen, links, uses, _routes, _pairs, ratios, busy, sub_batches, interference, _due,
-    ) = state_here(table, number)  # fmt: skip
+    state = state_here(table, number)
+    world, jobs, replicas, nodes, racks, free = state[0], state[1], state[2], state[3], state[4], state[5]
+    waiting, running, paces = state[9], state[10], state[11]
     config = bound_array(table, CONFIG, CONFIG_DTYPE, 1)
     rules = bound_array(table, RULES, INT32, 1)
     queue = bound_row(table, QUEUE_SLOTS, INT32, 1, number)
@@ -230,25 +284,24 @@ def look(table: Any, number: int, outcome: int, changed: int, row: int, _m: int,
     w = world[b]
     slot_starts = (len(rules) + len(partners)) * max(int64(config[0]["sub_batches"]), 1)
     starts = len(queue) * slot_starts
-    settle(world, replicas, links, uses, ratios, b)
+    if w["changed"] > 0 or w["listed"] > 0:
+        settle_by(table, number, int64(0), int64(0), int64(0), int64(0), int64(0), 0.0)
     fill_queue(world, jobs, replicas, waiting, config[0]["queue_order"], b, queue, keys)
     order = config[0]["running_order"]
     fill_running(world, jobs, replicas, running, order, b, changed, ranked, first_gangs, first_keys, victims)
-    fill_partners(world, jobs, replicas, holder, gpu_next, running, order, b, partners, keys)
-    choices = mark_starts(
-        world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, running, paces, chosen, links, busy,
-        sub_batches, interference, b, config, rules, queue, partners, mask,
-    )
-    choice = mark_others(world, jobs, replicas, config, b, victims, starts, choices, mask)
+    one_type = paces.shape[3] == 1
+    if config[0]["anywhere"] and w["sharing"] == 0 and w["gpu_jobs"] == 1 and one_type and len(partners) == 0:
+        choices = mark_by_count(jobs, int64(w["free_gpus"]), b, len(rules), queue, mask)
+    else:
+        choices = mark_by(table, number, int64(0), int64(0), int64(0), int64(0), int64(0), 0.0)
+    choice = mark_others(world, config, b, victims, first_gangs, starts, choices, mask)
     if outcome == DECIDE and not choice and config[0]["skip_forced_waits"] and mask[starts + len(victims)] != 0:
         return int64(0)
     classes = bound_row(table, CLASSES, CLASS_DTYPE, 2, number)
     out_queue = bound_row(table, OUT_QUEUE, FLOAT32, 2, number)
     out_running = bound_row(table, OUT_RUNNING, FLOAT32, 2, number)
     out_nodes = bound_row(table, OUT_NODES, FLOAT32, 2, number)
-    out_links = bound_row(table, OUT_LINKS, FLOAT32, 2, number)
     out_cluster = bound_row(table, OUT_CLUSTER, FLOAT32, 1, number)
-    out_flows = bound_row(table, OUT_FLOWS, FLOAT32, 2, number)
     seen = bound_here(table, SEEN, SEEN_DTYPE, 1, number)
     seen_free = bound_here(table, SEEN_FREE, INT32, 2, number)
     seen_queue = bound_row(table, SEEN_QUEUE, INT32, 1, number)
@@ -265,22 +318,13 @@ def look(table: Any, number: int, outcome: int, changed: int, row: int, _m: int,
     show_machines(world, nodes, racks, free, b, seen_free, seen, out_nodes)
     show_cluster(world, free, b, len(queue), seen, out_cluster)
     if w["contention"] > 0:
-        shown_links = bound_row(table, SHOWN_LINKS, SHOWN_LINK_DTYPE, 2, number)
-        show_links(replicas, links, uses, b, shown_links, out_links)
-        show_flows(world, jobs, replicas, links, uses, b, victims, shown_links, out_flows)
+        show_links_by(table, number, int64(0), int64(0), int64(0), int64(0), int64(0), 0.0)
     else:
+        out_links = bound_row(table, OUT_LINKS, FLOAT32, 2, number)
         tier_sums = bound_row(table, TIER_SUMS, FLOAT64, 2, number)
         show_tiers(world, replicas, running, classes, b, stands, seen, tier_sums, out_links)
-    copy_mask = bound_array(table, COPY_MASK, INT8, 2)
-    if row < copy_mask.shape[0]:
-        copy_row(out_queue, bound_row(table, COPY_QUEUE, FLOAT32, 2, row))
-        copy_row(out_running, bound_row(table, COPY_RUNNING, FLOAT32, 2, row))
-        copy_row(out_nodes, bound_row(table, COPY_NODES, FLOAT32, 2, row))
-        copy_row(out_links, bound_row(table, COPY_LINKS, FLOAT32, 2, row))
-        copy_row(out_cluster, bound_row(table, COPY_CLUSTER, FLOAT32, 1, row))
-        if out_flows.shape[0] > 0:
-            copy_row(out_flows, bound_row(table, COPY_FLOWS, FLOAT32, 2, row))
-        copy_row(mask, copy_mask[row])
+    if row < bound_array(table, COPY_MASK, INT8, 2).shape[0]:
+        copy_by(table, number, row, int64(0), int64(0), int64(0), int64(0), 0.0)
     return int64(1)
 
 

@@ -19,16 +19,16 @@ from gpusched_env.envs.encoding import (
     RULES,
     RUNNING_SLOTS,
 )
+from gpusched_env.envs.pieces import look_by, renew_by
 from gpusched_env.envs.sharing_actions import chosen_steps
 from gpusched_env.envs.slots import ANY_JOB
-from gpusched_env.simulator.binding import bound_array, bound_row, mover, state_here
+from gpusched_env.simulator.binding import bound_array, bound_row, state_here
 from gpusched_env.simulator.events import DECIDE, EXPLICIT, LOG_FULL
 from gpusched_env.simulator.jit import helper, int64, kernel
-from gpusched_env.simulator.moves import MOVES, advance_by, beside_by, lease_by, preempt_by, start_by
+from gpusched_env.simulator.moves import advance_by, beside_by, lease_by, preempt_by, start_by
 
 Array = np.ndarray[Any, Any]
 
-look_by: Final = mover(len(MOVES))
 
 # Results of :func:`play` beyond those of advance.
 INFEASIBLE: Final = 8
@@ -83,16 +83,17 @@ def act(table: Any, world: Array, jobs: Array, sub_batches: Array, config: Array
     return int64(ANY_JOB)
 
 
-@helper
-def renew_leases(table: Any, world: Array, replicas: Array, running: Array, lease_s: float, number: int) -> None:
-    """Let the gangs go on whose lease has ended."""
-    b = int64(0)
-    w = world[b]
+@kernel
+def renew(table: Any, number: int, _j: int, _k: int, _l: int, _m: int, _n: int, lease_s: float) -> int:
+    """Let the gangs go on whose lease has ended, for ``lease_s``."""
+    state = state_here(table, number)
+    w, replicas, running = state[0][0], state[2], state[10]
     for i in range(w["running"]):
-        r = replicas[b, running[b, i]]
+        r = replicas[0, running[0, i]]
         if r["lease_over"]:
             until_s = w["clock_s"] + lease_s
             lease_by(table, number, int64(r["job"]), int64(0), int64(0), int64(0), int64(0), until_s)
+    return int64(0)
 
 
 @kernel
@@ -102,14 +103,9 @@ def play(table: Any, number: int, action: int, row: int, _k: int, _m: int, _n: i
     ``action`` NO_ACTION only looks and RESUME advances again after a full log. Mask and observation are copied to row
     ``row`` of the arrays for copies, if they have it. Returns an outcome of advance, LOG_FULL (drain the log, then
     RESUME) or INFEASIBLE (nothing changed, nothing is written); NEARLY_FULL is added when the log should be drained.
-
-    What is done again and again stands in kernels of its own: before a loop, compilers compute whatever any branch in
-    it may need, which took longer than a step.
     """
     state = state_here(table, number)
-    world, jobs, replicas, running, events, event_gpus, sub_batches = (
-        state[0], state[1], state[2], state[10], state[12], state[13], state[21],
-    )  # fmt: skip
+    world, jobs, events, event_gpus, sub_batches = state[0], state[1], state[12], state[13], state[21]
     config = bound_array(table, CONFIG, CONFIG_DTYPE, 1)
     w = world[0]
     lease_s = config[0]["lease_s"]
@@ -125,7 +121,7 @@ def play(table: Any, number: int, action: int, row: int, _k: int, _m: int, _n: i
         if waits:
             # to wait is to let them go on; after a full log, of those that have ended nobody has been asked yet
             if lease_s < np.inf and w["leases_over"] and action != RESUME:
-                renew_leases(table, world, replicas, running, lease_s, number)
+                renew_by(table, number, int64(0), int64(0), int64(0), int64(0), int64(0), lease_s)
             outcome = advance_by(table, number)
             if outcome == LOG_FULL:
                 return int64(LOG_FULL)

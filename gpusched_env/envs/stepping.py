@@ -14,16 +14,15 @@ from gpusched_env.envs.encoding import (
     RUNNING_SLOTS,
 )
 from gpusched_env.envs.one_action import INFEASIBLE, NEARLY_FULL, RESUME
+from gpusched_env.envs.pieces import play_by
 from gpusched_env.envs.told import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
-from gpusched_env.simulator.binding import bound_array, bound_state, fetch, mover
+from gpusched_env.simulator.binding import bound_array, bound_state, fetch
 from gpusched_env.simulator.events import DECIDE, DONE, LOG_FULL, TIME_LIMIT
 from gpusched_env.simulator.jit import helper, int64, kernel
-from gpusched_env.simulator.moves import MOVES
 from gpusched_env.simulator.state import WORLD_DTYPE
 
 Array = np.ndarray[Any, Any]
 
-play_by: Final = mover(len(MOVES) + 1)
 
 # An action beyond those of the action space: leave the environment as it is.
 SKIP: Final = -3
@@ -114,16 +113,32 @@ def fetch_far(world: Array, running: Array, queue: Array, victims: Array, b: int
 
 
 @helper
-def fetch_jobs(jobs: Array, queue: Array, victims: Array, b: int) -> None:
-    """Ask for the jobs that the slots show."""
-    for v in range(victims.shape[1]):
-        if victims[b, v] < 0:
-            break
-        fetch(jobs, b, int64(victims[b, v]), int64(0))
+def job_of(queue: Array, victims: Array, b: int, action: int, wait: int) -> int:
+    """Job that an action starts or preempts; -1 = none. ``wait`` is the first action that waits."""
+    first_victim = wait - victims.shape[1]
+    if action >= wait or action < 0:
+        return int64(-1)
+    if action >= first_victim:
+        return int64(victims[b, action - first_victim])
+    return int64(queue[b, action * queue.shape[1] // first_victim])
+
+
+@helper
+def fetch_jobs(jobs: Array, queue: Array, victims: Array, b: int, action: int, wait: int) -> None:
+    """Ask for the jobs that the next environment but one will look at: those of running slots if time will pass."""
     for k in range(min(queue.shape[1], _JOBS_AHEAD)):
         if queue[b, k] < 0:
             break
         fetch(jobs, b, int64(queue[b, k]), int64(0))
+    row = job_of(queue, victims, b, action, wait)
+    if row >= 0:
+        fetch(jobs, b, row, int64(0))
+        fetch(jobs, b, row, int64(_LINE))
+    elif action >= 0:
+        for v in range(victims.shape[1]):
+            if victims[b, v] < 0:
+                break
+            fetch(jobs, b, int64(victims[b, v]), int64(0))
 
 
 @helper
@@ -139,25 +154,17 @@ def fetch_gangs(
     action: int,
     wait: int,
 ) -> None:
-    """Ask for the gangs at which the next environment's step will look, and for the rest of its job.
-
-    All gangs if time will pass, else those shown; ``wait`` is the first action that waits.
-    """
+    """Ask for the gangs at which the next environment's step will look: all if time will pass."""
     w = world[b]
-    row = int64(-1)
-    if action >= wait:
+    row = job_of(queue, victims, b, action, wait)
+    if row < 0:
         for i in range(min(w["running"], _GANGS_AHEAD)):
             fetch(replicas, b, int64(running[b, i]), int64(0))
-    elif action >= wait - victims.shape[1]:
-        row = int64(victims[b, action - (wait - victims.shape[1])])
-    elif action >= 0:
-        row = int64(queue[b, action * queue.shape[1] // (wait - victims.shape[1])])
-    if row >= 0:
-        fetch(jobs, b, row, int64(_LINE))
-    for v in range(victims.shape[1]):
-        if victims[b, v] < 0:
-            break
-        number = int64(jobs[b, victims[b, v]]["replica"])
+            fetch(replicas, b, int64(running[b, i]), int64(_LINE))
+    else:
+        number = int64(jobs[b, row]["replica"])
+        if number < 0:
+            number = int64(running[b, w["running"]])
         fetch(replicas, b, number, int64(0))
         fetch(replicas, b, number, int64(_LINE))
     fetch(events, b, int64(w["events"]), int64(0))
@@ -184,7 +191,7 @@ def step_all(table: Any, first: int, end: int) -> int:
         if b + 3 < end:
             fetch_far(world, running, queue, victims, int64(b + 3))
         if b + 2 < end:
-            fetch_jobs(jobs, queue, victims, int64(b + 2))
+            fetch_jobs(jobs, queue, victims, int64(b + 2), int64(actions[b + 2]), wait)
         if b + 1 < end:
             action = int64(actions[b + 1])
             fetch_gangs(world, jobs, replicas, events, running, queue, victims, int64(b + 1), action, wait)

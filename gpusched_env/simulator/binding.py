@@ -24,7 +24,7 @@ from numba.np import arrayobj as _arrayobj
 from gpusched_env.event_log import EVENT_DTYPE
 from gpusched_env.simulator import state as s
 from gpusched_env.simulator.network_state import LINK_STATE_DTYPE, PAIR_DTYPE, ROUTE_DTYPE, USE_DTYPE
-from gpusched_env.simulator.rows import Rows
+from gpusched_env.simulator.rows import Checked, Rows
 
 # Numba's lowering functions have no types.
 cgutils: Final[Any] = _cgutils
@@ -62,7 +62,8 @@ STATE_PARAMETERS: Final = tuple(
 # Numbers among a kernel's arrays: the environment, and what the driver gives with each call; a flag is 0 or 1.
 ENVIRONMENT, ACTION, FLAG = "environment", "action", "flag"
 
-_WORDS: Final = 8  # of a row of the table: an array's address, lengths, bytes of a row; the first has the kernels'
+_WORDS: Final = 8  # of a row of the table: an array's address, lengths, bytes of a row
+_KERNEL_ROWS: Final = 2  # that come before: addresses of kernels
 _ROW_BYTES: Final = 7
 _INTERPRETED: Final = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]
 # Of a kernel that is called by its address: the table and the environment, then five integers and a number.
@@ -88,7 +89,9 @@ def _load(context: Any, builder: Any, table: Any, row: int, kind: Any, b: Any = 
     """Lower: array number ``row`` of a table, or of it the row of environment ``b``, maybe with an axis of length 1."""
 
     def word(number: int) -> Any:
-        read = builder.load(builder.gep(table, [context.get_constant(types.intp, _WORDS * (row + 1) + number)]))
+        read = builder.load(
+            builder.gep(table, [context.get_constant(types.intp, _WORDS * (_KERNEL_ROWS + row) + number)])
+        )
         read.set_metadata("invariant.load", builder.module.add_metadata([]))  # may be read as late as it is needed
         return read
 
@@ -304,7 +307,7 @@ class KernelTable:
 
     Parameters
     ----------
-    kernels : what a driver, or one of them, calls by number; eight at most
+    kernels : what a driver, or one of them, calls by number; sixteen at most
     signatures : types of the parameters of each
     parameters : what the first arrays must be
     arrays : those, in order, then others
@@ -327,11 +330,13 @@ class KernelTable:
                     f"array {array.dtype} {array.shape} is not a contiguous {parameter.dtype} of {axes} axes"
                 )
         self.table: Any = self
-        if not _INTERPRETED:
-            self._table = np.zeros((len(self.arrays) + 1, _WORDS), np.int64)
+        if _INTERPRETED:
+            self.arrays = [array.view(Checked) for array in self.arrays]
+        else:
+            self._table = np.zeros((_KERNEL_ROWS + len(self.arrays), _WORDS), np.int64)
             for number, (made, signature) in enumerate(zip(kernels, signatures, strict=True)):
-                self._table[0, number] = _address(made, signature, results)
-            for words, array in zip(self._table[1:], self.arrays, strict=True):
+                self._table.flat[number] = _address(made, signature, results)
+            for words, array in zip(self._table[_KERNEL_ROWS:], self.arrays, strict=True):
                 words[: 1 + array.ndim] = array.ctypes.data, *array.shape
                 words[_ROW_BYTES] = array.strides[0]
             self.table = self._table.ctypes.data
@@ -339,8 +344,10 @@ class KernelTable:
 
     def replace(self, number: int, array: np.ndarray, address: int) -> None:
         """Go on with another array of the same type and axes, which lies at ``address``, in the place of ``number``."""
-        if not _INTERPRETED:
-            at = _WORDS * (1 + number)
+        if _INTERPRETED:
+            array = array.view(Checked)
+        else:
+            at = _WORDS * (_KERNEL_ROWS + number)
             self._words[at] = address
             if array.shape != self.arrays[number].shape:
                 for axis, length in enumerate(array.shape, at + 1):

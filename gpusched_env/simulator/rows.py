@@ -1,8 +1,8 @@
 """Arrays, inside kernels, whose indices are never negative.
 
-Numba lets an index count from the end, as Python does: each access then tests the sign of every index and may add a
-length, which took a quarter of a step's instructions, and keeps loops from becoming vector instructions. Kernels never
-count from the end; tests/test_rows.py plays everything in plain Python with arrays that refuse to.
+Numba lets an index count from the end, as Python does: each access then looks at the sign of every index and may add a
+length, which was a sixth of a step's instructions, and keeps loops from becoming vector instructions. Kernels that look
+their arrays up in a table (binding.py) never count from the end: in plain Python, :class:`Checked` refuses.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import numpy as np
 from numba.core import types as _types
 from numba.core.extending import models, register_model
 from numba.core.imputils import lower_builtin
@@ -19,6 +20,31 @@ from numba.np import arrayobj as _arrayobj
 types: Any = _types
 arrayobj: Any = _arrayobj
 lower: Any = lower_builtin
+
+
+class Checked(np.ndarray):
+    """What plain Python plays with instead: an array that refuses negative indices.
+
+    Raises
+    ------
+    IndexError : where compiled code would read or write outside the array
+    """
+
+    def __getitem__(self, index: Any) -> Any:
+        """Read as any array does."""
+        _check(index)
+        return super().__getitem__(index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Write as any array does."""
+        _check(index)
+        super().__setitem__(index, value)
+
+
+def _check(index: Any) -> None:
+    for part in index if isinstance(index, tuple) else (index,):
+        if isinstance(part, (int, np.integer)) and part < 0:
+            raise IndexError(f"index {index}: compiled code would take {part} for a number far behind the end")
 
 
 class Rows(types.Array):  # type: ignore[misc]
