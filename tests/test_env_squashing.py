@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.envs.squashing import squash, squash_all
+from gpusched_env.envs.squashing import LANES, squash, squash_all
+from gpusched_env.simulator.binding import scratch
 from gpusched_env.simulator.jit import int64, kernel
+
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+ROOM = 64 + LANES
 
 
 @kernel
-def together(seconds: np.ndarray, out: np.ndarray) -> None:
-    """Squash in parts of 64, as many as an observation shows of a window."""
-    for first in range(0, len(seconds), 64):
-        end = min(first + 64, len(seconds))
-        squash_all(seconds[first:end], int64(end - first), out[first:end])
+def together(seconds: np.ndarray, count: int, out: np.ndarray) -> None:
+    """Squash ``count`` times in parts of 64, as many as an observation shows of a window."""
+    some = scratch(ROOM, FLOAT64)
+    squashed = scratch(ROOM, FLOAT32)
+    for first in range(0, count, 64):
+        part = min(64, count - first)
+        for i in range(part):
+            some[i] = seconds[first + i]
+        squash_all(some, int64(part), squashed)
+        for i in range(part):
+            out[first + i] = squashed[i]
 
 
 @kernel
@@ -36,7 +46,7 @@ def seconds() -> np.ndarray:
 def test_times_squashed_together_equal_those_squashed_alone() -> None:
     values = seconds()
     some, each = np.zeros(len(values), np.float32), np.zeros(len(values), np.float32)
-    together(values, some)
+    together(values, len(values), some)
     one_by_one(values, each)
     assert some.tobytes() == each.tobytes()
     assert each.min() == 0.0
@@ -50,7 +60,16 @@ def test_a_rounding_in_doubt_is_decided_by_the_logarithm() -> None:
     at = 60.0 * np.expm1(middle * np.log1p(43_200.0))
     values = at * (1.0 + np.arange(-200, 201) * 2.0**-52)
     some, each = np.zeros(len(values), np.float32), np.zeros(len(values), np.float32)
-    together(values, some)
+    together(values, len(values), some)
     one_by_one(values, each)
     assert len(set(each.tolist())) == 2
     assert some.tobytes() == each.tobytes()
+
+
+def test_a_few_times_that_fill_no_whole_vector() -> None:
+    for count in range(2 * LANES + 1):
+        values = np.arange(count) * 1234.5
+        some, each = np.zeros(count, np.float32), np.zeros(count, np.float32)
+        together(values, count, some)
+        one_by_one(values, each)
+        assert some.tobytes() == each.tobytes()

@@ -125,7 +125,7 @@ class Batch:
         self.rates = np.zeros((size, 0, state.paces.shape[3]))
         self._seen = np.zeros(size, SEEN_DTYPE)
         self._seen_free = np.full(state.free.shape, UNSEEN, np.int32)
-        self._seen_slots = np.full_like(self.queue_slots, UNSEEN), np.full_like(self.running_slots, UNSEEN)
+        self._seen_slots = tuple(np.full(s.shape, UNSEEN, np.int64) for s in (self.queue_slots, self.running_slots))
         self._tier_sums = np.zeros((size, len(TIERS), len(columns.TIER_LINKS)))
         self.bind(state)
 

@@ -21,7 +21,6 @@ from gpusched_env.envs.showing import (
     show_queue,
     show_running,
     show_tiers,
-    slots_filled,
 )
 from gpusched_env.envs.slots import ANY_JOB, RANKED_DTYPE, fill_partners, fill_queue, fill_running
 from gpusched_env.errors import ScenarioError
@@ -58,7 +57,7 @@ CONFIG_DTYPE: Final = np.dtype(
     OUT_LINKS, OUT_CLUSTER, OUT_FLOWS, COPY_QUEUE, COPY_RUNNING, COPY_NODES, COPY_LINKS, COPY_CLUSTER, COPY_FLOWS,
     COPY_MASK, BEYOND_PLAY,
 ) = range(len(STATE_PARAMETERS), len(STATE_PARAMETERS) + 32)  # fmt: skip
-INT8, INT32 = np.dtype(np.int8), np.dtype(np.int32)
+INT8, INT32, INT64 = np.dtype(np.int8), np.dtype(np.int32), np.dtype(np.int64)
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 PLAY_PARAMETERS: Final = (
     *STATE_PARAMETERS,
@@ -77,8 +76,8 @@ PLAY_PARAMETERS: Final = (
     Parameter(INT8, 1),  # mask
     Parameter(SEEN_DTYPE, 1, True),
     Parameter(INT32, 2, True),  # free GPUs of machines and racks as last shown
-    Parameter(INT32, 1),  # jobs of queue and running slots as last shown
-    Parameter(INT32, 1),
+    Parameter(INT64, 1),  # who was shown last in queue and running slots, showing.row_shown
+    Parameter(INT64, 1),
     Parameter(FLOAT64, 2),  # of tiers
     Parameter(FLOAT32, 2),  # queue, running, nodes, links, cluster, flows
     Parameter(FLOAT32, 2),
@@ -97,16 +96,21 @@ PLAY_PARAMETERS: Final = (
 
 
 @helper
-def mark_by_count(jobs: Array, supply: int, b: int, rules: int, queue: Array, mask: Array) -> int:
-    """Mark starts where any free GPUs will do, by each rule; return their number."""
-    filled = slots_filled(queue)
+def mark_by_count(
+    jobs: Array, supply: int, b: int, rules: int, queue: Array, filled: int, before: int, mask: Array
+) -> int:
+    """Mark starts where any free GPUs will do, by each rule; return their number.
+
+    ``filled`` slots have a job, and ``before`` had: behind those nothing is marked.
+    """
     choices = 0
     for k in range(filled):
         fits = 1 if jobs[b, queue[k]]["gpus"] <= supply else 0
         choices += fits * rules
-        for p in range(rules):
+        mask[k * rules] = fits
+        for p in range(1, rules):
             mask[k * rules + p] = fits
-    for i in range(max(filled * rules, 0), len(queue) * rules):  # max: as in empty_from
+    for i in range(filled * rules, before * rules):
         mask[i] = 0
     return choices
 
@@ -286,12 +290,14 @@ def look(table: Any, number: int, outcome: int, changed: int, row: int, _m: int,
     starts = len(queue) * slot_starts
     if w["changed"] > 0 or w["listed"] > 0:
         settle_by(table, number, int64(0), int64(0), int64(0), int64(0), int64(0), 0.0)
-    fill_queue(world, jobs, replicas, waiting, config[0]["queue_order"], b, queue, keys)
+    before = int64(ranked[b]["queue_slots"])
+    fill_queue(world, jobs, replicas, waiting, config[0]["queue_order"], b, ranked, queue, keys)
+    filled = int64(ranked[b]["queue_slots"])
     order = config[0]["running_order"]
     fill_running(world, jobs, replicas, running, order, b, changed, ranked, first_gangs, first_keys, victims)
     one_type = paces.shape[3] == 1
     if config[0]["anywhere"] and w["sharing"] == 0 and w["gpu_jobs"] == 1 and one_type and len(partners) == 0:
-        choices = mark_by_count(jobs, int64(w["free_gpus"]), b, len(rules), queue, mask)
+        choices = mark_by_count(jobs, int64(w["free_gpus"]), b, len(rules), queue, filled, before, mask)
     else:
         choices = mark_by(table, number, int64(0), int64(0), int64(0), int64(0), int64(0), 0.0)
     choice = mark_others(world, config, b, victims, first_gangs, starts, choices, mask)
@@ -304,8 +310,8 @@ def look(table: Any, number: int, outcome: int, changed: int, row: int, _m: int,
     out_cluster = bound_row(table, OUT_CLUSTER, FLOAT32, 1, number)
     seen = bound_here(table, SEEN, SEEN_DTYPE, 1, number)
     seen_free = bound_here(table, SEEN_FREE, INT32, 2, number)
-    seen_queue = bound_row(table, SEEN_QUEUE, INT32, 1, number)
-    seen_running = bound_row(table, SEEN_RUNNING, INT32, 1, number)
+    seen_queue = bound_row(table, SEEN_QUEUE, INT64, 1, number)
+    seen_running = bound_row(table, SEEN_RUNNING, INT64, 1, number)
     clairvoyant = int64(config[0]["clairvoyant"])
     stands = changed != ANY_JOB
     show_queue(

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpusched_env.cluster import MACHINE, SLOT, TIERS
 from gpusched_env.envs import columns
-from gpusched_env.envs.squashing import squash_all
+from gpusched_env.envs.squashing import LANES, squash_all
 from gpusched_env.simulator.binding import scratch
 from gpusched_env.simulator.contention import alone_s, beside_company
 from gpusched_env.simulator.events import productive_s, seconds_left
@@ -46,8 +46,10 @@ _FLOAT64: Final = np.dtype(np.float64)
 _INT64: Final = np.dtype(np.int64)
 _TOGETHER: Final = 16  # slots whose times are squashed together
 _QUEUE_TIMES: Final = 5  # of a slot
+_QUEUE_TIMES_OF_OLD: Final = 2  # of a slot that shows the same job as before
 _RUNNING_TIMES: Final = 4
-_MOST_TIMES: Final = 80  # of so many slots
+_MOST_TIMES: Final = 80 + LANES  # of so many slots, and room for squash_all
+_MACHINES: Final = 8  # that are compared together
 _FLOWS: Final = len(columns.FLOWS)
 _TIERS: Final = len(TIERS)
 
@@ -56,6 +58,18 @@ _TIERS: Final = len(TIERS)
 def attained_by(world: Array, replicas: Array, b: int, number: int) -> float:
     """Attained service of the job of a running gang as of the clock, as :func:`events.attained_service` [GPU s]."""
     return (replicas[b, number]["service_s"] + productive_s(world, replicas, b, number)) * replicas[b, number]["gang"]
+
+
+@helper
+def showing(row: int, times: int) -> int:
+    """Name what a slot shows: a job that waits after so many stops, or a start of that number, x 2 + 1 if it stops."""
+    return times << 31 | row
+
+
+@helper
+def row_shown(who: int) -> int:
+    """Job that a slot shows; a number that no job has if none."""
+    return who & 0x7FFFFFFF
 
 
 @helper
@@ -104,7 +118,7 @@ def show_queue(
     """Write the rows of columns.QUEUE; ``starts`` actions are a slot's.
 
     ``stands``: no time has passed, so that of a job that its slot showed before only its start may be possible now or
-    no longer. ``shown``: the slots' jobs as they were shown.
+    no longer. ``shown``: who was shown (:func:`showing`).
     """
     w = world[b]
     seconds = scratch(_MOST_TIMES, _FLOAT64)
@@ -118,32 +132,40 @@ def show_queue(
         while next_slot < filled and count < _TOGETHER:
             k = next_slot
             next_slot += 1
-            row = queue[k]
+            row = int64(queue[k])
             out[k, 12] = starts_somehow(mask, k, starts)
-            if stands and shown[k] == row:
+            if stands and row_shown(shown[k]) == row:
                 continue
-            shown[k] = row
-            group[count] = k
-            count += 1
             job = jobs[b, row]
-            left = seconds_left(world, jobs, replicas, b, row) if clairvoyant else 0.0
             seconds[at] = w["clock_s"] - job["last_stop_s"]
             seconds[at + 1] = w["clock_s"] - job["arrival_s"]
-            seconds[at + 2] = job["service_s"] * job["gpus"] / w["gpus"]
-            seconds[at + 3] = left
-            seconds[at + 4] = left * job["gpus"] / w["gpus"]
-            at += _QUEUE_TIMES
+            who = showing(row, int64(job["preemptions"]))
+            if shown[k] == who:  # it has waited since: nothing else has changed
+                group[count] = k * 2
+                at += _QUEUE_TIMES_OF_OLD
+            else:
+                left = seconds_left(world, jobs, replicas, b, row) if clairvoyant else 0.0
+                seconds[at + 2] = job["service_s"] * job["gpus"] / w["gpus"]
+                seconds[at + 3] = left
+                seconds[at + 4] = left * job["gpus"] / w["gpus"]
+                group[count] = k * 2 + 1
+                shown[k] = who
+                at += _QUEUE_TIMES
+            count += 1
         squash_all(seconds, at, times)
         at = int64(0)
         for i in range(count):
-            k = group[i]
+            k = group[i] // 2
+            out[k, 3] = times[at]
+            out[k, 4] = times[at + 1]
+            if group[i] % 2 == 0:
+                at += _QUEUE_TIMES_OF_OLD
+                continue
             job = jobs[b, queue[k]]
             kind = classes[0, job["job_class"]]
             out[k, 0] = 1.0
             out[k, 1] = job["gpus"] / w["gpus"]
             out[k, 2] = min(job["gpus"] / w["node_gpus"], 1.0)
-            out[k, 3] = times[at]
-            out[k, 4] = times[at + 1]
             out[k, 5] = times[at + 2]
             out[k, 6] = job["preemptions"] / (1.0 + job["preemptions"])
             out[k, 7] = times[at + 3]
@@ -179,7 +201,8 @@ def show_running(
     ``changed``, and who may be preempted.
     """
     w = world[b]
-    stands = stands and w["contention"] == 0 and w["sharing"] == 0
+    steady = w["contention"] == 0 and w["sharing"] == 0 and w["changes"] == 0
+    stands = stands and steady
     seconds = scratch(_MOST_TIMES, _FLOAT64)
     times = scratch(_MOST_TIMES, _FLOAT32)
     group = scratch(_TOGETHER, _INT64)
@@ -191,38 +214,43 @@ def show_running(
         while next_slot < filled and count < _TOGETHER:
             v = next_slot
             next_slot += 1
-            row = victims[v]
+            row = int64(victims[v])
             out[v, 10] = mask[first_action + v]
-            if stands and shown[v] == row and row != changed:
+            if stands and row_shown(shown[v]) == row and row != changed:
                 continue
-            shown[v] = row
-            group[count] = v
-            count += 1
             job = jobs[b, row]
+            number = int64(job["replica"])
             left = seconds_left(world, jobs, replicas, b, row) if clairvoyant else 0.0
-            seconds[at] = w["clock_s"] - replicas[b, job["replica"]]["start_s"]
-            seconds[at + 1] = attained_by(world, replicas, b, int64(job["replica"])) / w["gpus"]
+            seconds[at] = w["clock_s"] - replicas[b, number]["start_s"]
+            seconds[at + 1] = attained_by(world, replicas, b, number) / w["gpus"]
             seconds[at + 2] = left
             seconds[at + 3] = left * job["gpus"] / w["gpus"]
             at += _RUNNING_TIMES
+            stops = int64(replicas[b, number]["phase"] == CHECKPOINTING)
+            who = showing(row, int64(replicas[b, number]["sequence"]) * 2 + stops)
+            group[count] = v * 2 + int64(shown[v] != who or not steady)
+            shown[v] = who
+            count += 1
         squash_all(seconds, at, times)
         at = int64(0)
         for i in range(count):
-            v = group[i]
+            v = group[i] // 2
             job = jobs[b, victims[v]]
             r = replicas[b, job["replica"]]
+            out[v, 2] = times[at]
+            out[v, 3] = times[at + 1]
+            out[v, 5] = times[at + 2]
+            out[v, 6] = times[at + 3]
+            at += _RUNNING_TIMES
+            if group[i] % 2 == 0:  # it has run on, or still stops: nothing else has changed
+                continue
             ideal_s = classes[0, job["job_class"]]["ideal_iteration_s"]
             out[v, 0] = 1.0
             out[v, 1] = job["gpus"] / w["gpus"]
-            out[v, 2] = times[at]
-            out[v, 3] = times[at + 1]
             out[v, 4] = job["preemptions"] / (1.0 + job["preemptions"])
-            out[v, 5] = times[at + 2]
-            out[v, 6] = times[at + 3]
             out[v, 7] = shown_tier(r["tier"]) / (_TIERS - 1.0)
             out[v, 8] = max(1.0 - ideal_s / beside_company(replicas, b, int64(job["replica"])), 0.0)
             out[v, 9] = 1.0 if r["phase"] == CHECKPOINTING else 0.0
-            at += _RUNNING_TIMES
     empty_slots(out, shown, filled, seen[b]["running"])
     seen[b]["running"] = filled
 
@@ -336,23 +364,39 @@ def show_flows(
 
 
 @helper
+def some_differ(free: Array, seen_free: Array, b: int, first: int) -> int:
+    """Count those of _MACHINES machines whose free GPUs have changed."""
+    differ = int64(0)
+    for n in range(first, first + _MACHINES):
+        differ += 1 if free[b, n] != seen_free[b, n] else 0
+    return differ
+
+
+@helper
 def show_machines(
     world: Array, nodes: Array, racks: Array, free: Array, b: int, seen_free: Array, seen: Array, out: Array
 ) -> None:
     """Write columns.NODES of the machines whose free GPUs, or their rack's, have changed."""
     first_rack = nodes.shape[1]
-    for n in range(world[b]["nodes"]):
-        before = seen_free[b, n]
-        if free[b, n] != before:
-            gpus = nodes[b, n]["gpus"]
-            if before == gpus:
-                seen[b]["machines"] -= 1
-                seen[b]["gpus"] -= gpus
-            if free[b, n] == gpus:
-                seen[b]["machines"] += 1
-                seen[b]["gpus"] += gpus
-            seen_free[b, n] = free[b, n]
-            out[n, 0] = free[b, n] / gpus
+    for first in range(0, world[b]["nodes"], _MACHINES):
+        end = min(first + _MACHINES, int64(world[b]["nodes"]))
+        differ = int64(1)
+        if end - first == _MACHINES:
+            differ = some_differ(free, seen_free, b, first)
+        if differ == 0:
+            continue
+        for n in range(first, end):
+            before = seen_free[b, n]
+            if free[b, n] != before:
+                gpus = nodes[b, n]["gpus"]
+                if before == gpus:
+                    seen[b]["machines"] -= 1
+                    seen[b]["gpus"] -= gpus
+                if free[b, n] == gpus:
+                    seen[b]["machines"] += 1
+                    seen[b]["gpus"] += gpus
+                seen_free[b, n] = free[b, n]
+                out[n, 0] = free[b, n] / gpus
     for r in range(world[b]["racks"]):
         rack_free = free[b, first_rack + r]
         if rack_free != seen_free[b, first_rack + r]:
@@ -366,7 +410,7 @@ def show_machines(
 def show_cluster(world: Array, free: Array, b: int, window: int, seen: Array, out: Array) -> None:
     """Write columns.CLUSTER after :func:`show_machines`; ``window`` = slots of the queue."""
     w = world[b]
-    largest = 0
+    largest = np.int32(0)
     for n in range(w["nodes"]):
         largest = max(largest, free[b, n])
     beyond = max(w["waiting"] - window, 0)

@@ -29,6 +29,8 @@ RANKED_DTYPE: Final = np.dtype(
         ("returns", "<i8"),
         ("running", "<i8"),
         ("gangs", "<i8"),  # that are kept; -1 = none has been ranked
+        ("queue_slots", "<i8"),  # that are filled
+        ("running_slots", "<i8"),
     ]
 )
 KEPT: Final = 2  # times as many as are shown
@@ -82,9 +84,9 @@ def insert(slots: Array, keys: Array, filled: int, row: int, key: float) -> int:
 
 
 @helper
-def empty_from(slots: Array, filled: int) -> None:
-    """Let the slots from ``filled`` on be empty."""
-    for i in range(max(filled, 0), len(slots)):  # max: the compiler need not look out for indices from the end
+def empty_slots_from(slots: Array, filled: int, before: int) -> None:
+    """Let the slots from ``filled`` on be empty; of those from ``before`` on they are."""
+    for i in range(filled, before):
         slots[i] = -1
 
 
@@ -98,7 +100,8 @@ def entry_of(world: Array, replicas: Array, b: int, number: int) -> int:
 
 @helper
 def fill_queue(
-    world: Array, jobs: Array, replicas: Array, waiting: Array, order: int, b: int, queue: Array, keys: Array
+    world: Array, jobs: Array, replicas: Array, waiting: Array, order: int, b: int, ranked: Array, queue: Array,
+    keys: Array,
 ) -> None:
     """Choose the waiting jobs that the queue slots show; -1 = empty slot."""
     filled = 0
@@ -112,7 +115,8 @@ def fill_queue(
             row = waiting[b, first + i]
             key = waiting_key(world, jobs, replicas, b, row, order)
             filled = insert(queue, keys, filled, row, key)
-    empty_from(queue, filled)
+    empty_slots_from(queue, filled, int64(ranked[b]["queue_slots"]))
+    ranked[b]["queue_slots"] = filled
 
 
 @helper
@@ -182,7 +186,8 @@ def fill_running(
     filled = min(kept["gangs"], len(victims))
     for i in range(filled):
         victims[i] = first[i] >> 1
-    empty_from(victims, filled)
+    empty_slots_from(victims, filled, int64(kept["running_slots"]))
+    kept["running_slots"] = filled
 
 
 @helper
@@ -199,4 +204,4 @@ def fill_partners(
         if open_gpus(world, replicas, holder, gpu_next, b, number) > 0:
             key = running_key(world, jobs, replicas, b, number, order)
             filled = insert(partners, keys, filled, replicas[b, number]["job"], key)
-    empty_from(partners, filled)
+    empty_slots_from(partners, filled, int64(len(partners)))

@@ -35,6 +35,7 @@ _R: Final = (
 )  # fmt: skip
 _ROOT_HALF: Final = 0x3FE6A09E667F3BCD  # bits of sqrt(1/2), where the range of f begins
 _SMALL: Final = 1.5  # below it what 1 + y rounds away counts
+LANES: Final = 8  # numbers that are taken together
 
 
 @helper
@@ -67,10 +68,10 @@ def _squash_each(seconds: Array, count: int, out: Array) -> None:
 
 
 @helper
-def _squash_together(seconds: Array, count: int, out: Array) -> None:
-    """Write the same, several at a time."""
+def _squash_lanes(seconds: Array, first: int, out: Array) -> int:
+    """Write LANES of them, and return how many may be wrong in their last bit."""
     doubtful = int64(0)
-    for i in range(count):
+    for i in range(first, first + LANES):
         minutes = min(max(seconds[i], 0.0) * _TO_MINUTES, _BEYOND)
         above = 1.0 + minutes
         lost = minutes - (above - 1.0) if above < _SMALL else 0.0
@@ -88,6 +89,17 @@ def _squash_together(seconds: Array, count: int, out: Array) -> None:
         high = np.float32(share * (1.0 + _DOUBT))
         out[i] = low
         doubtful += 1 if low != high else 0
+    return doubtful
+
+
+@helper
+def _squash_together(seconds: Array, count: int, out: Array) -> None:
+    """Write the same, LANES at a time: the arrays have room for so many more."""
+    doubtful = int64(0)
+    for i in range(LANES):
+        seconds[count + i] = 0.0
+    for first in range(0, count, LANES):
+        doubtful += _squash_lanes(seconds, first, out)
     if doubtful > 0:
         _squash_each(seconds, count, out)
 
