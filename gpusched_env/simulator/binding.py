@@ -188,6 +188,15 @@ def _scratch(_: Any, length: Any, dtype: Any) -> Any:
     return kind(length, dtype), lower
 
 
+def _as_rows(_: Any, array: Any) -> Any:
+    """Give a C-contiguous array as one on which no negative index is used (rows.py)."""
+
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return arguments[0]
+
+    return Rows(array.dtype, array.ndim)(array), lower
+
+
 def _fetch(_: Any, array: Any, b: Any, at: Any, byte: Any) -> Any:
     """Tell the processor that byte ``byte`` of entry ``at`` of row ``b`` of an array will be needed soon."""
 
@@ -212,12 +221,13 @@ if _INTERPRETED:
     bound_state: Any = lambda table: table.arrays[: len(STATE_PARAMETERS)]  # noqa: E731
     state_here: Any = lambda table, b: [array[b : b + 1] for array in bound_state(table)]  # noqa: E731
     scratch: Any = np.empty
+    as_rows: Any = lambda array: array.view(Checked)  # noqa: E731
     fetch: Any = lambda array, b, at, byte: None  # noqa: E731
 else:
     literal: Any = intrinsic(prefer_literal=True)
     bound_array, bound_row, bound_here = literal(_bound_array), literal(_bound_row), literal(_bound_here)
     bound_state, state_here = intrinsic(_bound_state), intrinsic(_state_here)
-    scratch, fetch = literal(_scratch), intrinsic(_fetch)
+    scratch, fetch, as_rows = literal(_scratch), intrinsic(_fetch), intrinsic(_as_rows)
 
 
 def _result(count: int) -> Any:

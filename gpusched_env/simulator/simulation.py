@@ -63,7 +63,7 @@ class Simulation:
     def __init__(self, instance: Instance, seed: int = 0, state: State | None = None, b: int = 0) -> None:
         self.instance = instance
         if state is None:
-            announce_compilation("advance")
+            announce_compilation("happen_here")
             state = allocate([instance], [seed])
         self.state = state
         self.b = b
