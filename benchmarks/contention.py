@@ -32,7 +32,8 @@ from gpusched_env.event_log import RATE
 from gpusched_env.instance import Instance
 from gpusched_env.network import Contention, Network, TopologySpec
 from gpusched_env.simulator import Simulation, contention, events, flows
-from gpusched_env.simulator.jit import helper, kernel
+from gpusched_env.simulator.jit import helper, int64, kernel
+from gpusched_env.simulator.moves import advance_by, start_by
 from gpusched_env.workload import Profiles, Workload
 
 RACKS: Final = 32
@@ -94,9 +95,8 @@ def forget(world, replicas, running, links, b):  # type: ignore[no-untyped-def]
 
 @kernel
 def play(  # type: ignore[no-untyped-def]
-    world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, log, event_gpus,
-    chosen, links, uses, routes, pairs, ratios, busy, b, places, place_of, row, gap, count, scratch,
-):  # fmt: skip
+    world, replicas, running, log, chosen, links, uses, ratios, b, moves, places, place_of, row, gap, count, scratch
+):
     """Let ``count`` gangs complete and start; return the next row, the gap, and RATE records written."""
     rates = 0
     for _ in range(count):
@@ -104,10 +104,7 @@ def play(  # type: ignore[no-untyped-def]
         world[b]["event_gpus"] = 0
         if scratch:
             forget(world, replicas, running, links, b)
-        events.advance(
-            world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, log,
-            event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b,
-        )  # fmt: skip
+        advance_by(moves, b)
         for i in range(world[b]["events"]):
             if log[b, i]["kind"] == RATE:
                 rates += 1
@@ -117,10 +114,7 @@ def play(  # type: ignore[no-untyped-def]
         if scratch:
             forget(world, replicas, running, links, b)
             contention.settle(world, replicas, links, uses, ratios, b)
-        if events.start(
-            world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, log,
-            event_gpus, chosen, links, uses, routes, pairs, ratios, busy, b, row, -1, GANG,
-        ):  # fmt: skip
+        if start_by(moves, b, row, int64(events.EXPLICIT), int64(GANG), int64(0), int64(0), 0.0):
             return -1, gap, rates
         place_of[row] = gap
         gap = place_of[done]
@@ -151,6 +145,7 @@ def measure(settings: Settings, mix: str, oversubscription: float, scratch: bool
     )
     instance = Instance(Cluster.parse(f"{RACKS * MACHINES}x{GPUS}/{MACHINES}"), workload, network)
     simulation = Simulation(instance)
+    state = simulation.state
     simulation.advance()
     for job in range(GANGS - 1):
         simulation.state.chosen[0, :GANG] = places[job]
@@ -161,7 +156,10 @@ def measure(settings: Settings, mix: str, oversubscription: float, scratch: bool
     seconds, rates = [], []
     for _ in range(settings.repeats + 1):
         begin = time.process_time()
-        row, gap, written = play(*simulation.arguments, places, place_of, row, gap, pairs, scratch)
+        row, gap, written = play(
+            state.world, state.replicas, state.running, state.events, state.chosen, state.links, state.uses,
+            state.ratios, simulation.b, simulation.moves, places, place_of, row, gap, pairs, scratch,
+        )  # fmt: skip
         seconds.append((time.process_time() - begin) / (2 * pairs))
         rates.append(written / (2 * pairs))
         assert row >= 0

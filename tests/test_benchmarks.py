@@ -19,7 +19,9 @@ sys.path.append(str(ROOT / "benchmarks"))  # its scripts import each other by th
 
 pytest.importorskip("tyro")
 pytest.importorskip("resource")
-measurements, memory, rows, table = map(importlib.import_module, ("measurements", "memory", "rows", "table"))
+contention, measurements, memory, rows, table = map(
+    importlib.import_module, ("contention", "measurements", "memory", "rows", "table")
+)
 ROWS, RUNS, Row, Run = rows.ROWS, rows.RUNS, rows.Row, rows.Run
 
 MEASURED = ROOT / "docs" / "performance" / "table.json"
@@ -90,6 +92,14 @@ def test_the_page_has_the_table_of_the_measured_samples() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc, as Linux has it")
+def test_followed_rates_are_those_from_scratch() -> None:
+    settings = contention.Settings(events=40, repeats=1)
+    for mix in contention.MIXES:
+        found = [contention.measure(settings, mix, 4.0, scratch) for scratch in (False, True)]
+        assert found[0]["digest"] == found[1]["digest"]
+        assert found[0]["rates_told"] == found[1]["rates_told"] > 0.5
+
+
 def test_a_million_decisions_leave_no_memory_behind() -> None:
     """A byte lost at each decision would show, and a few hundred at each episode that ends."""
     told = list(memory.long_run(small_scenario(30), 256, 1_000_000, parts=4, queue_window=6, running_window=4))

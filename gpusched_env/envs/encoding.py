@@ -50,7 +50,7 @@ CONFIG_DTYPE: Final = np.dtype(
         ("lease_s", "<f8"),  # [s] for which a start holds its GPUs before the agent is asked again; inf = no leases
     ]
 )
-# Rows of the table of :func:`play` beyond those of a state.
+# Rows of the table of :func:`one_action.play` beyond those of a state.
 (
     CONFIG, CLASSES, SHOWN_LINKS, RULES, DELAYS, QUEUE_SLOTS, RUNNING_SLOTS, PARTNER_SLOTS, KEYS, RANKED, FIRST_GANGS,
     FIRST_KEYS, MASK, SEEN, SEEN_FREE, SEEN_QUEUE, SEEN_RUNNING, TIER_SUMS, OUT_QUEUE, OUT_RUNNING, OUT_NODES,

@@ -51,7 +51,7 @@ _LINE: Final = 64  # [byte] of the caches
 _WORLD_LINES: Final = 6  # that most steps read
 _GANGS_AHEAD: Final = 96  # of which the first line is asked for
 _JOBS_AHEAD: Final = 12
-# Rows of the table beyond those of encoding.play.
+# Rows of the table beyond those of encoding.PLAY_PARAMETERS.
 EPISODES, _ACTIONS, _COMPONENTS, _WEIGHTS, _SCALES, _LEVELS, _TOLD = range(BEYOND_PLAY, BEYOND_PLAY + 7)
 
 

@@ -4,7 +4,8 @@ Numba looks at and unpacks every array argument of every call from Python, which
 than a step of the simulation. A driver gets the address of one table instead, made once, and calls kernels for one
 environment after the other by their addresses, which stand in the table too. So a kernel is compiled once, whoever
 calls it: what a compiled function calls in the ordinary way is compiled into it again. A kernel that gets the table
-looks its arrays up there: forty arrays as arguments are four hundred words, copied at every call.
+looks its arrays up there: forty arrays as arguments are four hundred words, copied at every call. What it finds there
+are :class:`Rows`, on which no negative index is used.
 """
 
 from __future__ import annotations
