@@ -85,7 +85,7 @@ class ListedRun(CompiledLoop):
         replicas = simulation.state.replicas.shape[1]
         order, listed_rules, verdict = (np.zeros(jobs, np.int32) for _ in range(3))
         state = simulation.state
-        # kept, since they hold the arrays whose addresses they tell
+        # kept, since it holds the arrays whose addresses it tells; those of moves are kept by the simulation
         self._plans = plan_table(state, order, listed_rules, verdict)
         arguments = (
             state.world,

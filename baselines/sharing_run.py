@@ -29,7 +29,7 @@ class SharingRun(CompiledLoop):
         memory = np.zeros(1, kernels.QUEUE_DTYPE)
         for name, value in (("by_size", by_size), ("strict", strict), ("choices", choices), ("round_s", round_s)):
             memory[name] = value
-        # kept, since they hold the arrays whose addresses they tell
+        # kept, since it holds the arrays whose addresses it tells; those of moves are kept by the simulation
         self._places = find_table(state)
         arguments = (
             state.world,

@@ -288,7 +288,7 @@ def look(table: Any, number: int, outcome: int, changed: int, row: int, _m: int,
     w = world[b]
     slot_starts = (len(rules) + len(partners)) * max(int64(config[0]["sub_batches"]), 1)
     starts = len(queue) * slot_starts
-    if w["changed"] > 0 or w["listed"] > 0:
+    if w["changed"] > 0 or w["listed"] > 0:  # else it would do nothing, and most steps need not call it
         settle_by(table, number, int64(0), int64(0), int64(0), int64(0), int64(0), 0.0)
     before = int64(ranked[b]["queue_slots"])
     fill_queue(world, jobs, replicas, waiting, config[0]["queue_order"], b, ranked, queue, keys)

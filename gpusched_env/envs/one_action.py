@@ -29,7 +29,6 @@ from gpusched_env.simulator.moves import advance_by, beside_by, lease_by, preemp
 
 Array = np.ndarray[Any, Any]
 
-
 # Results of :func:`play` beyond those of advance.
 INFEASIBLE: Final = 8
 NEARLY_FULL: Final = 16
@@ -55,7 +54,7 @@ def act(table: Any, world: Array, jobs: Array, sub_batches: Array, config: Array
         row = int64(queue[action // slot_starts])
         place = action % slot_starts // columns
         size = action % columns
-        steps = chosen_steps(sub_batches, b, int64(jobs[b, row]["job_class"]), sizes, size)
+        kind = int64(jobs[b, row]["job_class"])
         beside = place >= len(rules)
         rule = int64(EXPLICIT)
         found = int64(0)
@@ -64,9 +63,10 @@ def act(table: Any, world: Array, jobs: Array, sub_batches: Array, config: Array
             partner = int64(partners[place - len(rules)])
             both = beside_by(table, number, row, partner, option, int64(0), int64(0), 0.0)
             found = both & 0xFFFFFFFF
-            steps = int64(sub_batches[b, jobs[b, row]["job_class"], both >> 32, 0]["sub_steps"])
+            steps = int64(sub_batches[b, kind, both >> 32, 0]["sub_steps"])
         else:
             rule = int64(rules[place])
+            steps = int64(chosen_steps(sub_batches, b, kind, sizes, size))
         start_by(table, number, row, rule, found, int64(beside), steps, 0.0)
         if config[0]["lease_s"] < np.inf:
             until_s = w["clock_s"] + config[0]["lease_s"]

@@ -68,7 +68,10 @@ def running_key(world: Array, jobs: Array, replicas: Array, b: int, number: int,
 
 @helper
 def insert(slots: Array, keys: Array, filled: int, row: int, key: float) -> int:
-    """Keep the smallest keys in ascending order, of equal ones the first come; return how many are filled."""
+    """Keep the smallest keys in ascending order, of equal ones the first come; return how many are filled.
+
+    There is at least one slot.
+    """
     at = filled
     if filled == len(slots):
         if key >= keys[filled - 1]:

@@ -23,7 +23,6 @@ from gpusched_env.simulator.state import WORLD_DTYPE
 
 Array = np.ndarray[Any, Any]
 
-
 # An action beyond those of the action space: leave the environment as it is.
 SKIP: Final = -3
 EPISODE_DTYPE: Final = np.dtype(

@@ -191,6 +191,8 @@ def _scratch(_: Any, length: Any, dtype: Any) -> Any:
 
 def _as_rows(_: Any, array: Any) -> Any:
     """Give a C-contiguous array as one on which no negative index is used (rows.py)."""
+    if array.layout != "C":
+        raise TypeError(f"as_rows: {array} is not known to be C-contiguous")
 
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return arguments[0]
