@@ -45,7 +45,8 @@ PLAIN_REPLAYS: Final[dict[str, Case]] = {case.name: case for case in CASES if ca
 
 
 def _replay(case: Case) -> Run:
-    arguments = {"case": asdict(case), "repeats": 3 if case.slow else 5}
+    minutes = case.slow and case.kind == "contended"
+    arguments = {"case": asdict(case), "repeats": 3 if minutes else 5}
     return Run("replay", arguments, None if case.slow else {"repeats": 1})
 
 
