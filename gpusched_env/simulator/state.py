@@ -21,6 +21,7 @@ from gpusched_env.simulator.network_state import (
 )
 
 _LINE: Final = 64  # [byte] of a processor's caches
+_JOBS_TOGETHER: Final = 2048  # whose records caches hold while one field after the other is written
 
 
 def whole_lines(fields: list[tuple[str, str]]) -> np.dtype[Any]:
@@ -408,15 +409,16 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
 
     state.due["due_s"][b] = np.inf
 
-    jobs = state.jobs[b, : len(instance.workload)]
-    jobs["arrival_s"] = instance.workload.jobs["arrival_s"]
-    jobs["gpus"] = instance.workload.jobs["gpus"]
-    jobs["iterations"] = jobs["remaining"] = instance.iterations
-    jobs["ideal_s"] = instance.ideal_s
-    jobs["job_class"] = instance.job_class
-    jobs["replica"] = -1
-    jobs["first_start_s"] = jobs["finish_s"] = np.inf
-    jobs["last_stop_s"] = instance.workload.jobs["arrival_s"]
+    for first in range(0, len(instance.workload), _JOBS_TOGETHER):
+        part = slice(first, first + _JOBS_TOGETHER)
+        jobs, workload = state.jobs[b, : len(instance.workload)][part], instance.workload.jobs[part]
+        jobs["arrival_s"] = jobs["last_stop_s"] = workload["arrival_s"]
+        jobs["gpus"] = workload["gpus"]
+        jobs["iterations"] = jobs["remaining"] = instance.iterations[part]
+        jobs["ideal_s"] = instance.ideal_s[part]
+        jobs["job_class"] = instance.job_class[part]
+        jobs["replica"] = -1
+        jobs["first_start_s"] = jobs["finish_s"] = np.inf
 
     for name in cluster.nodes.dtype.names or ():
         state.nodes[name][b, : len(cluster.nodes)] = cluster.nodes[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,19 +39,8 @@ class ClusterView:
         self._state = simulation.state
         self._b = simulation.b
         self._arguments = simulation.arguments
-        jobs = simulation.instance.workload.jobs
-        profiles = simulation.instance.workload.profiles.rows
-        self._requests: dict[str, np.ndarray] = {
-            "id": jobs["id"],
-            "gpus": jobs["gpus"],
-            "arrival_s": jobs["arrival_s"],
-            "estimate_s": jobs["estimate_s"],
-            "skew": profiles["skew"][jobs["profile"]],
-        }
+        self._requests: dict[str, np.ndarray] = {}  # columns that somebody has asked for
         self._type_rates: np.ndarray | None = None
-        for name, column in self._requests.items():
-            self._requests[name] = column.copy()  # contiguous
-            self._requests[name].flags.writeable = False
 
     # State is looked up anew each time: a stored view would part from its array in a copy.
     @property
@@ -153,7 +143,17 @@ class ClusterView:
         return np.flatnonzero(self._job_state["status"][: self.arrived] == FINISHED)
 
     def _column(self, name: str) -> np.ndarray:
-        return self._requests[name][: self.arrived]
+        return self._of_all(name)[: self.arrived]
+
+    def _of_all(self, name: str) -> np.ndarray:
+        """Give what all jobs ask for, contiguous: compiled runs ask for nothing."""
+        if name not in self._requests:
+            workload = self._simulation.instance.workload
+            jobs, profiles = workload.jobs, workload.profiles.rows
+            column = np.ascontiguousarray(profiles["skew"][jobs["profile"]] if name == "skew" else jobs[name].copy())
+            column.flags.writeable = False
+            self._requests[name] = column
+        return self._requests[name]
 
     @property
     def job_id(self) -> np.ndarray:
@@ -265,7 +265,7 @@ class ClusterView:
 
     def attained_gpu_s(self, rows: np.ndarray) -> np.ndarray:
         """float64 [GPU s]: attained service of each of the jobs ``rows``, gang size x productive seconds."""
-        return self.service_s(rows) * self._requests["gpus"][rows]
+        return self.service_s(rows) * self._of_all("gpus")[rows]
 
     def progress_since_s(self, rows: np.ndarray) -> np.ndarray:
         """float64 [s]: since when, or from when on, each of the jobs ``rows`` makes progress; inf if it holds no GPUs.
@@ -392,11 +392,26 @@ class ClairvoyantView(ClusterView):
         instance = simulation.instance
         self._ideal_s = instance.ideal_s
         self._iterations = instance.iterations
+
+    @cached_property
+    def _slowest_iteration_s(self) -> np.ndarray:
+        instance = self._simulation.instance
         paces = instance.iteration_s if instance.shapes is None else instance.shapes.iteration_s
-        self._slowest_iteration_s = np.where(np.isfinite(paces), paces, 0.0).max(axis=(1, 2))[instance.job_class]
-        self._one_machine_s = instance.iterations * instance.iteration_s[:, MACHINE].min(axis=1)[instance.job_class]
-        gang, gradient = instance.workload.jobs["gpus"], instance.workload.profiles.rows["gradient_bytes"]
-        self._ring_bytes = 2.0 * (gang - 1) / gang * gradient[instance.workload.jobs["profile"]]
+        slowest: np.ndarray = np.where(np.isfinite(paces), paces, 0.0).max(axis=(1, 2))[instance.job_class]
+        return slowest
+
+    @cached_property
+    def _one_machine_s(self) -> np.ndarray:
+        instance = self._simulation.instance
+        seconds: np.ndarray = instance.iterations * instance.iteration_s[:, MACHINE].min(axis=1)[instance.job_class]
+        return seconds
+
+    @cached_property
+    def _ring_bytes(self) -> np.ndarray:
+        workload = self._simulation.instance.workload
+        gang, gradient = workload.jobs["gpus"], workload.profiles.rows["gradient_bytes"]
+        ring_bytes: np.ndarray = 2.0 * (gang - 1) / gang * gradient[workload.jobs["profile"]]
+        return ring_bytes
 
     @property
     def ideal_s(self) -> np.ndarray:
