@@ -12,6 +12,7 @@ compared with, and the median of those ratios counts. Compiling does not count.
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import statistics
 import subprocess
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import tyro
-from machine import machine, versions
+from machine import KEEPS_MEMORY, machine, versions
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -73,7 +74,8 @@ def measure_apart(name: str, quick: bool) -> dict[str, Any]:
         return {"missing": LEFT_OUT}
     command = [sys.executable, __file__, "--one", name, *(["--quick"] if quick else [])]
     begin = time.perf_counter()
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    kept = KEEPS_MEMORY if RUNS[name].function == "replay" else {}
+    result = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | kept)
     lines = result.stdout.splitlines()
     if result.returncode or not lines:
         last = (result.stderr.strip() or f"exit status {result.returncode}").splitlines()[-1]
