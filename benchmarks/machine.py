@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import gpusched_env
 
-# Environment of a process in which memory that is freed stays (glibc): what is laid out there once costs as much whether
-# it is larger than what malloc keeps by itself, 32 MB, or not. Elsewhere it means nothing.
+# Environment of a process in which memory that is freed stays (glibc), so that large arrays cost no more than small
+# ones: malloc keeps those of up to 32 MB by itself. Elsewhere it means nothing.
 KEEPS_MEMORY: Final = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
 PACKAGES: Final = ("numpy", "numba", "gymnasium", "torch", "stable-baselines3", "sb3-contrib")
 
