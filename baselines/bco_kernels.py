@@ -179,10 +179,10 @@ def rehearse_in_line(
                 return NO_PLACE
             if found == 0:
                 break
-            if start_by(moves, b, row, int64(EXPLICIT), gang, int64(0), int64(0), 0.0) == BUFFER_FULL:
+            if start_by(moves, b, row, int64(EXPLICIT), gang) == BUFFER_FULL:
                 w["events"] = 0
                 w["event_gpus"] = 0
-                start_by(moves, b, row, int64(EXPLICIT), gang, int64(0), int64(0), 0.0)
+                start_by(moves, b, row, int64(EXPLICIT), gang)
             at += 1
         outcome = int64(LOG_FULL)
         while outcome == LOG_FULL:

@@ -27,7 +27,7 @@ from gpusched_env.baselines.delay_state import MACHINE_WAITS, NETWORK_TIMER, RAC
 from gpusched_env.baselines.delay_tuning import record
 from gpusched_env.baselines.delay_victims import evict_for, nw_of, rate_victims
 from gpusched_env.cluster import SLOT
-from gpusched_env.simulator.binding import as_rows
+from gpusched_env.simulator.binding import rows_of
 from gpusched_env.simulator.events import DECIDE, EXPLICIT, IDLE_LIMIT, LOG_FULL, STALLED, stuck
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.moves import advance_by, lease_by, preempt_by, start_by
@@ -617,8 +617,8 @@ def next_decision(
             return NOTHING
 
 
-@helper
-def _play(
+@kernel
+def play(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_next: Array,
     gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array, event_gpus: Array, chosen: Array,
     links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, sub_batches: Array,
@@ -628,7 +628,21 @@ def _play(
     node_order: Array, on_offer: Array, affinity: Array, verdicts: Array, b: int, moves: int,
     number: int,
 ) -> int:
-    """Do what :func:`play` does."""
+    """Play on until a look at the timers is due (PAUSED), an array is TOO_SMALL, or ``advance`` ends the run.
+
+    ``moves`` is the table of the simulation, and ``number`` its environment there; here it is ``b``.
+    """
+    (
+        world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
+        event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, due, rules, tasks,
+        queue, order, held, offers, samples, counts, demands, waits_s, factors, leaker, gpu_slot, slot_gpu,
+        slot_order, node_order, on_offer, affinity, verdicts,
+    ) = rows_of((
+        world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, events,
+        event_gpus, chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, due, rules, tasks,
+        queue, order, held, offers, samples, counts, demands, waits_s, factors, leaker, gpu_slot, slot_gpu,
+        slot_order, node_order, on_offer, affinity, verdicts,
+    ))  # fmt: skip
     w = world[b]
     r = rules[b]
     while True:
@@ -652,11 +666,11 @@ def _play(
         row = int64(r["row"])
         if found == START:
             gang = int64(tasks[b, row]["gpus"])
-            start_by(moves, number, row, int64(EXPLICIT), gang, int64(0), int64(0), 0.0)
+            start_by(moves, number, row, int64(EXPLICIT), gang)
         elif found == LEASE:
-            lease_by(moves, number, row, int64(0), int64(0), int64(0), int64(0), r["until_s"])
+            lease_by(moves, number, row, x=r["until_s"])
         elif found == PREEMPT:
-            preempt_by(moves, number, row, int64(0), int64(0), int64(0), int64(0), 0.0)
+            preempt_by(moves, number, row)
         elif found == WAIT:
             if w["clock_s"] < r["until_s"] < w["timer_s"]:
                 w["timer_s"] = r["until_s"]
@@ -664,33 +678,6 @@ def _play(
             return PAUSED
         elif found == GROW:
             return TOO_SMALL
-
-
-@kernel
-def play(
-    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_next: Array,
-    gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array, event_gpus: Array, chosen: Array,
-    links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, sub_batches: Array,
-    interference: Array, due: Array, rules: Array, tasks: Array,
-    queue: Array, order: Array, held: Array, offers: Array, samples: Array, counts: Array, demands: Array,
-    waits_s: Array, factors: Array, leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array,
-    node_order: Array, on_offer: Array, affinity: Array, verdicts: Array, b: int, moves: int,
-    number: int,
-) -> int:
-    """Play on until a look at the timers is due (PAUSED), an array is TOO_SMALL, or ``advance`` ends the run.
-
-    ``moves`` is the table of the simulation, and ``number`` its environment there; here it is ``b``.
-    """
-    return _play(
-        as_rows(world), as_rows(jobs), as_rows(replicas), as_rows(nodes), as_rows(racks), as_rows(free),
-        as_rows(holder), as_rows(gpu_next), as_rows(gpu_node), as_rows(waiting), as_rows(running), as_rows(paces),
-        as_rows(events), as_rows(event_gpus), as_rows(chosen), as_rows(links), as_rows(uses), as_rows(routes),
-        as_rows(pairs), as_rows(ratios), as_rows(busy), as_rows(sub_batches), as_rows(interference), as_rows(due),
-        as_rows(rules), as_rows(tasks), as_rows(queue), as_rows(order), as_rows(held), as_rows(offers),
-        as_rows(samples), as_rows(counts), as_rows(demands), as_rows(waits_s), as_rows(factors), as_rows(leaker),
-        as_rows(gpu_slot), as_rows(slot_gpu), as_rows(slot_order), as_rows(node_order), as_rows(on_offer),
-        as_rows(affinity), as_rows(verdicts), b, moves, number,
-    )  # fmt: skip
 
 
 @kernel

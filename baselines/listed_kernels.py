@@ -18,7 +18,7 @@ from gpusched_env.baselines.key_kernels import ATTAINED, QUEUES, set_key
 from gpusched_env.baselines.line_kernels import first_line, join_line, leave_line, sort_rows
 from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
 from gpusched_env.baselines.runner_kernels import leave_runners, note_runner
-from gpusched_env.simulator.binding import as_rows
+from gpusched_env.simulator.binding import rows_of
 from gpusched_env.simulator.calls import plan_by
 from gpusched_env.simulator.events import APPLIED, BUFFER_FULL, DECIDE, LOG_FULL
 from gpusched_env.simulator.jit import helper, int64, kernel
@@ -169,15 +169,24 @@ def join_lines(
     r["leaving"] = kept
 
 
-@helper
-def _play(
+@kernel
+def play_list(
     world: Array, jobs: Array, replicas: Array, waiting: Array, running: Array, b: int, moves: int, plans: int,
     list_: Array, skew: Array, thresholds: Array, order: Array, walk: Array,
     scratch: Array, keys: Array, ranks: Array, rules: Array, verdict: Array, member: Array, failed: Array, lines: Array,
     line_of: Array, waiters: Array, left: Array, runners: Array, runner_rows: Array, levels: Array, tail: Array,
     changes_s: Array, heap: Array, places: Array, near: Array,
 ) -> int:
-    """Play on as :func:`play_list` does."""
+    """Play on until ``until_s`` (PAUSED), the log is full, or ``advance`` ends the run."""
+    (
+        world, jobs, replicas, waiting, running, list_, skew, thresholds, order, walk, scratch, keys, ranks, rules,
+        verdict, member, failed, lines, line_of, waiters, left, runners, runner_rows, levels, tail, changes_s, heap,
+        places, near,
+    ) = rows_of((
+        world, jobs, replicas, waiting, running, list_, skew, thresholds, order, walk, scratch, keys, ranks, rules,
+        verdict, member, failed, lines, line_of, waiters, left, runners, runner_rows, levels, tail, changes_s, heap,
+        places, near,
+    ))  # fmt: skip
     w = world[b]
     r = list_[0]
     while True:
@@ -255,7 +264,7 @@ def _play(
                     row = int64(waiters[lines[line]["begin"]])
                 gang = jobs[b, row]["gpus"]
                 if not (r["monotone"] and failed[gang]):
-                    code = start_by(moves, b, row, rule, int64(0), int64(0), int64(0), 0.0)
+                    code = start_by(moves, b, row, rule)
                     if code == BUFFER_FULL:
                         return LOG_FULL
                     if code != APPLIED:
@@ -278,7 +287,7 @@ def _play(
                 row = int64(order[r["at"]])
                 number = jobs[b, row]["replica"]
                 if verdict[r["at"]] == SKIPPED and number >= 0 and replicas[b, number]["phase"] != CHECKPOINTING:
-                    code = preempt_by(moves, b, row, int64(0), int64(0), int64(0), int64(0), 0.0)
+                    code = preempt_by(moves, b, row)
                     if code == BUFFER_FULL:
                         return LOG_FULL
                     if code == APPLIED and r["along"] == LINES:
@@ -295,7 +304,7 @@ def _play(
             while r["at"] < r["listed"]:
                 if verdict[r["at"]] == NEWCOMER:
                     row = int64(order[r["at"]])
-                    code = start_by(moves, b, row, int64(rules[r["at"]]), int64(0), int64(0), int64(0), 0.0)
+                    code = start_by(moves, b, row, int64(rules[r["at"]]))
                     if code == BUFFER_FULL:
                         return LOG_FULL
                     if code == APPLIED and r["along"] == LINES:
@@ -321,21 +330,3 @@ def _play(
                 # a change closer than the clock can tell is still a change
                 wake_at(world, b, max(change_s, np.nextafter(w["clock_s"], np.inf)))
             r["phase"] = ASLEEP
-
-
-@kernel
-def play_list(
-    world: Array, jobs: Array, replicas: Array, waiting: Array, running: Array, b: int, moves: int, plans: int,
-    list_: Array, skew: Array, thresholds: Array, order: Array, walk: Array,
-    scratch: Array, keys: Array, ranks: Array, rules: Array, verdict: Array, member: Array, failed: Array, lines: Array,
-    line_of: Array, waiters: Array, left: Array, runners: Array, runner_rows: Array, levels: Array, tail: Array,
-    changes_s: Array, heap: Array, places: Array, near: Array,
-) -> int:
-    """Play on until ``until_s`` (PAUSED), the log is full, or ``advance`` ends the run."""
-    return _play(
-        as_rows(world), as_rows(jobs), as_rows(replicas), as_rows(waiting), as_rows(running), b, moves, plans,
-        as_rows(list_), as_rows(skew), as_rows(thresholds), as_rows(order), as_rows(walk), as_rows(scratch),
-        as_rows(keys), as_rows(ranks), as_rows(rules), as_rows(verdict), as_rows(member), as_rows(failed),
-        as_rows(lines), as_rows(line_of), as_rows(waiters), as_rows(left), as_rows(runners), as_rows(runner_rows),
-        as_rows(levels), as_rows(tail), as_rows(changes_s), as_rows(heap), as_rows(places), as_rows(near),
-    )  # fmt: skip

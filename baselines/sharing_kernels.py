@@ -121,7 +121,7 @@ def play_shared(
             count, option = find_by(places, b, (row, int64(q["choices"])))
             if count > 0:
                 steps = int64(sub_batches[b, jobs[b, row]["job_class"], option, 0]["sub_steps"])
-                code = start_by(moves, b, row, int64(EXPLICIT), count, int64(1), steps, 0.0)
+                code = start_by(moves, b, row, int64(EXPLICIT), count, int64(1), steps)
                 if code == BUFFER_FULL:
                     return LOG_FULL
             elif q["strict"]:

@@ -114,7 +114,7 @@ def play(  # type: ignore[no-untyped-def]
         if scratch:
             forget(world, replicas, running, links, b)
             contention.settle(world, replicas, links, uses, ratios, b)
-        if start_by(moves, b, row, int64(events.EXPLICIT), int64(GANG), int64(0), int64(0), 0.0):
+        if start_by(moves, b, row, int64(events.EXPLICIT), int64(GANG)):
             return -1, gap, rates
         place_of[row] = gap
         gap = place_of[done]

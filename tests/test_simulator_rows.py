@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpusched_env.simulator.binding import as_rows
+from gpusched_env.simulator.binding import rows_of
 from gpusched_env.simulator.jit import int64, kernel
 from gpusched_env.simulator.rows import Checked
 
@@ -15,7 +15,7 @@ RECORD = np.dtype([("one", "<i8"), ("two", "<f8")])
 @kernel
 def shift(table: np.ndarray, records: np.ndarray, first: int) -> float:
     """Move entries by one, add up a field of the records, and write to a part of the table."""
-    rows, kept = as_rows(table), as_rows(records)
+    rows, kept = rows_of((table, records))
     for i in range(first, rows.shape[1] - 1):
         rows[0, i] = rows[0, i + 1]
     part = rows[1]

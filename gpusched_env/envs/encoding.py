@@ -289,7 +289,7 @@ def look(table: Any, number: int, outcome: int, changed: int, row: int, _m: int,
     slot_starts = (len(rules) + len(partners)) * max(int64(config[0]["sub_batches"]), 1)
     starts = len(queue) * slot_starts
     if w["changed"] > 0 or w["listed"] > 0:  # else it would do nothing, and most steps need not call it
-        settle_by(table, number, int64(0), int64(0), int64(0), int64(0), int64(0), 0.0)
+        settle_by(table, number)
     before = int64(ranked[b]["queue_slots"])
     fill_queue(world, jobs, replicas, waiting, config[0]["queue_order"], b, ranked, queue, keys)
     filled = int64(ranked[b]["queue_slots"])
@@ -299,7 +299,7 @@ def look(table: Any, number: int, outcome: int, changed: int, row: int, _m: int,
     if config[0]["anywhere"] and w["sharing"] == 0 and w["gpu_jobs"] == 1 and one_type and len(partners) == 0:
         choices = mark_by_count(jobs, int64(w["free_gpus"]), b, len(rules), queue, filled, before, mask)
     else:
-        choices = mark_by(table, number, int64(0), int64(0), int64(0), int64(0), int64(0), 0.0)
+        choices = mark_by(table, number)
     choice = mark_others(world, config, b, victims, first_gangs, starts, choices, mask)
     if outcome == DECIDE and not choice and config[0]["skip_forced_waits"] and mask[starts + len(victims)] != 0:
         return int64(0)
@@ -315,22 +315,23 @@ def look(table: Any, number: int, outcome: int, changed: int, row: int, _m: int,
     clairvoyant = int64(config[0]["clairvoyant"])
     stands = changed != ANY_JOB
     show_queue(
-        world, jobs, replicas, clairvoyant, classes, b, queue, mask, slot_starts, stands, seen, seen_queue, out_queue
+        world, jobs, replicas, clairvoyant, classes, b, queue, filled, mask, slot_starts, stands, seen, seen_queue,
+        out_queue,
     )
     show_running(
-        world, jobs, replicas, clairvoyant, classes, b, victims, mask, starts, stands, changed, seen, seen_running,
-        out_running,
+        world, jobs, replicas, clairvoyant, classes, b, victims, int64(ranked[b]["running_slots"]), mask, starts,
+        stands, changed, seen, seen_running, out_running,
     )
     show_machines(world, nodes, racks, free, b, seen_free, seen, out_nodes)
     show_cluster(world, free, b, len(queue), seen, out_cluster)
     if w["contention"] > 0:
-        show_links_by(table, number, int64(0), int64(0), int64(0), int64(0), int64(0), 0.0)
+        show_links_by(table, number)
     else:
         out_links = bound_row(table, OUT_LINKS, FLOAT32, 2, number)
         tier_sums = bound_row(table, TIER_SUMS, FLOAT64, 2, number)
         show_tiers(world, replicas, running, classes, b, stands, seen, tier_sums, out_links)
     if row < bound_array(table, COPY_MASK, INT8, 2).shape[0]:
-        copy_by(table, number, row, int64(0), int64(0), int64(0), int64(0), 0.0)
+        copy_by(table, number, row)
     return int64(1)
 
 

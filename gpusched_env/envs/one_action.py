@@ -61,20 +61,20 @@ def act(table: Any, world: Array, jobs: Array, sub_batches: Array, config: Array
         if beside:
             option = size if sizes > 0 else int64(-1)
             partner = int64(partners[place - len(rules)])
-            both = beside_by(table, number, row, partner, option, int64(0), int64(0), 0.0)
+            both = beside_by(table, number, row, partner, option)
             found = both & 0xFFFFFFFF
             steps = int64(sub_batches[b, kind, both >> 32, 0]["sub_steps"])
         else:
             rule = int64(rules[place])
             steps = int64(chosen_steps(sub_batches, b, kind, sizes, size))
-        start_by(table, number, row, rule, found, int64(beside), steps, 0.0)
+        start_by(table, number, row, rule, found, int64(beside), steps)
         if config[0]["lease_s"] < np.inf:
             until_s = w["clock_s"] + config[0]["lease_s"]
-            lease_by(table, number, row, int64(0), int64(0), int64(0), int64(0), until_s)
+            lease_by(table, number, row, x=until_s)
         return row
     if action < starts + len(victims):
         row = int64(victims[action - starts])
-        preempt_by(table, number, row, int64(0), int64(0), int64(0), int64(0), 0.0)
+        preempt_by(table, number, row)
         return row
     delays = bound_array(table, DELAYS, FLOAT64, 1)
     delay = action - starts - len(victims) - 1
@@ -92,7 +92,7 @@ def renew(table: Any, number: int, _j: int, _k: int, _l: int, _m: int, _n: int, 
         r = replicas[0, running[0, i]]
         if r["lease_over"]:
             until_s = w["clock_s"] + lease_s
-            lease_by(table, number, int64(r["job"]), int64(0), int64(0), int64(0), int64(0), until_s)
+            lease_by(table, number, int64(r["job"]), x=until_s)
     return int64(0)
 
 
@@ -121,13 +121,13 @@ def play(table: Any, number: int, action: int, row: int, _k: int, _m: int, _n: i
         if waits:
             # to wait is to let them go on; after a full log, of those that have ended nobody has been asked yet
             if lease_s < np.inf and w["leases_over"] and action != RESUME:
-                renew_by(table, number, int64(0), int64(0), int64(0), int64(0), int64(0), lease_s)
+                renew_by(table, number, x=lease_s)
             outcome = advance_by(table, number)
             if outcome == LOG_FULL:
                 return int64(LOG_FULL)
             action = int64(NO_ACTION)
             changed = int64(ANY_JOB)
-        if look_by(table, number, outcome, changed, row, int64(0), int64(0), 0.0):
+        if look_by(table, number, outcome, changed, row):
             break
         waits = True
     if 2 * w["events"] > events.shape[1] or 2 * w["event_gpus"] > event_gpus.shape[1]:

@@ -73,15 +73,6 @@ def row_shown(who: int) -> int:
 
 
 @helper
-def slots_filled(rows: Array) -> int:
-    """Count the slots that hold a job: they come first."""
-    filled = int64(0)
-    while filled < len(rows) and rows[filled] >= 0:
-        filled += 1
-    return filled
-
-
-@helper
 def starts_somehow(mask: Array, k: int, starts: int) -> int:
     """Tell whether a queue slot's job can be started; ``starts`` actions are a slot's."""
     somehow = 0
@@ -108,6 +99,7 @@ def show_queue(
     classes: Array,
     b: int,
     queue: Array,
+    filled: int,
     mask: Array,
     starts: int,
     stands: bool,
@@ -124,7 +116,6 @@ def show_queue(
     seconds = scratch(_MOST_TIMES, _FLOAT64)
     times = scratch(_MOST_TIMES, _FLOAT32)
     group = scratch(_TOGETHER, _INT64)
-    filled = slots_filled(queue)
     next_slot = int64(0)
     while next_slot < filled:
         count = int64(0)
@@ -187,6 +178,7 @@ def show_running(
     classes: Array,
     b: int,
     victims: Array,
+    filled: int,
     mask: Array,
     first_action: int,
     stands: bool,
@@ -206,7 +198,6 @@ def show_running(
     seconds = scratch(_MOST_TIMES, _FLOAT64)
     times = scratch(_MOST_TIMES, _FLOAT32)
     group = scratch(_TOGETHER, _INT64)
-    filled = slots_filled(victims)
     next_slot = int64(0)
     while next_slot < filled:
         count = int64(0)

@@ -202,10 +202,10 @@ def step_all(table: Any, first: int, end: int) -> int:
             episode["stepping"] = 1
         episode["is_refused"] = 0
         row = b + int64(episode["row"])
-        outcome = play_by(table, b, action, row, int64(0), int64(0), int64(0), 0.0)
+        outcome = play_by(table, b, action, row)
         while outcome == LOG_FULL and not episode["keeps_log"]:
             throw_log_away(world, b)
-            outcome = play_by(table, b, int64(RESUME), row, int64(0), int64(0), int64(0), 0.0)
+            outcome = play_by(table, b, int64(RESUME), row)
         if outcome == LOG_FULL:
             episode["outcome"] = LOG_FULL
             bits |= STANDS

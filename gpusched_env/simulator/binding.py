@@ -189,15 +189,16 @@ def _scratch(_: Any, length: Any, dtype: Any) -> Any:
     return kind(length, dtype), lower
 
 
-def _as_rows(_: Any, array: Any) -> Any:
-    """Give a C-contiguous array as one on which no negative index is used (rows.py)."""
-    if array.layout != "C":
-        raise TypeError(f"as_rows: {array} is not known to be C-contiguous")
+def _rows_of(_: Any, arrays: Any) -> Any:
+    """Give C-contiguous arrays, a tuple, as some on which no negative index is used (rows.py)."""
+    if any(array.layout != "C" for array in arrays):
+        raise TypeError(f"rows_of: not all of {arrays} are known to be C-contiguous")
+    kinds: Any = types.Tuple([Rows(array.dtype, array.ndim) for array in arrays])  # type: ignore[no-untyped-call]
 
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return arguments[0]
+        return context.make_tuple(builder, kinds, cgutils.unpack_tuple(builder, arguments[0]))
 
-    return Rows(array.dtype, array.ndim)(array), lower
+    return kinds(arrays), lower
 
 
 def _fetch(_: Any, array: Any, b: Any, at: Any, byte: Any) -> Any:
@@ -224,13 +225,13 @@ if _INTERPRETED:
     bound_state: Any = lambda table: table.arrays[: len(STATE_PARAMETERS)]  # noqa: E731
     state_here: Any = lambda table, b: [array[b : b + 1] for array in bound_state(table)]  # noqa: E731
     scratch: Any = np.empty
-    as_rows: Any = lambda array: array.view(Checked)  # noqa: E731
+    rows_of: Any = lambda arrays: tuple(array.view(Checked) for array in arrays)  # noqa: E731
     fetch: Any = lambda array, b, at, byte: None  # noqa: E731
 else:
     literal: Any = intrinsic(prefer_literal=True)
     bound_array, bound_row, bound_here = literal(_bound_array), literal(_bound_row), literal(_bound_here)
     bound_state, state_here = intrinsic(_bound_state), intrinsic(_state_here)
-    scratch, fetch, as_rows = literal(_scratch), intrinsic(_fetch), intrinsic(_as_rows)
+    scratch, fetch, rows_of = literal(_scratch), intrinsic(_fetch), intrinsic(_rows_of)
 
 
 def _result(count: int) -> Any:
@@ -292,15 +293,24 @@ def caller(parameters: Sequence[Parameter | str], results: int = 1) -> Any:
 
 
 def mover(number: int) -> Any:
-    """Make the function by which kernel ``number`` of a table is called: ``(table, b, 5 integers, number) -> int``."""
+    """Make the function by which kernel ``number`` of a table is called: ``(table, b, 5 integers, number) -> int``.
+
+    What is not given is 0.
+    """
     if _INTERPRETED:
-        return lambda table, *arguments: table.kernels[number](table, *arguments)
+
+        def move(table: Any, b: int, i: int = 0, j: int = 0, k: int = 0, m: int = 0, n: int = 0, x: float = 0.0) -> Any:
+            return table.kernels[number](table, b, i, j, k, m, n, x)
+
+        return move
 
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _call(context, builder, arguments[0], number, MOVE, arguments)
 
     @intrinsic
-    def call(_: Any, table: Any, b: Any, i: Any, j: Any, k: Any, m: Any, n: Any, x: Any) -> Any:
+    def call(
+        _: Any, table: Any, b: Any, i: Any = 0, j: Any = 0, k: Any = 0, m: Any = 0, n: Any = 0, x: Any = 0.0
+    ) -> Any:
         return types.int64(*MOVE), lower
 
     return call

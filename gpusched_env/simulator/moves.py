@@ -68,7 +68,7 @@ def advance_by(table: Any, b: int) -> int:
     """
     outcome = int64(events.GO_ON)
     while outcome == events.GO_ON:
-        outcome = happen_by(table, b, int64(0), int64(0), int64(0), int64(0), int64(0), 0.0)
+        outcome = happen_by(table, b)
     return outcome
 
 
@@ -81,19 +81,19 @@ def advance(table: Any, b: int) -> int:
 @kernel
 def start(table: Any, b: int, row: int, rule: int, explicit: int, share: int, sub_steps: int) -> int:
     """Start a waiting job."""
-    return start_by(table, b, row, rule, explicit, share, sub_steps, 0.0)
+    return start_by(table, b, row, rule, explicit, share, sub_steps)
 
 
 @kernel
 def preempt(table: Any, b: int, row: int) -> int:
     """Preempt a running job."""
-    return preempt_by(table, b, row, int64(0), int64(0), int64(0), int64(0), 0.0)
+    return preempt_by(table, b, row)
 
 
 @kernel
 def lease(table: Any, b: int, row: int, until_s: float) -> int:
     """Lease a running gang its GPUs until a time."""
-    return lease_by(table, b, row, int64(0), int64(0), int64(0), int64(0), until_s)
+    return lease_by(table, b, row, x=until_s)
 
 
 def moves_table(state: State) -> KernelTable:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpusched_env.simulator.binding import as_rows
+from gpusched_env.simulator.binding import rows_of
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.placing import ANYWHERE, reserve
 from gpusched_env.simulator.placing_shared import find_shared
@@ -122,15 +122,32 @@ def frees_at_once(world: Array, jobs: Array, replicas: Array, b: int, row: int) 
 SKIPPED, KEPT, NEWCOMER, BLOCKED, NOT_NOW = range(5)
 
 
-@helper
-def _plan(
+@kernel
+def plan_preemptive(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
     gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
     event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
     busy: Array, sub_batches: Array, interference: Array, due: Array, b: int, order: Array, rules: Array,
     verdict: Array, count: int,
 ) -> int:
-    """Do what :func:`plan_preemptive` does."""
+    """Decide who should hold GPUs when running jobs may be preempted; return how many are to start now.
+
+    Walks ``order[:count]`` (waiting and running jobs, best first) with all GPUs of the cluster as budget and takes what
+    fits (Tiresias, NSDI 2019; baselines_common 5.4). Taken running jobs keep their GPUs. Taken waiting jobs are placed,
+    in order, on what the others leave; one that finds no place hands its budget on, and so do worse gangs of its size
+    and rule. GPUs of gangs that are just being checkpointed count as free here, since they will be soon.
+
+    Fills ``verdict[:count]`` (int32): KEPT; NEWCOMER (start it now); NOT_NOW (taken, but its
+    GPUs, or those of a better gang that needs a particular place, are still being checkpointed); SKIPPED (preempt it
+    if it runs); BLOCKED (no place).
+    """
+    (
+        world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, paces, chosen, links, busy, order,
+        rules, verdict,
+    ) = rows_of((
+        world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, paces, chosen, links, busy, order,
+        rules, verdict,
+    ))  # fmt: skip
     w = world[b]
     for i in range(count):
         verdict[i] = SKIPPED
@@ -232,31 +249,3 @@ def _plan(
             _lend(world, nodes, free, holder, gpu_next, gpu_node, replicas, b, number, number)
     w["random"] = random
     return starting
-
-
-@kernel
-def plan_preemptive(
-    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array,
-    gpu_next: Array, gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array,
-    event_gpus: Array, chosen: Array, links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array,
-    busy: Array, sub_batches: Array, interference: Array, due: Array, b: int, order: Array, rules: Array,
-    verdict: Array, count: int,
-) -> int:
-    """Decide who should hold GPUs when running jobs may be preempted; return how many are to start now.
-
-    Walks ``order[:count]`` (waiting and running jobs, best first) with all GPUs of the cluster as budget and takes what
-    fits (Tiresias, NSDI 2019; baselines_common 5.4). Taken running jobs keep their GPUs. Taken waiting jobs are placed,
-    in order, on what the others leave; one that finds no place hands its budget on, and so do worse gangs of its size
-    and rule. GPUs of gangs that are just being checkpointed count as free here, since they will be soon.
-
-    Fills ``verdict[:count]`` (int32): KEPT; NEWCOMER (start it now); NOT_NOW (taken, but its
-    GPUs, or those of a better gang that needs a particular place, are still being checkpointed); SKIPPED (preempt it
-    if it runs); BLOCKED (no place).
-    """
-    return _plan(
-        as_rows(world), as_rows(jobs), as_rows(replicas), as_rows(nodes), as_rows(racks), as_rows(free),
-        as_rows(holder), as_rows(gpu_next), as_rows(gpu_node), as_rows(waiting), as_rows(running), as_rows(paces),
-        as_rows(events), as_rows(event_gpus), as_rows(chosen), as_rows(links), as_rows(uses), as_rows(routes),
-        as_rows(pairs), as_rows(ratios), as_rows(busy), as_rows(sub_batches), as_rows(interference), as_rows(due),
-        b, as_rows(order), as_rows(rules), as_rows(verdict), count,
-    )  # fmt: skip

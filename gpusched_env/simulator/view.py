@@ -150,7 +150,7 @@ class ClusterView:
         if name not in self._requests:
             workload = self._simulation.instance.workload
             jobs, profiles = workload.jobs, workload.profiles.rows
-            column = np.ascontiguousarray(profiles["skew"][jobs["profile"]] if name == "skew" else jobs[name].copy())
+            column = profiles["skew"][jobs["profile"]] if name == "skew" else jobs[name].copy()
             column.flags.writeable = False
             self._requests[name] = column
         return self._requests[name]
