@@ -1,8 +1,8 @@
 """Arrays, inside kernels, whose indices are never negative.
 
 Numba lets an index count from the end, as Python does: each access then looks at the sign of every index and may add a
-length, which was a sixth of a step's instructions, and keeps loops from becoming vector instructions. Kernels that look
-their arrays up in a table (binding.py) never count from the end: in plain Python, :class:`Checked` refuses.
+length, and that keeps loops from becoming vector instructions. Kernels that look their arrays up in a table
+(binding.py) never count from the end: in plain Python, :class:`Checked` refuses.
 """
 
 from __future__ import annotations
