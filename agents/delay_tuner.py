@@ -41,6 +41,7 @@ from gpusched_env.agents.timer_problems import (
 )
 from gpusched_env.errors import GpuschedError
 from gpusched_env.files import write_whole
+from gpusched_env.portable.elementary import log
 from gpusched_env.scenarios import RESULTS_VERSION
 
 TUNER_FILE: Final = "tuner.npz"
@@ -119,7 +120,7 @@ class Ledger:
             waits_s = static_waits(instance, (-1.0, -1.0))
             self._no_wait[name, seed] = self._counted(play_static(instance, seed, waits_s)).mean_jct_s
         played = self._counted(play_network(instance, seed, network))
-        return float(np.log(played.mean_jct_s / self._no_wait[name, seed]))
+        return log(played.mean_jct_s / self._no_wait[name, seed])
 
     def _counted(self, played: Played) -> Played:
         self.simulated_jobs += played.jobs

@@ -15,10 +15,12 @@ from gpusched_env.envs.encoder import Encoder, Observation, Windows
 from gpusched_env.envs.sharing_columns import SHARING_TABLES
 from gpusched_env.envs.type_columns import TYPE_TABLES
 from gpusched_env.errors import SchedulerError
+from gpusched_env.portable import arrays
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, Wait
 
 MODEL_FILE: Final = "model.zip"
 CONFIG_FILE: Final = "config.json"
+LOGIT_DECIMALS: Final = 4  # logits that differ by less may tie
 _NUMBER_OF_THREADS: Final = 1  # one small matrix at a time: more threads only get in each other's way
 
 
@@ -143,10 +145,11 @@ class LearnedScheduler(Scheduler):
         with torch.inference_mode():
             # what the network knows: another scenario may show more than the one on which it learned
             batch = {key: torch.from_numpy(observation[key])[None] for key in self._model.observation_space.spaces}
-            logits = self._model.policy.get_distribution(batch).distribution.logits[0].numpy().astype(np.float64)
-        scores = np.where(mask, logits, -np.inf)
+            logits = self._model.policy.get_distribution(batch).distribution.logits[0].numpy()
+        # Processors differ in the last bits of a network: near ties go to the lower number, and draws stay the same.
+        scores = np.where(mask, np.round(logits.astype(np.float64), LOGIT_DECIMALS), -np.inf)
         if self.greedy:
             return int(np.argmax(scores))
         # NumPy draws, not torch: the same seed gives the same schedule in any number of workers
-        shares = np.cumsum(np.exp(scores - scores.max()))
+        shares = np.cumsum(arrays.exp(scores - scores.max()))
         return int(np.searchsorted(shares, self._generator.random() * shares[-1], side="right"))

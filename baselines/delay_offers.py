@@ -27,6 +27,7 @@ from gpusched_env.baselines.delay_state import MACHINE_WAITS, NETWORK_TIMER, RAC
 from gpusched_env.baselines.delay_tuning import record
 from gpusched_env.baselines.delay_victims import evict_for, nw_of, rate_victims
 from gpusched_env.cluster import SLOT
+from gpusched_env.portable.keys import rounded_key
 from gpusched_env.simulator.binding import rows_of
 from gpusched_env.simulator.events import DECIDE, EXPLICIT, IDLE_LIMIT, LOG_FULL, STALLED, stuck
 from gpusched_env.simulator.jit import helper, int64, kernel
@@ -95,8 +96,8 @@ def rank(
     task = tasks[b, row]
     if run_s > 0.0:
         seconds = world[b]["clock_s"] - task["arrival_s"] if rules[b]["wall"] else run_s
-        # in this order of operations, because jobs without communication tie but for rounding
-        task["nw"] = (1.0 - left / task["iterations"]) / (seconds / task["ideal_s"])
+        # rounded, because jobs without communication have 1 but for rounding, and tie
+        task["nw"] = rounded_key((1.0 - left / task["iterations"]) / (seconds / task["ideal_s"]))
     if rules[b]["priority"] == BY_NW:
         task["key"] = task["nw"]
     elif rules[b]["priority"] == BY_GPU_TIME:

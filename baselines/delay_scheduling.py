@@ -11,6 +11,7 @@ import numpy as np
 
 from gpusched_env.cluster import MACHINE, NETWORK
 from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.portable.elementary import log, power
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, Start, Wait, rule_number
 
 CLOCKS: Final = ("declining", "waiting", "offers")
@@ -131,9 +132,9 @@ def skips_for_locality(machines: float, replicas: float, locality: float, tasks:
     M. Zaharia et al., EuroSys 2010, section 4.1.
     """
     rest = (1.0 - locality) * tasks
-    return machines / replicas * math.log((1.0 + rest) / rest)
+    return machines / replicas * log((1.0 + rest) / rest)
 
 
 def chance_of_no_local_offer(local: float, offers: float) -> float:
     """Probability that none of so many independent offers is local, if each is with probability ``local``."""
-    return (1.0 - local) ** offers
+    return power(1.0 - local, offers)

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.portable import arrays, draws
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Scheduler
 
 ESTIMATORS: Final = ("oracle", "noisy", "user")
@@ -85,7 +86,7 @@ class EstimatingScheduler(Scheduler):
             return 1.0
         missing = view.arrived - len(self._factors)
         if missing > 0:  # rows arrive in order, so each job's factor is fixed by the seed
-            fresh = np.exp(self.sigma * self._generator.standard_normal(missing))
+            fresh = arrays.exp(self.sigma * draws.normal(self._generator, missing))
             self._factors = np.concatenate([self._factors, fresh])
         return self._factors[rows]
 

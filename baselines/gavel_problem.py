@@ -81,7 +81,8 @@ class Problem:
     @property
     def proportional(self) -> np.ndarray:
         """float64 [M], thr_prop: steps a second of a job that gets each type in proportion to its GPUs."""
-        return self.rates @ (self.gpus / self.gpus.sum())
+        shares: np.ndarray = (self.rates * (self.gpus / self.gpus.sum())).sum(axis=1)
+        return shares
 
     @property
     def isolated(self) -> np.ndarray:

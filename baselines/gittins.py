@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from statistics import NormalDist
-
 import numpy as np
+
+from gpusched_env.portable import arrays
 
 
 def gittins_index(sample: np.ndarray, attained: np.ndarray, quantum: np.ndarray | float) -> np.ndarray:
@@ -25,11 +25,12 @@ def gittins_index(sample: np.ndarray, attained: np.ndarray, quantum: np.ndarray 
     J. Gu et al., "Tiresias", NSDI 2019, section 3.2.2 (2D-Gittins).
     """
     total = np.concatenate([[0.0], np.cumsum(sample)])
-    quantum = np.where(np.isinf(quantum), np.maximum(sample[-1] - attained, 0.0), quantum)
     begin = np.searchsorted(sample, attained, side="right")
-    end = np.searchsorted(sample, attained + quantum, side="right")
+    reached = attained + quantum  # not max(sample) for an endless quantum: attained + (max - attained) may round below
+    end = np.searchsorted(sample, reached, side="right")
     beyond = len(sample) - end
-    spent = total[end] - total[begin] - (end - begin) * attained + beyond * quantum
+    beyond_s = np.multiply(beyond, quantum, out=np.zeros(len(attained)), where=beyond > 0)
+    spent = total[end] - total[begin] - (end - begin) * attained + beyond_s
     return np.divide(end - begin, spent, out=np.zeros(len(attained)), where=spent > 0)
 
 
@@ -39,5 +40,4 @@ def published_sizes() -> np.ndarray:
     Quantiles of the log-normal distribution (mu 8.15, sigma 2.12) fitted to the GPU times of 10,000 jobs in
     SymbioticLab/Tiresias, simulator/yarn-gput10000.csv.
     """
-    normal = NormalDist()
-    return np.exp([8.15 + 2.12 * normal.inv_cdf((i + 0.5) / 500) for i in range(500)])
+    return arrays.exp(8.15 + 2.12 * arrays.normal_quantile((np.arange(500) + 0.5) / 500))

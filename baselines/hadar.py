@@ -22,6 +22,7 @@ from gpusched_env.baselines.hadar_prices import (
 from gpusched_env.baselines.hadar_search import Round
 from gpusched_env.cluster import MACHINE, SLOT
 from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.portable.keys import rounded_keys
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Wait
 
 ORDERS: Final = ("density", "arrival")
@@ -148,7 +149,8 @@ class Hadar(Scheduler):
         self._set_least_rates(view, jobs)
         if self.order == "density":
             density = utility_at(jobs, now_s + paces.fastest_s) / jobs["gpus"]
-            jobs = jobs[np.argsort(-density, kind="stable")]  # ties by arrival, then id: the order of rows
+            order = np.argsort(-rounded_keys(density), kind="stable")  # ties by arrival, then id: the order of rows
+            jobs = jobs[order]
         table = price_table(prices, self._nodes["gpus"])
         return Round(jobs, self._rates, self._nodes, table, now_s, round_s, self.mixed)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final, NamedTuple
 
 import numpy as np
+
+from gpusched_env.portable import arrays
+from gpusched_env.portable.elementary import log
 
 # A job as FIND_ALLOC sees it.
 ASKING_DTYPE: Final = np.dtype(
@@ -89,7 +91,7 @@ def price_range(
     utility, so that its unit decides nothing.
     """
     gang = jobs["gpus"]
-    horizon_s = now_s + float((gang * paces.fastest_s).sum()) / gpus + float(paces.slowest_s.max())
+    horizon_s = now_s + arrays.total(gang * paces.fastest_s) / gpus + float(paces.slowest_s.max())
     highest = float((utility_at(jobs, now_s + paces.fastest_s) / gang).max())
     rounds = np.maximum(np.ceil(paces.slowest_s / round_s), 1.0)
     lowest = float((utility_at(jobs, horizon_s) / (rounds * gang)).min()) / (4.0 * eta)
@@ -105,10 +107,10 @@ def price_table(prices: PriceRange, capacity: np.ndarray) -> np.ndarray:
     if prices.lowest <= 0.0:  # utilities below the smallest number: nothing has a price
         return np.zeros((len(capacity), granted.shape[1]))
     share = np.minimum(granted / capacity[:, None], 1.0)
-    table: np.ndarray = prices.lowest * (prices.highest / prices.lowest) ** share
+    table: np.ndarray = prices.lowest * arrays.power(prices.highest / prices.lowest, share)
     return table
 
 
 def competitive_alpha(prices: PriceRange) -> float:
     """Alpha of the bound: the jobs admitted have at least 1 / (2 alpha) of the best utility (for small gangs)."""
-    return max(1.0, math.log(prices.highest / prices.lowest))
+    return max(1.0, log(prices.highest / prices.lowest))

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.portable.keys import rounded_keys
 
 ORDERS: Final = ("longest", "shortest", "arrival")
 SPARE_ORDERS: Final = ("latest-finish", "scheduler")
@@ -108,7 +109,7 @@ def plan_slot(
     given = np.full(nodes, -1) if held is None else np.array(held)
     fastest = table.max(axis=1, initial=0.0)
     able = np.flatnonzero((left > 0) & (fastest > 0))
-    seconds = left[able] / fastest[able]
+    seconds = rounded_keys(left[able] / fastest[able])
     ranks = {"longest": -seconds, "shortest": seconds, "arrival": able}[order]
     candidates = able[np.argsort(ranks, kind="stable")].tolist()
     speed, copies = np.zeros(jobs), np.zeros(jobs, np.int64)
@@ -133,7 +134,8 @@ def plan_slot(
     while candidates:
         if spare_order == "latest-finish":
             with np.errstate(divide="ignore"):
-                chosen = candidates[int(np.argmax(left[candidates] / speed[candidates]))]  # of equal ones the first
+                ends = rounded_keys(left[candidates] / speed[candidates])
+            chosen = candidates[int(np.argmax(ends))]  # of equal ones the first
         else:
             chosen = candidates[0]
         candidates.remove(chosen)

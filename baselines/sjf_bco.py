@@ -14,6 +14,7 @@ from gpusched_env.baselines.bco_plans import READINGS, Plan
 from gpusched_env.baselines.bco_rehearsal import Rehearser
 from gpusched_env.baselines.bco_search import GRID, MakePlan, Trial, by_bisection, by_grid
 from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.portable.arrays import mean, total
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler
 
 ORDERS: Final = ("smallest", "trace")
@@ -144,8 +145,8 @@ class SjfBco(Scheduler):
             most_s = self.horizon_s if math.isfinite(self.horizon_s) else enough_s
             found = by_bisection(rehearser, make, math.ceil(most_s), splits, self.horizon_s)
         else:
-            load_s = max(float(gangs @ charges_s) / len(self._charged_s), float(charges_s.max()))
-            grid_s = self._charged_s.mean() + GRID * load_s
+            load_s = max(total(gangs * charges_s) / len(self._charged_s), float(charges_s.max()))
+            grid_s = mean(self._charged_s) + GRID * load_s
             thetas_s = grid_s.tolist() if isinstance(self.theta, str) else [self.theta]
             found = by_grid(rehearser, make, thetas_s, splits, self.horizon_s)
         if found.end_s < self.horizon_s:

@@ -12,6 +12,7 @@ from gpusched_env.baselines.estimates import EstimatingScheduler
 from gpusched_env.baselines.themis_auction import partial_allocation
 from gpusched_env.baselines.themis_fairness import fair_time_s, finish_time_fairness, max_min_shares
 from gpusched_env.errors import SchedulerError
+from gpusched_env.portable.keys import rounded_keys
 from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Start
 
 # What a winner of the auction keeps of its lease at least: an empty lease would be none.
@@ -110,7 +111,7 @@ class Themis(EstimatingScheduler):
         return Lease(job, view.now_s + self.lease_s * max(float(shares[job]), _LEAST_SHARE))
 
     def _by_fairness(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        return rows[np.argsort(-self.fairness(view, rows), kind="stable")]
+        return rows[np.argsort(-rounded_keys(self.fairness(view, rows)), kind="stable")]
 
     def _by_share(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
         """Sort by what is due over what was had; jobs that never ran come first."""
@@ -122,7 +123,7 @@ class Themis(EstimatingScheduler):
         )
         had_s = view.service_s(rows)
         ratio = np.divide(due[rows], had_s, out=np.full(len(rows), np.inf), where=had_s > 0)
-        return rows[np.lexsort((-due[rows], -ratio))]
+        return rows[np.lexsort((-rounded_keys(due[rows]), -rounded_keys(ratio)))]
 
     def fairness(self, view: ClusterView, rows: np.ndarray, later_s: float = 0.0) -> np.ndarray:
         """float64: rho of each of the jobs ``rows`` if it had its gang on the best placement ``later_s`` from now."""

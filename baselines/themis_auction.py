@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
+
+from gpusched_env.portable.elementary import exp, log
 
 
 def partial_allocation(values: Sequence[np.ndarray], gpus: int) -> tuple[list[int], list[float]]:
@@ -29,16 +32,16 @@ def partial_allocation(values: Sequence[np.ndarray], gpus: int) -> tuple[list[in
     K. Mahajan et al., "Themis: Fair and efficient GPU cluster scheduling", NSDI 2020 (partial allocation); the
     mechanism is that of R. Cole, V. Gkatzelis, G. Goel, "Mechanism design for fair division", EC 2013.
     """
-    logs = [[(n, float(np.log(value))) for n, value in enumerate(bids) if value > 0] for bids in values]
+    logs = [[(n, log(float(value))) for n, value in enumerate(bids) if value > 0] for bids in values]
     allocation, _ = _largest_product(logs, gpus)
     shares = []
     for i, won in enumerate(allocation):
         if won == 0:
             shares.append(1.0)
             continue
-        others = sum(dict(logs[k])[n] for k, n in enumerate(allocation) if k != i)
+        others = math.fsum(dict(logs[k])[n] for k, n in enumerate(allocation) if k != i)
         _, without = _largest_product([*logs[:i], *logs[i + 1 :]], gpus)
-        shares.append(float(np.exp(others - without)))
+        shares.append(exp(others - without))
     return allocation, shares
 
 

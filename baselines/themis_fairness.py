@@ -6,6 +6,8 @@ from typing import Final
 
 import numpy as np
 
+from gpusched_env.portable.arrays import total
+
 _HALVINGS: Final = 60  # of the bisection: more than a float64 can tell apart
 
 
@@ -61,7 +63,7 @@ def max_min_shares(
     high = float(((waited_s + left_s * np.maximum(1.0, gangs.sum() / gpus)) / fair_s).max())
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        if gangs @ shares(middle) <= gpus:
+        if total(gangs * shares(middle)) <= gpus:
             high = middle
         else:
             low = middle

@@ -14,6 +14,7 @@ from gpusched_env.baselines.gittins import gittins_index, published_sizes
 from gpusched_env.baselines.key_kernels import QUEUES
 from gpusched_env.baselines.listed_run import ListedRun, ListRules, listed_run
 from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.portable.keys import rounded_keys
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, Simulation, Wait, rule_number
 
 POLICIES: Final = ("las", "gittins")
@@ -140,7 +141,7 @@ class Tiresias(Scheduler):
         """Sort keys inside a queue, least important first; equal keys keep the order of rows."""
         keys = [view.first_start_s[rows]]
         if self.policy == "gittins":
-            keys.append(-gittins_index(self._sample, attained, self._upper[queue]))
+            keys.append(-rounded_keys(gittins_index(self._sample, attained, self._upper[queue])))
         if self.incumbents_first:
             keys.append(~np.isin(rows, view.running))
         return keys

@@ -9,6 +9,7 @@ import numpy as np
 from gpusched_env.cluster import MACHINE, NETWORK, RACK, TIERS, Cluster
 from gpusched_env.errors import WorkloadError
 from gpusched_env.network import Network, Topology, collectives_of, communication_s, isolated_communication_s
+from gpusched_env.portable import arrays
 from gpusched_env.workload import Workload
 
 
@@ -17,7 +18,7 @@ def overlapped(compute_s: np.ndarray, communication_s: np.ndarray, overlap: np.n
     longer = np.maximum(compute_s, communication_s)
     ratio = np.minimum(compute_s, communication_s) / longer
     with np.errstate(divide="ignore"):
-        norm = longer * (1.0 + ratio**overlap) ** (1.0 / overlap)
+        norm = longer * arrays.power(1.0 + arrays.power(ratio, overlap), 1.0 / overlap)
     return np.where(np.isinf(overlap), longer, norm)
 
 

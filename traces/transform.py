@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
+from gpusched_env.portable.arrays import total
 from gpusched_env.workload import Workload
 
 
@@ -29,7 +30,7 @@ def offered_load(workload: Workload, cluster_gpus: int) -> float:
     if np.isnan(jobs["duration_s"]).any():
         raise WorkloadError(f"workload {workload.name!r}: its jobs give iterations, not run times; leave out the load")
     span = float(np.ptp(jobs["arrival_s"]))
-    work = float((jobs["gpus"] * jobs["duration_s"]).sum())
+    work = total(jobs["gpus"] * jobs["duration_s"])
     return work / (cluster_gpus * span) if span > 0 else math.inf
 
 

@@ -10,6 +10,8 @@ import numpy as np
 
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import GpuschedError
+from gpusched_env.portable import arrays
+from gpusched_env.portable.elementary import log
 
 if TYPE_CHECKING:
     from gpusched_env.baselines.delay_run import DelayRun
@@ -33,7 +35,7 @@ def timer_seconds(action: np.ndarray) -> np.ndarray:
     if not (np.abs(values) <= 1.0).all():
         raise GpuschedError(f"action {values.tolist()}: every value must lie in [-1, 1]")
     share = (values + 1.0) / 2.0
-    seconds = SHORTEST_S * SPAN ** ((share - OFF) / (1.0 - 2.0 * OFF))
+    seconds = SHORTEST_S * arrays.power(SPAN, (share - OFF) / (1.0 - 2.0 * OFF))
     return np.where(share <= OFF, 0.0, np.where(share >= 1.0 - OFF, math.inf, seconds))
 
 
@@ -47,7 +49,7 @@ def timer_action(seconds: np.ndarray | Sequence[float]) -> np.ndarray:
     wanted = np.asarray(seconds, float)
     if np.isnan(wanted).any() or (wanted < 0).any():
         raise GpuschedError(f"timers {wanted.tolist()}: give seconds >= 0, inf = wait for ever")
-    length = np.log(np.clip(wanted, SHORTEST_S, SHORTEST_S * SPAN) / SHORTEST_S) / math.log(SPAN)
+    length = arrays.log(np.clip(wanted, SHORTEST_S, SHORTEST_S * SPAN) / SHORTEST_S) / log(SPAN)
     share = OFF + (1.0 - 2.0 * OFF) * np.clip(length, _INSIDE, 1.0 - _INSIDE)
     return np.where(wanted == 0, -1.0, np.where(np.isinf(wanted), 1.0, 2.0 * share - 1.0))
 
@@ -122,7 +124,7 @@ class TimerActions:
 
     def factors(self, action: np.ndarray) -> np.ndarray:
         """float64 [G + 1, 2]: what the hand tuner's timers are multiplied by in residual mode; 1 for one GPU."""
-        factors = (RESIDUAL_BASE ** self.checked(action))[self._class]
+        factors = arrays.power(RESIDUAL_BASE, self.checked(action))[self._class]
         factors[~self._has_class] = 1.0
         return factors
 

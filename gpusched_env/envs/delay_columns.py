@@ -7,6 +7,8 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.envs.columns import LONGEST_S, Column
+from gpusched_env.portable import arrays
+from gpusched_env.portable.elementary import log1p
 
 MINUTE_S: Final = 60.0  # [s] where the logarithm of a time bends
 MACHINE_SIZES: Final = (1, 2, 4, 8)  # [GPU] free on a machine
@@ -70,7 +72,7 @@ CLUSTER_INDEX: Final = {column.name: i for i, column in enumerate(CLUSTER_COLUMN
 
 def scaled_time(seconds: np.ndarray) -> np.ndarray:
     """float64, same shape, in [0, 1]: a time [s]; 30 d and more, and inf, read as 1."""
-    return np.minimum(np.log1p(np.minimum(seconds, LONGEST_S) / MINUTE_S) / np.log1p(LONGEST_S / MINUTE_S), 1.0)
+    return np.minimum(arrays.log1p(np.minimum(seconds, LONGEST_S) / MINUTE_S) / log1p(LONGEST_S / MINUTE_S), 1.0)
 
 
 def scaled_count(count: np.ndarray) -> np.ndarray:

@@ -28,6 +28,7 @@ from gpusched_env.envs.delay_counting import (
     describe_queue,
     take_events,
 )
+from gpusched_env.portable.elementary import cos, log2, sin
 
 if TYPE_CHECKING:
     from gpusched_env.simulator import Simulation
@@ -95,7 +96,7 @@ class TimerObserver:
         for number in range(self.actions.count):
             own = demands[self.actions.class_of == number]
             if len(own):
-                columns[number, CLASS_INDEX["smallest"]] = min(math.log2(own[0]) / 10.0, 1.0)
+                columns[number, CLASS_INDEX["smallest"]] = min(log2(float(own[0])) / 10.0, 1.0)
                 columns[number, CLASS_INDEX["beyond_machine"]] = np.mean(own > self.actions.machine_gpus)
                 columns[number, CLASS_INDEX["beyond_rack"]] = np.mean(own > self.actions.rack_gpus)
             else:  # beyond the whole cluster: nothing will ever happen here
@@ -128,7 +129,7 @@ class TimerObserver:
         classes[:, CLASS_INDEX["expired_rack"]] *= 1.0 - self._fixed[:, CLASS_INDEX["beyond_rack"]]
         cluster[CLUSTER_INDEX["queued_gpus"]] /= self.actions.gpus + cluster[CLUSTER_INDEX["queued_gpus"]]
         angle = 2.0 * math.pi * now_s / DAY_S
-        cluster[CLUSTER_INDEX["day_sin"]], cluster[CLUSTER_INDEX["day_cos"]] = math.sin(angle), math.cos(angle)
+        cluster[CLUSTER_INDEX["day_sin"]], cluster[CLUSTER_INDEX["day_cos"]] = sin(angle), cos(angle)
         # sums of shares may exceed 1 by rounding
         return {
             "classes": np.minimum(classes, 1.0).astype(np.float32),

@@ -9,6 +9,7 @@ import numpy as np
 
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.instance import Instance
+from gpusched_env.portable.arrays import total
 
 # Each component is minus the increase of one field of the world, divided by a scale of the instance.
 COMPONENTS: Final[dict[str, tuple[str, str]]] = {
@@ -39,9 +40,9 @@ def parse_reward(reward: str | Mapping[str, float]) -> dict[str, float]:
 
 def scales(instance: Instance) -> dict[str, float]:
     """Give each component's scale, so that an episode's return does not grow with the workload."""
-    work = float((instance.ideal_s * instance.workload.jobs["gpus"]).sum())
+    work = total(instance.ideal_s * instance.workload.jobs["gpus"])
     return {
-        "jct": float(instance.ideal_s.sum()),
+        "jct": total(instance.ideal_s),
         "slowdown": float(len(instance.workload)),
         "makespan": work / instance.cluster.gpus,
         "fairness": float(len(instance.workload)),

@@ -1,13 +1,12 @@
-"""Times on a logarithmic scale, many at once: float32 equal, bit for bit, to what ``math.log1p`` gives.
+"""Times on a logarithmic scale, many at once: float32 equal, bit for bit, to what ``log1p`` gives.
 
 A logarithm takes 10 ns, and an observation shows up to two hundred. Here several are taken at a time, by a polynomial
 that compilers turn into vector instructions, to a few units in the last of 53 bits; rounded to the 24 bits of a float32
-that is almost always the same. Where it might not be, in about one of a million, ``math.log1p`` decides.
+that is almost always the same. Where it might not be, in about one of a million, ``log1p`` decides.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
 
 import numba
@@ -17,11 +16,12 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from gpusched_env.envs.columns import LONGEST_S
+from gpusched_env.portable.elementary import log1p
 from gpusched_env.simulator.jit import helper, int64
 
 Array = np.ndarray[Any, Any]
 
-_LOG_LONGEST: Final = math.log1p(LONGEST_S / 60.0)
+_LOG_LONGEST: Final = log1p(LONGEST_S / 60.0)
 _TO_MINUTES: Final = 1.0 / 60.0
 _TO_SHARE: Final = 1.0 / _LOG_LONGEST
 _BEYOND: Final = 1e6  # minutes; more than LONGEST_S, and finite
@@ -41,7 +41,7 @@ LANES: Final = 8  # numbers that are taken together
 @helper
 def squash(seconds: float) -> float:
     """Map [0 s, 30 d] to [0, 1] by the logarithm."""
-    return min(math.log1p(max(seconds, 0.0) / 60.0) / _LOG_LONGEST, 1.0)
+    return min(log1p(max(seconds, 0.0) / 60.0) / _LOG_LONGEST, 1.0)
 
 
 def _read_as(given: Any, wanted: Any, form: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from gpusched_env.instance import Instance
 from gpusched_env.metrics.series import StepFunction
 from gpusched_env.metrics.summary import Window, tracked
+from gpusched_env.portable.arrays import total
 
 ROUNDING: Final = 1e-8  # of a GPU's memory
 
@@ -117,9 +118,9 @@ def mean_jct_bound(arrival_s: np.ndarray, gang: np.ndarray, ideal_s: np.ndarray,
     counts = (_population(arrival_s, in_system), _population(arrival_s, arrival_s + ideal_s))
     steps = np.union1d(counts[0].times_s, counts[1].times_s)
     most = np.maximum(counts[0].at(steps), counts[1].at(steps))
-    by_number = float((most[:-1] * np.diff(steps)).sum())
+    by_number = total(most[:-1] * np.diff(steps))
     busy = smallest_work_mean_busy_s(arrival_s, seconds)
-    by_busy_time = float((busy + ideal_s / 2 - arrival_s).sum())
+    by_busy_time = total(busy + ideal_s / 2 - arrival_s)
     return max(by_number, by_busy_time) / len(arrival_s)
 
 

@@ -77,7 +77,7 @@ def held_gpus(instance: Instance, log: EventLog) -> StepFunction:
     free = np.where(table["free_event"] >= 0, table["free_event"], len(log.events)).astype(np.int64)
     base = gpus * (len(log.events) + 1)
     begin, end = base + np.repeat(table["start_event"], count), base + np.repeat(free, count)
-    order = np.argsort(begin)
+    order = np.argsort(begin, kind="stable")
     begin, end = begin[order], end[order]
     last = np.maximum.accumulate(end)
     opens = np.ones(len(begin), bool)

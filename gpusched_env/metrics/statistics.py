@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
+from gpusched_env.portable import arrays
+from gpusched_env.portable.elementary import exp
 
 Values = Sequence[float] | np.ndarray
 
@@ -38,7 +40,7 @@ def mean_interval(values: Values, confidence: float = 0.95) -> Interval:
     """Mean and two-sided Student t interval of independent values; NaN among them makes all NaN."""
     sample = np.asarray(values, float)
     count = len(sample)
-    mean = float(sample.mean()) if count else math.nan
+    mean = arrays.mean(sample)
     if count < 2:
         return Interval(mean, math.nan, math.nan, count)
     from scipy.special import stdtrit  # Student t quantile; scipy is slow to import
@@ -57,7 +59,7 @@ def bootstrap_mean(values: Values, confidence: float = 0.95, draws: int = 10_000
     """
     sample = np.asarray(values, float)
     count = len(sample)
-    mean = float(sample.mean()) if count else math.nan
+    mean = arrays.mean(sample)
     if count < 2:
         return Interval(mean, math.nan, math.nan, count)
     means = sample[np.random.default_rng(seed).integers(count, size=(draws, count))].mean(axis=1)
@@ -82,7 +84,7 @@ def bootstrap_ratio(
     if not len(b) or (b < 0).any() or not b.sum() > 0:
         raise GpuschedError("bootstrap_ratio: the wholes must be at least 0, and one of them above")
     count = len(b)
-    mean = float(a.sum() / b.sum())
+    mean = arrays.total(a) / arrays.total(b)
     if count < 2:
         return Interval(mean, math.nan, math.nan, count)
     drawn = np.random.default_rng(seed).integers(count, size=(draws, count))
@@ -114,8 +116,8 @@ def paired_ratio(values: Values, reference: Values, confidence: float = 0.95) ->
     a, b = _paired(values, reference)
     if (a <= 0).any() or (b <= 0).any():
         raise GpuschedError("paired_ratio: every value must be positive")
-    logs = mean_interval(np.log(a / b), confidence)
-    return Interval(math.exp(logs.mean), math.exp(logs.low), math.exp(logs.high), logs.count)
+    logs = mean_interval(arrays.log(a / b), confidence)
+    return Interval(exp(logs.mean), exp(logs.low), exp(logs.high), logs.count)
 
 
 def _paired(values: Values, reference: Values) -> tuple[np.ndarray, np.ndarray]:

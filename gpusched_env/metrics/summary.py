@@ -14,6 +14,7 @@ from gpusched_env.metrics.fairness import finish_time_fairness
 from gpusched_env.metrics.job_times import job_times
 from gpusched_env.metrics.segments import end_of_run, until
 from gpusched_env.metrics.series import held_gpus, jobs_in_system
+from gpusched_env.portable.arrays import mean, total
 
 Window = tuple[int, int]
 
@@ -49,40 +50,40 @@ def summarise(
     first_s = float(times["arrival_s"].min())
     every_job_finished = not np.isnan(times["finish_s"]).any()
     last_finish_s = float(times["finish_s"].max())
-    of_gangs = float(times["gpu_seconds"].sum())
+    of_gangs = total(times["gpu_seconds"])
     held = of_gangs if instance.gpu_jobs == 1 else float(held_gpus(instance, log).integral(end_s))
     span_s = end_s - first_s
 
     rows = tracked(len(times), window)
     ideal_s = instance.ideal_s[rows]
     times, rho = times[rows], rho[rows]
-    tracked_held = float(times["gpu_seconds"].sum())
+    tracked_held = total(times["gpu_seconds"])
     arrived = int(np.count_nonzero(times["arrival_s"] <= end_s))
     done = ~np.isnan(times["finish_s"])
     jct, queueing = times["jct_s"][done], times["queueing_s"][done]
 
     def of_held(gpu_seconds: np.ndarray) -> float:
-        return _ratio(float(gpu_seconds.sum()), tracked_held)
+        return _ratio(total(gpu_seconds), tracked_held)
 
     result = {
         "jobs": float(len(times)),
         "finished": float(done.sum()),
-        "mean_jct_s": _mean(jct),
+        "mean_jct_s": mean(jct),
         "median_jct_s": _percentile(jct, 50),
         "p90_jct_s": _percentile(jct, 90),
         "p99_jct_s": _percentile(jct, 99),
         "makespan_s": last_finish_s - first_s if every_job_finished else math.nan,
-        "mean_queueing_s": _mean(queueing),
+        "mean_queueing_s": mean(queueing),
         "p99_queueing_s": _percentile(queueing, 99),
-        "mean_slowdown": _mean(jct / ideal_s[done]),
+        "mean_slowdown": mean(jct / ideal_s[done]),
         "utilisation": _ratio(held, instance.cluster.gpus * span_s),
         "productive_share": of_held(times["service_gpu_s"]),
         "communication_share": of_held(times["communication_gpu_s"]),
         "overhead_share": of_held(times["overhead_gpu_s"]),
-        "preemptions_per_job": _ratio(float(times["preemptions"].sum()), arrived),
-        "rho_mean": _mean(rho[done]),
+        "preemptions_per_job": _ratio(total(times["preemptions"]), arrived),
+        "rho_mean": mean(rho[done]),
         "rho_max": float(rho[done].max()) if done.any() else math.nan,
-        "rho_fair_share": _mean((rho[done] <= FAIR).astype(float)),
+        "rho_fair_share": mean((rho[done] <= FAIR).astype(float)),
         "mean_jobs_in_system": jobs_in_system(log).mean(first_s, end_s),
     }
     return {column.name: result[column.name] for column in COLUMNS}
@@ -103,10 +104,6 @@ def tracked(jobs: int, window: Window | None) -> slice:
             f"window {first}..{last}: it takes the arrival ranks first <= rank < last, and there are {jobs} jobs"
         )
     return slice(first, last)
-
-
-def _mean(values: np.ndarray) -> float:
-    return float(values.mean()) if len(values) else math.nan
 
 
 def _percentile(values: np.ndarray, percent: float) -> float:

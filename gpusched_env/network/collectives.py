@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpusched_env.errors import ScenarioError, unknown_name
+from gpusched_env.portable import arrays
 
 Array = np.ndarray[Any, Any]
 
@@ -131,7 +132,7 @@ def double_tree(gangs: Gangs, links: Links, latency: str) -> Cost:
     other and sends and receives 2M in all.
     """
     wire_bytes = 2.0 * gangs.gradient_bytes + np.zeros(np.shape(gangs.servers))
-    depth = np.log2(gangs.servers)
+    depth = arrays.log2(gangs.servers)
     if latency == "nccl":
         inside_s = (gangs.gpus / gangs.servers - 1) * NCCL_TREE_INSIDE_S
         latency_s = NCCL_BASE_S + 2.0 * (inside_s + np.floor(depth) * NCCL_NETWORK_S)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any, Final, Protocol
 
 import numpy as np
 
 from gpusched_env.errors import ScenarioError
+from gpusched_env.portable.elementary import exp
+from gpusched_env.portable.normal import normal_quantile
 from gpusched_env.workload import Workload
 
 # xi = 1 + a lognormal excess (choice), between the tables measured by Gavel and by Lucid (sjf_bsbf.md 2).
@@ -107,7 +108,7 @@ class Synthetic(Interference):
         """Slowdown of ``model`` beside ``other``."""
         digest = hashlib.sha256("\0".join((str(self.seed), model, other)).encode()).digest()
         uniform = (int.from_bytes(digest[:8], "big") // 2**11 + 0.5) / 2**53
-        excess = MEDIAN_EXCESS * math.exp(SIGMA * NormalDist().inv_cdf(uniform))
+        excess = MEDIAN_EXCESS * exp(SIGMA * normal_quantile(uniform))
         return min(1.0 + excess, LARGEST)
 
     def as_dict(self) -> dict[str, Any]:

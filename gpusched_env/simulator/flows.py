@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from gpusched_env.cluster import MACHINE
 from gpusched_env.network import ecmp
 from gpusched_env.network.collectives import ALIKE
+from gpusched_env.portable.elementary import log2
 from gpusched_env.simulator.jit import helper, int64
 
 path_hash = helper(ecmp.path_hash)
@@ -127,7 +127,7 @@ def price(
     if collective == HIERARCHICAL:
         steps = 2.0 * (machines - 1)
         return inside + steps * step_s, steps / machines * gradient_bytes
-    return inside + 2.0 * math.log2(machines) * step_s, 2.0 * gradient_bytes
+    return inside + 2.0 * log2(machines) * step_s, 2.0 * gradient_bytes
 
 
 @helper

@@ -13,6 +13,9 @@ from typing import Any, Final, TypeVar
 import numba
 import numpy as np
 import platformdirs
+from numba.extending import register_jitable
+
+from gpusched_env.portable import elementary, keys, normal
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -30,7 +33,7 @@ def _cache_folder() -> str | None:
     """
     digest = hashlib.sha256(numba.__version__.encode())
     package = Path(__file__).parents[1]
-    parts = ("simulator/*.py", "envs/*.py", "baselines/delay_*.py", "baselines/*_kernels.py")
+    parts = ("simulator/*.py", "envs/*.py", "portable/*.py", "baselines/delay_*.py", "baselines/*_kernels.py")
     kernels = [path for part in parts for path in package.glob(part)]
     names = ("cluster.py", "event_log.py", "network/collectives.py", "network/dimensions.py", "network/ecmp.py")
     constants = [*(package / name for name in names), package / "baselines" / "bco_ledger.py"]
@@ -45,6 +48,10 @@ def _cache_folder() -> str | None:
     except OSError:
         return None
 
+
+# Plain functions, which Python calls as they are and kernels by the same names.
+for _function in (*elementary.FUNCTIONS, *normal.FUNCTIONS, *keys.FUNCTIONS):
+    register_jitable(**_OPTIONS)(_function)
 
 CACHE_FOLDER: Final = None if numba.config.DISABLE_JIT else _cache_folder()  # type: ignore[attr-defined]
 

@@ -9,6 +9,8 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
+from gpusched_env.portable import arrays, draws
+from gpusched_env.portable.elementary import exp
 from gpusched_env.traces.generators.calibration import Calibration, demand_class
 from gpusched_env.traces.generators.demand import demand_table, draw_demand
 
@@ -64,7 +66,7 @@ def bursty_jobs(
         raise WorkloadError(f"run times {min_duration_s!r} s to {max_duration_s!r} s: give 0 <= min <= max, max > 0")
     # Each burst holds a job or more, so the first `jobs` bursts always hold the first `jobs` submissions.
     probability, log_size = calibration.burst_size_table
-    size = np.rint(np.exp(np.interp(rng.random(jobs), probability, log_size))).astype(np.int64)
+    size = np.rint(arrays.exp(arrays.interpolated(rng.random(jobs), probability, log_size))).astype(np.int64)
     start = _burst_starts(rng, jobs, calibration, rate_scale, start_hour)
     size, arrival = _arrivals(rng, jobs, size, start, calibration)
     first = np.zeros(len(arrival), bool)
@@ -79,26 +81,26 @@ def _burst_starts(
     rng: np.random.Generator, bursts: int, calibration: Calibration, rate_scale: float, start_hour: float | None
 ) -> np.ndarray:
     """float64 [bursts], ascending: start times [s], by inversion of the cumulative rate."""
-    begin = rng.uniform(0, WEEK) if start_hour is None else float(start_hour)
+    begin = WEEK * rng.random() if start_hour is None else float(start_hour)
     if not 0 <= begin < WEEK:
         raise WorkloadError(f"start_hour is {start_hour!r}: it must be an hour of the week, 0 <= start_hour < {WEEK}")
-    passed = np.cumsum(rng.standard_exponential(bursts))
+    passed = np.cumsum(draws.exponential(rng, bursts))
     first_hour = int(begin)
     sigma, phi = calibration.modulation_sigma, calibration.modulation_phi
-    z = sigma * rng.standard_normal()
+    z = sigma * float(draws.normal(rng, 1)[0])
     innovation = sigma * math.sqrt(1.0 - phi * phi)
     edges = [0.0]  # expected bursts up to each full hour
     weekly = (rate_scale * calibration.hourly_rate).tolist()
-    end = passed[-1] + weekly[first_hour] * math.exp(5 * sigma)
+    end = passed[-1] + weekly[first_hour] * exp(5 * sigma)
     noise: list[float] = []
     while edges[-1] <= end:
         if not noise:
-            noise = (innovation * rng.standard_normal(256)).tolist()
+            noise = (innovation * draws.normal(rng, 256)).tolist()
         rate = weekly[(first_hour + len(edges) - 1) % WEEK]
-        edges.append(edges[-1] + rate * math.exp(z - sigma * sigma / 2))  # mean of exp(z - sigma^2 / 2) is 1
+        edges.append(edges[-1] + rate * exp(z - sigma * sigma / 2))  # mean of exp(z - sigma^2 / 2) is 1
         z = phi * z + noise.pop()
     skipped = (begin - first_hour) * edges[1]
-    start: np.ndarray = HOUR * np.interp(passed + skipped, edges, np.arange(len(edges)))
+    start: np.ndarray = HOUR * arrays.interpolated(passed + skipped, np.array(edges), np.arange(len(edges)))
     return start
 
 
@@ -118,7 +120,7 @@ def _arrivals(
 def _submissions(rng: np.random.Generator, size: np.ndarray, start: np.ndarray, calibration: Calibration) -> np.ndarray:
     """Arrival of every job of the bursts [s]."""
     total = int(size.sum())
-    elapsed = np.cumsum(np.interp(rng.random(total), *calibration.burst_gap_table))
+    elapsed = np.cumsum(arrays.interpolated(rng.random(total), *calibration.burst_gap_table))
     first = np.cumsum(size) - size
     arrival: np.ndarray = np.repeat(start - elapsed[first], size) + elapsed
     return arrival
@@ -135,17 +137,17 @@ def _repeated_draws(
     kind = demand_class(gpus)
     fresh = first | (rng.random(count) >= calibration.keep_run_time)
     fresh[1:] |= kind[1:] != kind[:-1]
-    rank, step = rng.random(count), JITTER * rng.standard_normal(count)
+    rank, step = rng.random(count), JITTER * draws.normal(rng, count)
     log_time = np.empty(count)
     for index, table in enumerate(calibration.run_time_tables):
         members = kind == index
         if table is not None:
-            log_time[members] = np.interp(rank[members], *table)
+            log_time[members] = arrays.interpolated(rank[members], *table)
         elif members.any():  # a demand that the log does not have takes the run times of the nearest class that it has
             known = [i for i, other in enumerate(calibration.run_time_tables) if other is not None]
             nearest = calibration.run_time_tables[min(known, key=lambda other: abs(other - index))]
             assert nearest is not None
-            log_time[members] = np.interp(rank[members], *nearest)
+            log_time[members] = arrays.interpolated(rank[members], *nearest)
     source = np.flatnonzero(fresh)[np.cumsum(fresh) - 1]
     walked = np.cumsum(step)
-    return gpus, np.minimum(np.exp(log_time[source] + walked - walked[source]), calibration.longest_s)
+    return gpus, np.minimum(arrays.exp(log_time[source] + walked - walked[source]), calibration.longest_s)

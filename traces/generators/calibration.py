@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
+
+from gpusched_env.portable import arrays
+from gpusched_env.portable.elementary import exp
 
 # Upper bounds of the demand classes 1, 2, 3-4, 5-7, 8, 9-16, 17-32, 33-64, > 64 [GPU]
 CLASS_NAMES: Final = ("1", "2", "3-4", "5-7", "8", "9-16", "17-32", "33-64", ">64")
@@ -85,7 +87,7 @@ class Calibration:
     def hourly_rate(self) -> np.ndarray:
         """float64 [168]: expected bursts in each hour of the week, from Monday 0 h."""
         factor: np.ndarray = np.outer(self.day_of_week, self.hour_of_day).reshape(-1)
-        rate: np.ndarray = self.bursts_per_hour * factor / factor.mean()
+        rate: np.ndarray = self.bursts_per_hour * factor / arrays.mean(factor)
         return rate
 
     @cached_property
@@ -107,7 +109,7 @@ class Calibration:
     @cached_property
     def longest_s(self) -> float:
         """Longest run time of the log [s]."""
-        return math.exp(max(table[1][-1] for table in self.run_time_tables if table is not None))
+        return exp(max(table[1][-1] for table in self.run_time_tables if table is not None))
 
 
 def demand_class(gpus: np.ndarray) -> np.ndarray:
@@ -117,4 +119,4 @@ def demand_class(gpus: np.ndarray) -> np.ndarray:
 
 def _log_table(quantiles: Sequence[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
     table = np.array(quantiles, float)
-    return table[:, 0].copy(), np.log(table[:, 1])
+    return table[:, 0].copy(), arrays.log(table[:, 1])

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
+from gpusched_env.portable import arrays, draws
 from gpusched_env.workload import Workload
 
 
@@ -109,12 +110,12 @@ def dally_jobs(
     drawn = rng.choice(len(kinds), size=jobs, p=weights / weights.sum())
     names = np.array([name for name, *_ in kinds])[drawn]
     gpus = np.array([gang for _, gang, _ in kinds])[drawn]
-    normal, share = rng.standard_normal(jobs), rng.random(jobs)
-    gaps = rng.standard_exponential(jobs) * mean_gap_s
+    normal, share = draws.normal(rng, jobs), rng.random(jobs)
+    gaps = draws.exponential(rng, jobs) * mean_gap_s
     work_s, each_s, batch = np.empty(jobs), np.empty(jobs), np.empty(jobs, np.int64)
     for name, model in DALLY_MODELS.items():
         of = names == name
-        work_s[of] = model.median_s * np.exp(model.sigma * normal[of])
+        work_s[of] = model.median_s * arrays.exp(model.sigma * normal[of])
         seconds, samples, counts = (np.array(column) for column in zip(*model.iterations, strict=True))
         chosen = np.searchsorted(np.cumsum(counts) / counts.sum(), share[of], side="right")
         each_s[of], batch[of] = seconds[chosen], samples[chosen]

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
+from gpusched_env.portable import draws
 from gpusched_env.traces.generators.demand import demand_table
 
 
@@ -40,7 +41,7 @@ def drifting_arrivals(
             raise WorkloadError(f"{name} is {value!r}: it must be a finite number > 0")
     if not 0 <= swing <= 1:
         raise WorkloadError(f"swing is {swing!r}: it must be a share, 0 <= swing <= 1")
-    passed = np.cumsum(rng.standard_exponential(jobs))
+    passed = np.cumsum(draws.exponential(rng, jobs))
     periods, within = np.divmod((passed - passed[0]) / rate_per_s, period_s)  # in time that runs as the mean rate does
     quiet_s = 0.5 * (1 - swing) * period_s  # of it, the share of the quiet half
     quiet = within < quiet_s

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
+from gpusched_env.portable.elementary import log, power
 from gpusched_env.traces.profile_tables import load_measured
 from gpusched_env.workload import Workload
 
@@ -69,7 +70,7 @@ def gavel_jobs(
         # Drawn also where every job has one GPU
         drawn = job_stream.uniform(0, 1) * SCALE_BOUNDS[len(allowed) - 1]
         gpus = SCALE_FACTORS[bisect.bisect_left(SCALE_BOUNDS, drawn)] if multi_gpu else 1
-        seconds = 60 * 10 ** job_stream.uniform(*EXPONENTS[job_stream.random() >= LONG])
+        seconds = 60 * power(10.0, job_stream.uniform(*EXPONENTS[job_stream.random() >= LONG]))
         model = job_stream.choice(names)
         while gpus not in rates[model]:
             model = job_stream.choice(names)
@@ -78,7 +79,7 @@ def gavel_jobs(
         models.append(model)
         gangs.append(gpus)
         steps.append(seconds * rates[model][gpus][0])
-    gaps = (-math.log(1.0 - gap_stream.random()) * mean_gap_s for _ in range(jobs - 1))
+    gaps = (-log(1.0 - gap_stream.random()) * mean_gap_s for _ in range(jobs - 1))
     attributes = {"model": np.array(models)}
     if priorities:
         attributes["priority_weight"] = np.array(weights)

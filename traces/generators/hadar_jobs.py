@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
+from gpusched_env.portable import draws
 from gpusched_env.traces.generators.bursty import bursty_jobs
 from gpusched_env.traces.generators.demand import demand_table, draw_demand
 from gpusched_env.traces.generators.philly_calibration import PHILLY
@@ -72,7 +73,8 @@ def hadar_jobs(
         raise WorkloadError("bursty is true but mean_gap_s is 0: give the mean gap between arrivals [s]")
     table = load_measured("gavel")
     kinds = rng.choice(len(SIZES), jobs, p=[size.share for size in SIZES])
-    hours = rng.uniform([SIZES[k].least_h for k in kinds], [SIZES[k].most_h for k in kinds])
+    least_h, most_h = np.array([(SIZES[kind].least_h, SIZES[kind].most_h) for kind in kinds]).T
+    hours = draws.uniform(rng, least_h, most_h)
     drawn_gangs = draw_demand(rng, jobs, demand_table(GANGS if demand is None else demand, max_gpus))
     which = rng.random(jobs)
     models, gangs, steps = [], [], []
@@ -110,6 +112,6 @@ def _arrivals(rng: np.random.Generator, jobs: int, mean_gap_s: float, bursty: bo
     if bursty:
         submitted_s: np.ndarray = bursty_jobs(rng, jobs, PHILLY)[0]
         return submitted_s * (mean_gap_s * (jobs - 1) / max(float(submitted_s[-1]), 1.0))
-    gaps = rng.standard_exponential(jobs) * mean_gap_s
+    gaps = draws.exponential(rng, jobs) * mean_gap_s
     arrival_s: np.ndarray = np.cumsum(gaps) - gaps[0]
     return arrival_s

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
+from gpusched_env.portable import draws
 from gpusched_env.workload import Profiles, Workload
 
 # Speeds of the nodes, one GPU type each, beside the fastest. Their numbers are believed to be the paper's, the speeds
@@ -52,8 +53,8 @@ def hadare_jobs(
     if not 0 < least_h <= most_h < math.inf:
         raise WorkloadError(f"synthetic:hadare: run times from {least_h} to {most_h} h: give 0 < least_h <= most_h")
     speeds = LAB_SPEEDS if lab else AWS_SPEEDS
-    hours = rng.uniform(least_h, most_h, jobs)
-    factors = rng.uniform(*VARIATION, (jobs, len(speeds)))
+    hours = draws.uniform(rng, least_h, most_h, jobs)
+    factors = draws.uniform(rng, *VARIATION, (jobs, len(speeds)))
     rates = ITERATIONS_PER_S * np.array(speeds) * (factors if varied else 1.0) * np.ones((jobs, 1))
     plain = dict(batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0)
     rows = [dict(plain, name=f"model-{i}", compute_s=tuple(1.0 / each)) for i, each in enumerate(rates)]

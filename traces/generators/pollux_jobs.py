@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
+from gpusched_env.portable import arrays, draws
 from gpusched_env.traces.profile_tables import load_fitted
 from gpusched_env.workload import Workload
 
@@ -110,14 +111,14 @@ def _choices(realistic: bool, initial_batch: dict[str, int]) -> list[Choice]:
 def _arrivals(rng: np.random.Generator, jobs: int, window: int) -> np.ndarray:
     """float64 [jobs], ascending: the first times of windows with ``window`` independent times each [s].
 
-    Sorted uniform numbers are partial sums of exponential ones over their total, so only the first ones are drawn.
+    Sorted uniform numbers are partial sums of exponential ones over their total.
     """
     cumulative = np.concatenate([[0.0], np.cumsum(HOURLY)])
     arrivals = []
     for first in range(0, jobs, window):
         count = min(window, jobs - first)
-        sums = np.cumsum(rng.standard_exponential(count))
-        total = sums[-1] + rng.standard_gamma(window + 1 - count)
-        hours = np.interp(sums / total * cumulative[-1], cumulative, np.arange(len(cumulative)))
+        sums = np.cumsum(draws.exponential(rng, window + 1))
+        passed = sums[:count] / sums[-1] * cumulative[-1]
+        hours = arrays.interpolated(passed, cumulative, np.arange(len(cumulative)))
         arrivals.append(HOUR * (len(HOURLY) * (first // window) + hours))
     return np.concatenate(arrivals)

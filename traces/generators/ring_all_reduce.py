@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
+from gpusched_env.portable import draws
 from gpusched_env.traces.generators.demand import demand_table
 from gpusched_env.workload import PROFILE_DTYPE, Profiles, Workload
 
@@ -81,7 +82,7 @@ def ring_all_reduce_jobs(
         raise WorkloadError(f"inside_GBps is {inside_GBps!r}: it must be finite and at least between_GBps")
     gpus = rng.permutation(_gangs(jobs, demand or MIX, max_gpus))
     iterations = rng.integers(int(min_iterations), int(max_iterations), size=jobs, endpoint=True)
-    iteration_s = slot_s * rng.uniform(min_iteration_slots, max_iteration_slots, jobs)
+    iteration_s = slot_s * draws.uniform(rng, min_iteration_slots, max_iteration_slots, jobs)
     sigma = 0.5 * extra / (1 - extra) / ((1 + alpha) * (xi1 * CONTENDERS - 1))
     exchange_s = np.where(gpus > 1, sigma * iteration_s, 0.0)  # between servers; one GPU exchanges nothing
     rows = np.zeros(jobs, PROFILE_DTYPE)

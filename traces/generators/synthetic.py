@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.portable import draws
 from gpusched_env.traces.generators.bsbf_jobs import bsbf_jobs
 from gpusched_env.traces.generators.bursty import bursty_jobs
 from gpusched_env.traces.generators.calibration import Calibration
@@ -58,7 +59,7 @@ def poisson(
     demand : probability of each gang size; None = one GPU each
     """
     _positive("rate_per_s", rate_per_s)
-    arrival = np.cumsum(rng.standard_exponential(jobs)) / rate_per_s
+    arrival = np.cumsum(draws.exponential(rng, jobs)) / rate_per_s
     gpus = _gangs(rng, jobs, demand, max_gpus)
     return Workload.from_columns(arrival - arrival[0], gpus, _durations(rng, jobs, durations, mean_duration_s))
 
@@ -205,4 +206,4 @@ def _durations(rng: np.random.Generator, jobs: int, law: str, mean_s: float) -> 
     _positive("mean_duration_s", mean_s)
     if law == "constant":
         return np.full(jobs, float(mean_s))
-    return np.maximum(mean_s * rng.standard_exponential(jobs), np.finfo(float).tiny)
+    return np.maximum(mean_s * draws.exponential(rng, jobs), np.finfo(float).tiny)

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from gpusched_env.portable.arrays import interpolated
 from gpusched_env.traces.profile_tables.throughput import Throughput
 
 
@@ -36,7 +37,9 @@ class Application:
     def iterations_at(self, batch: float) -> float:
         """Iterations to completion, linear between the batches that were trained, as in Pollux; NaN beyond them."""
         known = sorted(self.iterations)
-        return float(np.interp(batch, known, [self.iterations[b] for b in known], math.nan, math.nan))
+        if not known[0] <= batch <= known[-1]:
+            return math.nan
+        return float(interpolated(batch, np.array(known, float), np.array([self.iterations[b] for b in known], float)))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 
 from gpusched_env.cluster import MACHINE, RACK
 from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.portable.elementary import expm1, log, power
 from gpusched_env.traces.profile_tables.application import Application, Fit
 from gpusched_env.workload import ACCUMULATION_DTYPE, MEASURED_DTYPE, Profiles
 
@@ -159,6 +160,6 @@ class FittedTable:
         for tier, machines in ((MACHINE, 1), (RACK, 2))[: 1 if gpus == 1 else None]:
             whole_s = fit.iteration_s(gpus, machines, share, passes) - (compute_s - part_s)
             # part_s and this many seconds have the p-norm whole_s
-            longer = math.expm1(overlap * math.log(max(1.0, whole_s / part_s)))
-            times.append((tier, compute_s, part_s * longer ** (1 / overlap)))
+            longer = expm1(overlap * log(max(1.0, whole_s / part_s)))
+            times.append((tier, compute_s, part_s * power(longer, 1 / overlap)))
         return times

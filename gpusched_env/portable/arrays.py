@@ -1,0 +1,92 @@
+"""Elementary functions over arrays, sums and interpolation: the same bits on every machine.
+
+Products, quotients and comparisons of NumPy are safe as they are, element by element. Not safe, and therefore here or
+avoided: its exp, log and power, ``@`` and ``dot`` (BLAS), ``interp`` (compilers may fuse its product and sum), and
+``argsort`` without ``kind="stable"``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def exp(values: ArrayLike) -> Array:
+    """float64: e to the power of each value."""
+    from gpusched_env.portable import kernels
+
+    return _each(kernels.exp_each, values)
+
+
+def log(values: ArrayLike) -> Array:
+    """float64: natural logarithm of each value; -inf of 0, NaN below."""
+    from gpusched_env.portable import kernels
+
+    return _each(kernels.log_each, values)
+
+
+def log1p(values: ArrayLike) -> Array:
+    """float64: ln(1 + value)."""
+    from gpusched_env.portable import kernels
+
+    return _each(kernels.log1p_each, values)
+
+
+def log2(values: ArrayLike) -> Array:
+    """float64: logarithm to base 2, exact for powers of two."""
+    from gpusched_env.portable import kernels
+
+    return _each(kernels.log2_each, values)
+
+
+def normal_quantile(values: ArrayLike) -> Array:
+    """float64: the normal number below which another lies with this probability, 0 < value < 1."""
+    from gpusched_env.portable import kernels
+
+    return _each(kernels.normal_quantile_each, values)
+
+
+def power(base: ArrayLike, exponent: ArrayLike) -> Array:
+    """float64: each base >= 0 to the power of its exponent; the two are broadcast."""
+    from gpusched_env.portable import kernels
+
+    bases, exponents = np.broadcast_arrays(np.asarray(base, np.float64), np.asarray(exponent, np.float64))
+    found = np.empty(bases.shape)
+    kernels.power_each(bases.ravel(), exponents.ravel(), found.reshape(-1))
+    return found
+
+
+def total(values: ArrayLike) -> float:
+    """Sum of all values, correctly rounded: no order of adding plays a part."""
+    return math.fsum(np.asarray(values, np.float64).ravel().tolist())
+
+
+def mean(values: ArrayLike) -> float:
+    """Mean of all values, from their :func:`total`; NaN of none."""
+    array = np.asarray(values)
+    return total(array) / array.size if array.size else math.nan
+
+
+def interpolated(values: ArrayLike, known: np.ndarray, at_known: np.ndarray) -> Array:
+    """float64: ``at_known`` between the ascending points ``known``, linearly; the outer ones hold beyond them."""
+    x = np.clip(np.asarray(values, np.float64), known[0], known[-1])
+    left = np.clip(np.searchsorted(known, x, side="right") - 1, 0, max(len(known) - 2, 0))
+    right = np.minimum(left + 1, len(known) - 1)
+    width = known[right] - known[left]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        slope = (at_known[right] - at_known[left]) / width
+    between: Array = np.where(width > 0, slope * (x - known[left]) + at_known[left], at_known[right])
+    return np.where(x >= known[-1], at_known[-1], between)
+
+
+def _each(kernel: Callable[[Array, Array], None], values: ArrayLike) -> Array:
+    given = np.asarray(values, np.float64)
+    found = np.empty(given.shape)
+    kernel(given.ravel(), found.reshape(-1))
+    return found
