@@ -1,0 +1,62 @@
+"""What the battery plays: a small scenario of each kind, and schedulers beside the registered ones."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Final
+
+from gpusched_env.baselines import list_baselines
+from gpusched_env.scenarios import Scenario, get_scenario
+
+SEED: Final = 200_000
+# Kind of scenario -> a registered scenario, with parameters, and how many of its jobs are played.
+KINDS: Final = {
+    "tiers": ("philly-64-v0", 60),
+    "links": ("leaf-spine-256-v0", 40),
+    "delays": ("dally-poisson-v0", 60),
+    "shapes": ("dally-authors-v0", 40),
+    "rings": ("rar-160-v0", 30),
+    "types": ("hadar-60gpu-v0", 30),
+    "rounds": ("gavel-continuous-v0:gangs=mixed", 40),
+    "copies": ("hadare-lab-v0", None),
+    "sharing": ("bsbf-physical-30-v0", None),
+}
+# Variants whose arithmetic the registered names do not reach.
+MORE: Final = {
+    "tiers": (
+        "sjf:estimator=noisy,sigma=0.5",
+        "themis-lite:auction=true",
+        "themis-lite:maxmin=true",
+        "delay-zaharia:clock=offers",
+    ),
+    "delays": ("dally:preset=authors", "dally:preset=authors_published", "dally:preemption=victim"),
+    "types": ("hadar:utility=inverse_remaining", "hadar:utility=effective_throughput_raw"),
+    "rounds": tuple(
+        f"gavel:policy={policy}"
+        for policy in ("max_min_fairness_water_filling_perf", "max_sum_throughput_perf", "isolated", "fifo")
+    ),
+}
+ENVIRONMENTS: Final = (
+    "gpusched/Cluster-v0",
+    "gpusched/NetworkSensitive-v0",
+    "gpusched/RingAllReduce-v0",
+    "gpusched/Heterogeneous-v0",
+    "gpusched/Sharing-v0",
+    "gpusched/DelayTimers-v0",
+)
+
+
+def small_scenario(kind: str) -> Scenario:
+    """Give the scenario of a kind with few jobs."""
+    name, jobs = KINDS[kind]
+    scenario = get_scenario(name)
+    if jobs is None:
+        return scenario
+    return scenario.replace(workload=dataclasses.replace(scenario.workload, jobs=jobs), tracked_window=None)
+
+
+def schedulers_of(kind: str) -> tuple[str, ...]:
+    """Specs of the schedulers that play a kind."""
+    scenario = small_scenario(kind)
+    links, types = scenario.network.topology is not None, len(scenario.cluster.gpu_types) > 1
+    return (*list_baselines(links, types, sharing=scenario.sharing is not None), *MORE.get(kind, ()))
