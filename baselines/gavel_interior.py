@@ -10,8 +10,6 @@ from scipy import sparse
 
 from gpusched_env.baselines.gavel_problem import Problem
 
-# A precise ratio leaves shares loose in their last digits, and jobs that should tie would be ordered by noise.
-SHARE_DIGITS: Final = 5
 SOLVED: Final = (0, 10)  # exit flags of ECOS: to full precision, or close to it
 
 
@@ -62,7 +60,7 @@ def least_finish_time_ratio(
 
     Returns
     -------
-    float64 : X to five digits, then s, then the ratio
+    float64 : X, then s, then the ratio
     """
     jobs, count = throughput.shape
     wide = sparse.hstack([base, sparse.csr_array((base.shape[0], jobs + 1))])
@@ -76,8 +74,6 @@ def least_finish_time_ratio(
     objective[-1] = 1.0
     all_limits = np.concatenate([bounds, -problem.age_s / alone_s, np.tile([0.0, 0.0, 2.0], jobs)])
     found = least(objective, sparse.vstack([rows, ratios, cones]), all_limits, cones=jobs)
-    if found is not None:
-        found[:count] = np.round(found[:count], SHARE_DIGITS)
     return found
 
 

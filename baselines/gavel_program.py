@@ -13,6 +13,10 @@ from gpusched_env.baselines import gavel_interior
 from gpusched_env.baselines.gavel_problem import Problem
 
 TINY: Final = 1e-9  # shares below count as none
+# Shares are rounded: machines and versions of a solver differ in their last bits, and jobs that should tie would be
+# ordered by noise. An interior solution is loose from the solver's precision on.
+SHARE_DIGITS: Final = 9
+INTERIOR_DIGITS: Final = 5
 HELD_SLACK: Final = 1e-8  # share of its level that a job may miss: the solver may be off by a rounding error
 TOLERANCES: Final = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
 INTERIOR: Final = "interior"
@@ -142,7 +146,9 @@ class Program:
         limits = np.concatenate([self._limits, -held])
         if tie_break == INTERIOR:
             inside = gavel_interior.highest_level(rows, limits)
-            return None if inside is None else self._optimum(inside[:-1], float(inside[-1]) * unit, ~rises)
+            if inside is None:
+                return None
+            return self._optimum(inside[:-1], float(inside[-1]) * unit, ~rises, INTERIOR_DIGITS)
         objective = np.zeros(rows.shape[1])
         objective[-1] = -1.0
         found = linprog(objective, rows, limits, method="highs", options=TOLERANCES)
@@ -164,7 +170,7 @@ class Program:
         if found is None:
             return None
         count = self.throughput.shape[1]
-        return self._optimum(found[:count], float(found[-1]), np.zeros(len(alone_s), bool))
+        return self._optimum(found[:count], float(found[-1]), np.zeros(len(alone_s), bool), INTERIOR_DIGITS)
 
     def raise_levels(self, scale: np.ndarray, level: np.ndarray, weights: np.ndarray) -> Optimum | None:
         """Maximise t such that scale_m thr(m) >= level_m + weight_m t; None if the solver finds no solution.
@@ -192,10 +198,12 @@ class Program:
         data[last:] = rises
         return sparse.csc_array((data, self._leveled.indices, self._leveled.indptr), self._leveled.shape)
 
-    def _optimum(self, solution: np.ndarray, value: float, binding: np.ndarray) -> Optimum:
+    def _optimum(
+        self, solution: np.ndarray, value: float, binding: np.ndarray, digits: int = SHARE_DIGITS
+    ) -> Optimum:
         solution = np.clip(solution, 0.0, 1.0)
         solution[solution < TINY] = 0.0
-        return Optimum(self._shares_of(solution), self.throughput @ solution, value, binding)
+        return Optimum(self._shares_of(np.round(solution, digits)), self.throughput @ solution, value, binding)
 
     def _shares_of(self, solution: np.ndarray) -> np.ndarray:
         """float64 [K, R]: what each entry has of each type."""

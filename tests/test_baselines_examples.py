@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers import finish, instance_i, play, unit_instance
 
-from gpusched_env.baselines.gittins import gittins_index
+from gpusched_env.baselines.gittins import gittins_index, published_sizes
 from gpusched_env.metrics import job_times
 from gpusched_env.simulator import Simulation, Start
 
@@ -57,6 +57,18 @@ def test_b3_demotion_with_and_without_the_cost_of_preemption(cost: float, expect
 def test_b4_gittins_indices(attained: float, quantum: float, expected: float) -> None:
     index = gittins_index(np.array([4.0, 8.0, 12.0]), np.array([float(attained)]), quantum)
     assert index[0] == pytest.approx(expected, rel=1e-12)
+
+
+def test_gittins_index_of_an_endless_quantum_counts_the_largest_sample() -> None:
+    """attained + (largest - attained) may round below the largest: the quantum must not be written so."""
+    sample = published_sizes()
+    attained = np.random.default_rng(1).uniform(7_200.0, sample[-2], 3_000)
+    rounded_below = attained + (sample[-1] - attained) < sample[-1]
+    assert rounded_below.any()
+    index = gittins_index(sample, attained, math.inf)
+    for a, found in zip(attained.tolist(), index.tolist(), strict=True):
+        left = sample[sample > a] - a
+        assert found == pytest.approx(len(left) / math.fsum(left), rel=1e-9)
 
 
 def test_gittins_index_of_the_last_queue_and_beyond_all_samples() -> None:
