@@ -14,6 +14,12 @@ ARRIVAL, STEP_ENDS, STEP_BEGINS, OFFER = range(4)  # order of events of one inst
 Gpu = tuple[int, int, int, int]  # rack, machine of the rack, slot of the machine, GPU of the slot
 
 
+def thirty_bits(value: float) -> float:
+    """Round to 30 significant bits, as all that policies order by is rounded."""
+    mantissa, power = math.frexp(value)
+    return math.ldexp(round(math.ldexp(mantissa, 30)), power - 30)
+
+
 @dataclass
 class Job:
     """A job and what the simulator keeps of it."""
@@ -138,7 +144,7 @@ class DallySimulator:
         job.comp_s += job.iteration_s * self.step
         job.left = max(job.left - self.step * job.gpus, 0)
         ideal_s = job.iteration_s * job.iterations / job.gpus
-        job.nw = (1.0 - job.left / job.iterations) / (job.run_s / ideal_s)
+        job.nw = thirty_bits((1.0 - job.left / job.iterations) / (job.run_s / ideal_s))
         if self.policy == "gandiva" and job.upcoming:
             self.move(job)
             return

@@ -224,11 +224,11 @@ def test_a_search_over_classes_begins_with_what_it_is_given_and_is_repeatable() 
 
 def test_cloning_tells_problems_apart_by_what_it_sees() -> None:
     teachers = {SMALL: np.full((6, 2), 0.5), "dally-batch-v0:jobs=60": np.tile([-0.75, 0.75], (6, 1))}
-    network, jobs = clone(teachers, (0,), TimerNetwork.constant((0.0, 0.0)))
-    assert jobs == 2 * 2 * 60
+    network, jobs = clone(teachers, (0, 1), TimerNetwork.constant((0.0, 0.0)))
+    assert jobs == 2 * 2 * 2 * 60
     for name, action in teachers.items():
         env = DelayTimersEnv(name)
-        seen, _ = env.reset(seed=1)  # not seen in training
+        seen, _ = env.reset(seed=2)  # not seen in training
         away = []
         for _ in range(40):
             said = network.act(seen)

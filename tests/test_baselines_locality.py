@@ -81,7 +81,8 @@ def test_the_closed_form_makes_the_mean_share_of_local_tasks_what_was_asked_for(
     machines, replicas, locality, tasks = 100, 3, 0.95, 20
     skips = skips_for_locality(machines, replicas, locality, tasks)
     left = np.arange(1, tasks + 1)
-    local = 1 - chance_of_no_local_offer(1 - (1 - replicas / machines) ** left, skips)
+    chances = 1 - (1 - replicas / machines) ** left
+    local = 1 - np.array([chance_of_no_local_offer(chance, skips) for chance in chances.tolist()])
     assert local.mean() >= locality
 
 

@@ -103,7 +103,8 @@ def test_followed_rates_are_those_from_scratch() -> None:
 def test_a_million_decisions_leave_no_memory_behind() -> None:
     """A byte lost at each decision would show, and a few hundred at each episode that ends."""
     told = list(memory.long_run(small_scenario(30), 256, 1_000_000, parts=4, queue_window=6, running_window=4))
-    (decisions, resident, episodes), (later, resident_later, episodes_later) = told[0], told[-1]
-    assert later - decisions > 700_000
-    assert episodes_later - episodes > 1_500
-    assert resident_later - resident < 600_000
+    # in the first half allocators still take what the longest episodes need
+    (decisions, resident, episodes), (later, resident_later, episodes_later) = told[1], told[-1]
+    assert later - decisions > 450_000
+    assert episodes_later - episodes > 1_000
+    assert resident_later - resident < 400_000

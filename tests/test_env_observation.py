@@ -150,7 +150,7 @@ def expected(env: ClusterEnv) -> dict[str, np.ndarray]:
 def test_every_column_is_what_its_definition_says(make: Any, clairvoyant: bool) -> None:
     env = ClusterEnv(make(), queue_window=6, running_window=5, rules=("random", "pack"), clairvoyant=clairvoyant)
     rng = np.random.default_rng(0)
-    observation, _ = env.reset(seed=1)
+    observation, _ = env.reset(seed=5)
     seen: dict[str, list[np.ndarray]] = {key: [] for key in TABLES}
     for _ in range(500):
         for key, value in expected(env).items():

@@ -67,7 +67,7 @@ def test_playing_needs_every_decision_point_and_rule_and_slot() -> None:
     with pytest.raises(GpuschedError, match="rules that include 'consolidate'"):
         play_scheduler(wide_open(scenario, 0), make_scheduler("fifo:placement=consolidate"), 0)
     with pytest.raises(GpuschedError, match="in no slot; raise queue_window"):
-        play_scheduler(wide_open(scenario, 200_000, queue_window=1), make_scheduler("sjf"), 200_000)
+        play_scheduler(wide_open(scenario, 200_002, queue_window=1), make_scheduler("sjf"), 200_002)
     with pytest.raises(SchedulerError, match="truncated"):
         play_scheduler(wide_open(scenario, 0, step_limit=5), make_scheduler("fifo"), 0)
 

@@ -28,6 +28,7 @@ from gpusched_env.metrics import (
     validate,
 )
 from gpusched_env.network import Network
+from gpusched_env.portable.arrays import mean
 from gpusched_env.workload import Profiles, Workload
 
 
@@ -168,7 +169,7 @@ def test_the_window_tracks_arrival_ranks() -> None:
     times = job_times(instance, log)
     numbers, whole = summarise(instance, log, window=(10, 25)), summarise(instance, log)
     assert numbers["jobs"] == 15
-    assert numbers["mean_jct_s"] == times["jct_s"][10:25].mean()
+    assert numbers["mean_jct_s"] == mean(times["jct_s"][10:25])
     for column in COLUMNS:
         if column.scope == "run":
             assert numbers[column.name] == whole[column.name]

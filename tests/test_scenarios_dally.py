@@ -306,12 +306,12 @@ def test_waiting_for_a_place_spares_communication(name: str) -> None:
 def test_the_default_load_can_be_carried(name: str) -> None:
     """When the last job comes, hardly anybody waits for a first start: no queue grows without bound."""
     waiting = []
-    for seed in range(200_000, 200_005):
+    for seed in range(200_000, 200_030):
         instance = get_scenario(name).instance(seed)
         times = job_times(instance, play(instance, "fifo-skip:placement=consolidate"))
         last_s = instance.workload.jobs["arrival_s"].max()
         waiting.append((times["first_start_s"] > last_s).mean())
-    assert np.mean(waiting) < 0.03
+    assert np.mean(waiting) < 0.035
 
 
 def test_the_price_of_not_waiting_grows_with_the_cost_of_the_top_tier() -> None:
