@@ -73,8 +73,7 @@ def least_finish_time_ratio(
     objective = np.zeros(count + jobs + 1)
     objective[-1] = 1.0
     all_limits = np.concatenate([bounds, -problem.age_s / alone_s, np.tile([0.0, 0.0, 2.0], jobs)])
-    found = least(objective, sparse.vstack([rows, ratios, cones]), all_limits, cones=jobs)
-    return found
+    return least(objective, sparse.vstack([rows, ratios, cones]), all_limits, cones=jobs)
 
 
 def _not_negative(rows: sparse.sparray, limits: np.ndarray, count: int) -> tuple[sparse.sparray, np.ndarray]:

@@ -198,9 +198,7 @@ class Program:
         data[last:] = rises
         return sparse.csc_array((data, self._leveled.indices, self._leveled.indptr), self._leveled.shape)
 
-    def _optimum(
-        self, solution: np.ndarray, value: float, binding: np.ndarray, digits: int = SHARE_DIGITS
-    ) -> Optimum:
+    def _optimum(self, solution: np.ndarray, value: float, binding: np.ndarray, digits: int = SHARE_DIGITS) -> Optimum:
         solution = np.clip(solution, 0.0, 1.0)
         solution[solution < TINY] = 0.0
         return Optimum(self._shares_of(np.round(solution, digits)), self.throughput @ solution, value, binding)

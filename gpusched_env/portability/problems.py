@@ -11,15 +11,15 @@ from gpusched_env.scenarios import Scenario, get_scenario
 SEED: Final = 200_000
 # Kind of scenario -> a registered scenario, with parameters, and how many of its jobs are played.
 KINDS: Final = {
-    "tiers": ("philly-64-v0", 60),
-    "links": ("leaf-spine-256-v0", 40),
-    "delays": ("dally-poisson-v0", 60),
-    "shapes": ("dally-authors-v0", 40),
+    "tiers": ("philly-64-v1", 60),
+    "links": ("leaf-spine-256-v1", 40),
+    "delays": ("dally-poisson-v1", 60),
+    "shapes": ("dally-authors-v1", 40),
     "rings": ("rar-160-v0", 30),
-    "types": ("hadar-60gpu-v0", 30),
-    "rounds": ("gavel-continuous-v0:gangs=mixed", 40),
+    "types": ("hadar-60gpu-v1", 30),
+    "rounds": ("gavel-continuous-v1:gangs=mixed", 40),
     "copies": ("hadare-lab-v0", None),
-    "sharing": ("bsbf-physical-30-v0", None),
+    "sharing": ("bsbf-physical-30-v1", None),
 }
 # Variants whose arithmetic the registered names do not reach.
 MORE: Final = {
