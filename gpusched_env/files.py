@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import re
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,14 +15,16 @@ from gpusched_env.errors import GpuschedError
 
 @contextlib.contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Give a path beside ``path`` to write to; it takes the place of ``path`` only if nothing goes wrong.
+    """Give an empty file beside ``path`` to write to; it takes the place of ``path`` only if nothing goes wrong.
 
     Raises
     ------
     GpuschedError : the disk is full, the folder is missing, or it may not be written
     """
-    partial = path.with_name(f".{path.stem}.part{path.suffix}")
+    # In a folder that others may write, no link of theirs is met: none can foresee the name, and O_EXCL follows none.
+    partial = path.with_name(f".{secrets.token_hex(8)}.part{path.suffix}")
     try:
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         yield partial
         partial.replace(path)
     except OSError as error:
@@ -39,6 +43,16 @@ def write_whole(path: Path, text: str) -> None:
 def file_name(text: str) -> str:
     """Give a name, of a scenario say, as a file may have it on every system: without ``:``, ``,``, ``=`` or spaces."""
     return re.sub(r"[^\w.+-]+", "-", text).strip("-")
+
+
+def visible(text: object) -> str:
+    r"""Give a text of a stranger, such as a file's name, on one line: ``\x1b`` and its like stand as escapes.
+
+    What is not printable could steer a terminal, hide or turn a text; bytes that are no UTF-8 cannot be written at all.
+    """
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape", "surrogatepass").decode() for one in str(text)
+    )
 
 
 def sha256_of(path: Path) -> str:
