@@ -12,6 +12,12 @@ from gpusched_env.metrics import COLUMNS
 from gpusched_env.scenarios import RESULTS_VERSION
 
 BOUNDS: Final = ("mean_jct_s", "makespan_s")
+# Told where a replay gives something else than an entry says.
+WHAT_TO_CHECK: Final = (
+    "An entry whose replay differs may be right elsewhere: compare the results version (here "
+    f"{RESULTS_VERSION}), the versions of packages (constraints.txt), and what `python -m gpusched_env.portability` "
+    "prints on this machine and on that where the entry was made."
+)
 LEARNED: Final = "learned"  # building it reads files
 
 
