@@ -25,6 +25,7 @@ from gpusched_env.leaderboard import (
     About,
     Entry,
     Track,
+    columns,
     compared,
     entry_files,
     get_track,
@@ -455,8 +456,11 @@ def test_an_entry_that_takes_too_much_memory_is_refused(monkeypatch, tmp_path, e
 
     write_entry(entries["fifo"], tmp_path / "a.json.zst")
     monkeypatch.setattr(entry_files, "check_sizes", fail)
-    with pytest.raises(EntryError, match="more memory than there is"):
+    with pytest.raises(EntryError, match="reading it takes more memory than there is"):
         read_entry(tmp_path / "a.json.zst")
+    monkeypatch.setattr(columns, "check_lengths", lambda *_: fail(b""))
+    with pytest.raises(EntryError, match="seed 200000: replaying it takes more memory than there is"):
+        verify(entries["fifo"], track=TINY)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")

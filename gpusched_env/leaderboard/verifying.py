@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpusched_env.errors import GpuschedError, MismatchError
+from gpusched_env.errors import EntryError, GpuschedError, MismatchError
 from gpusched_env.evaluation.results import RunResult
 from gpusched_env.instance import SchedulerInfo
 from gpusched_env.leaderboard.claims import check_claims
@@ -60,6 +60,8 @@ def verify_run(entry: Entry, run: Run, problem: TrackProblem, budget: Budget, ke
         bounds = lower_bounds(instance, problem.tracked_window)
         _compare_numbers("metrics", run.metrics, metrics)
         _compare_numbers("bounds", run.bounds, bounds)
+    except MemoryError:
+        raise EntryError(f"seed {run.seed}: replaying it takes more memory than there is") from None
     except GpuschedError as error:
         raise MismatchError(f"seed {run.seed}: {error}") from error
     return RunResult(
