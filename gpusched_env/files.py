@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import re
 import secrets
 from collections.abc import Iterator
@@ -15,16 +14,15 @@ from gpusched_env.errors import GpuschedError
 
 @contextlib.contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Give an empty file beside ``path`` to write to; it takes the place of ``path`` only if nothing goes wrong.
+    """Give a path beside ``path`` to write to; it takes the place of ``path`` only if nothing goes wrong.
 
     Raises
     ------
     GpuschedError : the disk is full, the folder is missing, or it may not be written
     """
-    # In a folder that others may write, no link of theirs is met: none can foresee the name, and O_EXCL follows none.
+    # Nobody can foresee the name: in a folder that others may write, no link of theirs sends the bytes elsewhere.
     partial = path.with_name(f".{secrets.token_hex(8)}.part{path.suffix}")
     try:
-        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         yield partial
         partial.replace(path)
     except OSError as error:

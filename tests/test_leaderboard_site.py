@@ -168,6 +168,7 @@ def test_what_is_claimed_stands_apart_from_what_was_recomputed(site: Path, tmp_p
     assert "fifo" in badge.removeprefix("same schedule as ").split(", ")
     recomputed, claimed = Page(tmp_path / "site" / false.href).text.split("Claimed, not checked")
     assert badge in recomputed
+    assert f"fifo ({false.key})" in recomputed
     for words in ("baseline", "9 (verified)", "own:Own"):
         assert words not in recomputed.replace(badge, "")
         assert words in claimed

@@ -118,7 +118,7 @@ def _write_entry(folder: Path, shown: Shown, track: TrackPage, tracks: Sequence[
         folder / shown.href,
         "entry.html",
         tracks,
-        title=shown.given.title,
+        title=shown.label,
         badges=shown.badges,
         track=track,
         of=len(track.entries),
