@@ -223,7 +223,7 @@ def test_pages_name_no_folder_of_the_machine(site: Path, tmp_path: Path, monkeyp
 
 def test_the_first_page_tells_how_to_enter_and_folds_what_is_not_shown(site: Path) -> None:
     page = Page(site / "index.html")
-    assert "gpusched leaderboard submit --scheduler my_module:MyScheduler --track general-v0" in page.text
+    assert "gpusched leaderboard submit --scheduler my_module:MyScheduler --track general-v1" in page.text
     assert "gpusched leaderboard verify" in page.text
     assert page.of("details") == [{}]
     assert "2 files that are no entries" in page.text
@@ -327,9 +327,9 @@ def test_what_a_killed_build_left_is_removed_by_the_next_one(tmp_path: Path) -> 
 def test_only_the_tracks_that_are_asked_for(site: Path, tmp_path: Path) -> None:
     """Entries of other tracks are passed over; nothing is replayed for them."""
     given = entry_files(site.parent / "baselines")
-    built = build_site(given, tmp_path / "site", tracks=["general-v0", "philly-log-v0"])
-    assert built == Built({"general-v0": [], "philly-log-v0": []}, [])
+    built = build_site(given, tmp_path / "site", tracks=["general-v1", "philly-log-v0"])
+    assert built == Built({"general-v1": [], "philly-log-v0": []}, [])
     names = {path.name for path in pages(tmp_path / "site")}
-    assert names == {"index.html", "track-general-v0.html", "track-philly-log-v0.html"}
+    assert names == {"index.html", "track-general-v1.html", "track-philly-log-v0.html"}
     with pytest.raises(GpuschedError, match="unknown track"):
         build_site(given, tmp_path / "other", tracks=["general"])

@@ -30,8 +30,8 @@ def driver() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def report(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
     path: Path = tmp_path_factory.mktemp("report") / "out.html"
-    results = evaluate("tiny-v0", ["fifo", "srtf"], [0, 1], progress=False, keep_logs=True)
-    write_report(get_scenario("tiny-v0").instance(0), [results[0], results[2]], path)
+    results = evaluate("tiny-v1", ["fifo", "srtf"], [0, 1], progress=False, keep_logs=True)
+    write_report(get_scenario("tiny-v1").instance(0), [results[0], results[2]], path)
     return path.as_uri()
 
 
@@ -161,8 +161,8 @@ def test_a_job_is_followed_by_keyboard(driver: Any, report: str) -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_heat_maps_name_their_links(driver: Any, tmp_path: Path, width: int) -> None:
-    results = evaluate("leaf-spine-256-v0", ["fifo-skip"], [0], progress=False, keep_logs=True)
-    write_report(get_scenario("leaf-spine-256-v0").instance(0), results, tmp_path / "out.html")
+    results = evaluate("leaf-spine-256-v1", ["fifo-skip"], [0], progress=False, keep_logs=True)
+    write_report(get_scenario("leaf-spine-256-v1").instance(0), results, tmp_path / "out.html")
     show(driver, (tmp_path / "out.html").as_uri(), width)
     ticks = f"return Array.from({PLOT}.querySelectorAll('.y4tick text'))"
     names = driver.execute_script(f"{ticks}.map((tick) => tick.textContent)")
