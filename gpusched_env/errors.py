@@ -42,6 +42,14 @@ class EntryError(GpuschedError):
     """An entry of the leaderboard that is damaged, or claims what its decisions do not give."""
 
 
+class MismatchError(EntryError):
+    """An entry whose replay gives something else: a wrong claim, or another processor or version made it."""
+
+
+class MissingLogError(EntryError):
+    """An entry that cannot be verified here, for the log of its track is not here; that is no fault of the entry."""
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     """Say that ``name`` is not a known ``kind``, with the nearest known names first."""
     names = sorted(known)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,8 @@ def whole(path: Path) -> Iterator[Path]:
     ------
     GpuschedError : the disk is full, the folder is missing, or it may not be written
     """
-    partial = path.with_name(f".{path.stem}.part{path.suffix}")
+    # Nobody can foresee the name: in a folder that others may write, no link of theirs sends the bytes elsewhere.
+    partial = path.with_name(f".{secrets.token_hex(8)}.part{path.suffix}")
     try:
         yield partial
         partial.replace(path)
@@ -39,6 +41,16 @@ def write_whole(path: Path, text: str) -> None:
 def file_name(text: str) -> str:
     """Give a name, of a scenario say, as a file may have it on every system: without ``:``, ``,``, ``=`` or spaces."""
     return re.sub(r"[^\w.+-]+", "-", text).strip("-")
+
+
+def visible(text: object) -> str:
+    r"""Give a text of a stranger, such as a file's name, on one line: ``\x1b`` and its like stand as escapes.
+
+    What is not printable could steer a terminal, hide or turn a text; bytes that are no UTF-8 cannot be written at all.
+    """
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape", "surrogatepass").decode() for one in str(text)
+    )
 
 
 def sha256_of(path: Path) -> str:

@@ -2,12 +2,27 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
 from gpusched_env.cli import app
-from gpusched_env.leaderboard import TRACKS, Track, read_entry, tracks, verify
+from gpusched_env.leaderboard import (
+    TRACKS,
+    About,
+    Track,
+    make_entry,
+    read_entry,
+    schedules,
+    site,
+    tracks,
+    verify,
+    write_entry,
+)
+from gpusched_env.leaderboard.baseline_entries import shipped_entries
+from gpusched_env.leaderboard.schedules import known_baselines
 
+ABOUT = About(title="", authors="", how="", hardware="", training_seeds=[], link="", licence="")
 TINY = Track("tiny-test", "Tiny", "For tests.", "tiny-v1", reports=3)
 
 
@@ -49,7 +64,9 @@ def test_wrong_input_is_named(tmp_path):
     for arguments, message in (
         ([*given, "--training-seeds", "ten"], "write FIRST:END"),
         ([*given, "--training-seeds", "0:300000"], "which the track keeps for reports"),
-        ([*given[:-1], tmp_path / "entry.json"], "must end in"),
+        ([*given[:-1], tmp_path / "entry.json"], "must end in .json.zst"),
+        ([*given[:-1], tmp_path / "entry.zst"], "must end in .json.zst"),  # build would pass it over
+        ([*given[:-1], tmp_path / ".json.zst"], "must end in .json.zst"),
         (["submit", "--scheduler", "fifo", "--track", "nowhere", "--out", out], "unknown track"),
         (["submit", "--scheduler", "fifa", "--track", TINY.name, "--out", out], "unknown scheduler"),
         ([*given, "--link", "ftp://a"], "not an entry"),
@@ -60,10 +77,81 @@ def test_wrong_input_is_named(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_refused_entry_says_what_to_check(tmp_path):
+    path = tmp_path / "a.json.zst"
+    entry = make_entry(TINY, "fifo", ABOUT, progress=False)
+    runs = [msgspec.structs.replace(entry.runs[0], digest="0" * 64), *entry.runs[1:]]
+    write_entry(msgspec.structs.replace(entry, runs=runs), path)
+    checked = leaderboard("verify", path)
+    assert checked.exit_code == 1
+    refused, advice = checked.stdout.splitlines()
+    assert refused.startswith(f"refused: {path}: seed 200000: digest: the entry says 000")
+    for words in ("results version", "constraints.txt", "python -m gpusched_env.portability"):
+        assert words in advice
+    path.write_bytes(b"x")
+    assert len(leaderboard("verify", path).stdout.splitlines()) == 1  # another machine would refuse it too
+
+
+def test_an_entry_whose_log_is_missing_is_not_refused(tmp_path):
+    [path, *_] = shipped_entries("philly-log-v0")
+    missing = ["verify", "--log", tmp_path / "absent.csv", path]
+    checked = leaderboard(*missing)
+    assert checked.exit_code == 3
+    assert checked.stdout.startswith(f"not verified: {path}: track philly-log-v0: needs the log")
+    (tmp_path / "bad.json.zst").write_bytes(b"x")
+    assert leaderboard(*missing, tmp_path / "bad.json.zst").exit_code == 1  # refused wins
+    assert leaderboard("verify", tmp_path / "bad.json.zst", *missing[1:]).exit_code == 1
+
+
+def test_names_of_files_do_not_steer_the_terminal(tmp_path):
+    path = tmp_path / "\x1b[31m\nverified: all.json.zst"
+    path.write_bytes(b"x")
+    checked = leaderboard("verify", path)
+    assert "\x1b" not in checked.stdout
+    [line] = checked.stdout.splitlines()
+    assert line.startswith("refused:")
+    assert "\\x1b[31m\\nverified" in line
+
+
+def test_verify_names_the_baseline_of_the_same_schedule(tmp_path, monkeypatch):
+    entry = make_entry(TINY, "fifo", ABOUT, progress=False)
+    write_entry(entry, tmp_path / "a.json.zst")
+    known = known_baselines([tmp_path / "a.json.zst"])
+    monkeypatch.setattr(schedules, "shipped_baselines", lambda track: known)
+    mine = msgspec.structs.replace(entry, about=msgspec.structs.replace(ABOUT, title="mine"))
+    write_entry(mine, tmp_path / "b.json.zst")
+    assert "s, same schedule as fifo (" in leaderboard("verify", tmp_path / "b.json.zst").stdout
+    other = make_entry(TINY, "srtf", ABOUT, progress=False)
+    write_entry(other, tmp_path / "c.json.zst")
+    assert "same schedule" not in leaderboard("verify", tmp_path / "c.json.zst").stdout
+
+
+def test_a_build_that_is_stopped_says_what_is_kept(tmp_path, monkeypatch):
+    pytest.importorskip("jinja2")
+    pytest.importorskip("plotly")
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / "entries").mkdir()
+    monkeypatch.setattr(site, "_replay", stop)
+    build = ["build", tmp_path / "entries", "--out", tmp_path / "site", "--no-baselines"]
+    stopped = leaderboard(*build)
+    assert stopped.exit_code == 130
+    assert "nothing was written" in stopped.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["entries"]
+    monkeypatch.undo()
+    assert leaderboard(*build).exit_code == 0
+    monkeypatch.setattr(site, "_replay", stop)
+    assert "the site that was there stays" in leaderboard(*build).stderr
+    assert (tmp_path / "site" / "index.html").is_file()
+
+
 def test_tracks_and_baselines(tmp_path):
     listed = leaderboard("tracks")
     assert listed.exit_code == 0
     assert all(track.name in listed.stdout for track in TRACKS)
+    assert listed.stdout.count("Scored: makespan.") == 1
     arguments = ["baselines", "--out", tmp_path, "--tracks", TINY.name, "--schedulers", "fifo,las"]
     assert leaderboard(*arguments).exit_code == 0
     assert {path.name for path in tmp_path.iterdir()} == {"tiny-test-fifo.json.zst", "tiny-test-las.json.zst"}

@@ -1,10 +1,12 @@
 """Entries: what is recorded is what was played, and nothing but the truth passes."""
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import math
 import os
+import tracemalloc
 from pathlib import Path
 
 import hypothesis
@@ -15,7 +17,7 @@ import zstandard
 from hypothesis import strategies as st
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.errors import EntryError
+from gpusched_env.errors import EntryError, MismatchError, MissingLogError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.instance import Instance
 from gpusched_env.leaderboard import (
@@ -23,7 +25,9 @@ from gpusched_env.leaderboard import (
     About,
     Entry,
     Track,
+    columns,
     compared,
+    entry_files,
     get_track,
     make_entry,
     parse_entry,
@@ -46,6 +50,8 @@ TINY = Track("tiny-test", "Tiny", "For tests.", "tiny-v1", reports=3)
 ABOUT = About(
     title="An entry", authors="A", how="Two\nlines.", hardware="", training_seeds=[], link="", licence="CC-BY-4.0"
 )
+HIDDEN = "\u200b\u200f\u061c\ufeff\u202e\u00a0\u2800\u3164\U000e0041"  # nobody sees these
+DOCS = Path(__file__).parents[1] / "docs" / "leaderboard.md"
 FEW = hypothesis.settings(deadline=None, max_examples=40, derandomize=True)
 
 
@@ -226,7 +232,7 @@ def test_sizes_are_bounded(entries, tmp_path):
         with pytest.raises(EntryError, match=str(path)):
             read_entry(path)
     long = entries["fifo"].text().replace(b'"points":[', b'"points":[' + b"0," * 2**22, 1)
-    with pytest.raises(EntryError, match="array` of length"):
+    with pytest.raises(EntryError, match=r"run 0: points has 4,194,\d{3} values for \d+ by kinds"):
         parse_entry(long)
     for path in (tmp_path, tmp_path / "absent.json.zst", Path("a\0b")):
         with pytest.raises(EntryError, match="cannot be read"):
@@ -243,7 +249,7 @@ def test_sizes_are_bounded(entries, tmp_path):
         ('"authors":"A"', '"authors":7'),
         ('"authors":"A"', '"authors": "A"'),
         ('"authors":"A"', '"authors":"\\u0041"'),
-        ('"authors":"A"', '"authors":"A\\u202e"'),
+        *(('"authors":"A"', f'"authors":"A{hidden}"') for hidden in HIDDEN),
         ('"link":""', '"link":"javascript:alert(1)"'),
         ('"clairvoyant":false', '"clairvoyant":0'),
         ('"jobs":12.0', '"jobs":12'),
@@ -422,6 +428,106 @@ def test_fuzzed_entries_are_refused_and_nothing_else_happens(entries, data, tmp_
     assert {path.name for path in here.iterdir()} <= {"a.json.zst"}
 
 
+def test_what_a_reader_makes_of_a_file_is_bounded(entries):
+    """30 MB of JSON that packs into a few kB: refused before a list is made of it."""
+    text = entries["fifo"].text()
+    many = b"1000," * 6_000_000
+    shapes = {
+        "points has": text.replace(b'"points":[', b'"points":[' + many, 1),
+        "values beside": text.replace(b'"parameters":{', b'"parameters":{"a":[' + many + b"0],", 1),
+        "beside those": text.replace(b'"points":[', b'"points":[' + many + b'0],"points":[', 1),
+    }
+    for message, forged in shapes.items():
+        tracemalloc.start()
+        with pytest.raises(EntryError, match=message):
+            parse_entry(forged)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 2 * len(forged)
+    run = text.partition(b'"runs":[')[2].partition(b',{"seed"')[0]
+    many_runs = text.replace(b'"runs":[', b'"runs":[' + 1001 * (run + b","), 1)
+    with pytest.raises(EntryError, match=r"it has 1,004 runs; an entry may have 1,000"):
+        parse_entry(many_runs)
+
+
+def test_an_entry_that_takes_too_much_memory_is_refused(monkeypatch, tmp_path, entries):
+    def fail(text: bytes) -> None:
+        raise MemoryError
+
+    write_entry(entries["fifo"], tmp_path / "a.json.zst")
+    monkeypatch.setattr(entry_files, "check_sizes", fail)
+    with pytest.raises(EntryError, match="reading it takes more memory than there is"):
+        read_entry(tmp_path / "a.json.zst")
+    monkeypatch.setattr(columns, "check_lengths", lambda *_: fail(b""))
+    with pytest.raises(EntryError, match="seed 200000: replaying it takes more memory than there is"):
+        verify(entries["fifo"], track=TINY)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_pipe_is_no_entry(tmp_path):
+    os.mkfifo(tmp_path / "a.json.zst")
+    with pytest.raises(EntryError, match="not a regular file"):
+        read_entry(tmp_path / "a.json.zst")
+
+
+def test_a_lease_without_effect_is_refused_and_not_recorded(entries):
+    class Leasing(Scheduler):
+        def decide(self, view):
+            for job in view.waiting.tolist():
+                yield Start(job)
+                yield Lease(job, math.inf)  # as it is, or refused
+            for job in view.running.tolist():
+                yield Lease(job, 1e9)
+                yield Lease(job, 1e9)  # again
+
+    instance = get_scenario("tiny-v1").instance(200_000)
+    _, decisions = record(instance, Leasing(), 200_000)
+    assert decisions.kinds.count("L") == decisions.kinds.count("S") == 12
+    first = decisions.kinds.index("L")
+    at = decisions.kinds[: first + 1].replace("W", "").rindex("L")
+    twice = msgspec.structs.replace(
+        decisions,
+        kinds=decisions.kinds[: first + 1] + decisions.kinds[first:],
+        points=[*decisions.points[: first + 1], 0, *decisions.points[first + 1 :]],
+        times_ms=[*decisions.times_ms[: first + 1], 0, *decisions.times_ms[first + 1 :]],
+        jobs=[*decisions.jobs[: at + 1], 0, *decisions.jobs[at + 1 :]],
+        until_s=[1e9, *decisions.until_s],
+    )
+    with pytest.raises(EntryError, match="has no effect: the job's lease ends then anyway"):
+        replay(instance, 200_000, twice)
+
+
+def test_minus_zero_is_not_zero(entries):
+    entry = entries["fifo"]
+    run = entry.runs[0]
+    [name] = [name for name, value in run.metrics.items() if value == 0.0][:1]
+    with pytest.raises(MismatchError, match=rf"metrics.{name}: the entry says -0.0, the replay gives 0.0"):
+        check(with_run(entry, 0, metrics=run.metrics | {name: -0.0}))
+    leases = entries["themis-lite"].runs[0].decisions
+    with pytest.raises(EntryError, match=r"until_s: -0.0"):
+        unpack(msgspec.structs.replace(leases, until_s=[-0.0, *leases.until_s[1:]]))
+
+
+def test_the_replay_is_bounded_within_a_decision_point():
+    """All jobs start at time 0, at one decision point: the limit counts there too."""
+
+    class Counted(Budget):
+        checks = 0
+
+        def check(self) -> None:
+            self.checks += 1
+            if self.checks > 5:
+                raise EntryError("over")
+
+    instance = get_scenario("rar-160-v0").instance(200_000)
+    _, decisions = record(instance, make_scheduler("fifo-skip"), 200_000)
+    assert np.cumsum(decisions.points)[10] == 0
+    budget = Counted()
+    with pytest.raises(EntryError, match="over"):
+        replay(instance, 200_000, decisions, budget)
+    assert sum(decisions.points[:5]) == 0
+
+
 def test_the_replay_is_bounded(entries):
     with pytest.raises(EntryError, match="takes more than 0 s of CPU"):
         check(entries["fifo"], seconds=0.0)
@@ -435,19 +541,31 @@ def test_the_replay_is_bounded(entries):
 
 def test_scores(entries):
     fifo, srtf = entries["fifo"].runs, entries["srtf"].runs
-    zero = score(fifo, fifo)
+    zero = score(fifo, fifo, "mean_jct_s")
     assert (zero.mean, zero.low, zero.high) == (0.0, 0.0, 0.0)
     bound = [msgspec.structs.replace(run, metrics=run.metrics | run.bounds) for run in srtf]
     for metric in ("mean_jct_s", "makespan_s"):
         assert score(bound, fifo, metric).low == pytest.approx(1.0)
-    better = score(srtf, fifo)
+    better = score(srtf, fifo, "mean_jct_s")
     assert 0 < better.low < better.mean < better.high < 1
-    ratio = compared(srtf, fifo)
+    ratio = compared(srtf, fifo, "mean_jct_s")
     assert ratio.low < ratio.mean < 1
     means = [math.fsum(math.log(run.metrics["mean_jct_s"]) for run in runs) / 3 for runs in (srtf, fifo)]
     assert ratio.mean == pytest.approx(math.exp(means[0] - means[1]))
     with pytest.raises(ValueError, match="different seeds"):
-        score(srtf[1:], fifo)
+        score(srtf[1:], fifo, "mean_jct_s")
+
+
+def test_each_track_is_scored_by_what_its_paper_minimises():
+    metrics = {track.name.rpartition("-")[0]: track.metric for track in TRACKS}
+    assert metrics.pop("ring-all-reduce") == "makespan_s"
+    assert set(metrics.values()) == {"mean_jct_s"}
+    rows = [line for line in DOCS.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    for track in TRACKS:
+        [row] = [row for row in rows if row.startswith(f"| `{track.name}` |")]
+        assert row.split("|")[4].strip().startswith(track.scored)
+    by_makespan = dataclasses.replace(TINY, metric="makespan_s")
+    assert by_makespan.problem().fingerprint() != TINY.problem().fingerprint()
 
 
 def test_baselines_fit_their_track():
@@ -474,11 +592,11 @@ def test_tracks_keep_their_seeds_apart():
 def test_windows_of_a_log(tmp_path):
     log = Path(__file__).parents[2] / "shared" / "traces" / "muri" / "trace2.csv.gz"
     track = get_track("philly-log-v0")
-    with pytest.raises(EntryError, match="needs the log muri/trace2"):
+    with pytest.raises(MissingLogError, match="needs the log muri/trace2"):
         track.problem(tmp_path / "absent.csv")
     wrong = tmp_path / "wrong.csv"
     wrong.write_text("job_id\n")
-    with pytest.raises(EntryError, match="its SHA-256 is not that"):
+    with pytest.raises(MissingLogError, match="its SHA-256 is not that"):
         track.problem(wrong)
     if not log.is_file():
         pytest.skip("the log is not here")

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
-from site_case import HOSTILE, TRACK, make_site
+from site_case import HOSTILE, TRACK, about, make_site
 
-from gpusched_env.errors import GpuschedError
+from gpusched_env.errors import GpuschedError, MissingLogError
 from gpusched_env.leaderboard import read_entry, score, verify, write_entry
+from gpusched_env.leaderboard.baseline_entries import shipped_entries
 from gpusched_env.leaderboard.folders import whole_folder
 from gpusched_env.leaderboard.site import MARK, Built, build_site, entry_files
+from gpusched_env.leaderboard.tracks import LogWindows
 
 pytest.importorskip("jinja2")
 pytest.importorskip("plotly")
@@ -62,7 +67,9 @@ def test_every_link_leads_to_a_page(site: Path) -> None:
     for path in pages(site):
         for link in Page(path).of("a"):
             href = str(link["href"])
-            if not href.startswith("https://example.org/"):
+            if "download" in link:
+                assert (site / href).is_file()
+            elif not href.startswith("https://example.org/"):
                 reached.add(href.partition("#")[0])
         for script in Page(path).of("script"):
             assert "src" not in script or (site / str(script["src"])).is_file()
@@ -72,7 +79,8 @@ def test_every_link_leads_to_a_page(site: Path) -> None:
 def test_texts_of_entries_are_never_markup(site: Path) -> None:
     expected = {"script", "button", "html", "head", "meta", "title", "link", "body", "header", "a", "main", "h1", "p"}
     expected |= {"h2", "h3", "div", "table", "caption", "thead", "tbody", "tr", "th", "td", "footer", "code", "span"}
-    expected |= {"section", "label", "select", "option", "input", "output", "ul", "li", "dl", "dt", "dd"}
+    expected |= {"section", "label", "select", "optgroup", "option", "input", "output", "ul", "li", "dl", "dt", "dd"}
+    expected |= {"pre", "details", "summary"}
     hostile = 0
     for path in pages(site):
         page = Page(path)
@@ -110,25 +118,124 @@ def test_the_first_page_is_small(site: Path) -> None:
 
 def test_tables_hold_what_a_replay_gives(made: tuple[Path, Built], site: Path) -> None:
     entries = made[1].entries[TRACK]
-    assert entries[0].label == HOSTILE
+    assert {shown.rank for shown in entries} == {1, 2, 3}
     numbers = [
         float(str(cell["data-value"])) for cell in Page(site / f"track-{TRACK}.html").of("td") if "data-value" in cell
     ]
     fifo = next(shown for shown in entries if shown.baseline)
-    fifo_runs = verify(fifo.entry)
+    whole = {one.sha256: one for one in map(read_entry, (site / "entries").iterdir())}
+    fifo_runs = verify(whole[fifo.entry.sha256])
     for shown in entries:
-        runs = verify(shown.entry)
+        runs = verify(whole[shown.entry.sha256])
         for name in ("mean_jct_s", "p99_jct_s", "utilisation", "makespan_s"):
             assert np.isclose(numbers, np.mean([run.metrics[name] for run in runs]), rtol=1e-12).any()
-        assert np.isclose(numbers, score(runs, fifo_runs).mean, rtol=1e-12, atol=1e-12).any()
-        assert shown.score == score(shown.entry.runs, fifo.entry.runs)
+        assert np.isclose(numbers, score(runs, fifo_runs, "makespan_s").mean, rtol=1e-12, atol=1e-12).any()
+        assert shown.score == score(shown.entry.runs, fifo.entry.runs, "makespan_s")
     assert fifo.score.mean == 0.0
 
 
 def test_equal_titles_are_told_apart(made: tuple[Path, Built]) -> None:
     labels = [shown.label for shown in made[1].entries[TRACK]]
     assert len(set(labels)) == 3
-    assert sum(label.startswith("fifo (") for label in labels) == 2
+    assert "fifo" in labels  # the baseline keeps it
+    assert sum(label.startswith("fifo (") for label in labels) == 1
+
+
+def test_an_entry_can_be_downloaded_as_it_was_handed_in(site: Path) -> None:
+    handed_in = {path.read_bytes() for path in (*site.parent.glob("entries/[hs]*"), *site.parent.glob("baselines/*"))}
+    links = [link for path in site.glob("entry-*.html") for link in Page(path).of("a") if "download" in link]
+    assert {(site / str(link["href"])).read_bytes() for link in links} == handed_in
+    assert len(links) == len(handed_in) == 3
+
+
+def test_what_is_claimed_stands_apart_from_what_was_recomputed(site: Path, tmp_path: Path) -> None:
+    """A forged entry has the decisions, the title and the words of a baseline; bytes and digests tell them apart."""
+    import msgspec
+
+    baseline = site.parent / "baselines" / "fifo.json.zst"
+    entry = read_entry(baseline)
+    player = msgspec.structs.replace(entry.player, spec="own:Own", name="own")
+    forged = msgspec.structs.replace(entry, about=about("fifo", "baseline"), player=player, version="9 (verified)")
+    (tmp_path / "entries").mkdir()
+    write_entry(forged, tmp_path / "entries" / "forged.json.zst")
+    built = build_site(entry_files(tmp_path / "entries"), tmp_path / "site", [baseline], tracks=[TRACK])
+    true, false = sorted(built.entries[TRACK], key=lambda shown: not shown.baseline)
+    assert (true.label, false.label) == ("fifo", f"fifo ({false.key})")
+    assert true.rank == false.rank == 1
+    assert "baseline" in true.badges
+    [badge] = false.badges
+    assert badge.startswith("same schedule as")
+    assert "fifo" in badge.removeprefix("same schedule as ").split(", ")
+    recomputed, claimed = Page(tmp_path / "site" / false.href).text.split("Claimed, not checked")
+    assert badge in recomputed
+    assert f"fifo ({false.key})" in recomputed
+    for words in ("baseline", "9 (verified)", "own:Own"):
+        assert words not in recomputed.replace(badge, "")
+        assert words in claimed
+    assert Page(tmp_path / "site" / f"track-{TRACK}.html").text.count('by "baseline"') == 1
+
+
+def test_blank_titles_have_a_name(site: Path) -> None:
+    import msgspec
+
+    from gpusched_env.leaderboard.site_entries import Given, unique_labels
+
+    entry = read_entry(site.parent / "baselines" / "fifo.json.zst")
+    blank = msgspec.structs.replace(entry, about=about("   "), sha256="a" * 64)
+    nameless = msgspec.structs.replace(blank, player=msgspec.structs.replace(entry.player, spec=" "), sha256="b" * 64)
+    given = [Given(one, Path("x"), "", False, ()) for one in (blank, nameless)]
+    assert list(unique_labels(given).values()) == ["fifo", "b" * 12]
+
+
+def test_files_of_any_name_and_kind_are_named_and_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "entries").mkdir()
+    name = b"bad\xff\x1b[31m.json.zst"
+    try:
+        Path(os.fsdecode(bytes(tmp_path) + b"/entries/" + name)).write_bytes(b"x")
+        os.mkfifo(tmp_path / "entries" / "pipe.json.zst")
+    except (OSError, AttributeError):
+        pytest.skip("this file system takes no such names")
+    built = build_site(entry_files(tmp_path / "entries"), tmp_path / "site", tracks=[TRACK])
+    assert len(built.refused) == 2
+    text = Page(tmp_path / "site" / "index.html").text
+    assert "bad\\udcff\\x1b[31m.json.zst" in text
+    assert "not a regular file" in text
+    assert "2 files" in text
+
+
+def test_pages_name_no_folder_of_the_machine(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in (*site.glob("*.html"), *site.rglob("data/*/*.js")):
+        assert str(site.parent) not in path.read_text(encoding="utf-8")
+
+    def missing(self: LogWindows, given: Path | None) -> Path:
+        raise MissingLogError(f"{tmp_path}/secret is not the log")
+
+    monkeypatch.setattr(LogWindows, "path", missing)
+    log = shipped_entries("philly-log-v0")[:2]
+    built = build_site(log, tmp_path / "site", tracks=["philly-log-v0"])
+    [(reason, files)] = built.reasons().items()
+    assert "needs the log muri/trace2.csv" in reason
+    assert files == [path.name for path in log]
+    assert str(tmp_path) not in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    with pytest.raises(MissingLogError, match="is not the log"):  # that somebody named
+        build_site(log, tmp_path / "other", log=tmp_path / "wrong.csv", tracks=["philly-log-v0"])
+
+
+def test_the_first_page_tells_how_to_enter_and_folds_what_is_not_shown(site: Path) -> None:
+    page = Page(site / "index.html")
+    assert "gpusched leaderboard submit --scheduler my_module:MyScheduler --track general-v1" in page.text
+    assert "gpusched leaderboard verify" in page.text
+    assert page.of("details") == [{}]
+    assert "2 files that are no entries" in page.text
+
+
+def test_scores_have_bars(made: tuple[Path, Built], site: Path) -> None:
+    bars = [
+        float(str(one["style"]).removeprefix("width: ").removesuffix("%"))
+        for one in Page(site / f"track-{TRACK}.html").of("span")
+        if "style" in one
+    ]
+    assert bars == [pytest.approx(100 * max(shown.score.mean, 0), abs=0.05) for shown in made[1].entries[TRACK]]
 
 
 def test_what_is_refused_is_named_and_not_shown(made: tuple[Path, Built], site: Path) -> None:
@@ -150,11 +257,15 @@ def test_an_entry_that_is_not_true_leaves_nothing_behind(site: Path, tmp_path: P
     write_entry(msgspec.structs.replace(entry, runs=[*entry.runs[:-1], better]), tmp_path / "better.json.zst")
     built = build_site(entry_files(tmp_path), tmp_path / "site")
     [(path, reason)] = built.refused
+    assert built.differs
     assert path.name == "better.json.zst"
     assert "metrics.mean_jct_s: the entry says 1.0" in reason
     assert not any(built.entries.values())
     assert not list((tmp_path / "site" / "data").rglob("[0-9a-f]*[0-9a-f].js"))
-    assert "mean_jct_s: the entry says 1.0" in Page(tmp_path / "site" / "index.html").text
+    assert not list((tmp_path / "site" / "entries").iterdir())
+    text = Page(tmp_path / "site" / "index.html").text
+    assert "mean_jct_s: the entry says 1.0" in text
+    assert "python -m gpusched_env.portability" in text
     same = build_site(entry_files(tmp_path), tmp_path / "site")  # a site may be replaced by a site
     assert same.refused == built.refused
 
@@ -188,6 +299,29 @@ def test_a_folder_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
         (folder / "new").touch()
     assert sorted(path.name for path in (tmp_path / "site").iterdir()) == [MARK, "new"]
     assert [path.name for path in tmp_path.iterdir()] == ["site"]
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from gpusched_env.leaderboard.folders import whole_folder
+with whole_folder(Path(sys.argv[1]), ".mark") as folder:
+    (folder / "half").touch()
+    os._exit(9)
+"""
+
+
+def test_what_a_killed_build_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "site")], check=False)
+    [left] = tmp_path.iterdir()
+    assert left.name.startswith(".site.")
+    (tmp_path / ".site.mine").mkdir()  # somebody else's
+    with whole_folder(tmp_path / "site", ".mark"):
+        assert not left.exists()
+        with whole_folder(tmp_path / "site", ".mark") as beside:  # one that is being made stays
+            (beside / "second").touch()
+        assert sum(path.name.startswith(".site.") for path in tmp_path.iterdir()) == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".site.mine", "site"]
 
 
 def test_only_the_tracks_that_are_asked_for(site: Path, tmp_path: Path) -> None:

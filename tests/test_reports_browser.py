@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -141,22 +142,68 @@ def test_a_job_that_is_clicked_is_followed(driver: Any, report: str) -> None:
     wait(driver, "return document.querySelectorAll('.chosen').length === 0")
 
 
+def test_a_job_is_followed_by_keyboard(driver: Any, report: str) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    show(driver, report, 1280)
+    choice = driver.find_element("css selector", '[data-part="follow"]')
+    assert len(choice.find_elements("css selector", "option")) == 1 + 12
+    choice.send_keys(Keys.ARROW_DOWN)
+    wait(driver, "return document.querySelectorAll('.chosen').length === 2")
+    followed = choice.find_elements("css selector", "option")[1].text
+    assert text(driver, ".chosen").startswith(followed)
+    choice.send_keys(Keys.ARROW_UP)
+    wait(driver, "return document.querySelectorAll('.chosen').length === 0")
+    driver.execute_script(f"{PLOT}.emit('plotly_click', {{points: [{{data: {{name: 'jobs'}}, pointIndex: 0}}]}})")
+    wait(driver, "return document.querySelector('[data-part=\"follow\"]').value !== ''")
+    assert complaints(driver) == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_heat_maps_name_their_links(driver: Any, tmp_path: Path, width: int) -> None:
+    results = evaluate("leaf-spine-256-v1", ["fifo-skip"], [0], progress=False, keep_logs=True)
+    write_report(get_scenario("leaf-spine-256-v1").instance(0), results, tmp_path / "out.html")
+    show(driver, (tmp_path / "out.html").as_uri(), width)
+    ticks = f"return Array.from({PLOT}.querySelectorAll('.y4tick text'))"
+    names = driver.execute_script(f"{ticks}.map((tick) => tick.textContent)")
+    told = driver.execute_script("return JSON.parse(document.getElementById('data').textContent).runs[0].links.names")
+    assert names == told
+    tops = driver.execute_script(f"{ticks}.map((tick) => tick.getBoundingClientRect().top)")
+    gaps = [abs(a - b) for a, b in itertools.pairwise(tops)]
+    assert min(gaps) >= 9  # as high as the letters
+
+
 @pytest.mark.parametrize("page", ["index.html", f"track-{TRACK}.html"])
 def test_tables_sort(driver: Any, site: Path, page: str) -> None:
     show(driver, (site / page).as_uri(), 1280)
-    best = [float(value) for value in column(driver, 1)]
+    ranks = [float(value) for value in column(driver, 0)]
+    assert ranks == sorted(ranks)
+    best = [float(value) for value in column(driver, 2)]
     assert best == sorted(best, reverse=True)
-    press(driver, "table.sortable thead th:nth-child(2) button")
-    assert [float(value) for value in column(driver, 1)] == best[::-1]
+    press(driver, "table.sortable thead th:nth-child(1) button")
+    assert [float(value) for value in column(driver, 2)] == best[::-1]
     heading = "table.sortable thead th:nth-child(4)"
     press(driver, f"{heading} button")
     values = [float(value) for value in column(driver, 3)]
     assert values == sorted(values)
     assert driver.find_element("css selector", heading).get_attribute("aria-sort") == "ascending"
-    press(driver, "table.sortable thead th:nth-child(1) button")
+    press(driver, "table.sortable thead th:nth-child(2) button")
     names = [row.text.lower() for row in driver.find_elements("css selector", "table.sortable tbody th")]
     assert names == sorted(names)
     assert complaints(driver) == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_rank_and_name_stay_while_a_table_scrolls(driver: Any, site: Path, width: int) -> None:
+    show(driver, (site / f"track-{TRACK}.html").as_uri(), width)
+    places = """return [".rank", "th.name", "td.rank", "tbody th", "tbody td:nth-child(4)"].map((one) =>
+        document.querySelector(`table.sortable ${one}`).getBoundingClientRect().left)"""
+    before = driver.execute_script(places)
+    driver.execute_script("document.querySelector('.scroll').scrollLeft = 150")
+    after = driver.execute_script(places)
+    assert after[:4] == pytest.approx(before[:4], abs=1.0)
+    assert after[4] < before[4] - 50
+    assert after[3] == pytest.approx(after[1], abs=1.0)  # a heading stands above what it heads
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -174,14 +221,15 @@ def test_a_track_shows_the_seed_and_the_entries_of_its_address(driver: Any, site
     show(driver, url, 1280)
     page = driver.execute_script("return JSON.parse(document.getElementById('page').textContent)")
     keys, seeds = [entry["key"] for entry in page["entries"]], page["seeds"]
-    assert text(driver, '[data-part="left"] h3') == HOSTILE
+    best = text(driver, '[data-part="left"] h3')
+    assert best.startswith("fifo (")
     show(driver, f"{url}#seed={seeds[3]}&left={keys[1]}", 1280)
-    assert text(driver, '[data-part="left"] h3').startswith("fifo (")
+    assert text(driver, '[data-part="left"] h3') == HOSTILE
     assert driver.execute_script("return document.querySelector('[data-part=\"right\"]').hidden")
     wanted = [f"{TRACK}/{seeds[3]}/{keys[1]}", f"{TRACK}/{seeds[3]}/lines", f"{TRACK}/distributions"]
     wait(driver, "return Object.keys(window.gpusched.data).length === 3")
     loaded = driver.execute_script("return Object.keys(window.gpusched.data).sort()")
     assert loaded == sorted(wanted)
     show(driver, f"{url}#seed=../../evil&left=../../../evil", 1280)  # an address chooses among what there is
-    assert text(driver, '[data-part="left"] h3') == HOSTILE
+    assert text(driver, '[data-part="left"] h3') == best
     assert complaints(driver) == []

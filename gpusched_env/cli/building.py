@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+INTERRUPTED = 130  # exit status after Ctrl-C, as of a shell's commands
 
 
 def build(
@@ -30,15 +33,23 @@ def build(
     """
     from gpusched_env.cli.console import plain_table, show
     from gpusched_env.leaderboard.baseline_entries import shipped_entries
+    from gpusched_env.leaderboard.claims import WHAT_TO_CHECK
     from gpusched_env.leaderboard.site import build_site, entry_files
 
     begin = time.perf_counter()
     beside = shipped_entries() if baselines else []
-    built = build_site(entry_files(entries), out, beside, log, workers, tracks.split(",") if tracks else ())
+    try:
+        built = build_site(entry_files(entries), out, beside, log, workers, tracks.split(",") if tracks else ())
+    except KeyboardInterrupt:
+        kept = "the site that was there stays" if (out / "index.html").is_file() else "nothing was written"
+        print(f"gpusched: interrupted: {out}: {kept}", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
     table = plain_table("track", "entries", "of them baselines")
     for track, shown in built.entries.items():
         table.add_row(track, str(len(shown)), str(sum(one.baseline for one in shown)))
     show(table)
-    for path, reason in built.refused:
-        print(f"refused {path.name}: {reason}")
+    for reason, names in built.reasons().items():
+        print(f"not shown: {', '.join(names)}: {reason}")
+    if built.differs:
+        print(WHAT_TO_CHECK)
     print(f"{out / 'index.html'}: open it in a browser; took {time.perf_counter() - begin:.0f} s")

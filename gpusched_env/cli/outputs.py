@@ -30,7 +30,7 @@ def check_output(option: str, path: Path | None, suffixes: Sequence[str]) -> Non
     """
     if path is None:
         return
-    if path.suffix.lower() not in suffixes:
+    if not any(path.name.lower().endswith(suffix) and len(path.name) > len(suffix) for suffix in suffixes):
         raise GpuschedError(f"{option} {path}: the file's name must end in {' or '.join(suffixes)}")
     if path.is_dir():
         raise GpuschedError(f"{option} {path}: this is a folder; name a file")

@@ -25,6 +25,7 @@ WorkersOption = Annotated[
     int, typer.Option(help="Processes; -1 = one per core. Results do not depend on it.", show_default=True)
 ]
 REFUSED = 1  # exit status where an entry is refused
+NOT_VERIFIED = 3  # exit status where none is refused, but the log of the track of one is not here
 
 
 @leaderboard_app.command("tracks")
@@ -38,7 +39,8 @@ def list_tracks(log: LogOption = None) -> None:
     table = plain_table("track", "scenario", "seeds", "what schedulers part on", texts=4)
     table.columns[0].no_wrap = True
     for track in TRACKS:
-        about = track.parts + ("" if track.clairvoyant else " Not for schedulers that know run times.")
+        about = f"{track.parts} Scored: {track.scored}."
+        about += "" if track.clairvoyant else " Not for schedulers that know run times."
         about += f" Not playable here: {absence}." if (absence := track.absence(log)) else ""
         table.add_row(track.name, track.scenario_name, "" if absence else _seeds(track, log), Text(about))
     show(table)
@@ -84,7 +86,7 @@ def submit(
     from gpusched_env.cli.outputs import check_output
     from gpusched_env.leaderboard import SUFFIX, About, get_track, make_entry, write_entry
 
-    check_output("--out", out, (Path(SUFFIX).suffix,))
+    check_output("--out", out, (SUFFIX,))
     about = About(
         title=title or scheduler,
         authors=authors,
@@ -117,33 +119,57 @@ def verify_files(
     log: LogOption = None,
     seconds: Annotated[float, typer.Option(help="CPU time that the replay of an entry may take.", min=0.0)] = 60.0,
 ) -> None:
-    """Play the decisions of entries again and compare everything that they claim; exit status 1 if one is refused.
+    """Play the decisions of entries again and compare everything that they claim.
 
-    Nothing of an entry is run: it holds decisions and numbers, no code.
+    Exit status: 0 = all are verified; 1 = one is refused; 3 = none is refused, but one cannot be verified here, for the
+    log of its track is missing. Nothing of an entry is run: it holds decisions and numbers, no code.
+    """
+    from gpusched_env.errors import GpuschedError, MismatchError, MissingLogError
+    from gpusched_env.files import visible
+    from gpusched_env.leaderboard.claims import WHAT_TO_CHECK
+
+    status = 0
+    differs = False
+    for path in entries:
+        try:
+            told = _verified(path, log, seconds)
+        except MissingLogError as error:
+            status = status or NOT_VERIFIED
+            told = f"not verified: {path}: {error}"
+        except GpuschedError as error:
+            status = REFUSED
+            differs |= isinstance(error, MismatchError)
+            told = f"refused: {path}: {error}"
+        print(visible(told))
+    if differs:
+        print(WHAT_TO_CHECK)
+    if status:
+        raise typer.Exit(status)
+
+
+def _verified(path: Path, log: Path | None, seconds: float) -> str:
+    """Verify an entry, and say what was found; what it calls itself stands apart.
+
+    Raises
+    ------
+    EntryError : it is refused
     """
     import time
 
-    from gpusched_env.errors import GpuschedError
-    from gpusched_env.leaderboard import read_entry, verify
+    from gpusched_env.leaderboard import get_track, read_entry, verify
+    from gpusched_env.leaderboard.schedules import shipped_baselines
 
-    refused = 0
-    for path in entries:
-        begin = time.perf_counter()
-        try:
-            entry = read_entry(path)
-            runs = verify(entry, log, seconds)
-        except GpuschedError as error:
-            refused += 1
-            print(f"refused: {path}: {error}")
-            continue
-        spent_s = time.perf_counter() - begin
-        mean_jct_s = sum(run.metrics["mean_jct_s"] for run in runs) / len(runs)
-        print(
-            f"verified: {path}: {entry.about.title} on {entry.track}, {len(runs)} seeds, mean JCT {mean_jct_s:,.0f} s "
-            f"({spent_s:.1f} s)"
-        )
-    if refused:
-        raise typer.Exit(REFUSED)
+    begin = time.perf_counter()
+    entry = read_entry(path)
+    runs = verify(entry, log, seconds)
+    track = get_track(entry.track)
+    mean = sum(run.metrics[track.metric] for run in runs) / len(runs)
+    names = ", ".join(shipped_baselines(track.name).same_schedule(entry))
+    same = f", same schedule as {names}" if names else ""
+    return (
+        f"verified: {path}: {track.name}, {len(runs)} seeds, {track.scored} {mean:,.0f} s{same} "
+        f"({time.perf_counter() - begin:.1f} s); it calls itself '{entry.about.title}'"
+    )
 
 
 @leaderboard_app.command("baselines")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from gpusched_env.simulator import Decision, Lease, Preempt, Simulation, Start, Wait
@@ -9,7 +11,9 @@ from gpusched_env.simulator.taking import FREE
 
 
 class Carrying(Simulation):
-    """A simulation that says what the latest decision came to."""
+    """A simulation that says what the latest decision came to; ``vain`` = it was a lease that changed nothing."""
+
+    vain = False
 
     def carry_out(self, decision: Decision) -> Decision | None:
         """Apply a decision; None = it is refused, :attr:`refusal` says why.
@@ -18,14 +22,28 @@ class Carrying(Simulation):
         time at which it ends, in rounds that of a round.
         """
         was_free = None if self.instance.gpu_jobs == 1 else self._free_gpus()
+        before_s = self._lease_end_s(decision) if isinstance(decision, Lease) else None
+        self.vain = False
         if Simulation.apply(self, decision):
             return None
         if isinstance(decision, Start):
             return self._started(int(decision.job), was_free)
         if isinstance(decision, Lease):
-            replica = self.state.jobs["replica"][self.b, decision.job]
-            return Lease(int(decision.job), float(self.state.replicas["lease_s"][self.b, replica]))
+            lease = Lease(int(decision.job), self._lease_end_s(decision))
+            self.vain = lease.until_s == before_s and not self._commits_company
+            return lease
         return Wait(float(decision.until_s)) if isinstance(decision, Wait) else Preempt(int(decision.job))
+
+    @property
+    def _commits_company(self) -> bool:
+        """A lease commits slowdowns, so that it has an effect although it ends when the one before does."""
+        return bool(self.instance.semantics.pace_until_lease) and self.instance.gpu_jobs > 1
+
+    def _lease_end_s(self, decision: Lease) -> float:
+        """When the job's lease ends as it is [s], inf = it has none; NaN where the job has never run."""
+        row = self._row(decision)
+        replica = -1 if row < 0 else int(self.state.jobs["replica"][self.b, row])
+        return math.nan if replica < 0 else float(self.state.replicas["lease_s"][self.b, replica])
 
     def _free_gpus(self) -> np.ndarray:
         """Boolean [G]: nobody holds the GPU."""

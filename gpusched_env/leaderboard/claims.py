@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from gpusched_env import __version__
 from gpusched_env.errors import EntryError
 from gpusched_env.leaderboard.entry import About, Entry, Player
 from gpusched_env.leaderboard.tracks import TrackProblem
@@ -12,6 +13,12 @@ from gpusched_env.metrics import COLUMNS
 from gpusched_env.scenarios import RESULTS_VERSION
 
 BOUNDS: Final = ("mean_jct_s", "makespan_s")
+# Told where a replay gives something else than an entry says.
+WHAT_TO_CHECK: Final = (
+    "An entry whose replay differs may be right elsewhere: compare the results version (here "
+    f"{RESULTS_VERSION}), the versions of packages (constraints.txt), and what `python -m gpusched_env.portability` "
+    "prints on this machine and on that where the entry was made."
+)
 LEARNED: Final = "learned"  # building it reads files
 
 
@@ -31,7 +38,10 @@ def check_claims(entry: Entry, problem: TrackProblem) -> None:
     if entry.track != problem.name:
         raise EntryError(f"track: the entry is of {entry.track!r}, not of {problem.name!r}")
     if entry.fingerprint != problem.fingerprint():
-        raise EntryError(f"fingerprint: the entry's track {entry.track} is another one than that of this version")
+        raise EntryError(
+            f"fingerprint: the entry's track {entry.track} is another one than that of this version; it was made with "
+            f"gpusched-env {entry.version}, and this is {__version__}: make it anew with this one"
+        )
     seeds = tuple(run.seed for run in entry.runs)
     if seeds != problem.seeds:
         raise EntryError(f"seeds: the entry has {list(seeds)[:20]}, the track {list(problem.seeds)}")

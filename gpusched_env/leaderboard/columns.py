@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +14,7 @@ from gpusched_env.simulator import Decision, Lease, Preempt, Start, Wait
 
 KINDS: Final = "SPLW"
 START, PREEMPT, LEASE, WAIT = KINDS
+LISTS: Final = ("points", "times_ms", "jobs", "gpu_counts", "gpus", "until_s", "shares", "sub_steps")
 
 
 @dataclass(frozen=True)
@@ -93,28 +94,15 @@ def unpack(columns: Decisions) -> Table:
     ------
     EntryError : an unknown letter, a column longer or shorter than the letters say, a number that is out of range
     """
+    check_lengths(columns.kinds, {name: len(getattr(columns, name)) for name in LISTS}, sum(columns.gpu_counts))
     letters = np.frombuffer(columns.kinds.encode(), np.uint8)
     kind = {letter: letters == ord(letter) for letter in KINDS}
-    if set(columns.kinds) - set(KINDS):
-        raise EntryError(f"kinds: {''.join(sorted(set(columns.kinds) - set(KINDS)))[:20]!r} is none of {KINDS}")
     starts, count = np.flatnonzero(kind[START]), len(letters)
-    expected = {
-        "points": count,
-        "times_ms": count,
-        "jobs": count - int(kind[WAIT].sum()),
-        "gpu_counts": len(starts),
-        "gpus": sum(columns.gpu_counts),
-        "until_s": int((kind[LEASE] | kind[WAIT]).sum()),
-    }
-    expected |= {name: len(starts) for name in ("shares", "sub_steps") if getattr(columns, name)}
-    for name, length in expected.items():
-        if len(getattr(columns, name)) != length:
-            raise EntryError(
-                f"{name} has {len(getattr(columns, name)):,} values for {length:,} by kinds and gpu_counts"
-            )
     gpu_counts = _spread(columns.gpu_counts, starts, count, 0)
     until_s = np.full(count, np.nan)
     until_s[kind[LEASE] | kind[WAIT]] = [np.inf if time_s is None else time_s for time_s in columns.until_s]
+    if (np.signbit(until_s) & (until_s == 0)).any():
+        raise EntryError("until_s: -0.0 is a second way of writing 0.0")
     return Table(
         kinds=columns.kinds,
         points=_summed("points", columns.points),
@@ -127,6 +115,36 @@ def unpack(columns: Decisions) -> Table:
         shares=_spread(columns.shares or [0] * len(starts), starts, count, 0) == 1,
         sub_steps=_spread(columns.sub_steps or [0] * len(starts), starts, count, 0),
     )
+
+
+def check_lengths(kinds: str, lengths: Mapping[str, int], gpus: int) -> None:
+    """Compare the lengths of the columns with what their letters say.
+
+    Parameters
+    ----------
+    lengths : values in each of LISTS
+    gpus : GPUs of all starts
+
+    Raises
+    ------
+    EntryError : an unknown letter, or a column that is longer or shorter
+    """
+    if set(kinds) - set(KINDS):
+        raise EntryError(f"kinds: {''.join(sorted(set(kinds) - set(KINDS)))[:20]!r} is none of {KINDS}")
+    decisions, starts, waits = len(kinds), kinds.count(START), kinds.count(WAIT)
+    expected = {
+        "points": decisions,
+        "times_ms": decisions,
+        "jobs": decisions - waits,
+        "gpu_counts": starts,
+        "gpus": gpus,
+        "until_s": kinds.count(LEASE) + waits,
+        "shares": starts if lengths["shares"] else 0,
+        "sub_steps": starts if lengths["sub_steps"] else 0,
+    }
+    for name, length in expected.items():
+        if lengths[name] != length:
+            raise EntryError(f"{name} has {lengths[name]:,} values for {length:,} by kinds and gpu_counts")
 
 
 def milliseconds(time_s: float) -> int:

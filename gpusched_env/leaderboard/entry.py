@@ -20,8 +20,12 @@ _Counts = Annotated[list[_Count], msgspec.Meta(max_length=2**22)]
 _Steps = Annotated[list[_Step], msgspec.Meta(max_length=2**22)]
 _Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _Name = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[ -~]*\Z")]  # plain ASCII, one line
-# No control characters, and none that turn the direction of writing; a text may have line ends.
-_HIDDEN = r"\x7f-\x9f\u2028-\u202e\u2066-\u2069"
+# No control characters, none that turn the direction of writing, and none that nobody sees: two titles that look equal
+# are equal. This is Unicode's Default_Ignorable_Code_Point, and spaces but the usual one; a text may have line ends.
+_HIDDEN = (
+    r"\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f"
+    r"\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
 _Line = Annotated[str, msgspec.Meta(max_length=200, pattern=rf"^[^\x00-\x1f{_HIDDEN}]*\Z")]
 _Text = Annotated[str, msgspec.Meta(max_length=4000, pattern=rf"^[^\x00-\x09\x0b-\x1f{_HIDDEN}]*\Z")]
 _Scalar = None | bool | int | float | Annotated[str, msgspec.Meta(max_length=1000)]
@@ -147,7 +151,7 @@ class Entry(Schema, frozen=True):
     fingerprint: _Sha256
     player: Player
     about: About
-    runs: list[Run]
+    runs: Annotated[list[Run], msgspec.Meta(max_length=1000)]
     sha256: Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{64})?\Z")] = ""
 
     def text(self) -> bytes:

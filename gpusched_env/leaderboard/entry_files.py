@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -9,8 +10,9 @@ import msgspec
 import zstandard
 
 from gpusched_env.errors import EntryError
-from gpusched_env.files import whole
+from gpusched_env.files import visible, whole
 from gpusched_env.leaderboard.entry import FORMAT, Entry
+from gpusched_env.leaderboard.entry_sizes import check_sizes
 
 SUFFIX: Final = ".json.zst"
 MAX_FILE_BYTES: Final = 16_000_000  # [byte]
@@ -41,17 +43,44 @@ def read_entry(path: str | Path) -> Entry:
 
     Raises
     ------
-    EntryError : missing, truncated, damaged, too large, of another format, or not as :func:`write_entry` writes it
+    EntryError : missing, no regular file, truncated, damaged, too large, of another format, or not as
+        :func:`write_entry` writes it
     """
     try:
+        return parse_packed(read_packed(path))
+    except EntryError as error:
+        raise EntryError(f"{visible(path)}: {error}") from None
+
+
+def read_packed(path: str | Path) -> bytes:
+    """Read the bytes of a file, at most one more than an entry may have.
+
+    Raises
+    ------
+    EntryError : it cannot be read, or is no regular file: a pipe could be silent for ever
+    """
+    try:
+        if not stat.S_ISREG(Path(path).stat().st_mode):
+            raise EntryError("cannot be read (not a regular file)")
         with Path(path).open("rb") as stream:
-            packed = stream.read(MAX_FILE_BYTES + 1)
+            return stream.read(MAX_FILE_BYTES + 1)
+    except EntryError:
+        raise
     except (OSError, ValueError) as error:  # a ValueError for a path with a null character
-        raise EntryError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
+        raise EntryError(f"cannot be read ({getattr(error, 'strerror', None) or error})") from error
+
+
+def parse_packed(packed: bytes) -> Entry:
+    """Read the bytes of a file into an entry, strictly.
+
+    Raises
+    ------
+    EntryError : as :func:`read_entry`
+    """
     try:
         return parse_entry(unpack_text(packed))
-    except EntryError as error:
-        raise EntryError(f"{path}: {error}") from None
+    except MemoryError:
+        raise EntryError("reading it takes more memory than there is") from None
 
 
 def unpack_text(packed: bytes) -> bytes:
@@ -86,6 +115,7 @@ def parse_entry(text: bytes) -> Entry:
         claimed = msgspec.json.decode(text, type=_Format).format
         if claimed != FORMAT:
             raise EntryError(f"its format is {claimed!r}; this version reads {FORMAT!r}")
+        check_sizes(text)
         entry = msgspec.json.decode(text, type=Entry)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise EntryError(f"not an entry: {error}") from error

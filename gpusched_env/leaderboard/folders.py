@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
+
+from filelock import FileLock, Timeout
 
 from gpusched_env.errors import GpuschedError
+
+LOCK: Final = "lock"  # held by the process that fills a scratch folder
 
 
 @contextlib.contextmanager
 def whole_folder(path: Path, mark: str) -> Iterator[Path]:
     """Give an empty folder beside ``path``; it takes the place of ``path`` only if nothing goes wrong.
+
+    What a process that was killed has left beside ``path`` is removed.
 
     Parameters
     ----------
@@ -28,7 +36,10 @@ def whole_folder(path: Path, mark: str) -> Iterator[Path]:
     check_folder(target, mark)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(target)
         scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        lock = FileLock(scratch / LOCK)
+        lock.acquire()
     except OSError as error:
         raise GpuschedError(f"{path}: cannot be written ({error.strerror or error}); name another place") from error
     try:
@@ -48,7 +59,18 @@ def whole_folder(path: Path, mark: str) -> Iterator[Path]:
     except OSError as error:
         raise GpuschedError(f"{path}: cannot be written ({error.strerror or error}); name another place") from error
     finally:
+        lock.release()
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove scratch folders whose process is gone: the system frees the lock of one that was killed."""
+    for lock_file in target.parent.glob(f".{glob.escape(target.name)}.*/{LOCK}"):
+        lock = FileLock(lock_file)
+        with contextlib.suppress(Timeout, OSError):
+            lock.acquire(blocking=False)
+            lock.release()
+            shutil.rmtree(lock_file.parent, ignore_errors=True)
 
 
 def check_folder(path: Path, mark: str) -> None:

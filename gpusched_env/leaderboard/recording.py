@@ -41,6 +41,8 @@ class Recording(Carrying):
         done = self.carry_out(decision)
         if done is None:
             return self.refusal
+        if self.vain:
+            return ""
         if isinstance(done, Wait):
             if float(self._world["timer_s"]) == timer_s:
                 return ""  # not in the future, or later than another

@@ -102,6 +102,7 @@ class Replay(Carrying):
 
     def _decide(self, decision: Decision) -> None:
         """Carry out the next decision, if this is its time and it can be carried out."""
+        self._budget.check()  # here too: all decisions of a run may come at one decision point
         if self._times_ms[self._next] != milliseconds(self.now_s):
             raise self._error(f"comes at {self.now_s:.3f} s in the replay")
         if isinstance(decision, Wait):
@@ -113,6 +114,8 @@ class Replay(Carrying):
             raise self._error("knows the future: the job has not arrived yet")
         if done is None:
             raise self._error(f"is refused: {self.refusal}")
+        if self.vain:
+            raise self._error("has no effect: the job's lease ends then anyway")
         if done != decision:
             raise self._error(f"is not written as what it comes to: {done}")
 

@@ -27,13 +27,13 @@ class Scored(Protocol):
         """Lower bounds of some of them."""
 
 
-def score(runs: Sequence[Scored], fifo: Sequence[Scored], metric: str = "mean_jct_s") -> Interval:
+def score(runs: Sequence[Scored], fifo: Sequence[Scored], metric: str) -> Interval:
     """How much of the way from FIFO to the lower bound the runs go, with its 95 % bootstrap interval over seeds.
 
     Parameters
     ----------
     runs, fifo : on the same seeds, in the same order
-    metric : ``mean_jct_s`` or ``makespan_s``, which have bounds
+    metric : that of the track, ``mean_jct_s`` or ``makespan_s``, which have bounds
 
     Notes
     -----
@@ -50,7 +50,7 @@ def score(runs: Sequence[Scored], fifo: Sequence[Scored], metric: str = "mean_jc
     return bootstrap_ratio(first_in - _values(runs, metric), np.maximum(first_in - bound, 0.0))
 
 
-def compared(runs: Sequence[Scored], rival: Sequence[Scored], metric: str = "mean_jct_s") -> Interval:
+def compared(runs: Sequence[Scored], rival: Sequence[Scored], metric: str) -> Interval:
     """Mean ratio of a metric to a rival's, paired by seed, with its 95 % interval: below 1 it is smaller.
 
     Raises

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gpusched_env.leaderboard.site_tables import BRIEF, Shown, seed_table, track_table
+from gpusched_env.leaderboard.claims import WHAT_TO_CHECK
+from gpusched_env.leaderboard.site_runs import packed_file
+from gpusched_env.leaderboard.site_tables import Shown, scored, seed_table, track_table
 from gpusched_env.leaderboard.tracks import TRACKS, Track
 from gpusched_env.reports.curves import BINS
 from gpusched_env.reports.pages import SITE_POLICY, asset, page
-from gpusched_env.reports.tables import Cell, Heading, Row, Table
+from gpusched_env.reports.tables import Table
 
 if TYPE_CHECKING:
     from gpusched_env.leaderboard.site import Built
@@ -55,9 +57,14 @@ class TrackPage:
         return len(self.entries)
 
     @property
+    def scored(self) -> str:
+        """What the score is of, in words."""
+        return self.track.scored
+
+    @property
     def best(self) -> Table:
         """The best entries, briefly."""
-        return track_table(self.entries[:BEST], BRIEF)
+        return track_table(self.entries[:BEST], self.track.metric, brief=True)
 
 
 def write_pages(folder: Path, built: Built) -> None:
@@ -67,7 +74,14 @@ def write_pages(folder: Path, built: Built) -> None:
     assets.mkdir()
     for name in ("style.css", *TRACK_SCRIPTS):
         (assets / name).write_text(asset(name), encoding="utf-8")
-    _write(folder / "index.html", "index.html", tracks, title=TITLE, refused=_refused(built))
+    _write(
+        folder / "index.html",
+        "index.html",
+        tracks,
+        title=TITLE,
+        refused=built.reasons(),
+        check=WHAT_TO_CHECK if built.differs else "",
+    )
     for track in tracks:
         _write_track(folder, track, tracks)
         for shown in track.entries:
@@ -76,12 +90,6 @@ def write_pages(folder: Path, built: Built) -> None:
 
 def _write(path: Path, template: str, tracks: Sequence[TrackPage], **fields: Any) -> None:
     path.write_text(page(template, policy=SITE_POLICY, tracks=tracks, **fields), encoding="utf-8")
-
-
-def _refused(built: Built) -> Table:
-    rows = [Row([Cell(path.name), Cell(reason, mark="refused")]) for path, reason in built.refused]
-    caption = "Files that are no entries, cannot be checked here, or do not give what they claim"
-    return Table(caption, [Heading("file", text=True), Heading("why", text=True)], rows, sortable=False)
 
 
 def _write_track(folder: Path, track: TrackPage, tracks: Sequence[TrackPage]) -> None:
@@ -94,7 +102,7 @@ def _write_track(folder: Path, track: TrackPage, tracks: Sequence[TrackPage]) ->
         tracks,
         title=f"Track {track.name}",
         track=track,
-        table=track_table(shown, paired=track.track.metric),
+        table=track_table(shown, track.track.metric),
         bins=BINS,
         entries=entries,
         seeds=seeds,
@@ -104,33 +112,41 @@ def _write_track(folder: Path, track: TrackPage, tracks: Sequence[TrackPage]) ->
 
 
 def _write_entry(folder: Path, shown: Shown, track: TrackPage, tracks: Sequence[TrackPage]) -> None:
-    entry = shown.entry
-    about = entry.about
-    learned = ", ".join(f"{first} to {end - 1}" for first, end in about.training_seeds)
-    told = {
-        "authors": about.authors,
-        "how": about.how,
-        "hardware": about.hardware,
-        "training seeds": learned or "none",
-        "licence": about.licence,
-    }
-    facts = {
-        "scheduler": entry.player.spec,
-        "parameters": json.dumps(entry.player.parameters, sort_keys=True) if entry.player.parameters else "none",
-        "reads true run times": "yes" if entry.player.clairvoyant else "no",
-        "played with": f"gpusched-env {entry.version}, results version {entry.results_version}",
-        "checksum": entry.sha256,
-        "file": shown.path.name,
-    }
+    entry, about = shown.entry, shown.entry.about
+    file = packed_file(folder, entry.track, shown.key)
     _write(
         folder / shown.href,
         "entry.html",
         tracks,
-        title=entry.about.title or shown.label,
+        title=shown.label,
+        badges=shown.badges,
         track=track,
-        told=[(name, text) for name, text in told.items() if text],
-        facts=list(facts.items()),
+        of=len(track.entries),
+        shown=shown,
+        score=scored(shown.score),
+        file=file.relative_to(folder).as_posix(),
+        size=f"{file.stat().st_size / 1000:,.0f} kB",
+        claims=_claims(shown),
         # The schema lets no other addresses through; a page must not rely on that.
         link=about.link if about.link.startswith(("https://", "http://")) else "",
-        table=seed_table(shown, track.href),
+        table=seed_table(shown, track.href, track.track.metric),
     )
+
+
+def _claims(shown: Shown) -> list[tuple[str, str]]:
+    """What the entry says about itself and no replay can show."""
+    entry, about = shown.entry, shown.entry.about
+    learned = ", ".join(f"{first} to {end - 1}" for first, end in about.training_seeds)
+    told = {
+        "title": about.title,
+        "authors": about.authors,
+        "how": about.how,
+        "hardware": about.hardware,
+        "training seeds": learned or "none",
+        "reads true run times": "yes" if entry.player.clairvoyant else "no",
+        "scheduler": entry.player.spec,
+        "parameters": json.dumps(entry.player.parameters, sort_keys=True) if entry.player.parameters else "none",
+        "played with": f"gpusched-env {entry.version}",
+        "licence": about.licence,
+    }
+    return [(name, text) for name, text in told.items() if text.strip()]

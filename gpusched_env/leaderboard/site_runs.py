@@ -1,22 +1,24 @@
-"""What a site shows of the runs of one seed: each is replayed once, checked, and written as data for the viewer."""
+"""What a site shows of the runs of an entry: each is replayed once, checked, and written as data for the viewer."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from gpusched_env.errors import EntryError
-from gpusched_env.instance import Instance
-from gpusched_env.leaderboard.entry import Entry, Run
+from gpusched_env.leaderboard.entry import Entry
+from gpusched_env.leaderboard.entry_files import SUFFIX, parse_packed, read_packed
 from gpusched_env.leaderboard.replaying import Budget
+from gpusched_env.leaderboard.schedules import sha256_of_bytes
+from gpusched_env.leaderboard.site_entries import Given
 from gpusched_env.leaderboard.tracks import TrackProblem
 from gpusched_env.leaderboard.verifying import verify_run
-from gpusched_env.reports.curves import completion_times
+from gpusched_env.reports.curves import completion_times, distribution
 from gpusched_env.reports.run_data import run_data
 
 # Characters that could end a script element, or a line of a script, stand as escapes.
@@ -24,64 +26,82 @@ _ESCAPED: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A run that an entry claims."""
-
-    key: str  # of the entry, in names of files
-    label: str  # of the entry, for people
-    entry: Entry
-    run: Run
-
-
-@dataclass(frozen=True)
 class Replayed:
-    """What came of a claim; ``refusal`` says why it is not true, and is empty if it is."""
+    """What came of an entry.
+
+    Attributes
+    ----------
+    key : of the entry
+    refusal : why it is not shown; empty if all is as it claims
+    lines : GPUs held and jobs waiting over time, by seed
+    distribution : of JCT over all seeds
+    """
 
     key: str
-    seed: int
-    refusal: str
-    jct_s: np.ndarray  # float64 [tracked jobs], NaN = unfinished
+    refusal: str = ""
+    lines: Mapping[int, Any] = field(default_factory=dict)
+    distribution: Mapping[str, Any] = field(default_factory=dict)
 
 
-class DrawnOnce(TrackProblem):
-    """The problem of one seed, for all entries: it is drawn once."""
-
-    def instance(self, seed: int) -> Instance:
-        """Draw, unless this seed was the last one."""
-        drawn: tuple[int, Instance] | None = self.__dict__.get("_drawn")
-        if drawn is None or drawn[0] != seed:
-            drawn = self.__dict__["_drawn"] = (seed, super().instance(seed))
-        return drawn[1]
+def packed_file(site: Path, track: str, key: str) -> Path:
+    """Where a site keeps the file of an entry, for others to check it; nothing in the name was chosen by anyone."""
+    return site / "entries" / f"{track}-{key}{SUFFIX}"
 
 
-def play_seed(track: TrackProblem, seed: int, claims: Sequence[Claim], folder: Path, seconds: float) -> list[Replayed]:
-    """Replay all runs of one seed, and write the viewer's data of those that are as claimed.
+def make_folders(site: Path, tracks: Iterable[str]) -> None:
+    """Make the folders that :func:`replay_entry` writes to."""
+    (site / "entries").mkdir()
+    for name in tracks:
+        (site / "data" / name).mkdir(parents=True)
+
+
+def replay_entry(problem: TrackProblem, given: Given, site: Path, seconds: float) -> Replayed:
+    """Replay all runs of an entry, and write the viewer's data and the file itself if they are as claimed.
 
     Parameters
     ----------
-    track : a track that can be played here
-    claims : runs of this seed
-    folder : of the data of the seed; it is made
+    problem : the entry's track
+    site : folder that is being made, as :func:`make_folders` prepares it; once it is removed nothing more is written
     seconds : of CPU time that the replay of a run may take
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    name = f"{folder.parent.name}/{folder.name}"
-    problem = DrawnOnce(track.track, track.scenario)
-    replayed, lines = [], {}
-    for claim in claims:
-        try:
-            log = verify_run(claim.entry, claim.run, problem, Budget(seconds), keep_log=True).log
-        except EntryError as error:
-            replayed.append(Replayed(claim.key, seed, str(error), np.zeros(0)))
-            continue
-        assert log is not None
-        instance = problem.instance(seed)
-        data = run_data(instance, log, claim.label)
-        lines[claim.key] = data["lines"]
-        write_data(folder / f"{claim.key}.js", f"{name}/{claim.key}", data)
-        replayed.append(Replayed(claim.key, seed, "", completion_times(instance, log, problem.tracked_window)))
-    write_data(folder / "lines.js", f"{name}/lines", lines)
+    try:
+        packed = read_packed(given.path)
+        if sha256_of_bytes(packed) != given.sha256:
+            raise EntryError("the file changed while the site was built")
+        replayed = _replay(problem, parse_packed(packed), given.key, site / "data" / problem.name, seconds)
+    except EntryError as error:
+        _remove(site / "data" / problem.name, given.key)
+        return Replayed(given.key, str(error))
+    packed_file(site, problem.name, given.key).write_bytes(packed)
     return replayed
+
+
+def _replay(problem: TrackProblem, entry: Entry, key: str, folder: Path, seconds: float) -> Replayed:
+    lines, jct_s = {}, []
+    for run in entry.runs:
+        log = verify_run(entry, run, problem, Budget(seconds), keep_log=True).log
+        assert log is not None
+        instance = problem.instance(run.seed)
+        data = run_data(instance, log, "")  # the page knows how the entry is called among the others
+        (folder / str(run.seed)).mkdir(exist_ok=True)
+        write_data(folder / str(run.seed) / f"{key}.js", f"{problem.name}/{run.seed}/{key}", data)
+        lines[run.seed] = data["lines"]
+        jct_s.append(completion_times(instance, log, problem.tracked_window))
+    return Replayed(key, "", lines, distribution(np.concatenate(jct_s)))
+
+
+def _remove(folder: Path, key: str) -> None:
+    """Take away what was written of a run before another run of the entry was refused."""
+    for path in folder.glob(f"*/{key}.js"):
+        path.unlink()
+
+
+def write_lines(folder: Path, track: str, replayed: Sequence[Replayed]) -> None:
+    """Write what the plots of a track draw: distributions over all seeds, lines over time of each."""
+    write_data(folder / "distributions.js", f"{track}/distributions", {one.key: one.distribution for one in replayed})
+    for seed in replayed[0].lines:
+        lines = {one.key: one.lines[seed] for one in replayed}
+        write_data(folder / str(seed) / "lines.js", f"{track}/{seed}/lines", lines)
 
 
 def write_data(path: Path, name: str, data: Any) -> None:

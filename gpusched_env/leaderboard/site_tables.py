@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from gpusched_env.leaderboard.entry import Entry
 from gpusched_env.leaderboard.scoring import compared
+from gpusched_env.leaderboard.site_entries import Given
 from gpusched_env.leaderboard.tracks import METRICS
 from gpusched_env.metrics import Interval, bootstrap_mean
 from gpusched_env.reports.tables import Cell, Heading, Row, Table, heading, scale_of
 from gpusched_env.units import Unit, three_digits
 
-BRIEF: Final = ("mean_jct_s", "p99_jct_s")
-VERIFIED: Final = "\N{CHECK MARK} verified"
+BASELINE: Final = "baseline"
+CLAIMED: Final = "claimed, not checked"
+BESIDE: Final = {"mean_jct_s": "p99_jct_s", "makespan_s": "mean_jct_s"}  # what brief tables show beside what is scored
 NO_UNIT: Final = Unit("", 1.0)
 
 
@@ -28,25 +30,42 @@ class Shown:
 
     Attributes
     ----------
-    entry : what was submitted
-    path : its file
-    key : in names of files: letters and digits of its checksum, nothing that anyone chose
+    given : what was submitted, without its decisions
     label : name in tables and plots
-    baseline : whether it comes with the package
     score : mean over seeds, 0 = FIFO, 1 = lower bound; all NaN where FIFO is not there
+    rank : on its track, from 1; equal results have equal ranks
     """
 
-    entry: Entry
-    path: Path
-    key: str
+    given: Given
     label: str
-    baseline: bool
     score: Interval
+    rank: int = 0
+
+    @property
+    def entry(self) -> Entry:
+        """What was submitted, without its decisions."""
+        return self.given.entry
+
+    @property
+    def key(self) -> str:
+        """In names of files: letters and digits of its checksum, nothing that anyone chose."""
+        return self.given.key
+
+    @property
+    def baseline(self) -> bool:
+        """Its bytes are those of a baseline."""
+        return self.given.baseline
 
     @property
     def href(self) -> str:
         """Page of the entry."""
         return f"entry-{self.key}.html"
+
+    @property
+    def badges(self) -> list[str]:
+        """What its bytes and digests say about it."""
+        same = self.given.same
+        return [BASELINE] * self.baseline + [f"same schedule as {', '.join(same)}"] * bool(same)
 
     def values(self, name: str) -> np.ndarray:
         """float64 [seeds]: a metric, NaN where it has no meaning."""
@@ -54,57 +73,68 @@ class Shown:
         return np.array([math.nan if value is None else value for value in found], float)
 
 
-def ranked(entries: Sequence[Shown]) -> list[Shown]:
-    """Best score first; those without a score last, by mean JCT."""
+def ranked(entries: Sequence[Shown], metric: str) -> list[Shown]:
+    """Order entries by the mean of the metric that is scored, smallest first, and give them ranks."""
+    means = {shown.key: float(shown.values(metric).mean()) for shown in entries}
+    order = sorted(entries, key=lambda shown: (means[shown.key], shown.key))
+    return [
+        dataclasses.replace(shown, rank=1 + sum(mean < means[shown.key] for mean in means.values())) for shown in order
+    ]
 
-    def rank(shown: Shown) -> tuple[float, float, str]:
-        score = shown.score.mean
-        return (-score if math.isfinite(score) else math.inf, float(shown.values("mean_jct_s").mean()), shown.key)
 
-    return sorted(entries, key=rank)
+def scored_first(metric: str) -> list[str]:
+    """Give the metrics of tables, that which is scored first."""
+    return [metric, *(name for name in METRICS if name != metric)]
 
 
-def track_table(entries: Sequence[Shown], metrics: Sequence[str] = METRICS, paired: str = "") -> Table:
+def track_table(entries: Sequence[Shown], metric: str, brief: bool = False) -> Table:
     """Tabulate entries of one track, best first.
 
     Parameters
     ----------
-    metrics : columns
-    paired : a metric of which the ratio to that of the first entry is told, seed by seed; empty = none
+    metric : that is scored
+    brief : only two metrics; else all, and the ratio of the scored one to that of the first entry, seed by seed
     """
     seeds = len(entries[0].entry.runs) if entries else 0
+    metrics = [metric, BESIDE[metric]] if brief else scored_first(metric)
     means = {name: [bootstrap_mean(shown.values(name)) for shown in entries] for name in metrics}
     units = {name: scale_of(name, means[name]) for name in metrics}
+    ratio = [] if brief else [Heading("times best", title=f"{metric} over that of the first entry, paired by seed")]
     columns = [
+        Heading("#", title=f"rank by {metric}, mean over seeds"),
         Heading("entry", text=True),
-        Heading("score", title="0 = FIFO, 1 = the lower bound; mean over seeds", better="max"),
-        *([Heading("times best", title=f"{paired} over that of the first entry, paired by seed")] if paired else []),
+        Heading("score", title=f"of {metric}: 0 = FIFO, 1 = the lower bound; mean over seeds", better="max"),
+        *ratio,
         *(heading(name, units[name]) for name in metrics),
-        Heading("checked", text=True),
+        Heading(CLAIMED, text=True, title="what its authors say, which no replay can show"),
     ]
     rows = []
     for number, shown in enumerate(entries):
-        cells = [_name(shown), interval(shown.score, NO_UNIT)]
-        if paired:
-            cells.append(interval(compared(shown.entry.runs, entries[0].entry.runs, paired), NO_UNIT))
+        cells = [
+            Cell(str(shown.rank), shown.rank, mark="rank"),
+            Cell(shown.label, href=shown.href, badges=shown.badges),
+        ]
+        cells.append(scored(shown.score))
+        if not brief:
+            cells.append(interval(compared(shown.entry.runs, entries[0].entry.runs, metric), NO_UNIT))
         cells += [interval(means[name][number], units[name]) for name in metrics]
-        rows.append(Row([*cells, Cell(VERIFIED, mark="verified")]))
-    caption = f"Mean over {seeds} seeds [95 % bootstrap interval]"
-    return Table(caption, columns, rows, sorted_by=1)
+        rows.append(Row([*cells, _claims(shown)]))
+    caption = f"Recomputed: mean over {seeds} seeds [95 % bootstrap interval]"
+    return Table(caption, columns, rows, sorted_by=0, named_by=1)
 
 
-def seed_table(shown: Shown, track_href: str) -> Table:
+def seed_table(shown: Shown, track_href: str, metric: str) -> Table:
     """Tabulate an entry seed by seed, with a way to each schedule."""
-    runs = shown.entry.runs
+    runs, metrics = shown.entry.runs, scored_first(metric)
     units = {
         name: scale_of(name, [Interval(value, math.nan, math.nan, 1) for value in shown.values(name)])
-        for name in METRICS
+        for name in metrics
     }
-    columns = [Heading("seed"), *(heading(name, units[name]) for name in METRICS), Heading("event log", text=True)]
+    columns = [Heading("seed"), *(heading(name, units[name]) for name in metrics), Heading("event log", text=True)]
     rows = []
     for number, run in enumerate(runs):
         cells = [Cell(str(run.seed), run.seed, f"{track_href}#seed={run.seed}&left={shown.key}")]
-        for name in METRICS:
+        for name in metrics:
             value = float(shown.values(name)[number])
             text = three_digits(value / units[name].seconds)
             cells.append(Cell(text, value if math.isfinite(value) else None))
@@ -122,8 +152,16 @@ def interval(value: Interval, unit: Unit) -> Cell:
     return Cell(text, value.mean, detail=f"[{low}, {high}]" if math.isfinite(value.low) else "")
 
 
-def _name(shown: Shown) -> Cell:
-    told = ["baseline"] if shown.baseline else [shown.entry.about.authors or "no authors named"]
-    if shown.entry.player.clairvoyant:
-        told.append("reads true run times")
-    return Cell(shown.label, href=shown.href, detail=", ".join(told))
+def scored(score: Interval) -> Cell:
+    """Write a score, above a bar from 0 to 1; worse than FIFO has none."""
+    cell = interval(score, NO_UNIT)
+    return dataclasses.replace(cell, bar=min(max(score.mean, 0.0), 1.0)) if math.isfinite(score.mean) else cell
+
+
+def _claims(shown: Shown) -> Cell:
+    """Tell what no replay can show: who made it, and what it read."""
+    read = "reads true run times" if shown.entry.player.clairvoyant else "reads no true run times"
+    authors = shown.entry.about.authors.strip()
+    if shown.baseline:
+        return Cell(read)
+    return Cell(f'by "{authors}"' if authors else "names no authors", detail=read)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gpusched_env.errors import EntryError, GpuschedError
+from gpusched_env.errors import EntryError, GpuschedError, MismatchError
 from gpusched_env.evaluation.results import RunResult
 from gpusched_env.instance import SchedulerInfo
 from gpusched_env.leaderboard.claims import check_claims
@@ -37,8 +37,10 @@ def verify(
 
     Raises
     ------
-    EntryError : the track cannot be played here; or the first claim that is not true: seed, decision or metric, what
-        the entry says and what the replay gives
+    EntryError : the entry is of another version or track, or may not take part
+    MismatchError : the first claim that is not true: seed, decision or metric, what the entry says and what the replay
+        gives
+    MissingLogError : the log of its track is not here
     """
     problem = (get_track(entry.track) if track is None else track).problem(log)
     check_claims(entry, problem)
@@ -58,8 +60,10 @@ def verify_run(entry: Entry, run: Run, problem: TrackProblem, budget: Budget, ke
         bounds = lower_bounds(instance, problem.tracked_window)
         _compare_numbers("metrics", run.metrics, metrics)
         _compare_numbers("bounds", run.bounds, bounds)
+    except MemoryError:
+        raise EntryError(f"seed {run.seed}: replaying it takes more memory than there is") from None
     except GpuschedError as error:
-        raise EntryError(f"seed {run.seed}: {error}") from error
+        raise MismatchError(f"seed {run.seed}: {error}") from error
     return RunResult(
         scenario=problem.name,
         fingerprint=entry.fingerprint,
@@ -73,12 +77,12 @@ def verify_run(entry: Entry, run: Run, problem: TrackProblem, budget: Budget, ke
     )
 
 
-def _compare(name: str, claimed: Any, found: Any) -> None:
+def _compare(name: str, claimed: str, found: str) -> None:
     if claimed != found:
-        raise EntryError(f"{name}: the entry says {claimed}, the replay gives {found}")
+        raise MismatchError(f"{name}: the entry says {claimed}, the replay gives {found}")
 
 
 def _compare_numbers(name: str, claimed: Mapping[str, float | None], found: Mapping[str, float]) -> None:
-    """Compare to the last bit: the replay does the same operations in the same order."""
+    """Compare to the last bit, the sign of 0 too: the replay does the same operations in the same order."""
     for key, value in found.items():
-        _compare(f"{name}.{key}", claimed[key], None if math.isnan(value) else value)
+        _compare(f"{name}.{key}", str(claimed[key]), str(None if math.isnan(value) else float(value)))

@@ -62,7 +62,7 @@ def write_report(
         seed=first.seed,
         tracked="" if first.window is None else f", jobs {first.window[0]:,} to {first.window[1] - 1:,} by arrival",
         bins=BINS,
-        runs=[{"key": str(number), "label": label} for number, (label, _) in enumerate(played)],
+        runs=[{"key": str(number), "label": label, "baseline": False} for number, (label, _) in enumerate(played)],
         data=_data(instance, played),
     )
     target = Path(path)

@@ -24,6 +24,8 @@ class Cell:
     href: str = ""
     detail: str = ""
     mark: str = ""  # class of the page's style
+    badges: Sequence[str] = ()  # told by the page, not by whoever chose the text
+    bar: float | None = None  # share of a bar that is filled
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; ``sorted_by`` is the column by which it is sorted at first, -1 = none."""
+    """A table; ``sorted_by`` is the column by which it is sorted at first, -1 = none; ``named_by`` names the rows."""
 
     caption: str
     columns: Sequence[Heading]
     rows: Sequence[Row] = field(default_factory=list)
     sortable: bool = True
     sorted_by: int = -1
+    named_by: int = 0
 
 
 def scale_of(name: str, intervals: Sequence[Interval]) -> Unit:

@@ -8,6 +8,7 @@ window.gpusched = window.gpusched || {};
   const MOST_LABELS = 250;
   const MOST_NODE_LINES = 64;
   const MOST_NAMES = 16;
+  const LINK_HEIGHT = 12; // [px] of a row of the heat map, so that its name can be read
 
   /* Neighbours in the order of arrival differ; later rounds through the colours are lighter. */
   function colourOf(job) {
@@ -133,6 +134,11 @@ window.gpusched = window.gpusched || {};
     return ticks;
   }
 
+  function linkTicks(run, narrow) {
+    const short = (name) => (narrow && name.length > 18 ? `${name.slice(0, 9)}\u2026${name.slice(-8)}` : name);
+    return { tickvals: run.links.names.map((name, i) => i), ticktext: run.links.names.map((name) => gpusched.plain(short(name))), tickfont: { size: 9 } };
+  }
+
   /* options: {seconds, sign: unit of the axis; end: where it ends [units]; range: what is shown; cursor [units]; chosen: job row or null} */
   gpusched.gantt = function (run, options) {
     const scale = run.tick_s / options.seconds;
@@ -140,7 +146,9 @@ window.gpusched = window.gpusched || {};
     const narrow = gpusched.narrow();
     const traces = [crowdTrace(run, scale), barTrace(run, scale, options.chosen), markTrace(run, scale),
       lineTrace(run.lines.held, options.seconds, "y2", 0, "% of GPUs held"), lineTrace(run.lines.waiting, options.seconds, "y3", 1, "jobs waiting")];
-    const low = run.links ? 0.31 : 0;
+    const height = narrow ? 560 : 640;
+    const linksHeight = run.links ? Math.max(260, LINK_HEIGHT * run.links.names.length + 90) : 0;
+    const low = linksHeight / (height + linksHeight);
     if (run.links) traces.push(heatTrace(run, scale));
     const span = 1 - low;
     const cursor = {
@@ -148,7 +156,7 @@ window.gpusched = window.gpusched || {};
       line: { color: gpusched.css("--cursor"), width: 1.6 },
     };
     const layout = gpusched.layout({
-      height: (narrow ? 560 : 640) + (run.links ? 260 : 0), barmode: "overlay", bargap: 0, uniformtext: { minsize: 8, mode: "hide" }, hovermode: "closest", showlegend: false,
+      height: height + linksHeight, barmode: "overlay", bargap: 0, uniformtext: { minsize: 8, mode: "hide" }, hovermode: "closest", showlegend: false,
       margin: { l: narrow ? 48 : 64, r: run.links ? 64 : 12, t: 30, b: 44 },
       xaxis: gpusched.axis(`time since the first arrival [${options.sign}]`, { anchor: run.links ? "y4" : "y3", range: options.range, zeroline: false }),
       yaxis: gpusched.axis("", Object.assign({ range: [gpus, 0], domain: [low + 0.42 * span, 1], showgrid: false, zeroline: false }, roomTicks(run))),
@@ -157,7 +165,7 @@ window.gpusched = window.gpusched || {};
       shapes: [cursor].concat(roomLines(run)),
     });
     if (run.links) {
-      layout.yaxis4 = gpusched.axis("links", { domain: [0, low - 0.04], showticklabels: false, showgrid: false, fixedrange: true, automargin: false });
+      layout.yaxis4 = gpusched.axis("links", Object.assign({ domain: [0, low - 0.04], showgrid: false, fixedrange: true, automargin: true }, linkTicks(run, narrow)));
     }
     return { traces, layout };
   };

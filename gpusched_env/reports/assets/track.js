@@ -29,6 +29,10 @@ document.addEventListener("DOMContentLoaded", () => {
   const showLines = () => load(`${page.track}/${seedSelect.value}/lines`).then(
     (lines) => gpusched.overTime(document.getElementById("over-time"), labelled(lines)));
 
+  const labels = new Map(page.entries.map((entry) => [entry.key, entry.label]));
+  const loadRun = (key) => load(`${page.track}/${seedSelect.value}/${key}`).then(
+    (run) => Object.assign({}, run, { label: labels.get(key) }));
+
   load(`${page.track}/distributions`).then(
     (lines) => gpusched.distributions(document.getElementById("distributions"), labelled(lines)));
 
@@ -40,7 +44,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const second = rival ? rival.key : "";
   const start = { left: known(asked.get("left"), best.key), right: asked.has("left") ? known(asked.get("right"), "") : second };
   const viewer = gpusched.viewer(
-    document.getElementById("viewer"), (key) => load(`${page.track}/${seedSelect.value}/${key}`), start);
+    document.getElementById("viewer"), loadRun, start);
   showLines();
   seedSelect.addEventListener("change", () => { showLines(); viewer.pick(); });
 });

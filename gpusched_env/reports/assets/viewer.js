@@ -105,6 +105,24 @@ window.gpusched = window.gpusched || {};
       }
     }
 
+    /* All jobs of the run, for the keyboard; both sides play the same ones. */
+    function fillFollow() {
+      const run = shown()[0].run;
+      const rows = run.jobs ? run.jobs.id.map((id, row) => row) : [];
+      at("follow").replaceChildren(...[["", "no job"]].concat(rows.map((row) => [row, gpusched.jobName(run, row)])).map(([value, text]) => {
+        const option = element("option", text);
+        option.value = value;
+        return option;
+      }));
+      at("follow").disabled = rows.length === 0;
+    }
+
+    function follow(job) {
+      chosen = job;
+      at("follow").value = job === null ? "" : String(job);
+      return drawSides();
+    }
+
     async function drawSides() {
       at("sides").classList.toggle("two", shown().length === 2);
       for (const side of sides) {
@@ -138,8 +156,7 @@ window.gpusched = window.gpusched || {};
         const point = click.points.find((one) => one.data.name === "jobs");
         if (!point) return;
         const job = side.run.bars.job[point.pointIndex];
-        chosen = chosen === job ? null : job;
-        drawSides();
+        follow(chosen === job ? null : job);
       });
     }
 
@@ -153,6 +170,7 @@ window.gpusched = window.gpusched || {};
         sides.forEach((side, number) => { side.key = keys[number]; side.run = runs[number]; });
         chosen = null;
         range = null;
+        if (shown().length) fillFollow();
         if (!started && shown().length) slider.value = busiest(shown()[0].run);
         started = started || shown().length > 0;
         await drawSides();
@@ -174,6 +192,7 @@ window.gpusched = window.gpusched || {};
       const from = Math.max(0, Math.min(now.cursor - half, now.all[1] - 2 * half));
       zoomTo(2 * half >= now.all[1] ? null : [from, from + 2 * half]);
     }
+    at("follow").addEventListener("change", () => follow(at("follow").value === "" ? null : Number(at("follow").value)));
     at("closer").addEventListener("click", () => zoomBy(0.5));
     at("farther").addEventListener("click", () => zoomBy(2));
     at("all").addEventListener("click", () => shown().length && zoomTo(null));

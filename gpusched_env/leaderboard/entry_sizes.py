@@ -1,0 +1,76 @@
+"""How much an entry holds is known before any of it becomes objects: 48 MB of JSON could be 2 GB of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+
+from gpusched_env.errors import EntryError
+from gpusched_env.leaderboard.columns import LISTS, check_lengths
+
+MOST_RUNS: Final = 1000
+# Values beside those of the columns: metrics, bounds, parameters, training seeds, commas of texts.
+MOST_OTHERS: Final = 200_000
+MOST_OTHERS_OF_A_RUN: Final = 1000
+
+_Lengths = Annotated[list[Annotated[int, msgspec.Meta(ge=0, le=2**40)]], msgspec.Meta(max_length=2**22)]
+
+
+class _Columns(msgspec.Struct):
+    """Columns as text."""
+
+    kinds: str
+    points: msgspec.Raw
+    times_ms: msgspec.Raw
+    jobs: msgspec.Raw
+    gpu_counts: msgspec.Raw
+    gpus: msgspec.Raw
+    until_s: msgspec.Raw
+    shares: msgspec.Raw
+    sub_steps: msgspec.Raw
+
+
+class _Run(msgspec.Struct):
+    decisions: _Columns
+
+
+class _Outline(msgspec.Struct):
+    """What tells how large an entry is."""
+
+    runs: list[_Run]
+
+
+def check_sizes(text: bytes) -> None:
+    """Refuse an entry whose columns have other lengths than its letters say, or that holds much beside them.
+
+    A list has as many values as commas and one more, so that counting commas bounds everything that will be made.
+
+    Raises
+    ------
+    EntryError : with the run and the column
+    msgspec.MsgspecError : no JSON, or no entry
+    """
+    runs = msgspec.json.decode(text, type=_Outline).runs
+    if len(runs) > MOST_RUNS:
+        raise EntryError(f"it has {len(runs):,} runs; an entry may have {MOST_RUNS:,}")
+    values = 0
+    for number, run in enumerate(runs):
+        columns = run.decisions
+        lengths = {name: _length(getattr(columns, name)) for name in LISTS}
+        few = lengths["gpu_counts"] == columns.kinds.count("S")
+        gang_sizes = msgspec.json.decode(columns.gpu_counts, type=_Lengths) if few else []
+        try:
+            check_lengths(columns.kinds, lengths, sum(gang_sizes))
+        except EntryError as error:
+            raise EntryError(f"run {number}: {error}") from None
+        values += sum(lengths.values())
+    others = text.count(b",") - values
+    if others > MOST_OTHERS + MOST_OTHERS_OF_A_RUN * len(runs):
+        raise EntryError(f"it has {others:,} values beside those of its decisions, which is more than any entry needs")
+
+
+def _length(column: msgspec.Raw) -> int:
+    """Values of a list that is text; at least as many as it has, where it holds lists or texts."""
+    text = bytes(column)
+    return 0 if text.strip() == b"[]" else text.count(b",") + 1
