@@ -230,7 +230,7 @@ def fill_tasks(delay: DelayState, b: int, instance: Instance, best_ideal: bool, 
     names = instance.workload.profiles.rows["name"][jobs["profile"]]
     tasks["low_skew"] = [_model(str(name)) in LOW_SKEW for name in names]
     sizes = np.unique(gang)
-    keys = 1 << np.array([int(size - 1).bit_length() for size in sizes.tolist()]) if pow2 else sizes
+    keys = 1 << np.array([int(size - 1).bit_length() for size in sizes.tolist()], np.int64) if pow2 else sizes
     classes = np.unique(keys, return_inverse=True)[1]
     delay.demands[b, sizes] = classes
     tasks["demand"] = delay.demands[b, gang]

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpusched_env.baselines.delay_keeping import keep, may_stop
 from gpusched_env.baselines.delay_placing import ANYWHERE, IN_RACK, ON_MACHINE, ON_SLOT, REFUSED
+from gpusched_env.portable.keys import rounded_key
 from gpusched_env.simulator.events import work_left
 from gpusched_env.simulator.jit import helper, int64
 from gpusched_env.simulator.taking import FREE, NO_LIMIT
@@ -22,7 +23,7 @@ def nw_of(world: Array, jobs: Array, replicas: Array, tasks: Array, b: int, row:
     seconds = jobs[b, row]["service_s"]
     if jobs[b, row]["replica"] >= 0:
         seconds += max(world[b]["clock_s"] - replicas[b, jobs[b, row]["replica"]]["since_s"], 0.0)
-    return done * tasks[b, row]["compute_s"] / seconds if seconds > 0.0 else 0.0
+    return rounded_key(done * tasks[b, row]["compute_s"] / seconds) if seconds > 0.0 else 0.0
 
 
 @helper

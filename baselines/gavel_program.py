@@ -199,9 +199,9 @@ class Program:
         return sparse.csc_array((data, self._leveled.indices, self._leveled.indptr), self._leveled.shape)
 
     def _optimum(self, solution: np.ndarray, value: float, binding: np.ndarray, digits: int = SHARE_DIGITS) -> Optimum:
-        solution = np.clip(solution, 0.0, 1.0)
+        solution = np.round(np.clip(solution, 0.0, 1.0), digits)
         solution[solution < TINY] = 0.0
-        return Optimum(self._shares_of(np.round(solution, digits)), self.throughput @ solution, value, binding)
+        return Optimum(self._shares_of(solution), self.throughput @ solution, value, binding)
 
     def _shares_of(self, solution: np.ndarray) -> np.ndarray:
         """float64 [K, R]: what each entry has of each type."""

@@ -118,7 +118,8 @@ def class_paces(
         communication = np.broadcast_to(formula[:, :, None], shape).copy()
     measured = np.zeros(shape, bool)
     class_of = {(profile, gang): index for index, (profile, gang) in enumerate(classes.tolist())}
-    for row in np.sort(profiles.measured, order="tier"):  # inner tiers first: an outer row replaces what they gave
+    # inner tiers first: an outer row replaces what they gave
+    for row in np.sort(profiles.measured, order="tier", kind="stable"):
         index = class_of.get((int(row["profile"]), int(row["gpus"])))
         if index is not None and row["gpu_type"] in types:
             place = (index, slice(int(row["tier"]), None), types.index(row["gpu_type"]))

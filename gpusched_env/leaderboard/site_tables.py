@@ -15,6 +15,7 @@ from gpusched_env.leaderboard.scoring import compared
 from gpusched_env.leaderboard.site_entries import Given
 from gpusched_env.leaderboard.tracks import METRICS
 from gpusched_env.metrics import Interval, bootstrap_mean
+from gpusched_env.portable.arrays import mean
 from gpusched_env.reports.tables import Cell, Heading, Row, Table, heading, scale_of
 from gpusched_env.units import Unit, three_digits
 
@@ -75,7 +76,7 @@ class Shown:
 
 def ranked(entries: Sequence[Shown], metric: str) -> list[Shown]:
     """Order entries by the mean of the metric that is scored, smallest first, and give them ranks."""
-    means = {shown.key: float(shown.values(metric).mean()) for shown in entries}
+    means = {shown.key: mean(shown.values(metric)) for shown in entries}
     order = sorted(entries, key=lambda shown: (means[shown.key], shown.key))
     return [
         dataclasses.replace(shown, rank=1 + sum(mean < means[shown.key] for mean in means.values())) for shown in order

@@ -160,8 +160,8 @@ def _rows(
         row_of.update(dict.fromkeys(ends, len(rows) - 1 if mirrored is None else mirrored))
 
     for name, (out, into) in attachments.items():
-        add([(name, switch) for switch in out], sum(link.GBps * link.members for link in out.values()), 1, 0)
-        add([(switch, name) for switch in into], sum(link.GBps * link.members for link in into.values()), 1, 0)
+        add([(name, switch) for switch in out], math.fsum(link.GBps * link.members for link in out.values()), 1, 0)
+        add([(switch, name) for switch in into], math.fsum(link.GBps * link.members for link in into.values()), 1, 0)
     outermost = len(LINK_TIERS) - 1
     tier = {ends: min(outermost, *(distance.get(end, outermost) for end in ends)) for ends in inner}
     for ends in sorted(inner, key=tier.__getitem__):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from itertools import groupby
@@ -105,7 +106,7 @@ def _add_uplinks(graph: Any, pairs: set[tuple[str, str]], ratio: float, members:
     """Join lower and upper switches: what a lower one carries now / ``ratio``, split evenly over its upper ones."""
     parents = Counter(lower for lower, _ in pairs)
     carried = {
-        lower: sum(data["GBps"] * data.get("members", 1) for _, _, data in graph.edges(lower, data=True))
+        lower: math.fsum(data["GBps"] * data.get("members", 1) for _, _, data in graph.edges(lower, data=True))
         for lower in parents
     }
     for lower, upper in sorted(pairs, key=lambda pair: (*map(_natural, pair),)):

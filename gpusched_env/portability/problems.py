@@ -6,6 +6,7 @@ import dataclasses
 from typing import Final
 
 from gpusched_env.baselines import list_baselines
+from gpusched_env.cluster import NodeGroup
 from gpusched_env.scenarios import Scenario, get_scenario
 
 SEED: Final = 200_000
@@ -20,6 +21,9 @@ KINDS: Final = {
     "rounds": ("gavel-continuous-v1:gangs=mixed", 40),
     "copies": ("hadare-lab-v0", None),
     "sharing": ("bsbf-physical-30-v1", None),
+    "sub-batches": ("bsbf-physical-30-v1:batch=1", None),
+    "pairs": ("gavel-continuous-v1:sharing=true", 40),
+    "overlap": ("leaf-spine-256-v1", 40),
 }
 # Variants whose arithmetic the registered names do not reach.
 MORE: Final = {
@@ -31,10 +35,14 @@ MORE: Final = {
     ),
     "delays": ("dally:preset=authors", "dally:preset=authors_published", "dally:preemption=victim"),
     "types": ("hadar:utility=inverse_remaining", "hadar:utility=effective_throughput_raw"),
-    "rounds": tuple(
-        f"gavel:policy={policy}"
-        for policy in ("max_min_fairness_water_filling_perf", "max_sum_throughput_perf", "isolated", "fifo")
+    "rounds": (
+        "gavel:policy=max_min_fairness_water_filling_perf",
+        "gavel:policy=max_sum_throughput_perf",
+        "gavel:policy=isolated",
+        "gavel:policy=fifo",
+        "gavel:tie_break=two_stage",
     ),
+    "pairs": ("gavel:policy=max_min_fairness_packed", "gavel:policy=fifo_packed", "gavel:policy=gandiva"),
 }
 ENVIRONMENTS: Final = (
     "gpusched/Cluster-v0",
@@ -50,9 +58,11 @@ def small_scenario(kind: str) -> Scenario:
     """Give the scenario of a kind with few jobs."""
     name, jobs = KINDS[kind]
     scenario = get_scenario(name)
-    if jobs is None:
-        return scenario
-    return scenario.replace(workload=dataclasses.replace(scenario.workload, jobs=jobs), tracked_window=None)
+    workload = dataclasses.replace(scenario.workload, jobs=jobs or scenario.workload.jobs)
+    if kind == "overlap":  # models whose compute hides a part of their communication, on links that are shared
+        workload = dataclasses.replace(workload, profiles="pollux")
+        scenario = scenario.replace(groups=(NodeGroup(32, 8, "T4", nodes_per_rack=8),))
+    return scenario.replace(workload=workload, tracked_window=None)
 
 
 def schedulers_of(kind: str) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 Products, quotients and comparisons of NumPy are safe as they are, element by element. Not safe, and therefore here or
 avoided: its exp, log and power, ``@`` and ``dot`` (BLAS), ``interp`` (compilers may fuse its product and sum), and
-``argsort`` without ``kind="stable"``.
+``argsort`` without ``kind="stable"``. Functions import the compiled loops when they are called: the compiler is slow to
+import.
 """
 
 from __future__ import annotations
@@ -63,7 +64,12 @@ def power(base: ArrayLike, exponent: ArrayLike) -> Array:
 
 
 def total(values: ArrayLike) -> float:
-    """Sum of all values, correctly rounded: no order of adding plays a part."""
+    """Sum of all values, correctly rounded: no order of adding plays a part.
+
+    Raises
+    ------
+    OverflowError, ValueError : finite values whose sum is too large, or infinities of both signs
+    """
     return math.fsum(np.asarray(values, np.float64).ravel().tolist())
 
 
@@ -74,7 +80,7 @@ def mean(values: ArrayLike) -> float:
 
 
 def interpolated(values: ArrayLike, known: np.ndarray, at_known: np.ndarray) -> Array:
-    """float64: ``at_known`` between the ascending points ``known``, linearly; the outer ones hold beyond them."""
+    """float64: finite ``at_known`` between ascending points ``known``, linearly; the outer ones hold beyond them."""
     x = np.clip(np.asarray(values, np.float64), known[0], known[-1])
     left = np.clip(np.searchsorted(known, x, side="right") - 1, 0, max(len(known) - 2, 0))
     right = np.minimum(left + 1, len(known) - 1)
@@ -82,7 +88,8 @@ def interpolated(values: ArrayLike, known: np.ndarray, at_known: np.ndarray) -> 
     with np.errstate(invalid="ignore", divide="ignore"):
         slope = (at_known[right] - at_known[left]) / width
     between: Array = np.where(width > 0, slope * (x - known[left]) + at_known[left], at_known[right])
-    return np.where(x >= known[-1], at_known[-1], between)
+    inside = np.where(np.asarray(values) < known[0], at_known[0], between)
+    return np.where(x >= known[-1], at_known[-1], inside)
 
 
 def _each(kernel: Callable[[Array, Array], None], values: ArrayLike) -> Array:

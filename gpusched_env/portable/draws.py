@@ -20,7 +20,7 @@ LEAST_UNIFORM: Final = 2.0**-54  # in place of 0, which a normal number cannot c
 def uniform(rng: np.random.Generator, low: Any, high: Any, size: int | tuple[int, ...] | None = None) -> Any:
     """Uniform numbers of ``low`` to ``high``: float64 of that shape, or one number."""
     shape = np.broadcast(low, high).shape if size is None else size
-    return low + (np.asarray(high) - low) * rng.random(shape or None)
+    return low + (np.asarray(high) - low) * rng.random(None if shape == () else shape)
 
 
 def exponential(rng: np.random.Generator, count: int) -> Array:

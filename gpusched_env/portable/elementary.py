@@ -27,6 +27,7 @@ SPLITTER: Final = 134217729.0  # 2^27 + 1 splits a double into halves of 26 bits
 PER_HALF_PI: Final = 6.36619772367581382433e-01  # 2 / pi
 HALF_PI_HIGH: Final = 1.57079632673412561417e00  # its last 20 bits are 0
 HALF_PI_LOW: Final = 6.07710050650619224932e-11
+FAR: Final = 1e3
 
 
 def _product_error(a: float, b: float, product: float) -> float:
@@ -84,6 +85,13 @@ def _exp(x: float, more: float) -> tuple[float, float, int]:
     return above, (high - (above - 1.0)) - (low - r * c / (2.0 - c)), int(power)
 
 
+def _scaled(mantissa: float, power: int) -> float:
+    """Give mantissa 2^power; inf if that is too large, where ``math.ldexp`` raises in Python."""
+    if power > 1_000:
+        return math.ldexp(mantissa, power - 100) * 2.0**100
+    return math.ldexp(mantissa, power)
+
+
 def exp(x: float) -> float:
     """Give e to the power of x."""
     if not x <= MOST:
@@ -91,15 +99,15 @@ def exp(x: float) -> float:
     if x < LEAST:
         return 0.0
     high, low, power = _exp(x, 0.0)
-    return math.ldexp(high + low, power)
+    return _scaled(high + low, power)
 
 
 def expm1(x: float) -> float:
     """Give exp(x) - 1, exact for small x as well."""
-    if not x <= MOST:
-        return x * math.inf
     if x < -40.0:
         return -1.0
+    if not x < 100.0:
+        return exp(x)  # of which 1 is less than a rounding error
     if abs(x) < 1e-9:
         return x + 0.5 * x * x
     high, low, power = _exp(x, 0.0)
@@ -148,6 +156,8 @@ def power(x: float, y: float) -> float:
         return 1.0
     if y == 1.0:
         return x
+    if math.isnan(y):
+        return math.nan
     if not x > 0.0:
         if x == 0.0:
             return 0.0 if y > 0.0 else y * -math.inf  # inf, or NaN
@@ -161,7 +171,7 @@ def power(x: float, y: float) -> float:
     if product < LEAST:
         return 0.0
     above, below, twos = _exp(product, _product_error(y, high, product) + y * low)
-    return math.ldexp(above + below, twos)
+    return _scaled(above + below, twos)
 
 
 def _sine(r: float) -> float:
@@ -181,7 +191,9 @@ def _cosine(r: float) -> float:
 
 
 def cos(x: float) -> float:
-    """Cosine of an angle of at most some turns, in radians."""
+    """Cosine of an angle in radians; NaN beyond FAR, where the reduction is no longer exact."""
+    if not abs(x) <= FAR:
+        return math.nan
     quarter = math.floor(x * PER_HALF_PI + 0.5)
     r = (x - quarter * HALF_PI_HIGH) - quarter * HALF_PI_LOW
     quarter = quarter % 4
@@ -190,7 +202,9 @@ def cos(x: float) -> float:
 
 
 def sin(x: float) -> float:
-    """Sine of an angle of at most some turns, in radians."""
+    """Sine of an angle in radians; NaN beyond FAR, where the reduction is no longer exact."""
+    if not abs(x) <= FAR:
+        return math.nan
     quarter = math.floor(x * PER_HALF_PI + 0.5)
     r = (x - quarter * HALF_PI_HIGH) - quarter * HALF_PI_LOW
     quarter = quarter % 4
@@ -200,5 +214,6 @@ def sin(x: float) -> float:
 
 # All that kernels may call, by name, and what these call.
 FUNCTIONS: Final[tuple[Callable[..., Any], ...]] = (
-    _product_error, _log_parts, _split, _log, _exp, exp, expm1, log, log1p, log2, power, _sine, _cosine, sin, cos,
+    _product_error, _log_parts, _split, _log, _exp, _scaled, exp, expm1, log, log1p, log2, power, _sine, _cosine, sin,
+    cos,
 )  # fmt: skip

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpusched_env.errors import ScenarioError
+from gpusched_env.portable.arrays import mean
 from gpusched_env.sharing.csv_pairs import number_of, pair_rows, text_of
 from gpusched_env.sharing.pair_table import Entry, Pair, PairTable
 
@@ -46,7 +47,7 @@ class LucidTable(PairTable):
         for entry in self.measured():
             found.setdefault(entry.pair, []).append(entry)
         for pair, entries in found.items():
-            yield Entry(pair, sum(entry.rate for entry in entries) / len(entries), entries[0].place)
+            yield Entry(pair, mean([entry.rate for entry in entries]), entries[0].place)
 
     def measured(self) -> Iterator[Entry]:
         """Read the file: both jobs of each row.

@@ -9,7 +9,7 @@ import numpy as np
 from gpusched_env.cluster import MACHINE
 from gpusched_env.network import ecmp
 from gpusched_env.network.collectives import ALIKE
-from gpusched_env.portable.elementary import log2
+from gpusched_env.portable.elementary import log2, power
 from gpusched_env.simulator.jit import helper, int64
 
 path_hash = helper(ecmp.path_hash)
@@ -149,7 +149,7 @@ def overlap_norm(compute_s: float, communication_s: float, overlap: float) -> fl
     if overlap == 1.0:
         return compute_s + communication_s
     ratio = min(compute_s, communication_s) / longer
-    return longer * (1.0 + ratio**overlap) ** (1.0 / overlap)
+    return longer * power(1.0 + power(ratio, overlap), 1.0 / overlap)
 
 
 @helper
