@@ -297,7 +297,7 @@ def rules(draw: Any) -> dict[str, Any]:
     return drawn if drawn["policy"] == "dally" or drawn["preemption"] != "victim" else drawn | {"preemption": "lease"}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     given_rules=rules(),
     seed=st.integers(0, 10_000),
@@ -349,7 +349,7 @@ def check_grant(
         assert len(np.unique(gpus // each)) == 1 + np.searchsorted(most, gang)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10_000),
     preset=st.sampled_from(["suite", "authors"]),
@@ -392,7 +392,7 @@ def test_g6_no_gang_goes_wider_before_its_timer_unless_it_must(
     np.testing.assert_allclose(accounts["jct_s"], accounts["queueing_s"] + accounts["service_s"], rtol=1e-9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10_000), priority=st.sampled_from(["nw", "gpu-time"]))
 def test_g6_nw_is_compute_over_running_seconds(seed: int, priority: str) -> None:
     instance = random_instance(seed, 30, Cluster.parse("6x4/2"), checkpoint_s=30.0, restore_s=30.0)
@@ -424,7 +424,7 @@ def test_verdicts_tell_who_took_and_refused_what() -> None:
 # --- hazards of the tuner
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(zeros=st.integers(0, 40), waits=st.integers(1, 20), k_sigma=st.sampled_from([0.0, 1.0, 2.0, 3.0]))
 def test_timers_collapse_where_too_few_waits_are_long(zeros: int, waits: int, k_sigma: float) -> None:
     """Of a share p of waits T and zeros else, mean + k sigma >= T exactly if p >= 1 / (1 + k^2)."""

@@ -251,7 +251,7 @@ def type_of(problem: Instance, log: EventLog, kinds: Sequence[int]) -> list[tupl
     return [(int(e["job"]), set(of_gpu[log.gpus[e["gpu_at"] : e["gpu_at"] + e["gpu_count"]]].tolist())) for e in events]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     seed=st.integers(0, 1_000),
     policy=st.sampled_from(sorted(name for name in UNPACKED if name not in ("allox", "fifo"))),
