@@ -26,7 +26,7 @@ HELD_OUT = range(200_010, 200_018)  # report seeds: neither trained nor validate
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train on the default scenario for half as long as ``train.py`` does."""
     folder = tmp_path_factory.mktemp("trained")
-    save_scenario(get_scenario("philly-64-v0"), folder / "scenario.json")
+    save_scenario(get_scenario("philly-64-v1"), folder / "scenario.json")
     config = TrainingConfig(scenario=str(folder / "scenario.json"), steps=50_000, validations=1, validation_seeds=2)
     said: list[str] = []
     model = train(config, folder, lambda done, total, text: said.append(text))
@@ -74,7 +74,7 @@ def test_a_damaged_model_is_a_clear_error(trained: Path, tmp_path: Path) -> None
     (tmp_path / "config.json").write_bytes(trained.with_name("config.json").read_bytes())
     (tmp_path / "model.zip").write_bytes(trained.read_bytes()[:2000])
     with pytest.raises(SchedulerError, match=r"model\.zip: cannot be loaded .* train it again"):
-        evaluate("tiny-v0", [make_scheduler(f"learned:path={tmp_path / 'model.zip'}")], [0], progress=False)
+        evaluate("tiny-v1", [make_scheduler(f"learned:path={tmp_path / 'model.zip'}")], [0], progress=False)
 
 
 def test_an_agent_learns_where_there_are_links_and_plays_where_it_may(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_an_agent_learns_where_there_are_links_and_plays_where_it_may(tmp_path: 
     assert len(larger.instance(200_000).links) > len(instance.links)
     simulate(larger.instance(200_000), agent)
     with pytest.raises(SchedulerError, match="learned where the network is a topology, but this one is priced by tier"):
-        simulate(get_scenario("tiny-v0").instance(0), agent)
+        simulate(get_scenario("tiny-v1").instance(0), agent)
 
 
 @pytest.mark.parametrize("field", ["steps", "environments", "rollout", "validations"])

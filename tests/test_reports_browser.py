@@ -29,8 +29,8 @@ def driver() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def report(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
     path: Path = tmp_path_factory.mktemp("report") / "out.html"
-    results = evaluate("tiny-v0", ["fifo", "srtf"], [0, 1], progress=False, keep_logs=True)
-    write_report(get_scenario("tiny-v0").instance(0), [results[0], results[2]], path)
+    results = evaluate("tiny-v1", ["fifo", "srtf"], [0, 1], progress=False, keep_logs=True)
+    write_report(get_scenario("tiny-v1").instance(0), [results[0], results[2]], path)
     return path.as_uri()
 
 
