@@ -96,7 +96,10 @@ class Gavel(Scheduler):
                 f"{', '.join(INTERIOR_POLICIES)} do, and their forms without water filling); take vertex or two_stage"
             )
         if not gavel_interior.installed():
-            raise SchedulerError("gavel: tie_break=interior needs ECOS: pip install 'gpusched-env[gavel]'")
+            raise SchedulerError(
+                "gavel: tie_break=interior needs ECOS: pip install ecos (wheels for Python up to 3.12 on x86-64; "
+                "elsewhere it needs a C compiler), or take tie_break=vertex or two_stage"
+            )
 
     @property
     def name(self) -> str:

@@ -117,6 +117,20 @@ def episode_seconds(jobs: int = 1000) -> dict[str, float]:
     return {"reset": reset, "steps": steps, "summary": time.process_time() - begin, "number": number}
 
 
+def interval_rate() -> float:
+    """Measure an episode of delay timers, all in the middle of their range [intervals per CPU second]."""
+    env = gymnasium.make("gpusched/DelayTimers-v0", scenario="dally-poisson-v1")
+    env.reset(seed=0)
+    action = np.zeros(env.action_space.shape or ())
+    intervals, over = 0, False
+    begin = time.process_time()
+    while not over:
+        _, _, terminated, truncated, _ = env.step(action)
+        over = terminated or truncated
+        intervals += 1
+    return intervals / (time.process_time() - begin)
+
+
 def measure(steps: int = 20_000, repeats: int = 5) -> dict[str, float]:
     """Measure all; medians."""
     cluster_rates(100)  # compile

@@ -5,15 +5,21 @@ CPU seconds throughout.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
 import growth
 import gymnasium
-from environment import cartpole_rate, cluster_rates, episode_seconds, random_play, rate_of, ratios
+from environment import cartpole_rate, cluster_rates, episode_seconds, interval_rate, random_play, rate_of, ratios
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from memory import array_bytes, growth_bytes, long_run
 from vector import batch_rate, rollout_share
+
+from gpusched_env import make_scheduler, simulate
+from gpusched_env.cluster import Cluster
+from gpusched_env.metrics import mean_jct_bound, summarise, validate
+from gpusched_env.network import TopologySpec, build_topology
 
 Samples = dict[str, list[float]]
 CARTPOLE_STEPS: Final = 10_000  # of each sample
@@ -73,6 +79,44 @@ def agent(jobs: int, repeats: int) -> Samples:
         "summary_s": [episode["summary"] for episode in episodes],
         "steps": [episode["number"] for episode in episodes],
     }
+
+
+def intervals(repeats: int) -> Samples:
+    """Intervals of DelayTimers-v0."""
+    interval_rate()
+    return {"rate": [interval_rate() for _ in range(repeats)]}
+
+
+def accounts(jobs: int, bounded: int, repeats: int) -> Samples:
+    """Metrics and validation of a log of three events a job, and the bound on the mean JCT of other jobs."""
+    instance, other = (growth.poisson(count, 2_000, seed=0) for count in (jobs, bounded))
+    log = simulate(instance, make_scheduler("fifo"))
+    columns = other.workload.jobs["arrival_s"], other.workload.jobs["gpus"], other.ideal_s
+    return {
+        "summary_s": seconds(lambda: summarise(instance, log), repeats),
+        "validation_s": seconds(lambda: validate(instance, log), repeats),
+        "bound_s": seconds(lambda: mean_jct_bound(*columns, 2_000), repeats),
+        "events": [len(log.events)],
+    }
+
+
+def topologies(repeats: int) -> Samples:
+    """Compiling the links and routes of networks of 10,000 and 8,192 GPUs."""
+    leaves, tree = Cluster.parse("1250x8/32"), Cluster.parse("1024x8/8")
+    return {
+        "leaf_spine_s": seconds(lambda: build_topology(TopologySpec(), leaves), repeats),
+        "fat_tree_s": seconds(lambda: build_topology(TopologySpec("fat-tree"), tree), repeats),
+    }
+
+
+def seconds(call: Callable[[], object], repeats: int) -> list[float]:
+    """Call once more than that; give the CPU seconds of all calls but the first, which imports."""
+    taken = []
+    for _ in range(repeats + 1):
+        begin = time.process_time()
+        call()
+        taken.append(time.process_time() - begin)
+    return taken[1:]
 
 
 def wrappers(steps: int, repeats: int) -> Samples:

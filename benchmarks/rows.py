@@ -59,6 +59,9 @@ RUNS: Final[dict[str, Run]] = {
     ),
     "wrappers": Run("wrappers", dict(steps=5_000, repeats=41), dict(steps=2_000, repeats=11)),
     "agent": Run("agent", dict(jobs=1_000, repeats=9), dict(repeats=3)),
+    "intervals": Run("intervals", dict(repeats=5), dict(repeats=2)),
+    "accounts": Run("accounts", dict(jobs=333_334, bounded=60_000, repeats=5), dict(repeats=1)),
+    "topologies": Run("topologies", dict(repeats=5), dict(repeats=1)),
     **{name: _replay(case) for name, case in (REPLAYS | GROWN | PLAIN_REPLAYS).items()},
     "memory": Run("memory", {}, {}),
     "contended memory": Run("memory", dict(scenario="leaf-spine-256-v1"), {}),
@@ -68,6 +71,8 @@ RUNS: Final[dict[str, Run]] = {
 ONE: Final = "One environment, `gymnasium.make`, 256 GPUs, window 32"
 MANY: Final = "256 environments, `make_vec`, zero-copy, one core"
 PYTHON: Final = "Agents and schedulers in plain Python"
+TIMERS: Final = "`DelayTimers-v0`, 256 GPUs, 800 jobs"
+ACCOUNTS: Final = "Metrics and networks, in NumPy and plain Python"
 WRAPPERS: Final = "What wrappers cost, one environment"
 MEMORY: Final = "Memory of one environment of 256"
 FLAT: Final = "Memory over 100 million decisions, 1 million with `--quick`"
@@ -120,6 +125,12 @@ ROWS: Final[tuple[Row, ...]] = (
         Row(PYTHON, f"{case.scheduler}, {case.jobs:,} jobs on {case.gpus:,} GPUs", name, "seconds", "s", case.target_s)
         for name, case in PLAIN_REPLAYS.items()
     ),
+    Row(TIMERS, "intervals of half an hour", "intervals", "rate", "intervals/s", 200.0, at_least=True),
+    Row(ACCOUNTS, "metrics of a log of a million events", "accounts", "summary_s", "s", 10.0),
+    Row(ACCOUNTS, "validating it", "accounts", "validation_s", "s", 10.0),
+    Row(ACCOUNTS, "bound on the mean JCT of 60,000 jobs", "accounts", "bound_s", "s", 10.0),
+    Row(ACCOUNTS, "links and routes of a leaf-spine of 10,000 GPUs", "topologies", "leaf_spine_s", "s", 2.0),
+    Row(ACCOUNTS, "links and routes of a fat tree of 8,192 GPUs", "topologies", "fat_tree_s", "s", 2.0),
     Row(WRAPPERS, "none", "wrappers", "none_us", "us/step"),
     Row(WRAPPERS, "`PassiveEnvChecker`, by `gymnasium.make`, adds", "wrappers", "checker_us", "us/step"),
     Row(WRAPPERS, "`OrderEnforcing`, which it leaves out here, would add", "wrappers", "order_us", "us/step"),

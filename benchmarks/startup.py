@@ -1,4 +1,4 @@
-"""Cold compilation and warm start of ``gymnasium.make`` + ``reset``, each in a fresh process.
+"""Cold compilation, warm start of ``gymnasium.make`` + ``reset``, and ``gpusched --version``, each in a fresh process.
 
     python benchmarks/startup.py [--output FILE.json]
 
@@ -32,6 +32,10 @@ WARM = """
 import gymnasium
 gymnasium.make("gpusched_env:gpusched/Cluster-v0").reset(seed=0)
 """
+COMMAND = """
+from gpusched_env.cli import app
+app(["--version"])
+"""
 
 
 @dataclass
@@ -55,15 +59,17 @@ def main(settings: Settings) -> None:
     """Measure, print and save."""
     with tempfile.TemporaryDirectory() as cache:
         cold = seconds(COLD, cache)
-        warm = min(seconds(WARM, cache) for _ in range(settings.repeats))
+        warm, command = (min(seconds(code, cache) for _ in range(settings.repeats)) for code in (WARM, COMMAND))
     table = Table(title="start-up of a fresh process", title_justify="left")
     table.add_column("what")
     table.add_column("seconds", justify="right")
     table.add_row("cold: compile every kernel, make, reset, four schedulers", f"{cold:.1f}")
     table.add_row("warm: import, make, reset", f"{warm:.2f}")
+    table.add_row("gpusched --version", f"{command:.2f}")
     Console(width=100).print(table)
     if settings.output is not None:
-        settings.output.write_text(json.dumps({"cold_s": cold, "warm_s": warm}, indent=2) + "\n", encoding="utf-8")
+        figures = {"cold_s": cold, "warm_s": warm, "command_s": command}
+        settings.output.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

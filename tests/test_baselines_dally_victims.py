@@ -110,7 +110,7 @@ def fewest(
     return None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     gangs=st.lists(st.integers(1, 6), min_size=3, max_size=9),
     gang=st.integers(1, 12),
@@ -147,7 +147,7 @@ def test_no_smaller_set_would_do(gangs: list[int], gang: int, margin: float, wai
         assert tier == offered or (tier == RACK and offered == NETWORK)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10_000),
     held_s=st.sampled_from([0.0, 50.0, 300.0]),

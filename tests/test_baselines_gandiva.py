@@ -82,7 +82,7 @@ def cuts(log: EventLog) -> list[tuple[float, float]]:
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 30.0]), st.sampled_from([60.0, 17.3]))
 def test_no_turn_is_shorter_than_a_quantum(seed: int, cost: float, quantum: float) -> None:
     instance = random_instance(seed, 30, checkpoint_s=cost, restore_s=cost)
@@ -163,7 +163,7 @@ def test_migration_may_be_off() -> None:
     assert preemptions(play(scattered(), "gandiva-lite:migrate_s=inf")) == 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 30.0]), st.sampled_from([0.0, 60.0]))
 def test_every_run_keeps_the_invariants(seed: int, cost: float, round_s: float) -> None:
     instance = random_instance(seed, 30, checkpoint_s=cost, restore_s=cost, round_s=round_s)

@@ -242,6 +242,12 @@ def test_parameters_are_checked() -> None:
     assert jct_s(problem, Gavel("max_sum_throughput_normalized_by_cost_perf", prices=(2.0,))) == [10.0]
 
 
+def test_without_its_solver_interior_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpusched_env.baselines.gavel_interior.installed", lambda: False)
+    with pytest.raises(SchedulerError, match=r"pip install ecos .*C compiler.* or take tie_break=vertex"):
+        Gavel(tie_break="interior")
+
+
 # --- what must hold
 
 
@@ -251,7 +257,7 @@ def type_of(problem: Instance, log: EventLog, kinds: Sequence[int]) -> list[tupl
     return [(int(e["job"]), set(of_gpu[log.gpus[e["gpu_at"] : e["gpu_at"] + e["gpu_count"]]].tolist())) for e in events]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     seed=st.integers(0, 1_000),
     policy=st.sampled_from(sorted(name for name in UNPACKED if name not in ("allox", "fifo"))),

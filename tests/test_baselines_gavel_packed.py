@@ -127,7 +127,7 @@ def thr(problem: Problem, shares: np.ndarray) -> np.ndarray:
     return found
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10_000), most_in_pairs=st.sampled_from([0, 200]))
 def test_pruned_and_by_kind_of_partner_the_program_has_the_same_optimum(seed: int, most_in_pairs: int) -> None:
     problem = packed_problem(seed)
@@ -141,7 +141,7 @@ def test_pruned_and_by_kind_of_partner_the_program_has_the_same_optimum(seed: in
         assert reached == pytest.approx(best_level(problem, scale), rel=1e-6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10_000))
 def test_an_interior_solution_over_all_pairs_has_the_same_optimum(seed: int) -> None:
     pytest.importorskip("ecos")
@@ -171,7 +171,7 @@ def test_jobs_of_one_kind_do_not_share_gpus_with_themselves(most_in_pairs: int) 
     assert solve_packed(alone, max_min_fairness, most_in_pairs) == pytest.approx(np.ones((1, 1)))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 10_000), policy=st.sampled_from(PACKED))
 def test_packed_shares_are_feasible_and_no_worse_than_alone(seed: int, policy: str) -> None:
     problem = packed_problem(seed)
@@ -315,7 +315,7 @@ def test_a_pair_that_gets_nothing_more_done_takes_turns() -> None:
     assert finish_s.tolist() == jct_s(alone, Gavel("max_min_fairness_perf"))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(
     seed=st.integers(0, 1_000),
     policy=st.sampled_from(PACKED),

@@ -322,7 +322,7 @@ def test_interior_solutions_are_inside() -> None:
 # --- what must hold
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10_000), policy=st.sampled_from(UNPACKED))
 def test_shares_are_feasible(seed: int, policy: str) -> None:
     problem = drawn(seed)
@@ -331,7 +331,7 @@ def test_shares_are_feasible(seed: int, policy: str) -> None:
     check_feasible(problem, shares)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10_000))
 def test_the_value_of_las_knows_neither_order_nor_units_nor_names(seed: int) -> None:
     problem = drawn(seed)
@@ -348,7 +348,7 @@ def test_the_value_of_las_knows_neither_order_nor_units_nor_names(seed: int) -> 
     assert got(max_min_fairness(halves)).value == pytest.approx(got(max_min_fairness(doubled)).value, rel=1e-7)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 10_000))
 def test_agnostic_shares_do_not_depend_on_rates(seed: int) -> None:
     problem = drawn(seed)
@@ -358,7 +358,7 @@ def test_agnostic_shares_do_not_depend_on_rates(seed: int) -> None:
         assert np.array_equal(allocate(problem), allocate(faster))  # type: ignore[arg-type]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 10_000))
 def test_packing_never_lowers_the_value(seed: int) -> None:
     problem = drawn(seed, 6)
@@ -391,7 +391,7 @@ def test_entities_share_their_weight(gpus: int, entities: list[Entity], levels: 
     assert got(fill_by_entity(problem, entities)).throughput == pytest.approx(levels, abs=1e-6)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 10_000))
 def test_jobs_that_are_entities_of_their_own_fill_as_without_entities(seed: int) -> None:
     problem = drawn(seed, 7)

@@ -45,7 +45,6 @@ def copied(question: Round, **changes: object) -> Round:
     return dataclasses.replace(question, **({"jobs": question.jobs.copy()} | changes))
 
 
-@settings(deadline=None)
 @given(questions(zero=True))
 def test_find_alloc_is_the_best_of_its_candidates(question: Round) -> None:
     for i in range(len(question.jobs)):
@@ -58,7 +57,6 @@ def test_find_alloc_is_the_best_of_its_candidates(question: Round) -> None:
                 assert question.jobs["rate"][i] == rate_on(question, i, counts)
 
 
-@settings(deadline=None)
 @given(questions(zero=True), st.booleans(), st.booleans(), st.booleans())
 def test_grants_are_whole_gangs_within_capacity_and_pay(
     question: Round, mixed: bool, exact: bool, conserving: bool
@@ -79,7 +77,6 @@ def test_grants_are_whole_gangs_within_capacity_and_pay(
         assert (question.rates[question.jobs["job_class"][i], 0, kinds] > 0).all()
 
 
-@settings(deadline=None)
 @given(questions(zero=True))
 def test_nothing_pays_the_price_of_a_full_node(question: Round) -> None:
     """So that prices alone keep every node within its capacity."""
@@ -89,7 +86,6 @@ def test_nothing_pays_the_price_of_a_full_node(question: Round) -> None:
     assert not full.counts.any()
 
 
-@settings(deadline=None)
 @given(questions())
 def test_the_search_finds_the_best_set_and_greed_no_better_one(question: Round) -> None:
     def best(i: int, free: np.ndarray) -> float:
@@ -107,7 +103,6 @@ def test_the_search_finds_the_best_set_and_greed_no_better_one(question: Round) 
     assert greedy.jobs["payoff"].sum() <= expected * (1 + 1e-12)
 
 
-@settings(deadline=None)
 @given(questions())
 def test_work_conserving_leaves_no_job_that_fits(question: Round) -> None:
     question.jobs["least_rate"] = 0.0
@@ -117,7 +112,7 @@ def test_work_conserving_leaves_no_job_that_fits(question: Round) -> None:
     assert (question.jobs["gpus"][waiting] > question.free.sum()).all()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(questions(most_jobs=4, most_gpus=3))
 def test_a_round_has_its_share_of_the_best_utility(question: Round) -> None:
     """2 alpha, alpha = ln(highest price / lowest price), against every placement of every set of jobs."""
@@ -131,7 +126,6 @@ def test_a_round_has_its_share_of_the_best_utility(question: Round) -> None:
     assert got * 2 * alpha >= best_round(question) * (1 - 1e-9)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.floats(1e-3, 1.0), min_size=1, max_size=12),
     st.lists(st.integers(1, 5), min_size=1, max_size=3),
@@ -165,7 +159,7 @@ jobs_of_a_few_rounds = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(jobs_of_a_few_rounds, st.sampled_from([(1, 2), (2, 1), (2, 2)]))
 def test_a_run_has_its_share_of_the_best_schedules_utility(jobs: list[Job], sizes: tuple[int, int]) -> None:
     """All jobs at time 0, every schedule in rounds tried: the bound of the paper, on the utility of the whole run."""

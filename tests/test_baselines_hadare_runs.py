@@ -95,7 +95,7 @@ def test_the_gain_of_a_long_job(speeds: np.ndarray, factor: float) -> None:
 mixes = st.tuples(st.integers(0, 2**31), st.integers(1, 8), st.sampled_from([AWS, LAB]), st.booleans())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(mixes, st.sampled_from([None, 1, 2]), st.sampled_from([90.0, 360.0]))
 def test_runs_are_the_slots_played_without_the_simulator(drawn, copies: int | None, slot_s: float) -> None:  # type: ignore[no-untyped-def]
     """Same ends, same share of time that is training; validate() finds every iteration in the copies' work."""

@@ -54,7 +54,7 @@ def test_the_other_modes_of_the_repository_never_wait_for_a_switch() -> None:
         assert starts(half_of_each_switch(), f"yarn-cs:placement={mode}")[3] == 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 5), st.integers(1, 3)), min_size=1, max_size=3), st.data())
 def test_one_switch_is_enough_exactly_if_yarn_places_the_gang_on_the_empty_cluster(groups: list, data) -> None:
     cluster = Cluster([NodeGroup(count, gpus, "V100", per_rack) for count, gpus, per_rack in groups])
@@ -161,7 +161,7 @@ def test_a_declining_job_is_passed_and_its_wait_stands_still_without_an_offer() 
     assert starts(instance, "delay-zaharia:waits=200/0,clock=waiting") == [0, 0, 210, 50]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.sampled_from(["declining", "waiting", "offers"]), st.sampled_from([0.0, 60.0]))
 def test_without_waits_it_is_fifo_skip_byte_for_byte(seed: int, clock: str, round_s: float) -> None:
     instance = random_instance(seed, 30, round_s=round_s)
@@ -169,7 +169,7 @@ def test_without_waits_it_is_fifo_skip_byte_for_byte(seed: int, clock: str, roun
     assert log.digest() == play(instance, "fifo-skip").digest()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.floats(0, 500), st.floats(0, 500), st.sampled_from(["declining", "waiting"]))
 def test_no_job_goes_further_out_before_its_wait_is_over(seed: int, w1: float, w2: float, clock: str) -> None:
     instance = random_instance(seed, 30)

@@ -28,7 +28,7 @@ CLAIRVOYANT = (
 )  # fmt: skip
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.sampled_from(NON_PREEMPTIVE), st.sampled_from([0.0, 60.0]))
 def test_non_preemptive_policies_never_preempt(seed: int, name: str, round_s: float) -> None:
     assert preemptions(play(random_instance(seed, 25, round_s=round_s), name)) == 0
@@ -62,7 +62,7 @@ def assert_no_head_is_delayed(instance: Instance, log, claims: np.ndarray) -> No
         assert start[job] <= latest + 1e-6, f"job {job} was promised {latest} and started at {start[job]}"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6), st.booleans())
 def test_easy_never_delays_the_head_beyond_its_first_reservation(seed: int, exact: bool) -> None:
     rng = np.random.default_rng(seed)

@@ -138,7 +138,7 @@ def test_kappa_splits_at_or_below() -> None:
 # --- invariants (B7)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.sampled_from(["sjf-bco", "bco-ls", "bco-ff", "bco-rand"]), st.sampled_from(READINGS))
 def test_b7_gangs_never_move_and_the_same_seed_gives_the_same_schedule(seed: int, name: str, reading: str) -> None:
     instance = random_instance(seed, 12)
@@ -148,7 +148,7 @@ def test_b7_gangs_never_move_and_the_same_seed_gives_the_same_schedule(seed: int
     assert log.digest() == play(instance, spec).digest()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.sampled_from(["sjf-bco:kappa=2", "bco-ls", "bco-ff"]), st.sampled_from(READINGS))
 def test_b7_no_gpu_is_charged_beyond_theta(seed: int, spec: str, reading: str) -> None:
     rng = np.random.default_rng(seed)
@@ -165,7 +165,7 @@ def test_b7_no_gpu_is_charged_beyond_theta(seed: int, spec: str, reading: str) -
     assert charged.max() <= theta + 1e-9
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6), st.sampled_from(READINGS))
 def test_b7_fa_ffp_for_all_is_ls_in_the_same_order_and_lbsgf_of_all_servers(seed: int, reading: str) -> None:
     rng = np.random.default_rng(seed)
@@ -277,7 +277,7 @@ def instance_of(problem: Gangs) -> Instance:
     return Instance(Cluster([NodeGroup(1, size) for size in problem.sizes]), workload, network)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.integers(0, 10**6), st.integers(1, 4), st.sampled_from([(1, 2), (2, 2), (2, 3)]), st.sampled_from(READINGS),
     st.sampled_from(["grid", "bisect"]),

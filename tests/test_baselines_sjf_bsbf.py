@@ -140,7 +140,7 @@ def test_a_smaller_sub_batch_makes_room() -> None:
 
 
 @given(left=LENGTH, new=LENGTH, xi_left=XI, xi_new=XI)
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_the_best_time_to_join_is_now_or_when_the_other_ends(
     left: float, new: float, xi_left: float, xi_new: float
 ) -> None:
@@ -152,7 +152,7 @@ def test_the_best_time_to_join_is_now_or_when_the_other_ends(
 
 
 @given(left=LENGTH, xi_left=XI, xi_new=XI)
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_the_mean_has_no_step_where_both_end_together(left: float, xi_left: float, xi_new: float) -> None:
     new = xi_left * left / xi_new
     assert T_CON(left, new * (1 + 1e-9), xi_left, xi_new) == pytest.approx(
@@ -161,7 +161,7 @@ def test_the_mean_has_no_step_where_both_end_together(left: float, xi_left: floa
 
 
 @given(left=LENGTH, new=LENGTH, xi=st.floats(1.5, 4.0))
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_pairs_of_equal_xi_share_if_the_running_job_is_long(left: float, new: float, xi: float) -> None:
     """From xi = 1.5 on: if and only if L_A > 2 (xi - 1) L_B; checked away from the tie."""
     margin = left / (2 * (xi - 1) * new)

@@ -60,7 +60,7 @@ def test_b6_the_auction() -> None:
     assert partial_allocation(values, 2) == ([1, 1], [pytest.approx(0.5), pytest.approx(0.625)])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 10**6), st.integers(1, 3), st.integers(1, 4))
 def test_the_auction_finds_the_largest_product(seed: int, bidders: int, gpus: int) -> None:
     rng = np.random.default_rng(seed)
@@ -88,7 +88,7 @@ def test_a_bidder_that_wants_all_or_nothing_gets_all_or_nothing() -> None:
     assert partial_allocation([whole], 2) == ([0], [1.0])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 10**6), st.integers(1, 6))
 def test_the_max_min_shares_cannot_be_bettered(seed: int, jobs: int) -> None:
     """All are equally off, and either all GPUs are used or somebody runs all the time and is still the worst off."""
@@ -128,7 +128,7 @@ def test_a_lease_holds_until_its_end_whoever_waits() -> None:
     assert finish(instance, "themis-lite") == [1200 + 30 + 60 + 30 + 1800, 1200 + 30 + 60]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.integers(0, 10**6),
     st.sampled_from([0.0, 30.0]),

@@ -72,7 +72,7 @@ def test_a_job_that_outgrew_two_queues_unseen_does_not_pass_one_that_outgrew_one
     assert [e["job"] for e in log.events if e["kind"] == PREEMPT and e["time_s"] == 26] == [0]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.sampled_from(["inf", "1e30"]))
 def test_b9_without_queues_it_is_fifo_skip_byte_for_byte(seed: int, threshold: str) -> None:
     rng = np.random.default_rng(seed)

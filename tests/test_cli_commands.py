@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +37,7 @@ def gpusched(*arguments: str | Path) -> Result:
 
 def shell(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "gpusched_env.cli", *arguments]
-    return subprocess.run(command, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
@@ -276,20 +275,15 @@ def test_a_scheduler_of_your_own_in_the_current_folder(tmp_path: Path) -> None:
     assert "ZeroDivisionError" in broken.stderr  # somebody's bug keeps its traceback
 
 
-def test_help_and_version_are_quick() -> None:
-    code = "import sys; from gpusched_env.cli import app; app(['--help'], standalone_mode=False); print(*sys.modules)"
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=True)
-    loaded = set(done.stdout.splitlines()[-1].split())
-    assert not loaded & {"numba", "scipy", "matplotlib", "torch", "joblib", "gpusched_env.simulator"}
-    seconds = []
-    for _ in range(3):
-        begin = time.perf_counter()
-        found = shell("--version")
-        seconds.append(time.perf_counter() - begin)
-    assert found.stdout == f"gpusched-env {gpusched_env.__version__}\n"
-    assert min(seconds) < 2.0  # 0.3 s on an idle core
-    assert gpusched("--help").exit_code == 0
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_and_version_import_nothing_heavy(option: str) -> None:
+    code = "import sys; from gpusched_env.cli import app; app(sys.argv[1:], standalone_mode=False); print(*sys.modules)"
+    command = [sys.executable, "-c", code, option]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    printed, modules = done.stdout.rstrip().rsplit("\n", 1)
+    assert ("Usage:" if option == "--help" else f"gpusched-env {gpusched_env.__version__}") in printed
+    heavy = {"numba", "scipy", "networkx", "matplotlib", "torch", "joblib", "requests", "gpusched_env.simulator"}
+    assert not heavy & set(modules.split())
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def tier_by_definition(cluster: Cluster, gpus: tuple[int, ...]) -> int:
     return SLOT if count > 1 and any(set(gpus) <= slot for slot in slots) else MACHINE
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_the_tier_of_any_placement_is_what_its_gpus_say(data: st.DataObject) -> None:
     """Gangs on any GPUs in any order; the validator recounts the tiers of the log with code of its own."""

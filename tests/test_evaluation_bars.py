@@ -66,13 +66,13 @@ def check(instance: Instance, log: EventLog, tolerance_s: float = 0.0) -> None:
             assert (on["lanes"] == len(jobs)).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(STAYS)
 def test_shared_gpus_are_split_between_those_who_hold_them(stays: list[tuple[int, int, list[int]]]) -> None:
     check(*written([(start, start + length, gang) for start, length, gang in stays]))
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(st.integers(0, 1_000), st.sampled_from(["srtf", "las", "tiresias"]))
 def test_bars_of_runs_are_what_the_log_holds(seed: int, scheduler: str) -> None:
     instance = random_instance(seed, jobs=15, checkpoint_s=20.0, restore_s=40.0)

@@ -30,7 +30,7 @@ def test_two_gangs_on_the_same_ports() -> None:
     np.testing.assert_allclose(loads, expected, rtol=1e-12)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(
     st.integers(0, 100), st.sampled_from(["srtf", "las", "fifo-skip:placement=random"]), st.sampled_from([0.0, 300.0])
 )

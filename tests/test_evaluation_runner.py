@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-import time
 from collections.abc import Iterable
 
 import pytest
@@ -96,20 +95,22 @@ class Terminal(io.StringIO):
 
 
 def test_progress_shows_late_and_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    def shown(stream: io.StringIO, seconds: float, enabled: bool = True) -> str:
+    def shown(stream: io.StringIO, delay_s: float, enabled: bool = True) -> str:
         monkeypatch.setattr(sys, "stderr", stream)
-        with ProgressBar(3, enabled, delay_s=0.1) as bar:
+        with ProgressBar(3, enabled, delay_s) as bar:
             bar.jobs_finished("fifo, seed 0", 7, 9)
-            time.sleep(seconds)
+            if not delay_s and bar._timer is not None:
+                bar._timer.join()  # until it has shown the bar
             bar.run_finished()
         return stream.getvalue()
 
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
-    assert shown(Terminal(), 0.0) == ""
-    assert shown(io.StringIO(), 0.3) == ""
-    assert shown(Terminal(), 0.3, enabled=False) == ""
-    visible = shown(Terminal(), 0.4)
+    monkeypatch.setattr(progress_module, "REFRESH_S", -1.0)  # redraws at every call
+    assert shown(Terminal(), 3600.0) == ""
+    assert shown(io.StringIO(), 0.0) == ""
+    assert shown(Terminal(), 0.0, enabled=False) == ""
+    visible = shown(Terminal(), 0.0)
     assert "fifo, seed 0: jobs" in visible
     assert "7/9" in visible
     assert "runs" in visible

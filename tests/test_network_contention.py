@@ -165,7 +165,7 @@ def test_a_table_that_cannot_be_read(tmp_path: Path, text: str, complaint: str) 
     assert str(path) in str(error.value)
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.integers(0, 60), st.binary(max_size=8))
 def test_a_damaged_table_is_read_or_refused(tmp_path: Path, place: int, garbage: bytes) -> None:
     text = bytearray(b'model_a,model_b,ratio\na,b,0.5\nb,a,0.75\n"c,8,2",a,1\n')

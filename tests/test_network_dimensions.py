@@ -90,7 +90,7 @@ def jobs_on(cluster: Cluster, sizes: list[int], profiles: Profiles, **rules: flo
     return Instance(cluster, workload, BY_SHAPE, Semantics(**(FREE_PREEMPTION | rules)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data(), room=st.sampled_from(ROOMS))
 def test_a_gang_pays_for_the_shape_of_its_placement(data: st.DataObject, room: str) -> None:
     """On any GPUs in any order: iterations x compute of the slowest type / efficiency of the shape."""

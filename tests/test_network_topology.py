@@ -9,7 +9,6 @@ import pickle
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
+from cost import lines_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -213,7 +213,7 @@ def test_rail_optimised_bundles_the_rails_of_a_pod() -> None:
 
 
 @given(st.integers(1, 5), st.integers(1, 5), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_without_oversubscription_a_spine_is_one_switch(racks: int, servers: int, data: st.DataObject) -> None:
     cluster = f"{racks * servers}x4/{servers}"
     spine, switch = (topology(TopologySpec(kind), cluster) for kind in ("leaf-spine", "single-switch"))
@@ -272,7 +272,7 @@ def expected_shares(graph: Any, start: str, end: str) -> dict[tuple[str, str], f
 
 @pytest.mark.parametrize("directed", [False, True])
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_routes_are_unit_flows_split_evenly_over_the_shortest_paths(directed: bool, data: st.DataObject) -> None:
     graph = data.draw(switch_graphs(directed))
     network = compiled(graph, duplex=False)
@@ -291,7 +291,7 @@ def test_routes_are_unit_flows_split_evenly_over_the_shortest_paths(directed: bo
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_in_a_tree_a_ring_loads_both_directions_alike(data: st.DataObject) -> None:
     tree = data.draw(switch_graphs().map(lambda graph: nx.minimum_spanning_tree(graph, weight="GBps")))
     folded, both = compiled(tree), compiled(tree, duplex=False)
@@ -583,7 +583,7 @@ def test_damaged_graph_files(
 
 
 @given(st.integers(0, 2_000), st.integers(0, 2_000), st.binary(max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_damage_is_an_error_of_ours(cut: int, place: int, garbage: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name in ("net.graphml", "net.json", "net.json.gz"):
@@ -656,9 +656,7 @@ def test_lingjun(per_parent: bool, racks: int, duplex: bool) -> None:
     cluster = matching_cluster(spec, 8)
     assert len(cluster.racks) == racks
     assert (cluster.racks["nodes"].min(), cluster.racks["nodes"].max()) == ((2, 8) if per_parent else (3, 24))
-    begin = time.perf_counter()
     network = build_topology(spec, cluster)
-    assert time.perf_counter() - begin < 2.0  # 0.1 s on an idle core
     assert network.duplex is duplex
     assert network.edge.tolist() == cluster.nodes["rack"].tolist()
     ways = 1 if duplex else 2
@@ -673,11 +671,15 @@ def test_lingjun(per_parent: bool, racks: int, duplex: bool) -> None:
         assert np.sort(hosts) == pytest.approx([179, 306, 362])
 
 
-def test_large_clusters_compile_quickly() -> None:
-    for spec, cluster in ((TopologySpec(), "1250x8/32"), (TopologySpec("fat-tree"), "1024x8/8")):
-        begin = time.perf_counter()
-        topology(spec, cluster)
-        assert time.perf_counter() - begin < 2.0  # 0.1 s on an idle core
+@pytest.mark.parametrize(
+    ("spec", "small", "large"),
+    [(TopologySpec(), "64x8/32", "640x8/32"), (TopologySpec("fat-tree"), "128x8/4", "1024x8/8")],
+)
+def test_the_cost_of_a_network_grows_like_its_machines(spec: TopologySpec, small: str, large: str) -> None:
+    topology(spec, small)  # imports
+    networks = [topology(spec, cluster) for cluster in (small, large)]
+    lines = [lines_run(topology, spec, cluster) for cluster in (small, large)]
+    assert lines[1] / lines[0] < 1.1 * len(networks[1].edge) / len(networks[0].edge)
 
 
 # Drawing

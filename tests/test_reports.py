@@ -70,7 +70,7 @@ def test_a_report_needs_a_log(tmp_path: Path) -> None:
         write_report(get_scenario("tiny-v1").instance(0), results, tmp_path / "out.html")
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(st.integers(0, 1_000), st.sampled_from(["fifo", "las", "tiresias"]))
 def test_the_queue_at_any_time_is_that_of_the_log(seed: int, scheduler: str) -> None:
     instance = random_instance(seed, jobs=25)
@@ -101,7 +101,7 @@ def test_links_are_those_of_the_log() -> None:
     np.testing.assert_allclose(links["load"], share, atol=0.51)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.one_of(st.floats(0.001, 1e6), st.just(float("nan"))), max_size=600))
 def test_a_distribution_is_thinned_and_stays_one(values: list[float]) -> None:
     jct_s = np.array(values)

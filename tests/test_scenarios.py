@@ -117,7 +117,7 @@ scenarios = st.builds(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(scenarios)
 def test_any_scenario_round_trips_through_json(scenario: Scenario) -> None:
     again = scenario_from_dict(json.loads(json.dumps(scenario.as_dict())))
@@ -137,7 +137,7 @@ for outer in ("workload", "network", "semantics", "seeds"):
 paths += [("workload", field) for field in LATER_FIELDS]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(paths), json_values)
 def test_any_wrong_value_is_refused_or_builds_a_scenario(path: tuple[str, ...], value: object) -> None:
     data: dict[str, Any] = get_scenario("tiny-v1").as_dict()

@@ -69,7 +69,7 @@ networks = st.builds(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(networks)
 def test_any_network_round_trips_through_json(network: Network) -> None:
     scenario = get_scenario("tiny-v1").replace(network=network)
@@ -92,7 +92,7 @@ fields = [("topology", item.name) for item in dataclasses.fields(TopologySpec)]
 fields += [("contention", item.name) for item in dataclasses.fields(Contention)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(fields), json_values | st.sampled_from([math.inf, math.nan, -1, 0, 1e300, "table", "graph"]))
 def test_any_wrong_value_is_refused_or_builds_a_scenario(field: tuple[str, str], value: object) -> None:
     data = linked()

@@ -112,7 +112,7 @@ def test_the_largest_sub_batch_that_fits_is_the_best() -> None:
     assert worse.events["time_s"][worse.events["kind"] == COMPLETE].mean() == pytest.approx(598.6552, abs=5.1e-5)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(1, 40_000), st.integers(1, 12))
 def test_sub_steps_are_those_of_halved_batches(batch: int, passes: int) -> None:
     halves, b = [batch], batch

@@ -78,7 +78,7 @@ def test_rules_that_change_nothing_leave_older_fingerprints_alone() -> None:
     assert not {"max_copies", "merge_s", "start_s"} & set(Semantics().as_dict())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32))
 def test_iterations_are_conserved_over_copies_and_preemptions(seed: int) -> None:
     """Random numbers of copies on random GPUs, preempted at random times: the validator finds every iteration."""

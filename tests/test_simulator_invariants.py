@@ -136,7 +136,7 @@ def work_of(simulation: Simulation) -> np.ndarray:
     return left
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.integers(0, 2**32))
 def test_random_play_keeps_every_invariant(seed: int) -> None:
     rng = np.random.default_rng(seed)

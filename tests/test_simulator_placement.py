@@ -89,7 +89,7 @@ def situations(draw: Callable) -> tuple[Cluster, tuple[int, ...], int]:
     return cluster, tuple(sorted(busy)), draw(st.integers(1, cluster.gpus))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(situations(), st.sampled_from(sorted(PLACEMENT_RULES)))
 def test_every_rule_gives_a_whole_gang_of_free_gpus_or_changes_nothing(situation, rule: str) -> None:
     cluster, busy, gang = situation
@@ -98,7 +98,7 @@ def test_every_rule_gives_a_whole_gang_of_free_gpus_or_changes_nothing(situation
         assert (gpus is not None) == (gang <= cluster.gpus - len(busy))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(situations())
 def test_pack_uses_the_tightest_tier_that_any_placement_has(situation) -> None:
     cluster, busy, gang = situation
@@ -107,7 +107,7 @@ def test_pack_uses_the_tightest_tier_that_any_placement_has(situation) -> None:
         assert tier_of(cluster, gpus) == min(tier_of(cluster, other) for other in every_place(cluster, busy, gang))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(situations())
 def test_pack_is_best_fit(situation) -> None:
     """No machine with fewer free GPUs holds the gang; else no rack with fewer does, nor fewer machines of it."""
@@ -128,7 +128,7 @@ def test_pack_is_best_fit(situation) -> None:
     assert len(machines_of(cluster, gpus)) == min(len(machines_of(cluster, p)) for p in inside)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(situations())
 def test_rack_never_leaves_a_rack_and_waits_only_if_every_rack_is_too_full(situation) -> None:
     cluster, busy, gang = situation
@@ -155,7 +155,7 @@ def whole_machines(cluster: Cluster, busy: tuple[int, ...], gang: int, one_rack:
     return False
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(situations())
 def test_consolidate_uses_the_fewest_machines_or_refuses(situation) -> None:
     cluster, busy, gang = situation
@@ -181,7 +181,7 @@ def test_consolidate_finds_a_place_for_every_gang_on_the_empty_cluster(name: str
     assert [gang for gang in range(1, cluster.gpus + 1) if place(cluster, (), gang, "consolidate") is None] == []
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(situations())
 def test_yarn_takes_whole_machines_under_one_switch_or_refuses(situation) -> None:
     cluster, busy, gang = situation
@@ -197,7 +197,7 @@ def test_yarn_takes_whole_machines_under_one_switch_or_refuses(situation) -> Non
         assert machines_of(cluster, gpus) == {int(np.flatnonzero(free >= gang)[0])}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(situations())
 def test_count_takes_the_lowest_ids(situation) -> None:
     cluster, busy, gang = situation
@@ -206,7 +206,7 @@ def test_count_takes_the_lowest_ids(situation) -> None:
         assert gpus == every_place(cluster, busy, gang)[0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(situations())
 def test_spread_evens_the_machines_out(situation) -> None:
     """One from each in turn: nobody gives two more than a machine that still has free GPUs."""

@@ -128,7 +128,7 @@ def by_contention(simulation: Simulation, gang: int) -> list[int]:
     return found
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.integers(0, 10**6))
 def test_every_rule_is_what_it_says(seed: int) -> None:
     simulation = loaded(seed)
@@ -159,7 +159,7 @@ def test_every_rule_is_what_it_says(seed: int) -> None:
         assert set(asked["random-servers"]) <= set(free.tolist())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.sampled_from(["contention", "least-busy", "least-busy-servers", "random-servers"]))
 def test_what_the_rule_promises_is_what_a_start_takes(seed: int, rule: str) -> None:
     simulation = loaded(seed)
@@ -171,7 +171,7 @@ def test_what_the_rule_promises_is_what_a_start_takes(seed: int, rule: str) -> N
         assert np.flatnonzero(view.holders == job).tolist() == sorted(gpus)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6))
 def test_without_other_gangs_contention_is_pack(seed: int) -> None:
     rng = np.random.default_rng(seed)

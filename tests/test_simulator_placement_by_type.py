@@ -62,7 +62,7 @@ situations = st.tuples(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(situations)
 def test_fastest_type_is_the_fastest_that_has_room_and_best_fit_there(situation) -> None:  # type: ignore[no-untyped-def]
     busy, gang, model, network = situation
@@ -92,7 +92,7 @@ def test_fastest_type_is_the_fastest_that_has_room_and_best_fit_there(situation)
         assert free[used[0]] == fitting.min()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(situations, st.integers(1, 4))
 def test_fork_puts_a_copy_on_each_machine_that_has_room(situation, copies: int) -> None:  # type: ignore[no-untyped-def]
     busy, gang, model, network = situation

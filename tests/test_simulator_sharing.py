@@ -162,7 +162,7 @@ def play(seed: int, limit: int | None = None, points: int = 120) -> tuple[Instan
     return instance, simulation, outcome, seen
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32))
 def test_random_play_keeps_every_invariant(seed: int) -> None:
     instance, simulation, outcome, _ = play(seed)
@@ -245,7 +245,7 @@ def test_a_batch_plays_as_each_alone() -> None:
     assert together == digests()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32))
 def test_no_run_that_shares_beats_the_bounds(seed: int) -> None:
     rng = np.random.default_rng(seed)

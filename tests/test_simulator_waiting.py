@@ -6,7 +6,7 @@ import bisect
 
 import numpy as np
 from helpers import unit_instance
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusched_env.simulator.state import empty_state, lengths
@@ -16,7 +16,6 @@ JOBS = 12
 INSTANCE = unit_instance(list(range(JOBS)), [1] * JOBS, [1] * JOBS, "1x2")
 
 
-@settings(deadline=None)  # the first call compiles
 @given(st.lists(st.integers(0, JOBS - 1), max_size=80))
 def test_rows_stay_sorted_and_never_leave_the_array(rows: list[int]) -> None:
     state = empty_state(2, lengths(INSTANCE))

@@ -31,14 +31,14 @@ def best_total_jct(jobs: list[tuple[int, int]]) -> int:
     return cost(0, tuple(duration for _, duration in jobs))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(small_jobs)
 def test_srtf_is_the_best_of_all_preemptive_schedules_on_one_gpu(jobs: list[tuple[int, int]]) -> None:
     instance = unit_instance([a for a, _ in jobs], [1] * len(jobs), [d for _, d in jobs], "1x1")
     assert mean_jct(instance, "srtf") * len(jobs) == pytest.approx(best_total_jct(jobs), abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(0, 10**6),
     st.integers(2, 25),
@@ -52,7 +52,7 @@ def test_srtf_beats_every_other_policy_path_by_path_on_one_gpu(seed: int, count:
     assert mean_jct(instance, "srtf") <= mean_jct(instance, other) * (1 + 1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.floats(0.1, 100), min_size=1, max_size=20),
     st.integers(1, 6),

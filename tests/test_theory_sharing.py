@@ -122,7 +122,7 @@ def test_the_simulator_plays_the_worked_cases(case: tuple, gap_s: float) -> None
 seconds, ratios = st.floats(0.1, 1e4), st.floats(1.0, 5.0)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seconds, seconds, ratios, ratios)
 def test_the_simulator_plays_random_pairs(left_s: float, new_s: float, left_xi: float, new_xi: float) -> None:
     case = left_s, new_s, left_xi, new_xi
@@ -131,7 +131,7 @@ def test_the_simulator_plays_random_pairs(left_s: float, new_s: float, left_xi: 
     assert now.mean() == pytest.approx(mean_sharing(*case), rel=1e-9)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seconds, seconds, ratios, ratios)
 def test_properties(left_s: float, new_s: float, left_xi: float, new_xi: float) -> None:
     """T6 of sjf_bsbf.md: continuity where both end together, xi = 1, equal xi from 1.5 on, the form without lengths."""

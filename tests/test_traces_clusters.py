@@ -121,7 +121,7 @@ def test_fetched_files_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert chosen_scenario("tiny-v1", None, "tiresias:@tiresias/n1g4.csv").name == "tiny-v1 + tiresias:n1g4.csv"
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.sampled_from(sorted(FILES)), st.integers(0, 60), st.integers(0, 60), st.binary(max_size=3))
 def test_damage_gives_a_cluster_or_a_trace_error(
     tmp_path: Path, name: str, cut: int, place: int, garbage: bytes

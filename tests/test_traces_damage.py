@@ -149,7 +149,7 @@ PACKED: Final = {pack(b"x")[:2] for pack in PACK.values()}
 
 
 @pytest.mark.parametrize("name", FILES)
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_damage_gives_a_workload_or_a_trace_error(tmp_path: Path, name: str, data: st.DataObject) -> None:
     path = tmp_path / "damaged"
@@ -157,7 +157,7 @@ def test_damage_gives_a_workload_or_a_trace_error(tmp_path: Path, name: str, dat
 
 
 @pytest.mark.parametrize("name", READERS)
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(junk=st.binary(max_size=300))
 @example(b"")
 @example(b"\0" * 2_000)
@@ -174,7 +174,7 @@ def test_junk_is_refused(tmp_path: Path, name: str, junk: bytes) -> None:
         assert str(path) in str(caught.value)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data(), name=st.sampled_from(FILES))
 def test_damage_does_not_mislead_auto(tmp_path: Path, data: st.DataObject, name: str) -> None:
     path = tmp_path / "damaged"

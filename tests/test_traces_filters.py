@@ -68,7 +68,7 @@ def same(a: Workload | None, b: Workload | None) -> bool:
     return a.jobs.tobytes() == b.jobs.tobytes() and columns and a.attributes.keys() == b.attributes.keys()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(workloads(), st.lists(filters, min_size=2, max_size=4), st.randoms())
 def test_filters_commute(workload: Workload, steps: list[Filter], chance: object) -> None:
     turned = steps[:]
@@ -77,7 +77,7 @@ def test_filters_commute(workload: Workload, steps: list[Filter], chance: object
     assert same(attempt(steps + steps, workload), attempt(steps, workload))  # a filter filters once
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(workloads(), filters, st.integers(0, 4_000), st.integers(1, 4_000))
 def test_a_window_commutes_with_filters_up_to_the_clock(
     workload: Workload, step: Filter, start: int, length: int
@@ -92,7 +92,7 @@ def test_a_window_commutes_with_filters_up_to_the_clock(
     assert same(attempt([before, step], workload), attempt([after], filtered))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(workloads(), filters, st.integers(1, 50), st.integers(1, 16), st.floats(0.01, 10))
 def test_jobs_keep_their_ids_and_attributes(
     workload: Workload, step: Filter, count: int, largest: int, load: float

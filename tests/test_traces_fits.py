@@ -82,7 +82,7 @@ def test_fit_finds_the_parameters() -> None:
         assert getattr(found, name) == pytest.approx(value, rel=1e-5), name
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     alpha=st.floats(0.001, 2),
     beta=st.floats(1e-6, 0.1),
@@ -152,7 +152,7 @@ def test_measurements_without_meaning_are_refused(column: str, value: float) -> 
         fit_throughput(rows[:0])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     st.lists(
         st.tuples(

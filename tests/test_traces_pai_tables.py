@@ -167,7 +167,7 @@ def test_a_scenario_knows_a_change_of_any_table(tmp_path: Path) -> None:
         scenario.fingerprint()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     table=st.sampled_from(["job", "task", "instance"]),
     cut=st.integers(0, len(TASKS)),

@@ -159,7 +159,7 @@ def test_fetched_files_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert len(read_table(source)[0]) == 2
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.sampled_from(sorted(SAMPLES)), st.integers(0, 120), st.integers(0, 120), st.binary(max_size=4))
 def test_damage_gives_a_table_or_a_trace_error(tmp_path: Path, name: str, cut: int, place: int, garbage: bytes) -> None:
     check_damaged(tmp_path, name, SAMPLES[name], cut, place, garbage, read=read_table)

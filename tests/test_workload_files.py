@@ -110,7 +110,7 @@ def workloads(draw: st.DrawFn) -> Workload:
     return Workload(jobs, profiles, draw(TEXT), draw(TEXT), attributes)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(workload=workloads())
 def test_any_workload(tmp_path: Path, workload: Workload) -> None:
     check_round_trip(workload, tmp_path / "saved.npz")

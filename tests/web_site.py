@@ -20,7 +20,8 @@ class Site:
     limit: int | None = None  # [byte] an answer is cut after so many
     statuses: list[int] = field(default_factory=list)  # of the next answers; then 200
     pause_s: float = 0.0  # before an answer
-    pace_s: float = 0.0  # between blocks of 64 KiB
+    silent: bool = False  # no answer comes until it is False
+    held: bool = False  # an answer stops after a block of 64 KiB until it is False
     hang_up: int = 0  # so many requests get no answer
     moved: bool = False  # every path but /new is redirected there
     requests: list[tuple[str, str | None]] = field(default_factory=list)
@@ -41,6 +42,7 @@ def running(body: bytes) -> Iterator[Site]:
     try:
         yield site
     finally:
+        site.silent = site.held = False
         server.shutdown()
         thread.join()
         server.server_close()
@@ -53,6 +55,8 @@ class _Handler(BaseHTTPRequestHandler):
         site, wanted = self.site, self.headers.get("Range")
         site.requests.append((self.path, wanted))
         time.sleep(site.pause_s)
+        while site.silent:
+            time.sleep(0.01)
         if site.hang_up:
             site.hang_up -= 1
             return
@@ -80,7 +84,8 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             for start in range(0, len(rest[: site.limit]), 1 << 16):
                 self.wfile.write(rest[: site.limit][start : start + (1 << 16)])
-                time.sleep(site.pace_s)
+                while site.held:
+                    time.sleep(0.01)
         except ConnectionError:
             pass  # the client went away
 
