@@ -19,7 +19,9 @@ def build(
         Path | None,
         typer.Option("--log", help="The log of a track that has one, if it was not fetched.", metavar="FILE"),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes; -1 = one per core. The site does not depend on it.")] = -1,
+    workers: Annotated[
+        int, typer.Option(help="Processes, at most one a core; -1 = so many. The site does not depend on it.")
+    ] = -1,
     tracks: Annotated[
         str, typer.Option(help="Tracks of the site, names separated by commas.", show_default="all", metavar="NAMES")
     ] = "",

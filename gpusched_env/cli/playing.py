@@ -27,7 +27,7 @@ from gpusched_env.cli.sharing import SharingOption, with_sharing
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from gpusched_env.evaluation import RunResult
+    from gpusched_env.evaluation import Interrupted, RunResult
     from gpusched_env.scenarios import Scenario
 
 ScenarioOption = Annotated[
@@ -175,7 +175,9 @@ def compare(
             show_default="5 report seeds; 1 for a log",
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes; -1 = one per core. Results do not depend on it.")] = 1,
+    workers: Annotated[
+        int, typer.Option(help="Processes, at most one a core; -1 = so many. Results do not depend on it.")
+    ] = 1,
     output: OutputOption = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the runs on the first seed as .png, .svg or .pdf.", metavar="FILE")
@@ -200,7 +202,13 @@ def compare(
     draws = chosen_seeds(seeds, chosen)
     specs = chosen_schedulers(scheduler)
     _tell_what_was_read(chosen)
-    results = _play_all(chosen, specs, draws, workers, logs_of_first=plot is not None or report is not None)
+    from gpusched_env.evaluation import Interrupted, evaluate
+
+    shown = draws[:1] if plot is not None or report is not None else ()
+    try:
+        results = evaluate(chosen, specs, draws, workers, keep_logs=shown)
+    except Interrupted as stop:
+        raise KeyboardInterrupt(_keep_finished(stop, output)) from stop
     spread = ", mean ± 95 % interval" if len(draws) > 1 else ""
     show(_fitting(results, chosen), f"{_title(results)}{spread}", not_for_reports(draws, chosen))
     if output is not None:
@@ -211,18 +219,15 @@ def compare(
         _report(chosen, results, report, not_for_reports(draws, chosen))
 
 
-def _play_all(
-    scenario: Scenario, specs: list[str], seeds: list[int], workers: int, logs_of_first: bool
-) -> list[RunResult]:
-    """Evaluate; the logs of the first seed are kept on demand, but no others, for they are large."""
-    from gpusched_env.evaluation import evaluate
+def _keep_finished(stop: Interrupted, output: Path | None) -> str:
+    """Write the runs that were finished, if a file was named for them; say what was kept."""
+    from gpusched_env.cli.outputs import save_results
 
-    if not logs_of_first:
-        return evaluate(scenario, specs, seeds, workers)
-    first = evaluate(scenario, specs, seeds[:1], workers, keep_logs=True)
-    others = evaluate(scenario, specs, seeds[1:], workers) if len(seeds) > 1 else []
-    rest = len(seeds) - 1
-    return [result for i in range(len(specs)) for result in (first[i], *others[i * rest : (i + 1) * rest])]
+    told = f"{len(stop.results)} of {stop.runs} runs were finished"
+    if output is None or not stop.results:
+        return f"{told}; nothing was written" + ("" if output else " (--output keeps finished runs)")
+    save_results(stop.results, output)
+    return f"{told} and are in {output}"
 
 
 def _tell_what_was_read(scenario: Scenario) -> None:

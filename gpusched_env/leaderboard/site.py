@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.errors import EntryError, GpuschedError
-from gpusched_env.evaluation.runner import check_workers
+from gpusched_env.evaluation.processes import check_workers, in_processes
 from gpusched_env.leaderboard.claims import check_claims
 from gpusched_env.leaderboard.entry import Entry, Run
 from gpusched_env.leaderboard.entry_files import SUFFIX, read_entry
@@ -81,7 +81,7 @@ def build_site(
     paths, baselines : files of entries; those of the second kind are marked as coming with the package
     out : folder of the site; one that was made before is replaced
     log : the file of the log of a track that has one, if it was not fetched
-    workers : processes; -1 = one per core. The site does not depend on it
+    workers : processes, at most one a core; -1 = one per core. The site does not depend on it
     tracks : names of those that the site shows; entries of others are passed over. Empty = all
 
     Raises
@@ -138,8 +138,6 @@ def _read(
 
 def _replay(given: Sequence[Given], folder: Path, log: Path | None, workers: int) -> dict[str, list[Replayed]]:
     """Replay every entry, one task for each seed of a track."""
-    from joblib import Parallel, delayed
-
     tasks = []
     for track in TRACKS:
         entries = [one for one in given if one.entry.track == track.name]
@@ -150,9 +148,8 @@ def _replay(given: Sequence[Given], folder: Path, log: Path | None, workers: int
         for place, seed in enumerate(problem.seeds):
             claims = [Claim(one.key, labels[one.key], one.entry, one.entry.runs[place]) for one in entries]
             tasks.append((problem, seed, claims, folder / track.name / str(seed), SECONDS))
-    runs = Parallel(n_jobs=min(workers, len(tasks)) or 1)(delayed(play_seed)(*task) for task in tasks)
     found: dict[str, list[Replayed]] = {}
-    for run in itertools.chain.from_iterable(runs):
+    for run in itertools.chain.from_iterable(in_processes(play_seed, tasks, workers)):
         found.setdefault(run.key, []).append(run)
     return found
 
