@@ -109,7 +109,7 @@ def test_compare_keeps_order_and_results_when_it_plots(tmp_path: Path) -> None:
 
 
 def test_a_narrow_terminal_shows_fewer_columns_not_cut_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpusched_env.cli.console.WIDTH_OF_A_PIPE", 80)
+    monkeypatch.setattr("gpusched_env.consoles.WIDTH_OF_A_PIPE", 80)
     lines = gpusched("compare", *TINY, "--schedulers", "fifo,sjf").stdout
     assert "…" not in lines
     assert "mean JCT" in lines

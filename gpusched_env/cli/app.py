@@ -18,10 +18,10 @@ from gpusched_env.cli.networking import draw_scenario
 from gpusched_env.cli.playing import compare, run
 from gpusched_env.cli.ranking import leaderboard_app
 from gpusched_env.cli.reproducing import reproduce
+from gpusched_env.consoles import print_in_any_encoding, tell_interrupt
 from gpusched_env.errors import GpuschedError
 
 USAGE_ERROR = 2  # as for a wrong option
-INTERRUPTED = 128 + 2  # as shells tell of a process that SIGINT has ended
 
 
 class Root(TyperGroup):
@@ -36,7 +36,7 @@ class Root(TyperGroup):
         except MemoryError as error:
             raise _exit(f"not enough memory here ({error}): choose fewer jobs, GPUs or workers", USAGE_ERROR) from error
         except KeyboardInterrupt as stop:  # its text says what was kept
-            raise _exit(": ".join(["interrupted", *map(str, stop.args)]), INTERRUPTED) from stop
+            raise typer.Exit(tell_interrupt("gpusched", stop)) from stop
 
 
 def _exit(text: str, status: int) -> typer.Exit:
@@ -90,4 +90,5 @@ app.add_typer(leaderboard_app, name="leaderboard")
 
 def main() -> None:
     """Run the command line."""
+    print_in_any_encoding()
     app(prog_name="gpusched")

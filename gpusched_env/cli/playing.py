@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -234,10 +233,9 @@ def _tell_what_was_read(scenario: Scenario) -> None:
     """Read the log, if the jobs come from one, and print what was kept and dropped."""
     if scenario.workload.synthetic:
         return
-    from rich.console import Console
+    from gpusched_env.evaluation.progress import reading_shown
 
-    errors = Console(stderr=True)
-    with errors.status(f"reading {scenario.workload.source}") if errors.is_terminal else contextlib.nullcontext():
+    with reading_shown():
         report = scenario.trace_report
     if report is not None:
         print(report.describe())

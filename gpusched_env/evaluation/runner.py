@@ -148,6 +148,7 @@ def run_once(task: Task, bar: ProgressBar | None = None) -> RunResult:
         bounds=dict(bounds),
         digest=log.digest(),
         window=task.window,
+        spec=task.scheduler if isinstance(task.scheduler, str) else None,
         wall_s=wall_s,
         log=log if task.keep_log else None,
     )
