@@ -23,7 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from gpusched_env.agents.evaluation import evaluate_agent
 from gpusched_env.agents.training import TrainingConfig, train
 from gpusched_env.consoles import console as standard_console
-from gpusched_env.consoles import print_in_any_encoding, tell_interrupt
+from gpusched_env.consoles import prepare_output, tell_interrupt
 from gpusched_env.errors import GpuschedError
 from gpusched_env.files import file_name
 from gpusched_env.scenarios import get_scenario
@@ -49,7 +49,7 @@ def run(settings: Settings) -> None:
     console = standard_console(width=150)
     scenario = get_scenario(settings.training.scenario)
     output = settings.output or Path("runs") / file_name(scenario.name)
-    console.print(f"Training on [bold]{scenario.name}[/bold]: {scenario.description}")
+    console.print(": ".join(filter(None, [f"Training on [bold]{scenario.name}[/bold]", scenario.description])))
     columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"), TimeRemainingColumn())
     with Progress(*columns, TextColumn("{task.fields[said]}"), console=console) as bar:
         task = bar.add_task("training", total=settings.training.steps, said="")
@@ -66,7 +66,7 @@ def run(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    print_in_any_encoding()
+    prepare_output()
     try:
         run(tyro.cli(Settings))
     except GpuschedError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import logging
 import re
 import sys
 from typing import IO, TYPE_CHECKING, Any, Final, cast
@@ -53,11 +54,13 @@ def console(stream: IO[str] | None = None, width: int | None = None) -> Console:
     return Console(file=cast("IO[str]", Unpadded(target)), highlight=False, width=width or WIDTH_OF_A_PIPE)
 
 
-def print_in_any_encoding() -> None:
+def prepare_output() -> None:
     """Let standard output and errors show ``?`` for what their encoding lacks, and say so once.
 
-    Without this, one ± in a table would end a command where the encoding is ASCII.
+    Without this, one ± in a table would end a command where the encoding is ASCII. Matplotlib, too, keeps to itself
+    that it found no cache folder to write: that changes no figure.
     """
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     codecs.register_error(_HANDLER, _question_marks)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":

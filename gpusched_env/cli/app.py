@@ -18,7 +18,7 @@ from gpusched_env.cli.networking import draw_scenario
 from gpusched_env.cli.playing import compare, run
 from gpusched_env.cli.ranking import leaderboard_app
 from gpusched_env.cli.reproducing import reproduce
-from gpusched_env.consoles import print_in_any_encoding, tell_interrupt
+from gpusched_env.consoles import prepare_output, tell_interrupt
 from gpusched_env.errors import GpuschedError
 
 USAGE_ERROR = 2  # as for a wrong option
@@ -90,5 +90,5 @@ app.add_typer(leaderboard_app, name="leaderboard")
 
 def main() -> None:
     """Run the command line."""
-    print_in_any_encoding()
+    prepare_output()
     app(prog_name="gpusched")
