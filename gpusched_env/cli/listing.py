@@ -82,7 +82,8 @@ def list_schedulers(context: typer.Context) -> None:
     from rich.text import Text
 
     from gpusched_env.baselines import BASELINES
-    from gpusched_env.cli.console import console, show
+    from gpusched_env.cli.console import show
+    from gpusched_env.consoles import console
     from gpusched_env.simulator import PLACEMENT_RULES
 
     table = Table("scheduler", "summary", "parameters and defaults")

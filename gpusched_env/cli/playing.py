@@ -245,7 +245,7 @@ def _fitting(results: list[RunResult], scenario: Scenario) -> Table:
     """Compare by as many of the usual metrics as the terminal is wide enough for."""
     from rich.measure import Measurement
 
-    from gpusched_env.cli.console import console
+    from gpusched_env.consoles import console
     from gpusched_env.evaluation import comparison_table
     from gpusched_env.evaluation.tables import DEFAULT_METRICS, LINK_METRICS
 

@@ -32,7 +32,7 @@ def reproduce(
     import importlib.util
 
     from gpusched_env import __version__
-    from gpusched_env.cli.console import console
+    from gpusched_env.consoles import console
     from gpusched_env.reproduce import load_card, play_card
     from gpusched_env.reproduce.report import findings_table
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import tomllib
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -61,7 +62,10 @@ def load_scenario(path: str | Path) -> Scenario:
         type or value
     """
     path = Path(path)
-    readers = {".json": partial(json.loads, object_pairs_hook=_fields), ".toml": tomllib.loads}
+    readers: dict[str, Callable[[str], Any]] = {
+        ".json": partial(json.loads, object_pairs_hook=_fields),
+        ".toml": tomllib.loads,
+    }
     if path.suffix not in readers:
         raise ScenarioError(f"{path}: a scenario file ends in .json or .toml")
     try:
