@@ -5,7 +5,7 @@
     python train.py --help                           every setting
 
 Writes to runs/<scenario>: model.zip, config.json, learning.csv (validation), results.json, results.csv, table.txt and
-comparison.png. Ctrl-C leaves the best checkpoint that was validated until then. The saved agent plays wherever a heuristic plays:
+comparison.png. Ctrl-C leaves the best checkpoint so far. The saved agent plays wherever a heuristic plays:
 
     gpusched compare --scenario philly-64-v0 --schedulers srtf,learned:path=runs/philly-64-v0/model.zip
 """

@@ -52,7 +52,9 @@ class Windows:
         """Check every field."""
         for name, least in (("queue_window", 1), ("running_window", 0), ("partner_window", 0), ("sub_batches", 0)):
             if not least <= getattr(self, name) <= MOST_JOBS:
-                raise ScenarioError(f"{name} is {getattr(self, name)}: it must be from {least} to {MOST_JOBS}")
+                raise ScenarioError(
+                    f"{name} is {getattr(self, name)}: it must be at least {least} and at most {MOST_JOBS}"
+                )
         if not self.rules:
             raise ScenarioError(f"rules is empty: name at least one of {', '.join(RULE_NUMBER)}")
         for rule in self.rules:
