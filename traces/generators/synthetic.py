@@ -166,7 +166,7 @@ def check_parameters(name: str, parameters: Mapping[str, Any]) -> None:
             isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST_OF_A_PARAMETER
         ):
             raise WorkloadError(
-                f"synthetic:{name}: {key} is {value!r}: give a number of at most {MOST_OF_A_PARAMETER:g}, "
+                f"synthetic:{name}: {key} is {value!r}: give a finite number, at most {MOST_OF_A_PARAMETER:g}, "
                 "or leave it out"
             )
 
