@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import codecs
 import io
 import logging
@@ -84,7 +85,8 @@ def _question_marks(error: UnicodeError) -> tuple[str, int]:
 
 def tell_interrupt(program: str, stop: KeyboardInterrupt) -> int:
     """Say in one line that Ctrl-C ended a program, and what was kept, the text of ``stop``; give its exit status."""
-    sys.unraisablehook = lambda _: None  # what the interrupt left half-made would complain when it is deleted
+    # What the interrupt left half-made would complain when it is deleted, at the very end.
+    atexit.register(setattr, sys, "unraisablehook", lambda _: None)
     print(": ".join([program, "interrupted", *map(str, stop.args)]), file=sys.stderr)
     return INTERRUPTED
 

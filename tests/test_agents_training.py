@@ -152,7 +152,6 @@ def test_train_py_ends_in_one_line_at_an_interrupt(
 
     monkeypatch.setattr("gpusched_env.agents.training.train", interrupted)
     monkeypatch.setattr(sys, "argv", ["train.py", "--scenario", "tiny-v0", "--output", str(tmp_path)])
-    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)  # put back what the program sets
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(Path(gpusched_env.__file__).parents[1] / "train.py"), run_name="__main__")
     assert ended.value.code == 130

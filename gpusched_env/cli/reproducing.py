@@ -41,7 +41,7 @@ def reproduce(
     try:
         results, found = play_card(chosen, folder, quick, workers)
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(f"finished runs are in {folder}; the same command goes on from there") from stop
+        raise KeyboardInterrupt(f"finished runs are kept in {folder}; the same command goes on from there") from stop
     findings = chosen.findings(results)
     out = console()
     drawn = results.seeds
