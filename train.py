@@ -1,13 +1,13 @@
 """Train a scheduler, evaluate it on unseen seeds beside every baseline, and save everything.
 
     python train.py                                  the default scenario, about two minutes on two cores
-    python train.py --scenario tiny-v0 --steps 20000
+    python train.py --scenario tiny-v1 --steps 20000
     python train.py --help                           every setting
 
 Writes to runs/<scenario>: model.zip, config.json, learning.csv (validation), results.json, results.csv, table.txt and
 comparison.png. Ctrl-C leaves the best checkpoint so far. The saved agent plays wherever a heuristic plays:
 
-    gpusched compare --scenario philly-64-v0 --schedulers srtf,learned:path=runs/philly-64-v0/model.zip
+    gpusched compare --scenario philly-64-v1 --schedulers srtf,learned:path=runs/philly-64-v1/model.zip
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 
 Writes tuner.npz and learning.csv to the output folder. The tuner plays wherever a scheduler plays:
 
-    gpusched run --scenario dally-drift-v0 --scheduler dally:tuner=learned,checkpoint=runs/delay-tuner/tuner.npz
+    gpusched run --scenario dally-drift-v1 --scheduler dally:tuner=learned,checkpoint=runs/delay-tuner/tuner.npz
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class TunerConfig:
     def __post_init__(self) -> None:
         """Apply ``quick``; refuse numbers that cannot work."""
         if self.quick:
-            self.problems = ("dally-poisson-v0:load=0.9,jobs=60",)
+            self.problems = ("dally-poisson-v1:load=0.9,jobs=60",)
             self.generations, self.pairs, self.steps, self.validate_every = 2, 2, 600, 1
             self.training_seeds = self.validation_seeds = 2
         for name in ("generations", "pairs", "steps", "validate_every", "training_seeds", "validation_seeds"):

@@ -185,7 +185,7 @@ def search(config: SearchConfig, told: Told = print) -> dict[str, Any]:
     grid_s: Sequence[float] = GRID_S
     problems, seeds, trials = config.problems, config.seeds, config.trials
     if config.quick:
-        problems, grid_s, seeds, trials = ("dally-poisson-v0:load=0.9,jobs=60",), COARSE_GRID_S, 2, 12
+        problems, grid_s, seeds, trials = ("dally-poisson-v1:load=0.9,jobs=60",), COARSE_GRID_S, 2, 12
     if not 1 <= seeds <= len(TRAINING_SEEDS) or trials < 1:
         raise GpuschedError(f"static timers: give 1 to {len(TRAINING_SEEDS)} seeds and at least one trial")
     found: dict[str, Any] = {"version": __version__, "seeds": list(TRAINING_SEEDS[:seeds]), "problems": {}}

@@ -24,12 +24,12 @@ VALIDATION_SEEDS: Final = tuple(range(100, 105))
 TEST_SEEDS: Final = tuple(range(1_000, 1_020))
 
 STATIONARY: Final = {
-    "poisson .7": "dally-poisson-v0:load=0.7",
-    "poisson .9": "dally-poisson-v0:load=0.9",
-    "batch": "dally-batch-v0",
+    "poisson .7": "dally-poisson-v1:load=0.7",
+    "poisson .9": "dally-poisson-v1:load=0.9",
+    "batch": "dally-batch-v1",
 }
-NON_STATIONARY: Final = {"drift .7": "dally-drift-v0:load=0.7", "drift .9": "dally-drift-v0:load=0.9"}
-REPLAYED: Final = {"trace": "dally-trace-v0"}
+NON_STATIONARY: Final = {"drift .7": "dally-drift-v1:load=0.7", "drift .9": "dally-drift-v1:load=0.9"}
+REPLAYED: Final = {"trace": "dally-trace-v1"}
 TESTED: Final = {**STATIONARY, **NON_STATIONARY, **REPLAYED}
 INSENSITIVE: Final = "insensitive"  # gangs that nothing slows down: waiting cannot pay
 TRAINED: Final = (*STATIONARY, *NON_STATIONARY, INSENSITIVE)

@@ -35,7 +35,7 @@ LEARNING_HEADER: Final = "steps,validation_mean_jct_s,kept"
 class TrainingConfig:
     """What to train, on what, and for how long."""
 
-    scenario: str = "philly-64-v0"
+    scenario: str = "philly-64-v1"
     """Name of a scenario, or path of a JSON or TOML file."""
     steps: int = 100_000
     """Environment steps in all."""

@@ -121,7 +121,7 @@ class Gavel(Scheduler):
             if view.residents.shape[0] < 2:
                 raise SchedulerError(
                     f"{self.name}: no jobs may share GPUs here; take a scenario with sharing, such as "
-                    "gavel-continuous-v0:sharing=true, or a policy that is not packed"
+                    "gavel-continuous-v1:sharing=true, or a policy that is not packed"
                 )
             self._rounds = self._pair_rounds(view, not policy.queue)
         else:

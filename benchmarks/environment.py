@@ -49,7 +49,7 @@ def cartpole_rate(steps: int) -> float:
 
 def cluster_rates(steps: int) -> tuple[float, float]:
     """Measure ClusterEnv with random feasible actions, and together with choosing them [steps per CPU second]."""
-    env = gymnasium.make("gpusched/Cluster-v0", scenario="philly-256-v0", queue_window=32)
+    env = gymnasium.make("gpusched/Cluster-v0", scenario="philly-256-v1", queue_window=32)
     actions, chosen = random_play(env, steps)
     return rate_of(env, actions), chosen
 
@@ -96,7 +96,7 @@ def episode_seconds(jobs: int = 1000) -> dict[str, float]:
     summary : that part of them, measured once more
     number : of steps
     """
-    scenario = get_scenario("philly-256-v0")
+    scenario = get_scenario("philly-256-v1")
     workload = dataclasses.replace(scenario.workload, jobs=jobs)
     env = gymnasium.make(
         "gpusched/Cluster-v0", scenario=dataclasses.replace(scenario, workload=workload), running_window=0

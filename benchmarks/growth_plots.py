@@ -6,7 +6,7 @@ Four sweeps, each with all else held: jobs of a trace on 2,000 GPUs; GPUs under 
 all there at time 0; links of leaf-spine networks under 20,000 jobs with max-min fair rates. Replays by FIFO, SRTF and
 Tiresias, as in growth.py; beside them batches of 32 environments on one thread with random feasible actions, on the
 same GPUs: jobs like Philly's (1,000 where GPUs grow), all there at time 0 where waiting jobs grow, and those of
-leaf-spine-2048-v0 where links grow. CPU microseconds, medians over repeats, after compilation. Writes growth.png and
+leaf-spine-2048-v1 where links grow. CPU microseconds, medians over repeats, after compilation. Writes growth.png and
 growth.json.
 """
 
@@ -98,8 +98,8 @@ def waiting(jobs: int, gpus: int = 64) -> Scenario:
 
 
 def linked(gpus: int) -> Scenario:
-    """The jobs and links of leaf-spine-2048-v0 on another number of GPUs."""
-    return get_scenario("leaf-spine-2048-v0").with_cluster(cluster(gpus))
+    """The jobs and links of leaf-spine-2048-v1 on another number of GPUs."""
+    return get_scenario("leaf-spine-2048-v1").with_cluster(cluster(gpus))
 
 
 def links(gpus: int) -> float:

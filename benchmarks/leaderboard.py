@@ -24,7 +24,7 @@ from gpusched_env.leaderboard import SUFFIX, TRACKS, About, Track, make_entry, r
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
 from gpusched_env.leaderboard.replaying import compile_kernels
 
-TRACK = Track("philly-256", "1,200 jobs", "How long verifying takes.", "philly-256-v0")
+TRACK = Track("philly-256", "1,200 jobs", "How long verifying takes.", "philly-256-v1")
 ABOUT = About(title="", authors="", how="", hardware="", training_seeds=[], link="", licence="")
 FIVE = ("fifo", "tiresias", "tiresias-g", "delay-zaharia", "random")
 

@@ -83,7 +83,7 @@ def wrappers(steps: int, repeats: int) -> Samples:
         "order": OrderEnforcing,
         "both": lambda env: OrderEnforcing(PassiveEnvChecker(env)),
     }
-    bare = gymnasium.make("gpusched/Cluster-v0", scenario="philly-256-v0", queue_window=32).unwrapped
+    bare = gymnasium.make("gpusched/Cluster-v0", scenario="philly-256-v1", queue_window=32).unwrapped
     actions, _ = random_play(bare, steps)
     taken: Samples = {name: [] for name in stacks}
     for _ in range(repeats):
@@ -96,7 +96,7 @@ def wrappers(steps: int, repeats: int) -> Samples:
     return {"none_us": taken["none"]} | added
 
 
-def memory(scenario: str = "philly-256-v0", environments: int = 256) -> Samples:
+def memory(scenario: str = "philly-256-v1", environments: int = 256) -> Samples:
     """Kilobytes of an environment of a batch: its arrays, and what the process grows by."""
     grown = growth_bytes(scenario, environments)  # first: it would grow less into what another batch has freed
     return {
@@ -107,5 +107,5 @@ def memory(scenario: str = "philly-256-v0", environments: int = 256) -> Samples:
 
 def flat(decisions: int) -> Samples:
     """Megabytes by which a batch of 256 on 256 GPUs grows after a tenth of the decisions, and its size at the end."""
-    sizes = [resident for _, resident, _ in long_run("philly-256-v0", 256, decisions)]
+    sizes = [resident for _, resident, _ in long_run("philly-256-v1", 256, decisions)]
     return {"grown_MB": [(sizes[-1] - sizes[0]) / 1e6], "resident_MB": [sizes[-1] / 1e6]}

@@ -35,7 +35,7 @@ class Settings:
     """Decisions of the long run; 0 = none."""
     environments: int = 256
     """Environments of the batch."""
-    scenario: str = "philly-256-v0"
+    scenario: str = "philly-256-v1"
     """What they play."""
     output: Path | None = None
     """JSON file of the figures."""

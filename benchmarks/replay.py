@@ -1,6 +1,6 @@
 """Replay a log: seconds and peak memory of each scheduler, one fresh process each.
 
-python benchmarks/replay.py --workload philly:PATH [--scenario philly-full-v0] [--schedulers fifo srtf tiresias]
+python benchmarks/replay.py --workload philly:PATH [--scenario philly-full-v1] [--schedulers fifo srtf tiresias]
 python benchmarks/replay.py                      synthetic jobs instead of a log
 """
 
@@ -23,7 +23,7 @@ from rich.table import Table
 class Settings:
     """Measure the replay of a log."""
 
-    scenario: str = "philly-full-v0"
+    scenario: str = "philly-full-v1"
     """Scenario whose cluster and rules are used."""
     workload: str | None = None
     """FORMAT:PATH of a log, for example philly:PATH; by default the scenario's own jobs."""
@@ -40,7 +40,7 @@ def measure(settings: Settings, spec: str) -> dict[str, float | str]:
     from gpusched_env import get_scenario, make_scheduler, simulate
     from gpusched_env.metrics import summarise
 
-    simulate(get_scenario("tiny-v0").instance(0), make_scheduler(spec))  # compile
+    simulate(get_scenario("tiny-v1").instance(0), make_scheduler(spec))  # compile
     scenario = get_scenario(settings.scenario)
     if settings.workload is not None:
         scenario = scenario.with_workload(settings.workload)

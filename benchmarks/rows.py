@@ -52,16 +52,16 @@ def _replay(case: Case) -> Run:
 
 RUNS: Final[dict[str, Run]] = {
     "single": Run("single", dict(steps=20_000, repeats=9), dict(steps=5_000, repeats=3)),
-    "batch": Run("batch", dict(scenario="philly-256-v0", steps=200, repeats=9), dict(steps=100, repeats=3)),
+    "batch": Run("batch", dict(scenario="philly-256-v1", steps=200, repeats=9), dict(steps=100, repeats=3)),
     "rollout": Run("rollout", dict(steps=64, repeats=5), dict(steps=32, repeats=2)),
     "contended batch": Run(
-        "batch", dict(scenario="leaf-spine-256-v0", steps=200, repeats=9), dict(steps=100, repeats=3)
+        "batch", dict(scenario="leaf-spine-256-v1", steps=200, repeats=9), dict(steps=100, repeats=3)
     ),
     "wrappers": Run("wrappers", dict(steps=5_000, repeats=41), dict(steps=2_000, repeats=11)),
     "agent": Run("agent", dict(jobs=1_000, repeats=9), dict(repeats=3)),
     **{name: _replay(case) for name, case in (REPLAYS | GROWN | PLAIN_REPLAYS).items()},
     "memory": Run("memory", {}, {}),
-    "contended memory": Run("memory", dict(scenario="leaf-spine-256-v0"), {}),
+    "contended memory": Run("memory", dict(scenario="leaf-spine-256-v1"), {}),
     "decisions": Run("flat", dict(decisions=100_000_000), dict(decisions=1_000_000)),
 }
 

@@ -26,7 +26,7 @@ env = gymnasium.make("gpusched_env:gpusched/Cluster-v0")
 env.reset(seed=0)
 from gpusched_env import get_scenario, make_scheduler, simulate
 for name in ("fifo", "srtf", "tiresias", "random"):
-    simulate(get_scenario("tiny-v0").instance(0), make_scheduler(name))
+    simulate(get_scenario("tiny-v1").instance(0), make_scheduler(name))
 """
 WARM = """
 import gymnasium

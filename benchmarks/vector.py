@@ -74,7 +74,7 @@ def rollout_share(steps: int) -> float:
 
     torch.set_num_threads(1)
     batch = gymnasium.make_vec(
-        "gpusched/Cluster-v0", num_envs=64, scenario="philly-256-v0", autoreset_mode="SameStep", threads=1
+        "gpusched/Cluster-v0", num_envs=64, scenario="philly-256-v1", autoreset_mode="SameStep", threads=1
     )
     environments = ClusterVecEnv(batch)
     spent = 0.0
@@ -98,7 +98,7 @@ def rollout_share(steps: int) -> float:
     return spent / (time.process_time() - begin)
 
 
-SCENARIOS = {"philly-256-v0": "256 GPUs", "leaf-spine-256-v0": "256 GPUs, leaf-spine, max-min"}
+SCENARIOS = {"philly-256-v1": "256 GPUs", "leaf-spine-256-v1": "256 GPUs, leaf-spine, max-min"}
 
 
 def measure(environments: int = 256, steps: int = 200, repeats: int = 5) -> dict[str, Any]:

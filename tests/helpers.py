@@ -126,8 +126,8 @@ def random_instance(seed: int, jobs: int = 40, cluster: Cluster | None = None, *
 
 
 def small_scenario(jobs: int = 60, **changes: Any) -> Any:
-    """philly-64-v0 with fewer jobs."""
-    scenario = get_scenario("philly-64-v0")
+    """philly-64-v1 with fewer jobs."""
+    scenario = get_scenario("philly-64-v1")
     spec = scenario.workload
     return scenario.with_workload(spec.source, jobs=jobs, parameters=spec.parameters, load=spec.load).replace(**changes)
 

@@ -24,7 +24,7 @@ from gpusched_env.workload import MOST_JOBS
 
 HUGE = 10**9
 BEYOND = 10**20  # does not fit into 64 bits either
-FIFO = ("--scenario", "tiny-v0", "--scheduler", "fifo")
+FIFO = ("--scenario", "tiny-v1", "--scheduler", "fifo")
 
 
 @pytest.mark.parametrize("count", [HUGE, BEYOND])
@@ -39,7 +39,7 @@ def test_sizes_of_parts_are_refused(count: int) -> None:
         (lambda: Semantics(max_copies=BEYOND), "from 1 to 1000000"),
         (lambda: Semantics(round_s=1 / count), r"from 0\.001 on"),
         (lambda: Windows(queue_window=count), "at least 1 and at most 50000000"),
-        (lambda: chosen_seeds(f"0:{count}", get_scenario("tiny-v0")), "at most 100,000"),
+        (lambda: chosen_seeds(f"0:{count}", get_scenario("tiny-v1")), "at most 100,000"),
         (lambda: generate_workload("ring-all-reduce", 0, 5, batch=10 * count), r"at most 1e\+09"),
         (lambda: generate_workload("philly", 0, 5, rate_scale=1 / count), r"at least 0\.001"),
     ):
@@ -52,7 +52,7 @@ def test_the_bounds_themselves_are_allowed() -> None:
     with pytest.raises(GpuschedError, match="1,000,001 GPUs"):
         Cluster([NodeGroup(MOST_GPUS // 1_000, 1_000), NodeGroup(1, 1)])
     assert WorkloadSpec("synthetic:poisson", jobs=MOST_JOBS).jobs == MOST_JOBS
-    assert len(chosen_seeds(f"0:{MOST_SEEDS}", get_scenario("tiny-v0"))) == MOST_SEEDS
+    assert len(chosen_seeds(f"0:{MOST_SEEDS}", get_scenario("tiny-v1"))) == MOST_SEEDS
     assert Sharing(limit=64).limit == 64
 
 
@@ -66,7 +66,7 @@ def test_the_bounds_themselves_are_allowed() -> None:
     ],
 )
 def test_a_file_is_refused_with_the_field(tmp_path: Path, place: tuple[Any, ...], told: str) -> None:
-    data = copy.deepcopy(get_scenario("tiny-v0").replace(sharing=Sharing()).as_dict())
+    data = copy.deepcopy(get_scenario("tiny-v1").replace(sharing=Sharing()).as_dict())
     part = data
     for key in place[:-1]:
         part = part[key]

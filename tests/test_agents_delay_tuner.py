@@ -177,7 +177,7 @@ def test_ranks_are_centred_and_keep_order(values: list[float]) -> None:
 
 # --- static timers
 
-SMALL = "dally-poisson-v0:load=0.9,jobs=60"
+SMALL = "dally-poisson-v1:load=0.9,jobs=60"
 
 
 def test_a_constant_action_written_as_a_table_is_the_same_timers() -> None:
@@ -223,7 +223,7 @@ def test_a_search_over_classes_begins_with_what_it_is_given_and_is_repeatable() 
 
 
 def test_cloning_tells_problems_apart_by_what_it_sees() -> None:
-    teachers = {SMALL: np.full((6, 2), 0.5), "dally-batch-v0:jobs=60": np.tile([-0.75, 0.75], (6, 1))}
+    teachers = {SMALL: np.full((6, 2), 0.5), "dally-batch-v1:jobs=60": np.tile([-0.75, 0.75], (6, 1))}
     network, jobs = clone(teachers, (0,), TimerNetwork.constant((0.0, 0.0)))
     assert jobs == 2 * 2 * 60
     for name, action in teachers.items():
@@ -333,7 +333,7 @@ def digests() -> list[str]:
     """Of two runs of the shipped tuner."""
     return [
         simulate(get_scenario(name).instance(1_000), make_scheduler("dally:tuner=learned")).digest()
-        for name in ("dally-drift-v0:jobs=30", "dally-batch-v0:jobs=30")
+        for name in ("dally-drift-v1:jobs=30", "dally-batch-v1:jobs=30")
     ]
 
 

@@ -32,7 +32,7 @@ HELD_OUT = range(200_010, 200_018)  # report seeds: neither trained nor validate
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train on the default scenario for half as long as ``train.py`` does."""
     folder = tmp_path_factory.mktemp("trained")
-    save_scenario(get_scenario("philly-64-v0"), folder / "scenario.json")
+    save_scenario(get_scenario("philly-64-v1"), folder / "scenario.json")
     config = TrainingConfig(scenario=str(folder / "scenario.json"), steps=50_000, validations=1, validation_seeds=2)
     said: list[str] = []
     model = train(config, folder, lambda done, total, text: said.append(text))
@@ -80,7 +80,7 @@ def test_a_damaged_model_is_a_clear_error(trained: Path, tmp_path: Path) -> None
     (tmp_path / "config.json").write_bytes(trained.with_name("config.json").read_bytes())
     (tmp_path / "model.zip").write_bytes(trained.read_bytes()[:2000])
     with pytest.raises(SchedulerError, match=r"model\.zip: cannot be loaded .* train it again"):
-        evaluate("tiny-v0", [make_scheduler(f"learned:path={tmp_path / 'model.zip'}")], [0], progress=False)
+        evaluate("tiny-v1", [make_scheduler(f"learned:path={tmp_path / 'model.zip'}")], [0], progress=False)
 
 
 def test_an_agent_learns_where_there_are_links_and_plays_where_it_may(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_an_agent_learns_where_there_are_links_and_plays_where_it_may(tmp_path: 
     assert len(larger.instance(200_000).links) > len(instance.links)
     simulate(larger.instance(200_000), agent)
     with pytest.raises(SchedulerError, match="learned where the network is a topology, but this one is priced by tier"):
-        simulate(get_scenario("tiny-v0").instance(0), agent)
+        simulate(get_scenario("tiny-v1").instance(0), agent)
 
 
 @pytest.mark.parametrize("field", ["steps", "environments", "rollout", "validations"])
@@ -108,7 +108,7 @@ def test_a_setting_that_cannot_work_is_refused(field: str) -> None:
 
 def small(folder: Path, **changes: int) -> TrainingConfig:
     """A configuration whose whole training takes 256 steps, with a validation after each 64."""
-    save_scenario(get_scenario("tiny-v0"), folder / "scenario.json")
+    save_scenario(get_scenario("tiny-v1"), folder / "scenario.json")
     return TrainingConfig(
         scenario=str(folder / "scenario.json"), steps=256, environments=2, rollout=32, batch=32, epochs=1,
         validations=4, validation_seeds=1, **changes,
@@ -128,7 +128,7 @@ def test_an_interrupt_keeps_the_best_checkpoint_and_says_where(tmp_path: Path) -
         train(small(tmp_path), model.parent, stop)
     assert {path.name for path in model.parent.iterdir()} == {"model.zip", "config.json", "learning.csv"}
     assert len(model.with_name("learning.csv").read_text().splitlines()) > 1
-    simulate(get_scenario("tiny-v0").instance(0), LearnedScheduler(str(model)))
+    simulate(get_scenario("tiny-v1").instance(0), LearnedScheduler(str(model)))
 
 
 def test_an_interrupt_before_the_first_checkpoint_leaves_what_was_there(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_train_py_ends_in_one_line_at_an_interrupt(
         raise KeyboardInterrupt("model.zip is the best checkpoint so far")
 
     monkeypatch.setattr("gpusched_env.agents.training.train", interrupted)
-    monkeypatch.setattr(sys, "argv", ["train.py", "--scenario", "tiny-v0", "--output", str(tmp_path)])
+    monkeypatch.setattr(sys, "argv", ["train.py", "--scenario", "tiny-v1", "--output", str(tmp_path)])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(Path(gpusched_env.__file__).parents[1] / "train.py"), run_name="__main__")
     assert ended.value.code == 130
@@ -161,7 +161,7 @@ def test_train_py_ends_in_one_line_at_an_interrupt(
 def test_the_written_table_has_no_blanks_at_the_ends_of_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpusched_env.agents.evaluation.list_baselines", lambda *_, **__: ["fifo", "srtf"])
     model = train(small(tmp_path), tmp_path)
-    evaluate_agent(model, get_scenario("tiny-v0"), tmp_path, 2, 1, console(io.StringIO()))
+    evaluate_agent(model, get_scenario("tiny-v1"), tmp_path, 2, 1, console(io.StringIO()))
     lines = (tmp_path / "table.txt").read_text(encoding="utf-8").splitlines()
     assert any("learned" in line for line in lines)
     assert [line for line in lines if line != line.rstrip()] == []

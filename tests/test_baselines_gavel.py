@@ -326,7 +326,7 @@ def test_only_policies_that_read_work_are_clairvoyant() -> None:
 
 def test_at_low_load_everything_runs_on_the_first_type() -> None:
     """Work-conserving, types in a fixed order: the mean JCT is the mean V100 time, but for the wait for a round."""
-    scenario = get_scenario("gavel-continuous-v0:rate=0.4,jobs=60")
+    scenario = get_scenario("gavel-continuous-v1:rate=0.4,jobs=60")
     problem = scenario.instance(0)
     log = simulate(problem, Gavel(gavel_compat=True))
     assert all(types == {0} for _, types in type_of(problem, log, [START]))
@@ -353,7 +353,7 @@ def test_the_card_says_which_cells_are_near() -> None:
     """Made-up results: the published ones, but one cell that is 10 % off."""
     card = load_card("gavel")
     labels, runs = [], []
-    result = evaluate("tiny-v0", ["fifo"], [0], progress=False)[0]
+    result = evaluate("tiny-v1", ["fifo"], [0], progress=False)[0]
     for run in card.runs(quick=False):
         off = 1.1 if (run.labels["policy"], run.labels["rate"]) == ("allox", 2.0) else 1.0
         value = published(run.labels["policy"], run.labels["rate"])

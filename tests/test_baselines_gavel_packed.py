@@ -378,8 +378,8 @@ def test_packed_policies_want_a_scenario_in_which_jobs_share() -> None:
 
 
 def test_measured_pairs_are_gavels_and_others_are_forbidden() -> None:
-    plain = get_scenario("gavel-continuous-v0:jobs=300,gangs=mixed")
-    scenario = get_scenario("gavel-continuous-v0:jobs=300,gangs=mixed,sharing=true")
+    plain = get_scenario("gavel-continuous-v1:jobs=300,gangs=mixed")
+    scenario = get_scenario("gavel-continuous-v1:jobs=300,gangs=mixed,sharing=true")
     assert scenario_from_dict(scenario.as_dict(), "x").fingerprint() == scenario.fingerprint() != plain.fingerprint()
     problem = scenario.instance(0)
     assert problem.workload.fingerprint() == plain.instance(0).workload.fingerprint()

@@ -1,4 +1,4 @@
-"""Golden playthroughs: the exact trace of every baseline on tiny-v0. See golden/regenerate.py."""
+"""Golden playthroughs: the exact trace of every baseline on tiny-v1. See golden/regenerate.py."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from gpusched_env.scenarios import get_scenario, list_scenarios, scenario_from_d
 from gpusched_env.simulator import simulate
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(gpusched_env.__file__).parents[1])}  # without installing, too
-TINY = ["--scenario", "tiny-v0"]
+TINY = ["--scenario", "tiny-v1"]
 LOG = "timestamp,duration,num_gpus,gpu_time,cluster\n" + "".join(
     f"2017-10-09 00:{m:02d}:00,{60 * g},{g},0,a\n" for m, g in enumerate([1, 2, 0, 4, 8, 1])
 )
@@ -55,11 +55,11 @@ def test_run_prints_every_metric_and_says_what_was_played() -> None:
     result = gpusched("run", *TINY, "--scheduler", "tiresias:knob=8")
     assert result.exit_code == 0
     title, *lines = result.stdout.splitlines()
-    seed = get_scenario("tiny-v0").seeds.report[0]
-    expected = f"tiresias:knob=8 on tiny-v0 ({get_scenario('tiny-v0').fingerprint()[:12]}), seed {seed}, gpusched-env "
+    seed = get_scenario("tiny-v1").seeds.report[0]
+    expected = f"tiresias:knob=8 on tiny-v1 ({get_scenario('tiny-v1').fingerprint()[:12]}), seed {seed}, gpusched-env "
     assert title == expected + gpusched_env.__version__
     assert all(any(column.formula in line for line in lines) for column in COLUMNS)
-    digest = simulate(get_scenario("tiny-v0").instance(seed), make_scheduler("tiresias:knob=8"), seed=seed).digest()
+    digest = simulate(get_scenario("tiny-v1").instance(seed), make_scheduler("tiresias:knob=8"), seed=seed).digest()
     assert f"event log {digest[:12]}" in result.stdout
     assert "reads true run times" not in result.stdout
     assert "reads true run times" in gpusched("run", *TINY, "--scheduler", "sjf").stdout
@@ -72,13 +72,13 @@ def test_run_writes_results_log_and_plot(tmp_path: Path) -> None:
         plot = ("--plot", files["p.png"]) if output == "r.json" else ()
         assert gpusched("run", *TINY, *arguments, *plot).exit_code == 0
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == sorted(files)
-    [expected] = evaluate("tiny-v0", ["srtf"], [3], progress=False)
+    [expected] = evaluate("tiny-v1", ["srtf"], [3], progress=False)
     assert read_json(files["r.json"]) == [expected]
     assert expected.digest in files["r.csv"].read_text()
     with np.load(files["e.npz"]) as arrays:
         assert EventLog(**arrays).digest() == expected.digest
     assert len(files["e.txt"].read_text().splitlines()) == len(
-        simulate(get_scenario("tiny-v0").instance(3), make_scheduler("srtf")).events
+        simulate(get_scenario("tiny-v1").instance(3), make_scheduler("srtf")).events
     )
     assert files["p.png"].read_bytes().startswith(b"\x89PNG")
 
@@ -89,13 +89,13 @@ def test_compare_prints_and_writes_what_evaluate_gives(tmp_path: Path) -> None:
         "compare", *TINY, "--schedulers", "fifo,tiresias:knob=8,packlimit=0.5,sjf", "--seeds", "3", "--output", output
     )
     assert result.exit_code == 0
-    first = get_scenario("tiny-v0").seeds.report[0]
+    first = get_scenario("tiny-v1").seeds.report[0]
     assert f"seeds {first}:{first + 3}" in result.stdout.splitlines()[0]
     assert "95 % interval" in result.stdout.splitlines()[0]
     for expected in ("fifo", "tiresias", "sjf*", "lower bound", "±", "* reads true run times", "x bound"):
         assert expected in result.stdout
     specs = ["fifo", "tiresias:knob=8,packlimit=0.5", "sjf"]
-    assert read_json(output) == evaluate("tiny-v0", specs, range(first, first + 3), progress=False)
+    assert read_json(output) == evaluate("tiny-v1", specs, range(first, first + 3), progress=False)
 
 
 def test_compare_keeps_order_and_results_when_it_plots(tmp_path: Path) -> None:
@@ -124,10 +124,10 @@ def test_what_a_reader_dropped_is_printed(log: Path) -> None:
     assert result.exit_code == 0
     assert "5 jobs kept" in result.stdout
     assert re.search(r"dropped 1: .*line 4", result.stdout)
-    assert "tiny-v0 + philly:log.csv" in result.stdout
+    assert "tiny-v1 + philly:log.csv" in result.stdout
     compared = gpusched("compare", *TINY, "--workload", f"philly:{log}", "--schedulers", "fifo,sjf")
     assert "dropped 1: " in compared.stdout
-    assert f"seed {get_scenario('tiny-v0').seeds.report[0]}," in compared.stdout  # one draw, for the jobs are the log's
+    assert f"seed {get_scenario('tiny-v1').seeds.report[0]}," in compared.stdout  # one draw, for the jobs are the log's
     described = gpusched("traces", "read", f"philly:{log}")
     assert gpusched("traces", "read", "philly", log).stdout == described.stdout
     assert gpusched("traces", "read", "auto", log).stdout == described.stdout
@@ -140,11 +140,11 @@ def test_scenarios_are_listed_and_shown(tmp_path: Path) -> None:
     listed = gpusched("scenarios")
     assert listed.exit_code == 0
     assert all(name in listed.stdout for name in list_scenarios())
-    shown = gpusched("scenarios", "show", "philly-64-v0")
-    assert scenario_from_dict(json.loads(shown.stdout)) == get_scenario("philly-64-v0")
+    shown = gpusched("scenarios", "show", "philly-64-v1")
+    assert scenario_from_dict(json.loads(shown.stdout)) == get_scenario("philly-64-v1")
     path = tmp_path / "mine.json"
-    path.write_text(gpusched("scenarios", "show", "tiny-v0").stdout)
-    assert "tiny-v0" in gpusched("run", "--scenario", path, "--scheduler", "fifo").stdout
+    path.write_text(gpusched("scenarios", "show", "tiny-v1").stdout)
+    assert "tiny-v1" in gpusched("run", "--scenario", path, "--scheduler", "fifo").stdout
 
 
 def test_scenarios_are_drawn_with_links_and_loads(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_scenarios_are_drawn_with_links_and_loads(tmp_path: Path) -> None:
     assert "fifo:placement=spread on rar-160-v0, seed 200000: busiest after" in busy.read_text()
     assert "load of the link" in busy.read_text()
     assert busy.read_bytes() == again.read_bytes()
-    assert gpusched("scenarios", "draw", "tiny-v0", "--network", "oversub4", "--output", other).exit_code == 0
+    assert gpusched("scenarios", "draw", "tiny-v1", "--network", "oversub4", "--output", other).exit_code == 0
     assert other.read_bytes().startswith(b"\x89PNG")
 
 
@@ -167,7 +167,7 @@ def test_links_of_a_preset_are_played_and_compared_by_communication() -> None:
     tiny = ("compare", *TINY, "--schedulers", "fifo,sjf", "--seeds", "1")
     assert "communication [%]" not in gpusched(*tiny).stdout
     linked = gpusched(*tiny, "--network", "pcie4-10g", "--contention", "kway:xi1=0.5")
-    assert linked.stdout.startswith("tiny-v0 + pcie4-10g + kway:xi1=0.5 (")
+    assert linked.stdout.startswith("tiny-v1 + pcie4-10g + kway:xi1=0.5 (")
     assert "communication [%]" in linked.stdout
 
 
@@ -204,7 +204,7 @@ def test_schedulers_are_listed_with_parameters_and_explained() -> None:
         (["compare", "--schedulers", "fifo", "--workers", "0"], "workers is 0"),
         (["schedulers", "show", "fif"], "unknown scheduler"),
         (["scenarios", "show", "nix"], "unknown scenario"),
-        (["scenarios", "draw", "tiny-v0", "--output", "a.png"], "priced by tiers and has no links to draw"),
+        (["scenarios", "draw", "tiny-v1", "--output", "a.png"], "priced by tiers and has no links to draw"),
         (["scenarios", "draw", "rar-160-v0", "--output", "a.gif"], "--output a.gif: the file's name must end in .png"),
         (["run", "--scheduler", "fifo", "--network", "oversub"], "did you mean 'oversub4'"),
         (["run", "--scheduler", "fifo", "--contention", "kway"], "give --network as well"),
@@ -298,8 +298,8 @@ def test_help_and_version_are_quick() -> None:
 @pytest.mark.parametrize(
     ("scenario", "source", "jobs"),
     [
-        ("philly-full-v0", "philly:philly/philly_jobs.csv.gz", "62,861"),
-        ("helios-venus-v0", "helios:helios/venus_gpu_jobs_to_2020-07.csv.gz", "77,574"),
+        ("philly-full-v1", "philly:philly/philly_jobs.csv.gz", "62,861"),
+        ("helios-venus-v1", "helios:helios/venus_gpu_jobs_to_2020-07.csv.gz", "77,574"),
     ],
 )
 def test_real_logs_play_to_the_end(scenario: str, source: str, jobs: str) -> None:
@@ -347,7 +347,7 @@ def test_results_carry_the_spec_as_it_was_written(tmp_path: Path) -> None:
         assert gpusched("run", *TINY, "--scheduler", "tiresias:knob=8", "--output", path).exit_code == 0
     [result] = read_json(files[0])
     assert result.spec == "tiresias:knob=8"
-    assert evaluate("tiny-v0", [result.spec], [result.seed], progress=False) == [result]
+    assert evaluate("tiny-v1", [result.spec], [result.seed], progress=False) == [result]
     [row] = csv.DictReader(files[1].read_text().splitlines())
     assert row["spec"] == "tiresias:knob=8"
 

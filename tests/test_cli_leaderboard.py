@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 from gpusched_env.cli import app
 from gpusched_env.leaderboard import TRACKS, Track, read_entry, tracks, verify
 
-TINY = Track("tiny-test", "Tiny", "For tests.", "tiny-v0", reports=3)
+TINY = Track("tiny-test", "Tiny", "For tests.", "tiny-v1", reports=3)
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +71,7 @@ def test_tracks_and_baselines(tmp_path):
 
 
 def test_what_comes_with_the_package_is_told():
-    told = leaderboard("baselines", "--tracks", "heterogeneous-v0,philly-log-v0")
+    told = leaderboard("baselines", "--tracks", "heterogeneous-v1,philly-log-v0")
     assert told.exit_code == 0
     assert "about links" in told.stdout
     assert "las-2d" in told.stdout

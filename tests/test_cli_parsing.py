@@ -60,7 +60,7 @@ def test_lists_that_are_refused(texts: list[str], message: str) -> None:
 
 
 def test_seeds() -> None:
-    scenario = get_scenario("tiny-v0")
+    scenario = get_scenario("tiny-v1")
     first = scenario.seeds.report[0]
     assert chosen_seeds(None, scenario) == list(range(first, first + 5))
     assert chosen_seeds("2", scenario) == [first, first + 1]
@@ -72,7 +72,7 @@ def test_seeds() -> None:
 
 
 def test_seeds_that_agents_train_on_are_pointed_out() -> None:
-    scenario = get_scenario("tiny-v0")
+    scenario = get_scenario("tiny-v1")
     assert not_for_reports(range(*scenario.seeds.report), scenario) == ""
     assert "for training" in not_for_reports([0], scenario)
     assert "for validation" in not_for_reports([scenario.seeds.validation[0], 10**6], scenario)
@@ -80,11 +80,11 @@ def test_seeds_that_agents_train_on_are_pointed_out() -> None:
 
 
 def test_a_scenario_on_other_jobs_and_machines_says_so() -> None:
-    assert chosen_scenario("tiny-v0", None, None) == get_scenario("tiny-v0")
-    found = chosen_scenario("tiny-v0", "philly:some/folder/log.csv.gz", "4x8/2")
-    assert found.name == "tiny-v0 + philly:log.csv.gz + 4x8/2"
+    assert chosen_scenario("tiny-v1", None, None) == get_scenario("tiny-v1")
+    found = chosen_scenario("tiny-v1", "philly:some/folder/log.csv.gz", "4x8/2")
+    assert found.name == "tiny-v1 + philly:log.csv.gz + 4x8/2"
     assert (found.cluster.gpus, len(found.cluster.racks)) == (32, 2)
-    assert chosen_scenario("tiny-v0", "synthetic:helios-venus", None).name == "tiny-v0 + synthetic:helios-venus"
+    assert chosen_scenario("tiny-v1", "synthetic:helios-venus", None).name == "tiny-v1 + synthetic:helios-venus"
 
 
 def test_output_paths_are_checked_before_the_run(tmp_path: Path) -> None:
@@ -118,10 +118,10 @@ def test_files_are_whole_or_absent(tmp_path: Path) -> None:
 
 
 def test_a_scenario_on_another_network_says_so() -> None:
-    tiny, rar = get_scenario("tiny-v0"), get_scenario("rar-160-v0")
+    tiny, rar = get_scenario("tiny-v1"), get_scenario("rar-160-v0")
     assert with_network(tiny, None, None) is tiny
     found = with_network(tiny, "oversub4", None)
-    assert (found.name, found.network.topology) == ("tiny-v0 + oversub4", NETWORK_PRESETS["oversub4"].topology)
+    assert (found.name, found.network.topology) == ("tiny-v1 + oversub4", NETWORK_PRESETS["oversub4"].topology)
     assert found.network.contention == Contention("maxmin")
     assert with_network(tiny, "oversub4", "none").network.contention == Contention("none")
     found = with_network(rar, "pcie4-10g", None)  # the scenario says how gangs contend
@@ -137,7 +137,7 @@ def test_a_scenario_on_another_network_says_so() -> None:
     ("network", "contention", "message"),
     [
         ("oversub", None, "--network: unknown preset of networks 'oversub': did you mean 'oversub4'"),
-        (None, "kway", "--contention kway: scenario tiny-v0 has no links .*; give --network as well"),
+        (None, "kway", "--contention kway: scenario tiny-v1 has no links .*; give --network as well"),
         ("oversub4", "kwai", "contention: contention.model: unknown value 'kwai': did you mean 'kway'"),
         ("oversub4", "kway:xi=1", "did you mean 'xi1'"),
         ("oversub4", "kway:xi1=one", "xi1 is 'one': it must be a number"),
@@ -148,17 +148,17 @@ def test_a_scenario_on_another_network_says_so() -> None:
 )
 def test_networks_that_are_refused(network: str | None, contention: str | None, message: str) -> None:
     with pytest.raises(GpuschedError, match=message):
-        with_network(get_scenario("tiny-v0"), network, contention)
+        with_network(get_scenario("tiny-v1"), network, contention)
 
 
 def test_a_scenario_with_another_cost_of_preemption_says_so() -> None:
-    tiny = get_scenario("tiny-v0")
+    tiny = get_scenario("tiny-v1")
     assert with_preemption_cost(tiny, None) is tiny
     assert with_preemption_cost(tiny, "zero").fingerprint() == tiny.fingerprint()  # its preemption is free
     for text, seconds in {"tiresias62": (31.0, 31.0), "pollux30": (0.0, 30.0), "12.5/3": (12.5, 3.0)}.items():
         found = with_preemption_cost(tiny, text)
         assert (found.semantics.checkpoint_s, found.semantics.restore_s) == seconds
-        assert found.name == f"tiny-v0 + preemption cost {text}"
+        assert found.name == f"tiny-v1 + preemption cost {text}"
         assert found.fingerprint() != tiny.fingerprint()
 
 
@@ -174,4 +174,4 @@ def test_a_scenario_with_another_cost_of_preemption_says_so() -> None:
 )
 def test_costs_of_preemption_that_are_refused(text: str, message: str) -> None:
     with pytest.raises(GpuschedError, match=message):
-        with_preemption_cost(get_scenario("tiny-v0"), text)
+        with_preemption_cost(get_scenario("tiny-v1"), text)

@@ -42,7 +42,7 @@ def test_unequal_and_impossible_slots_are_refused(gpus: int, slots: int) -> None
 
 @pytest.mark.parametrize("suffix", [".json", ".toml"])
 def test_slots_survive_a_scenario_file_and_change_its_fingerprint(tmp_path: Path, suffix: str) -> None:
-    plain = get_scenario("tiny-v0")
+    plain = get_scenario("tiny-v1")
     slotted = plain.replace(groups=(NodeGroup(2, 4, slots=2),))
     path = tmp_path / f"scenario{suffix}"
     if suffix == ".json":

@@ -20,14 +20,14 @@ def last_feasible(observation, mask):
 
 
 def test_an_agent_is_recorded_as_it_plays_through_the_environment():
-    env = ClusterEnv("tiny-v0", **OPTIONS)
+    env = ClusterEnv("tiny-v1", **OPTIONS)
     observation, _ = env.reset(seed=200_000)
     over = False
     while not over:
         action = last_feasible(observation, env.mask.astype(bool))
         observation, _, terminated, truncated, _ = env.step(action)
         over = terminated or truncated
-    instance = get_scenario("tiny-v0").instance(200_000)
+    instance = get_scenario("tiny-v1").instance(200_000)
     log, decisions = record(instance, ActingScheduler(last_feasible, Windows(**OPTIONS)), 200_000)
     assert set(decisions.kinds) >= {"S"}
     assert log.digest() == env.event_log().digest()

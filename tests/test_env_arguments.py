@@ -19,7 +19,7 @@ from gpusched_env.scenarios import get_scenario
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (dict(scenario="philly-46-v0"), r"unknown scenario 'philly-46-v0': did you mean 'philly-64-v0'"),
+        (dict(scenario="philly-46-v0"), r"unknown scenario 'philly-46-v0': did you mean 'philly-64-v1'"),
         (dict(rules=()), r"rules is empty: name at least one of"),
         (dict(rules=("pak",)), r"rules: unknown placement rule 'pak': did you mean 'pack'"),
         (dict(queue_window=0), r"queue_window is 0: it must be at least 1"),
@@ -43,11 +43,11 @@ from gpusched_env.scenarios import get_scenario
 )
 def test_errors_name_argument_and_remedy(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ScenarioError, match=message):
-        ClusterEnv(**({"scenario": "tiny-v0"} | options))
+        ClusterEnv(**({"scenario": "tiny-v1"} | options))
 
 
 def test_rounds_leave_no_room_for_delays() -> None:
-    scenario = get_scenario("tiny-v0").replace(semantics=Semantics(round_s=60.0))
+    scenario = get_scenario("tiny-v1").replace(semantics=Semantics(round_s=60.0))
     with pytest.raises(ScenarioError, match="plays in rounds"):
         ClusterEnv(scenario, delays_s=(5.0,))
     ClusterEnv(scenario).reset(seed=0)
@@ -63,7 +63,7 @@ def test_rules_under_which_a_gang_would_wait_for_ever_are_refused_at_reset() -> 
 
 
 def test_an_environment_without_preemption_has_no_running_array() -> None:
-    env = ClusterEnv("tiny-v0", running_window=0)
+    env = ClusterEnv("tiny-v1", running_window=0)
     observation, _ = env.reset(seed=0)
     assert set(observation) == set(env.observation_space.spaces) == {"queue", "nodes", "links", "cluster"}
 
@@ -71,4 +71,4 @@ def test_an_environment_without_preemption_has_no_running_array() -> None:
 @pytest.mark.parametrize("seed", [-1, 1.5, "x"])
 def test_an_impossible_seed_is_refused(seed: Any) -> None:
     with pytest.raises(gym.error.Error, match="Seed must be"):
-        ClusterEnv("tiny-v0").reset(seed=seed)
+        ClusterEnv("tiny-v1").reset(seed=seed)

@@ -37,7 +37,7 @@ CASES = [(name, variant) for variant in VARIANTS for name in ENVIRONMENTS if (na
 
 def make(name: str = "gpusched/Cluster-v0", **options: Any) -> gym.Env:
     """Make an environment with small windows, and a small scenario unless its id names one."""
-    return gym.make(name, **({"scenario": "tiny-v0", "queue_window": 6} | ENVIRONMENTS[name] | options))
+    return gym.make(name, **({"scenario": "tiny-v1", "queue_window": 6} | ENVIRONMENTS[name] | options))
 
 
 def rollout(env: gym.Env, seed: int, steps: int = 120) -> list[Any]:
@@ -144,7 +144,7 @@ def test_make_imports_the_package_by_its_prefix() -> None:
     result = run(
         "import gymnasium, sys\n"
         "assert 'gpusched_env' not in sys.modules\n"
-        "env = gymnasium.make('gpusched_env:gpusched/Cluster-v0', scenario='tiny-v0')\n"
+        "env = gymnasium.make('gpusched_env:gpusched/Cluster-v0', scenario='tiny-v1')\n"
         "print(env.reset(seed=0)[1]['seed'])"
     )
     assert (result.returncode, result.stdout.strip()) == (0, "0"), result.stderr
@@ -154,7 +154,7 @@ def test_make_needs_no_prefix_after_the_import_which_is_cheap() -> None:
     result = run(
         "import sys, gpusched_env, gymnasium\n"
         "assert not {'numba', 'scipy', 'torch', 'matplotlib'} & set(sys.modules), 'an expensive import'\n"
-        "env = gymnasium.make('gpusched/Cluster-v0', scenario='tiny-v0')\n"
+        "env = gymnasium.make('gpusched/Cluster-v0', scenario='tiny-v1')\n"
         "print(env.reset(seed=0)[1]['seed'])"
     )
     assert (result.returncode, result.stdout.strip()) == (0, "0"), result.stderr

@@ -236,7 +236,7 @@ def test_the_page_has_the_columns_of_the_code() -> None:
 
 # --- the environment
 
-SMALL = "dally-drift-v0:jobs=60,load=0.9"
+SMALL = "dally-drift-v1:jobs=60,load=0.9"
 
 
 @dataclass
@@ -343,7 +343,7 @@ def test_a_residual_scales_the_hand_tuners_timers() -> None:
 
 @pytest.mark.parametrize("mode", ["absolute", "residual"])
 def test_the_checkers_have_nothing_to_say(mode: str) -> None:
-    env = gym.make("gpusched_env:gpusched/DelayTimers-v0", scenario="dally-poisson-v0:jobs=20", mode=mode)
+    env = gym.make("gpusched_env:gpusched/DelayTimers-v0", scenario="dally-poisson-v1:jobs=20", mode=mode)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(env.unwrapped, skip_render_check=True)
@@ -424,7 +424,7 @@ def test_what_cannot_be_played_is_refused() -> None:
 
 
 def test_two_hundred_intervals_a_second_on_256_gpus() -> None:
-    env = DelayTimersEnv("dally-poisson-v0")
+    env = DelayTimersEnv("dally-poisson-v1")
     env.reset(seed=0)
     env.step(np.zeros((6, 2)))  # compiled
     begin = time.process_time()

@@ -14,7 +14,7 @@ from gpusched_env.envs.fresh_rows import ROWS
 
 
 def make(**options: int) -> ClusterEnv:
-    env = gym.make("gpusched/Cluster-v0", scenario="tiny-v0", queue_window=6, **options).unwrapped
+    env = gym.make("gpusched/Cluster-v0", scenario="tiny-v1", queue_window=6, **options).unwrapped
     assert isinstance(env, ClusterEnv)
     return env
 

@@ -45,7 +45,7 @@ def without_lease_ends(events: np.ndarray) -> bytes:
 
 @pytest.mark.parametrize("skips", [True, False])
 @pytest.mark.parametrize(
-    "scenario", [get_scenario("tiny-v0"), small_scenario(60), linked_scenario()], ids=lambda s: s.name
+    "scenario", [get_scenario("tiny-v1"), small_scenario(60), linked_scenario()], ids=lambda s: s.name
 )
 def test_an_agent_that_waits_renews_every_lease_at_no_cost(scenario: Scenario, skips: bool) -> None:
     options: dict[str, Any] = {"queue_window": 60, "skip_forced_waits": skips, "step_limit": 100_000}
@@ -107,6 +107,6 @@ def test_in_rounds_a_lease_ends_with_a_round() -> None:
 
 
 def test_schedulers_grant_their_own_leases() -> None:
-    env = wide_open(get_scenario("tiny-v0"), 200_000, lease_s=LEASE_S)
+    env = wide_open(get_scenario("tiny-v1"), 200_000, lease_s=LEASE_S)
     with pytest.raises(SchedulerError, match="lease_s=None"):
         play_scheduler(env, make_scheduler("fifo"), 200_000)

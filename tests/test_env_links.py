@@ -166,7 +166,7 @@ def test_a_start_shows_at_once_and_time_need_not_move() -> None:
 
 
 def test_without_a_topology_the_arrays_are_as_ever() -> None:
-    observation, _ = ClusterEnv("tiny-v0", running_window=2).reset(seed=0)
+    observation, _ = ClusterEnv("tiny-v1", running_window=2).reset(seed=0)
     assert {key: value.shape for key, value in observation.items()} == {
         "queue": (32, 13), "running": (2, 11), "nodes": (2, 4), "links": (3, 3), "cluster": (11,),
     }  # fmt: skip

@@ -22,13 +22,13 @@ from gpusched_env.simulator import Preempt, Start, Wait, simulate
 
 RULES = ("pack", "consolidate", "rack", "yarn")
 SCENARIOS = {
-    "tiny-v0": lambda: get_scenario("tiny-v0"),
+    "tiny-v1": lambda: get_scenario("tiny-v1"),
     "philly-60": lambda: small_scenario(60),
     "philly-60-rounds": lambda: small_scenario(60, semantics=Semantics(round_s=300.0)),
     "rar-160-v0": lambda: get_scenario("rar-160-v0"),
-    "leaf-spine-256-v0": lambda: fewer_jobs("leaf-spine-256-v0", 80),
-    "leaf-spine-2048-v0": lambda: fewer_jobs("leaf-spine-2048-v0", 40),
-    "dally-drift-v0": lambda: get_scenario("dally-drift-v0:jobs=60"),  # links change in the middle
+    "leaf-spine-256-v1": lambda: fewer_jobs("leaf-spine-256-v1", 80),
+    "leaf-spine-2048-v1": lambda: fewer_jobs("leaf-spine-2048-v1", 40),
+    "dally-drift-v1": lambda: get_scenario("dally-drift-v1:jobs=60"),  # links change in the middle
 }
 
 
@@ -49,7 +49,7 @@ def test_every_baseline_plays_alike_directly_and_through_the_environment(name: s
 
 def test_long_episodes_are_alike_although_the_environment_drains_the_log_earlier() -> None:
     """More than 1,024 events: the direct run's log buffer fills at an arrival, the environment's never does."""
-    scenario = get_scenario("poisson-64-v0")
+    scenario = get_scenario("poisson-64-v1")
     spec = scenario.workload
     small = scenario.with_workload(spec.source, parameters=spec.parameters, jobs=1_500, profiles="unit", load=0.2)
     small = small.replace(groups=(NodeGroup(16, 8),))
@@ -61,7 +61,7 @@ def test_long_episodes_are_alike_although_the_environment_drains_the_log_earlier
 
 
 def test_playing_needs_every_decision_point_and_rule_and_slot() -> None:
-    scenario = get_scenario("tiny-v0")
+    scenario = get_scenario("tiny-v1")
     with pytest.raises(SchedulerError, match="skip_forced_waits=False"):
         play_scheduler(ClusterEnv(scenario), make_scheduler("fifo"), 0)
     with pytest.raises(GpuschedError, match="rules that include 'consolidate'"):
@@ -73,7 +73,7 @@ def test_playing_needs_every_decision_point_and_rule_and_slot() -> None:
 
 
 def test_playing_looks_through_wrappers() -> None:
-    scenario = get_scenario("tiny-v0")
+    scenario = get_scenario("tiny-v1")
     env = gym.wrappers.RecordEpisodeStatistics(wide_open(scenario, 3))
     assert play_scheduler(env, make_scheduler("fifo"), 3).digest() == (
         simulate(scenario.instance(3), make_scheduler("fifo")).digest()
@@ -81,7 +81,7 @@ def test_playing_looks_through_wrappers() -> None:
 
 
 def test_actions_and_decisions_translate_into_each_other() -> None:
-    env = ClusterEnv("tiny-v0", rules=("pack", "spread"), running_window=3, delays_s=(5.0,), queue_window=4)
+    env = ClusterEnv("tiny-v1", rules=("pack", "spread"), running_window=3, delays_s=(5.0,), queue_window=4)
     rng = np.random.default_rng(0)
     env.reset(seed=3)
     for _ in range(60):

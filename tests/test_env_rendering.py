@@ -19,7 +19,7 @@ from gpusched_env.simulator.network_view import NetworkView
 
 
 def test_text_shows_clock_and_free_gpus_and_changes_as_jobs_start() -> None:
-    env = ClusterEnv("tiny-v0", render_mode="ansi")
+    env = ClusterEnv("tiny-v1", render_mode="ansi")
     env.reset(seed=200_000)
     texts = []
     for _ in range(30):
@@ -39,7 +39,7 @@ def test_text_shows_clock_and_free_gpus_and_changes_as_jobs_start() -> None:
 
 
 def test_text_marks_gangs_that_are_being_checkpointed() -> None:
-    env = ClusterEnv("philly-64-v0", render_mode="ansi")
+    env = ClusterEnv("philly-64-v1", render_mode="ansi")
     env.reset(seed=1)
     while not env.mask[env.windows.first_preemption : env.windows.wait_action].any():
         starts = np.flatnonzero(env.mask[: env.windows.first_preemption])
@@ -49,7 +49,7 @@ def test_text_marks_gangs_that_are_being_checkpointed() -> None:
 
 
 def test_pictures_are_pixels_that_change_as_jobs_start() -> None:
-    env = ClusterEnv("tiny-v0", render_mode="rgb_array")
+    env = ClusterEnv("tiny-v1", render_mode="rgb_array")
     env.reset(seed=200_000)
     before = env.render()
     env.step(0)
@@ -84,8 +84,8 @@ def test_frames_show_the_busiest_links_where_there_are_links() -> None:
 
 def test_rendering_needs_a_mode_and_a_reset() -> None:
     with pytest.raises(gym.error.ResetNeeded):
-        ClusterEnv("tiny-v0", render_mode="ansi").render()
-    env = ClusterEnv("tiny-v0")
+        ClusterEnv("tiny-v1", render_mode="ansi").render()
+    env = ClusterEnv("tiny-v1")
     env.reset(seed=0)
     with pytest.warns(UserWarning, match="without render_mode"):
         assert env.render() is None

@@ -32,7 +32,7 @@ WIDE: dict[str, Any] = dict(
 
 def small(limit: int = 2, jobs: int = 14) -> Scenario:
     """Sixteen GPUs, jobs that fill them, a slowdown of its own for every ordered pair of models."""
-    scenario: Scenario = get_scenario(f"bsbf-physical-30-v0:jobs={jobs},span_s=600,batch=0.6")
+    scenario: Scenario = get_scenario(f"bsbf-physical-30-v1:jobs={jobs},span_s=600,batch=0.6")
     return scenario.replace(sharing=Sharing(limit, synthetic(3)))
 
 
@@ -288,7 +288,7 @@ def test_impossible_arguments_and_actions_are_named() -> None:
     for name in ("partner_window", "sub_batches"):
         wrong = {name: 2}
         with pytest.raises(ScenarioError, match=f"{name} is 2, but jobs of this scenario do not share GPUs"):
-            ClusterEnv("tiny-v0", **wrong)
+            ClusterEnv("tiny-v1", **wrong)
         wrong = {name: -1}
         with pytest.raises(ScenarioError, match=f"{name} is -1"):
             ClusterEnv(small(), **wrong)
@@ -305,4 +305,4 @@ def test_impossible_arguments_and_actions_are_named() -> None:
 
 
 def test_exclusive_clusters_show_nothing_of_it() -> None:
-    assert not set(SHARING_TABLES) & set(ClusterEnv("tiny-v0").observation_space.spaces)  # type: ignore[attr-defined]
+    assert not set(SHARING_TABLES) & set(ClusterEnv("tiny-v1").observation_space.spaces)  # type: ignore[attr-defined]

@@ -43,7 +43,7 @@ def episode(env: ClusterEnv, seed: int, eager: float = 0.5) -> tuple[list[float]
 
 
 def test_a_masked_action_changes_nothing_and_is_counted() -> None:
-    env = ClusterEnv("tiny-v0", **WIDE)
+    env = ClusterEnv("tiny-v1", **WIDE)
     env.reset(seed=3)
     for count, action in enumerate(np.flatnonzero(env.mask == 0)[:5], start=1):
         before = len(env.event_log().events), env.simulation.now_s, env.mask.copy()
@@ -56,7 +56,7 @@ def test_a_masked_action_changes_nothing_and_is_counted() -> None:
 
 @pytest.mark.parametrize("action", [-1, 10**6, 0.5, float("nan"), float("inf"), None, "3", [1, 2], 2**80])
 def test_an_impossible_action_is_an_error_that_names_the_range(action: Any) -> None:
-    env = ClusterEnv("tiny-v0", **WIDE)
+    env = ClusterEnv("tiny-v1", **WIDE)
     env.reset(seed=3)
     with pytest.raises(GpuschedError, match=f"whole number from 0 to {env.windows.actions - 1}"):
         env.step(action)
@@ -64,7 +64,7 @@ def test_an_impossible_action_is_an_error_that_names_the_range(action: Any) -> N
 
 
 def test_numpy_integers_are_actions() -> None:
-    env = ClusterEnv("tiny-v0")
+    env = ClusterEnv("tiny-v1")
     env.reset(seed=3)
     for kind in (np.int64, np.int32, np.uint8):
         env.step(kind(0))
@@ -72,7 +72,7 @@ def test_numpy_integers_are_actions() -> None:
 
 
 def test_no_step_before_a_reset_or_after_the_end() -> None:
-    env = ClusterEnv("tiny-v0", step_limit=3)
+    env = ClusterEnv("tiny-v1", step_limit=3)
     with pytest.raises(gym.error.ResetNeeded):
         env.step(0)
     env.reset(seed=0)
@@ -117,7 +117,7 @@ def test_rewards_sum_to_what_is_documented(seed: int) -> None:
 
 
 def test_the_default_reward_is_little_s_law() -> None:
-    env = ClusterEnv("tiny-v0")
+    env = ClusterEnv("tiny-v1")
     rewards, infos = episode(env, 4)
     instance = env.simulation.instance
     assert sum(rewards) == pytest.approx(-infos[-1]["metrics"]["mean_jct_s"] / instance.ideal_s.mean(), rel=1e-9)
@@ -183,7 +183,7 @@ def test_skipping_forced_waits_never_skips_a_choice() -> None:
 
 
 def test_a_delay_wakes_the_agent_in_time_and_no_later_than_the_next_event() -> None:
-    env = ClusterEnv("tiny-v0", delays_s=(1.0, 1e9), running_window=0)
+    env = ClusterEnv("tiny-v1", delays_s=(1.0, 1e9), running_window=0)
     env.reset(seed=1)
     env.step(0)
     now = env.simulation.now_s
@@ -197,14 +197,14 @@ def test_a_delay_wakes_the_agent_in_time_and_no_later_than_the_next_event() -> N
 
 
 def test_truncation_by_the_step_limit() -> None:
-    env = ClusterEnv("tiny-v0", step_limit=5)
+    env = ClusterEnv("tiny-v1", step_limit=5)
     env.reset(seed=0)
     ends = [env.step(env.windows.wait_action)[2:4] for _ in range(5)]
     assert ends == [(False, False)] * 4 + [(False, True)]
 
 
 def test_truncation_by_the_time_limit() -> None:
-    scenario = get_scenario("tiny-v0").replace(semantics=Semantics(time_limit_s=200.0))
+    scenario = get_scenario("tiny-v1").replace(semantics=Semantics(time_limit_s=200.0))
     env = ClusterEnv(scenario)
     rng = np.random.default_rng(0)
     env.reset(seed=0)
@@ -217,7 +217,7 @@ def test_truncation_by_the_time_limit() -> None:
 
 
 def test_default_step_limit_is_a_hundred_a_job() -> None:
-    env = ClusterEnv("tiny-v0")
+    env = ClusterEnv("tiny-v1")
     env.reset(seed=0)
     bad = int(np.flatnonzero(env.mask == 0)[0])
     for _ in range(1199):

@@ -51,7 +51,7 @@ def expected(env: ClusterEnv) -> dict[str, np.ndarray]:
 
 
 CASES: dict[str, dict[str, Any]] = {
-    "types": dict(scenario="hadar-60gpu-v0:jobs=40", rules=("fastest-type", "spread"), lease_s=360.0),
+    "types": dict(scenario="hadar-60gpu-v1:jobs=40", rules=("fastest-type", "spread"), lease_s=360.0),
     "copies": dict(scenario="hadare-lab-v0:jobs=8", rules=("fork", "fastest-type"), lease_s=360.0),
 }
 

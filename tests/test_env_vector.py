@@ -23,16 +23,16 @@ resource = pytest.importorskip("resource")  # POSIX
 WINDOWS: dict[str, Any] = dict(queue_window=6, running_window=4)
 CLUSTER: dict[str, Any] = dict(id="gpusched/Cluster-v0")
 SCENARIOS: dict[str, dict[str, Any]] = {
-    "tiny": dict(scenario="tiny-v0", rules=("pack", "random"), **WINDOWS),
+    "tiny": dict(scenario="tiny-v1", rules=("pack", "random"), **WINDOWS),
     "philly": dict(
         scenario=small_scenario(30), reward={"jct": 1.0, "fairness": 0.1}, mask_in_observation=True, step_limit=70
     ),
     "rounds": dict(scenario=small_scenario(30, semantics=Semantics(round_s=300.0)), queue_order="shortest", **WINDOWS),
-    "leases": dict(scenario="tiny-v0", lease_s=120.0, **WINDOWS),
+    "leases": dict(scenario="tiny-v1", lease_s=120.0, **WINDOWS),
     "links": dict(scenario=linked_scenario(), rules=("pack", "spread"), step_limit=90, **WINDOWS),
     "sharing": dict(id="gpusched/Sharing-v0", step_limit=60),
     "types": dict(id="gpusched/Heterogeneous-v0", step_limit=80),
-    "limits": dict(scenario="tiny-v0", step_limit=9, running_window=0, queue_window=3),
+    "limits": dict(scenario="tiny-v1", step_limit=9, running_window=0, queue_window=3),
 }
 
 
@@ -183,7 +183,7 @@ def test_an_infeasible_action_changes_its_own_environment_alone_and_that_not_at_
 
 
 def test_each_environment_may_play_a_scenario_of_its_own() -> None:
-    scenarios = ["tiny-v0", small_scenario(30), "tiny-v0"]
+    scenarios = ["tiny-v1", small_scenario(30), "tiny-v1"]
     envs = ClusterVectorEnv(3, scenarios, keep_logs=True, **WINDOWS)  # type: ignore[arg-type]
     singles = [gym.make("gpusched/Cluster-v0", scenario=scenario, **WINDOWS) for scenario in scenarios]
     rng = np.random.default_rng(0)
@@ -200,13 +200,13 @@ def test_each_environment_may_play_a_scenario_of_its_own() -> None:
         assert not terminated.any()
     for b, single in enumerate(singles):
         assert envs.event_log(b).digest() == single.unwrapped.event_log().digest()
-    for other, name in ((linked_scenario(), "flows"), ("bsbf-sim-240-v0", "company"), ("hadar-60gpu-v0", "copies")):
+    for other, name in ((linked_scenario(), "flows"), ("bsbf-sim-240-v1", "company"), ("hadar-60gpu-v1", "copies")):
         with pytest.raises(ScenarioError, match=name):
-            ClusterVectorEnv(2, ["tiny-v0", other])
+            ClusterVectorEnv(2, ["tiny-v1", other])
 
 
 def test_other_seeds_may_need_longer_arrays() -> None:
-    scenario = get_scenario("tiny-v0")
+    scenario = get_scenario("tiny-v1")
     envs = ClusterVectorEnv(2, scenario, keep_logs=True, **WINDOWS)
     envs.reset(seed=0)
     stage = envs._staged()
@@ -261,7 +261,7 @@ def test_a_copy_goes_on_like_the_original() -> None:
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_every_registered_environment_has_a_batch(name: str) -> None:
-    envs = gym.make_vec(name, num_envs=2, **({"scenario": "tiny-v0"} | ENVIRONMENTS[name]))
+    envs = gym.make_vec(name, num_envs=2, **({"scenario": "tiny-v1"} | ENVIRONMENTS[name]))
     assert isinstance(envs, ClusterVectorEnv)
     assert envs.spec is not None
     assert envs.spec.id == name
@@ -272,7 +272,7 @@ def test_bad_arguments_say_what_to_do() -> None:
         (dict(num_envs=0), "num_envs"),
         (dict(threads=0), "threads"),
         (dict(render_mode="ansi"), "render_mode"),
-        (dict(num_envs=3, scenario=["tiny-v0"]), "one each"),
+        (dict(num_envs=3, scenario=["tiny-v1"]), "one each"),
     ):
         with pytest.raises(ScenarioError, match=words):
             ClusterVectorEnv(**options)  # type: ignore[arg-type]

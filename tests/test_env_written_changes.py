@@ -61,7 +61,7 @@ def test_registered_environments(name: str) -> None:
 
 
 @pytest.mark.parametrize("order", WINDOW_ORDERS)
-@pytest.mark.parametrize("scenario", ["philly-64-v0", "leaf-spine-256-v0"])
+@pytest.mark.parametrize("scenario", ["philly-64-v1", "leaf-spine-256-v1"])
 def test_orders(scenario: str, order: str) -> None:
     env = ClusterEnv(scenario, queue_window=12, running_window=4, running_order=order, migration=True)
     done = check(env, 60, WINDOW_ORDERS.index(order))
@@ -71,7 +71,7 @@ def test_orders(scenario: str, order: str) -> None:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("checkpoint_s", [0.0, 30.0])
 def test_a_short_running_window_and_two_rules(seed: int, checkpoint_s: float) -> None:
-    scenario = get_scenario("philly-64-v0")
+    scenario = get_scenario("philly-64-v1")
     scenario = replace(scenario, semantics=replace(scenario.semantics, checkpoint_s=checkpoint_s))
     env = ClusterEnv(scenario, queue_window=12, running_window=1, rules=("consolidate", "pack"), delays_s=(30.0,))
     assert min(check(env, 80, seed).values()) > 50

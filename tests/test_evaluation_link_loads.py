@@ -35,7 +35,7 @@ def test_two_gangs_on_the_same_ports() -> None:
     st.integers(0, 100), st.sampled_from(["srtf", "las", "fifo-skip:placement=random"]), st.sampled_from([0.0, 300.0])
 )
 def test_loads_are_those_that_the_run_had(seed: int, spec: str, round_s: float) -> None:
-    scenario = get_scenario("leaf-spine-256-v0")
+    scenario = get_scenario("leaf-spine-256-v1")
     scenario = scenario.replace(workload=dataclasses.replace(scenario.workload, jobs=30))
     drawn = scenario.instance(seed)
     rules = dataclasses.replace(drawn.semantics, round_s=round_s)
@@ -62,7 +62,7 @@ def test_refusals() -> None:
     log = simulate(instance, scheduler)
     with pytest.raises(GpuschedError, match="a time is NaN"):
         link_loads(instance, log, [np.nan])
-    plain = get_scenario("tiny-v0").instance(0)
+    plain = get_scenario("tiny-v1").instance(0)
     with pytest.raises(GpuschedError, match="priced by tiers"):
         link_loads(plain, simulate(plain, make_scheduler("fifo")), [0.0])
     other, _ = instance_of("2x8", [{0: 2, 1: 4}], network())

@@ -22,7 +22,7 @@ from gpusched_env.metrics import lower_bounds, summarise, validate
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, Start, simulate
 
-SCENARIO = "tiny-v0"
+SCENARIO = "tiny-v1"
 SPECS = ["fifo", "srtf", "tiresias"]
 
 
@@ -82,7 +82,7 @@ def test_wrong_input_is_refused_before_the_first_run() -> None:
         ((SCENARIO, [], [0]), "at least one scheduler"),
         ((SCENARIO, ["fifo"], []), "at least one"),
         ((SCENARIO, ["fifo", "fifi"], [0]), "did you mean"),
-        (("tiny-v9", ["fifo"], [0]), "tiny-v0"),
+        (("tiny-v9", ["fifo"], [0]), "tiny-v1"),
     ):
         with pytest.raises(GpuschedError, match=reason):
             evaluate(*arguments)
@@ -116,7 +116,7 @@ class Stops(Scheduler):
         os.kill(os.getpid(), signal.SIGINT)
         yield from ()
 try:
-    evaluate("tiny-v0", ["fifo", Stops()], [0, 1])
+    evaluate("tiny-v1", ["fifo", Stops()], [0, 1])
 except Interrupted as stop:
     print([(r.scheduler.name, r.seed) for r in stop.results], stop.runs, stop)
 """

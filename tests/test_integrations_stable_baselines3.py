@@ -18,7 +18,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from gpusched_env.integrations.stable_baselines3 import ClusterVecEnv
 
-OPTIONS: dict[str, Any] = dict(scenario="tiny-v0", queue_window=6, running_window=2, step_limit=40)
+OPTIONS: dict[str, Any] = dict(scenario="tiny-v1", queue_window=6, running_window=2, step_limit=40)
 
 
 def make(num_envs: int = 3, **options: Any) -> ClusterVecEnv:

@@ -42,7 +42,7 @@ from gpusched_env.scenarios import get_scenario
 from gpusched_env.sharing import Sharing
 from gpusched_env.simulator import Lease, Scheduler, Start, Wait, simulate
 
-TINY = Track("tiny-test", "Tiny", "For tests.", "tiny-v0", reports=3)
+TINY = Track("tiny-test", "Tiny", "For tests.", "tiny-v1", reports=3)
 ABOUT = About(
     title="An entry", authors="A", how="Two\nlines.", hardware="", training_seeds=[], link="", licence="CC-BY-4.0"
 )
@@ -76,14 +76,14 @@ def with_run(entry: Entry, number: int, **changes: object) -> Entry:
 @pytest.mark.parametrize(
     ("scenario", "spec"),
     [
-        ("tiny-v0", "srtf"),
-        ("tiny-v0", "themis-lite"),
-        ("tiny-v0", "dally"),  # has a compiled player
-        ("tiny-v0", "random"),
-        ("tiny-v0", "fifo:placement=random"),
+        ("tiny-v1", "srtf"),
+        ("tiny-v1", "themis-lite"),
+        ("tiny-v1", "dally"),  # has a compiled player
+        ("tiny-v1", "random"),
+        ("tiny-v1", "fifo:placement=random"),
         ("rar-160-v0", "sjf-bco"),
         ("hadare-lab-v0", "hadare"),  # copies of a gang
-        ("dally-authors-v0", "tiresias"),
+        ("dally-authors-v1", "tiresias"),
     ],
 )
 def test_the_decisions_alone_give_the_same_event_log(scenario, spec):
@@ -103,7 +103,7 @@ class Together(Scheduler):
 
 
 def test_shared_gpus_are_recorded():
-    tiny = get_scenario("tiny-v0").instance(200_000)
+    tiny = get_scenario("tiny-v1").instance(200_000)
     instance = Instance(tiny.cluster, tiny.workload, tiny.network, tiny.semantics, Sharing(limit=2, interference=1.5))
     log, decisions = record(instance, Together())
     table = unpack(decisions)
@@ -133,7 +133,7 @@ class Waiting(Scheduler):
 
 
 def test_only_decisions_that_had_an_effect_are_kept():
-    instance = get_scenario("tiny-v0").instance(200_001)
+    instance = get_scenario("tiny-v1").instance(200_001)
     log, decisions = record(instance, Waiting())
     table = unpack(decisions)
     assert set(table.kinds) == {"S", "W", "L"}
@@ -143,7 +143,7 @@ def test_only_decisions_that_had_an_effect_are_kept():
 
 
 def test_an_entry_has_the_numbers_of_an_evaluation_and_of_any_number_of_workers(entries):
-    results = evaluate("tiny-v0", ["srtf"], range(200_000, 200_003), progress=False)
+    results = evaluate("tiny-v1", ["srtf"], range(200_000, 200_003), progress=False)
     for run, result in zip(entries["srtf"].runs, results, strict=True):
         assert run.digest == result.digest
         assert run.bounds == result.bounds
@@ -317,7 +317,7 @@ def test_clairvoyance(entries):
     check(changed(srtf, player=unknown))
     by_claims = msgspec.structs.replace(lies, spec="srtf:estimator=user", parameters={"estimator": "user"})
     check(changed(srtf, player=by_claims))
-    closed = Track("tiny-test", "Tiny", "For tests.", "tiny-v0", clairvoyant=False)
+    closed = Track("tiny-test", "Tiny", "For tests.", "tiny-v1", clairvoyant=False)
     with pytest.raises(EntryError, match="may not take part"):
         make_entry(closed, "srtf", ABOUT, progress=False)
     about = msgspec.structs.replace(ABOUT, training_seeds=[(0, 10), (200_002, 200_010)])
@@ -425,7 +425,7 @@ def test_fuzzed_entries_are_refused_and_nothing_else_happens(entries, data, tmp_
 def test_the_replay_is_bounded(entries):
     with pytest.raises(EntryError, match="takes more than 0 s of CPU"):
         check(entries["fifo"], seconds=0.0)
-    instance = get_scenario("tiny-v0").instance(200_000)
+    instance = get_scenario("tiny-v1").instance(200_000)
     with pytest.raises(EntryError, match="longer than 10 events"):
         replay(instance, 200_000, entries["fifo"].runs[0].decisions, Budget(events=10))
 
@@ -453,9 +453,9 @@ def test_scores(entries):
 def test_baselines_fit_their_track():
     names = {track.name: set(fitting(track.problem())) for track in TRACKS if not track.absence()}
     assert all({"fifo", "random", "tiresias"} <= fit for fit in names.values())
-    assert "srtf" in names["general-v0"]
-    assert "sjf-bco" in names["ring-all-reduce-v0"] - names["general-v0"]
-    assert "hadar" in names["heterogeneous-v0"] - names["general-v0"]
+    assert "srtf" in names["general-v1"]
+    assert "sjf-bco" in names["ring-all-reduce-v0"] - names["general-v1"]
+    assert "hadar" in names["heterogeneous-v1"] - names["general-v1"]
 
 
 def test_tracks_keep_their_seeds_apart():

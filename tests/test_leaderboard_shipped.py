@@ -14,7 +14,7 @@ from gpusched_env.leaderboard.replaying import Budget
 from gpusched_env.leaderboard.verifying import verify_run
 
 FILES = shipped_entries()
-WHOLE = ("general-v0-fifo", "general-v0-dally", "ring-all-reduce-v0-tiresias-g", "sharing-v0-sjf-bsbf")
+WHOLE = ("general-v1-fifo", "general-v1-dally", "ring-all-reduce-v0-tiresias-g", "sharing-v1-sjf-bsbf")
 
 
 @pytest.fixture(scope="module")

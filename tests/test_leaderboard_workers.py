@@ -9,7 +9,7 @@ from gpusched_env.leaderboard.baseline_entries import shipped_entries
 from gpusched_env.leaderboard.site import build_site
 
 ABOUT = About(title="", authors="", how="", hardware="", training_seeds=[], link="", licence="")
-TINY = Track("tiny-test", "Tiny", "For tests.", "tiny-v0", reports=5)
+TINY = Track("tiny-test", "Tiny", "For tests.", "tiny-v1", reports=5)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -27,7 +27,7 @@ def test_entries_are_equal_on_one_and_on_two_workers(spec: str, tmp_path: Path) 
 def test_sites_are_equal_on_one_and_on_two_workers(tmp_path: Path) -> None:
     pytest.importorskip("jinja2")
     pytest.importorskip("plotly")
-    names = ("ring-all-reduce-v0-fifo.", "ring-all-reduce-v0-sjf-bco.", "general-v0-fifo.")
+    names = ("ring-all-reduce-v0-fifo.", "ring-all-reduce-v0-sjf-bco.", "general-v1-fifo.")
     chosen = [path for path in shipped_entries() if path.name.startswith(names)]
     assert len(chosen) == 3
     sites = {}

@@ -33,8 +33,8 @@ pytest.importorskip("plotly")
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("report") / "out.html"
-    results = evaluate("tiny-v0", ["fifo", "srtf"], [0], progress=False, keep_logs=True)
-    write_report(get_scenario("tiny-v0").instance(0), results, path, "<script>alert(1)</script>", ["a <b>note</b>"])
+    results = evaluate("tiny-v1", ["fifo", "srtf"], [0], progress=False, keep_logs=True)
+    write_report(get_scenario("tiny-v1").instance(0), results, path, "<script>alert(1)</script>", ["a <b>note</b>"])
     assert [one.name for one in path.parent.iterdir()] == ["out.html"]
     return path.read_text(encoding="utf-8")
 
@@ -65,9 +65,9 @@ def test_a_report_holds_its_runs(report: str) -> None:
 
 
 def test_a_report_needs_a_log(tmp_path: Path) -> None:
-    results = evaluate("tiny-v0", ["fifo"], [0], progress=False)
+    results = evaluate("tiny-v1", ["fifo"], [0], progress=False)
     with pytest.raises(GpuschedError, match="keep_logs=True"):
-        write_report(get_scenario("tiny-v0").instance(0), results, tmp_path / "out.html")
+        write_report(get_scenario("tiny-v1").instance(0), results, tmp_path / "out.html")
 
 
 @settings(max_examples=5, deadline=None)
@@ -118,7 +118,7 @@ def test_a_distribution_is_thinned_and_stays_one(values: list[float]) -> None:
 def test_links_of_jobs_that_share_gpus() -> None:
     """Gangs on the same GPUs and links: bars tell who shares, and the replay for the links accepts it."""
     plain = linked_scenario(jobs=20).instance(0)
-    sharing = get_scenario("bsbf-sim-240-v0").instance(200_000).sharing
+    sharing = get_scenario("bsbf-sim-240-v1").instance(200_000).sharing
     instance = Instance(plain.cluster, plain.workload, plain.network, plain.semantics, sharing)
     told = run_data(instance, simulate(instance, make_scheduler("sjf-bsbf")), "x")
     assert set(told["bars"]["lanes"]) == {1, 2}

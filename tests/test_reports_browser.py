@@ -30,8 +30,8 @@ def driver() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def report(driver: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
     path: Path = tmp_path_factory.mktemp("report") / "out.html"
-    results = evaluate("tiny-v0", ["fifo", "srtf"], [0, 1], progress=False, keep_logs=True)
-    write_report(get_scenario("tiny-v0").instance(0), [results[0], results[2]], path)
+    results = evaluate("tiny-v1", ["fifo", "srtf"], [0, 1], progress=False, keep_logs=True)
+    write_report(get_scenario("tiny-v1").instance(0), [results[0], results[2]], path)
     return path.as_uri()
 
 
@@ -191,7 +191,7 @@ def test_a_track_shows_the_seed_and_the_entries_of_its_address(driver: Any, site
 def test_jobs_waiting_have_whole_ticks(driver: Any, tmp_path: Path) -> None:
     """Two jobs on one GPU: one waits, and half a job never does."""
     two = WorkloadSpec("synthetic:batch", profiles="unit", jobs=2, max_gpus=1)
-    scenario = get_scenario("tiny-v0").replace(groups=(NodeGroup(1, 1),), workload=two)
+    scenario = get_scenario("tiny-v1").replace(groups=(NodeGroup(1, 1),), workload=two)
     write_report(scenario.instance(0), evaluate(scenario, ["fifo"], [0], keep_logs=True), tmp_path / "two.html")
     show(driver, (tmp_path / "two.html").as_uri(), WIDTHS[0], dark=False)
     over_time = "document.getElementById('over-time')"

@@ -30,12 +30,12 @@ from gpusched_env.scenarios import get_scenario
 
 
 class TwoPolicies(Card):
-    """Two schedulers on three draws of tiny-v0."""
+    """Two schedulers on three draws of tiny-v1."""
 
     title = "two policies"
 
     def runs(self, quick: bool) -> list[Run]:
-        scenario = get_scenario("tiny-v0")
+        scenario = get_scenario("tiny-v1")
         return [
             Run(scenario, name, seed, {"policy": name})
             for name in ("fifo", "srtf")

@@ -56,7 +56,7 @@ def made_up(
 
 def test_cells_are_the_scenarios_of_their_names() -> None:
     cell = Cell("poisson", "congested", 8, load=1.1, gpus=512)
-    named = get_scenario("dally-poisson-v0:gpus=512,oversubscription=8,top=congested,load=1.1")
+    named = get_scenario("dally-poisson-v1:gpus=512,oversubscription=8,top=congested,load=1.1")
     assert cell.problem().fingerprint() == named.fingerprint()
     assert (cell.cost, cell.congested) == (40.0, True)
     for scenario in SCENARIOS:
@@ -176,7 +176,7 @@ def test_waiting_by_model_is_that_of_its_jobs() -> None:
 def test_the_authors_conditions() -> None:
     batch, poisson = (cell.problem() for cell in AUTHORS_CELLS[:2])
     assert (batch.instance(0).workload.jobs["arrival_s"] == 0).all()
-    assert poisson.fingerprint() == get_scenario("dally-authors-v0").fingerprint()
+    assert poisson.fingerprint() == get_scenario("dally-authors-v1").fingerprint()
     assert len({cell.problem().fingerprint() for cell in AUTHORS_CELLS}) == len(AUTHORS_CELLS)
 
 

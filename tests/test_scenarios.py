@@ -130,16 +130,16 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
 )
-paths = [(key,) for key in get_scenario("tiny-v0").as_dict()]
+paths = [(key,) for key in get_scenario("tiny-v1").as_dict()]
 for outer in ("workload", "network", "semantics", "seeds"):
-    paths += [(outer, inner) for inner in get_scenario("tiny-v0").as_dict()[outer]]
+    paths += [(outer, inner) for inner in get_scenario("tiny-v1").as_dict()[outer]]
 paths += [("workload", field) for field in LATER_FIELDS]
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(paths), json_values)
 def test_any_wrong_value_is_refused_or_builds_a_scenario(path: tuple[str, ...], value: object) -> None:
-    data: dict[str, Any] = get_scenario("tiny-v0").as_dict()
+    data: dict[str, Any] = get_scenario("tiny-v1").as_dict()
     table = data if len(path) == 1 else data[path[0]]
     table[path[-1]] = value
     check_refused_or_built(data)
@@ -178,7 +178,7 @@ def test_any_wrong_value_is_refused_or_builds_a_scenario(path: tuple[str, ...], 
 def test_messages_name_file_field_and_remedy(
     path: tuple[str, ...], value: object, words: list[str], tmp_path: Path
 ) -> None:
-    data: dict[str, Any] = get_scenario("tiny-v0").as_dict()
+    data: dict[str, Any] = get_scenario("tiny-v1").as_dict()
     table = data if len(path) == 1 else data[path[0]]
     table[path[-1]] = value
     file = tmp_path / "s.json"
@@ -207,7 +207,7 @@ def test_toml_and_damaged_files(tmp_path: Path) -> None:
 
 
 def test_unknown_name() -> None:
-    with pytest.raises(ScenarioError, match="did you mean 'philly-64-v0'"):
+    with pytest.raises(ScenarioError, match="did you mean 'philly-64-v1'"):
         get_scenario("philly-64")
 
 
@@ -218,7 +218,7 @@ def test_seeds_are_disjoint() -> None:
 
 
 def _fingerprint(seed: int) -> str:
-    return get_scenario("philly-64-v0").instance(seed).fingerprint()
+    return get_scenario("philly-64-v1").instance(seed).fingerprint()
 
 
 def test_draws_do_not_depend_on_process_or_order() -> None:
@@ -232,16 +232,16 @@ def test_draws_do_not_depend_on_process_or_order() -> None:
 @pytest.mark.parametrize("seed", [-1, 1.5, "x", None, True])
 def test_wrong_seeds(seed: object) -> None:
     with pytest.raises(ScenarioError, match="seed"):
-        get_scenario("tiny-v0").instance(seed)  # type: ignore[arg-type]
+        get_scenario("tiny-v1").instance(seed)  # type: ignore[arg-type]
 
 
 def test_numpy_seeds_are_the_same_seeds() -> None:
-    tiny = get_scenario("tiny-v0")
+    tiny = get_scenario("tiny-v1")
     assert tiny.instance(np.int64(4)).fingerprint() == tiny.instance(4).fingerprint()
 
 
 def test_log_is_cut_counted_and_read_once(log: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    scenario = get_scenario("philly-64-v0").with_workload(log, max_gpus=8, jobs=3, start_s=60.0, stop_s=300.0)
+    scenario = get_scenario("philly-64-v1").with_workload(log, max_gpus=8, jobs=3, start_s=60.0, stop_s=300.0)
     first = scenario.instance(1).workload
     assert first.jobs["gpus"].tolist() == [2, 4, 8]
     assert first.jobs["arrival_s"].tolist() == [0.0, 60.0, 120.0]
@@ -279,7 +279,7 @@ def test_conditions_and_samples_are_counted(log: str, tmp_path: Path) -> None:
 def test_clipped_demands_keep_their_gpu_time(log: str) -> None:
     whole, _ = WorkloadSpec(log).read()
     spec = WorkloadSpec(log, max_gpus=4, clip=True)
-    played, report = get_scenario("tiny-v0").with_workload(log, max_gpus=4, clip=True)._log or (None, None)
+    played, report = get_scenario("tiny-v1").with_workload(log, max_gpus=4, clip=True)._log or (None, None)
     assert played is not None
     assert report is not None
     assert report.notes == {"demand cut to 4 GPUs, run time lengthened to the same GPU time": 2}
@@ -308,14 +308,14 @@ def test_poisson_and_batch_at_a_target_load() -> None:
 
 
 def test_with_workload_plays_a_log_whole_at_its_own_times(log: str) -> None:
-    scenario = get_scenario("poisson-64-v0").with_workload(log)
+    scenario = get_scenario("poisson-64-v1").with_workload(log)
     assert scenario.instance(0).workload.jobs["arrival_s"].tolist() == [0, 60, 120, 180, 240, 300]
     assert scenario.tracked_window is None
     assert scenario.workload.profiles == "unit"
 
 
 def test_fingerprint_follows_what_decides_results(log: str, tmp_path: Path) -> None:
-    tiny = get_scenario("tiny-v0")
+    tiny = get_scenario("tiny-v1")
     assert tiny.replace(name="x", description="y").fingerprint() == tiny.fingerprint()
     changed = [
         tiny.replace(network=Network()),
@@ -344,25 +344,25 @@ def test_fingerprint_follows_what_decides_results(log: str, tmp_path: Path) -> N
 def test_registered_scenarios_keep_their_fingerprints() -> None:
     """Published results name them."""
     published = {
-        "philly-64-v0": "d42b8cd59ef939db0e89da9a504743573444062ea18668a9be7ccf5a7e54df86",
-        "philly-256-v0": "2fbc25f820e7b9811c8d8b90c15f8400fee5697894f2d686ab0d9e4cf446c15c",
-        "philly-full-v0": "e03877ff1f327668ac2037d3fd072f7a182fa9cdc25f9998b91e8f433bb104e1",
-        "helios-venus-v0": "d48a225d37fd101f2f9d3241332a2ab94a44a235053335139b0d3d4a9c463bbe",
-        "poisson-64-v0": "7cff95cf38742a5013e2c615bdc7264de25705de839257fec9f5c2cc24bccc4a",
-        "tiny-v0": "193195dc27ac2bdb1547fb9bdb5fcb8b77e986552331bbcc68ecfa45800de6e3",
+        "philly-64-v1": "d42b8cd59ef939db0e89da9a504743573444062ea18668a9be7ccf5a7e54df86",
+        "philly-256-v1": "2fbc25f820e7b9811c8d8b90c15f8400fee5697894f2d686ab0d9e4cf446c15c",
+        "philly-full-v1": "e03877ff1f327668ac2037d3fd072f7a182fa9cdc25f9998b91e8f433bb104e1",
+        "helios-venus-v1": "d48a225d37fd101f2f9d3241332a2ab94a44a235053335139b0d3d4a9c463bbe",
+        "poisson-64-v1": "7cff95cf38742a5013e2c615bdc7264de25705de839257fec9f5c2cc24bccc4a",
+        "tiny-v1": "193195dc27ac2bdb1547fb9bdb5fcb8b77e986552331bbcc68ecfa45800de6e3",
         "rar-160-v0": "0da02d005fb4c5abae764d95f371d514d8565b4ab09b89b862fba9c43606c8b0",
-        "leaf-spine-256-v0": "d151f2c0e4aecc3b3b4049d2fabb0ebf94e6c863eebfa7d62c186837b1ec8222",
-        "leaf-spine-2048-v0": "5d51f4b7d6adad5c5e64202504063382d990fda550b9ac490b9f1ce94c916de8",
-        "dally-batch-v0": "5ce0b9daf5be625f54f1058745611c3d6fdb2381f1906e9a93711723b9e76bd1",
-        "dally-poisson-v0": "cd95b456d250eb2e1cbeb4bc502b3f70fb8f9301e3580df1381690747588726c",
-        "dally-trace-v0": "07a1b20d4f729b0b10571a61206054fb53593dde79d29ffc00c9c0954e53e9fb",
-        "dally-drift-v0": "791e1bf0a9409015de17cb1c741406e42523f6759b6638311275e7d545f6dd38",
+        "leaf-spine-256-v1": "d151f2c0e4aecc3b3b4049d2fabb0ebf94e6c863eebfa7d62c186837b1ec8222",
+        "leaf-spine-2048-v1": "5d51f4b7d6adad5c5e64202504063382d990fda550b9ac490b9f1ce94c916de8",
+        "dally-batch-v1": "5ce0b9daf5be625f54f1058745611c3d6fdb2381f1906e9a93711723b9e76bd1",
+        "dally-poisson-v1": "cd95b456d250eb2e1cbeb4bc502b3f70fb8f9301e3580df1381690747588726c",
+        "dally-trace-v1": "07a1b20d4f729b0b10571a61206054fb53593dde79d29ffc00c9c0954e53e9fb",
+        "dally-drift-v1": "791e1bf0a9409015de17cb1c741406e42523f6759b6638311275e7d545f6dd38",
     }
     assert {name: get_scenario(name).fingerprint() for name in published} == published
 
 
 def test_impossible_combinations(log: str) -> None:
-    tiny = get_scenario("tiny-v0")
+    tiny = get_scenario("tiny-v1")
     with pytest.raises(WorkloadError, match="enlarge the cluster"):
         tiny.with_workload(log).instance(0)
     with pytest.raises(ScenarioError, match="a log takes no parameters"):
@@ -378,7 +378,7 @@ def test_impossible_combinations(log: str) -> None:
 @here
 def test_whole_philly_log_on_its_cluster() -> None:
     source = f"philly:{TRACES / 'philly/philly_jobs.csv.gz'}"
-    instance = get_scenario("philly-full-v0").with_workload(source).instance(0)
+    instance = get_scenario("philly-full-v1").with_workload(source).instance(0)
     assert len(instance.workload) == 62_861
     assert instance.cluster.gpus == 2_480
 
@@ -391,12 +391,12 @@ def test_jobs_that_bring_profiles_keep_them(tmp_path: Path) -> None:
     workload.save(tmp_path / "jobs.npz")
     source = f"file:{tmp_path / 'jobs.npz'}"
     for rule, expected in (("mix", "mine"), ("own", "mine"), ("unit", "unit")):
-        drawn = get_scenario("tiny-v0").with_workload(source, profiles=rule).instance(0).workload
+        drawn = get_scenario("tiny-v1").with_workload(source, profiles=rule).instance(0).workload
         assert drawn.profiles.rows["name"].tolist() == [expected]
 
 
 def test_files_with_a_byte_order_mark_or_a_field_given_twice_are_refused(tmp_path: Path) -> None:
-    text = json.dumps(get_scenario("tiny-v0").as_dict())
+    text = json.dumps(get_scenario("tiny-v1").as_dict())
     toml = 'name = "mine"\n[[groups]]\ncount = 2\ngpus = 4\n[workload]\nsource = "synthetic:batch"\njobs = 3\n'
     twice = text.replace('"jobs": 12', '"jobs": 12, "jobs": 13')
     for name, content, told in (
@@ -409,14 +409,14 @@ def test_files_with_a_byte_order_mark_or_a_field_given_twice_are_refused(tmp_pat
         with pytest.raises(ScenarioError, match=f"{name}: not valid .*{told}"):
             load_scenario(path)
     path.write_text(text)
-    assert load_scenario(path) == get_scenario("tiny-v0")
+    assert load_scenario(path) == get_scenario("tiny-v1")
 
 
 def test_a_description_may_be_left_out(tmp_path: Path) -> None:
-    data = get_scenario("tiny-v0").as_dict()
+    data = get_scenario("tiny-v1").as_dict()
     del data["description"]
     path = tmp_path / "mine.json"
     path.write_text(json.dumps(data))
     found = load_scenario(path)
     assert found.description == ""
-    assert found.fingerprint() == get_scenario("tiny-v0").fingerprint()
+    assert found.fingerprint() == get_scenario("tiny-v1").fingerprint()

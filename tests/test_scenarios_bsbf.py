@@ -21,7 +21,7 @@ from gpusched_env.simulator import ClairvoyantView, ClusterView, Scheduler
 from gpusched_env.traces import generate_workload
 from gpusched_env.traces.profile_tables import load_fitted
 
-SIM, PHYSICAL = "bsbf-sim-240-v0", "bsbf-physical-30-v0"
+SIM, PHYSICAL = "bsbf-sim-240-v1", "bsbf-physical-30-v1"
 
 
 class ShareFirst(Scheduler):
@@ -171,7 +171,7 @@ def test_sections_that_are_refused(section: object, message: str) -> None:
 
 
 def test_the_option(tmp_path: Path) -> None:
-    tiny, sim = get_scenario("tiny-v0"), get_scenario(SIM)
+    tiny, sim = get_scenario("tiny-v1"), get_scenario(SIM)
     assert with_sharing(tiny, None) is tiny
     assert with_sharing(tiny, "limit=3").sharing == Sharing(3)
     assert with_sharing(sim, "none").sharing is None
@@ -213,7 +213,7 @@ def test_published_workloads_of_pollux() -> None:
 def test_published_jobs_of_the_authors() -> None:
     """Their job list on 4 x 8 GPUs, the memory of their constants, and slowdowns by the models that it tells."""
     path = TRACES / "bsbf" / "trace_data_new.csv"
-    scenario = get_scenario("tiny-v0").with_workload(f"bsbf:{path}", profiles="models")
+    scenario = get_scenario("tiny-v1").with_workload(f"bsbf:{path}", profiles="models")
     data = scenario.as_dict() | {"groups": [{"count": 4, "gpus": 8, "gpu_type": "A"}]}
     data["sharing"] = {
         "interference": {"source": "synthetic", "seed": 0},
@@ -235,7 +235,7 @@ def test_published_jobs_of_the_authors() -> None:
 
 
 def test_models_that_nobody_tells() -> None:
-    scenario = get_scenario("tiny-v0")
+    scenario = get_scenario("tiny-v1")
     data = scenario.as_dict()
     data["workload"]["profiles"] = "models"
     with pytest.raises(WorkloadError, match="does not tell models"):

@@ -34,7 +34,7 @@ from gpusched_env.traces.profiles import mix_profiles
 from gpusched_env.workload import Workload
 
 DALLY = [family.name for family in NETWORK_SENSITIVE]
-BIG = "dally-poisson-v0:gpus=512,oversubscription=8,top=congested"
+BIG = "dally-poisson-v1:gpus=512,oversubscription=8,top=congested"
 
 
 # --- names with parameters
@@ -51,7 +51,7 @@ def test_a_name_alone_has_all_defaults_whichever_way_they_are_written(name: str)
 @pytest.mark.parametrize("name", DALLY)
 def test_parameters_stand_in_the_name_in_one_order_and_count_in_the_fingerprint(name: str) -> None:
     texts = ["gpus=512", "oversubscription=1", "oversubscription=2", "oversubscription=8", "top=congested", "jobs=50"]
-    texts += ["load=0.6"] if name != "dally-batch-v0" else []
+    texts += ["load=0.6"] if name != "dally-batch-v1" else []
     prints = {get_scenario(f"{name}:{text}").fingerprint() for text in texts}
     assert len(prints | {get_scenario(name).fingerprint()}) == len(texts) + 1
     turned = get_scenario(f"{name}:top=congested, oversubscription=8.0,gpus=512")
@@ -70,19 +70,19 @@ def test_a_scenario_with_parameters_round_trips(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("dally-poisson-v0:gpu=512", r"unknown parameter 'gpu': did you mean 'gpus'\? known: gpus, jobs, load"),
-        ("dally-poisson-v0:gpus=300", r"gpus is '300'; give 256 or 512"),
-        ("dally-poisson-v0:top=congestd", r"top is 'congestd'; give normal or congested"),
-        ("dally-poisson-v0:load=high", r"load is 'high'; give a number from 0.01 to 10"),
-        ("dally-poisson-v0:load=nan", r"load is 'nan'; give a number"),
-        ("dally-poisson-v0:oversubscription=0.5", r"oversubscription is '0.5'; give a number from 1 to 64"),
-        ("dally-poisson-v0:jobs=2.5", r"jobs is '2.5'; give a whole number from 2 to"),
-        ("dally-poisson-v0:load=0.7,load=0.8", r"load is given twice"),
-        ("dally-poisson-v0:512", r"'512' is not of the form parameter=value"),
-        ("dally-poisson-v0:gpus=512,", r"'' is not of the form parameter=value"),
-        ("dally-batch-v0:load=0.7", r"unknown parameter 'load'"),
-        ("tiny-v0:gpus=8", r"'tiny-v0' takes no parameters; those that do: dally-batch-v0, dally-poisson-v0"),
-        ("dally-poison-v0:gpus=512", r"unknown scenario 'dally-poison-v0': did you mean 'dally-poisson-v0'"),
+        ("dally-poisson-v1:gpu=512", r"unknown parameter 'gpu': did you mean 'gpus'\? known: gpus, jobs, load"),
+        ("dally-poisson-v1:gpus=300", r"gpus is '300'; give 256 or 512"),
+        ("dally-poisson-v1:top=congestd", r"top is 'congestd'; give normal or congested"),
+        ("dally-poisson-v1:load=high", r"load is 'high'; give a number from 0.01 to 10"),
+        ("dally-poisson-v1:load=nan", r"load is 'nan'; give a number"),
+        ("dally-poisson-v1:oversubscription=0.5", r"oversubscription is '0.5'; give a number from 1 to 64"),
+        ("dally-poisson-v1:jobs=2.5", r"jobs is '2.5'; give a whole number from 2 to"),
+        ("dally-poisson-v1:load=0.7,load=0.8", r"load is given twice"),
+        ("dally-poisson-v1:512", r"'512' is not of the form parameter=value"),
+        ("dally-poisson-v1:gpus=512,", r"'' is not of the form parameter=value"),
+        ("dally-batch-v1:load=0.7", r"unknown parameter 'load'"),
+        ("tiny-v1:gpus=8", r"'tiny-v1' takes no parameters; those that do: dally-batch-v1, dally-poisson-v1"),
+        ("dally-poison-v0:gpus=512", r"unknown scenario 'dally-poison-v0': did you mean 'dally-poisson-v1'"),
     ],
 )
 def test_errors_name_parameter_and_values(name: str, message: str) -> None:
@@ -95,7 +95,7 @@ def test_a_family_takes_values_of_python_and_fills_in_defaults() -> None:
 
     def build(**values: Any) -> Any:
         given.append(values)
-        return get_scenario("tiny-v0")
+        return get_scenario("tiny-v1")
 
     parameters = (
         Parameter("size", 4, "how large", least=1, most=8, whole=True),
@@ -114,12 +114,12 @@ def test_a_family_takes_values_of_python_and_fills_in_defaults() -> None:
 
 
 def test_the_command_line_and_gymnasium_take_names_with_parameters(tmp_path: Path) -> None:
-    name = "dally-poisson-v0:gpus=512,jobs=20"
+    name = "dally-poisson-v1:gpus=512,jobs=20"
     shown = CliRunner().invoke(app, ["scenarios", "show", name])
     assert json.loads(shown.stdout) == get_scenario(name).as_dict()
-    for parameter in FAMILIES["dally-poisson-v0"].parameters:
+    for parameter in FAMILIES["dally-poisson-v1"].parameters:
         assert f"{parameter.name}: {parameter.meaning}; {parameter.allowed}" in shown.stderr
-    assert CliRunner().invoke(app, ["scenarios", "show", "tiny-v0"]).stderr == ""
+    assert CliRunner().invoke(app, ["scenarios", "show", "tiny-v1"]).stderr == ""
     output = tmp_path / "run.json"
     played = CliRunner().invoke(app, ["run", "--scenario", name, "--scheduler", "fifo", "--output", str(output)])
     assert (played.exit_code, f"fifo on {name} (" in played.stdout) == (0, True)
@@ -129,9 +129,9 @@ def test_the_command_line_and_gymnasium_take_names_with_parameters(tmp_path: Pat
 
 
 def test_files_named_after_scenarios_have_plain_names() -> None:
-    assert file_name("philly-64-v0") == "philly-64-v0"
-    assert file_name(get_scenario(BIG).name) == "dally-poisson-v0-gpus-512-oversubscription-8-top-congested"
-    assert file_name("tiny-v0 + load 0.5") == "tiny-v0-+-load-0.5"
+    assert file_name("philly-64-v1") == "philly-64-v1"
+    assert file_name(get_scenario(BIG).name) == "dally-poisson-v1-gpus-512-oversubscription-8-top-congested"
+    assert file_name("tiny-v1 + load 0.5") == "tiny-v1-+-load-0.5"
 
 
 # --- the network
@@ -143,7 +143,7 @@ def test_files_named_after_scenarios_have_plain_names() -> None:
 def test_racks_are_eight_machines_of_eight_below_uplinks_of_their_share(
     gpus: int, racks: int, oversubscription: int, top: str, factor: float
 ) -> None:
-    scenario = get_scenario(f"dally-batch-v0:gpus={gpus},oversubscription={oversubscription},top={top}")
+    scenario = get_scenario(f"dally-batch-v1:gpus={gpus},oversubscription={oversubscription},top={top}")
     cluster = scenario.cluster
     assert (cluster.gpus, cluster.racks["nodes"].tolist()) == (gpus, [8] * racks)
     assert set(cluster.nodes["gpus"].tolist()) == {8}
@@ -163,7 +163,7 @@ ACROSS_RACKS = [[*range(first, first + 4), *range(64 + first, 64 + first + 4)] f
 
 def iteration_s(parameters: str, gangs: list[list[int]]) -> np.ndarray:
     """Seconds of an iteration of the first gang, for each of the nine networks, which all gangs train."""
-    base, table = get_scenario(f"dally-poisson-v0:{parameters}"), mix_profiles()
+    base, table = get_scenario(f"dally-poisson-v1:{parameters}"), mix_profiles()
     found = []
     for row in range(len(table.rows)):
         count = len(gangs)
@@ -233,7 +233,7 @@ def test_the_mix_has_gangs_that_a_machine_holds_and_more_that_it_does_not() -> N
     assert 0.7 < shares(DEMAND, 8, 32) < 0.8
     assert 0.3 < shares(DEMAND, 2, 8) < 0.4
     assert shares(DEMAND, 1, 1) < 0.03
-    ideal_h = get_scenario("dally-poisson-v0").instance(0).ideal_s / 3600
+    ideal_h = get_scenario("dally-poisson-v1").instance(0).ideal_s / 3600
     assert 2 < np.median(ideal_h) < 4
 
 
@@ -245,7 +245,7 @@ def test_the_shift_changes_the_sizes_but_not_the_load() -> None:
     assert shares(LATE_DEMAND, 32, 64) > 0.5 > 0.1 > shares(EARLY_DEMAND, 32, 64)
 
 
-@pytest.mark.parametrize("name", ["dally-drift-v0", "dally-drift-v0:gpus=512,load=0.9", "dally-drift-v0:jobs=300"])
+@pytest.mark.parametrize("name", ["dally-drift-v1", "dally-drift-v1:gpus=512,load=0.9", "dally-drift-v1:jobs=300"])
 def test_drift_offers_its_load_and_changes_in_the_middle(name: str) -> None:
     """Over seeds: half of the jobs before the change, and the load that the name says, up to sampling error."""
     scenario = get_scenario(name)
@@ -267,7 +267,7 @@ def test_drift_offers_its_load_and_changes_in_the_middle(name: str) -> None:
 
 
 def test_a_batch_is_there_at_once_and_venus_s_jobs_are_many_and_short() -> None:
-    batch, venus = (get_scenario(name).instance(0) for name in ("dally-batch-v0", "dally-trace-v0"))
+    batch, venus = (get_scenario(name).instance(0) for name in ("dally-batch-v1", "dally-trace-v1"))
     assert (batch.workload.jobs["arrival_s"] == 0).all()
     assert np.median(venus.ideal_s) < 600
     assert len(venus.workload) == 2 * len(batch.workload)
@@ -278,7 +278,7 @@ def test_a_log_takes_the_place_of_the_generator_and_keeps_models_and_network(tmp
     file = tmp_path / "log.csv"
     rows = [f"2017-10-09 00:{m:02d}:00,{60 + m},{g},0,a\n" for m, g in enumerate([1, 2, 4, 8, 96])]
     file.write_text("timestamp,duration,num_gpus,gpu_time,cluster\n" + "".join(rows))
-    base = get_scenario("dally-trace-v0")
+    base = get_scenario("dally-trace-v1")
     scenario = base.with_workload(f"philly:{file}")
     assert scenario.instance(0).workload.jobs["gpus"].tolist() == [1, 2, 4, 8]
     assert scenario.network == base.network
@@ -302,7 +302,7 @@ def test_waiting_for_a_place_spares_communication(name: str) -> None:
     assert patient["communication_share"] < 0.95 * eager["communication_share"]
 
 
-@pytest.mark.parametrize("name", ["dally-poisson-v0", "dally-trace-v0", "dally-drift-v0"])
+@pytest.mark.parametrize("name", ["dally-poisson-v1", "dally-trace-v1", "dally-drift-v1"])
 def test_the_default_load_can_be_carried(name: str) -> None:
     """When the last job comes, hardly anybody waits for a first start: no queue grows without bound."""
     waiting = []
@@ -317,14 +317,14 @@ def test_the_default_load_can_be_carried(name: str) -> None:
 def test_the_price_of_not_waiting_grows_with_the_cost_of_the_top_tier() -> None:
     ratios = []
     for parameters in ("oversubscription=1", "oversubscription=8", "top=congested"):
-        eager, patient = (outcome(f"dally-poisson-v0:{parameters}", rule, seeds=3) for rule in ("pack", "consolidate"))
+        eager, patient = (outcome(f"dally-poisson-v1:{parameters}", rule, seeds=3) for rule in ("pack", "consolidate"))
         ratios.append(eager["mean_jct_s"] / patient["mean_jct_s"])
     assert 1.1 < ratios[0] < ratios[1] / 1.2 < ratios[2] / 1.4
 
 
 def test_the_change_in_the_middle_of_a_drift_is_felt_after_it_only() -> None:
     """Communication of the jobs that end before the change, and of those that come after it."""
-    scenario = get_scenario("dally-drift-v0")
+    scenario = get_scenario("dally-drift-v1")
     instance = scenario.instance(200_000)
     steady = scenario.replace(network=dataclasses.replace(scenario.network, changes=())).instance(200_000)
     middle_s = scenario.network.changes[0].time_s

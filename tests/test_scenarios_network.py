@@ -31,7 +31,7 @@ from gpusched_env.scenarios import (
 from gpusched_env.scenarios.ring_all_reduce import SERVERS
 from gpusched_env.simulator import Simulation, Start
 
-TINY = get_scenario("tiny-v0").as_dict()
+TINY = get_scenario("tiny-v1").as_dict()
 
 
 def linked(topology: dict[str, Any] | None = None, contention: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -72,7 +72,7 @@ networks = st.builds(
 @settings(max_examples=80, deadline=None)
 @given(networks)
 def test_any_network_round_trips_through_json(network: Network) -> None:
-    scenario = get_scenario("tiny-v0").replace(network=network)
+    scenario = get_scenario("tiny-v1").replace(network=network)
     again = scenario_from_dict(json.loads(json.dumps(scenario.as_dict())))
     assert again == scenario
     assert again.fingerprint() == scenario.fingerprint()
@@ -80,7 +80,7 @@ def test_any_network_round_trips_through_json(network: Network) -> None:
 
 def test_files_show_only_what_is_set() -> None:
     network = Network("topology", topology=TopologySpec(uplinks=2), contention=Contention("kway", xi1=0.5))
-    written = get_scenario("tiny-v0").replace(network=network).as_dict()["network"]
+    written = get_scenario("tiny-v1").replace(network=network).as_dict()["network"]
     assert written == {
         "model": "topology",
         "topology": {"kind": "leaf-spine", "uplinks": 2},
@@ -171,7 +171,7 @@ def two_leaves(path: Path, GBps: float) -> str:
 def test_a_file_counts_by_its_bytes_not_by_its_place(tmp_path: Path) -> None:
     def on(path: str) -> Scenario:
         network = Network("topology", topology=TopologySpec("graph", path=path), contention=Contention())
-        return get_scenario("tiny-v0").replace(network=network)
+        return get_scenario("tiny-v1").replace(network=network)
 
     here, there = two_leaves(tmp_path / "a" / "g.graphml", 6.0), two_leaves(tmp_path / "b" / "other.graphml", 6.0)
     faster = two_leaves(tmp_path / "c" / "g.graphml", 7.0)
@@ -189,7 +189,7 @@ def test_a_table_of_ratios_counts_by_its_bytes(tmp_path: Path) -> None:
     def beside(path: Path, ratio: float) -> Scenario:
         path.write_text(f"model_a,model_b,ratio\nunit,unit,{ratio}\n")
         contention = Contention("table", ratios=str(path))
-        return get_scenario("tiny-v0").replace(
+        return get_scenario("tiny-v1").replace(
             network=Network("topology", topology=TopologySpec(), contention=contention)
         )
 
@@ -247,7 +247,7 @@ def test_a_gang_pays_its_budget_in_whole_iterations_and_one_server_costs_nothing
 
 def test_where_gangs_go_decides_on_congested_links() -> None:
     """The point of the scenarios: scattering gangs, or not knowing who shares links, costs, by contention alone."""
-    scenario = get_scenario("leaf-spine-256-v0")
+    scenario = get_scenario("leaf-spine-256-v1")
     scenario = scenario.replace(workload=dataclasses.replace(scenario.workload, jobs=250))
     alone = scenario.replace(network=dataclasses.replace(scenario.network, contention=Contention("none")))
     specs = ("fifo-skip", "fifo-skip:placement=random", "ssf", "ada-srsf")

@@ -37,13 +37,13 @@ def digests() -> list[str]:
         "topology", topology=TopologySpec("leaf-spine", oversubscription=2.0), contention=Contention("maxmin")
     )
     instances = [
-        get_scenario("tiny-v0").instance(200_000),
+        get_scenario("tiny-v1").instance(200_000),
         small_scenario(40).instance(200_000),
         small_scenario(40, network=links).instance(200_000),
     ]
     found = [simulate(instance, make_scheduler(spec)).digest() for instance in instances for spec in SPECS]
     found += [simulate(instance, Lessor()).digest() for instance in instances]
-    env = wide_open(get_scenario("tiny-v0"), 200_000)
+    env = wide_open(get_scenario("tiny-v1"), 200_000)
     found += [play_scheduler(env, player, 200_000).digest() for player in (make_scheduler("srtf"), Lessor())]
     assert found[-1] == simulate(instances[0], Lessor()).digest(), "the environment is another way to the same log"
     return found

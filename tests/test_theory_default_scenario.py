@@ -14,7 +14,7 @@ from gpusched_env.scenarios import get_scenario
 def mean_jct() -> dict[str, np.ndarray]:
     """Mean JCT [s] of some schedulers on every report seed."""
     names = ["fifo", "sjf", "srtf", "random"]
-    scenario = get_scenario("philly-64-v0")
+    scenario = get_scenario("philly-64-v1")
     results = evaluate(scenario, names, range(*scenario.seeds.report), progress=False)
     table = np.array([result.metrics["mean_jct_s"] for result in results]).reshape(len(names), -1)
     return dict(zip(names, table, strict=True))

@@ -118,7 +118,7 @@ def test_fetched_files_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "tiresias").mkdir()
     (tmp_path / "tiresias/n1g4.csv").write_text(SWITCHES)
     assert read_cluster("tiresias:@tiresias/n1g4.csv")[0].gpus == 24
-    assert chosen_scenario("tiny-v0", None, "tiresias:@tiresias/n1g4.csv").name == "tiny-v0 + tiresias:n1g4.csv"
+    assert chosen_scenario("tiny-v1", None, "tiresias:@tiresias/n1g4.csv").name == "tiny-v1 + tiresias:n1g4.csv"
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -133,17 +133,17 @@ def test_scenarios_and_the_command_line_take_them(tmp_path: Path) -> None:
     path = tmp_path / "nodes.csv"
     path.write_text(OPENB)
     with pytest.raises(WorkloadError, match="--profiles unit"):
-        chosen_scenario("philly-64-v0", None, f"openb:{path}").instance(0)
-    scenario = chosen_scenario("philly-64-v0", None, f"openb:{path}", {"profiles": "unit"}).replace(
-        workload=chosen_scenario("tiny-v0", None, None).workload
+        chosen_scenario("philly-64-v1", None, f"openb:{path}").instance(0)
+    scenario = chosen_scenario("philly-64-v1", None, f"openb:{path}", {"profiles": "unit"}).replace(
+        workload=chosen_scenario("tiny-v1", None, None).workload
     )
-    assert scenario.name == "philly-64-v0 + profiles unit + openb:nodes.csv"
+    assert scenario.name == "philly-64-v1 + profiles unit + openb:nodes.csv"
     assert scenario.cluster.gpu_types == ("P100", "G2")
     assert all(math.isfinite(time) for time in finish(scenario.instance(0), "fifo"))
     described = CliRunner().invoke(app, ["traces", "describe", "synthetic:poisson", "--cluster", f"openb:{path}"])
     assert f"load on {scenario.cluster.gpus} GPUs" in described.output
     with pytest.raises(ClusterError, match="NODESxGPUS"):
-        chosen_scenario("tiny-v0", None, "eight")
+        chosen_scenario("tiny-v1", None, "eight")
     shown = CliRunner().invoke(app, ["traces", "cluster", f"openb:{path}"])
     assert shown.exit_code == 0
     assert "dropped 1: no GPUs (line 2)" in shown.output

@@ -212,7 +212,7 @@ def test_jobs_that_tell_less_keep_their_work() -> None:
 def test_every_network_prices_the_same_jobs(rule: str) -> None:
     jobs = generate_workload("dally", 1, 60)
     given = assign_profiles(jobs, rule, RNG)
-    scenario = get_scenario("dally-authors-v0")
+    scenario = get_scenario("dally-authors-v1")
     instance = Instance(scenario.cluster, given, scenario.network, scenario.semantics)
     assert (given.jobs["iterations"] * given.jobs["gpus"]).tolist() == pytest.approx(
         jobs.attributes["total_iterations"].tolist()
@@ -297,7 +297,7 @@ def test_drawn_jobs_are_like_those_of_the_files(single: bool) -> None:
 
 
 def test_the_scenario_of_the_authors() -> None:
-    scenario = get_scenario("dally-authors-v0")
+    scenario = get_scenario("dally-authors-v1")
     assert scenario.cluster.describe() == "256 GPUs: 32 nodes x 8 V100 in 2 slots in 4 racks"
     instance = scenario.instance(0)
     step = scenario.semantics.step_iterations
@@ -311,7 +311,7 @@ def test_the_scenario_of_the_authors() -> None:
 @here
 @pytest.mark.parametrize("file", sorted(path.name for path in (FOLDER / "jobs").glob("*.gz")))
 def test_the_authors_jobs_play_in_their_scenario(file: str) -> None:
-    scenario = get_scenario("dally-authors-v0").with_workload(f"dally:{FOLDER / 'jobs' / file}")
+    scenario = get_scenario("dally-authors-v1").with_workload(f"dally:{FOLDER / 'jobs' / file}")
     instance = scenario.instance(0)
     attributes, jobs = instance.workload.attributes, instance.workload.jobs
     step = scenario.semantics.step_iterations
@@ -325,7 +325,7 @@ def test_the_authors_jobs_play_in_their_scenario(file: str) -> None:
 
 def test_work_is_conserved_over_steps_that_are_added_up() -> None:
     """A thousand steps of a month each, at a clock of two years: the sum of their ends rounds a thousand times."""
-    scenario = get_scenario("dally-authors-v0")
+    scenario = get_scenario("dally-authors-v1")
     spec = dataclasses.replace(scenario.workload, parameters={"mean_gap_s": 0.0}, profiles="dally-congested-50")
     instance = scenario.replace(workload=spec).instance(1)
     log = simulate(instance, make_scheduler("fifo"))

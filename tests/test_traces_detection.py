@@ -84,7 +84,7 @@ def test_byte_order_mark_comments_blank_lines_and_packing_do_not_hide_a_format(t
 
 
 def test_a_scenario_is_the_same_whether_its_format_is_given_or_found(tmp_path: Path) -> None:
-    tiny = get_scenario("tiny-v0")
+    tiny = get_scenario("tiny-v1")
     path = write(tmp_path / "log", SAMPLES["philly"][0])
     found, given = (tiny.with_workload(f"{name}:{path}", max_gpus=4) for name in ("auto", "philly"))
     assert found.fingerprint() == given.fingerprint()

@@ -232,7 +232,7 @@ def test_parameters_out_of_range_are_refused(parameters: dict[str, Any], complai
 
 
 def test_a_scenario_plays_measured_jobs_under_its_own_rule() -> None:
-    scenario = get_scenario("philly-64-v0").with_workload("synthetic:gavel", jobs=30, parameters={"mean_gap_s": 60})
+    scenario = get_scenario("philly-64-v1").with_workload("synthetic:gavel", jobs=30, parameters={"mean_gap_s": 60})
     instance = scenario.instance(5)
     assert instance.workload.jobs.tobytes() == generate_workload("gavel", 5, 30, mean_gap_s=60).jobs.tobytes()
     assert instance.ideal_s == pytest.approx(instance.iterations / rates(instance.workload), rel=1e-9)

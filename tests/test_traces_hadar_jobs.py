@@ -1,4 +1,4 @@
-"""The job mix of hadar-60gpu-v0: sizes, models and gangs as documented, work that takes the GPU-hours drawn."""
+"""The job mix of hadar-60gpu-v1: sizes, models and gangs as documented, work that takes the GPU-hours drawn."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_bad_parameters_are_refused(parameters: dict, message: str) -> None:
 
 
 def test_the_scenario_is_the_documented_cluster() -> None:
-    scenario = get_scenario("hadar-60gpu-v0")
+    scenario = get_scenario("hadar-60gpu-v1")
     assert scenario.cluster.describe() == "60 GPUs: 5 nodes x 4 V100, 5 nodes x 4 P100, 5 nodes x 4 K80 in 3 racks"
     instance = scenario.instance(200_000)
     assert len(instance.workload) == 480
@@ -103,6 +103,6 @@ def test_the_scenario_is_the_documented_cluster() -> None:
 
 def test_the_scenarios_parameters_count() -> None:
     texts = ["nodes=3", "jobs=50", "arrivals=poisson", "arrivals=philly", "gangs=large", "spread=free", "restore_s=0"]
-    prints = {get_scenario(f"hadar-60gpu-v0:{text}").fingerprint() for text in texts}
-    assert len(prints | {get_scenario("hadar-60gpu-v0").fingerprint()}) == len(texts) + 1
-    assert get_scenario("hadar-60gpu-v0:restore_s=0,spread=free").name == "hadar-60gpu-v0:spread=free,restore_s=0"
+    prints = {get_scenario(f"hadar-60gpu-v1:{text}").fingerprint() for text in texts}
+    assert len(prints | {get_scenario("hadar-60gpu-v1").fingerprint()}) == len(texts) + 1
+    assert get_scenario("hadar-60gpu-v1:restore_s=0,spread=free").name == "hadar-60gpu-v1:spread=free,restore_s=0"

@@ -154,7 +154,7 @@ def test_malformed_rows_are_refused(tmp_path: Path, table: str, row: str, messag
 
 
 def test_a_scenario_knows_a_change_of_any_table(tmp_path: Path) -> None:
-    scenario = get_scenario("tiny-v0").with_workload(f"pai-tables:{tables(tmp_path)}")
+    scenario = get_scenario("tiny-v1").with_workload(f"pai-tables:{tables(tmp_path)}")
     before = scenario.fingerprint()
     assert scenario.fingerprint() == before
     tables(tmp_path, task=TASKS + "z,t,1,Terminated,1,2,1,1,100,T4\n")

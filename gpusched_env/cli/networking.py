@@ -109,7 +109,7 @@ def draw_scenario(
 ) -> None:
     """Draw the servers, switches and links of a scenario.
 
-    Example: gpusched scenarios draw leaf-spine-256-v0 --scheduler fifo --output loads.png
+    Example: gpusched scenarios draw leaf-spine-256-v1 --scheduler fifo --output loads.png
     """
     from gpusched_env.cli.outputs import check_plot
     from gpusched_env.cli.parsing import seed_range

@@ -33,7 +33,7 @@ ScenarioOption = Annotated[
     str,
     typer.Option(
         "--scenario",
-        help="Name (gpusched scenarios) with parameters if it has any, such as dally-poisson-v0:gpus=512,load=0.7; "
+        help="Name (gpusched scenarios) with parameters if it has any, such as dally-poisson-v1:gpus=512,load=0.7; "
         "or path of a .json or .toml file.",
         metavar="NAME|PATH",
     ),
@@ -69,7 +69,7 @@ def run(
             metavar="SPEC",
         ),
     ],
-    scenario: ScenarioOption = "philly-64-v0",
+    scenario: ScenarioOption = "philly-64-v1",
     workload: WorkloadOption = None,
     cluster: ClusterOption = None,
     network: NetworkOption = None,
@@ -95,7 +95,7 @@ def run(
 ) -> None:
     """Play one scheduler on one seed and print every metric.
 
-    Example: gpusched run --scenario philly-64-v0 --scheduler tiresias --plot tiresias.png
+    Example: gpusched run --scenario philly-64-v1 --scheduler tiresias --plot tiresias.png
     """
     from gpusched_env.cli.console import show
     from gpusched_env.cli.outputs import (
@@ -152,7 +152,7 @@ def compare(
             metavar="SPECS",
         ),
     ],
-    scenario: ScenarioOption = "philly-64-v0",
+    scenario: ScenarioOption = "philly-64-v1",
     workload: WorkloadOption = None,
     cluster: ClusterOption = None,
     network: NetworkOption = None,
@@ -185,7 +185,7 @@ def compare(
 ) -> None:
     """Play several schedulers on the same seeds and print them side by side, best mean JCT first.
 
-    Example: gpusched compare --scenario philly-64-v0 --schedulers fifo,sjf,srtf,las,tiresias --workers -1
+    Example: gpusched compare --scenario philly-64-v1 --schedulers fifo,sjf,srtf,las,tiresias --workers -1
     """
     from gpusched_env.cli.console import show
     from gpusched_env.cli.outputs import RESULT_SUFFIXES, check_output, check_plot, check_report, save_results

@@ -79,7 +79,7 @@ def submit(
 ) -> None:
     """Play a scheduler on a track's report seeds and write down every decision, for others to check.
 
-    Example: gpusched leaderboard submit --scheduler srtf --track general-v0 --out srtf.json.zst
+    Example: gpusched leaderboard submit --scheduler srtf --track general-v1 --out srtf.json.zst
     """
     from gpusched_env.cli.console import show
     from gpusched_env.cli.outputs import check_output

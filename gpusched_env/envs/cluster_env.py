@@ -85,7 +85,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
     ## Arguments
     ```python
-    gymnasium.make("gpusched_env:gpusched/Cluster-v0", scenario="philly-64-v0", rules=("pack", "consolidate"))
+    gymnasium.make("gpusched_env:gpusched/Cluster-v0", scenario="philly-64-v1", rules=("pack", "consolidate"))
     ```
 
     Parameters
@@ -124,7 +124,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
     def __init__(
         self,
-        scenario: str | Scenario = "philly-64-v0",
+        scenario: str | Scenario = "philly-64-v1",
         queue_window: int = 32,
         running_window: int = 8,
         rules: Sequence[str] = ("pack",),

@@ -56,7 +56,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
     def __init__(
         self,
         num_envs: int = 1,
-        scenario: str | Scenario | Sequence[str | Scenario] = "philly-64-v0",
+        scenario: str | Scenario | Sequence[str | Scenario] = "philly-64-v1",
         copy: bool = True,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         threads: int | None = None,

@@ -60,7 +60,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
 
     ## Arguments
     ```python
-    gymnasium.make("gpusched_env:gpusched/DelayTimers-v0", scenario="dally-drift-v0", mode="residual")
+    gymnasium.make("gpusched_env:gpusched/DelayTimers-v0", scenario="dally-drift-v1", mode="residual")
     ```
 
     Parameters
@@ -87,7 +87,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
 
     def __init__(
         self,
-        scenario: str | Scenario = "dally-poisson-v0",
+        scenario: str | Scenario = "dally-poisson-v1",
         mode: str = "absolute",
         classes: Sequence[int] = DEMAND_CLASSES,
         interval_s: float = 1_800.0,

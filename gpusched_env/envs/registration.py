@@ -19,7 +19,7 @@ ENVIRONMENTS: Final[dict[str, dict[str, Any]]] = {
         "reward": "makespan",
     },
     "gpusched/NetworkSensitive-v0": {  # 256 GPUs, 800 jobs; wait for a better place, or start where links are shared
-        "scenario": "dally-poisson-v0",
+        "scenario": "dally-poisson-v1",
         "queue_window": 64,
         "running_window": 32,
         "rules": ("consolidate", "pack"),
@@ -28,7 +28,7 @@ ENVIRONMENTS: Final[dict[str, dict[str, Any]]] = {
         "clairvoyant": False,
     },
     "gpusched/Heterogeneous-v0": {  # 480 jobs, all there at time 0, on three GPU types: who runs where, for how long
-        "scenario": "hadar-60gpu-v0",
+        "scenario": "hadar-60gpu-v1",
         "queue_window": 64,
         "running_window": 32,
         "rules": ("fastest-type", "pack", "spread"),
@@ -36,7 +36,7 @@ ENVIRONMENTS: Final[dict[str, dict[str, Any]]] = {
         "reward": "makespan",
     },
     "gpusched/Sharing-v0": {  # 240 jobs on 64 GPUs that two jobs may share: who joins whom, how small a sub-batch
-        "scenario": "bsbf-sim-240-v0",
+        "scenario": "bsbf-sim-240-v1",
         "queue_window": 16,
         "running_window": 0,
         "partner_window": 8,

@@ -21,9 +21,9 @@ WHOLE_NODE: Final = "places a copy of a gang on one node; some gangs fit on none
 LEFT_OUT: Final[dict[tuple[str, str], str]] = {
     (track, name): reason
     for track, reason, names in (
-        ("heterogeneous-v0", CHURN, "las las-2d"),
-        ("heterogeneous-v0", "does not look at GPU types; some jobs cannot run on one of them", "dally"),
-        ("heterogeneous-v0", WHOLE_NODE, "hadare hadare-single hadare-sticky"),
+        ("heterogeneous-v1", CHURN, "las las-2d"),
+        ("heterogeneous-v1", "does not look at GPU types; some jobs cannot run on one of them", "dally"),
+        ("heterogeneous-v1", WHOLE_NODE, "hadare hadare-single hadare-sticky"),
     )
     for name in names.split()
 }

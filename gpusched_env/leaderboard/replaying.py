@@ -24,7 +24,7 @@ WITH_TIME: Final = (LEASE, WAIT)
 @functools.cache
 def compile_kernels() -> None:
     """Call each kernel that a replay calls, so that it is compiled."""
-    simulation = Simulation(get_scenario("tiny-v0").instance(0))
+    simulation = Simulation(get_scenario("tiny-v1").instance(0))
     simulation.advance()
     for decision in (Start(0), Lease(0, math.inf), Preempt(0)):
         simulation.apply(decision)

@@ -188,16 +188,16 @@ def _read_once(source: str) -> Workload:
 
 TRACKS: Final = (
     Track(
-        "general-v0",
+        "general-v1",
         "General",
         "Bursty jobs on 64 GPUs of one type; order and preemption decide, places matter a little.",
-        "philly-64-v0",
+        "philly-64-v1",
     ),
     Track(
-        "network-v0",
+        "network-v1",
         "Network",
         "Gangs of many sizes contend for the uplinks of four racks, 4:1 oversubscribed: where a gang runs decides.",
-        "leaf-spine-256-v0",
+        "leaf-spine-256-v1",
     ),
     Track(
         "ring-all-reduce-v0",
@@ -206,16 +206,16 @@ TRACKS: Final = (
         "rar-160-v0",
     ),
     Track(
-        "heterogeneous-v0",
+        "heterogeneous-v1",
         "Heterogeneous",
         "Three GPU types whose speeds differ by the model, all jobs at time 0: who runs on what decides.",
-        "hadar-60gpu-v0",
+        "hadar-60gpu-v1",
     ),
     Track(
-        "sharing-v0",
+        "sharing-v1",
         "Sharing",
         "Jobs may share GPUs, and slow each other down by pair: whom to put together decides.",
-        "bsbf-sim-240-v0",
+        "bsbf-sim-240-v1",
     ),
     Track(
         "philly-log-v0",

@@ -1,4 +1,4 @@
-"""Scenarios with parameters: one name, ``dally-poisson-v0:gpus=512,oversubscription=8`` is one of its scenarios."""
+"""Scenarios with parameters: one name, ``dally-poisson-v1:gpus=512,oversubscription=8`` is one of its scenarios."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def hadar_cluster(
 
 
 HADAR: Final = ScenarioFamily(
-    "hadar-60gpu-v0",
+    "hadar-60gpu-v1",
     hadar_cluster,
     (
         Parameter("nodes", 5, "machines of four GPUs of each type", least=1, most=10_000, whole=True),

@@ -40,7 +40,7 @@ def gavel_continuous(rate: float, gangs: str, jobs: int | None, sharing: str) ->
 
 HETEROGENEOUS: Final = (
     ScenarioFamily(
-        "gavel-continuous-v0",
+        "gavel-continuous-v1",
         gavel_continuous,
         (
             Parameter("rate", 4.0, "jobs an hour; about 5 are too many for most schedulers", least=0.01, most=100),

@@ -131,8 +131,8 @@ _VENUS_COUNT: Final = dataclasses.replace(
     _SEVERAL, meaning=f"jobs of an episode; {VENUS_JOBS} for each 256 GPUs if not given"
 )
 NETWORK_SENSITIVE: Final = (
-    ScenarioFamily("dally-batch-v0", batch, (*_CLUSTER, _COUNT)),
-    ScenarioFamily("dally-poisson-v0", poisson, (*_CLUSTER, _HIGH_LOAD, _SEVERAL)),
-    ScenarioFamily("dally-trace-v0", trace, (*_CLUSTER, _LOAD, _VENUS_COUNT)),
-    ScenarioFamily("dally-drift-v0", drift, (*_CLUSTER, _LOW_LOAD, _SEVERAL)),
+    ScenarioFamily("dally-batch-v1", batch, (*_CLUSTER, _COUNT)),
+    ScenarioFamily("dally-poisson-v1", poisson, (*_CLUSTER, _HIGH_LOAD, _SEVERAL)),
+    ScenarioFamily("dally-trace-v1", trace, (*_CLUSTER, _LOAD, _VENUS_COUNT)),
+    ScenarioFamily("dally-drift-v1", drift, (*_CLUSTER, _LOW_LOAD, _SEVERAL)),
 )

@@ -47,7 +47,7 @@ FAMILIES: Final[dict[str, ScenarioFamily]] = {
 SCENARIOS: Final = (
     # 8 nodes, 64 GPUs, 2 racks; 300 jobs
     Scenario(
-        name="philly-64-v0",
+        name="philly-64-v1",
         description="Bursty jobs like those of Philly on a small cluster: the default for learning.",
         groups=(NodeGroup(8, 8, nodes_per_rack=4),),
         workload=WorkloadSpec(
@@ -60,7 +60,7 @@ SCENARIOS: Final = (
     ),
     # 32 nodes, 256 GPUs, 4 racks; 1,200 jobs
     Scenario(
-        name="philly-256-v0",
+        name="philly-256-v1",
         description="Bursty jobs like those of Philly on a cluster of four racks.",
         groups=(NodeGroup(32, 8, nodes_per_rack=8),),
         workload=WorkloadSpec(
@@ -73,21 +73,21 @@ SCENARIOS: Final = (
     ),
     # 310 nodes, 2,480 GPUs, 10 racks; 5,000 jobs
     Scenario(
-        name="philly-full-v0",
+        name="philly-full-v1",
         description="A cluster of Philly's size, for the whole Philly log; synthetic jobs by default.",
         groups=(NodeGroup(310, 8, nodes_per_rack=31),),
         workload=WorkloadSpec("synthetic:philly", jobs=5_000, load=0.9),
     ),
     # 128 nodes, 1,024 GPUs, 8 racks; 5,000 jobs
     Scenario(
-        name="helios-venus-v0",
+        name="helios-venus-v1",
         description="A cluster of Venus's size, for the Helios log; synthetic jobs by default.",
         groups=(NodeGroup(128, 8, nodes_per_rack=16),),
         workload=WorkloadSpec("synthetic:helios-venus", jobs=5_000, load=0.9),
     ),
     # 8 nodes, 64 GPUs, 1 rack; 5,000 jobs, 4,000 of them measured
     Scenario(
-        name="poisson-64-v0",
+        name="poisson-64-v1",
         description="One-GPU jobs, Poisson arrivals and exponential run times at load 0.9: the M/M/64 queue.",
         groups=(NodeGroup(8, 8),),
         workload=WorkloadSpec(
@@ -102,7 +102,7 @@ SCENARIOS: Final = (
     ),
     # 2 nodes, 8 GPUs, 1 rack; 12 jobs
     Scenario(
-        name="tiny-v0",
+        name="tiny-v1",
         description="Twelve jobs on eight GPUs with free preemption, for tests and first steps.",
         groups=(NodeGroup(2, 4),),
         workload=WorkloadSpec(
@@ -118,7 +118,7 @@ SCENARIOS: Final = (
     ring_all_reduce(name="rar-160-v0"),
     # 32 nodes, 256 GPUs, 4 racks; 800 jobs
     Scenario(
-        name="leaf-spine-256-v0",
+        name="leaf-spine-256-v1",
         description="Gangs of many sizes contend for the uplinks of four racks, 4:1 oversubscribed.",
         groups=(NodeGroup(32, 8, nodes_per_rack=8),),
         workload=WorkloadSpec("synthetic:poisson", MANY_SIZES, jobs=800, load=1.0),
@@ -126,7 +126,7 @@ SCENARIOS: Final = (
     ),
     # 256 nodes, 2,048 GPUs, 32 racks; 3,000 jobs
     Scenario(
-        name="leaf-spine-2048-v0",
+        name="leaf-spine-2048-v1",
         description="The same in 32 racks, for schedulers and simulators that must scale.",
         groups=(NodeGroup(256, 8, nodes_per_rack=8),),
         workload=WorkloadSpec("synthetic:poisson", MANY_SIZES, jobs=3_000, load=1.0),
@@ -136,7 +136,7 @@ SCENARIOS: Final = (
     *(family.scenario() for family in FAMILIES.values()),
     # 32 nodes of two slots, 256 GPUs, 4 racks; 411 jobs
     Scenario(
-        name="dally-authors-v0",
+        name="dally-authors-v1",
         description="Dally's simulator: placements cost by their shape, work comes in steps, preemption is free.",
         groups=(NodeGroup(32, 8, nodes_per_rack=8, slots=2),),
         workload=WorkloadSpec("synthetic:dally", profiles="dally", jobs=411),
@@ -157,7 +157,7 @@ def get_scenario(name_or_path: str) -> Scenario:
 
     Parameters
     ----------
-    name_or_path : a name, of FAMILIES also with parameters: ``dally-poisson-v0:gpus=512,oversubscription=8``
+    name_or_path : a name, of FAMILIES also with parameters: ``dally-poisson-v1:gpus=512,oversubscription=8``
 
     Raises
     ------

@@ -107,7 +107,7 @@ _SHARING: Final = (
 _RESTORE: Final = Parameter("restore_s", 30.0, "seconds without progress after a preemption", least=0, most=86_400)
 SJF_BSBF: Final = (
     ScenarioFamily(
-        "bsbf-sim-240-v0",
+        "bsbf-sim-240-v1",
         simulated,
         (
             Parameter("jobs", 240, "jobs of an episode, of eight hours", least=1, most=1_000_000, whole=True),
@@ -119,7 +119,7 @@ SJF_BSBF: Final = (
         ),
     ),
     ScenarioFamily(
-        "bsbf-physical-30-v0",
+        "bsbf-physical-30-v1",
         physical,
         (
             Parameter("jobs", 30, "jobs of an episode", least=1, most=1_000_000, whole=True),

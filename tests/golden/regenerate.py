@@ -1,4 +1,4 @@
-"""Write the golden playthroughs: one readable event trace for each heuristic baseline on tiny-v0, seed 200000.
+"""Write the golden playthroughs: one readable event trace for each heuristic baseline on tiny-v1, seed 200000.
 
 Run ``python tests/golden/regenerate.py`` from the root of the repository after a change of results that is meant, and
 read the difference (``git diff tests/golden``) before committing it: every changed line is a changed decision. A change
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SCENARIO, SEED = "tiny-v0", 200_000
+SCENARIO, SEED = "tiny-v1", 200_000
 
 
 def playthrough(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The second part: the authors' simulator, its rivals and its links, as the scenario ``dally-authors-v0`` has them."""
+"""The second part: the authors' simulator, its rivals and its links, as the scenario ``dally-authors-v1`` has them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class AuthorsCell:
 
     def problem(self) -> Scenario:
         """Build the scenario."""
-        scenario = get_scenario("dally-authors-v0")
+        scenario = get_scenario("dally-authors-v1")
         rule = "dally" if self.network == "nvswitch" else f"dally-{self.network}"
         parameters = {**scenario.workload.parameters, **({"mean_gap_s": 0.0} if self.arrivals == "batch" else {})}
         workload = dataclasses.replace(scenario.workload, profiles=rule, parameters=parameters)

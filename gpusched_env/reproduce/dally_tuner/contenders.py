@@ -32,7 +32,7 @@ CEILINGS: Final = (ORACLE, FREE)
 LONE: Final = "lone gangs"  # low load on uplinks of a fiftieth: only waiting for a near place makes sense
 SANITY: Final = {INSENSITIVE: NO_WAIT, LONE: FULL}  # whom a tuner must come close to
 PROBLEMS: Final = (*STATIONARY, *NON_STATIONARY, *REPLAYED)
-_LONE_SCENARIO: Final = "dally-poisson-v0:oversubscription=40,load=0.3"
+_LONE_SCENARIO: Final = "dally-poisson-v1:oversubscription=40,load=0.3"
 
 
 def statics() -> Mapping[str, Any]:

@@ -59,7 +59,7 @@ class GavelCard(Card):
         cells = QUICK if quick else [(policy, rate) for policy in MEAN_JCT_H for rate in RATES]
         shared = {False: "", True: ",sharing=true"}
         problems = {
-            (packed, rate): get_scenario(f"gavel-continuous-v0:rate={rate:g}{shared[packed]}")
+            (packed, rate): get_scenario(f"gavel-continuous-v1:rate={rate:g}{shared[packed]}")
             for packed, rate in {(POLICIES[policy].packed, rate) for policy, rate in cells}
         }
         return [

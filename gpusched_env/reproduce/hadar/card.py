@@ -59,7 +59,7 @@ class HadarCard(Card):
 
 def _of_policies(extent: Extent) -> Iterator[Run]:
     for setting, parameters in SETTINGS.items():
-        problem = get_scenario(family_name("hadar-60gpu-v0", [*extent.problem, *parameters]))
+        problem = get_scenario(family_name("hadar-60gpu-v1", [*extent.problem, *parameters]))
         for seed in range(FIRST_SEED, FIRST_SEED + extent.seeds):
             for policy, spec in POLICIES.items():
                 yield Run(problem, spec, seed, of_policy(setting, policy))

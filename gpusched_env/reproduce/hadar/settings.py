@@ -42,7 +42,7 @@ SLOT_MIXES: Final = (1, 5, 12)
 class Extent(NamedTuple):
     """How much is played."""
 
-    problem: Sequence[str]  # parameters of hadar-60gpu-v0
+    problem: Sequence[str]  # parameters of hadar-60gpu-v1
     seeds: int
     mixes: Sequence[int]  # jobs
     mix_seeds: int

@@ -95,7 +95,7 @@ def _problems(name: str, xi: float) -> tuple[Scenario, Scenario]:
 
 def _drawn(extent: Extent) -> Iterator[Run]:
     for jobs in extent.jobs:
-        problems = {xi: _problems(f"bsbf-sim-240-v0:jobs={jobs}", xi) for xi in extent.xis}
+        problems = {xi: _problems(f"bsbf-sim-240-v1:jobs={jobs}", xi) for xi in extent.xis}
         for seed in range(FIRST_SEED, FIRST_SEED + extent.seeds):
             for xi, (plain, _) in problems.items():
                 for policy, spec in SHARING.items():
@@ -119,8 +119,8 @@ def _pollux(extent: Extent) -> Iterator[Run]:
 
 
 def _few(extent: Extent) -> Iterator[Run]:
-    settings = {setting: f"bsbf-physical-30-v0:span_s={span_s}" for setting, span_s in SPANS_S.items()}
-    settings[FULL_BATCH] = "bsbf-physical-30-v0:batch=1"
+    settings = {setting: f"bsbf-physical-30-v1:span_s={span_s}" for setting, span_s in SPANS_S.items()}
+    settings[FULL_BATCH] = "bsbf-physical-30-v1:batch=1"
     for setting, name in settings.items():
         xis = (USUAL_XI,) if setting == FULL_BATCH else extent.xis
         problems = {xi: _problems(name, xi) for xi in xis}
