@@ -5,7 +5,7 @@
     python train.py --help                           every setting
 
 Writes to runs/<scenario>: model.zip, config.json, learning.csv (validation), results.json, results.csv, table.txt and
-comparison.png. The saved agent plays wherever a heuristic plays:
+comparison.png. Ctrl-C leaves the best checkpoint so far. The saved agent plays wherever a heuristic plays:
 
     gpusched compare --scenario philly-64-v1 --schedulers srtf,learned:path=runs/philly-64-v1/model.zip
 """
@@ -18,11 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import tyro
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gpusched_env.agents.evaluation import evaluate_agent
 from gpusched_env.agents.training import TrainingConfig, train
+from gpusched_env.consoles import console as standard_console
+from gpusched_env.consoles import prepare_output, tell_interrupt
 from gpusched_env.errors import GpuschedError
 from gpusched_env.files import file_name
 from gpusched_env.scenarios import get_scenario
@@ -45,12 +46,10 @@ class Settings:
 def run(settings: Settings) -> None:
     """Train, evaluate, save and print."""
     begin = time.perf_counter()
-    console = Console()
-    if not console.is_terminal:
-        console.width = 150  # a pipe has no width
+    console = standard_console(width=150)
     scenario = get_scenario(settings.training.scenario)
     output = settings.output or Path("runs") / file_name(scenario.name)
-    console.print(f"Training on [bold]{scenario.name}[/bold]: {scenario.description}")
+    console.print(": ".join(filter(None, [f"Training on [bold]{scenario.name}[/bold]", scenario.description])))
     columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"), TimeRemainingColumn())
     with Progress(*columns, TextColumn("{task.fields[said]}"), console=console) as bar:
         task = bar.add_task("training", total=settings.training.steps, said="")
@@ -59,12 +58,20 @@ def run(settings: Settings) -> None:
             output,
             lambda done, total, said: bar.update(task, completed=done, total=total, said=said),
         )
-    evaluate_agent(model, scenario, output, settings.report_seeds, settings.workers, console)
+    try:
+        evaluate_agent(model, scenario, output, settings.report_seeds, settings.workers, console)
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(f"{model} is trained; the comparison was not finished") from stop
     console.print(f"Done in {time.perf_counter() - begin:.0f} s; everything is in {output}")
 
 
 if __name__ == "__main__":
+    prepare_output()
     try:
         run(tyro.cli(Settings))
     except GpuschedError as error:
         sys.exit(f"error: {error}")
+    except MemoryError as error:
+        sys.exit(f"error: not enough memory here ({error}): choose smaller windows, rollouts or environments")
+    except KeyboardInterrupt as stop:  # its text says what was kept
+        sys.exit(tell_interrupt("train.py", stop))

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.baselines import list_baselines
+from gpusched_env.consoles import console as file_console
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import (
     RunResult,
@@ -67,7 +68,7 @@ def evaluate_agent(
     for line in verdicts:
         console.print(line)
     with (output / "table.txt").open("w", encoding="utf-8") as stream:
-        file = Console(file=stream, width=WIDTH)
+        file = file_console(stream, WIDTH)
         print_comparison(results, METRICS, file)
         file.print("\n".join(verdicts))
     return results

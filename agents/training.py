@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import gymnasium as gym
 import numpy as np
@@ -27,6 +27,8 @@ from gpusched_env.scenarios import Scenario, get_scenario
 from gpusched_env.simulator import simulate
 
 Progress = Callable[[int, int, str], None]
+LEARNING_FILE: Final = "learning.csv"
+LEARNING_HEADER: Final = "steps,validation_mean_jct_s,kept"
 
 
 @dataclass
@@ -114,11 +116,17 @@ def make_environments(config: TrainingConfig, scenario: Scenario) -> ClusterVecE
 def train(config: TrainingConfig, output: Path, progress: Progress | None = None) -> Path:
     """Train an agent, save ``model.zip``, ``config.json`` and ``learning.csv``; return the model's path.
 
-    Files appear only when they are complete.
+    They appear at the first validation, each complete, and are replaced when a later checkpoint is better: what an
+    interrupted call leaves is the best checkpoint so far, or what was there before.
 
     Parameters
     ----------
     progress : called now and then with (steps done, steps in all, latest result in words)
+
+    Raises
+    ------
+    GpuschedError : a scenario with too few seeds, or a folder that cannot be written
+    KeyboardInterrupt : Ctrl-C; its text says what was kept
     """
     scenario = get_scenario(config.scenario)
     for kind, wanted in (("train", config.environments), ("validation", config.validation_seeds)):
@@ -127,7 +135,10 @@ def train(config: TrainingConfig, output: Path, progress: Progress | None = None
             raise GpuschedError(
                 f"training: {wanted} {kind} seeds are needed but scenario {scenario.name} has {end - first}"
             )
-    output.mkdir(parents=True, exist_ok=True)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise GpuschedError(f"{output}: cannot be made ({error.strerror or error}); name another folder") from error
     torch.set_num_threads(1)  # the network is small: on two cores a second thread costs more than it gives
     set_random_seed(config.seed)
     environments = make_environments(config, scenario)
@@ -150,24 +161,32 @@ def train(config: TrainingConfig, output: Path, progress: Progress | None = None
         "scenario_fingerprint": scenario.fingerprint(),
         "version": gpusched_env.__version__,
     }
-    write_whole(output / CONFIG_FILE, json.dumps(record, indent=2))
-    validation = _Validation(config, scenario, output, progress)
+    validation = _Validation(config, scenario, output, record, progress)
     try:
         model.learn(config.steps, callback=validation)
+        validation.check()
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(validation.kept()) from stop
     finally:
         environments.close()
-    validation.check()
-    write_whole(output / "learning.csv", "\n".join(["steps,validation_mean_jct_s,kept", *validation.lines]) + "\n")
     return output / MODEL_FILE
 
 
 class _Validation(BaseCallback):
     """Report progress; now and then play the validation seeds and keep the best model."""
 
-    def __init__(self, config: TrainingConfig, scenario: Scenario, output: Path, progress: Progress | None) -> None:
+    def __init__(
+        self,
+        config: TrainingConfig,
+        scenario: Scenario,
+        output: Path,
+        record: dict[str, Any],
+        progress: Progress | None,
+    ) -> None:
         super().__init__()
         self.config, self.scenario, self.output, self.progress = config, scenario, output, progress
-        self.best = np.inf
+        self.record = json.dumps(record, indent=2)
+        self.best, self.best_steps = np.inf, 0
         self.lines: list[str] = []
         self.said = ""
         self.due = config.steps / config.validations
@@ -186,18 +205,37 @@ class _Validation(BaseCallback):
 
     def check(self) -> None:
         """Play the validation seeds; keep the model if it is the best so far."""
-        candidate = self.output / f"candidate-{MODEL_FILE}"
-        self.model.save(candidate)
-        agent = LearnedScheduler(str(candidate), config=str(self.output / CONFIG_FILE))
-        window = self.scenario.tracked_window
-        results = [summarise(instance, simulate(instance, agent), window=window) for instance in self.instances]
-        mean = float(np.mean([result["mean_jct_s"] for result in results]))
-        kept = mean < self.best
-        if kept:
-            self.best = mean
-            candidate.replace(self.output / MODEL_FILE)
-        candidate.unlink(missing_ok=True)
-        self.lines.append(f"{self.num_timesteps},{mean:.3f},{int(kept)}")
+        mean = self._keep_if_best()
         self.said = f"validation mean JCT {mean / 3600:.2f} h"
         if self.progress is not None:
             self.progress(min(self.num_timesteps, self.config.steps), self.config.steps, self.said)
+
+    def _keep_if_best(self) -> float:
+        """Save a candidate, play it as anyone will, and let it take the place of the model if it is better [s]."""
+        candidate, config = (self.output / f"candidate-{name}" for name in (MODEL_FILE, CONFIG_FILE))
+        try:
+            write_whole(config, self.record)
+            self.model.save(candidate)
+            agent = LearnedScheduler(str(candidate), config=str(config))
+            window = self.scenario.tracked_window
+            results = [summarise(instance, simulate(instance, agent), window=window) for instance in self.instances]
+            mean = float(np.mean([result["mean_jct_s"] for result in results]))
+            kept = mean < self.best
+            self.lines.append(f"{self.num_timesteps},{mean:.3f},{int(kept)}")
+            if kept:
+                config.replace(self.output / CONFIG_FILE)
+                candidate.replace(self.output / MODEL_FILE)
+                self.best, self.best_steps = mean, self.num_timesteps
+            write_whole(self.output / LEARNING_FILE, "\n".join([LEARNING_HEADER, *self.lines]) + "\n")
+        finally:
+            for path in (candidate, config):
+                path.unlink(missing_ok=True)
+        return mean
+
+    def kept(self) -> str:
+        """Say in words what is in the folder of a call that was interrupted."""
+        if not self.best_steps:
+            first = round(self.config.steps / self.config.validations)
+            return f"no checkpoint was validated yet, so nothing was written (the first is due at step {first:,})"
+        found = f"of step {self.best_steps:,}, validation mean JCT {self.best / 3600:.2f} h"
+        return f"{self.output / MODEL_FILE} is the best checkpoint so far, {found}"

@@ -20,6 +20,7 @@ MACHINE, RACK, NETWORK = range(len(TIERS))
 SLOT: Final = len(TIERS)
 TIERS_WITH_SLOTS: Final = (*TIERS, "slot")
 OUTWARDS: Final = (SLOT, MACHINE, RACK, NETWORK)  # from the innermost tier to the outermost
+MOST_GPUS: Final = 1_000_000  # [GPU] of a cluster: more is a typing error or a damaged file
 MOST_SLOTS: Final = 62  # of a machine: kernels keep the slots that a gang takes as the bits of an integer
 
 NODE_DTYPE: Final = np.dtype(
@@ -54,7 +55,8 @@ class NodeGroup:
 
     Raises
     ------
-    ClusterError : a field that is no whole number of at least 1, more than 62 slots, or unequal slots
+    ClusterError : a field that is no whole number of at least 1, more than MOST_GPUS, more than 62 slots, or unequal
+        slots
     """
 
     count: int
@@ -71,6 +73,7 @@ class NodeGroup:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ClusterError(f"cluster.{field} is {value!r}: it must be a whole number of at least 1")
+        refuse_too_many([self])
         if not isinstance(self.gpu_type, str) or not self.gpu_type:
             raise ClusterError(f"cluster.gpu_type is {self.gpu_type!r}: it must be a name such as 'V100'")
         if self.gpus % self.slots or self.slots > MOST_SLOTS:
@@ -85,6 +88,18 @@ class NodeGroup:
         if self.slots == 1:
             del data["slots"]
         return data
+
+
+def refuse_too_many(groups: Sequence[NodeGroup]) -> None:
+    """Refuse more than MOST_GPUS, before anything is laid out for them.
+
+    Raises
+    ------
+    ClusterError : with the number
+    """
+    gpus = sum(group.count * group.gpus for group in groups)
+    if gpus > MOST_GPUS:
+        raise ClusterError(f"cluster has {gpus:,} GPUs: give at most {MOST_GPUS:,} in all")
 
 
 class Cluster:
@@ -103,12 +118,13 @@ class Cluster:
 
     Raises
     ------
-    ClusterError : no group, or a group with an impossible field
+    ClusterError : no group, a group with an impossible field, or more than MOST_GPUS
     """
 
     def __init__(self, groups: Sequence[NodeGroup]) -> None:
         if not groups:
             raise ClusterError("cluster.groups is empty: give at least one node group")
+        refuse_too_many(groups)
         self.groups = tuple(groups)
         self.gpu_types = tuple(dict.fromkeys(group.gpu_type for group in groups))
         self.nodes = np.zeros(sum(group.count for group in groups), NODE_DTYPE)

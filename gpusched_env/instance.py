@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.cluster import TIERS, Cluster
+from gpusched_env.cluster import MOST_GPUS, TIERS, Cluster
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
 from gpusched_env.network import Network, compiled_links, contention_ratios, network_identity
 from gpusched_env.performance import class_paces, ideal_iteration_seconds, job_classes, refuse_unable
@@ -30,6 +30,7 @@ LATER_RULES: Final = {
     "merge_s": 0.0,
     "pace_until_lease": False,
 }
+SHORTEST_ROUND_S: Final = 1e-3  # [s] each round asks the scheduler: shorter ones would ask for ever
 QUEUE_DISCIPLINES: Final = ("scheduler", "strict", "skip")
 
 # What published simulators charge for one preemption: seconds of checkpoint (the GPUs are still held) and of restore.
@@ -47,7 +48,8 @@ class Semantics:
 
     Parameters
     ----------
-    round_s : 0 = exact: schedulers decide at every event; > 0 = rounds: only at multiples of so many seconds
+    round_s : 0 = exact: schedulers decide at every event; > 0 = rounds: only at multiples of so many seconds,
+        at least SHORTEST_ROUND_S
     checkpoint_s : seconds for which a preempted gang still holds its GPUs, without progress
     slot_s : 0 = work flows; > 0 = only whole iterations count in each slot of so many seconds, and a gang stops at the
         end of a slot, a multiple of so many seconds (SJF-BCO, eq. 9)
@@ -97,6 +99,10 @@ class Semantics:
         for name in ("round_s", "checkpoint_s", "restore_s", "start_s", "merge_s", "slot_s"):
             if math.isinf(getattr(self, name)):
                 raise ScenarioError(f"semantics.{name} is infinite: it must be a finite number of seconds")
+        if 0 < self.round_s < SHORTEST_ROUND_S:
+            raise ScenarioError(
+                f"semantics.round_s is {self.round_s!r}: give 0, or seconds from {SHORTEST_ROUND_S:g} on"
+            )
         if not 1.0 <= self.least_busy_lambda < math.inf:
             raise ScenarioError(
                 f"semantics.least_busy_lambda is {self.least_busy_lambda!r}: it must be a number of at least 1"
@@ -105,8 +111,8 @@ class Semantics:
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
             raise ScenarioError(f"semantics.step_iterations is {steps!r}: it must be a whole number of iterations >= 0")
         copies = self.max_copies
-        if isinstance(copies, bool) or not isinstance(copies, int) or copies < 1:
-            raise ScenarioError(f"semantics.max_copies is {copies!r}: it must be a whole number of at least 1")
+        if isinstance(copies, bool) or not isinstance(copies, int) or not 1 <= copies <= MOST_GPUS:
+            raise ScenarioError(f"semantics.max_copies is {copies!r}: it must be a whole number from 1 to {MOST_GPUS}")
         if not isinstance(self.pace_until_lease, bool):
             raise ScenarioError(f"semantics.pace_until_lease is {self.pace_until_lease!r}: it must be true or false")
         if self.time_limit_s == 0:

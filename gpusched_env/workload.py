@@ -15,6 +15,7 @@ from gpusched_env.cluster import TIERS
 from gpusched_env.errors import WorkloadError
 from gpusched_env.files import whole
 
+MOST_JOBS: Final = 50_000_000  # [job] of a workload: more is a typing error, or more than memory holds
 # Attributes that users give along with their jobs, so that schedulers may see them: numbers, or texts of numbers.
 REQUESTED: Final = (
     "priority_weight",  # entitlement: a job with twice the weight is entitled to twice as much
@@ -231,6 +232,17 @@ class Profiles:
         return bool(self.rows["name"].tolist() == ["unit"])
 
 
+def refuse_too_many_jobs(jobs: int, where: str) -> None:
+    """Refuse more than MOST_JOBS, before anything is laid out for them.
+
+    Raises
+    ------
+    WorkloadError : with the number
+    """
+    if jobs > MOST_JOBS:
+        raise WorkloadError(f"{where} has {jobs:,} jobs: give at most {MOST_JOBS:,}")
+
+
 @dataclass(frozen=True)
 class Workload:
     """Jobs and the profiles they refer to.
@@ -245,7 +257,8 @@ class Workload:
 
     Raises
     ------
-    WorkloadError : empty, duplicate ids, negative or NaN times, a gang below 1, work given by neither or both
+    WorkloadError : empty, more than MOST_JOBS, duplicate ids, negative or NaN times, a gang below 1, work given by
+        neither or both
     """
 
     jobs: np.ndarray
@@ -261,6 +274,7 @@ class Workload:
             raise WorkloadError(f"workload {self.name!r}: jobs must be a one-dimensional array of JOB_DTYPE")
         if not len(jobs):
             raise WorkloadError(f"workload {self.name!r} has no jobs: check the trace, the time window and the filters")
+        refuse_too_many_jobs(len(jobs), f"workload {self.name!r}")
         by_iterations = np.isfinite(jobs["iterations"]) & (jobs["iterations"] > 0) & np.isnan(jobs["duration_s"])
         by_duration = np.isfinite(jobs["duration_s"]) & (jobs["duration_s"] > 0) & np.isnan(jobs["iterations"])
         checks = {

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
+import runpy
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers import linked_scenario
 
+import gpusched_env
+from gpusched_env.agents.evaluation import evaluate_agent
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.agents.training import TrainingConfig, train
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import NodeGroup
+from gpusched_env.consoles import console
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.metrics import paired_ratio
@@ -98,3 +104,64 @@ def test_an_agent_learns_where_there_are_links_and_plays_where_it_may(tmp_path: 
 def test_a_setting_that_cannot_work_is_refused(field: str) -> None:
     with pytest.raises(GpuschedError, match=f"{field} is 0"):
         TrainingConfig(**{field: 0})
+
+
+def small(folder: Path, **changes: int) -> TrainingConfig:
+    """A configuration whose whole training takes 256 steps, with a validation after each 64."""
+    save_scenario(get_scenario("tiny-v1"), folder / "scenario.json")
+    return TrainingConfig(
+        scenario=str(folder / "scenario.json"), steps=256, environments=2, rollout=32, batch=32, epochs=1,
+        validations=4, validation_seeds=1, **changes,
+    )  # fmt: skip
+
+
+def test_an_interrupt_keeps_the_best_checkpoint_and_says_where(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    def stop(done: int, total: int, text: str) -> None:
+        said.append(text)
+        if len([one for one in said if one.startswith("validation")]) == 2:
+            raise KeyboardInterrupt
+
+    model = tmp_path / "run" / "model.zip"
+    with pytest.raises(KeyboardInterrupt, match=r"run/model\.zip is the best checkpoint so far, of step \d+"):
+        train(small(tmp_path), model.parent, stop)
+    assert {path.name for path in model.parent.iterdir()} == {"model.zip", "config.json", "learning.csv"}
+    assert len(model.with_name("learning.csv").read_text().splitlines()) > 1
+    simulate(get_scenario("tiny-v1").instance(0), LearnedScheduler(str(model)))
+
+
+def test_an_interrupt_before_the_first_checkpoint_leaves_what_was_there(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    train(small(tmp_path), folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def stop(done: int, total: int, text: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match=r"no checkpoint was validated yet, .* due at step 64"):
+        train(small(tmp_path, seed=1), folder, stop)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_train_py_ends_in_one_line_at_an_interrupt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> Path:
+        raise KeyboardInterrupt("model.zip is the best checkpoint so far")
+
+    monkeypatch.setattr("gpusched_env.agents.training.train", interrupted)
+    monkeypatch.setattr(sys, "argv", ["train.py", "--scenario", "tiny-v1", "--output", str(tmp_path)])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(Path(gpusched_env.__file__).parents[1] / "train.py"), run_name="__main__")
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "train.py: interrupted: model.zip is the best checkpoint so far\n"
+
+
+def test_the_written_table_has_no_blanks_at_the_ends_of_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpusched_env.agents.evaluation.list_baselines", lambda *_, **__: ["fifo", "srtf"])
+    model = train(small(tmp_path), tmp_path)
+    evaluate_agent(model, get_scenario("tiny-v1"), tmp_path, 2, 1, console(io.StringIO()))
+    lines = (tmp_path / "table.txt").read_text(encoding="utf-8").splitlines()
+    assert any("learned" in line for line in lines)
+    assert [line for line in lines if line != line.rstrip()] == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import json
 import os
 import re
@@ -19,6 +21,7 @@ import gpusched_env
 from gpusched_env.baselines import BASELINES, make_scheduler
 from gpusched_env.cli import app
 from gpusched_env.evaluation import evaluate, read_json
+from gpusched_env.evaluation.progress import ProgressBar
 from gpusched_env.event_log import EventLog
 from gpusched_env.metrics import COLUMNS
 from gpusched_env.scenarios import get_scenario, list_scenarios, scenario_from_dict
@@ -108,7 +111,7 @@ def test_compare_keeps_order_and_results_when_it_plots(tmp_path: Path) -> None:
 
 
 def test_a_narrow_terminal_shows_fewer_columns_not_cut_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpusched_env.cli.console.WIDTH_OF_A_PIPE", 80)
+    monkeypatch.setattr("gpusched_env.consoles.WIDTH_OF_A_PIPE", 80)
     lines = gpusched("compare", *TINY, "--schedulers", "fifo,sjf").stdout
     assert "…" not in lines
     assert "mean JCT" in lines
@@ -301,3 +304,98 @@ def test_real_logs_play_to_the_end(scenario: str, source: str, jobs: str) -> Non
     assert result.exit_code == 0
     assert f"{jobs} jobs kept" in result.stdout
     assert re.search(rf"finished +│ +{jobs} ", result.stdout)
+
+
+STOPS = """
+import os, signal
+from gpusched_env.simulator import Scheduler
+
+class Stops(Scheduler):
+    def decide(self, view):
+        os.kill(os.getpid(), signal.SIGINT)
+        yield from ()
+"""
+
+
+def test_an_interrupted_comparison_keeps_what_was_finished(tmp_path: Path) -> None:
+    (tmp_path / "stops.py").write_text(STOPS)
+    compare = ("compare", *TINY, "--schedulers", "tiresias:knob=8,stops:Stops", "--seeds", "0:2")
+    told = shell(*compare, "--output", "r.json", cwd=tmp_path)
+    assert told.returncode == 130
+    assert told.stderr.splitlines()[-1] == "gpusched: interrupted: 1 of 4 runs were finished and are in r.json"
+    assert "Traceback" not in told.stderr
+    [kept] = read_json(tmp_path / "r.json")
+    assert (kept.spec, kept.seed) == ("tiresias:knob=8", 0)
+    told = shell(*compare, cwd=tmp_path)
+    assert told.returncode == 130
+    assert told.stderr.endswith("1 of 4 runs were finished; nothing was written (--output keeps finished runs)\n")
+    assert told.stdout == ""
+    assert shell("run", *TINY, "--scheduler", "stops:Stops", cwd=tmp_path).stderr.endswith(
+        "gpusched: interrupted: 0 of 1 runs were finished\n"
+    )
+
+
+def test_results_carry_the_spec_as_it_was_written(tmp_path: Path) -> None:
+    files = tmp_path / "r.json", tmp_path / "r.csv"
+    for path in files:
+        assert gpusched("run", *TINY, "--scheduler", "tiresias:knob=8", "--output", path).exit_code == 0
+    [result] = read_json(files[0])
+    assert result.spec == "tiresias:knob=8"
+    assert evaluate("tiny-v1", [result.spec], [result.seed], progress=False) == [result]
+    [row] = csv.DictReader(files[1].read_text().splitlines())
+    assert row["spec"] == "tiresias:knob=8"
+
+
+def test_what_is_piped_has_no_blanks_at_the_ends_of_lines() -> None:
+    for arguments in (
+        ("run", *TINY, "--scheduler", "fifo"),
+        ("compare", *TINY, "--schedulers", "fifo,sjf"),
+        ("scenarios",),
+        ("schedulers",),
+        ("traces", "list"),
+        ("traces", "describe", "synthetic:poisson"),
+    ):
+        lines = gpusched(*arguments).stdout.splitlines()
+        assert len(lines) > 3
+        assert [line for line in lines if line != line.rstrip()] == []
+
+
+def test_an_encoding_that_lacks_characters_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ENVIRONMENT, "PYTHONIOENCODING", "ascii")
+    told = shell("compare", *TINY, "--schedulers", "fifo,sjf")
+    assert told.returncode == 0
+    assert "mean ? 95 % interval" in told.stdout
+    notes = [line for line in told.stderr.splitlines() if "PYTHONIOENCODING" in line]
+    assert len(notes) == 1
+    assert "the encoding ascii lacks" in notes[0]
+
+
+def test_a_cache_that_cannot_be_written_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    for name in ("NUMBA_CACHE_DIR", "MPLCONFIGDIR"):  # a folder in a file cannot be made by anyone, root included
+        monkeypatch.setitem(ENVIRONMENT, name, str(tmp_path / "file" / "folder"))
+    plot = ("--plot", str(tmp_path / "p.png"))
+    told = shell("compare", *TINY, "--schedulers", "fifo,random", "--seeds", "2", "--workers", "2", *plot)
+    assert told.returncode == 0
+    [line] = told.stderr.splitlines()
+    assert "cannot be written; NUMBA_CACHE_DIR names another folder" in line
+
+
+def test_a_log_that_takes_long_shows_how_far_it_is_read(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[tuple[str, int, int]] = []
+    monkeypatch.setattr(ProgressBar, "advanced", lambda self, *told: shown.append(told))
+    monkeypatch.setattr("gpusched_env.evaluation.progress.MEGA", 1)
+    packed = tmp_path / "log.csv.gz"
+    packed.write_bytes(gzip.compress(LOG.encode()))
+    for path in (log, packed):
+        for arguments in (
+            ("traces", "read"),
+            ("traces", "describe"),
+            ("run", *TINY, "--scheduler", "fifo", "--workload"),
+        ):
+            shown.clear()
+            assert gpusched(*arguments, f"philly:{path}").exit_code == 0
+            size = path.stat().st_size
+            assert (f"reading {path.name}: MB", size, size) in shown

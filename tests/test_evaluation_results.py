@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import unit_instance
 from test_metrics_reference import fifo, play, random_instance, shortest_remaining
 
 from gpusched_env.errors import GpuschedError
@@ -211,3 +212,26 @@ def test_bad_figures_are_refused(tmp_path: Path) -> None:
         plot_runs(instance, {"fifo": play(instance)}, tmp_path / "a.gif")
     with pytest.raises(GpuschedError, match="at least one"):
         plot_runs(instance, {})
+
+
+def test_a_spec_travels_with_its_result_and_older_files_lack_it(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    write_json(results(1, spec="fifo:knob=8"), path)
+    assert [result.spec for result in read_json(path)] == ["fifo:knob=8"] * 3
+    data = json.loads(path.read_text())
+    for item in data["results"]:
+        del item["spec"]
+    path.write_text(json.dumps(data))
+    assert read_json(path) == results(1)
+    assert read_json(path)[0].spec is None
+
+
+def test_jobs_waiting_are_counted_in_whole_ticks() -> None:
+    """Two jobs of which one waits; and one that never does, on an axis from 0 to 1."""
+    for durations in ([10.0, 10.0], [10.0]):
+        instance = unit_instance([0.0] * len(durations), [1] * len(durations), durations, "1x1")
+        figure = plot_runs(instance, {"fifo": play(instance, fifo, preemptive=False)})
+        [queue] = [axes for axes in figure.axes if axes.get_ylabel() == "jobs waiting"]
+        ticks = [tick for tick in queue.get_yticks() if 0 <= tick <= queue.get_ylim()[1]]
+        assert len(ticks) > 1
+        assert all(tick == round(tick) for tick in ticks)

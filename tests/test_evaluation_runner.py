@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 from collections.abc import Iterable
 
+import joblib
 import pytest
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.evaluation import progress as progress_module
+from gpusched_env.evaluation.processes import in_processes, processes
 from gpusched_env.evaluation.progress import ProgressBar
 from gpusched_env.metrics import lower_bounds, summarise, validate
 from gpusched_env.scenarios import get_scenario
@@ -87,6 +90,40 @@ def test_wrong_input_is_refused_before_the_first_run() -> None:
     for workers in (1, 2):  # an error in a worker process comes back as itself
         with pytest.raises(GpuschedError, match="window 0"):
             evaluate(SCENARIO, ["fifo"], [0, 1], window=(0, 10**6), workers=workers)
+
+
+@pytest.mark.parametrize(("workers", "calls"), [(1_000, 1_000), (1_000, 3), (3, 1_000), (2, 1), (1, 9), (-1, 1_000)])
+def test_never_more_processes_than_cores_or_calls(workers: int, calls: int) -> None:
+    asked = joblib.cpu_count() if workers == -1 else workers
+    assert processes(workers, calls) == min(asked, calls, joblib.cpu_count())
+
+
+def process_number(_: int) -> int:
+    return os.getpid()
+
+
+def test_a_thousand_workers_are_as_many_as_there_are_cores() -> None:
+    assert len(set(in_processes(process_number, [(call,) for call in range(50)], 1_000))) <= joblib.cpu_count()
+
+
+STOPPED = """
+import os, signal
+from gpusched_env.evaluation import Interrupted, evaluate
+from gpusched_env.simulator import Scheduler
+class Stops(Scheduler):
+    def decide(self, view):
+        os.kill(os.getpid(), signal.SIGINT)
+        yield from ()
+try:
+    evaluate("tiny-v1", ["fifo", Stops()], [0, 1])
+except Interrupted as stop:
+    print([(r.scheduler.name, r.seed) for r in stop.results], stop.runs, stop)
+"""
+
+
+def test_an_interrupt_brings_the_finished_runs_back() -> None:
+    told = subprocess.run([sys.executable, "-c", STOPPED], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "[('fifo-strict', 0)] 4 1 of 4 runs were finished"
 
 
 class Terminal(io.StringIO):

@@ -11,9 +11,10 @@ import pytest
 from browser import WIDTHS, browser, complaints, show, wait
 from site_case import HOSTILE, TRACK, make_site
 
+from gpusched_env.cluster import NodeGroup
 from gpusched_env.evaluation import evaluate
 from gpusched_env.reports import write_report
-from gpusched_env.scenarios import get_scenario
+from gpusched_env.scenarios import WorkloadSpec, get_scenario
 
 pytest.importorskip("jinja2")
 pytest.importorskip("plotly")
@@ -233,3 +234,18 @@ def test_a_track_shows_the_seed_and_the_entries_of_its_address(driver: Any, site
     show(driver, f"{url}#seed=../../evil&left=../../../evil", 1280)  # an address chooses among what there is
     assert text(driver, '[data-part="left"] h3') == best
     assert complaints(driver) == []
+
+
+def test_jobs_waiting_have_whole_ticks(driver: Any, tmp_path: Path) -> None:
+    """Two jobs on one GPU: one waits, and half a job never does."""
+    two = WorkloadSpec("synthetic:batch", profiles="unit", jobs=2, max_gpus=1)
+    scenario = get_scenario("tiny-v1").replace(groups=(NodeGroup(1, 1),), workload=two)
+    write_report(scenario.instance(0), evaluate(scenario, ["fifo"], [0], keep_logs=True), tmp_path / "two.html")
+    show(driver, (tmp_path / "two.html").as_uri(), WIDTHS[0], dark=False)
+    over_time = "document.getElementById('over-time')"
+    for plot, layer in ((over_time, "y2"), (PLOT, "y3")):
+        labels = f"return [...{plot}.querySelectorAll('.{layer}tick text')].map((label) => label.textContent)"
+        ticks = driver.execute_script(labels)
+        assert len(ticks) > 1
+        assert all(tick.isdecimal() for tick in ticks), ticks
+        assert len(set(ticks)) == len(ticks)

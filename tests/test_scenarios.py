@@ -402,3 +402,30 @@ def test_retired_names_tell_what_took_their_place(name: str) -> None:
     assert name not in list_scenarios()
     with pytest.raises(ScenarioError, match=f"retired.*play '{RETIRED[name]}:load=0.5'"):
         get_scenario(f"{name}:load=0.5")
+
+
+def test_files_with_a_byte_order_mark_or_a_field_given_twice_are_refused(tmp_path: Path) -> None:
+    text = json.dumps(get_scenario("tiny-v1").as_dict())
+    toml = 'name = "mine"\n[[groups]]\ncount = 2\ngpus = 4\n[workload]\nsource = "synthetic:batch"\njobs = 3\n'
+    twice = text.replace('"jobs": 12', '"jobs": 12, "jobs": 13')
+    for name, content, told in (
+        ("mine.json", "\ufeff" + text, "it begins with a byte order mark; save it as UTF-8 without one"),
+        ("mine.toml", "\ufeff" + toml, "it begins with a byte order mark; save it as UTF-8 without one"),
+        ("mine.json", twice, "the field 'jobs' occurs twice in one table; keep one"),
+    ):
+        path = tmp_path / name
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(ScenarioError, match=f"{name}: not valid .*{told}"):
+            load_scenario(path)
+    path.write_text(text)
+    assert load_scenario(path) == get_scenario("tiny-v1")
+
+
+def test_a_description_may_be_left_out(tmp_path: Path) -> None:
+    data = get_scenario("tiny-v1").as_dict()
+    del data["description"]
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(data))
+    found = load_scenario(path)
+    assert found.description == ""
+    assert found.fingerprint() == get_scenario("tiny-v1").fingerprint()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from published import TRACES, here, manifest
 
-from gpusched_env.cli.console import WIDTH_OF_A_PIPE
+from gpusched_env.consoles import WIDTH_OF_A_PIPE
 from gpusched_env.traces import READERS, read_trace
 from gpusched_env.traces.downloads.public_files import RAW, PublicFile, data_folder, find, matching, public_files
 
@@ -134,7 +134,7 @@ def test_the_list_fits_a_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -
 
     from gpusched_env.cli import app
 
-    monkeypatch.setattr("gpusched_env.cli.console.WIDTH_OF_A_PIPE", width)
+    monkeypatch.setattr("gpusched_env.consoles.WIDTH_OF_A_PIPE", width)
     for arguments in ([], ["*"]):
         lines = CliRunner().invoke(app, ["traces", "list", *arguments]).stdout.splitlines()
         assert max(map(len, lines)) <= width

@@ -6,12 +6,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from gpusched_env.cluster import Cluster, NodeGroup
+from gpusched_env.cluster import MOST_GPUS, Cluster, NodeGroup
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 
-MAX_CLUSTER: Final = 1_000_000  # [GPU] more is a damaged file
 GPU_TYPE: Final = NodeGroup(1, 1).gpu_type  # where the file names none: the built-in model profiles know this one
 UNNAMED: Final = f"nodes whose GPU type the file does not name, taken for {GPU_TYPE}"
 NO_RACKS: Final = "racks that stand for kinds of nodes (GPU type and GPUs a node), as the file names none"
@@ -50,8 +49,8 @@ class Machines:
             self.report.drop("no GPUs", place.number)
             return
         self.gpus += gpus
-        if self.gpus > MAX_CLUSTER:
-            place.refuse("number of GPUs", gpus, f"more than {MAX_CLUSTER:,} in all; correct or remove the row")
+        if self.gpus > MOST_GPUS:
+            place.refuse("number of GPUs", gpus, f"more than {MOST_GPUS:,} in all; correct or remove the row")
         self.nodes[gpus_per_node, gpu_type, nodes_per_rack] += nodes
 
     def cluster(self) -> tuple[Cluster, ReadReport]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError
 from gpusched_env.portable.arrays import total
+from gpusched_env.traces.parsing.fields import MAX_AMOUNT
 from gpusched_env.workload import Workload
 
 
@@ -42,14 +43,18 @@ def scale_to_load(workload: Workload, load: float, cluster_gpus: int) -> Workloa
 
     Raises
     ------
-    WorkloadError : a load that is not a finite number > 0, or jobs that all arrive at once
+    WorkloadError : a load that is not a finite number > 0, or so small that arrivals would be beyond MAX_AMOUNT
+        seconds; jobs that all arrive at once
     """
     if not load > 0 or not math.isfinite(load):
         raise WorkloadError(f"load is {load!r}: it must be a finite number > 0")
     now = offered_load(workload, cluster_gpus)
     if math.isinf(now):
         raise WorkloadError(f"workload {workload.name!r}: all jobs arrive at once, so no load can be set; leave it out")
-    return _at(workload, workload.jobs["arrival_s"] * (now / load))
+    factor, span_s = now / load, float(np.ptp(workload.jobs["arrival_s"]))
+    if not factor * span_s <= MAX_AMOUNT:  # not: NaN, where the load is so small that the factor is infinite
+        raise WorkloadError(f"load is {load!r}: jobs would arrive over more than {MAX_AMOUNT:g} s; raise it")
+    return _at(workload, workload.jobs["arrival_s"] * factor)
 
 
 def clip_gpus(workload: Workload, max_gpus: int) -> Workload:

@@ -18,21 +18,31 @@ from gpusched_env.cli.networking import draw_scenario
 from gpusched_env.cli.playing import compare, run
 from gpusched_env.cli.ranking import leaderboard_app
 from gpusched_env.cli.reproducing import reproduce
+from gpusched_env.consoles import prepare_output, tell_interrupt
 from gpusched_env.errors import GpuschedError
 
 USAGE_ERROR = 2  # as for a wrong option
 
 
 class Root(TyperGroup):
-    """A group that names wrong input in one line; any other exception is a bug and keeps its traceback."""
+    """A group that tells wrong input, too little memory and Ctrl-C in one line; all else is a bug with a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
             return super().invoke(ctx)
         except GpuschedError as error:
-            print(f"gpusched: {' '.join(str(error).split())}", file=sys.stderr)
-            raise typer.Exit(USAGE_ERROR) from error
+            raise _exit(str(error), USAGE_ERROR) from error
+        except MemoryError as error:
+            raise _exit(f"not enough memory here ({error}): choose fewer jobs, GPUs or workers", USAGE_ERROR) from error
+        except KeyboardInterrupt as stop:  # its text says what was kept
+            raise typer.Exit(tell_interrupt("gpusched", stop)) from stop
+
+
+def _exit(text: str, status: int) -> typer.Exit:
+    """Print why a command ends, in one line."""
+    print(f"gpusched: {' '.join(text.split())}", file=sys.stderr)
+    return typer.Exit(status)
 
 
 app = typer.Typer(
@@ -80,4 +90,5 @@ app.add_typer(leaderboard_app, name="leaderboard")
 
 def main() -> None:
     """Run the command line."""
+    prepare_output()
     app(prog_name="gpusched")

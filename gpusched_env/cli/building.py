@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
-
-INTERRUPTED = 130  # exit status after Ctrl-C, as of a shell's commands
 
 
 def build(
@@ -22,7 +19,9 @@ def build(
         Path | None,
         typer.Option("--log", help="The log of a track that has one, if it was not fetched.", metavar="FILE"),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes; -1 = one per core. The site does not depend on it.")] = -1,
+    workers: Annotated[
+        int, typer.Option(help="Processes, at most one a core; -1 = so many. The site does not depend on it.")
+    ] = -1,
     tracks: Annotated[
         str, typer.Option(help="Tracks of the site, names separated by commas.", show_default="all", metavar="NAMES")
     ] = "",
@@ -40,10 +39,9 @@ def build(
     beside = shipped_entries() if baselines else []
     try:
         built = build_site(entry_files(entries), out, beside, log, workers, tracks.split(",") if tracks else ())
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         kept = "the site that was there stays" if (out / "index.html").is_file() else "nothing was written"
-        print(f"gpusched: interrupted: {out}: {kept}", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED) from None
+        raise KeyboardInterrupt(f"{out}: {kept}") from stop
     table = plain_table("track", "entries", "of them baselines")
     for track, shown in built.entries.items():
         table.add_row(track, str(len(shown)), str(sum(one.baseline for one in shown)))

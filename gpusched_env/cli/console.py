@@ -1,24 +1,13 @@
-"""Where tables go: standard output, as wide as the terminal, or wide enough in a file or a pipe."""
+"""Tables of commands, and how they are printed."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from gpusched_env.consoles import console
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
-
-WIDTH_OF_A_PIPE: Final = 200  # [characters] it has no width: do not cut cells there
-
-
-def console() -> Console:
-    """Give a console for standard output as it is now."""
-    from rich.console import Console
-
-    out = Console(highlight=False)
-    if not out.is_terminal:
-        out.width = WIDTH_OF_A_PIPE
-    return out
 
 
 def plain_table(*headings: str, texts: int = 1) -> Table:

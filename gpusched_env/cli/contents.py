@@ -15,9 +15,11 @@ def describe_cluster(source: Annotated[str, typer.Argument(metavar="FORMAT:PATH"
     from rich.text import Text
 
     from gpusched_env.cli.console import plain_table, show
+    from gpusched_env.evaluation.progress import reading_shown
     from gpusched_env.traces import read_cluster
 
-    cluster, report = read_cluster(source)
+    with reading_shown():
+        cluster, report = read_cluster(source)
     print(report.describe())
     table = plain_table("GPU type", "GPUs a node", "nodes", "GPUs", "nodes a rack")
     for group in cluster.groups:
@@ -36,9 +38,11 @@ def describe_table(source: Annotated[str, typer.Argument(metavar="LAYOUT:PATH|au
     from rich.text import Text
 
     from gpusched_env.cli.console import plain_table, show
+    from gpusched_env.evaluation.progress import reading_shown
     from gpusched_env.traces import LAYOUTS, read_table
 
-    read, report = read_table(source)
+    with reading_shown():
+        read, report = read_table(source)
     print(report.describe())
     table = plain_table("column", "unit", "smallest", "median", "largest", texts=2)
     for name, values in read.columns.items():

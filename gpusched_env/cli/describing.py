@@ -112,6 +112,7 @@ class _Found(NamedTuple):
 
 def _find(source: str, seed: int, changes: dict[str, Any]) -> _Found:
     """Draw the jobs, or read them and print what was kept and dropped."""
+    from gpusched_env.evaluation.progress import reading_shown
     from gpusched_env.scenarios import WorkloadSpec
     from gpusched_env.scenarios.workload_spec import DEFAULT_JOBS, SYNTHETIC
     from gpusched_env.traces.description import hour_of_week
@@ -119,7 +120,8 @@ def _find(source: str, seed: int, changes: dict[str, Any]) -> _Found:
 
     spec = WorkloadSpec(source, profiles="own", **changes)
     if not spec.synthetic:
-        workload, report = spec.read()
+        with reading_shown():
+            workload, report = spec.read()
         print(report.describe())
         return _Found(workload, hour_of_week(report.origin), f"{report.format}:{Path(report.path).name}", report.format)
     generator = source.removeprefix(SYNTHETIC)

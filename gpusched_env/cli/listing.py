@@ -82,7 +82,8 @@ def list_schedulers(context: typer.Context) -> None:
     from rich.text import Text
 
     from gpusched_env.baselines import BASELINES
-    from gpusched_env.cli.console import console, show
+    from gpusched_env.cli.console import show
+    from gpusched_env.consoles import console
     from gpusched_env.simulator import PLACEMENT_RULES
 
     table = Table("scheduler", "summary", "parameters and defaults")
@@ -127,13 +128,15 @@ def read_log(
     from gpusched_env.cli.console import plain_table, show
     from gpusched_env.cli.outputs import check_output
     from gpusched_env.errors import TraceError
+    from gpusched_env.evaluation.progress import reading_shown
     from gpusched_env.traces import describe_workload, read_trace
     from gpusched_env.units import readable, three_digits
 
     if path and ":" in source:
         raise TraceError(f"{source} {path}: write FORMAT:PATH or FORMAT PATH, not both")
     check_output("--report", report_to, (".csv",))
-    workload, report = read_trace(f"{source}:{path}" if path else source)
+    with reading_shown():
+        workload, report = read_trace(f"{source}:{path}" if path else source)
     if report_to is not None:  # first: whoever reads what is printed may stop reading
         report.write_csv(report_to)
     print(report.describe())

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario
 
 DEFAULT_SEEDS: Final = 5  # of a generator; a log has the same jobs in each draw
+MOST_SEEDS: Final = 100_000  # of a comparison: as many as a scenario keeps for training
 _PARAMETER: Final = re.compile(r"\w+=")  # a scheduler's spec has a colon before its first parameter
 
 
@@ -78,7 +79,7 @@ def chosen_seeds(text: str | None, scenario: Scenario) -> list[int]:
 
     Raises
     ------
-    GpuschedError : neither form, no seed, or more than the scenario reports on
+    GpuschedError : neither form, no seed, more than the scenario reports on, or more than MOST_SEEDS
     """
     first, end = scenario.seeds.report
     if text is None:
@@ -86,17 +87,20 @@ def chosen_seeds(text: str | None, scenario: Scenario) -> list[int]:
     match = re.fullmatch(r"(?:(\d+):)?(\d+)", text.strip())
     if match is None:
         raise GpuschedError(f"--seeds {text!r}: write COUNT or FIRST:END, for example 5 or 200000:200010")
-    if match[1] is not None:
+    if match[1] is None:
+        seeds = range(first, first + int(match[2]))
+        if not 1 <= len(seeds) <= end - first:
+            raise GpuschedError(
+                f"--seeds {text}: the scenario reports on {end - first} seeds, {first}:{end}; "
+                "write FIRST:END for others"
+            )
+    else:
         seeds = range(int(match[1]), int(match[2]))
         if not seeds:
             raise GpuschedError(f"--seeds {text!r}: there is no seed from {match[1]} up to, but without, {match[2]}")
-        return list(seeds)
-    count = int(match[2])
-    if not 1 <= count <= end - first:
-        raise GpuschedError(
-            f"--seeds {count}: the scenario reports on {end - first} seeds, {first}:{end}; write FIRST:END for others"
-        )
-    return list(range(first, first + count))
+    if seeds.stop - seeds.start > MOST_SEEDS:
+        raise GpuschedError(f"--seeds {text}: that is {seeds.stop - seeds.start:,} seeds; give at most {MOST_SEEDS:,}")
+    return list(seeds)
 
 
 def not_for_reports(seeds: Sequence[int], scenario: Scenario) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,7 +26,7 @@ from gpusched_env.cli.sharing import SharingOption, with_sharing
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from gpusched_env.evaluation import RunResult
+    from gpusched_env.evaluation import Interrupted, RunResult
     from gpusched_env.scenarios import Scenario
 
 ScenarioOption = Annotated[
@@ -175,7 +174,9 @@ def compare(
             show_default="5 report seeds; 1 for a log",
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes; -1 = one per core. Results do not depend on it.")] = 1,
+    workers: Annotated[
+        int, typer.Option(help="Processes, at most one a core; -1 = so many. Results do not depend on it.")
+    ] = 1,
     output: OutputOption = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the runs on the first seed as .png, .svg or .pdf.", metavar="FILE")
@@ -200,7 +201,13 @@ def compare(
     draws = chosen_seeds(seeds, chosen)
     specs = chosen_schedulers(scheduler)
     _tell_what_was_read(chosen)
-    results = _play_all(chosen, specs, draws, workers, logs_of_first=plot is not None or report is not None)
+    from gpusched_env.evaluation import Interrupted, evaluate
+
+    shown = draws[:1] if plot is not None or report is not None else ()
+    try:
+        results = evaluate(chosen, specs, draws, workers, keep_logs=shown)
+    except Interrupted as stop:
+        raise KeyboardInterrupt(_keep_finished(stop, output)) from stop
     spread = ", mean ± 95 % interval" if len(draws) > 1 else ""
     show(_fitting(results, chosen), f"{_title(results)}{spread}", not_for_reports(draws, chosen))
     if output is not None:
@@ -211,28 +218,24 @@ def compare(
         _report(chosen, results, report, not_for_reports(draws, chosen))
 
 
-def _play_all(
-    scenario: Scenario, specs: list[str], seeds: list[int], workers: int, logs_of_first: bool
-) -> list[RunResult]:
-    """Evaluate; the logs of the first seed are kept on demand, but no others, for they are large."""
-    from gpusched_env.evaluation import evaluate
+def _keep_finished(stop: Interrupted, output: Path | None) -> str:
+    """Write the runs that were finished, if a file was named for them; say what was kept."""
+    from gpusched_env.cli.outputs import save_results
 
-    if not logs_of_first:
-        return evaluate(scenario, specs, seeds, workers)
-    first = evaluate(scenario, specs, seeds[:1], workers, keep_logs=True)
-    others = evaluate(scenario, specs, seeds[1:], workers) if len(seeds) > 1 else []
-    rest = len(seeds) - 1
-    return [result for i in range(len(specs)) for result in (first[i], *others[i * rest : (i + 1) * rest])]
+    told = f"{len(stop.results)} of {stop.runs} runs were finished"
+    if output is None or not stop.results:
+        return f"{told}; nothing was written" + ("" if output else " (--output keeps finished runs)")
+    save_results(stop.results, output)
+    return f"{told} and are in {output}"
 
 
 def _tell_what_was_read(scenario: Scenario) -> None:
     """Read the log, if the jobs come from one, and print what was kept and dropped."""
     if scenario.workload.synthetic:
         return
-    from rich.console import Console
+    from gpusched_env.evaluation.progress import reading_shown
 
-    errors = Console(stderr=True)
-    with errors.status(f"reading {scenario.workload.source}") if errors.is_terminal else contextlib.nullcontext():
+    with reading_shown():
         report = scenario.trace_report
     if report is not None:
         print(report.describe())
@@ -242,7 +245,7 @@ def _fitting(results: list[RunResult], scenario: Scenario) -> Table:
     """Compare by as many of the usual metrics as the terminal is wide enough for."""
     from rich.measure import Measurement
 
-    from gpusched_env.cli.console import console
+    from gpusched_env.consoles import console
     from gpusched_env.evaluation import comparison_table
     from gpusched_env.evaluation.tables import DEFAULT_METRICS, LINK_METRICS
 

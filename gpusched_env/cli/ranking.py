@@ -22,7 +22,8 @@ LogOption = Annotated[
     Path | None, typer.Option("--log", help="The log of a track that has one, if it was not fetched.", metavar="FILE")
 ]
 WorkersOption = Annotated[
-    int, typer.Option(help="Processes; -1 = one per core. Results do not depend on it.", show_default=True)
+    int,
+    typer.Option(help="Processes, at most one a core; -1 = so many. Results do not depend on it.", show_default=True),
 ]
 REFUSED = 1  # exit status where an entry is refused
 NOT_VERIFIED = 3  # exit status where none is refused, but the log of the track of one is not here

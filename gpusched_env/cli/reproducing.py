@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +19,9 @@ def reproduce(
             show_default="reproduction/CARD",
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes; -1 = one per core. Results do not depend on it.")] = 1,
+    workers: Annotated[
+        int, typer.Option(help="Processes, at most one a core; -1 = so many. Results do not depend on it.")
+    ] = 1,
 ) -> None:
     """Run a paper's experiments; print its figures beside ours, and which of its trends hold.
 
@@ -31,7 +32,7 @@ def reproduce(
     import importlib.util
 
     from gpusched_env import __version__
-    from gpusched_env.cli.console import console
+    from gpusched_env.consoles import console
     from gpusched_env.reproduce import load_card, play_card
     from gpusched_env.reproduce.report import findings_table
 
@@ -39,9 +40,8 @@ def reproduce(
     folder = (output or Path("reproduction") / card).expanduser()
     try:
         results, found = play_card(chosen, folder, quick, workers)
-    except KeyboardInterrupt:
-        print(f"\nstopped; finished runs are kept in {folder}: the same command goes on from there", file=sys.stderr)
-        raise
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(f"finished runs are kept in {folder}; the same command goes on from there") from stop
     findings = chosen.findings(results)
     out = console()
     drawn = results.seeds

@@ -18,6 +18,7 @@ from gpusched_env.instance import Semantics
 from gpusched_env.simulator import ClairvoyantView, ClusterView
 from gpusched_env.simulator.decisions import Decision, Preempt, Start, Wait
 from gpusched_env.simulator.placing import RULE_NUMBER, SHARE_BEST_BENEFIT
+from gpusched_env.workload import MOST_JOBS
 
 Observation = dict[str, np.ndarray]
 
@@ -50,8 +51,10 @@ class Windows:
     def __post_init__(self) -> None:
         """Check every field."""
         for name, least in (("queue_window", 1), ("running_window", 0), ("partner_window", 0), ("sub_batches", 0)):
-            if getattr(self, name) < least:
-                raise ScenarioError(f"{name} is {getattr(self, name)}: it must be at least {least}")
+            if not least <= getattr(self, name) <= MOST_JOBS:
+                raise ScenarioError(
+                    f"{name} is {getattr(self, name)}: it must be at least {least} and at most {MOST_JOBS}"
+                )
         if not self.rules:
             raise ScenarioError(f"rules is empty: name at least one of {', '.join(RULE_NUMBER)}")
         for rule in self.rules:

@@ -2,10 +2,11 @@
 
 from gpusched_env.evaluation.plots import plot_runs
 from gpusched_env.evaluation.results import RunResult, read_json, write_csv, write_json
-from gpusched_env.evaluation.runner import evaluate
+from gpusched_env.evaluation.runner import Interrupted, evaluate
 from gpusched_env.evaluation.tables import by_scheduler, comparison_table, print_comparison, scheduler_labels
 
 __all__ = [
+    "Interrupted",
     "RunResult",
     "by_scheduler",
     "comparison_table",

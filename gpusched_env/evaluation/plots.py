@@ -92,6 +92,8 @@ def _draw_jct(axes: Axes, instance: Instance, logs: Mapping[str, EventLog], wind
 
 
 def _draw_over_time(use: Axes, queue: Axes, instance: Instance, logs: Mapping[str, EventLog]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     start = float(instance.workload.jobs["arrival_s"].min())
     ends = {label: end_of_run(instance, log) for label, log in logs.items()}
     unit = unit_for([max(ends.values()) - start])
@@ -111,7 +113,8 @@ def _draw_over_time(use: Axes, queue: Axes, instance: Instance, logs: Mapping[st
     use.set_ylim(0, 102)
     use.set_ylabel("GPUs held [%]")
     use.tick_params(labelbottom=False)
-    queue.set_ylim(bottom=0)
+    queue.set_ylim(0, max(1.0, queue.get_ylim()[1]))
+    queue.yaxis.set_major_locator(MaxNLocator(nbins="auto", integer=True))
     queue.set_ylabel("jobs waiting")
     queue.set_xlabel(f"time since the first arrival [{unit.sign}]")
     queue.set_xlim(0, (edges[-1] - start) / unit.seconds)

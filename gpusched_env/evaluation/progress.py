@@ -1,10 +1,13 @@
-"""A progress bar for people who wait: only on a terminal, only after two seconds."""
+"""Progress bars for people who wait: only on a terminal, only after two seconds."""
 
 from __future__ import annotations
 
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -12,6 +15,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 DELAY_S: Final = 2.0
+MEGA: Final = 1_000_000
 REFRESH_S: Final = 0.1  # rich takes tens of microseconds for an update: far too long for every event
 
 
@@ -30,7 +34,7 @@ class ProgressBar:
 
     def __init__(self, runs: int, enabled: bool = True, delay_s: float = DELAY_S) -> None:
         self._runs, self._finished_runs = runs, 0
-        self._jobs: tuple[str, int, int] | None = None  # what runs, finished jobs, all jobs
+        self._part: tuple[str, int, int] | None = None  # what is under way and counted, done, in all
         self._bar: Progress | None = None
         self._rows: dict[str, TaskID] = {}
         self._lock = threading.Lock()
@@ -61,15 +65,19 @@ class ProgressBar:
         """Count one more run."""
         with self._lock:
             self._finished_runs += 1
-            self._jobs = None
+            self._part = None
             self._update()
 
     def jobs_finished(self, what: str, done: int, total: int) -> None:
         """Tell how far the run ``what`` is; cheap enough to be called often."""
+        self.advanced(f"{what}: jobs", done, total)
+
+    def advanced(self, what: str, done: int, total: int) -> None:
+        """Tell how far the latest thing is; ``what`` says which, and what is counted."""
         if self._timer is None:
             return
         with self._lock:
-            self._jobs = (what, done, total)
+            self._part = (what, done, total)
             if time.monotonic() - self._shown_at > REFRESH_S:
                 self._update()
 
@@ -106,9 +114,9 @@ class ProgressBar:
         self._shown_at = time.monotonic()
         if self._runs > 1:
             self._row("runs", "runs", self._finished_runs, self._runs)
-        if self._jobs is not None:
-            what, done, total = self._jobs
-            self._row("jobs", f"{what}: jobs", done, total)
+        if self._part is not None:
+            what, done, total = self._part
+            self._row("part", what, done, total)
 
     def _row(self, key: str, text: str, done: int, total: int) -> None:
         if self._bar is None:
@@ -116,3 +124,17 @@ class ProgressBar:
         if key not in self._rows:
             self._rows[key] = self._bar.add_task(text, total=total)
         self._bar.update(self._rows[key], description=text, completed=done, total=total)
+
+
+@contextmanager
+def reading_shown() -> Iterator[None]:
+    """Show a bar for every trace that is read meanwhile."""
+    from gpusched_env.traces.parsing.containers import watched
+
+    with ProgressBar(1) as bar:
+
+        def tell(path: Path, done: int, total: int) -> None:
+            bar.advanced(f"reading {path.name}: MB", done // MEGA, total // MEGA)
+
+        with watched(tell):
+            yield

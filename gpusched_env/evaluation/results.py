@@ -34,6 +34,8 @@ class RunResult:
     bounds : lower bounds of some of them, by the same names
     digest : SHA-256 of the event log
     window : tracked arrival ranks, None = all jobs
+    spec : the scheduler as it was written; None for an object of Python, and in older files. Two texts can mean the
+        same run, so it is in no comparison
     wall_s : seconds the simulation took; differs from run to run, so it is in no comparison and no file
     log : the event log, if it was kept; in no comparison and no file (its digest is)
     """
@@ -46,6 +48,7 @@ class RunResult:
     bounds: dict[str, float]
     digest: str
     window: tuple[int, int] | None = None
+    spec: str | None = field(default=None, compare=False)
     wall_s: float = field(default=math.nan, compare=False)
     log: EventLog | None = field(default=None, compare=False, repr=False)
 
@@ -55,6 +58,7 @@ class RunResult:
             "scenario": self.scenario,
             "fingerprint": self.fingerprint,
             "seed": self.seed,
+            "spec": self.spec,
             "scheduler": plain(dataclasses.asdict(self.scheduler)),
             "window": None if self.window is None else list(self.window),
             "metrics": {name: None if math.isnan(value) else value for name, value in self.metrics.items()},
@@ -79,6 +83,7 @@ class RunResult:
                 metrics={name: math.nan if value is None else float(value) for name, value in data["metrics"].items()},
                 bounds={name: float(value) for name, value in data["bounds"].items()},
                 digest=str(data["digest"]),
+                spec=None if data.get("spec") is None else str(data["spec"]),
                 window=None if data["window"] is None else (int(data["window"][0]), int(data["window"][1])),
             )
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
@@ -130,6 +135,7 @@ def write_csv(results: Sequence[RunResult], path: str | Path) -> None:
             {
                 "scenario": result.scenario,
                 "seed": result.seed,
+                "spec": result.spec,
                 "scheduler": result.scheduler.name,
                 "parameters": json.dumps(data["scheduler"]["parameters"], sort_keys=True),
                 "clairvoyant": result.scheduler.clairvoyant,

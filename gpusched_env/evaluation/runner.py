@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from gpusched_env.errors import GpuschedError
+from gpusched_env.evaluation.processes import check_workers, in_processes, processes
 from gpusched_env.evaluation.progress import ProgressBar
 from gpusched_env.evaluation.results import RunResult, plain
 from gpusched_env.instance import Instance, SchedulerInfo
@@ -33,6 +34,20 @@ class Problem(Protocol):
         """Draw the playable problem of one seed."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C while schedulers were evaluated.
+
+    Parameters
+    ----------
+    results : of the runs that were finished, in the order of :func:`evaluate`
+    runs : how many there would have been
+    """
+
+    def __init__(self, results: list[RunResult], runs: int) -> None:
+        super().__init__(f"{len(results)} of {runs} runs were finished")
+        self.results, self.runs = results, runs
+
+
 @dataclass(frozen=True)
 class Task:
     """One run: everything a worker process needs."""
@@ -53,7 +68,7 @@ def evaluate(
     workers: int = 1,
     window: Window | None = None,
     progress: bool = True,
-    keep_logs: bool = False,
+    keep_logs: bool | Collection[int] = False,
 ) -> list[RunResult]:
     """Run every scheduler on every seed.
 
@@ -62,10 +77,10 @@ def evaluate(
     scenario : a scenario or the name of a registered one
     schedulers : specs for :func:`gpusched_env.baselines.make_scheduler`, or schedulers; each run gets its own copy
     seeds : draws of the scenario; all schedulers play the same ones
-    workers : processes; -1 = one per core. Results do not depend on it
+    workers : processes, at most one a core; -1 = one per core. Results do not depend on it
     window : tracked arrival ranks ``first <= rank < last``; by default the scenario's tracked window
     progress : show a bar on a terminal if this takes longer than two seconds
-    keep_logs : keep each event log in its result (large)
+    keep_logs : keep each event log in its result (large), or the seeds whose logs are kept
 
     Returns
     -------
@@ -74,6 +89,7 @@ def evaluate(
     Raises
     ------
     GpuschedError : nothing to run, an unknown name, a window beyond the jobs, a scheduler that stalls
+    Interrupted : Ctrl-C; it has the results of the runs that were finished
     """
     if isinstance(scenario, str):
         from gpusched_env.scenarios import get_scenario
@@ -89,28 +105,19 @@ def evaluate(
     tracked = scenario.tracked_window if window is None else window
     # Seeds outside: a worker then draws each problem once and plays it with one scheduler after the other.
     order = [(p, s) for s in range(len(draws)) for p in range(len(players))]
-    tasks = [Task(scenario, fingerprint, players[p], draws[s], tracked, keep_logs) for p, s in order]
+    kept = set(draws if keep_logs else ()) if isinstance(keep_logs, bool) else set(keep_logs)
+    tasks = [Task(scenario, fingerprint, players[p], draws[s], tracked, draws[s] in kept) for p, s in order]
     found: dict[tuple[int, int], RunResult] = {}
     try:
         with ProgressBar(len(tasks), progress) as bar:
-            for place, result in zip(order, _play(tasks, min(workers, len(tasks)), bar), strict=True):
+            for place, result in zip(order, _play(tasks, workers, bar), strict=True):
                 found[place] = result
                 bar.run_finished()
+    except KeyboardInterrupt as stop:
+        raise Interrupted([found[place] for place in sorted(found)], len(tasks)) from stop
     finally:
         _desk.clear()
-    return [found[p, s] for p in range(len(players)) for s in range(len(draws))]
-
-
-def check_workers(workers: int) -> int:
-    """Give the number of processes back.
-
-    Raises
-    ------
-    GpuschedError : 0, or below -1
-    """
-    if workers == 0 or workers < -1:
-        raise GpuschedError(f"workers is {workers}: give a number of processes >= 1, or -1 for one per core")
-    return workers
+    return [found[place] for place in sorted(found)]
 
 
 def drawn(task: Task) -> Instance:
@@ -141,21 +148,17 @@ def run_once(task: Task, bar: ProgressBar | None = None) -> RunResult:
         bounds=dict(bounds),
         digest=log.digest(),
         window=task.window,
+        spec=task.scheduler if isinstance(task.scheduler, str) else None,
         wall_s=wall_s,
         log=log if task.keep_log else None,
     )
 
 
-def _play(tasks: list[Task], workers: int, bar: ProgressBar) -> Iterable[RunResult]:
-    """Yield results in the order of the tasks, whichever process was first."""
-    if workers == 1:
+def _play(tasks: list[Task], workers: int, bar: ProgressBar) -> Iterator[RunResult]:
+    """Yield results in the order of the tasks; a run in this process also tells how far it is."""
+    if processes(workers, len(tasks)) == 1:
         return (run_once(task, bar) for task in tasks)
-    from joblib import Parallel, delayed
-
-    results: Iterable[RunResult] = Parallel(n_jobs=workers, return_as="generator")(
-        delayed(run_once)(task) for task in tasks
-    )
-    return results
+    return in_processes(run_once, [(task,) for task in tasks], workers)
 
 
 def _player(scheduler: str | Scheduler) -> Scheduler:

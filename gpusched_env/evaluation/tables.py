@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from gpusched_env.consoles import console as standard_console
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.evaluation.results import RunResult
 from gpusched_env.metrics import COLUMN_OF, Interval, mean_interval
@@ -147,14 +148,9 @@ def print_comparison(
     ------
     GpuschedError : as :func:`comparison_table`
     """
-    if console is None:
-        from rich.console import Console
-
-        console = Console()
-        if not console.is_terminal:
-            console.width = 200  # a file or a pipe has no width: do not cut cells there
-    for table in comparison_tables(results, metrics, console):
-        console.print(table)
+    out = console or standard_console()
+    for table in comparison_tables(results, metrics, out):
+        out.print(table)
 
 
 def _order_of(group: list[RunResult]) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.evaluation.runner import check_workers
+from gpusched_env.evaluation.processes import check_workers, in_processes
 from gpusched_env.files import visible
 from gpusched_env.leaderboard.entry import Entry, Run
 from gpusched_env.leaderboard.folders import check_folder, whole_folder
@@ -68,7 +68,7 @@ def build_site(
     baselines : files that are put beside them and that the caller vouches for. Whatever has the bytes of one of these,
         or of an entry that comes with the package, is marked as a baseline
     log : the file of the log of a track that has one, if it was not fetched
-    workers : processes; -1 = one per core. The site does not depend on it
+    workers : processes, at most one a core; -1 = one per core. The site does not depend on it
     tracks : names of those that the site shows; entries of others are passed over. Empty = all
 
     Raises
@@ -98,13 +98,10 @@ def build_site(
 
 def _replay(given: Sequence[Given], site: Path, log: Path | None, workers: int) -> Mapping[str, Replayed]:
     """Replay every entry, one task for each."""
-    from joblib import Parallel, delayed
-
     problems = {name: get_track(name).problem(log) for name in {one.entry.track for one in given}}
     make_folders(site, problems)
     tasks = [(problems[one.entry.track], one, site, SECONDS) for one in given]
-    runs = Parallel(n_jobs=min(workers, len(tasks)) or 1)(delayed(replay_entry)(*task) for task in tasks)
-    return {replayed.key: replayed for replayed in runs}
+    return {replayed.key: replayed for replayed in in_processes(replay_entry, tasks, workers)}
 
 
 def _shown(kept: Sequence[Given], names: Collection[str]) -> dict[str, list[Shown]]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from gpusched_env import __version__
 from gpusched_env.errors import EntryError
+from gpusched_env.evaluation.processes import check_workers, in_processes
 from gpusched_env.evaluation.progress import ProgressBar
 from gpusched_env.evaluation.results import plain
-from gpusched_env.evaluation.runner import check_workers
 from gpusched_env.leaderboard.claims import check_player
 from gpusched_env.leaderboard.entry import FORMAT, About, Entry, Player, Run
 from gpusched_env.leaderboard.entry_files import parse_entry
@@ -40,7 +40,7 @@ def make_entry(
     scheduler : spec for :func:`gpusched_env.baselines.make_scheduler`, or a scheduler; each run gets its own copy
     about : who, what and how
     log : the log of a track that has one, if it was not fetched
-    workers : processes; -1 = one per core. The entry does not depend on it
+    workers : processes, at most one a core; -1 = one per core. The entry does not depend on it
     progress : show a bar on a terminal if this takes longer than two seconds
 
     Raises
@@ -58,8 +58,9 @@ def make_entry(
     )
     check_player(who, about, problem)
     runs = []
-    with ProgressBar(len(problem.seeds), progress) as bar:
-        for run in _play(problem, scheduler, workers):
+    calls = [(problem, scheduler, seed) for seed in problem.seeds]
+    with ProgressBar(len(calls), progress) as bar:
+        for run in in_processes(play_seed, calls, workers):
             runs.append(run)
             bar.run_finished()
     entry = Entry(
@@ -74,18 +75,6 @@ def make_entry(
         sha256="",
     )
     return parse_entry(entry.sealed().text())  # as strictly as a reader will
-
-
-def _play(problem: TrackProblem, scheduler: str | Scheduler, workers: int) -> Iterable[Run]:
-    """Yield the runs in the order of the seeds, whichever process was first."""
-    if workers == 1:
-        return (play_seed(problem, scheduler, seed) for seed in problem.seeds)
-    from joblib import Parallel, delayed
-
-    runs: Iterable[Run] = Parallel(n_jobs=workers, return_as="generator")(
-        delayed(play_seed)(problem, scheduler, seed) for seed in problem.seeds
-    )
-    return runs
 
 
 def play_seed(problem: TrackProblem, scheduler: str | Scheduler, seed: int) -> Run:

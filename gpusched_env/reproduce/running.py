@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpusched_env import __version__
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import RunResult
+from gpusched_env.evaluation.processes import in_processes
 from gpusched_env.evaluation.progress import ProgressBar
-from gpusched_env.evaluation.runner import Task, check_workers, drawn, run_once
+from gpusched_env.evaluation.runner import Task, drawn, run_once
 from gpusched_env.files import write_whole
 from gpusched_env.reproduce.card import Card
 from gpusched_env.reproduce.results import Results, read_run
@@ -32,7 +32,7 @@ def play_card(
     ----------
     folder : keeps each finished run in ``runs/``, named after card, problem, scheduler, seed and version; a call that
         was interrupted goes on where it stopped
-    workers : processes; -1 = one per core. Results do not depend on it
+    workers : processes, at most one a core; -1 = one per core. Results do not depend on it
 
     Returns
     -------
@@ -63,7 +63,7 @@ def play_card(
     missing.sort(key=lambda i: (tasks[i].seed, tasks[i].fingerprint))
     calls = [(card, tasks[i], runs[i].measure, paths[i]) for i in missing]
     with ProgressBar(len(calls), progress) as bar:
-        for i, result in zip(missing, _play(calls, check_workers(workers)), strict=True):
+        for i, result in zip(missing, in_processes(_play_one, calls, workers), strict=True):
             done[i] = result
             bar.run_finished()
     found = [result for result in done if result is not None]
@@ -90,15 +90,3 @@ def _play_one(card: Card, task: Task, measure: Measure | None, path: Path) -> Ru
     result = dataclasses.replace(result, metrics=metrics, log=None)
     write_whole(path, json.dumps(result.as_dict(), allow_nan=False) + "\n")
     return result
-
-
-def _play(calls: Sequence[tuple[Card, Task, Measure | None, Path]], workers: int) -> Iterable[RunResult]:
-    """Yield results in the order of the calls, whichever process was first."""
-    if workers == 1 or len(calls) < 2:
-        return (_play_one(*call) for call in calls)
-    from joblib import Parallel, delayed
-
-    results: Iterable[RunResult] = Parallel(n_jobs=workers, return_as="generator")(
-        delayed(_play_one)(*call) for call in calls
-    )
-    return results

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import tomllib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.files import write_whole
@@ -15,16 +17,20 @@ from gpusched_env.scenarios.convert import build
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.sharing_section import sharing_from_dict
 
+_BYTE_ORDER_MARK: Final = "\ufeff"
+
 
 def scenario_from_dict(data: object, where: str = "scenario") -> Scenario:
     """Build a scenario from plain data with the fields of Scenario; ``where`` names the file in messages.
+
+    A description may be left out.
 
     Raises
     ------
     ScenarioError : with the field, what it must be, and the nearest known names
     """
     if isinstance(data, dict):
-        data = dict(data)
+        data = {"description": "", **data}
         if isinstance(semantics := data.get("semantics"), dict) and semantics.get("time_limit_s", 0) is None:
             data["semantics"] = {name: semantics[name] for name in semantics if name != "time_limit_s"}  # no limit
         if data.get("sharing") is not None:
@@ -52,19 +58,36 @@ def load_scenario(path: str | Path) -> Scenario:
 
     Raises
     ------
-    ScenarioError : a missing or damaged file, an unknown field, a wrong type or value
+    ScenarioError : a missing or damaged file, one with a byte order mark, an unknown field, one given twice, a wrong
+        type or value
     """
     path = Path(path)
-    readers = {".json": json.loads, ".toml": tomllib.loads}
+    readers: dict[str, Callable[[str], Any]] = {
+        ".json": partial(json.loads, object_pairs_hook=_fields),
+        ".toml": tomllib.loads,
+    }
     if path.suffix not in readers:
         raise ScenarioError(f"{path}: a scenario file ends in .json or .toml")
     try:
-        data: Any = readers[path.suffix](path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if text.startswith(_BYTE_ORDER_MARK):
+            raise ValueError("it begins with a byte order mark; save it as UTF-8 without one")
+        data: Any = readers[path.suffix](text)
     except OSError as error:
         raise ScenarioError(f"{path}: cannot be read ({error.strerror or error}); check the path") from error
     except (ValueError, RecursionError) as error:  # JSON, TOML and UTF-8 errors are ValueErrors
         raise ScenarioError(f"{path}: not valid {path.suffix[1:].upper()}: {error}") from error
     return scenario_from_dict(data, str(path))
+
+
+def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build a table of JSON; of a field given twice, JSON would silently take the last, and TOML refuses it, too."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the field {twice!r} occurs twice in one table; keep one")
+    return fields
 
 
 def save_scenario(scenario: Scenario, path: str | Path) -> None:

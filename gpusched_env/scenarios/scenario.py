@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Self
 
-from gpusched_env.cluster import Cluster, NodeGroup
+from gpusched_env.cluster import Cluster, NodeGroup, refuse_too_many
 from gpusched_env.errors import ScenarioError
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import Network, network_as_dict, network_identity
@@ -41,6 +41,7 @@ class Scenario:
 
     Raises
     ------
+    ClusterError : more GPUs than any cluster has
     ScenarioError : no node group, a window without jobs, or one beyond the jobs of an episode
     """
 
@@ -59,6 +60,7 @@ class Scenario:
         object.__setattr__(self, "groups", tuple(self.groups))
         if not self.groups:
             raise ScenarioError("groups is empty: give at least one node group")
+        refuse_too_many(self.groups)
         if self.tracked_window is None:
             return
         first, end = self.tracked_window

@@ -28,7 +28,7 @@ from gpusched_env.traces import (
 from gpusched_env.traces.filters import check_amount, split_condition
 from gpusched_env.traces.generators.synthetic import check_parameters, random_stream
 from gpusched_env.traces.reading import resolve_source, source_files, split_source
-from gpusched_env.workload import Workload
+from gpusched_env.workload import Workload, refuse_too_many_jobs
 
 SYNTHETIC: Final = "synthetic:"
 DEFAULT_JOBS: Final = 200  # [job] of a generator when ``jobs`` is None
@@ -63,7 +63,7 @@ class WorkloadSpec:
     Raises
     ------
     ScenarioError : a field out of range
-    TraceError, WorkloadError : unknown format, generator or parameter
+    TraceError, WorkloadError : unknown format, generator or parameter; more than MOST_JOBS jobs
     """
 
     source: str
@@ -87,6 +87,7 @@ class WorkloadSpec:
                 raise ScenarioError(
                     f"workload.{name} is {value!r}: it must be a whole number of at least 1, or left out"
                 )
+        refuse_too_many_jobs(self.jobs or 0, "workload")
         if self.load is not None and not (0 < self.load < math.inf):
             raise ScenarioError(f"workload.load is {self.load!r}: it must be a finite number > 0, or left out")
         if not 0 <= self.start_s < (math.inf if self.stop_s is None else self.stop_s) or self.stop_s == math.inf:

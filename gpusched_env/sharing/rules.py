@@ -10,6 +10,7 @@ from typing import Any, Final
 from gpusched_env.errors import ScenarioError
 from gpusched_env.sharing.interference import Constant, Interference
 
+MOST_SHARERS: Final = 64  # [job] on a GPU at the same time; every look at a GPU walks them all
 MEMORIES: Final = ("gpu_memory_GB", "model_memory_GB")
 
 
@@ -19,7 +20,7 @@ class Sharing:
 
     Parameters
     ----------
-    limit : jobs that may hold a GPU at the same time
+    limit : jobs that may hold a GPU at the same time, at most MOST_SHARERS
     interference : xi, how many times longer an iteration takes beside another job: one number for all pairs, or a
         source of INTERFERENCE_SOURCES
     gpu_memory_GB : memory of each GPU type; profiles that tell their bytes then take that much of it
@@ -27,7 +28,8 @@ class Sharing:
 
     Raises
     ------
-    ScenarioError : a limit below 1, an interference below 1, a memory that is not above 0, or models without GPUs
+    ScenarioError : a limit below 1 or above MOST_SHARERS, an interference below 1, a memory that is not above 0, or
+        models without GPUs
     """
 
     limit: int = 2
@@ -37,8 +39,8 @@ class Sharing:
 
     def __post_init__(self) -> None:
         """Check every field."""
-        if isinstance(self.limit, bool) or not isinstance(self.limit, int) or self.limit < 1:
-            raise ScenarioError(f"sharing.limit is {self.limit!r}: it must be a whole number of at least 1")
+        if isinstance(self.limit, bool) or not isinstance(self.limit, int) or not 1 <= self.limit <= MOST_SHARERS:
+            raise ScenarioError(f"sharing.limit is {self.limit!r}: it must be a whole number from 1 to {MOST_SHARERS}")
         if isinstance(self.interference, Constant):
             object.__setattr__(self, "interference", self.interference.xi)
         if isinstance(self.interference, int | float):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import multiprocessing
 import os
 import sys
 import tempfile
@@ -25,6 +26,9 @@ int64: Final[Any] = np.int64
 # about five times faster. Floating-point stays strict: results must be bit-equal to plain Python.
 _OPTIONS: Final[dict[str, Any]] = {"nogil": True, "_nrt": False, "error_model": "numpy"}
 
+CACHE_BASE: Final = os.environ.get("NUMBA_CACHE_DIR") or platformdirs.user_cache_dir("gpusched_env")
+_SPEAKERS: Final = ("MainProcess", "LokyProcess-1")  # of the processes of one command
+
 
 def _cache_folder() -> str | None:
     """Find a writable folder named after the kernels' source, None where there is none.
@@ -39,8 +43,7 @@ def _cache_folder() -> str | None:
     constants = [*(package / name for name in names), package / "baselines" / "bco_ledger.py"]
     for source in sorted([*kernels, *constants]):
         digest.update(source.read_bytes())
-    base = os.environ.get("NUMBA_CACHE_DIR") or platformdirs.user_cache_dir("gpusched_env")
-    folder = Path(base) / f"kernels-{digest.hexdigest()[:16]}"
+    folder = Path(CACHE_BASE) / f"kernels-{digest.hexdigest()[:16]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -77,13 +80,19 @@ def helper(function: Function) -> Function:
 
 
 def announce_compilation(name: str) -> None:
-    """Tell the user that the kernel ``name`` is about to be compiled, if it is; said once a process."""
+    """Tell the user that the kernel ``name`` is about to be compiled, if it is; one process says it, once."""
     global _announced
     if _announced or numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         return
-    if CACHE_FOLDER is None or not any(Path(CACHE_FOLDER).rglob(f"*.{name}-*.nbi")):
-        print("gpusched_env: compiling the simulator (once, under a minute) ...", file=sys.stderr, flush=True)
-        _announced = True
+    if CACHE_FOLDER is not None and any(Path(CACHE_FOLDER).rglob(f"*.{name}-*.nbi")):
+        return
+    _announced = True
+    if multiprocessing.current_process().name not in _SPEAKERS:
+        return
+    often = "once, under a minute"
+    if CACHE_FOLDER is None:
+        often = f"in every process, as {CACHE_BASE} cannot be written; NUMBA_CACHE_DIR names another folder"
+    print(f"gpusched_env: compiling the simulator ({often}) ...", file=sys.stderr, flush=True)
 
 
 _announced = False

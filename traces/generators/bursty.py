@@ -16,6 +16,7 @@ from gpusched_env.traces.generators.demand import demand_table, draw_demand
 
 HOUR: Final = 3600.0  # [s]
 WEEK: Final = 168  # [h]
+LEAST_RATE: Final = 1e-3  # of the log's: every hour is drawn, so that fewer jobs an hour take longer
 JITTER: Final = 0.1  # standard deviation of ln(run time) between a job and the one it repeats
 
 
@@ -60,8 +61,8 @@ def bursty_jobs(
     WorkloadError : a parameter out of range
     """
     sizes_pmf = demand_table(demand if demand is not None else calibration.demand, max_gpus)
-    if not rate_scale > 0 or not math.isfinite(rate_scale):
-        raise WorkloadError(f"rate_scale is {rate_scale!r}: it must be a finite number > 0")
+    if not LEAST_RATE <= rate_scale < math.inf:
+        raise WorkloadError(f"rate_scale is {rate_scale!r}: it must be a finite number of at least {LEAST_RATE:g}")
     if not 0 <= min_duration_s <= max_duration_s or max_duration_s == 0:
         raise WorkloadError(f"run times {min_duration_s!r} s to {max_duration_s!r} s: give 0 <= min <= max, max > 0")
     # Each burst holds a job or more, so the first `jobs` bursts always hold the first `jobs` submissions.

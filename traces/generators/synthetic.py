@@ -27,8 +27,9 @@ from gpusched_env.traces.generators.philly_calibration import PHILLY
 from gpusched_env.traces.generators.pollux_jobs import pollux_jobs
 from gpusched_env.traces.generators.ring_all_reduce import ring_all_reduce_jobs
 from gpusched_env.traces.generators.venus_calibration import VENUS
-from gpusched_env.workload import Workload
+from gpusched_env.workload import Workload, refuse_too_many_jobs
 
+MOST_OF_A_PARAMETER: Final = 1e9  # counts then fit into 32 bits, and products of seconds stay finite
 DURATION_LAWS: Final = ("constant", "exponential")
 Generator = Callable[..., Workload]  # (rng, jobs, max_gpus=None, **parameters); those of SEEDED take the seed for rng
 
@@ -163,9 +164,12 @@ def check_parameters(name: str, parameters: Mapping[str, Any]) -> None:
             if not isinstance(value, bool | None):
                 raise WorkloadError(f"synthetic:{name}: {key} is {value!r}: give true or false, or leave it out")
         elif value is not None and (
-            isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)
+            isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST_OF_A_PARAMETER
         ):
-            raise WorkloadError(f"synthetic:{name}: {key} is {value!r}: give a finite number, or leave it out")
+            raise WorkloadError(
+                f"synthetic:{name}: {key} is {value!r}: give a finite number, at most {MOST_OF_A_PARAMETER:g}, "
+                "or leave it out"
+            )
 
 
 def random_stream(seed: int, stream: int) -> np.random.Generator:
@@ -181,11 +185,12 @@ def generate_workload(name: str, seed: int, jobs: int, max_gpus: int | None = No
 
     Raises
     ------
-    WorkloadError : unknown generator or parameter, or a parameter out of range
+    WorkloadError : unknown generator or parameter, a parameter out of range, or more than MOST_JOBS
     """
     check_parameters(name, parameters)
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise WorkloadError(f"synthetic:{name}: jobs is {jobs!r}: it must be a whole number of at least 1")
+    refuse_too_many_jobs(jobs, f"synthetic:{name}")
     given = {key: value for key, value in parameters.items() if value is not None}
     for key in given.keys() & set(DEMANDS):
         given[key] = demand_of(given[key])

@@ -8,6 +8,7 @@ import io
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
@@ -19,6 +20,39 @@ if TYPE_CHECKING:
 CHUNK: Final = 1 << 18  # [byte]
 ZSTD_CHUNK: Final = 1 << 8  # [byte] zstd unpacks to 32,768 times the size at most: 8 MiB at a time
 SHOWN: Final = 5  # members of a zip named in a refusal
+
+
+Watch = Callable[[Path, int, int], None]  # called with a file, the bytes read of it so far, and all of its bytes
+_watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
+
+
+@contextmanager
+def watched(watch: Watch) -> Iterator[None]:
+    """Tell ``watch`` how far files are read, meanwhile, in this thread: some are read for minutes."""
+    token = _watch.set(watch)
+    try:
+        yield
+    finally:
+        _watch.reset(token)
+
+
+class _Watched(io.FileIO):
+    """A file that tells how far it is read, of the bytes on the disk."""
+
+    def __init__(self, path: Path, watch: Watch) -> None:
+        super().__init__(path)
+        self._path, self._watch, self._bytes, self._read = path, watch, path.stat().st_size, 0
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int | None:
+        count = super().readinto(buffer)
+        self._read += count or 0
+        self._watch(self._path, min(self._read, self._bytes), self._bytes)
+        return count
+
+
+def _open(path: Path) -> io.BufferedReader:
+    watch = _watch.get()
+    return path.open("rb") if watch is None else io.BufferedReader(_Watched(path, watch), CHUNK)
 
 
 @contextmanager
@@ -33,7 +67,7 @@ def open_trace(path: Path) -> Iterator[BinaryIO]:
         one file; the content is a tar archive
     """
     try:
-        with path.open("rb") as file:
+        with _open(path) as file:
             magic = file.read(4)
             file.seek(0)
             stream: io.BufferedReader = file

@@ -161,7 +161,7 @@ window.gpusched = window.gpusched || {};
       xaxis: gpusched.axis(`time since the first arrival [${options.sign}]`, { anchor: run.links ? "y4" : "y3", range: options.range, zeroline: false }),
       yaxis: gpusched.axis("", Object.assign({ range: [gpus, 0], domain: [low + 0.42 * span, 1], showgrid: false, zeroline: false }, roomTicks(run))),
       yaxis2: gpusched.axis(narrow ? "held [%]" : "GPUs held [%]", { range: [0, Math.max(102, ...run.lines.held.value)], domain: [low + 0.22 * span, low + 0.38 * span], fixedrange: true, automargin: false }),
-      yaxis3: gpusched.axis(narrow ? "waiting" : "jobs waiting", { rangemode: "tozero", domain: [low, low + 0.18 * span], fixedrange: true, automargin: false }),
+      yaxis3: gpusched.counts(narrow ? "waiting" : "jobs waiting", run.lines.waiting.value, { domain: [low, low + 0.18 * span], fixedrange: true, automargin: false }),
       shapes: [cursor].concat(roomLines(run)),
     });
     if (run.links) {

@@ -32,6 +32,12 @@ window.gpusched = window.gpusched || {};
     const look = { gridcolor: css("--line"), linecolor: css("--line"), zerolinecolor: css("--line"), automargin: true };
     return Object.assign({ title: { text: title, standoff: 8 } }, look, more);
   };
+  /* An axis of counts from 0 to the largest of some values has whole ticks: Plotly alone would tick halves of a few. */
+  gpusched.counts = function (title, values, more) {
+    const most = values.reduce((a, b) => Math.max(a, b), 1);
+    const ticks = most < 10 ? { tick0: 0, dtick: Math.ceil(most / 4), range: [0, 1.05 * most] } : { rangemode: "tozero" };
+    return gpusched.axis(title, Object.assign(ticks, more));
+  };
   gpusched.layout = function (more) {
     const look = {
       paper_bgcolor: css("--ground"), plot_bgcolor: css("--ground"),
@@ -98,7 +104,7 @@ window.gpusched = window.gpusched || {};
         height: height(lines.length), showlegend: lines.length > 1, legend: legend(lines.length),
         xaxis: gpusched.axis(`time since the first arrival [${unit[0]}]`, { anchor: "y2" }),
         yaxis: gpusched.axis("GPUs held [%]", { range: [0, Math.max(102, ...lines.flatMap((line) => line.held.value))], domain: [0.54, 1] }),
-        yaxis2: gpusched.axis("jobs waiting", { rangemode: "tozero", domain: [0, 0.46] }),
+        yaxis2: gpusched.counts("jobs waiting", lines.flatMap((line) => line.waiting.value), { domain: [0, 0.46] }),
       });
       return { traces, layout };
     });

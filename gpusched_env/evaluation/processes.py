@@ -1,0 +1,85 @@
+"""Calls spread over processes: the one place that starts any."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import starmap
+from typing import Any, TypeVar
+
+from gpusched_env.errors import GpuschedError
+
+Result = TypeVar("Result")
+
+
+def check_workers(workers: int) -> int:
+    """Give the number of processes back.
+
+    Raises
+    ------
+    GpuschedError : 0, or below -1
+    """
+    if workers == 0 or workers < -1:
+        raise GpuschedError(f"workers is {workers}: give a number of processes >= 1, or -1 for one per core")
+    return workers
+
+
+def processes(workers: int, calls: int) -> int:
+    """Count the processes that ``calls`` calls get: no more than there are calls or cores, whatever is asked for.
+
+    Parameters
+    ----------
+    workers : processes asked for; -1 = one per core
+    calls : how many there are to spread
+
+    Raises
+    ------
+    GpuschedError : as :func:`check_workers`
+    """
+    if check_workers(workers) == 1 or calls < 2:
+        return 1
+    from joblib import cpu_count  # those that this process may use, which can be fewer than the machine has
+
+    cores = int(cpu_count())
+    return min(cores if workers == -1 else workers, cores, calls)
+
+
+def in_processes(function: Callable[..., Result], calls: Sequence[tuple[Any, ...]], workers: int) -> Iterator[Result]:
+    """Yield what ``function`` gives for each call, in the order of the calls, whichever process was first.
+
+    Parameters
+    ----------
+    calls : positional arguments of each call
+    workers : as for :func:`processes`; one process is this one
+
+    Raises
+    ------
+    GpuschedError : as :func:`check_workers`
+    """
+    count = processes(workers, len(calls))
+    if count == 1:
+        return starmap(function, calls)
+    from joblib import Parallel, delayed
+
+    with _interrupts_held():
+        results: Iterator[Result] = Parallel(n_jobs=count, return_as="generator")(
+            delayed(function)(*call) for call in calls
+        )
+    return results
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back, which a terminal sends to all processes: those started meanwhile leave it to this one.
+
+    This one gets it in the end, and ends the others.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
