@@ -33,7 +33,7 @@ def test_what_rounding_loses_in_a_plain_sum_is_kept():
 
 
 @given(
-    st.lists(st.floats(-100, 100), min_size=1, max_size=8, unique=True).map(sorted),
+    st.lists(st.integers(-100, 100), min_size=1, max_size=8, unique=True).map(sorted),
     st.lists(st.floats(-150, 150), max_size=20),
     st.randoms(),
 )
@@ -51,6 +51,8 @@ def test_interpolation_meets_its_points_and_holds_the_outer_ones():
     assert arrays.interpolated([0.0, 5.0], np.array([3.0]), np.array([7.0])).tolist() == [7.0, 7.0]
     steps = arrays.interpolated([1.0, 2.0], np.array([0.0, 1.0, 1.0, 2.0]), np.array([0.0, 1.0, 5.0, 6.0]))
     assert steps.tolist() == [5.0, 6.0]
+    begins = np.array([0.0, 0.0, 1.0])
+    assert arrays.interpolated([-1.0, 0.0, 0.5], begins, np.array([1.0, 2.0, 3.0])).tolist() == [1.0, 2.0, 2.5]
 
 
 def test_exponential_and_normal_numbers_have_their_laws():
@@ -79,9 +81,11 @@ def test_no_uniform_number_gives_an_infinite_one():
 
 def test_uniform_numbers_are_numpys():
     ours, numpys = np.random.default_rng(1), np.random.default_rng(1)
-    assert (draws.uniform(ours, 2.0, 5.0, 10) == numpys.uniform(2.0, 5.0, 10)).all()
+    np.testing.assert_array_max_ulp(draws.uniform(ours, 2.0, 5.0, 10), numpys.uniform(2.0, 5.0, 10), 1)
     low, high = np.array([0.0, 1.0, 5.0]), np.array([1.0, 9.0, 6.0])
-    assert (draws.uniform(ours, low, high) == numpys.uniform(low, high)).all()
+    np.testing.assert_array_max_ulp(draws.uniform(ours, low, high), numpys.uniform(low, high), 1)
+    assert draws.uniform(ours, 0.0, 1.0, 0).shape == (0,)
+    assert 0.0 <= draws.uniform(ours, 0.0, 1.0) < 1.0
 
 
 @given(st.floats(1e-200, 1e200), st.floats(-2e-10, 2e-10))
@@ -95,4 +99,9 @@ def test_keys_keep_nine_digits_and_drop_the_rest(key, off):
 def test_a_quotient_of_one_ties_with_one():
     assert rounded_key(1.0000000000000002) == rounded_key(1.0) == rounded_key(0.9999999999999999) == 1.0
     assert rounded_key(1.000001) > 1.0
-    assert rounded_keys(np.array([np.inf, -np.inf, 1.0 + 1e-15, 0.0])).tolist() == [np.inf, -np.inf, 1.0, 0.0]
+    keys = [np.inf, -np.inf, 1e305, 1.0 + 1e-15, 0.0]
+    assert (
+        rounded_keys(np.array(keys)).tolist()
+        == [rounded_key(key) for key in keys]
+        == [np.inf, -np.inf, 1e305, 1.0, 0.0]
+    )

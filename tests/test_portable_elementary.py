@@ -89,6 +89,8 @@ def test_normal_quantiles_are_those_of_the_normal_distribution():
         (elementary.exp, INF, INF), (elementary.exp, -INF, 0.0), (elementary.exp, 710.0, INF),
         (elementary.exp, -746.0, 0.0), (elementary.exp, -745.0, 5e-324), (elementary.exp, 0.0, 1.0),
         (elementary.expm1, INF, INF), (elementary.expm1, -INF, -1.0), (elementary.expm1, 0.0, 0.0),
+        (elementary.expm1, elementary.MOST, elementary.exp(elementary.MOST)), (elementary.expm1, 710.0, INF),
+        (elementary.exp, elementary.MOST, 1.7976931348622732e308),
         (elementary.log, 0.0, -INF), (elementary.log, INF, INF), (elementary.log, 1.0, 0.0),
         (elementary.log1p, -1.0, -INF), (elementary.log1p, INF, INF), (elementary.log1p, 5e-324, 5e-324),
         (elementary.log2, 0.0, -INF), (elementary.log2, INF, INF),
@@ -111,6 +113,7 @@ def test_what_has_no_value_is_nan(function):
         (0.0, 2.0, 0.0), (0.0, -1.0, INF), (0.0, 0.0, 1.0), (NAN, 0.0, 1.0), (1.0, NAN, 1.0), (0.3, 1.0, 0.3),
         (16.0, 0.5, 4.0), (10.0, 3.0, 1000.0), (0.5, INF, 0.0), (2.0, INF, INF), (2.0, -INF, 0.0),
         (INF, -1.0, 0.0), (INF, 0.5, INF), (1e300, 2.0, INF), (1e-300, 2.0, 0.0), (7.5, 0.0, 1.0),
+        (2.0, 1024.0, INF), (4.0, 512.0, INF), (2.0, 1023.0, 2.0**1023),
     ],
 )  # fmt: skip
 def test_edges_of_powers(base, exponent, value):
@@ -120,6 +123,13 @@ def test_edges_of_powers(base, exponent, value):
 def test_negative_bases_have_no_power():
     assert math.isnan(elementary.power(-2.0, 0.5))
     assert math.isnan(elementary.power(NAN, 2.0))
+    assert math.isnan(elementary.power(INF, NAN))
+
+
+def test_angles_that_are_too_large_have_no_sine():
+    for x in (INF, NAN, 1e9):
+        assert math.isnan(elementary.sin(x))
+        assert math.isnan(elementary.cos(x))
 
 
 def test_logarithms_of_powers_of_two_are_whole():
@@ -136,7 +146,8 @@ def _in_a_kernel(values: np.ndarray, out: np.ndarray) -> None:
 
 
 def test_kernels_and_plain_python_agree_to_the_last_bit():
-    values = np.array(numbers(-30, 30, 19) + near(0.0, 20))
+    edges = [0.0, -0.0, 1.0, -1.0, 709.78, 710.0, -746.0, 1e-320, 1e308, INF, -INF, NAN]
+    values = np.array(numbers(-30, 30, 19) + near(0.0, 20) + edges)
     out = np.empty((len(values), 8))
     _in_a_kernel(values, out)
     plain = [

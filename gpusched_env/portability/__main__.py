@@ -20,10 +20,10 @@ def machine() -> str:
     import numpy as np
     import scipy
     from llvmlite import binding
-    from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
-    loops = ", ".join(name for name in __cpu_dispatch__ if __cpu_features__[name]) or "baseline"
-    target = numba.config.CPU_NAME or binding.get_host_cpu_name()
+    found = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
+    loops = ", ".join(found) or "baseline"
+    target = numba.config.CPU_NAME or binding.get_host_cpu_name()  # type: ignore[attr-defined]
     library = " ".join(platform.libc_ver()) or "C library unknown"
     return (
         f"{platform.system()} {platform.machine()}, {library}; compiled for {target}; NumPy's loops: {loops}\n"

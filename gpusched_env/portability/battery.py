@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -117,7 +118,7 @@ PARTS: Final[dict[str, Callable[[], Digests]]] = {
     "arithmetic": arithmetic,
     "draws": draws,
     "instances": instances,
-    **{f"runs, {kind}": (lambda kind=kind: runs(kind)) for kind in KINDS},
+    **{f"runs, {kind}": partial(runs, kind) for kind in KINDS},
     "environments": environments,
     "intervals": intervals,
 }

@@ -85,9 +85,9 @@ def interpolated(values: ArrayLike, known: np.ndarray, at_known: np.ndarray) -> 
     left = np.clip(np.searchsorted(known, x, side="right") - 1, 0, max(len(known) - 2, 0))
     right = np.minimum(left + 1, len(known) - 1)
     width = known[right] - known[left]
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(all="ignore"):  # where two points are one, or nearly
         slope = (at_known[right] - at_known[left]) / width
-    between: Array = np.where(width > 0, slope * (x - known[left]) + at_known[left], at_known[right])
+        between: Array = np.where(width > 0, slope * (x - known[left]) + at_known[left], at_known[right])
     inside = np.where(np.asarray(values) < known[0], at_known[0], between)
     return np.where(x >= known[-1], at_known[-1], inside)
 

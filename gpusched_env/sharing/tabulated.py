@@ -31,7 +31,7 @@ def sub_step_options(batch: int, passes: int = 1) -> list[int]:
 
     Sub-batches of b = B, ceil(B/2), ceil(B/4), ..., 1 samples take s = ceil(B/b) sub-steps (sjf_bsbf.md 3.2).
     """
-    steps = {-(-batch // -(-batch // 2**k)) for k in range(max(batch - 1, 0).bit_length() + 1)}
+    steps = {-(-batch // -(-batch // (1 << k))) for k in range(max(batch - 1, 0).bit_length() + 1)}
     return [passes, *sorted(step for step in steps if step > passes)]
 
 

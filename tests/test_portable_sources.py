@@ -1,0 +1,74 @@
+"""No source takes from the machine what gpusched_env.portable gives alike everywhere: a look at every syntax tree."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("gpusched_env", "baselines", "traces", "agents")
+# Files whose numbers no run, metric or entry sees: pictures, descriptions, papers' tables, fits, training; or which
+# round what they found.
+FREE = (
+    "gpusched_env/evaluation/", "gpusched_env/reports/", "gpusched_env/reproduce/", "gpusched_env/cli/",
+    "gpusched_env/network/drawing.py", "gpusched_env/network/layout.py", "gpusched_env/network/calibration.py",
+    "gpusched_env/network/topologies.py", "gpusched_env/units.py", "gpusched_env/portable/",
+    "traces/generators/acceptance.py", "traces/description.py", "traces/profile_tables/throughput_fitting.py",
+    "traces/profile_tables/efficiency_rule.py", "agents/timer_evolution.py", "agents/timer_cloning.py",
+    "agents/static_timers.py", "agents/timer_ppo.py", "agents/timer_policy.py", "agents/policy.py",
+    "agents/timer_network.py",  # actions are rounded
+    "baselines/gavel_program.py",  # shares are rounded
+)  # fmt: skip
+ELEMENTARY = {
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "power", "float_power", "sin", "cos", "tan", "tanh",
+    "sinh", "cosh", "hypot", "cbrt", "geomspace", "logspace", "interp", "dot", "matmul", "einsum", "vdot", "inner",
+    "average", "convolve", "corrcoef", "erf", "gamma", "lgamma",
+}  # fmt: skip
+DRAWS = {
+    "normal", "standard_normal", "exponential", "standard_exponential", "standard_gamma", "lognormal", "poisson",
+    "uniform", "gauss", "expovariate", "lognormvariate", "normalvariate", "gammavariate",
+}  # fmt: skip
+
+
+def sources() -> list[Path]:
+    found = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if not path.is_symlink()]
+    inside = [path for path in found if not {"agents", "baselines", "traces"} & set(path.relative_to(ROOT).parts[1:-1])]
+    return sorted(path for path in inside if not str(path.relative_to(ROOT)).startswith(FREE))
+
+
+def is_whole(node: ast.expr) -> bool:
+    """Whether an exponent is a whole number: such powers are products, or of whole numbers."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, int)
+
+
+def taken(node: ast.AST) -> str:
+    """What a node takes from the machine; empty = nothing."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        return "@"
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+        constant = isinstance(node.left, ast.Constant) and isinstance(node.right, ast.UnaryOp | ast.Constant)
+        return "" if constant or is_whole(node.right) else "**"
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        owner = node.value.id
+        elementary = owner in ("np", "math") and node.attr in ELEMENTARY
+        drawn = node.attr in DRAWS and owner not in ("draws", "job_stream")  # Python's own uniform is exact
+        return f"{owner}.{node.attr}" if elementary or drawn else ""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "argsort":
+        return "" if any(word.arg == "kind" for word in node.keywords) else "argsort without kind"
+    return ""
+
+
+def found_in(tree: ast.AST) -> list[str]:
+    return [f"line {node.lineno}: {what}" for node in ast.walk(tree) if (what := taken(node))]
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_results_take_nothing_from_the_machine(path):
+    assert found_in(ast.parse(path.read_text(encoding="utf-8"))) == []
+
+
+def test_what_would_be_taken_is_found():
+    told = found_in(
+        ast.parse("math.exp(x); np.log(x); a @ b; x**0.5; x**y; rng.normal(); np.argsort(x); x**2; 2.0**-54; x**-1.5")
+    )
+    assert len(told) == 8
