@@ -10,6 +10,8 @@ from scipy import sparse
 
 from gpusched_env.baselines.gavel_problem import Problem
 
+# A precise ratio leaves shares loose in their last digits, and jobs that should tie would be ordered by noise.
+SHARE_DIGITS: Final = 5
 SOLVED: Final = (0, 10)  # exit flags of ECOS: to full precision, or close to it
 
 
@@ -60,7 +62,7 @@ def least_finish_time_ratio(
 
     Returns
     -------
-    float64 : X, then s, then the ratio
+    float64 : X to five digits, then s, then the ratio
     """
     jobs, count = throughput.shape
     wide = sparse.hstack([base, sparse.csr_array((base.shape[0], jobs + 1))])
@@ -73,7 +75,10 @@ def least_finish_time_ratio(
     objective = np.zeros(count + jobs + 1)
     objective[-1] = 1.0
     all_limits = np.concatenate([bounds, -problem.age_s / alone_s, np.tile([0.0, 0.0, 2.0], jobs)])
-    return least(objective, sparse.vstack([rows, ratios, cones]), all_limits, cones=jobs)
+    found = least(objective, sparse.vstack([rows, ratios, cones]), all_limits, cones=jobs)
+    if found is not None:
+        found[:count] = np.round(found[:count], SHARE_DIGITS)
+    return found
 
 
 def _not_negative(rows: sparse.sparray, limits: np.ndarray, count: int) -> tuple[sparse.sparray, np.ndarray]:

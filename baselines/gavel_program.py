@@ -11,12 +11,9 @@ from scipy.optimize import linprog
 
 from gpusched_env.baselines import gavel_interior
 from gpusched_env.baselines.gavel_problem import Problem
+from gpusched_env.portable.keys import rounded_keys
 
 TINY: Final = 1e-9  # shares below count as none
-# Shares are rounded: machines and versions of a solver differ in their last bits, and jobs that should tie would be
-# ordered by noise. An interior solution is loose from the solver's precision on.
-SHARE_DIGITS: Final = 9
-INTERIOR_DIGITS: Final = 5
 HELD_SLACK: Final = 1e-8  # share of its level that a job may miss: the solver may be off by a rounding error
 TOLERANCES: Final = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
 INTERIOR: Final = "interior"
@@ -148,7 +145,7 @@ class Program:
             inside = gavel_interior.highest_level(rows, limits)
             if inside is None:
                 return None
-            return self._optimum(inside[:-1], float(inside[-1]) * unit, ~rises, INTERIOR_DIGITS)
+            return self._optimum(inside[:-1], float(inside[-1]) * unit, ~rises)
         objective = np.zeros(rows.shape[1])
         objective[-1] = -1.0
         found = linprog(objective, rows, limits, method="highs", options=TOLERANCES)
@@ -170,7 +167,7 @@ class Program:
         if found is None:
             return None
         count = self.throughput.shape[1]
-        return self._optimum(found[:count], float(found[-1]), np.zeros(len(alone_s), bool), INTERIOR_DIGITS)
+        return self._optimum(found[:count], float(found[-1]), np.zeros(len(alone_s), bool))
 
     def raise_levels(self, scale: np.ndarray, level: np.ndarray, weights: np.ndarray) -> Optimum | None:
         """Maximise t such that scale_m thr(m) >= level_m + weight_m t; None if the solver finds no solution.
@@ -198,10 +195,12 @@ class Program:
         data[last:] = rises
         return sparse.csc_array((data, self._leveled.indices, self._leveled.indptr), self._leveled.shape)
 
-    def _optimum(self, solution: np.ndarray, value: float, binding: np.ndarray, digits: int = SHARE_DIGITS) -> Optimum:
-        solution = np.round(np.clip(solution, 0.0, 1.0), digits)
+    def _optimum(self, solution: np.ndarray, value: float, binding: np.ndarray) -> Optimum:
+        solution = np.clip(solution, 0.0, 1.0)
         solution[solution < TINY] = 0.0
-        return Optimum(self._shares_of(solution), self.throughput @ solution, value, binding)
+        # Shares are rounded: machines and versions of a solver differ in their last bits, and noise must not order jobs
+        # that tie. Throughputs are not: searches that compare them would take twice as many programs to come to rest.
+        return Optimum(self._shares_of(rounded_keys(solution)), self.throughput @ solution, value, binding)
 
     def _shares_of(self, solution: np.ndarray) -> np.ndarray:
         """float64 [K, R]: what each entry has of each type."""
