@@ -60,7 +60,7 @@ def test_cells_are_the_scenarios_of_their_names() -> None:
     assert cell.problem().fingerprint() == named.fingerprint()
     assert (cell.cost, cell.congested) == (40.0, True)
     for scenario in SCENARIOS:
-        assert Cell(scenario).problem().fingerprint() == get_scenario(f"dally-{scenario}-v0").fingerprint()
+        assert Cell(scenario).problem().fingerprint() == get_scenario(f"dally-{scenario}-v1").fingerprint()
     assert Cell("poisson", load=usual_load("poisson")) == Cell("poisson")  # a cell of two sweeps is played once
     assert usual_load("batch") is None
     slow, usual = Cell("poisson", links=0.25).problem(), Cell("poisson").problem()

@@ -82,7 +82,7 @@ class Cell:
         names = ("gpus", "oversubscription", "top", "load", "jobs")
         parameters = {name: getattr(self, name) for name in names}
         written = ",".join(f"{name}={value}" for name, value in parameters.items() if value is not None)
-        scenario = get_scenario(f"dally-{self.scenario}-v0:{written}")
+        scenario = get_scenario(f"dally-{self.scenario}-v1:{written}")
         if self.links == 1.0:
             return scenario
         topology = scenario.network.topology
@@ -94,7 +94,7 @@ class Cell:
 
 def usual_load(scenario: str) -> float | None:
     """Give the load of a scenario where none is given; None = it has no load, all jobs are there at once."""
-    defaults = {parameter.name: parameter.default for parameter in FAMILIES[f"dally-{scenario}-v0"].parameters}
+    defaults = {parameter.name: parameter.default for parameter in FAMILIES[f"dally-{scenario}-v1"].parameters}
     load = defaults.get("load")
     return None if load is None else float(load)
 
