@@ -16,11 +16,13 @@ from typer.testing import CliRunner
 from gpusched_env.cli import app
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import GpuschedError
+from gpusched_env.evaluation import evaluate
 from gpusched_env.event_log import START
 from gpusched_env.instance import Instance
 from gpusched_env.metrics import Interval, job_times, mean_interval
 from gpusched_env.network.kway import effective_contenders, straddle_counts
 from gpusched_env.reproduce import Card, Finding, Results, Run, load_card, play_card
+from gpusched_env.reproduce.gavel.published import MEAN_JCT_H
 from gpusched_env.reproduce.report import as_change, findings_table, mean_and_half_width, median_and_spread
 from gpusched_env.reproduce.sjf_bco import RingAllReduce
 from gpusched_env.reproduce.sjf_bco.problem import measure
@@ -279,3 +281,12 @@ def test_a_problem_is_known_by_its_first_draw() -> None:
     assert len(known) == 4
     assert RingAllReduce(10, 0.6).fingerprint() in known
     assert isinstance(RingAllReduce(10, 0.6).instance(1).cluster, Cluster)
+
+
+def test_the_card_of_gavel_draws_every_policy(tmp_path: Path) -> None:
+    """More policies than colours."""
+    runs = evaluate("tiny-v1", ["fifo"], [200_000])
+    runs[0].metrics["tracked_jct_s"] = 60_000.0
+    labels = [{"policy": policy, "rate": 2.0} for policy in MEAN_JCT_H]
+    (path,) = load_card("gavel").draw(Results(labels, runs * len(labels)), tmp_path)
+    assert path.is_file()

@@ -104,13 +104,14 @@ class GavelCard(Card):
 
         figure = Figure(figsize=(9, 5.2), layout="constrained")
         axes = figure.subplots()
-        for colour, policy in zip(COLOURS, MEAN_JCT_H, strict=True):
+        for number, policy in enumerate(MEAN_JCT_H):
+            colour, marker = COLOURS[number % len(COLOURS)], "os"[number // len(COLOURS)]
             stored = MEAN_JCT_H[policy]
             axes.plot(RATES[: len(stored)], stored, color=colour, linestyle="dotted", linewidth=1.2)
             ours = [(rate, _jct_h(results, policy, rate)) for rate in RATES]
             known = [(rate, value) for rate, value in ours if not math.isnan(value)]
             if known:
-                axes.plot(*zip(*known, strict=True), color=colour, marker="o", markersize=3.5, label=policy)
+                axes.plot(*zip(*known, strict=True), color=colour, marker=marker, markersize=3.5, label=policy)
         axes.set_yscale("log")
         ticks = (15, 20, 30, 50, 100, 150)
         axes.set_yticks(ticks, [str(tick) for tick in ticks])
