@@ -11,9 +11,9 @@ import numpy as np
 from gpusched_env.baselines.bco_ledger import NoPlaceError
 from gpusched_env.baselines.bco_plans import Plan
 from gpusched_env.baselines.bco_rehearsal import Rehearser
-from gpusched_env.portable import arrays
+from gpusched_env.portable.elementary import power
 
-GRID: Final = 0.8 * arrays.power(7.5, np.arange(10) / 9)  # theta over the mean load of a GPU
+GRID: Final = np.array([0.8 * power(7.5, i / 9) for i in range(10)])  # theta over the mean load of a GPU
 
 MakePlan = Callable[[float, float], Plan]  # from theta [s] and the largest small gang
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.portable import arrays
+from gpusched_env.portable.elementary import exp
+from gpusched_env.portable.normal import normal_quantile
 
 
 def gittins_index(sample: np.ndarray, attained: np.ndarray, quantum: np.ndarray | float) -> np.ndarray:
@@ -40,4 +41,4 @@ def published_sizes() -> np.ndarray:
     Quantiles of the log-normal distribution (mu 8.15, sigma 2.12) fitted to the GPU times of 10,000 jobs in
     SymbioticLab/Tiresias, simulator/yarn-gput10000.csv.
     """
-    return arrays.exp(8.15 + 2.12 * arrays.normal_quantile((np.arange(500) + 0.5) / 500))
+    return np.array([exp(8.15 + 2.12 * normal_quantile((i + 0.5) / 500)) for i in range(500)])

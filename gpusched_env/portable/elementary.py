@@ -190,30 +190,29 @@ def _cosine(r: float) -> float:
     return 1.0 - (0.5 * z - z * z * p)
 
 
-def cos(x: float) -> float:
-    """Cosine of an angle in radians; NaN beyond FAR, where the reduction is no longer exact."""
+def _turned(x: float, quarters: int) -> float:
+    """Sine of x and so many quarters of a turn; NaN beyond FAR."""
     if not abs(x) <= FAR:
         return math.nan
-    quarter = math.floor(x * PER_HALF_PI + 0.5)
-    r = (x - quarter * HALF_PI_HIGH) - quarter * HALF_PI_LOW
-    quarter = quarter % 4
-    value = _sine(r) if quarter % 2 else _cosine(r)
-    return -value if quarter in (1, 2) else value
-
-
-def sin(x: float) -> float:
-    """Sine of an angle in radians; NaN beyond FAR, where the reduction is no longer exact."""
-    if not abs(x) <= FAR:
-        return math.nan
-    quarter = math.floor(x * PER_HALF_PI + 0.5)
-    r = (x - quarter * HALF_PI_HIGH) - quarter * HALF_PI_LOW
-    quarter = quarter % 4
+    nearest = math.floor(x * PER_HALF_PI + 0.5)
+    r = (x - nearest * HALF_PI_HIGH) - nearest * HALF_PI_LOW
+    quarter = (nearest + quarters) % 4
     value = _cosine(r) if quarter % 2 else _sine(r)
     return -value if quarter >= 2 else value
 
 
+def sin(x: float) -> float:
+    """Sine of an angle in radians; NaN beyond FAR, where the reduction is no longer exact."""
+    return _turned(x, 0)
+
+
+def cos(x: float) -> float:
+    """Cosine of an angle in radians; NaN beyond FAR, where the reduction is no longer exact."""
+    return _turned(x, 1)
+
+
 # All that kernels may call, by name, and what these call.
 FUNCTIONS: Final[tuple[Callable[..., Any], ...]] = (
-    _product_error, _log_parts, _split, _log, _exp, _scaled, exp, expm1, log, log1p, log2, power, _sine, _cosine, sin,
-    cos,
+    _product_error, _log_parts, _split, _log, _exp, _scaled, exp, expm1, log, log1p, log2, power, _sine, _cosine,
+    _turned, sin, cos,
 )  # fmt: skip

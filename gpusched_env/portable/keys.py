@@ -12,8 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 SPREAD: Final = 2.0**23 + 1.0  # leaves 30 of 53 bits: about 1e-9 of the number
-
-LARGEST: Final = 1e300
+LARGEST: Final = 1e300  # the product with SPREAD stays finite below it
 
 
 def rounded_key(key: float) -> float:
@@ -26,8 +25,9 @@ def rounded_key(key: float) -> float:
 
 def rounded_keys(keys: np.ndarray) -> np.ndarray:
     """float64: keys rounded as :func:`rounded_key` does."""
-    spread = SPREAD * np.where(np.abs(keys) < LARGEST, keys, 0.0)
-    return np.where(np.abs(keys) < LARGEST, spread - (spread - keys), keys)
+    rounds = np.abs(keys) < LARGEST
+    spread = SPREAD * np.where(rounds, keys, 0.0)
+    return np.where(rounds, spread - (spread - keys), keys)
 
 
 FUNCTIONS: Final[tuple[Callable[..., Any], ...]] = (rounded_key,)  # as those of elementary.py

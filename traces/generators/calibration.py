@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.portable import arrays
-from gpusched_env.portable.elementary import exp
+from gpusched_env.portable.elementary import exp, log
 
 # Upper bounds of the demand classes 1, 2, 3-4, 5-7, 8, 9-16, 17-32, 33-64, > 64 [GPU]
 CLASS_NAMES: Final = ("1", "2", "3-4", "5-7", "8", "9-16", "17-32", "33-64", ">64")
@@ -119,4 +119,4 @@ def demand_class(gpus: np.ndarray) -> np.ndarray:
 
 def _log_table(quantiles: Sequence[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
     table = np.array(quantiles, float)
-    return table[:, 0].copy(), arrays.log(table[:, 1])
+    return table[:, 0].copy(), np.array([log(value) for value in table[:, 1].tolist()])
