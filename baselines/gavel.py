@@ -25,6 +25,7 @@ SHUFFLE_STREAM: Final = 5  # seed + 5 draws the order of types, as in the publis
 LEAST_STEPS: Final = 1e-6  # less is left by rounding only, and would spoil the programs' scale
 INTERIOR_POLICIES: Final = ("max_min_fairness", "finish_time_fairness", "min_total_duration")
 WHOLE: Final = 1e-9  # steps: so little is lacking to a whole one by rounding only
+SAME_S: Final = 1e-6  # times that differ by less do so by rounding only
 
 
 @dataclass
@@ -38,8 +39,9 @@ class Gavel(Scheduler):
     resolve_s : least time between two resets of the counters [s]
     tie_break : among optimal shares "vertex", "two_stage" or "interior", see Program.max_min
     gavel_compat : plan as the published simulator does, see Notes
-    whole_steps : a gang only begins a step that it can end in the round, and leaves its GPUs before the round ends
-    bisect : min_total_duration by the published search
+    whole_steps : a gang only begins a step that it can end in the round, and leaves its GPUs before the round ends;
+        None = if gavel_compat
+    bisect : min_total_duration by the published search; with tie_break "interior" by the published solver too
     equal_share : of finish-time fairness: "steps" = what an equal share would have taken for the steps done; "age" =
         the job's age, and without ``_perf`` a step a second on every type: an earlier version of the published code
     alpha : of allox
@@ -50,8 +52,11 @@ class Gavel(Scheduler):
     -----
     With ``gavel_compat`` shares are computed anew only when the counters are reset; a job that came since then waits
     for the next reset, though it takes its GPUs out of the round; if nothing runs, nothing is planned before the next
-    arrival; idle time counts as time received. Without it shares are computed at each round after a change, and an idle
-    system plans at once. Not reproduced: a gang whose last steps are fewer than its GPUs is never dropped.
+    arrival; idle time counts as time received; policies that are agnostic of types plan time also on types where a job
+    cannot run. So ``fifo``, ``fifo_perf`` and ``isolated`` meet the published simulator job by job, to the last digits
+    of rounding, and so does ``min_total_duration[_perf]`` with ``bisect`` and tie_break "interior" (docs/gavel.md).
+    Without it shares are computed at each round after a change, and an idle system plans at once. Not reproduced: a
+    gang whose last steps are fewer than its GPUs is never dropped.
 
     O(M log M) a round for M jobs in the system; a solve is a linear program of M R variables.
 
@@ -66,7 +71,7 @@ class Gavel(Scheduler):
     resolve_s: float = 1_920.0
     tie_break: str = "vertex"
     gavel_compat: bool = False
-    whole_steps: bool = False
+    whole_steps: bool | None = None
     bisect: bool = False
     equal_share: str = "steps"
     alpha: float = 1.0
@@ -87,13 +92,14 @@ class Gavel(Scheduler):
             raise SchedulerError(
                 f"gavel: round_s is {self.round_s}, resolve_s {self.resolve_s}: seconds > 0, and >= 0, are wanted"
             )
+        self._leases = self.gavel_compat if self.whole_steps is None else self.whole_steps
         self.clairvoyant = POLICIES[self.policy].reads_work or self.gavel_compat
 
     def _check_interior(self) -> None:
-        if "water_filling" in self.policy or not self.policy.startswith(INTERIOR_POLICIES) or self.bisect:
+        if "water_filling" in self.policy or not self.policy.startswith(INTERIOR_POLICIES):
             raise SchedulerError(
-                f"gavel: {self.policy}{' by bisection' if self.bisect else ''} knows no tie_break=interior (only "
-                f"{', '.join(INTERIOR_POLICIES)} do, and their forms without water filling); take vertex or two_stage"
+                f"gavel: {self.policy} knows no tie_break=interior (only {', '.join(INTERIOR_POLICIES)} do, and their "
+                "forms without water filling); take vertex or two_stage"
             )
         if not gavel_interior.installed():
             raise SchedulerError(
@@ -117,7 +123,9 @@ class Gavel(Scheduler):
         self._prices = np.array(self.prices or [PRICES.get(name, 1.0) for name in types])
         self._reference = types.index(REFERENCE) if REFERENCE in types else 0
         self._gpus = np.bincount(view.cluster.nodes["gpu_type"], weights=view.cluster.nodes["gpus"]).astype(np.int64)
-        settings = Settings(types, self.seed, self.tie_break, self.bisect, self.equal_share, self.alpha)
+        settings = Settings(
+            types, self.seed, self.tie_break, self.bisect, self.equal_share, self.alpha, everywhere=self.gavel_compat
+        )
         self._allocate = policy.build(settings)
         self._rounds: Rounds | PairRounds
         if policy.packed:
@@ -138,6 +146,8 @@ class Gavel(Scheduler):
         self._last_reset_s = 0.0 if self.gavel_compat else -math.inf
         self._round_end_s = -math.inf
         self._booked_to_s = 0.0  # when the round before the present one ended
+        self._clock_s = 0.0  # when the present round began, see _ended_s
+        self._due_s: dict[int, float] = {}  # job of the present round -> when its leased steps end
         self._partner: dict[int, int] = {}  # jobs of the present round that share their GPUs, both ways
         self._holding: dict[int, float] = {}  # job of the present round -> when it began to hold its GPUs
         self._pending: list[int] = []  # jobs of the present round whose GPUs are still being checkpointed
@@ -154,10 +164,10 @@ class Gavel(Scheduler):
         """Plan a round when the last one is over; inside a round only start what could not start at once."""
         now_s = view.now_s
         holding = set(view.running.tolist())
-        if self.whole_steps:
+        if self._leases:
             holding -= set(view.lease_ended.tolist())
         for job in [job for job in self._holding if job not in holding]:
-            self._ended.append((job, self._holding.pop(job), now_s))
+            self._ended.append((job, self._holding.pop(job), self._ended_s(job, now_s)))
         if self._pending or (self._holding and now_s < self._round_end_s):
             yield from self._start_pending(view)
             yield Wait(self._round_end_s)
@@ -165,22 +175,23 @@ class Gavel(Scheduler):
             yield from self._begin_round(view)
 
     def _begin_round(self, view: ClusterView) -> Iterable[Decision]:
-        now_s = view.now_s
-        self._ended += [(job, begin_s, now_s) for job, begin_s in self._holding.items()]
+        self._ended += [(job, begin_s, self._ended_s(job, view.now_s)) for job, begin_s in self._holding.items()]
+        last_s = max((end_s for _, _, end_s in self._ended), default=view.now_s)
+        self._clock_s = now_s = last_s if abs(last_s - view.now_s) < SAME_S else view.now_s
         self._book()
         self._holding.clear()
+        self._due_s.clear()
         self._admit(view)
         if not len(self._active):
             return []
         self._plan(view)
-        chosen = self._rounds.choose(self._active)
-        runs = chosen != NONE
-        if self.gavel_compat:
-            runs[runs] = self._rounds.ready(self._active[runs])
-            if not runs.any() and not self._jobs_to_come(view) and self._last_reset_s != 0.0:
-                self._last_reset_s, self._changed = 0.0, True
-                return self._begin_round(view)
-        rows, types = self._active[runs], chosen[runs]
+        rows, types = self._chosen()
+        if self.gavel_compat and not len(rows) and not self._jobs_to_come(view):
+            self._last_reset_s, self._rounds.since_s, self._changed = 0.0, 0.0, True
+            self._plan(view)
+            rows, types = self._chosen()
+            if not len(rows):
+                raise self._nothing_runs(view)
         gangs = self._rounds.gangs[rows]
         before, company = self._seats.of_job, self._partner
         self._partner = {row: other for row in rows.tolist() if (other := self._rounds.partner(row)) != ALONE}
@@ -192,6 +203,27 @@ class Gavel(Scheduler):
         self._type_of = dict(zip(rows.tolist(), types.tolist(), strict=True))
         self._round_end_s = now_s + self.round_s
         return self._play(view, before, company)
+
+    def _chosen(self) -> tuple[np.ndarray, np.ndarray]:
+        """Jobs of the next round, int64 [n], and the GPU type of each."""
+        chosen = self._rounds.choose(self._active)
+        runs = chosen != NONE
+        if self.gavel_compat:
+            runs[runs] = self._rounds.ready(self._active[runs])
+        return self._active[runs], chosen[runs]
+
+    def _nothing_runs(self, view: ClusterView) -> SchedulerError:
+        job = int(self._active[0])
+        names = view.cluster.gpu_types
+        rates = ", ".join(
+            f"{name} ({count} GPUs): {rate:g} steps/s"
+            for name, count, rate in zip(names, self._gpus.tolist(), self._rounds.rates[job].tolist(), strict=True)
+        )
+        return SchedulerError(
+            f"{self.name}: {len(self._active)} jobs wait, no GPU is in use, no job is to come, and the policy gives no "
+            f"job a type on which it can run; the published simulator would go on for ever. The first is job "
+            f"{view.job_id[job]} of {view.gpus[job]} GPUs ({rates}); leave it out, or take another policy"
+        )
 
     def _play(
         self, view: ClusterView, before: dict[int, tuple[int, tuple[int, ...]]], company: dict[int, int]
@@ -205,8 +237,8 @@ class Gavel(Scheduler):
         self._pending = [job for job in seats if job not in kept]
         for job in kept:
             self._holding[job] = now_s
-            if self.whole_steps:
-                yield self._lease(job, now_s)
+            if self._leases:
+                yield self._lease(view, job)
             elif company.get(job) != self._partner.get(job):
                 yield Lease(job, math.inf)  # its company has changed: the pace of the last round is over
         yield from self._start_pending(view)
@@ -226,20 +258,35 @@ class Gavel(Scheduler):
                 left.append(job)
                 continue
             self._holding[job] = view.now_s
-            if self.whole_steps:
-                yield self._lease(job, view.now_s)
+            if self._leases:
+                yield self._lease(view, job)
         self._pending = left
 
-    def _lease(self, job: int, now_s: float) -> Lease:
+    def _lease(self, view: ClusterView, job: int) -> Lease:
         """Grant the whole steps that end inside the round, one at least."""
         rate = self._rounds.rate(job, self._type_of[job])
-        steps = max(math.floor(rate * (self._round_end_s - now_s) + WHOLE), 1)
-        return Lease(job, now_s + steps / rate)
+        at_once = view.now_s - self._clock_s < SAME_S
+        begin_s = self._clock_s if at_once else view.now_s
+        seconds = self.round_s if at_once else self._round_end_s - begin_s
+        steps = max(math.floor(rate * seconds + WHOLE), 1)
+        if isinstance(view, ClairvoyantView):
+            [whole], [left] = view.iterations(np.array([job])), view.iterations_left(np.array([job]))
+            self._due_s[job] = begin_s + min(steps, whole - round(whole - left)) / rate
+        return Lease(job, begin_s + steps / rate)
+
+    def _ended_s(self, job: int, now_s: float) -> float:
+        """When a job's task of the round ended [s]: as its steps and rate say, if that is now but for rounding.
+
+        Jobs of one model often tie but for the last bits of such times, and the published simulator has these.
+        """
+        due_s = self._due_s.get(job, math.inf)
+        return due_s if abs(due_s - now_s) < SAME_S else now_s
 
     def _book(self) -> None:
         """Count what each job had of its type in the round that has ended."""
         if not self._ended:
             return
+        self._ended.sort(key=lambda task: (-task[2], task[0]))  # as published, which decides the last bits of the sums
         ends_s = np.array([end_s for _, _, end_s in self._ended])
         begins_s = np.array([begin_s for _, begin_s, _ in self._ended])
         seconds = ends_s - (self._booked_to_s if self.gavel_compat else begins_s)
@@ -272,7 +319,7 @@ class Gavel(Scheduler):
         """Compute shares anew if anything has changed, and reset the counters if that was not done lately."""
         if not self._changed:
             return
-        now_s = view.now_s
+        now_s = self._clock_s
         due = now_s - self._last_reset_s >= self.resolve_s or self._last_reset_s == 0.0
         if self.gavel_compat and not due:
             return

@@ -12,7 +12,8 @@ from gpusched_env.baselines.gavel_problem import Problem
 
 # A precise ratio leaves shares loose in their last digits, and jobs that should tie would be ordered by noise.
 SHARE_DIGITS: Final = 5
-SOLVED: Final = (0, 10)  # exit flags of ECOS: to full precision, or close to it
+SOLVED: Final = 0  # exit flags of ECOS: to full precision
+CLOSE: Final = 10  # or close to it
 
 
 def installed() -> bool:
@@ -20,7 +21,13 @@ def installed() -> bool:
     return importlib.util.find_spec("ecos") is not None
 
 
-def least(objective: np.ndarray, rows: sparse.sparray, limits: np.ndarray, cones: int = 0) -> np.ndarray | None:
+def least(
+    objective: np.ndarray,
+    rows: sparse.sparray,
+    limits: np.ndarray,
+    cones: int = 0,
+    accepted: tuple[int, ...] = (SOLVED, CLOSE),
+) -> np.ndarray | None:
     """Minimise objective . x; None if the solver finds no solution.
 
     Parameters
@@ -28,6 +35,7 @@ def least(objective: np.ndarray, rows: sparse.sparray, limits: np.ndarray, cones
     objective : float64 [N]
     rows, limits : rows x <= limits, float64 [L + 3 cones, N] and [L + 3 cones]
     cones : of the last rows each three ask that limits - rows x = (a, b, c) has a >= sqrt(b^2 + c^2)
+    accepted : exit flags that count as a solution
 
     References
     ----------
@@ -37,7 +45,7 @@ def least(objective: np.ndarray, rows: sparse.sparray, limits: np.ndarray, cones
 
     shape = {"l": rows.shape[0] - 3 * cones, "q": [3] * cones}
     found = ecos.solve(objective, sparse.csc_matrix(rows), limits, shape, verbose=False)
-    return np.array(found["x"]) if found["info"]["exitFlag"] in SOLVED else None
+    return np.array(found["x"]) if found["info"]["exitFlag"] in accepted else None
 
 
 def highest_level(rows: sparse.sparray, limits: np.ndarray) -> np.ndarray | None:
@@ -46,6 +54,12 @@ def highest_level(rows: sparse.sparray, limits: np.ndarray) -> np.ndarray | None
     objective = np.zeros(count + 1)
     objective[-1] = -1.0
     return least(objective, *_not_negative(rows, limits, count))
+
+
+def inside(rows: sparse.sparray, limits: np.ndarray) -> np.ndarray | None:
+    """Find x >= 0 with rows x <= limits, to full precision; None if the solver finds none."""
+    count = rows.shape[1]
+    return least(np.zeros(count), *_not_negative(rows, limits, count), accepted=(SOLVED,))
 
 
 def least_finish_time_ratio(

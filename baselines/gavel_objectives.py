@@ -70,29 +70,25 @@ def min_total_duration(problem: Problem, entries: Feasible = None, tie_break: st
     return program_of(problem, entries).max_min(1.0 / problem.steps_left, tie_break)
 
 
-def bisected_total_duration(problem: Problem, entries: Feasible = None) -> tuple[Optimum | None, int]:
+def bisected_total_duration(problem: Problem, entries: Feasible = None, tie_break: str = "vertex") -> Optimum | None:
     """The same by the published search: arithmetic halving until 5 % are left; the value is 1 / T.
 
-    Returns
-    -------
-    optimum : of the last T that was feasible
-    programs : number of linear programs solved
+    The shares are those of the last T that was feasible. None if no T up to 10^12 s is.
     """
     program = program_of(problem, entries)
-    best, solved, least_s, most_s = None, 0, LEAST_S, MOST_S
+    best, least_s, most_s = None, LEAST_S, MOST_S
     for _ in range(WIDENINGS):
         while most_s > RATIO * least_s:
             middle_s = (least_s + most_s) / 2
-            found = program.most(np.zeros(program.shape), problem.steps_left / middle_s)
-            solved += 1
+            found = program.any_with(problem.steps_left / middle_s, tie_break)
             if found is None:
                 least_s = middle_s
             else:
                 best, most_s = found._replace(value=1.0 / middle_s), middle_s
         if best is not None:
             break
-        least_s, most_s = most_s / RATIO, most_s * 10
-    return best, solved
+        least_s, most_s = most_s, most_s * 10
+    return best
 
 
 def finish_time_fairness(

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.gavel_problem import Problem
-from gpusched_env.baselines.gavel_queues import fifo_perf
+from gpusched_env.baselines.gavel_queues import one_type_each, serve_fastest
 
 JOINS_FROM: Final = 1.5  # sum of normalised rates above which a job of the queue joins a running one
 STAYS_FROM: Final = 1.0  # sum of normalised rates, over both jobs and all types, below which a pair is dissolved
@@ -41,7 +41,7 @@ def fifo_packed(problem: Problem, order: list[int]) -> np.ndarray:
     """FIFO on the fastest type; then the heads of the queue join the single running jobs with which they do best.
 
     A job joins one of equal gang size if their normalised rates sum to more than 1.5, and the queue stops at the first
-    that finds none.
+    that finds none. Jobs that were passed over do not join.
 
     Parameters
     ----------
@@ -53,14 +53,14 @@ def fifo_packed(problem: Problem, order: list[int]) -> np.ndarray:
     over when the queue joins; here it is the first to join.
     """
     assert problem.pairs is not None
-    shares = padded(problem, fifo_perf(problem, order))
+    type_of, stop = serve_fastest(problem, order)
+    shares = padded(problem, one_type_each(problem, type_of))
     jobs = len(problem.gangs)
     worth = np.vstack([normalised(problem).sum(axis=1), np.zeros((1, shares.shape[1]))])  # the last: no such pair
     number = pair_numbers(problem)
-    runs = shares[:jobs].any(axis=1)
-    singles = np.flatnonzero(runs)
+    singles = np.flatnonzero(shares[:jobs].any(axis=1))
     columns = shares[singles].argmax(axis=1)
-    for job in np.flatnonzero(~runs).tolist():
+    for job in range(stop, jobs):
         if not len(singles):
             break
         pairs = number[singles, job]

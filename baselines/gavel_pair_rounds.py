@@ -50,7 +50,7 @@ class PairRounds:
         self._deficit_s = np.empty((0, types))
         self._planned = np.empty(0, bool)
         self._total_s = np.zeros(types)
-        self._since_s = 0.0
+        self.since_s = 0.0
         # of the present round, by job row
         self._entry_of: dict[int, int] = {}
 
@@ -105,10 +105,10 @@ class PairRounds:
 
     def begin_counting(self, rows: np.ndarray, now_s: float) -> None:
         """Turn what entries have had too little or too much into deficits, and count anew."""
-        self._deficit_s += self._shares * (now_s - self._since_s) - (self._time_s - self._credit_s)
+        self._deficit_s += self._shares * (now_s - self.since_s) - (self._time_s - self._credit_s)
         self._time_s[:] = self._credit_s
         self._total_s[:] = self._credit_s * len(self.members)
-        self._since_s = now_s
+        self.since_s = now_s
 
     def plan(self, rows: np.ndarray, shares: np.ndarray) -> None:
         """Set X: float64 [M + P, R], of the single jobs, then of the pairs of :attr:`pairs`."""

@@ -18,6 +18,8 @@ from gpusched_env.baselines.gavel_queues import AlloX, FifoAsCoded, alphabetical
 
 EQUAL_SHARES: Final = ("steps", "age")
 
+View: TypeAlias = Callable[[Problem], Problem]
+"""What a policy knows of a problem."""
 Allocate: TypeAlias = Callable[[Problem], np.ndarray | None]
 """float64 [M, R] X of a problem, [M + P, R] if packed; None if the solver finds none. It may remember problems."""
 
@@ -34,6 +36,8 @@ class Settings:
     bisect : min_total_duration by the published search
     equal_share : see :class:`FinishTime`
     alpha : see :class:`AlloX`
+    everywhere : policies that are agnostic of types plan time for a job also on types where it cannot run, and interior
+        solutions count shares of such types as variables
     """
 
     gpu_types: tuple[str, ...]
@@ -42,6 +46,7 @@ class Settings:
     bisect: bool = False
     equal_share: str = "steps"
     alpha: float = 1.0
+    everywhere: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,9 +87,9 @@ class FinishTime:
 
     def __init__(self, aware: bool, settings: Settings, packed: bool = False) -> None:
         self._by_age = settings.equal_share == "age"
-        alike = Problem.agnostic if self._by_age else Problem.at_reference
-        self._view: Callable[[Problem], Problem] = _aware if aware else alike
-        self._tie_break, self._packed = settings.tie_break, packed
+        alike = _agnostic if self._by_age else _at_reference
+        self._view: View = partial(_aware if aware else alike, settings)
+        self._settings, self._tie_break, self._packed = settings, settings.tie_break, packed
         self._last: dict[int, tuple[float, float, float]] = {}  # job -> I_m, steps left, thr_iso at the last problem
 
     def __call__(self, problem: Problem) -> np.ndarray | None:
@@ -96,7 +101,7 @@ class FinishTime:
             objective = partial(self._fair, isolated_s, rate)
             shares = solve_packed(seen, objective, as_published=self._tie_break == INTERIOR)
             return padded(seen, seen.isolated) if shares is None else shares
-        found = self._fair(isolated_s, rate, seen)
+        found = self._fair(isolated_s, rate, seen, _everything(self._settings, seen))
         return seen.isolated if found is None else found.shares
 
     def _equal_share_s(self, problem: Problem, rate: np.ndarray) -> np.ndarray:
@@ -117,13 +122,19 @@ class FinishTime:
 
 
 def _solved(
-    objective: Callable[..., Optimum | None], view: Callable[[Problem], Problem], settings: Settings
+    objective: Callable[..., Optimum | None], view: Callable[[Settings, Problem], Problem], settings: Settings
 ) -> Allocate:
     def allocate(problem: Problem) -> np.ndarray | None:
-        found = objective(view(problem), tie_break=settings.tie_break)
+        seen = view(settings, problem)
+        found = objective(seen, _everything(settings, seen), tie_break=settings.tie_break)
         return None if found is None else found.shares
 
     return allocate
+
+
+def _everything(settings: Settings, problem: Problem) -> Program | None:
+    """Give the program that the published solver gets; None = any that has the same optimum."""
+    return Program(problem, everywhere=True) if settings.everywhere and settings.tie_break == INTERIOR else None
 
 
 def _packed(objective: Callable[..., Optimum | None], settings: Settings) -> Allocate:
@@ -134,19 +145,20 @@ def _packed(objective: Callable[..., Optimum | None], settings: Settings) -> All
     return allocate
 
 
-def _aware(problem: Problem) -> Problem:
+def _aware(_: Settings, problem: Problem) -> Problem:
     return problem
 
 
-def _duration(view: Callable[[Problem], Problem], settings: Settings) -> Allocate:
-    if not settings.bisect:
-        return _solved(objectives.min_total_duration, view, settings)
+def _agnostic(settings: Settings, problem: Problem) -> Problem:
+    return problem.agnostic(settings.everywhere)
 
-    def allocate(problem: Problem) -> np.ndarray | None:
-        found, _ = objectives.bisected_total_duration(view(problem))
-        return None if found is None else found.shares
 
-    return allocate
+def _at_reference(settings: Settings, problem: Problem) -> Problem:
+    return problem.at_reference(settings.everywhere)
+
+
+def _duration(settings: Settings) -> Callable[..., Optimum | None]:
+    return objectives.bisected_total_duration if settings.bisect else objectives.min_total_duration
 
 
 def _plain(objective: Callable[[Problem], Optimum | None], _: Settings) -> Allocate:
@@ -164,10 +176,10 @@ def _fastest_first(settings: Settings) -> Allocate:
 _las, _filled = objectives.max_min_fairness, objectives.water_filling
 _cheap, _timely = objectives.max_throughput_by_cost, partial(objectives.max_throughput_by_cost, deadlines=True)
 POLICIES: Final[Mapping[str, Policy]] = {
-    "max_min_fairness": Policy(partial(_solved, _las, Problem.agnostic), "LAS: least attained service, types alike"),
+    "max_min_fairness": Policy(partial(_solved, _las, _agnostic), "LAS: least attained service, types alike"),
     "max_min_fairness_perf": Policy(partial(_solved, _las, _aware), "LAS that knows the types", aware=True),
     "max_min_fairness_water_filling": Policy(
-        partial(_solved, _filled, Problem.agnostic), "LAS beyond the first bottleneck, types alike"
+        partial(_solved, _filled, _agnostic), "LAS beyond the first bottleneck, types alike"
     ),
     "max_min_fairness_water_filling_perf": Policy(
         partial(_solved, _filled, _aware), "LAS beyond the first bottleneck", aware=True
@@ -192,11 +204,15 @@ POLICIES: Final[Mapping[str, Policy]] = {
         packed=True,
     ),
     "min_total_duration": Policy(
-        partial(_duration, Problem.at_reference), "least makespan, types alike", reads_work=True
+        lambda settings: _solved(_duration(settings), _at_reference, settings),
+        "least makespan, types alike",
+        reads_work=True,
     ),
-    "min_total_duration_perf": Policy(partial(_duration, _aware), "least makespan", aware=True, reads_work=True),
+    "min_total_duration_perf": Policy(
+        lambda settings: _solved(_duration(settings), _aware, settings), "least makespan", aware=True, reads_work=True
+    ),
     "min_total_duration_packed": Policy(
-        partial(_packed, objectives.min_total_duration),
+        lambda settings: _packed(_duration(settings), settings),
         "least makespan, pairs share GPUs",
         aware=True,
         reads_work=True,
@@ -215,6 +231,11 @@ POLICIES: Final[Mapping[str, Policy]] = {
     "fifo": Policy(
         lambda settings: FifoAsCoded(settings.gpu_types, settings.seed),
         "first in, first out, as Gavel's code plays it",
+        queue=True,
+    ),
+    "fifo_stored": Policy(
+        lambda settings: FifoAsCoded(settings.gpu_types, settings.seed, as_stored=True),
+        "the reading of fifo that the published notebook's stored row follows",
         queue=True,
     ),
     "fifo_perf": Policy(_fastest_first, "first in, first out, each on its fastest type", aware=True, queue=True),

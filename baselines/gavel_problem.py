@@ -86,18 +86,18 @@ class Problem:
 
     @property
     def isolated(self) -> np.ndarray:
-        """float64 [M, R], X_iso: every job has an equal share of each type for itself."""
-        shares = self.gpus / len(self.gangs) / self.gangs[:, None] * (self.rates > 0)
+        """float64 [M, R], X_iso: every job has an equal share of each type for itself, also where it cannot run."""
+        shares = self.gpus / len(self.gangs) / self.gangs[:, None]
         return shares / np.maximum(1.0, shares.sum(axis=1, keepdims=True))
 
-    def agnostic(self) -> Self:
-        """All types alike: a step a second wherever the job can run."""
-        return dataclasses.replace(self, rates=(self.rates > 0).astype(float))
+    def agnostic(self, everywhere: bool = False) -> Self:
+        """All types alike: a step a second wherever the job can run; ``everywhere`` = also where it cannot."""
+        return dataclasses.replace(self, rates=((self.rates > 0) | everywhere).astype(float))
 
-    def at_reference(self) -> Self:
+    def at_reference(self, everywhere: bool = False) -> Self:
         """All types like the reference; like its fastest for a job that cannot run on the reference."""
         like = np.where(self.rates[:, self.reference] > 0, self.rates[:, self.reference], self.rates.max(axis=1))
-        return dataclasses.replace(self, rates=like[:, None] * (self.rates > 0))
+        return dataclasses.replace(self, rates=like[:, None] * ((self.rates > 0) | everywhere))
 
     def fairness_scale(self) -> np.ndarray:
         """float64 [M]: z_m / (w_m thr_prop(m)), by which max-min fairness scales throughputs."""

@@ -57,12 +57,15 @@ class Program:
     ----------
     problem : jobs and GPU types
     entries : None = no job shares GPUs
+    everywhere : a job has a share also of types on which its rate is 0, as in the published code: interior solutions
+        depend on that
     """
 
-    def __init__(self, problem: Problem, entries: Entries | None = None) -> None:
+    def __init__(self, problem: Problem, entries: Entries | None = None, everywhere: bool = False) -> None:
         entries = entries or Entries.alone(problem)
         single = entries.members[:, 1] < 0
         usable = (entries.rates[:, 0] > 0) & ((entries.rates[:, 1] > 0) | single[:, None])
+        usable |= everywhere & single[:, None]
         self._entry, self._type = np.nonzero(usable)
         self.shape = usable.shape
         count, jobs = len(self._entry), len(problem.gangs)
@@ -116,6 +119,19 @@ class Program:
         if found.status != 0:
             return None
         return self._optimum(found.x, -float(found.fun) * unit, np.zeros(len(self.fastest), bool))
+
+    def any_with(self, least: np.ndarray, tie_break: str = "vertex") -> Optimum | None:
+        """Find shares that give each job ``least``, float64 [M] steps/s; None if there are none.
+
+        Parameters
+        ----------
+        tie_break : "interior" = the shares at which ECOS ends, as in the published code; else those of HiGHS
+        """
+        if tie_break != INTERIOR:
+            return self.most(np.zeros(self.shape), least)
+        rows = sparse.vstack([self._base, -self.throughput])
+        inside = gavel_interior.inside(rows, np.concatenate([self._limits, -least]))
+        return None if inside is None else self._optimum(inside, 0.0, np.zeros(len(self.fastest), bool))
 
     def max_min(
         self,

@@ -19,49 +19,61 @@ def alphabetical(gpu_types: tuple[str, ...]) -> list[int]:
 class FifoAsCoded:
     """Non-preemptive first in, first out, as Gavel's code plays it: this is not the FIFO of other papers.
 
-    A job that holds a type keeps it. When a job ends, the head of the queue inherits its type if it fits. Then the
-    queue is served in order: the code draws a random type among those listed with room, but gives the job the last
-    type by name that has any free GPU, without a look at whether the gang fits; when the given type is exactly full,
-    the drawn one leaves the list. It stops when the list or the queue is empty.
+    A job that holds a type keeps it. When a job ends, the head of the queue inherits its type if it fits there and
+    has a rate above 0. Then the queue is served in order. Types with a free GPU are listed by name. The code draws one
+    of those where the gang fits, but gives the job the last one of the list, which it may overcommit. When that one is
+    exactly full, the one that was drawn leaves the list. A job with rate 0 on the last one of the list is passed over.
+    The queue stops at a gang that fits nowhere, or when the list is empty.
 
     Parameters
     ----------
     gpu_types : names, for their order
     seed : of the draws
+    as_stored : the reading that the published notebook's stored row follows: the job gets the last type by name that
+        has a free GPU now, listed or not, and the draw is among all that are listed
 
     References
     ----------
     stanford-futuredata/gavel, scheduler/policies/fifo.py; its effect: at low load every job runs on V100.
     """
 
-    def __init__(self, gpu_types: tuple[str, ...], seed: int = 0) -> None:
+    def __init__(self, gpu_types: tuple[str, ...], seed: int = 0, as_stored: bool = False) -> None:
         self._order = alphabetical(gpu_types)
         self._random = random.Random(seed)
+        self._as_stored = as_stored
         self._type_of: dict[int, int] = {}
 
     def __call__(self, problem: Problem) -> np.ndarray:
         """Give X, 0 or 1."""
         free = problem.gpus.tolist()
         gang_of = dict(zip(problem.rows.tolist(), problem.gangs.tolist(), strict=True))
+        runs_on = dict(zip(problem.rows.tolist(), (problem.rates > 0).tolist(), strict=True))
         queue = [row for row in sorted(gang_of) if row not in self._type_of]
-        ended = [row for row in sorted(self._type_of) if row not in gang_of]
-        for row in sorted(self._type_of):
+        # As coded, jobs that still run are counted one by one in between; as stored, all of them first.
+        for row in sorted(self._type_of, key=lambda row: (self._as_stored and row not in gang_of, row)):
+            column = self._type_of[row]
             if row in gang_of:
-                free[self._type_of[row]] -= gang_of[row]
-        for row in ended:
-            column = self._type_of.pop(row)
-            if queue and gang_of[queue[0]] <= free[column]:
+                free[column] -= gang_of[row]
+                continue
+            del self._type_of[row]
+            if queue and gang_of[queue[0]] <= free[column] and runs_on[queue[0]][column]:
                 self._take(queue.pop(0), column, gang_of, free)
         listed = [column for column in self._order if free[column] > 0]
         while queue and listed:
-            drawn = self._random.randrange(len(listed))
-            with_room = [column for column in self._order if free[column] > 0]
-            if not with_room:
+            row = queue.pop(0)
+            open_to = listed if self._as_stored else [column for column in listed if free[column] >= gang_of[row]]
+            if not open_to:
                 break
-            self._take(queue.pop(0), with_room[-1], gang_of, free)
-            if free[with_room[-1]] == 0:
-                listed.pop(drawn)
-        return _one_type_each(problem, self._type_of)
+            drawn = open_to[self._random.randrange(len(open_to))]
+            named = [column for column in self._order if free[column] > 0] if self._as_stored else listed
+            if not named:
+                break
+            if runs_on[row][named[-1]]:
+                used = named[-1]
+                self._take(row, used, gang_of, free)
+                if free[used] == 0:
+                    listed.remove(drawn)
+        return one_type_each(problem, self._type_of)
 
     def _take(self, row: int, column: int, gang_of: dict[int, int], free: list[int]) -> None:
         self._type_of[row] = column
@@ -71,19 +83,35 @@ class FifoAsCoded:
 def fifo_perf(problem: Problem, order: list[int]) -> np.ndarray:
     """Decide anew in order of arrival: each job on its fastest type with room; stop at the first that fits nowhere.
 
+    A job is passed over if it has a rate above 0 on none of the types with room.
+
     Parameters
     ----------
     order : columns of the GPU types; of equally fast types the first counts
     """
+    type_of, _ = serve_fastest(problem, order)
+    return one_type_each(problem, type_of)
+
+
+def serve_fastest(problem: Problem, order: list[int]) -> tuple[dict[int, int], int]:
+    """Serve a queue as :func:`fifo_perf` does.
+
+    Returns
+    -------
+    type_of : row of each served job -> column of its type
+    stop : position of the first job that the queue did not come to
+    """
     free = problem.gpus.copy()
     type_of: dict[int, int] = {}
     for job, row in enumerate(problem.rows.tolist()):
-        fitting = [c for c in order if problem.rates[job, c] > 0 and problem.gangs[job] <= free[c]]
+        fitting = [column for column in order if problem.gangs[job] <= free[column]]
         if not fitting:
-            break
-        type_of[row] = max(fitting, key=lambda column: problem.rates[job, column])
-        free[type_of[row]] -= problem.gangs[job]
-    return _one_type_each(problem, type_of)
+            return type_of, job
+        fastest = max(fitting, key=lambda column: problem.rates[job, column])
+        if problem.rates[job, fastest] > 0:
+            type_of[row] = fastest
+            free[fastest] -= problem.gangs[job]
+    return type_of, len(problem.gangs)
 
 
 class AlloX:
@@ -117,7 +145,7 @@ class AlloX:
         if len(workers) and len(unplaced):
             for job, column in assign(problem, unplaced, workers):
                 self._type_of[int(problem.rows[job])] = column
-        return _one_type_each(problem, self._type_of)
+        return one_type_each(problem, self._type_of)
 
 
 def assign(problem: Problem, jobs: np.ndarray, workers: np.ndarray) -> list[tuple[int, int]]:
@@ -146,7 +174,8 @@ def assign(problem: Problem, jobs: np.ndarray, workers: np.ndarray) -> list[tupl
     return [(job, int(workers[at])) for at, (_, job) in first.items()]
 
 
-def _one_type_each(problem: Problem, type_of: dict[int, int]) -> np.ndarray:
+def one_type_each(problem: Problem, type_of: dict[int, int]) -> np.ndarray:
+    """float64 [M, R], X: all the time of one type for each row in ``type_of``, none for the others."""
     shares = np.zeros(problem.rates.shape)
     for job, row in enumerate(problem.rows.tolist()):
         if row in type_of:

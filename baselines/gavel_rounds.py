@@ -42,7 +42,7 @@ class Rounds:
         self._time_s = np.zeros((64, types))
         self._deficit_s = np.zeros((64, types))
         self._total_s = np.zeros(types)
-        self._since_s = 0.0  # when counting began
+        self.since_s = 0.0  # when counting began
 
     def admit(self, rows: np.ndarray, rates: np.ndarray, gangs: np.ndarray) -> None:
         """Count new jobs: rates float64 [n, R] steps/s (0 = never there), gang sizes int [n]."""
@@ -60,11 +60,11 @@ class Rounds:
 
     def begin_counting(self, rows: np.ndarray, now_s: float) -> None:
         """Turn what the jobs ``rows`` have had too little or too much into deficits, and count anew."""
-        owed = self.shares[rows] * (now_s - self._since_s) - (self._time_s[rows] - self._credit_s)
+        owed = self.shares[rows] * (now_s - self.since_s) - (self._time_s[rows] - self._credit_s)
         self._deficit_s[rows] += owed
         self._time_s[rows] = self._credit_s
         self._total_s[:] = self._credit_s * len(rows)
-        self._since_s = now_s
+        self.since_s = now_s
 
     def plan(self, rows: np.ndarray, shares: np.ndarray) -> None:
         """Set X of the jobs ``rows``, float64 [n, R]."""
@@ -118,7 +118,7 @@ class Rounds:
 def priority(shares: np.ndarray, had_s: np.ndarray, total_s: np.ndarray) -> np.ndarray:
     """float64 [n, R]: shares over the fraction of each type's time that was had."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(had_s > 0, shares * total_s / had_s, shares * UNTRIED)
+        return np.where(had_s > 0, shares / (had_s / total_s), shares * UNTRIED)
 
 
 def _fitting(candidates: np.ndarray, gangs: np.ndarray, room: int) -> np.ndarray:

@@ -308,6 +308,7 @@ def test_real_logs_play_to_the_end(scenario: str, source: str, jobs: str) -> Non
 
 STOPS = """
 import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
 from gpusched_env.simulator import Scheduler
 
 class Stops(Scheduler):

@@ -108,6 +108,7 @@ def test_a_thousand_workers_are_as_many_as_there_are_cores() -> None:
 
 STOPPED = """
 import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
 from gpusched_env.evaluation import Interrupted, evaluate
 from gpusched_env.simulator import Scheduler
 class Stops(Scheduler):
