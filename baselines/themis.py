@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +13,9 @@ from gpusched_env.baselines.themis_auction import partial_allocation
 from gpusched_env.baselines.themis_fairness import fair_time_s, finish_time_fairness, max_min_shares
 from gpusched_env.errors import SchedulerError
 from gpusched_env.portable.keys import rounded_keys
-from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Start
+from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Start, rule_number
+from gpusched_env.simulator.growing import GrowingArray
+from gpusched_env.simulator.placing import SHARE_FIRST_FIT
 
 # What a winner of the auction keeps of its lease at least: an empty lease would be none.
 _LEAST_SHARE: Final = 0.05
@@ -77,24 +79,53 @@ class Themis(EstimatingScheduler):
     def reset(self, view: ClusterView) -> None:
         """Nobody has come, nothing is leased."""
         super().reset(view)
-        self._seen_s = np.empty(0)  # when each job was first seen [s]
-        self._load_before = np.empty(0)  # the integral of jobs in the system until then [job s]
+        self._seen_s = GrowingArray(np.dtype(float))  # when each job was first seen [s]
+        self._load_before = GrowingArray(np.dtype(float))  # the integral of jobs in the system until then [job s]
         self._load = self._asked_s = 0.0
         self._present = 0
+        # Bids count everyone; and where gangs share GPUs, leased gangs may ask for more GPUs than there are.
+        self._asks_all = self.auction or rule_number(self.placement) >= SHARE_FIRST_FIT
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Offer what is free and what comes free by the end of a lease."""
+        """Offer what is free and what comes free by the end of a lease; renew leases where nobody could take over."""
         self._count(view)
-        running, ended = view.running, view.lease_ended
-        candidates = np.sort(np.concatenate([view.waiting, ended]))
-        if not len(candidates):
-            return
+        waiting, ended = view.waiting, view.lease_ended
+        if not len(waiting) and not (self._asks_all and len(ended)):
+            return self._renewed(view, ended)
+        running, checkpointing = view.running, view.checkpointing
+        leased = running[~checkpointing & (running[:, None] != ended).all(axis=1)]
+        budget = view.cluster.gpus - int(view.gpus[leased].sum())
+        if not self._asks_all:  # gangs larger than the budget get nothing: they need no rank
+            waiting = waiting[view.gpus[waiting] <= budget]
+            if not len(waiting):
+                return self._renewed(view, ended)
+        candidates = np.sort(np.concatenate([waiting, ended]))
         ranked = self._by_share(view, candidates) if self.maxmin else self._by_fairness(view, candidates)
-        shares = np.ones(view.arrived)
+        if not self._asks_all and set(ranked[: len(ended)].tolist()) == set(ended.tolist()):
+            budget -= int(view.gpus[ended].sum())
+            if view.gpus[waiting].min() > budget:
+                return self._renewed(view, ended)
+        return self._offer(view, ended, ranked, leased, running[checkpointing])
+
+    def _renewed(self, view: ClusterView, ended: np.ndarray) -> list[Decision]:
+        """Renew the leases of gangs whose GPUs nobody else can get now."""
+        until_s = view.now_s + self.lease_s
+        return [Lease(job, until_s) for job in ended.tolist()]
+
+    def _offer(
+        self, view: ClusterView, ended: np.ndarray, ranked: np.ndarray, leased: np.ndarray, checkpointing: np.ndarray
+    ) -> Iterator[Decision]:
+        """Let the best hold what is not leased, and lease it to them.
+
+        Parameters
+        ----------
+        ended : rows of the jobs whose lease ends now
+        ranked : rows of these and of those that wait, the worst off first
+        leased, checkpointing : rows of the other running jobs
+        """
+        shares = None
         if self.auction:
             ranked, shares = self._auction(view, ranked, view.free_gpus + int(view.gpus[ended].sum()))
-        checkpointing = running[view.checkpointing]
-        leased = running[~np.isin(running, [*ended, *checkpointing])]
         # Leases that run are kept; GPUs that are being checkpointed are spoken for once they are free.
         order = np.concatenate([leased, ranked, checkpointing])
         kept = dict.fromkeys(ended.tolist())
@@ -107,8 +138,9 @@ class Themis(EstimatingScheduler):
         for job in kept:
             yield self._lease(view, job, shares)
 
-    def _lease(self, view: ClusterView, job: int, shares: np.ndarray) -> Lease:
-        return Lease(job, view.now_s + self.lease_s * max(float(shares[job]), _LEAST_SHARE))
+    def _lease(self, view: ClusterView, job: int, shares: np.ndarray | None) -> Lease:
+        share = 1.0 if shares is None else max(float(shares[job]), _LEAST_SHARE)
+        return Lease(job, view.now_s + self.lease_s * share)
 
     def _by_fairness(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
         return rows[np.argsort(-rounded_keys(self.fairness(view, rows)), kind="stable")]
@@ -141,15 +173,16 @@ class Themis(EstimatingScheduler):
         """Keep the integral of the number of jobs in the system."""
         now_s = view.now_s
         self._load += self._present * (now_s - self._asked_s)
-        new = view.arrived - len(self._seen_s)
-        self._seen_s = np.concatenate([self._seen_s, np.full(new, now_s)])
-        self._load_before = np.concatenate([self._load_before, np.full(new, self._load)])
-        self._asked_s, self._present = now_s, view.arrived - view.finished_count
+        arrived = view.arrived
+        if new := arrived - len(self._seen_s):
+            self._seen_s.add(np.full(new, now_s))
+            self._load_before.add(np.full(new, self._load))
+        self._asked_s, self._present = now_s, arrived - view.finished_count
 
     def _contenders(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
         """float64: mean number of jobs in the system while each of the jobs ``rows`` was there."""
-        there_s = view.now_s - self._seen_s[rows]
-        load = self._load - self._load_before[rows]
+        there_s = view.now_s - self._seen_s[:][rows]
+        load = self._load - self._load_before[:][rows]
         return np.divide(load, there_s, out=np.full(len(rows), float(self._present)), where=there_s > 0)
 
     def _auction(self, view: ClusterView, ranked: np.ndarray, gpus: int) -> tuple[np.ndarray, np.ndarray]:
