@@ -42,12 +42,13 @@ class Themis(EstimatingScheduler):
     placement; T_ideal: run time on one N-th of the cluster, N = mean number of jobs in the system while the job was
     there; a gang larger than that share takes so much longer. Leases end one by one; whoever waits, and whoever's
     lease has ended, is sorted by rho, largest first, and takes its whole gang until the cluster is full. Jobs that are
-    chosen again keep their GPUs, and lose nothing; the others are preempted.
+    chosen again keep their GPUs, and lose nothing; the others are preempted. Nobody is ranked where no waiting
+    gang fits into what is free, being checkpointed or at the end of its lease: then leases are renewed.
 
     Lite: one job is one app; a gang takes all its GPUs or none, so that a bid has two entries, rho with the gang now
     and rho after another lease of waiting, and a winner that may keep the share c of what it won keeps it for c of the
-    lease, at least a twentieth. O(n log n) a decision point, n jobs in the system; with the auction
-    O(bidders^2 x GPUs).
+    lease, at least a twentieth. O(n log n) a decision point at which somebody could get GPUs, n jobs in the system,
+    O(n) at the others; with the auction O(bidders^2 x GPUs).
 
     References
     ----------
@@ -83,6 +84,7 @@ class Themis(EstimatingScheduler):
         self._load_before = GrowingArray(np.dtype(float))  # the integral of jobs in the system until then [job s]
         self._load = self._asked_s = 0.0
         self._present = 0
+        self._gpus = view.cluster.gpus
         # Bids count everyone; and where gangs share GPUs, leased gangs may ask for more GPUs than there are.
         self._asks_all = self.auction or rule_number(self.placement) >= SHARE_FIRST_FIT
 
@@ -94,17 +96,17 @@ class Themis(EstimatingScheduler):
             return self._renewed(view, ended)
         running, checkpointing = view.running, view.checkpointing
         leased = running[~checkpointing & (running[:, None] != ended).all(axis=1)]
-        budget = view.cluster.gpus - int(view.gpus[leased].sum())
+        gangs = view.gpus
+        budget = self._gpus - int(gangs[leased].sum())
         if not self._asks_all:  # gangs larger than the budget get nothing: they need no rank
-            waiting = waiting[view.gpus[waiting] <= budget]
+            waiting = waiting[gangs[waiting] <= budget]
             if not len(waiting):
                 return self._renewed(view, ended)
         candidates = np.sort(np.concatenate([waiting, ended]))
         ranked = self._by_share(view, candidates) if self.maxmin else self._by_fairness(view, candidates)
-        if not self._asks_all and set(ranked[: len(ended)].tolist()) == set(ended.tolist()):
-            budget -= int(view.gpus[ended].sum())
-            if view.gpus[waiting].min() > budget:
-                return self._renewed(view, ended)
+        stay = not self._asks_all and set(ranked[: len(ended)].tolist()) == set(ended.tolist())
+        if stay and gangs[waiting].min() > budget - gangs[ended].sum():
+            return self._renewed(view, ended)
         return self._offer(view, ended, ranked, leased, running[checkpointing])
 
     def _renewed(self, view: ClusterView, ended: np.ndarray) -> list[Decision]:
@@ -166,7 +168,7 @@ class Themis(EstimatingScheduler):
         return np.maximum(self.remaining_s(view, rows), _LEAST_S)
 
     def _fair_time_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        share = view.cluster.gpus / self._contenders(view, rows)
+        share = self._gpus / self._contenders(view, rows)
         return fair_time_s(np.maximum(self.ideal_s(view, rows), _LEAST_S), view.gpus[rows], share)
 
     def _count(self, view: ClusterView) -> None:
