@@ -3,64 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
 import numpy as np
 
 from gpusched_env.baselines.gandiva_servers import Servers
+from gpusched_env.baselines.gandiva_turns import Seat, ServerSet, Turns
 from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Start, Wait
 
-# How far work may begin after a multiple of the quantum and still count as begun at it, in quanta.
-_ROUNDING: Final = 1e-9
-
-
-@dataclass(eq=False)
-class Seat:
-    """A gang's place.
-
-    Parameters
-    ----------
-    gpus : GPU ids
-    job : row of the job whose place it is
-    since_s : when the job's work began, or will after its restore [s]; inf while the place is pending
-    pending : the job has yet to start: the GPUs are kept for it while those who held them are being checkpointed
-    """
-
-    gpus: np.ndarray
-    job: int
-    since_s: float = math.inf
-    pending: bool = True
-
-    def start(self, view: ClusterView) -> Iterator[Decision]:
-        """Let the job begin."""
-        yield Start(self.job, gpus=tuple(self.gpus.tolist()))
-        self.pending = False
-        self.since_s = float(view.progress_since_s(np.array([self.job]))[0])
-
-
-@dataclass(eq=False)
-class ServerSet:
-    """Gangs of one size that share the same machines: those that run, and those whose turn will come.
-
-    Parameters
-    ----------
-    machines, gang : what it is about
-    tier : tier of its gangs
-    scattered : the empty cluster could hold a gang of this size on a tighter tier
-    seats : places of the gangs that run
-    turns : rows of the others, the next first
-    """
-
-    machines: tuple[int, ...]
-    gang: int
-    tier: int
-    scattered: bool
-    seats: list[Seat] = field(default_factory=list)
-    turns: deque[int] = field(default_factory=deque)
+# Where a waiting job stands: in no queue, in the queue of a set, or before a place that is kept for it.
+_NOWHERE, _IN_TURN, _KEPT = range(3)
+_NONE: Final = np.empty(0, bool)
 
 
 @dataclass
@@ -84,7 +42,9 @@ class Gandiva(Scheduler):
     Left out, so that it is the lite one: packing of two jobs on a GPU, growing and shrinking, and the measurements that
     steer them. The paper's suspension takes about 0.1 s and its migration 1 to 2 s; here both cost what every
     preemption costs in the scenario (``checkpoint_s`` and ``restore_s``), and a slice counts work, not restoring: with
-    30 s + 30 s half of the time of shared GPUs is lost. O(jobs in the system + GPUs) a decision point.
+    30 s + 30 s half of the time of shared GPUs is lost. A decision point costs O((gangs that start or stop) x turns)
+    and array operations over the jobs in the system and the GPUs. An overloaded cluster suspends gangs millions of
+    times, and each time is a decision.
 
     References
     ----------
@@ -110,152 +70,205 @@ class Gandiva(Scheduler):
         """Unassign all servers."""
         self._servers = Servers(view.cluster)
         self._sets: dict[tuple[tuple[int, ...], int], ServerSet] = {}
+        self._by_gang: defaultdict[int, dict[int, ServerSet]] = defaultdict(dict)  # the same, by gang size and number
+        self._hosted = np.zeros(view.cluster.gpus + 1, bool)  # whether there is a set of each gang size
+        self._at_work: dict[int, Seat] = {}  # places of the jobs that have started
         self._waits_in: dict[int, ServerSet] = {}  # the set in which a suspended or new gang waits for its turn
         self._kept: list[Seat] = []  # places whose jobs have yet to start
+        self._stands = np.zeros(64, np.int8)  # of each waiting job
+        self._turns = Turns(self.quantum_s)
+        self._numbers = count()
+        self._finished = view.finished_count
         self._moved_s = -math.inf
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Hand vacated places on, place newcomers, end turns, move one gang."""
         self._vacate(view)
-        yield from self._start_pending(view)
-        yield from self._place(view)
-        yield from self._end_turns(view)
-        move_s = yield from self._migrate(view)
-        yield from self._start_pending(view)
-        now_s = view.now_s
-        yield Wait(min([move_s, *(end_s for end_s, _, _ in self._turns() if end_s > now_s)]))
+        yield from self._start(view, self._ready(view))
+        yield from self._start(view, self._place(view))
+        suspended = self._end_turns(view)
+        yield from map(Preempt, suspended)
+        moved, move_s = self._migrate(view)
+        yield from map(Preempt, moved)
+        if suspended or moved:
+            yield from self._start(view, self._ready(view))
+        yield Wait(min(move_s, self._turns.next_end_s(view.now_s)))
+
+    # --- places
+
+    def _start(self, view: ClusterView, seats: Iterable[Seat]) -> Iterator[Decision]:
+        """Let the jobs of some places begin, and note when their turns will end."""
+        begun = []
+        for seat in seats:
+            yield Start(seat.job, gpus=seat.ids)
+            begun.append(seat)
+        if begun:
+            since_s = view.progress_since_s(np.array([seat.job for seat in begun]))
+            for seat, start_s in zip(begun, since_s.tolist(), strict=True):
+                self._at_work[seat.job] = seat
+                self._turns.begin(seat, start_s)
+
+    def _ready(self, view: ClusterView) -> list[Seat]:
+        """Take the kept places whose GPUs are free, and whose jobs are not being checkpointed elsewhere any more."""
+        if not self._kept or not view.free_gpus:
+            return []
+        free = view.holders < 0
+        found = np.flatnonzero(free[[seat.ids[0] for seat in self._kept]]).tolist()
+        if not found:
+            return []
+        ending = set(view.running[view.checkpointing].tolist())
+        ready = [self._kept[i] for i in found]
+        ready = [seat for seat in ready if seat.job not in ending and free[seat.gpus].all()]
+        if ready:
+            chosen = set(ready)
+            self._kept = [seat for seat in self._kept if seat not in chosen]
+        return ready
 
     def _vacate(self, view: ClusterView) -> None:
         """Give the places of finished gangs to whose turn is next, or give them up."""
-        running = set(view.running.tolist())
-        for group in list(self._sets.values()):
-            for seat in [seat for seat in group.seats if not seat.pending and seat.job not in running]:
-                if group.turns:
-                    self._hand_on(group, seat)
-                else:
-                    self._give_up(group, seat)
+        if view.finished_count == self._finished:
+            return
+        self._finished = view.finished_count
+        ended = self._at_work.keys() - set(view.running.tolist())
+        for seat in sorted((self._at_work[job] for job in ended), key=lambda seat: (seat.group.number, seat.number)):
+            if seat.group.turns:
+                self._hand_on(seat)
+            else:
+                self._give_up(seat)
 
-    def _hand_on(self, group: ServerSet, seat: Seat) -> None:
-        seat.job, seat.since_s, seat.pending = group.turns.popleft(), math.inf, True
+    def _hand_on(self, seat: Seat) -> None:
+        """Keep the place for whose turn is next."""
+        del self._at_work[seat.job]
+        job = self._turns.hand_on(seat)
         self._kept.append(seat)
-        del self._waits_in[seat.job]
+        self._stands[job] = _KEPT
+        del self._waits_in[job]
 
-    def _give_up(self, group: ServerSet, seat: Seat) -> None:
+    def _give_up(self, seat: Seat) -> None:
+        """Give a place up that nobody waits for."""
+        group = seat.group
+        del self._at_work[seat.job]
         group.seats.remove(seat)
         self._servers.leave(group.machines)
         if not group.seats:
-            del self._sets[group.machines, group.gang]
+            del self._sets[group.machines, group.gang], self._by_gang[group.gang][group.number]
+            self._hosted[group.gang] = bool(self._by_gang[group.gang])
 
     def _take_seat(self, gpus: np.ndarray, job: int) -> Seat:
-        machines, gang, seat = self._servers.of(gpus), len(gpus), Seat(gpus, job)
+        machines, gang = self._servers.of(gpus), len(gpus)
         if (machines, gang) not in self._sets:
-            tier, scattered = self._servers.tier(machines, gang)
-            self._sets[machines, gang] = ServerSet(machines, gang, tier, scattered)
+            group = ServerSet(next(self._numbers), machines, gang, *self._servers.tier(machines, gang))
+            self._sets[machines, gang] = self._by_gang[gang][group.number] = group
+            self._hosted[gang] = True
         self._servers.occupy(machines, gang)
-        self._sets[machines, gang].seats.append(seat)
+        group = self._sets[machines, gang]
+        seat = Seat(group, next(self._numbers), gpus, job)
+        group.seats.append(seat)
         return seat
 
     def _free(self, view: ClusterView) -> np.ndarray:
         """Boolean [G]: GPUs that nobody holds, and that are kept for nobody."""
         free = view.holders < 0
-        for seat in self._kept:
-            free[seat.gpus] = False
+        if self._kept:
+            free[np.concatenate([seat.gpus for seat in self._kept])] = False
         return free
 
-    def _start_pending(self, view: ClusterView) -> Iterator[Decision]:
-        """Start those whose GPUs are free, and who are not themselves still being checkpointed elsewhere."""
-        if self._kept:
-            free, waiting = view.holders < 0, set(view.waiting.tolist())
-            for seat in self._kept:
-                if seat.job in waiting and free[seat.gpus].all():
-                    yield from seat.start(view)
-            self._kept = [seat for seat in self._kept if seat.pending]
+    # --- newcomers
 
-    def _place(self, view: ClusterView) -> Iterator[Decision]:
+    def _place(self, view: ClusterView) -> Iterator[Seat]:
         """Steps 1 to 5 for all that wait, by arrival."""
-        waiting, free = view.waiting, self._free(view)
-        gangs, able = view.gpus[waiting], view.able_gpus(waiting)
-        kept = {seat.job for seat in self._kept}
-        smallest_refused = math.inf  # what found no place will find none in this instant
-        for i, (job, gang) in enumerate(zip(waiting.tolist(), gangs.tolist(), strict=True)):
-            if job in kept:
-                continue
+        if view.arrived > len(self._stands):
+            self._stands = np.pad(self._stands, (0, 2 * view.arrived - len(self._stands)))
+        waiting = view.waiting
+        stands, gangs = self._stands[waiting], view.gpus[waiting]
+        room, free = 0, _NONE
+        if view.free_gpus and len(waiting):
+            free = self._free(view)
+            room = int(np.count_nonzero(free))
+        fits, nowhere = gangs <= room, stands == _NOWHERE
+        # Who waits for a turn leaves that queue only for free GPUs, and a kept place is the job's own. Who stands
+        # nowhere finds a set to share only if there is one of its size, or a gang that starts now makes one.
+        visited = fits & (stands != _KEPT) | nowhere & (fits.any() | self._hosted[gangs])
+        jobs = waiting[visited]
+        able = view.able_gpus(jobs) if len(jobs) else None
+        for i, (job, gang) in enumerate(zip(jobs.tolist(), gangs[visited].tolist(), strict=True)):
             allowed = None if able is None else able[i]
             gpus = None
-            if allowed is not None:
-                gpus = self._servers.place(free & allowed, gang)
-            elif gang < smallest_refused:
-                gpus = self._servers.place(free, gang)
+            if gang <= room:
+                gpus = self._servers.place(free if allowed is None else free & allowed, gang)
             if gpus is not None:
-                if job in self._waits_in:
-                    self._waits_in.pop(job).turns.remove(job)
+                room -= gang
                 free[gpus] = False
-                yield from self._take_seat(gpus, job).start(view)
-                continue
-            smallest_refused = min(smallest_refused, gang)
-            if job not in self._waits_in:
+                self._leave_queue(job)
+                yield self._take_seat(gpus, job)
+            elif job not in self._waits_in:
                 self._share(job, gang, allowed)
+
+    def _leave_queue(self, job: int) -> None:
+        self._stands[job] = _NOWHERE
+        if job in self._waits_in:
+            self._turns.leave(self._waits_in.pop(job), job)
 
     def _share(self, job: int, gang: int, able: np.ndarray | None) -> None:
         """Step 4: wait for a turn where the fewest gangs share a place, on machines that can run the job."""
-        groups = [group for group in self._sets.values() if group.gang == gang]
+        groups: Iterable[ServerSet] = self._by_gang[gang].values()
         if able is not None:
             groups = [group for group in groups if self._servers.all_able(group.machines, able)]
-        if groups:
-            group = min(groups, key=lambda group: len(group.turns) / len(group.seats))
-            group.turns.append(job)
-            self._waits_in[job] = group
+        group = min(groups, key=lambda group: len(group.turns) / len(group.seats), default=None)
+        if group is not None:
+            self._wait_in(group, job)
 
-    def _turns(self) -> list[tuple[float, ServerSet, Seat]]:
-        """List the places for which others wait, by the time when their turns end [s]."""
-        shared = [group for group in self._sets.values() if group.turns]
-        at_work = [(group, seat) for group in shared for seat in group.seats if not seat.pending]
-        return sorted(((self._turn_end_s(seat), group, seat) for group, seat in at_work), key=lambda turn: turn[0])
+    def _wait_in(self, group: ServerSet, job: int) -> None:
+        """Let a job wait for its turn in a set."""
+        self._turns.join(group, job)
+        self._waits_in[job] = group
+        self._stands[job] = _IN_TURN
 
-    def _turn_end_s(self, seat: Seat) -> float:
-        """Give the first multiple of the quantum at which the gang has worked for a whole one [s]."""
-        return self.quantum_s * (math.ceil(seat.since_s / self.quantum_s - _ROUNDING) + 1)
+    # --- turns
 
-    def _end_turns(self, view: ClusterView) -> Iterator[Decision]:
+    def _end_turns(self, view: ClusterView) -> list[int]:
         """Suspend the gangs whose quantum is over, the longest at work first, and let the next ones have the place."""
-        now_s = view.now_s
-        over = [(group, seat) for end_s, group, seat in self._turns() if end_s <= now_s]
-        changes = {id(group): len(group.turns) for group, _ in over}
-        for group, seat in over:
-            if changes[id(group)] > 0:  # who has just been suspended does not take the next place
-                changes[id(group)] -= 1
-                job = seat.job
-                yield Preempt(job)
-                self._hand_on(group, seat)
-                group.turns.append(job)
-                self._waits_in[job] = group
+        over = self._turns.over(view.now_s)
+        changes = {seat.group: len(seat.group.turns) for seat in over}
+        suspended = []
+        for seat in over:
+            if changes[seat.group] > 0:  # who has just been suspended does not take the next place
+                changes[seat.group] -= 1
+                suspended.append(seat.job)
+                self._wait_in(seat.group, seat.job)
+                self._hand_on(seat)
+        return suspended
 
-    def _migrate(self, view: ClusterView) -> Generator[Decision, None, float]:
-        """Move one gang to a tighter tier, if it is time; return when to look again [s]."""
+    # --- migration
+
+    def _migrate(self, view: ClusterView) -> tuple[list[int], float]:
+        """Move one gang to a tighter tier, if it is time; give its row, and when to look again [s]."""
         if math.isinf(self.migrate_s) or not (move := self._better_place(view)):
-            return math.inf
+            return [], math.inf
         due_s = self._moved_s + self.migrate_s
         if due_s > view.now_s:
-            return due_s
-        group, seat, gpus = move
+            return [], due_s
+        seat, gpus = move
         self._moved_s = view.now_s
-        yield Preempt(seat.job)
-        self._give_up(group, seat)
+        self._give_up(seat)
         self._kept.append(self._take_seat(gpus, seat.job))
-        return self._moved_s + self.migrate_s
+        self._stands[seat.job] = _KEPT
+        return [seat.job], self._moved_s + self.migrate_s
 
-    def _better_place(self, view: ClusterView) -> tuple[ServerSet, Seat, np.ndarray] | None:
+    def _better_place(self, view: ClusterView) -> tuple[Seat, np.ndarray] | None:
         """Find the first gang by arrival that works, shares with nobody and would fit on a tighter tier."""
+        now_s = view.now_s
         scattered = [group for group in self._sets.values() if group.scattered and not group.turns]
-        places = [(seat.job, group, seat) for group in scattered for seat in group.seats]
+        seats = [seat for group in scattered for seat in group.seats if seat.since_s < now_s]
+        if not seats:
+            return None
         free = self._free(view)
-        for _, group, seat in sorted(places, key=lambda place: place[0]):
-            if seat.since_s < view.now_s:  # inf while it is pending
-                usable = free.copy()
-                usable[seat.gpus] = True
-                if (able := view.able_gpus(np.array([seat.job]))) is not None:
-                    usable &= able[0]
-                gpus = self._servers.tighter(usable, group.gang, group.tier)
-                if gpus is not None:
-                    return group, seat, gpus
+        for seat in sorted(seats, key=lambda seat: seat.job):
+            usable = free.copy()
+            usable[seat.gpus] = True
+            if (able := view.able_gpus(np.array([seat.job]))) is not None:
+                usable &= able[0]
+            gpus = self._servers.tighter(usable, seat.group.gang, seat.group.tier)
+            if gpus is not None:
+                return seat, gpus
         return None

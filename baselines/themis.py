@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +13,9 @@ from gpusched_env.baselines.themis_auction import partial_allocation
 from gpusched_env.baselines.themis_fairness import fair_time_s, finish_time_fairness, max_min_shares
 from gpusched_env.errors import SchedulerError
 from gpusched_env.portable.keys import rounded_keys
-from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Start
+from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Start, rule_number
+from gpusched_env.simulator.growing import GrowingArray
+from gpusched_env.simulator.placing import SHARE_FIRST_FIT
 
 # What a winner of the auction keeps of its lease at least: an empty lease would be none.
 _LEAST_SHARE: Final = 0.05
@@ -40,12 +42,13 @@ class Themis(EstimatingScheduler):
     placement; T_ideal: run time on one N-th of the cluster, N = mean number of jobs in the system while the job was
     there; a gang larger than that share takes so much longer. Leases end one by one; whoever waits, and whoever's
     lease has ended, is sorted by rho, largest first, and takes its whole gang until the cluster is full. Jobs that are
-    chosen again keep their GPUs, and lose nothing; the others are preempted.
+    chosen again keep their GPUs, and lose nothing; the others are preempted. Nobody is ranked where no waiting
+    gang fits into what is free, being checkpointed or at the end of its lease: then leases are renewed.
 
     Lite: one job is one app; a gang takes all its GPUs or none, so that a bid has two entries, rho with the gang now
     and rho after another lease of waiting, and a winner that may keep the share c of what it won keeps it for c of the
-    lease, at least a twentieth. O(n log n) a decision point, n jobs in the system; with the auction
-    O(bidders^2 x GPUs).
+    lease, at least a twentieth. O(n log n) a decision point at which somebody could get GPUs, n jobs in the system,
+    O(n) at the others; with the auction O(bidders^2 x GPUs).
 
     References
     ----------
@@ -77,24 +80,54 @@ class Themis(EstimatingScheduler):
     def reset(self, view: ClusterView) -> None:
         """Nobody has come, nothing is leased."""
         super().reset(view)
-        self._seen_s = np.empty(0)  # when each job was first seen [s]
-        self._load_before = np.empty(0)  # the integral of jobs in the system until then [job s]
+        self._seen_s = GrowingArray(np.dtype(float))  # when each job was first seen [s]
+        self._load_before = GrowingArray(np.dtype(float))  # the integral of jobs in the system until then [job s]
         self._load = self._asked_s = 0.0
         self._present = 0
+        self._gpus = view.cluster.gpus
+        # Bids count everyone; and where gangs share GPUs, leased gangs may ask for more GPUs than there are.
+        self._asks_all = self.auction or rule_number(self.placement) >= SHARE_FIRST_FIT
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Offer what is free and what comes free by the end of a lease."""
+        """Offer what is free and what comes free by the end of a lease; renew leases where nobody could take over."""
         self._count(view)
-        running, ended = view.running, view.lease_ended
-        candidates = np.sort(np.concatenate([view.waiting, ended]))
-        if not len(candidates):
-            return
+        waiting, ended = view.waiting, view.lease_ended
+        if not len(waiting) and not (self._asks_all and len(ended)):
+            return self._renewed(view, ended)
+        running, checkpointing = view.running, view.checkpointing
+        leased = running[~checkpointing & (running[:, None] != ended).all(axis=1)]
+        gangs = view.gpus
+        budget = self._gpus - int(gangs[leased].sum())
+        if not self._asks_all:  # gangs larger than the budget get nothing: they need no rank
+            waiting = waiting[gangs[waiting] <= budget]
+            if not len(waiting):
+                return self._renewed(view, ended)
+        candidates = np.sort(np.concatenate([waiting, ended]))
         ranked = self._by_share(view, candidates) if self.maxmin else self._by_fairness(view, candidates)
-        shares = np.ones(view.arrived)
+        stay = not self._asks_all and set(ranked[: len(ended)].tolist()) == set(ended.tolist())
+        if stay and gangs[waiting].min() > budget - gangs[ended].sum():
+            return self._renewed(view, ended)
+        return self._offer(view, ended, ranked, leased, running[checkpointing])
+
+    def _renewed(self, view: ClusterView, ended: np.ndarray) -> list[Decision]:
+        """Renew the leases of gangs whose GPUs nobody else can get now."""
+        until_s = view.now_s + self.lease_s
+        return [Lease(job, until_s) for job in ended.tolist()]
+
+    def _offer(
+        self, view: ClusterView, ended: np.ndarray, ranked: np.ndarray, leased: np.ndarray, checkpointing: np.ndarray
+    ) -> Iterator[Decision]:
+        """Let the best hold what is not leased, and lease it to them.
+
+        Parameters
+        ----------
+        ended : rows of the jobs whose lease ends now
+        ranked : rows of these and of those that wait, the worst off first
+        leased, checkpointing : rows of the other running jobs
+        """
+        shares = None
         if self.auction:
             ranked, shares = self._auction(view, ranked, view.free_gpus + int(view.gpus[ended].sum()))
-        checkpointing = running[view.checkpointing]
-        leased = running[~np.isin(running, [*ended, *checkpointing])]
         # Leases that run are kept; GPUs that are being checkpointed are spoken for once they are free.
         order = np.concatenate([leased, ranked, checkpointing])
         kept = dict.fromkeys(ended.tolist())
@@ -107,8 +140,9 @@ class Themis(EstimatingScheduler):
         for job in kept:
             yield self._lease(view, job, shares)
 
-    def _lease(self, view: ClusterView, job: int, shares: np.ndarray) -> Lease:
-        return Lease(job, view.now_s + self.lease_s * max(float(shares[job]), _LEAST_SHARE))
+    def _lease(self, view: ClusterView, job: int, shares: np.ndarray | None) -> Lease:
+        share = 1.0 if shares is None else max(float(shares[job]), _LEAST_SHARE)
+        return Lease(job, view.now_s + self.lease_s * share)
 
     def _by_fairness(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
         return rows[np.argsort(-rounded_keys(self.fairness(view, rows)), kind="stable")]
@@ -134,22 +168,23 @@ class Themis(EstimatingScheduler):
         return np.maximum(self.remaining_s(view, rows), _LEAST_S)
 
     def _fair_time_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        share = view.cluster.gpus / self._contenders(view, rows)
+        share = self._gpus / self._contenders(view, rows)
         return fair_time_s(np.maximum(self.ideal_s(view, rows), _LEAST_S), view.gpus[rows], share)
 
     def _count(self, view: ClusterView) -> None:
         """Keep the integral of the number of jobs in the system."""
         now_s = view.now_s
         self._load += self._present * (now_s - self._asked_s)
-        new = view.arrived - len(self._seen_s)
-        self._seen_s = np.concatenate([self._seen_s, np.full(new, now_s)])
-        self._load_before = np.concatenate([self._load_before, np.full(new, self._load)])
-        self._asked_s, self._present = now_s, view.arrived - view.finished_count
+        arrived = view.arrived
+        if new := arrived - len(self._seen_s):
+            self._seen_s.add(np.full(new, now_s))
+            self._load_before.add(np.full(new, self._load))
+        self._asked_s, self._present = now_s, arrived - view.finished_count
 
     def _contenders(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
         """float64: mean number of jobs in the system while each of the jobs ``rows`` was there."""
-        there_s = view.now_s - self._seen_s[rows]
-        load = self._load - self._load_before[rows]
+        there_s = view.now_s - self._seen_s[:][rows]
+        load = self._load - self._load_before[:][rows]
         return np.divide(load, there_s, out=np.full(len(rows), float(self._present)), where=there_s > 0)
 
     def _auction(self, view: ClusterView, ranked: np.ndarray, gpus: int) -> tuple[np.ndarray, np.ndarray]:

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import finish, linked_scenario, mean_jct, play, preemptions, random_instance, unit_instance
+from cost import lines_run
+from gandiva_reference import PlainGandiva
+from helpers import (
+    finish,
+    linked_scenario,
+    mean_jct,
+    play,
+    preemptions,
+    random_instance,
+    two_types,
+    unit_instance,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.baselines import make_scheduler
+from gpusched_env.baselines.gandiva import Gandiva
 from gpusched_env.cluster import MACHINE, RACK
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import COMPLETE, PREEMPT, RESUME, START, EventLog
@@ -180,3 +192,37 @@ def test_small_scenario_with_contention_is_deterministic() -> None:
 def test_periods_are_above_zero(spec: str) -> None:
     with pytest.raises(SchedulerError, match="> 0"):
         play(scattered(), f"gandiva-lite:{spec}")
+
+
+# --- cheaper decisions
+
+
+@settings(max_examples=80)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([0.0, 30.0, 61.0]),
+    st.sampled_from([0.0, 45.0]),
+    st.sampled_from([60.0, 17.3]),
+    st.sampled_from([60.0, 500.0, np.inf]),
+    st.integers(0, 2),
+)
+def test_plain_loops_decide_the_same(
+    seed: int, cost: float, round_s: float, quantum_s: float, migrate_s: float, mixed: int
+) -> None:
+    cluster = (None, two_types(), two_types((3, 4), (2, 4), 2))[mixed]
+    instance = random_instance(seed, 50, cluster, checkpoint_s=cost, restore_s=cost, round_s=round_s)
+    ours, plain = (simulate(instance, policy(quantum_s, migrate_s)).digest() for policy in (Gandiva, PlainGandiva))
+    assert ours == plain
+
+
+def test_plain_loops_decide_the_same_where_gangs_contend_for_links() -> None:
+    instance = linked_scenario(jobs=60).instance(3)
+    assert simulate(instance, Gandiva()).digest() == simulate(instance, PlainGandiva()).digest()
+
+
+def test_an_arrival_costs_no_look_at_every_place_and_everybody_who_waits() -> None:
+    """Sixteen machines whose gangs take turns, and many more that come and wait for one."""
+    rng = np.random.default_rng(1)
+    instance = unit_instance(np.arange(300) * 7.0, rng.integers(1, 5, 300), rng.uniform(100, 900, 300), "16x4")
+    ours, plain = (lines_run(simulate, instance, policy()) for policy in (Gandiva, PlainGandiva))
+    assert ours < plain / 2

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
-from helpers import finish, play, random_instance, unit_instance
+from helpers import finish, linked_scenario, play, random_instance, random_workload, two_types, unit_instance
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from themis_reference import FullThemis
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.themis import Themis
@@ -19,7 +21,7 @@ from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import LEASE_END, PREEMPT, RESUME, START
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import Network
-from gpusched_env.simulator import ClusterView, Simulation
+from gpusched_env.simulator import ClusterView, Simulation, simulate
 from gpusched_env.workload import Profiles, Workload
 
 
@@ -183,3 +185,53 @@ def test_claims_of_users_may_be_too_short_or_nothing(option: str, first: float |
 def test_parameters_are_checked(spec: str, message: str) -> None:
     with pytest.raises(SchedulerError, match=message):
         make_scheduler(f"themis-lite:{spec}")
+
+
+# --- fewer and cheaper decisions
+
+
+@settings(max_examples=80)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([0.0, 30.0]),
+    st.sampled_from([0.0, 60.0]),
+    st.sampled_from([120.0, 1200.0, np.inf]),
+    st.sampled_from([{}, {"maxmin": True}, {"auction": True}, {"estimator": "noisy"}]),
+    st.sampled_from(["pack", "consolidate", "random", "fork"]),
+    st.booleans(),
+)
+def test_nobody_is_ranked_in_vain(
+    seed: int, cost: float, round_s: float, lease_s: float, options: dict[str, Any], placement: str, mixed: bool
+) -> None:
+    machines = two_types() if mixed else Cluster.parse("4x4/2")
+    copies = 2 if placement == "fork" else 1
+    largest = machines.gpus if copies == 1 else 2  # copies are of gangs that fit into each machine
+    workload = random_workload(np.random.default_rng(seed), 40, largest, machines.gpu_types)
+    rules = Semantics(checkpoint_s=cost, restore_s=cost, round_s=round_s, max_copies=copies)
+    instance = Instance(machines, workload, None, rules)
+    parameters = {"lease_s": lease_s, "placement": placement, **options}
+    ours, full = (simulate(instance, policy(**parameters)).digest() for policy in (Themis, FullThemis))
+    assert ours == full
+
+
+def test_nobody_is_ranked_in_vain_where_gangs_contend_for_links() -> None:
+    instance = linked_scenario(jobs=60).instance(3)
+    assert simulate(instance, Themis(lease_s=120)).digest() == simulate(instance, FullThemis(lease_s=120)).digest()
+
+
+class Ranked(Themis):
+    """Count the decision points at which jobs are ranked."""
+
+    ranked = 0
+
+    def fairness(self, view: ClusterView, rows: np.ndarray, later_s: float = 0.0) -> np.ndarray:
+        self.ranked += 1
+        return super().fairness(view, rows, later_s)
+
+
+def test_leases_are_renewed_without_a_look_at_anybody_where_nobody_could_take_the_gpus() -> None:
+    """Two gangs of 4 have 100 leases each; the third, of 8, waits all the time: half of the GPUs is too few for it."""
+    scheduler = Ranked(lease_s=100)
+    instance = unit_instance([0, 50, 60], [4, 4, 8], [10_000, 10_000, 50], "1x8")
+    assert finish(instance, scheduler) == [10_000, 10_050, 10_100]
+    assert scheduler.ranked == 3  # each when it starts

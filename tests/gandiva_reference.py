@@ -1,0 +1,224 @@
+"""Gandiva-lite in plain loops: at every decision point it looks at all places, all waiting jobs and all turns."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.baselines.gandiva_servers import Servers
+from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Start, Wait
+
+# How far work may begin after a multiple of the quantum and still count as begun at it, in quanta.
+_ROUNDING: Final = 1e-9
+
+
+@dataclass(eq=False)
+class Seat:
+    """A gang's place.
+
+    Parameters
+    ----------
+    gpus : GPU ids
+    job : row of the job whose place it is
+    since_s : when the job's work began, or will after its restore [s]; inf while the place is pending
+    pending : the job has yet to start: the GPUs are kept for it while those who held them are being checkpointed
+    """
+
+    gpus: np.ndarray
+    job: int
+    since_s: float = math.inf
+    pending: bool = True
+
+    def start(self, view: ClusterView) -> Iterator[Decision]:
+        """Let the job begin."""
+        yield Start(self.job, gpus=tuple(self.gpus.tolist()))
+        self.pending = False
+        self.since_s = float(view.progress_since_s(np.array([self.job]))[0])
+
+
+@dataclass(eq=False)
+class ServerSet:
+    """Gangs of one size that share the same machines: those that run, and those whose turn will come.
+
+    Parameters
+    ----------
+    machines, gang : what it is about
+    tier : tier of its gangs
+    scattered : the empty cluster could hold a gang of this size on a tighter tier
+    seats : places of the gangs that run
+    turns : rows of the others, the next first
+    """
+
+    machines: tuple[int, ...]
+    gang: int
+    tier: int
+    scattered: bool
+    seats: list[Seat] = field(default_factory=list)
+    turns: deque[int] = field(default_factory=deque)
+
+
+@dataclass
+class PlainGandiva(Scheduler):
+    """Keep nothing sorted."""
+
+    quantum_s: float = 60.0
+    migrate_s: float = 60.0
+
+    def reset(self, view: ClusterView) -> None:
+        """Unassign all servers."""
+        self._servers = Servers(view.cluster)
+        self._sets: dict[tuple[tuple[int, ...], int], ServerSet] = {}
+        self._waits_in: dict[int, ServerSet] = {}  # the set in which a suspended or new gang waits for its turn
+        self._kept: list[Seat] = []  # places whose jobs have yet to start
+        self._moved_s = -math.inf
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        """Hand vacated places on, place newcomers, end turns, move one gang."""
+        self._vacate(view)
+        yield from self._start_pending(view)
+        yield from self._place(view)
+        yield from self._end_turns(view)
+        move_s = yield from self._migrate(view)
+        yield from self._start_pending(view)
+        now_s = view.now_s
+        yield Wait(min([move_s, *(end_s for end_s, _, _ in self._turns() if end_s > now_s)]))
+
+    def _vacate(self, view: ClusterView) -> None:
+        """Give the places of finished gangs to whose turn is next, or give them up."""
+        running = set(view.running.tolist())
+        for group in list(self._sets.values()):
+            for seat in [seat for seat in group.seats if not seat.pending and seat.job not in running]:
+                if group.turns:
+                    self._hand_on(group, seat)
+                else:
+                    self._give_up(group, seat)
+
+    def _hand_on(self, group: ServerSet, seat: Seat) -> None:
+        seat.job, seat.since_s, seat.pending = group.turns.popleft(), math.inf, True
+        self._kept.append(seat)
+        del self._waits_in[seat.job]
+
+    def _give_up(self, group: ServerSet, seat: Seat) -> None:
+        group.seats.remove(seat)
+        self._servers.leave(group.machines)
+        if not group.seats:
+            del self._sets[group.machines, group.gang]
+
+    def _take_seat(self, gpus: np.ndarray, job: int) -> Seat:
+        machines, gang, seat = self._servers.of(gpus), len(gpus), Seat(gpus, job)
+        if (machines, gang) not in self._sets:
+            tier, scattered = self._servers.tier(machines, gang)
+            self._sets[machines, gang] = ServerSet(machines, gang, tier, scattered)
+        self._servers.occupy(machines, gang)
+        self._sets[machines, gang].seats.append(seat)
+        return seat
+
+    def _free(self, view: ClusterView) -> np.ndarray:
+        """Boolean [G]: GPUs that nobody holds, and that are kept for nobody."""
+        free = view.holders < 0
+        for seat in self._kept:
+            free[seat.gpus] = False
+        return free
+
+    def _start_pending(self, view: ClusterView) -> Iterator[Decision]:
+        """Start those whose GPUs are free, and who are not themselves still being checkpointed elsewhere."""
+        if self._kept:
+            free, waiting = view.holders < 0, set(view.waiting.tolist())
+            for seat in self._kept:
+                if seat.job in waiting and free[seat.gpus].all():
+                    yield from seat.start(view)
+            self._kept = [seat for seat in self._kept if seat.pending]
+
+    def _place(self, view: ClusterView) -> Iterator[Decision]:
+        """Steps 1 to 5 for all that wait, by arrival."""
+        waiting, free = view.waiting, self._free(view)
+        gangs, able = view.gpus[waiting], view.able_gpus(waiting)
+        kept = {seat.job for seat in self._kept}
+        smallest_refused = math.inf  # what found no place will find none in this instant
+        for i, (job, gang) in enumerate(zip(waiting.tolist(), gangs.tolist(), strict=True)):
+            if job in kept:
+                continue
+            allowed = None if able is None else able[i]
+            gpus = None
+            if allowed is not None:
+                gpus = self._servers.place(free & allowed, gang)
+            elif gang < smallest_refused:
+                gpus = self._servers.place(free, gang)
+            if gpus is not None:
+                if job in self._waits_in:
+                    self._waits_in.pop(job).turns.remove(job)
+                free[gpus] = False
+                yield from self._take_seat(gpus, job).start(view)
+                continue
+            smallest_refused = min(smallest_refused, gang)
+            if job not in self._waits_in:
+                self._share(job, gang, allowed)
+
+    def _share(self, job: int, gang: int, able: np.ndarray | None) -> None:
+        """Step 4: wait for a turn where the fewest gangs share a place, on machines that can run the job."""
+        groups = [group for group in self._sets.values() if group.gang == gang]
+        if able is not None:
+            groups = [group for group in groups if self._servers.all_able(group.machines, able)]
+        if groups:
+            group = min(groups, key=lambda group: len(group.turns) / len(group.seats))
+            group.turns.append(job)
+            self._waits_in[job] = group
+
+    def _turns(self) -> list[tuple[float, ServerSet, Seat]]:
+        """List the places for which others wait, by the time when their turns end [s]."""
+        shared = [group for group in self._sets.values() if group.turns]
+        at_work = [(group, seat) for group in shared for seat in group.seats if not seat.pending]
+        return sorted(((self._turn_end_s(seat), group, seat) for group, seat in at_work), key=lambda turn: turn[0])
+
+    def _turn_end_s(self, seat: Seat) -> float:
+        """Give the first multiple of the quantum at which the gang has worked for a whole one [s]."""
+        return self.quantum_s * (math.ceil(seat.since_s / self.quantum_s - _ROUNDING) + 1)
+
+    def _end_turns(self, view: ClusterView) -> Iterator[Decision]:
+        """Suspend the gangs whose quantum is over, the longest at work first, and let the next ones have the place."""
+        now_s = view.now_s
+        over = [(group, seat) for end_s, group, seat in self._turns() if end_s <= now_s]
+        changes = {id(group): len(group.turns) for group, _ in over}
+        for group, seat in over:
+            if changes[id(group)] > 0:  # who has just been suspended does not take the next place
+                changes[id(group)] -= 1
+                job = seat.job
+                yield Preempt(job)
+                self._hand_on(group, seat)
+                group.turns.append(job)
+                self._waits_in[job] = group
+
+    def _migrate(self, view: ClusterView) -> Generator[Decision, None, float]:
+        """Move one gang to a tighter tier, if it is time; return when to look again [s]."""
+        if math.isinf(self.migrate_s) or not (move := self._better_place(view)):
+            return math.inf
+        due_s = self._moved_s + self.migrate_s
+        if due_s > view.now_s:
+            return due_s
+        group, seat, gpus = move
+        self._moved_s = view.now_s
+        yield Preempt(seat.job)
+        self._give_up(group, seat)
+        self._kept.append(self._take_seat(gpus, seat.job))
+        return self._moved_s + self.migrate_s
+
+    def _better_place(self, view: ClusterView) -> tuple[ServerSet, Seat, np.ndarray] | None:
+        """Find the first gang by arrival that works, shares with nobody and would fit on a tighter tier."""
+        scattered = [group for group in self._sets.values() if group.scattered and not group.turns]
+        places = [(seat.job, group, seat) for group in scattered for seat in group.seats]
+        free = self._free(view)
+        for _, group, seat in sorted(places, key=lambda place: place[0]):
+            if seat.since_s < view.now_s:  # inf while it is pending
+                usable = free.copy()
+                usable[seat.gpus] = True
+                if (able := view.able_gpus(np.array([seat.job]))) is not None:
+                    usable &= able[0]
+                gpus = self._servers.tighter(usable, group.gang, group.tier)
+                if gpus is not None:
+                    return group, seat, gpus
+        return None
