@@ -54,7 +54,7 @@ class Dally(Scheduler):
     policy : who accepts what: "dally", or "tiresias" or "gandiva" as that simulator has them
     tuner : timers by "hand" (the authors' auto-tuner), "off" (``rack_wait``, ``nw_wait``), "static" (the same, or the
         table in the file ``timers``) or "learned" (a trained agent; ``timers`` names its file, empty = the one that
-        ships)
+        ships); None = "hand", and where the policy has no delay timers nothing else
     rack_wait, nw_wait : leases that a gang waits for a machine before it takes a rack, or the network; inf = for ever,
         None = 6 and 12
     timers : a file, see ``tuner``; for "static" also the table itself: 8:900:inf/256:0:3600 lets gangs of up to 8 GPUs
@@ -110,7 +110,7 @@ class Dally(Scheduler):
 
     preset: str = "suite"
     policy: str = "dally"
-    tuner: str = "hand"
+    tuner: str | None = None
     rack_wait: float | None = None
     nw_wait: float | None = None
     timers: str = ""
@@ -174,7 +174,14 @@ class Dally(Scheduler):
             )
 
     def _check_tuner(self) -> None:
-        """Refuse what would be ignored; fill in the waits."""
+        """Refuse what would be ignored; fill in the tuner and the waits."""
+        if self.policy != "dally":
+            for name in ("tuner", "timers", *WAITS):
+                if getattr(self, name) not in (None, ""):
+                    raise SchedulerError(f"{self.name}: policy={self.policy} has no delay timers: leave {name} out")
+        if self.tuner is None:
+            self.tuner = "hand"
+        self._check_name("tuner", TUNERS)
         if self.timers and self.tuner in ("hand", "off"):
             raise SchedulerError(f"dally: timers is a file for tuner=static or learned: tuner={self.tuner} reads none")
         constant = self.tuner == "off" or (self.tuner == "static" and not self.timers)
@@ -314,7 +321,6 @@ class Dally(Scheduler):
 
 _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "policy": POLICIES,
-    "tuner": TUNERS,
     "timer_mode": ("absolute", "stacked"),
     "preemption": ("lease", "victim", "none"),
     "offers": ("polled", "exact"),

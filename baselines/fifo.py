@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -42,6 +42,10 @@ class Fifo(EstimatingScheduler):
 
     variant: str = "strict"
     placement: str = "pack"
+
+    not_parameters: ClassVar[dict[str, str]] = {
+        "strict": "fifo blocks behind the first job that does not fit, fifo-skip starts whatever fits"
+    }
 
     def __post_init__(self) -> None:
         """Only EASY looks at run times."""

@@ -14,7 +14,7 @@ import numpy as np
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.portable.keys import rounded_keys
 
-ORDERS: Final = ("longest", "shortest", "arrival")
+ORDERS: Final = ("longest", "shortest", "arrival", "forked")
 SPARE_ORDERS: Final = ("latest-finish", "scheduler")
 ROUNDING: Final = 1e-12  # relative error of a sum of rates x seconds that should be whole
 
@@ -82,7 +82,8 @@ def plan_slot(
     most_copies : of a job; None = one on each node, more can never run
     spare_order : who gets a spare node: "latest-finish" = the job that would end last with the copies it has;
         "scheduler" = the jobs in turn, in the order of the first pass
-    order : of the first pass: "longest" or "shortest" = by run time on the fastest node; "arrival" = by row
+    order : of the first pass: "longest" or "shortest" = by run time on the fastest node; "arrival" = by row; "forked" =
+        by row, and each job takes a node for every copy before the next job takes any
     held : int64 [n], nodes that jobs have already and keep, -1 = to be given; None = all are
 
     Returns
@@ -110,7 +111,7 @@ def plan_slot(
     fastest = table.max(axis=1, initial=0.0)
     able = np.flatnonzero((left > 0) & (fastest > 0))
     seconds = rounded_keys(left[able] / fastest[able])
-    ranks = {"longest": -seconds, "shortest": seconds, "arrival": able}[order]
+    ranks = {"longest": -seconds, "shortest": seconds, "arrival": able, "forked": able}[order]
     candidates = able[np.argsort(ranks, kind="stable")].tolist()
     speed, copies = np.zeros(jobs), np.zeros(jobs, np.int64)
     kept = np.flatnonzero(given >= 0)
@@ -129,7 +130,10 @@ def plan_slot(
         return True
 
     for job in candidates:
-        if copies[job] == 0:
+        if order == "forked":
+            while take(job):
+                pass
+        elif copies[job] == 0:
             take(job)
     while candidates:
         if spare_order == "latest-finish":

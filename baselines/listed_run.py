@@ -14,7 +14,7 @@ from gpusched_env.baselines.runner_kernels import RUNNERS_DTYPE
 from gpusched_env.simulator import Scheduler, Simulation
 from gpusched_env.simulator.calls import plan_table
 from gpusched_env.simulator.jit import announce_compilation
-from gpusched_env.simulator.placing import ANYWHERE, SHARE_FIRST_FIT, rule_number
+from gpusched_env.simulator.placing import ANYWHERE, SHARING, rule_number
 
 # Rules that may place a gang once others have taken GPUs, though they could not before.
 _ERRATIC = ("least-busy-servers",)
@@ -131,7 +131,7 @@ class ListedRun(CompiledLoop):
 
 def listed_run(scheduler: Scheduler, simulation: Simulation, rules: ListRules) -> ListedRun | None:
     """Give the compiled loop of a scheduler; None where the scenario asks for what it does not do."""
-    if simulation.instance.gpu_jobs > 1 and rule_number(rules.placement) >= SHARE_FIRST_FIT:
+    if simulation.instance.gpu_jobs > 1 and rule_number(rules.placement) in SHARING:
         return None
     scheduler.reset(simulation.view_for(scheduler))
     return ListedRun(simulation, rules)

@@ -28,6 +28,10 @@ class Baseline(NamedTuple):
 
 
 _HERE: Final = "gpusched_env.baselines"
+# How a truth value may be written in a spec.
+_TRUTH: Final = {
+    "true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False,
+}  # fmt: skip
 # To add a scheduler: one file and one line here.
 BASELINES: Final[dict[str, Baseline]] = {
     "fifo": Baseline(f"{_HERE}.fifo:Fifo", {}, "first in, first out; head of line blocks"),
@@ -210,7 +214,8 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
 
     Parameters
     ----------
-    spec : what to build; tuples are written with slashes, for example ``tiresias:thresholds=3250/7200,queues=3``
+    spec : what to build; tuples are written with slashes, truth values as true or false, on or off, yes or no, for
+        example ``tiresias:thresholds=3250/7200,incumbents_first=on``
     overrides : parameters as Python values
 
     Raises
@@ -270,15 +275,22 @@ def _parse(cls: type[Scheduler], spec: str, text: str) -> dict[str, Any]:
         if not equals or not key:
             raise SchedulerError(f"scheduler {spec!r}: {item!r} is not of the form parameter=value")
         if fields is not None and key not in fields:
-            raise SchedulerError(f"scheduler {spec!r}: {unknown_name('parameter', key, fields)}")
-        given[key] = _value(value, fields[key].default if fields else None, f"scheduler {spec!r}, {key}={value!r}")
+            # a scheduler may say what to write in place of a parameter that others have
+            instead = getattr(cls, "not_parameters", {}).get(key)
+            known = unknown_name("parameter", key, fields)
+            raise SchedulerError(f"scheduler {spec!r}: " + (f"no parameter {key!r}: {instead}" if instead else known))
+        where = f"scheduler {spec!r}, {key}={value!r}"
+        if fields is not None and "bool" in str(fields[key].type) and value.lower() in _TRUTH:
+            given[key] = _TRUTH[value.lower()]
+        else:
+            given[key] = _value(value, fields[key].default if fields else None, where)
     return given
 
 
 def _value(text: str, default: Any, where: str) -> Any:
     try:
         if isinstance(default, bool):
-            return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+            return _TRUTH[text.lower()]
         if isinstance(default, int | float):
             return type(default)(text)
         if isinstance(default, tuple):
@@ -289,4 +301,5 @@ def _value(text: str, default: Any, where: str) -> Any:
     except (ValueError, KeyError, SyntaxError) as error:
         if default is None:  # a word: a number or truth value in the spelling of the other parameters, or a name
             return {"true": True, "false": False, "inf": inf}.get(text.lower(), text)
-        raise SchedulerError(f"{where}: expected a value like {default!r}") from error
+        like = "true or false, on or off, yes or no" if isinstance(default, bool) else f"a value like {default!r}"
+        raise SchedulerError(f"{where}: expected {like}") from error

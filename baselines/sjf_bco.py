@@ -112,6 +112,12 @@ class SjfBco(Scheduler):
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Plan anew if jobs have arrived; start what the plan lets start now."""
+        try:
+            yield from self._decide(view)
+        except NoPlaceError as error:
+            raise NoPlaceError(f"{self.name}: {error}") from None
+
+    def _decide(self, view: ClusterView) -> Iterable[Decision]:
         if view.arrived > self._known_jobs:
             self._online = self._known_jobs > 0
             self._known_jobs = view.arrived
@@ -153,9 +159,7 @@ class SjfBco(Scheduler):
             return found
         if not isinstance(self.theta, str):
             late = "" if math.isinf(self.horizon_s) else f", or ends after horizon_s = {self.horizon_s:g} s"
-            raise NoPlaceError(
-                f"{self.name}: theta = {self.theta:g} s leaves some job no place{late}: give a larger one"
-            )
+            raise NoPlaceError(f"theta = {self.theta:g} s leaves some job no place{late}: give a larger one")
         return by_grid(rehearser, make, [math.inf], splits, math.inf)
 
     def _splits(self, gangs: np.ndarray) -> list[float]:

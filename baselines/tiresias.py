@@ -32,8 +32,10 @@ class Tiresias(Scheduler):
     thresholds : upper bounds of all queues but the last [GPU s]; one threshold makes K = 2 queues
     knob : PROMOTEKNOB: a job that has waited knob x its executed time goes back to the first queue; inf = off
     packlimit : models with more skew are placed on the fewest possible machines or wait; inf = no such test
-    placement : placement rule of the other models
-    incumbents_first : running jobs lead their queue (the authors' repository), not published
+    placement : placement rule of the other models; "most-free" is that of Pollux' simulator for its Tiresias
+    incumbents_first : running jobs lead their queue, and go by first start like all others. Not published. In the
+        authors' repository they lead, too, but running and waiting jobs each keep the order of its list, which is that
+        of their coming into the queue
     history : GPU-seconds of past jobs for "gittins"; never those of the jobs played. Empty = quantiles of the
         log-normal fit (8.15, 2.12) to the 10,000 GPU times that the authors published
 

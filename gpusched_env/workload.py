@@ -158,7 +158,9 @@ class Profiles:
             if not good.all():
                 bad = rows[int(np.argmin(good))]
                 name = str(self.rows["name"][bad["profile"]])
-                raise WorkloadError(f"profile {name!r}, measured on {bad['gpus']} GPUs: {column} is out of range")
+                raise WorkloadError(
+                    f"profile {name!r}, measured on {bad['gpus']} GPUs: {column} is out of range: {bad[column]}"
+                )
         keys = rows[["profile", "gpu_type", "gpus", "tier"]]
         if len(np.unique(keys)) != len(keys):
             raise WorkloadError("profiles: two measured rows have the same profile, GPU type, gang size and tier")
@@ -176,7 +178,8 @@ class Profiles:
             if not good.all():
                 bad = rows[int(np.argmin(good))]
                 name, shape = str(self.rows["name"][bad["profile"]]), [int(bad[d]) for d in dimensions]
-                raise WorkloadError(f"profile {name!r}, shape {shape}: {column} is out of range")
+                allowed = "above 0 and at most 1" if column == "efficiency" else "at least 1"
+                raise WorkloadError(f"profile {name!r}, shape {shape}: {column} is {bad[column]}: it must be {allowed}")
         keys = rows[["profile", *dimensions]]
         if len(np.unique(keys)) != len(keys):
             raise WorkloadError("profiles: two shaped rows have the same profile and shape")
@@ -198,8 +201,9 @@ class Profiles:
         }
         for column, good in checks.items():
             if not good.all():
-                name = str(self.rows["name"][rows["profile"][int(np.argmin(good))]])
-                raise WorkloadError(f"profile {name!r}, gradient accumulation: {column} is out of range")
+                bad = rows[int(np.argmin(good))]
+                name = str(self.rows["name"][bad["profile"]])
+                raise WorkloadError(f"profile {name!r}, gradient accumulation: {column} is out of range: {bad[column]}")
         object.__setattr__(self, "accumulation", np.sort(rows, order="profile"))
 
     @classmethod

@@ -23,6 +23,7 @@ LISTED = (
     "srtf:placement=consolidate", "srsf", "las", "las:round_s=50", "las-2d:placement=consolidate", "tiresias",
     "tiresias:thresholds=50/400,incumbents_first=true", "tiresias:packlimit=0,placement=spread",
     "tiresias:thresholds=20/40/90/200,placement=random", "tiresias:packlimit=inf,thresholds=20/60",
+    "srtf:placement=most-free",
 )  # fmt: skip
 
 
@@ -97,6 +98,7 @@ def test_keys_much_larger_than_the_clock_are_told_apart(spec: str, seed: int) ->
         ("sjf:placement=consolidate", LINES),
         ("srtf", LINES),
         ("srtf:placement=consolidate", LIST),
+        ("srtf:placement=most-free", LINES),
         ("las", LINES),
         ("tiresias", LIST),  # some models are skewed, so that places count
         ("tiresias:packlimit=inf", LINES),
@@ -113,6 +115,8 @@ def test_waiting_jobs_stand_in_lines_where_that_decides_the_same(spec: str, alon
     [
         "sjf-ffs",
         "sjf-ffs:strict=true",
+        "sjf-ffs:placement=bsbf",
+        "sjf-ffs:placement=bsbfs",
         "sjf-bsbf",
         "sjf-bsbf:placement=bsbfs,running_time=measured",
         "sjf-bsbf:strict=true,placement=bsbf",

@@ -292,8 +292,10 @@ def rules(draw: Any) -> dict[str, Any]:
         "renew": [False, True],
     }
     drawn = {name: draw(st.sampled_from(values)) for name, values in choices.items()}
-    if drawn["tuner"] == "hand":
+    if drawn["tuner"] == "hand" or drawn["policy"] != "dally":
         del drawn["rack_wait"], drawn["nw_wait"]
+    if drawn["policy"] != "dally":
+        del drawn["tuner"]
     return drawn if drawn["policy"] == "dally" or drawn["preemption"] != "victim" else drawn | {"preemption": "lease"}
 
 

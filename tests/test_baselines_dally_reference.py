@@ -97,7 +97,7 @@ class Case:
             priority={"dally": "nw", "tiresias": "gpu-time", "gandiva": "first-start"}[rules["policy"]],
             quirks="/".join(names[name] for name in names if rules[name]) or "none",
         )  # fmt: skip
-        if not rules["tuned"]:
+        if not rules["tuned"] and rules["policy"] == "dally":
             given |= {"tuner": "off", "rack_wait": rules["rack_wait"], "nw_wait": rules["nw_wait"]}
         if rules["machine_order"] is not None:
             path = folder / "order.json"

@@ -127,3 +127,12 @@ def test_an_unknown_order_of_spare_nodes_is_refused() -> None:
     with pytest.raises(SchedulerError, match="unknown spare order 'latest'"):
         plan_slot([1.0], np.ones((1, 2)), spare_order="latest")
     assert plan_slot([3.0, 2.0], np.ones((2, 4)), spare_order="scheduler").tolist() == [0, 1, 0, 1]
+
+
+def test_a_forker_before_the_scheduler_puts_all_copies_of_a_job_before_the_next() -> None:
+    rates = np.tile([10.0, 6.5, 2.0, 1.0], (3, 1))
+    assert plan_slot([1.0, 9.0, 5.0], rates, order="forked").tolist() == [0, 0, 0, 0]
+    assert plan_slot([0.0, 9.0, 50.0], rates, most_copies=2, order="forked").tolist() == [1, 1, 2, 2]
+    rates[0, :2] = 0.0  # the first job does not run on the fastest nodes
+    assert plan_slot([1.0, 9.0, 5.0], rates, order="forked").tolist() == [1, 1, 0, 0]
+    assert plan_slot([1.0, 9.0, 5.0], rates, most_copies=1, order="forked").tolist() == [1, 2, 0, -1]

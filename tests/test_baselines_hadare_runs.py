@@ -174,6 +174,14 @@ def test_orders_of_single_copies() -> None:
         assert int(np.argmin(ends_of(instance, copies=1, order=order))) == first
 
 
+def test_copies_of_the_first_job_may_go_before_other_jobs() -> None:
+    """Two nodes of 10 a second: by ``forked`` the first job has both for 165 s, the second after it."""
+    instance = nodes_and_jobs([3_000.0, 3_000.0], np.full((2, 2), 10.0))
+    assert ends_of(instance).tolist() == [310.0, 310.0]
+    assert ends_of(instance, order="forked").tolist() == [165.0, 525.0]
+    assert ends_of(instance, order="forked", refill=True).tolist() == [165.0, 330.0]
+
+
 def test_gangs_have_a_copy_on_each_node() -> None:
     """Nodes of four GPUs: gangs of three leave one idle, and add up over the nodes."""
     instance = nodes_and_jobs([1_850.0], SPEEDS[None, :], size=4, gang=3)

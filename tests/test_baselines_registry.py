@@ -37,6 +37,13 @@ def test_parameters_that_a_preset_fills_in_are_read_as_all_others() -> None:
     assert (given["renew"], given["fit"], given["lease_s"], given["hist"]) == (False, "first", 600, math.inf)
 
 
+@pytest.mark.parametrize(("word", "value"), [("on", True), ("Yes", True), ("off", False), ("no", False)])
+def test_truth_values_may_be_written_as_documented(word: str, value: bool) -> None:
+    assert make_scheduler(f"sjf-bsbf:sub_batch_search={word}").parameters["sub_batch_search"] is value
+    assert make_scheduler(f"dally:renew={word}").parameters["renew"] is value
+    assert make_scheduler("dally:tuner=off").parameters["tuner"] == "off"  # a name there
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
@@ -46,8 +53,13 @@ def test_parameters_that_a_preset_fills_in_are_read_as_all_others() -> None:
         ("sjf:key=tme", r"unknown key 'tme': did you mean 'time'"),
         ("srtf:estimator=orcle", r"unknown estimator 'orcle': did you mean 'oracle'"),
         ("tiresias:policy=ls", r"unknown policy"),
+        ("fifo:strict=false", r"'fifo:strict=false': no parameter 'strict': fifo blocks .*fifo-skip starts whatever"),
+        ("tiresias-dally:tuner=hand", r"tiresias-dally: policy=tiresias has no delay timers: leave tuner out"),
+        ("gandiva-dally:nw_wait=3", r"gandiva-dally: policy=gandiva has no delay timers: leave nw_wait out"),
+        ("dally:tuner=hnad", r"dally: unknown tuner 'hnad': did you mean 'hand'"),
         ("random:seed=1.5", r"expected a value like 0"),
-        ("sjf:strict=maybe", r"expected a value like False"),
+        ("sjf:strict=maybe", r"strict='maybe': expected true or false, on or off, yes or no"),
+        ("dally:renew=maybe", r"dally: renew is 'maybe': give true or false"),
         ("tiresias:thresholds=a/b", r"expected a value like"),
         ("las:round_s", r"not of the form parameter=value"),
         ("las:round_s=0", r"round_s is 0.0"),

@@ -66,6 +66,14 @@ def test_b4_the_worked_example(reading: str, parameters: str, last: tuple[int, .
 
 
 @pytest.mark.parametrize("reading", READINGS)
+def test_a_theta_without_room_names_who_was_given_it(reading: str) -> None:
+    for name in ("bco-ls", "bco-ff", "sjf-bco:kappa=1"):
+        spec = f"{name}{',' if ':' in name else ':'}theta=1,semantics={reading}"
+        with pytest.raises(NoPlaceError, match=rf"^{name.partition(':')[0]}: theta = 1 s leaves no place for a gang"):
+            simulate(example(), make_scheduler(spec))
+
+
+@pytest.mark.parametrize("reading", READINGS)
 def test_b4_theta_that_leaves_the_last_job_no_place(reading: str) -> None:
     for theta in (25, 40, 44):
         with pytest.raises(NoPlaceError, match=rf"theta = {theta} s leaves"):

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from no_preempt_loop import play
+from sharing_play import random_tables, tables_of, with_tables
 from sjf_bsbf_reference import Reference, pair_means
 
 from gpusched_env.baselines import make_scheduler
@@ -21,7 +23,7 @@ from gpusched_env.sharing import Sharing, synthetic
 from gpusched_env.simulator import simulate
 from gpusched_env.simulator.pairs import mean_in_sequence, mean_sharing
 from gpusched_env.traces.profile_tables import load_fitted
-from gpusched_env.workload import Workload
+from gpusched_env.workload import Profiles, Workload
 
 T_SEQ, T_CON = (getattr(f, "py_func", f) for f in (mean_in_sequence, mean_sharing))
 XI = st.floats(1.0, 4.0)
@@ -273,6 +275,48 @@ def test_placements_of_the_authors_code() -> None:
     split = shared([0, 1, 2, 30], [1, 1, 1, 2], [100, 10, 100, 20], "2x2", 1.2)
     assert gangs_by_placement(split, "consolidate", 3) == [1, 3]
     assert gangs_by_placement(split, "bsbfs", 3) == [0, 1]
+
+
+def test_first_fit_as_in_the_authors_code_shares_where_the_fewest_jobs_are() -> None:
+    """Two jobs hold machine 0, where one has ended, and one holds machine 1: job 4 joins that, by GPU id the others."""
+    full = shared([0, 0, 20, 20, 21], [2, 2, 1, 1, 1], [10, 100, 100, 100, 200], "2x2", 1.2)
+    for placement, gpu in (("consolidate", 0), ("bsbf", 2), ("bsbfs", 2)):
+        log = simulate(full, make_scheduler(f"sjf-ffs:placement={placement}"))
+        number = next(n for n, _ in holders(full, log) if log.events["job"][n] == 4)
+        assert log.gang(number).tolist() == [gpu], placement
+
+
+@pytest.mark.parametrize("round_s", [0.0, 60.0])
+@pytest.mark.parametrize("seed", range(12))
+def test_first_fit_is_the_no_preempt_loop_of_the_authors_code(seed: int, round_s: float) -> None:
+    """Run by run: who starts when on which GPUs, and who ends when; memory and a random xi for each ordered pair."""
+    rng = np.random.default_rng(seed)
+    nodes, per_node, jobs = [(4, 4), (3, 2), (2, 8), (8, 1)][seed % 4] + (40,)
+    row = dict(batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0, compute_s=(1.0,))
+    models = Profiles.from_rows([row | dict(name=name) for name in MODELS], ("V100",))
+    gangs = rng.integers(1, nodes * per_node // 2 + 1, jobs)
+    workload = Workload.from_columns(
+        np.cumsum(rng.exponential(30.0, jobs)), gangs, rng.lognormal(5.0, 1.0, jobs), profiles=models,
+        profile=rng.integers(0, len(MODELS), jobs),
+    )  # fmt: skip
+    cluster, rules = Cluster.parse(f"{nodes}x{per_node}"), Semantics(checkpoint_s=0.0, restore_s=0.0)
+    instance = Instance(cluster, workload, Network("none"), rules, Sharing(2, 1.0))
+    tables = tables_of(with_tables(instance, **random_tables(rng, instance, hard=False)))
+    kinds = instance.job_class
+    found = play(
+        workload.jobs["arrival_s"], gangs, instance.ideal_s, nodes, per_node,
+        tables.interference[:, :, 0][np.ix_(kinds, kinds)], tables.memory[kinds, 0, 0], round_s,
+    )  # fmt: skip
+    log = simulate(instance, make_scheduler(f"sjf-ffs:placement=bsbf,sub_batch_search=off,round_s={round_s}"))
+    times = job_times(instance, log)
+    assert times["first_start_s"] == pytest.approx(found.start_s, rel=1e-9)
+    assert times["finish_s"] == pytest.approx(found.end_s, rel=1e-9)
+    company = 0
+    for number, held in holders(instance, log):
+        gang = log.gang(number).tolist()
+        assert sorted(gang) == sorted(found.gpus[log.events["job"][number]])
+        company += any(held[gpu] for gpu in gang)
+    assert company  # some of them share
 
 
 def test_running_times_as_measured_favour_sharing() -> None:

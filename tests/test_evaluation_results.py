@@ -16,7 +16,9 @@ from test_metrics_reference import fifo, play, random_instance, shortest_remaini
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import (
     RunResult,
+    by_scheduler,
     comparison_table,
+    evaluate,
     plot_runs,
     print_comparison,
     read_json,
@@ -115,6 +117,13 @@ def test_labels_name_the_parameters_that_differ() -> None:
 
     runs = [named("las", k=1, z=0), named("las", k=2, z=0), named("fifo", z=0)]
     assert scheduler_labels(runs) == ["las:k=1", "las:k=2", "fifo"]
+
+
+def test_labels_of_variants_are_what_was_typed() -> None:
+    specs = ["sjf-bsbf:sub_batch_search=off,placement=bsbf,round_s=60", "sjf-bsbf", "fifo:placement=spread"]
+    runs = evaluate("tiny-v1", specs, [200_000], progress=False)
+    assert scheduler_labels(runs) == [*specs[:2], "fifo-strict"]
+    assert list(by_scheduler(runs)) == [*specs[:2], "fifo-strict"]
 
 
 def test_table_sorts_by_mean_jct_and_ends_with_the_bound() -> None:

@@ -77,8 +77,8 @@ def test_saved_with_the_workload(tmp_path: Path) -> None:
         ("gpu_type", -1, "gpu_type outside"),
         ("tier", 3, "tier outside"),
         ("gpus", 0, "'a', measured on 0 GPUs: gpus"),
-        ("compute_s", 0.0, "compute_s is out of range"),
-        ("communication_s", np.nan, "communication_s is out of range"),
+        ("compute_s", 0.0, "compute_s is out of range: 0.0"),
+        ("communication_s", np.nan, "communication_s is out of range: nan"),
     ],
 )
 def test_meaningless_rows_are_refused(field: str, value: float, complaint: str) -> None:

@@ -17,7 +17,8 @@ from gpusched_env.simulator.state import allocate
 SPECS = (
     "fifo:placement=random", "fifo-easy", "srtf", "las", "tiresias", "tiresias-g:history=100/5000/90000", "random",
     "srtf:placement=contention", "srtf:placement=least-busy", "fifo:placement=least-busy-servers",
-    "fifo:placement=random-servers", "sjf-bco:theta=1e9,kappa=1", "ada-srsf:placement=spread",
+    "fifo:placement=random-servers", "fifo:placement=most-free",
+    "sjf-bco:theta=1e9,kappa=1", "ada-srsf:placement=spread",
 )  # fmt: skip
 
 

@@ -13,10 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.cluster import MACHINE, NETWORK, RACK, Cluster, NodeGroup
+from gpusched_env.errors import GpuschedError
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import Network
 from gpusched_env.simulator import PLACEMENT_RULES, RULE_NUMBER, ClusterView, Simulation, Start
-from gpusched_env.simulator.placing import ANYWHERE
+from gpusched_env.simulator.events import REFUSALS
+from gpusched_env.simulator.placing import ANYWHERE, BRANCHES
 from gpusched_env.workload import Profiles, Workload
 
 CLUSTERS = {
@@ -236,12 +238,57 @@ def test_spread_evens_the_machines_out(situation) -> None:
         ("yarn", (0,), 6, {4, 5, 6, 7, 1, 2}),  # first fit: the rest on the first machine that holds it
         ("rack", (0, 8), 8, None),
         ("spread", (0,), 5, {1, 4, 8, 12, 2}),
+        ("most-free", (0, 4, 5), 2, {8, 9}),  # the first of the two machines with four free
+        ("most-free", (0, 4, 5), 6, {8, 9, 10, 11, 12, 13}),
+        ("most-free", (0, 4, 5, 8, 12, 13, 14), 7, {1, 2, 3, 9, 10, 11, 6}),  # three, three, then one of two
     ],
 )
 def test_by_hand_on_two_racks_of_two_machines_of_four(rule: str, busy: tuple, gang: int, expected: set | None) -> None:
     cluster = Cluster.parse("4x4/2")
     gpus = place(cluster, busy, gang, rule)
     assert (None if gpus is None else set(gpus)) == expected
+
+
+@settings(max_examples=100)
+@given(situations())
+def test_most_free_goes_from_the_emptiest_machine_to_the_next(situation) -> None:
+    """As Pollux' simulator places a Tiresias job: ``Counter.most_common(1)`` until the gang is whole."""
+    cluster, busy, gang = situation
+    gpus = place(cluster, busy, gang, "most-free")
+    free = Counter(cluster.node_of_gpu[[g for g in range(cluster.gpus) if g not in busy]].tolist())
+    free = Counter(dict(sorted(free.items())))
+    expected: Counter[int] = Counter()
+    while gpus is not None and expected.total() < gang:
+        node, count = free.most_common(1)[0]
+        expected[node] = min(count, gang - expected.total())
+        free -= Counter({node: expected[node]})
+    assert Counter(cluster.node_of_gpu[list(gpus or ())].tolist()) == expected
+
+
+# --- rules that no kernel knows
+
+
+def test_every_rule_has_a_branch() -> None:
+    for rule, number in RULE_NUMBER.items():
+        assert number in BRANCHES
+        assert place(Cluster.parse("2x2"), (), 1, rule) is not None
+
+
+@pytest.mark.parametrize("where", [len(RULE_NUMBER), -5, 99])
+def test_a_rule_that_no_kernel_knows_is_refused(where: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RULE_NUMBER, "unplayed", where)
+    with pytest.raises(GpuschedError, match=r"placement rule 'unplayed': no kernel knows it.*BRANCHES"):
+        play(unit_instance([0], [1], [1]), "fifo:placement=unplayed")
+    simulation = occupied(Cluster.parse("2x2"), (0,), 1)
+    view, before = ClusterView(simulation), state_bytes(simulation)
+    for asked in (view.can_place, view.where):
+        with pytest.raises(GpuschedError, match="no kernel knows it"):
+            asked(1, "unplayed")
+    for planned in (view.list_schedule, view.preemptive_schedule):
+        with pytest.raises(GpuschedError, match=rf"placement rule number {where}: no kernel knows it"):
+            list(planned(np.array([1]), np.array([where])))
+    assert REFUSALS[simulation.start(1, where)] == "the placement rule finds no place now"
+    assert state_bytes(simulation) == before
 
 
 def test_random_placement_is_seeded_and_uniform() -> None:

@@ -229,7 +229,7 @@ def test_random_servers_are_drawn_uniformly() -> None:
     assert ((counts - 200) ** 2 / 200).sum() < 23.5
 
 
-@pytest.mark.parametrize("rule", ["contention", "least-busy", "random-servers"])
+@pytest.mark.parametrize("rule", ["contention", "least-busy", "random-servers", "most-free"])
 def test_in_a_walk_gangs_do_not_take_the_same_gpus(rule: str) -> None:
     simulation = begin(unit_instance([0.0] * 3, [3, 2, 4], [9.0] * 3, "4x2/2"))
     order, starts = np.arange(3, dtype=np.int32), np.zeros(3, np.int32)

@@ -134,7 +134,7 @@ def test_nothing_is_left_behind_by_the_look_for_a_place() -> None:
     view = simulation.view_for(type("Any", (), {"clairvoyant": False}))  # type: ignore[arg-type]
     before = [array.copy() for array in simulation.state]
     for job in view.waiting.tolist():
-        for rule in ("pack", "consolidate", "random", "least-busy", "least-busy-servers", "spread"):
+        for rule in ("pack", "consolidate", "random", "least-busy", "least-busy-servers", "spread", "most-free"):
             assert view.can_place(job, rule) == bool(view.where(job, rule))
     names = simulation.state._fields
     assert all((a == b).all() for a, b, n in zip(simulation.state, before, names, strict=True) if n != "chosen")

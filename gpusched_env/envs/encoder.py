@@ -17,7 +17,7 @@ from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 from gpusched_env.instance import Semantics
 from gpusched_env.simulator import ClairvoyantView, ClusterView
 from gpusched_env.simulator.decisions import Decision, Preempt, Start, Wait
-from gpusched_env.simulator.placing import RULE_NUMBER, SHARE_BEST_BENEFIT
+from gpusched_env.simulator.placing import RULE_NUMBER, SHARE_BEST_BENEFIT, rule_number
 from gpusched_env.workload import MOST_JOBS
 
 Observation = dict[str, np.ndarray]
@@ -58,9 +58,11 @@ class Windows:
         if not self.rules:
             raise ScenarioError(f"rules is empty: name at least one of {', '.join(RULE_NUMBER)}")
         for rule in self.rules:
-            if rule not in RULE_NUMBER:
-                raise ScenarioError(f"rules: {unknown_name('placement rule', rule, RULE_NUMBER)}")
-            if RULE_NUMBER[rule] == SHARE_BEST_BENEFIT and not self.clairvoyant:
+            try:
+                number = rule_number(rule)
+            except GpuschedError as error:
+                raise ScenarioError(f"rules: {error}") from None
+            if number == SHARE_BEST_BENEFIT and not self.clairvoyant:
                 raise ScenarioError(f"rules: {rule!r} needs run times, but clairvoyant is False")
         if not all(0 < delay < float("inf") for delay in self.delays_s):
             raise ScenarioError(

@@ -31,7 +31,7 @@ from gpusched_env.simulator.binding import STATE_PARAMETERS, Parameter, bound_ar
 from gpusched_env.simulator.contention import settle
 from gpusched_env.simulator.events import DECIDE, rule_holds
 from gpusched_env.simulator.jit import helper, int64, kernel
-from gpusched_env.simulator.placing import ANYWHERE, SHARE_FIRST_FIT, SHARED_BY, look_for
+from gpusched_env.simulator.placing import ANYWHERE, SHARE_FIRST_FIT, SHARED_BY, SHARING, look_for
 from gpusched_env.simulator.placing_shared import find_shared
 from gpusched_env.simulator.taking import unable_somewhere
 
@@ -138,7 +138,7 @@ def mark_starts(
             rule = int64(rules[p])
             option = int64(-1)
             found = int64(0)
-            if rule >= SHARE_FIRST_FIT and world[b]["gpu_jobs"] > 1:
+            if rule in SHARING and world[b]["gpu_jobs"] > 1:
                 found, option = find_shared(
                     world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, running, paces, chosen,
                     links, busy, sub_batches, interference, b, row, SHARED_BY[rule - SHARE_FIRST_FIT],

@@ -37,7 +37,10 @@ HEADINGS: Final = {
 
 
 def scheduler_labels(results: Sequence[RunResult]) -> list[str]:
-    """Name the scheduler of each result; where one name played with several parameters, add those that differ."""
+    """Name the scheduler of each result; where one name played with several parameters, each as it was written.
+
+    Schedulers that were not written as a text, but given as objects, have the parameters that differ behind the name.
+    """
     played: dict[str, list[dict[str, object]]] = {}
     for result in results:
         variants = played.setdefault(result.scheduler.name, [])
@@ -48,7 +51,9 @@ def scheduler_labels(results: Sequence[RunResult]) -> list[str]:
         variants, own = played[result.scheduler.name], result.scheduler.parameters
         differing = [key for key in own if any(other.get(key) != own[key] for other in variants)]
         label = result.scheduler.name
-        labels.append(f"{label}:{','.join(f'{key}={own[key]}' for key in differing)}" if differing else label)
+        if differing:
+            label = result.spec or f"{label}:{','.join(f'{key}={own[key]}' for key in differing)}"
+        labels.append(label)
     return labels
 
 

@@ -13,7 +13,7 @@ from gpusched_env.simulator.due import FIRST, LEASE_ENDS, set_due
 from gpusched_env.simulator.flows import begin_flow, end_flow, micro_s
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.link_changes import change_links, next_change_s
-from gpusched_env.simulator.placing import SHARE_FIRST_FIT, SHARED_BY, fits, look_for, reserve
+from gpusched_env.simulator.placing import SHARE_FIRST_FIT, SHARED_BY, SHARING, fits, look_for, reserve
 from gpusched_env.simulator.placing_shared import find_shared
 from gpusched_env.simulator.seats import (
     has_option,
@@ -240,7 +240,7 @@ def start(
         return IS_RUNNING if job["status"] == RUNNING else IS_FINISHED
     gang = int64(job["gpus"])
     kind = int64(job["job_class"])
-    shares = w["gpu_jobs"] > 1 and (rule >= SHARE_FIRST_FIT or (share and rule == EXPLICIT))
+    shares = w["gpu_jobs"] > 1 and (rule in SHARING or (share and rule == EXPLICIT))
     if gang > w["free_gpus"] and not shares:
         return TOO_FEW_GPUS
     if not has_option(sub_batches, b, kind, sub_steps):
@@ -693,7 +693,7 @@ def can_place(
         return False
     gang = int64(jobs[b, row]["gpus"])
     kind = int64(jobs[b, row]["job_class"])
-    if rule >= SHARE_FIRST_FIT and world[b]["gpu_jobs"] > 1:
+    if rule in SHARING and world[b]["gpu_jobs"] > 1:
         found, _ = find_shared(
             world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, running, paces, chosen, links,
             busy, sub_batches, interference, b, row, SHARED_BY[rule - SHARE_FIRST_FIT],
@@ -714,7 +714,7 @@ def find_place(
         return 0
     gang = int64(jobs[b, row]["gpus"])
     kind = int64(jobs[b, row]["job_class"])
-    if rule >= SHARE_FIRST_FIT and world[b]["gpu_jobs"] > 1:
+    if rule in SHARING and world[b]["gpu_jobs"] > 1:
         found, _ = find_shared(
             world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, running, paces, chosen, links,
             busy, sub_batches, interference, b, row, SHARED_BY[rule - SHARE_FIRST_FIT],

@@ -1,7 +1,8 @@
 """Placement rules: which GPUs a gang gets. A rule reserves GPUs; the caller commits or takes them back.
 
 To add a rule: write a helper like those below, or, if it looks at load or at GPU types, in ``placing_by_load.py`` or
-``placing_by_type.py``; give it a name in PLACEMENT_RULES and the next number, and add a line to :func:`_reserve`.
+``placing_by_type.py``; give it a name in PLACEMENT_RULES and the next number, and add a branch to :func:`_reserve` and
+the number to BRANCHES.
 """
 
 from __future__ import annotations
@@ -50,16 +51,23 @@ PLACEMENT_RULES: Final = {
     "fork": "a copy of the gang on each machine that has room, in machine order, `max_copies` at most; else wait",
     "share-first-fit": "as pack; if too few GPUs are free, beside other jobs too, by GPU id; else wait",
     "share-best-benefit": "as pack; if too few GPUs are free, beside the jobs with which mean JCT gains; else wait",
+    "most-free": "all free GPUs of the machine with the most, then of the next, until the gang is whole",
 }
 (
     COUNT, PACK, CONSOLIDATE, YARN, RACK_RULE, SPREAD, RANDOM, CONTENTION, LEAST_BUSY, LEAST_BUSY_SERVERS,
-    RANDOM_SERVERS, FASTEST_TYPE, FORK, SHARE_FIRST_FIT, SHARE_BEST_BENEFIT,
+    RANDOM_SERVERS, FASTEST_TYPE, FORK, SHARE_FIRST_FIT, SHARE_BEST_BENEFIT, MOST_FREE,
 ) = range(len(PLACEMENT_RULES))  # fmt: skip
 RULE_NUMBER: Final = {name: number for number, name in enumerate(PLACEMENT_RULES)}
-# How each of the rules that share, from SHARE_FIRST_FIT on, chooses its company (placing_shared.py).
+# Rules that share GPUs, and how each of them chooses its company (placing_shared.py).
+SHARING: Final = (SHARE_FIRST_FIT, SHARE_BEST_BENEFIT)
 SHARED_BY: Final = (SEARCH, SEARCH | BENEFIT)
 # A gang that finds enough free GPUs on which it can run always finds a place by these rules.
-ANYWHERE: Final = (COUNT, PACK, SPREAD, RANDOM, CONTENTION, LEAST_BUSY, RANDOM_SERVERS)
+ANYWHERE: Final = (COUNT, PACK, SPREAD, RANDOM, CONTENTION, LEAST_BUSY, RANDOM_SERVERS, MOST_FREE)
+# Rules for which :func:`_reserve` has a branch; no other is played.
+BRANCHES: Final = (
+    COUNT, PACK, CONSOLIDATE, YARN, RACK_RULE, SPREAD, RANDOM, CONTENTION, LEAST_BUSY, LEAST_BUSY_SERVERS,
+    RANDOM_SERVERS, FASTEST_TYPE, FORK, SHARE_FIRST_FIT, SHARE_BEST_BENEFIT, MOST_FREE,
+)  # fmt: skip
 
 
 def rule_number(name: str) -> int:
@@ -67,11 +75,30 @@ def rule_number(name: str) -> int:
 
     Raises
     ------
-    GpuschedError : an unknown rule, with the nearest names
+    GpuschedError : an unknown rule, with the nearest names; a rule that no kernel knows
     """
     if name not in RULE_NUMBER:
         raise GpuschedError(unknown_name("placement rule", str(name), RULE_NUMBER))
+    if RULE_NUMBER[name] not in BRANCHES:
+        raise GpuschedError(
+            f"placement rule {name!r}: no kernel knows it; add a branch to _reserve in "
+            "gpusched_env/simulator/placing.py, and its number to BRANCHES there"
+        )
     return RULE_NUMBER[name]
+
+
+def check_numbers(numbers: np.ndarray) -> None:
+    """Check rule numbers.
+
+    Raises
+    ------
+    GpuschedError : a number for which no kernel has a branch
+    """
+    bad = numbers[~np.isin(numbers, BRANCHES)]
+    if len(bad):
+        raise GpuschedError(
+            f"placement rule number {bad[0]}: no kernel knows it; take numbers from gpusched_env.simulator.RULE_NUMBER"
+        )
 
 
 Array = np.ndarray[Any, Any]
@@ -246,6 +273,20 @@ def _lowest(
 
 
 @helper
+def _most_free_first(
+    world: Array, nodes: Array, free: Array, holder: Array, chosen: Array, b: int, gang: int, at: int
+) -> int:
+    """Take what is free on the machine with the most free GPUs, then on the next, until the gang is complete."""
+    left = gang
+    while left > 0:
+        node = most_free(free, b, 0, world[b]["nodes"])
+        count = min(left, free[b, node])
+        at = take(nodes, free, holder, chosen, b, node, count, at)
+        left -= count
+    return at
+
+
+@helper
 def _random(
     world: Array, nodes: Array, free: Array, holder: Array, chosen: Array, b: int, gang: int, at: int, supply: int
 ) -> int:
@@ -270,10 +311,10 @@ def _reserve(
     world: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_node: Array, chosen: Array, links: Array,
     busy: Array, paces: Array, b: int, at: int, kind: int, gang: int, rule: int, supply: int,
 ) -> int:
-    """Reserve a gang's GPUs by a rule; all free GPUs will do."""
+    """Reserve a gang's GPUs by a rule; all free GPUs will do. A rule without a branch finds no place."""
     if gang > supply:
         return at
-    if rule == PACK or rule >= SHARE_FIRST_FIT:
+    if rule == PACK or rule in SHARING:
         return _pack(world, nodes, racks, free, holder, chosen, b, gang, at, 2)
     if rule == RACK_RULE:
         return _pack(world, nodes, racks, free, holder, chosen, b, gang, at, 1)
@@ -285,6 +326,8 @@ def _reserve(
         return _lowest(world, nodes, free, holder, chosen, b, gang, at, NO_LIMIT)
     if rule == SPREAD:
         return _lowest(world, nodes, free, holder, chosen, b, gang, at, 1)
+    if rule == MOST_FREE:
+        return _most_free_first(world, nodes, free, holder, chosen, b, gang, at)
     if rule == CONTENTION:
         return place_by_contention(world, nodes, racks, free, holder, chosen, links, b, gang, at)
     if rule == LEAST_BUSY:
@@ -297,6 +340,8 @@ def _reserve(
         return place_on_fastest_type(world, nodes, free, holder, chosen, paces, b, kind, gang, at)
     if rule == FORK:
         return place_copies(world, nodes, free, holder, chosen, b, gang, at)
+    if rule != RANDOM:
+        return at
     end = _random(world, nodes, free, holder, chosen, b, gang, at, supply)
     for i in range(at, end):
         node = gpu_node[b, chosen[b, i]]

@@ -115,6 +115,26 @@ def append_by_id(
 
 
 @helper
+def append_shared_by_gangs(
+    world: Array, jobs: Array, replicas: Array, nodes: Array, free: Array, holder: Array, gpu_node: Array, paces: Array,
+    chosen: Array, sub_batches: Array, interference: Array, b: int, kind: int, at: int, gang: int, option: int,
+) -> int:
+    """Append held GPUs that have room, of the machines with the fewest gangs first, to ``chosen``; return the end."""
+    key, node = int64(-1), int64(-1)
+    while at < gang:
+        node = next_node(world, nodes, free, b, gang, False, key, node)
+        if node < 0:
+            break
+        key = node_key(world, nodes, free, b, gang, False, node)
+        low = int64(nodes[b, node]["first_gpu"])
+        at = append_by_id(
+            world, jobs, replicas, nodes, holder, gpu_node, paces, chosen, sub_batches, interference, b, kind, at, gang,
+            option, True, low, low + int64(nodes[b, node]["gpus"]),
+        )
+    return at
+
+
+@helper
 def fits_all(
     world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_node: Array, paces: Array,
     chosen: Array, sub_batches: Array, interference: Array, b: int, kind: int, gang: int, option: int,
@@ -131,11 +151,12 @@ def fits_all(
 
 @kernel
 def share_within(
-    world: Array, jobs: Array, replicas: Array, nodes: Array, holder: Array, gpu_next: Array, gpu_node: Array,
-    running: Array, paces: Array, chosen: Array, sub_batches: Array, interference: Array, b: int, kind: int, gang: int,
-    choices: int, low: int, high: int,
+    world: Array, jobs: Array, replicas: Array, nodes: Array, free: Array, holder: Array, gpu_next: Array,
+    gpu_node: Array, running: Array, paces: Array, chosen: Array, sub_batches: Array, interference: Array, b: int,
+    kind: int, gang: int, choices: int, low: int, high: int,
 ) -> tuple[int, int]:
     """Choose all free GPUs in ``[low, high)``, and for the rest of a gang shared ones; see :func:`find_shared`."""
+    by_gangs = choices & (FEWEST_GANGS | ONE_NODE) > 0 and high - low == world[b]["gpus"]
     last = last_option(sub_batches, b, kind, choices)
     if choices & BENEFIT:
         at = append_by_id(
@@ -159,10 +180,16 @@ def share_within(
             world, jobs, replicas, nodes, holder, gpu_node, paces, chosen, sub_batches, interference, b, kind, int64(0),
             gang, int64(size), False, low, high,
         )
-        at = append_by_id(
-            world, jobs, replicas, nodes, holder, gpu_node, paces, chosen, sub_batches, interference, b, kind, at, gang,
-            int64(size), True, low, high,
-        )
+        if by_gangs:
+            at = append_shared_by_gangs(
+                world, jobs, replicas, nodes, free, holder, gpu_node, paces, chosen, sub_batches, interference, b, kind,
+                at, gang, int64(size),
+            )
+        else:
+            at = append_by_id(
+                world, jobs, replicas, nodes, holder, gpu_node, paces, chosen, sub_batches, interference, b, kind, at,
+                gang, int64(size), True, low, high,
+            )
         if at == gang:
             return gang, int64(size)
     return int64(0), int64(0)
@@ -185,7 +212,7 @@ def on_one_node(
         high = low + int64(nodes[b, node]["gpus"])
         if gang <= high - low:
             count, option = share_within(
-                world, jobs, replicas, nodes, holder, gpu_next, gpu_node, running, paces, chosen, sub_batches,
+                world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, running, paces, chosen, sub_batches,
                 interference, b, kind, gang, choices, low, high,
             )
             if count > 0:
@@ -252,6 +279,6 @@ def find_shared(
     if w["gpu_jobs"] == 1:
         return int64(0), int64(0)
     return share_within(
-        world, jobs, replicas, nodes, holder, gpu_next, gpu_node, running, paces, chosen, sub_batches, interference, b,
-        kind, gang, choices, int64(0), int64(w["gpus"]),
+        world, jobs, replicas, nodes, free, holder, gpu_next, gpu_node, running, paces, chosen, sub_batches,
+        interference, b, kind, gang, choices, int64(0), int64(w["gpus"]),
     )

@@ -16,7 +16,7 @@ from gpusched_env.performance import type_rates
 from gpusched_env.simulator import events, network_queries, planning
 from gpusched_env.simulator.decisions import Decision, Preempt, Start
 from gpusched_env.simulator.network_view import NetworkView
-from gpusched_env.simulator.placing import RULE_NUMBER, SHARE_FIRST_FIT, SHARED_BY, rule_number
+from gpusched_env.simulator.placing import RULE_NUMBER, SHARE_FIRST_FIT, SHARED_BY, SHARING, check_numbers, rule_number
 from gpusched_env.simulator.seats import MEMORY_SLACK
 from gpusched_env.simulator.sharing_choices import BENEFIT, MEASURED, PLACEMENTS, SEARCH
 from gpusched_env.simulator.state import ACTIVE, FINISHED
@@ -325,7 +325,7 @@ class ClusterView:
         """
         if not len(order):
             return []
-        if isinstance(rules, str) and rule_number(rules) >= SHARE_FIRST_FIT and self._world["gpu_jobs"] > 1:
+        if isinstance(rules, str) and rule_number(rules) in SHARING and self._world["gpu_jobs"] > 1:
             return self._shared(order, SHARED_BY[rule_number(rules) - SHARE_FIRST_FIT], strict)
         order = self._known(order)
         starts = np.empty(len(order), np.int32)
@@ -378,7 +378,9 @@ class ClusterView:
     def _rules(self, order: np.ndarray, rules: str | np.ndarray) -> np.ndarray[Any, np.dtype[np.int32]]:
         if isinstance(rules, str):
             return np.full(len(order), rule_number(rules), np.int32)
-        return np.ascontiguousarray(rules, np.int32)
+        numbers = np.ascontiguousarray(rules, np.int32)
+        check_numbers(numbers)
+        return numbers
 
 
 RULE_NAMES = tuple(RULE_NUMBER)
