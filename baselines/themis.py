@@ -15,7 +15,7 @@ from gpusched_env.errors import SchedulerError
 from gpusched_env.portable.keys import rounded_keys
 from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Start, rule_number
 from gpusched_env.simulator.growing import GrowingArray
-from gpusched_env.simulator.placing import SHARE_FIRST_FIT
+from gpusched_env.simulator.placing import SHARING
 
 # What a winner of the auction keeps of its lease at least: an empty lease would be none.
 _LEAST_SHARE: Final = 0.05
@@ -86,7 +86,7 @@ class Themis(EstimatingScheduler):
         self._present = 0
         self._gpus = view.cluster.gpus
         # Bids count everyone; and where gangs share GPUs, leased gangs may ask for more GPUs than there are.
-        self._asks_all = self.auction or rule_number(self.placement) >= SHARE_FIRST_FIT
+        self._asks_all = self.auction or rule_number(self.placement) in SHARING
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Offer what is free and what comes free by the end of a lease; renew leases where nobody could take over."""
