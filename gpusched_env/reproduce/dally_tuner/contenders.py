@@ -29,9 +29,7 @@ FIXED: Final = {
 CONTENDERS: Final = (*FIXED, BEST_PAIR, BY_CLASS)
 STATIC: Final = tuple(name for name in CONTENDERS if name not in (HAND, LEARNED))  # the oracle may choose these, too
 CEILINGS: Final = (ORACLE, FREE)
-LONE: Final = (
-    "lone gangs"  # low load on uplinks of a tenth of the usual rate: only waiting for a near place makes sense
-)
+LONE: Final = "lone gangs"  # low load, uplinks of a tenth of the usual rate: only waiting for a near place makes sense
 SANITY: Final = {INSENSITIVE: NO_WAIT, LONE: FULL}  # whom a tuner must come close to
 PROBLEMS: Final = (*STATIONARY, *NON_STATIONARY, *REPLAYED)
 _LONE_SCENARIO: Final = "dally-poisson-v1:oversubscription=40,load=0.3"
