@@ -78,7 +78,7 @@ def test_jobs_are_chosen_before_they_are_described(log: str) -> None:
     rows = cells(result)
     assert rows["jobs"] == ["2"]
     assert rows["load on 8 GPUs (work / GPUs / time of arrivals)"] == ["0.500"]
-    assert "dropped 2: outside the scenario's window" in result.stdout
+    assert "dropped 2: outside the window" in result.stdout
     assert "dropped 1: more than 2 GPUs" in result.stdout
     assert "first submission 2017-10-09T01:00:00 is time 0" in result.stdout
 

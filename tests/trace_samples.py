@@ -97,6 +97,10 @@ WRITERS: Final[dict[str, tuple[Callable[..., bytes], ...]]] = {
             "@,v,1,1@,5,alexnet,96,5,159-189,10-8,0,soft",
         ),
     ),
+    "csv": (
+        _table("Job ID,user,submit_time,num_gpus,run_time_min,note", "j@,u,2024-03-01T00:00:0#Z,2,5.5,x"),
+        _table("submitted (s),start_time,end_time,gpus,estimate_h", "1@,1@.5,17@,4,2"),
+    ),
     "dally": (
         _table(
             "job_id,arrival_time,max_parallelism,model,dataset,batchsize,amp,duration,total_iterations,"

@@ -7,12 +7,14 @@ from gpusched_env.traces.generators.synthetic import GENERATORS, generate_worklo
 from gpusched_env.traces.layouts import LAYOUTS
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.profiles import PROFILE_RULES, assign_profiles, mix_profiles
+from gpusched_env.traces.read_options import ReadOptions
 from gpusched_env.traces.reading import READERS, read_trace, read_workload
 from gpusched_env.traces.tables import Table, read_layers, read_table
 from gpusched_env.traces.transform import (
     clip_gpus,
     describe_workload,
     from_zero,
+    ignore_placement,
     offered_load,
     scale_to_load,
 )
@@ -23,6 +25,7 @@ __all__ = [
     "LAYOUTS",
     "PROFILE_RULES",
     "READERS",
+    "ReadOptions",
     "ReadReport",
     "Table",
     "assign_profiles",
@@ -33,6 +36,7 @@ __all__ = [
     "from_zero",
     "generate_workload",
     "generator_parameters",
+    "ignore_placement",
     "mix_profiles",
     "offered_load",
     "read_cluster",

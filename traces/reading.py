@@ -6,10 +6,13 @@ To add a format, write one reader and add one line to READERS and one to SIGNATU
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gpusched_env.errors import TraceError, WorkloadError
+from gpusched_env.traces.estimates import join_estimates
 from gpusched_env.traces.formats import (
     acme,
     chronus,
@@ -36,6 +39,7 @@ from gpusched_env.traces.formats.hyperdrive import read_hyperdrive
 from gpusched_env.traces.formats.job_list import JOB_LIST
 from gpusched_env.traces.formats.muri import read_bsbf, read_muri
 from gpusched_env.traces.formats.openb import read_openb
+from gpusched_env.traces.formats.own_csv import read_csv
 from gpusched_env.traces.formats.pai import read_pai
 from gpusched_env.traces.formats.pai_tables import pai_tables, read_pai_tables
 from gpusched_env.traces.formats.philly import read_philly, read_philly_csv
@@ -44,6 +48,7 @@ from gpusched_env.traces.formats.pollux import read_pollux, read_pollux_sharing,
 from gpusched_env.traces.formats.shockwave import read_shockwave
 from gpusched_env.traces.formats.swf import read_swf
 from gpusched_env.traces.formats.tiresias import read_tiresias
+from gpusched_env.traces.parsing.bad_rows import skipping_bad_rows
 from gpusched_env.traces.parsing.detection import (
     SWF_NUMBERS,
     Signature,
@@ -55,9 +60,10 @@ from gpusched_env.traces.parsing.detection import (
 )
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.sources import AUTO, split, split_here
+from gpusched_env.traces.read_options import ReadOptions
 from gpusched_env.workload import Workload
 
-Reader = Callable[[Path], tuple[Workload, ReadReport]]
+Reader = Callable[..., tuple[Workload, ReadReport]]  # of a Path; that of csv also of a mapping
 
 
 def read_saved(path: Path) -> tuple[Workload, ReadReport]:
@@ -73,6 +79,7 @@ READERS: Final[dict[str, Reader]] = {
     "acme": read_acme,
     "bsbf": read_bsbf,
     "chronus": read_chronus,
+    "csv": read_csv,
     "dally": read_dally,
     "elasticflow": read_elasticflow,
     "file": read_saved,
@@ -120,6 +127,7 @@ SIGNATURES: Final[dict[str, tuple[Signature, ...]]] = {
 }
 # Why auto:PATH never answers with one of the other formats
 UNDETECTED: Final = {
+    "csv": "a user's own columns, which are guessed only for who asks",
     "pai-tables": "a folder of tables without header lines",
     "pollux-sharing": "found as pollux or sia",
     "philly-csv": "found as philly, which tells the two apart",
@@ -162,7 +170,7 @@ def source_files(name: str, path: Path) -> list[Path]:
     return FILES[name](path) if name in FILES else [path]
 
 
-def read_trace(source: str) -> tuple[Workload, ReadReport]:
+def read_trace(source: str, **options: Any) -> tuple[Workload, ReadReport]:
     """Read ``format:path``, for example ``philly:cluster_job_log.json``, and say what was kept and dropped.
 
     Arrivals [s] count from the first submission kept. Work is given by ``duration_s`` [s], and every job has the unit
@@ -170,14 +178,25 @@ def read_trace(source: str) -> tuple[Workload, ReadReport]:
     it is given by ``iterations``, and they have those profiles. ``auto:path`` recognises
     the format. Files may be packed with gzip, zstd or zip.
 
+    Parameters
+    ----------
+    options : ``map`` (columns of a user's own CSV), ``skip_bad_rows`` and ``estimate`` (predicted run times by job id);
+        see :class:`gpusched_env.traces.ReadOptions`
+
     Raises
     ------
     TraceError : with file, line or record, field and remedy
     """
     name, path = resolve_source(source)
-    return READERS[name](path)
+    chosen = ReadOptions.of(source, name, options)
+    reader = partial(READERS[name], mapping=chosen.map) if chosen.map else READERS[name]
+    with skipping_bad_rows() if chosen.skip_bad_rows else nullcontext():
+        workload, report = reader(path)
+        if chosen.estimate_file is not None:
+            workload = join_estimates(workload, report, chosen.estimate_file)
+    return workload, report
 
 
-def read_workload(source: str) -> Workload:
+def read_workload(source: str, **options: Any) -> Workload:
     """Read ``format:path`` and leave out the report; see :func:`read_trace`."""
-    return read_trace(source)[0]
+    return read_trace(source, **options)[0]

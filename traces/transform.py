@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from gpusched_env.cluster import MACHINE
 from gpusched_env.errors import WorkloadError
 from gpusched_env.portable.arrays import total
 from gpusched_env.traces.parsing.fields import MAX_AMOUNT
@@ -75,6 +76,25 @@ def clip_gpus(workload: Workload, max_gpus: int) -> Workload:
     for column in ("iterations", "duration_s", "estimate_s"):
         jobs[column] *= factor
     return dataclasses.replace(workload, jobs=jobs)
+
+
+def ignore_placement(workload: Workload) -> Workload:
+    """Let gangs of measured models run everywhere at the rate measured in one machine, as in Gavel's simulator.
+
+    What was measured across machines is dropped: nothing is charged for spreading.
+
+    Raises
+    ------
+    WorkloadError : models that were not measured, whose communication the network prices
+    """
+    profiles = workload.profiles
+    if not len(profiles.measured):
+        raise WorkloadError(
+            f"workload {workload.name!r}: ignore_placement drops rates measured across machines, and its models have "
+            "none; profiles 'unit' run equally fast everywhere"
+        )
+    together = profiles.measured[profiles.measured["tier"] == MACHINE]
+    return dataclasses.replace(workload, profiles=dataclasses.replace(profiles, measured=together))
 
 
 def describe_workload(workload: Workload) -> dict[str, float]:

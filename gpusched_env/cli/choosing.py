@@ -28,6 +28,29 @@ MaxGpusOption = Annotated[int | None, _option("--max-gpus", "GPUS", "Leave out l
 SampleOption = Annotated[
     float | None, _option("--sample", "SHARE|COUNT", "Of a log, a random share below 1, or so many jobs.")
 ]
+MapOption = Annotated[
+    str | None,
+    _option(
+        "--map",
+        "ROLE=COLUMN,...",
+        "Columns of a CSV of your own, csv:PATH, where their names do not tell: arrival=submit_time,duration_min=wall.",
+    ),
+]
+SkipBadRowsOption = Annotated[
+    bool, _option("--skip-bad-rows", "", "Count and report malformed rows of a log instead of refusing it.")
+]
+EstimateOption = Annotated[
+    str | None,
+    _option("--estimate", "FILE", "Predicted run times by job id: a CSV such as job_id,estimate_s."),
+]
+IgnorePlacementOption = Annotated[
+    bool,
+    _option(
+        "--ignore-placement",
+        "",
+        "Gangs of measured models run spread as fast as in one machine, as in Gavel's simulator.",
+    ),
+]
 JobsOption = Annotated[int | None, _option("--jobs", "COUNT", "So many; of a log the first.", min=1)]
 LoadOption = Annotated[
     float | None, _option("--load", "LOAD", "Scale arrival times until the jobs offer this load on the cluster.")
@@ -51,8 +74,10 @@ def chosen_jobs(
     jobs: int | None = None,
     load: float | None = None,
     profiles: str | None = None,
+    parameters: dict[str, Any] | None = None,
+    ignore_placement: bool = False,
 ) -> dict[str, Any]:
-    """Turn the options that were given into fields of a WorkloadSpec.
+    """Turn the options that were given into fields of a WorkloadSpec; ``parameters`` are those of read_options.
 
     Raises
     ------
@@ -60,8 +85,26 @@ def chosen_jobs(
     """
     changes: dict[str, Any] = {} if window is None else _seconds(window)
     numbers = {"max_gpus": max_gpus, "sample": sample, "jobs": jobs, "load": load}
-    given = {"where": tuple(where or ()), **numbers, "profiles": profiles}
+    given: dict[str, Any] = {"where": tuple(where or ()), **numbers, "profiles": profiles}
+    given |= {"parameters": parameters or None, "ignore_placement": ignore_placement or None}
     return changes | {name: value for name, value in given.items() if value not in (None, ())}
+
+
+def read_options(mapping: str | None, skip_bad_rows: bool, estimate: str | None) -> dict[str, Any]:
+    """Turn the options that were given into those of read_trace.
+
+    Raises
+    ------
+    TraceError : a malformed mapping
+    """
+    from gpusched_env.traces.read_options import parse_map
+
+    options = {
+        "map": None if mapping is None else parse_map(mapping),
+        "skip_bad_rows": skip_bad_rows or None,
+        "estimate": estimate,
+    }
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _seconds(window: str) -> dict[str, float | None]:
@@ -86,6 +129,11 @@ def in_words(changes: dict[str, Any]) -> list[str]:
     for name in ("max_gpus", "sample", "jobs", "load"):
         if name in changes:
             parts.append(f"{name.replace('_', ' ')} {changes[name]:g}")
+    for name, value in changes.get("parameters", {}).items():
+        shown = ",".join(f"{role}={column}" for role, column in value.items()) if name == "map" else value
+        parts.append(name.replace("_", " ") if value is True else f"{name} {shown}")
+    if "ignore_placement" in changes:
+        parts.append("ignore placement")
     if "profiles" in changes:
         parts.append(f"profiles {changes['profiles']}")
     return parts

@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 
 from gpusched_env.cli.choosing import (
+    EstimateOption,
     JobsOption,
     LoadOption,
+    MapOption,
     MaxGpusOption,
     SampleOption,
+    SkipBadRowsOption,
     WhereOption,
     WindowOption,
     chosen_jobs,
+    read_options,
 )
 
 if TYPE_CHECKING:
@@ -56,6 +60,9 @@ def describe(
     sample: SampleOption = None,
     jobs: JobsOption = None,
     load: LoadOption = None,
+    mapping: MapOption = None,
+    skip_bad_rows: SkipBadRowsOption = False,
+    estimate: EstimateOption = None,
 ) -> None:
     """Describe the jobs of a log or a generator: arrivals, demand, run times, load, users, nearness to a log.
 
@@ -77,7 +84,8 @@ def describe(
         raise GpuschedError(f"--calibration: {unknown_name('calibration', calibration, CALIBRATIONS)}")
     if load is not None and cluster is None:
         raise GpuschedError("--load is a load on a cluster: give --cluster too")
-    found = _find(source, seed, chosen_jobs(window, where, max_gpus, sample, jobs))
+    read = read_options(mapping, skip_bad_rows, estimate)
+    found = _find(source, seed, chosen_jobs(window, where, max_gpus, sample, jobs, parameters=read))
     workload = found.workload
     machines = None if cluster is None else chosen_cluster(cluster)[0]
     if machines is not None:

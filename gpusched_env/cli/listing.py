@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpusched_env.cli.choosing import EstimateOption, MapOption, SkipBadRowsOption, read_options
+
 if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario, ScenarioFamily
 
@@ -123,6 +125,9 @@ def read_log(
         Path | None,
         typer.Option("--report", help="Save every dropped row and every remark as .csv, line by line.", metavar="FILE"),
     ] = None,
+    mapping: MapOption = None,
+    skip_bad_rows: SkipBadRowsOption = False,
+    estimate: EstimateOption = None,
 ) -> None:
     """Read a log and say what was kept, what was dropped and why, and what is in it."""
     from gpusched_env.cli.console import plain_table, show
@@ -136,7 +141,8 @@ def read_log(
         raise TraceError(f"{source} {path}: write FORMAT:PATH or FORMAT PATH, not both")
     check_output("--report", report_to, (".csv",))
     with reading_shown():
-        workload, report = read_trace(f"{source}:{path}" if path else source)
+        options = read_options(mapping, skip_bad_rows, estimate)
+        workload, report = read_trace(f"{source}:{path}" if path else source, **options)
     if report_to is not None:  # first: whoever reads what is printed may stop reading
         report.write_csv(report_to)
     print(report.describe())

@@ -42,7 +42,8 @@ def chosen_scenario(
         kind, _, place = workload.partition(":")
         changes.append(f"{kind}:{place if found.workload.synthetic else Path(place).name}")
     elif jobs:
-        found = found.replace(workload=dataclasses.replace(found.workload, **jobs))
+        own = dict(found.workload.parameters) | jobs.get("parameters", {})
+        found = found.replace(workload=dataclasses.replace(found.workload, **{**jobs, "parameters": own}))
     changes += in_words(jobs or {})
     if cluster is not None:
         machines, name = chosen_cluster(cluster)

@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpusched_env.cli.choosing import (
+    EstimateOption,
+    IgnorePlacementOption,
     JobsOption,
     LoadOption,
+    MapOption,
     MaxGpusOption,
     ProfilesOption,
     SampleOption,
+    SkipBadRowsOption,
     WhereOption,
     WindowOption,
     chosen_jobs,
+    read_options,
 )
 from gpusched_env.cli.networking import ContentionOption, NetworkOption, with_network
 from gpusched_env.cli.preempting import PreemptionCostOption, with_preemption_cost
@@ -83,6 +88,10 @@ def run(
     jobs: JobsOption = None,
     load: LoadOption = None,
     profiles: ProfilesOption = None,
+    mapping: MapOption = None,
+    skip_bad_rows: SkipBadRowsOption = False,
+    estimate: EstimateOption = None,
+    ignore_placement: IgnorePlacementOption = False,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Which draw of the scenario.", show_default="first report seed")
     ] = None,
@@ -113,7 +122,8 @@ def run(
     check_output("--log", log, LOG_SUFFIXES)
     check_plot(plot)
     check_report(report)
-    wanted = chosen_jobs(window, where, max_gpus, sample, jobs, load, profiles)
+    read = read_options(mapping, skip_bad_rows, estimate)
+    wanted = chosen_jobs(window, where, max_gpus, sample, jobs, load, profiles, read, ignore_placement)
     chosen = chosen_scenario(scenario, workload, cluster, wanted)
     chosen = with_preemption_cost(with_network(chosen, network, contention), preemption_cost)
     chosen = with_sharing(chosen, sharing)
@@ -123,7 +133,7 @@ def run(
         from gpusched_env.errors import GpuschedError
 
         raise GpuschedError(f"--scheduler {scheduler!r} names {len(specs)} schedulers: gpusched compare plays several")
-    _tell_what_was_read(chosen)
+    _tell_what_was_read(chosen, seeds[0])
     from gpusched_env.evaluation import evaluate
 
     results = evaluate(chosen, specs, seeds, keep_logs=any(path is not None for path in (plot, log, report)))
@@ -166,6 +176,10 @@ def compare(
     jobs: JobsOption = None,
     load: LoadOption = None,
     profiles: ProfilesOption = None,
+    mapping: MapOption = None,
+    skip_bad_rows: SkipBadRowsOption = False,
+    estimate: EstimateOption = None,
+    ignore_placement: IgnorePlacementOption = False,
     seeds: Annotated[
         str | None,
         typer.Option(
@@ -194,13 +208,14 @@ def compare(
     check_output("--output", output, RESULT_SUFFIXES)
     check_plot(plot)
     check_report(report)
-    wanted = chosen_jobs(window, where, max_gpus, sample, jobs, load, profiles)
+    read = read_options(mapping, skip_bad_rows, estimate)
+    wanted = chosen_jobs(window, where, max_gpus, sample, jobs, load, profiles, read, ignore_placement)
     chosen = chosen_scenario(scenario, workload, cluster, wanted)
     chosen = with_preemption_cost(with_network(chosen, network, contention), preemption_cost)
     chosen = with_sharing(chosen, sharing)
     draws = chosen_seeds(seeds, chosen)
     specs = chosen_schedulers(scheduler)
-    _tell_what_was_read(chosen)
+    _tell_what_was_read(chosen, draws[0])
     from gpusched_env.evaluation import Interrupted, evaluate
 
     shown = draws[:1] if plot is not None or report is not None else ()
@@ -229,16 +244,17 @@ def _keep_finished(stop: Interrupted, output: Path | None) -> str:
     return f"{told} and are in {output}"
 
 
-def _tell_what_was_read(scenario: Scenario) -> None:
-    """Read the log, if the jobs come from one, and print what was kept and dropped."""
-    if scenario.workload.synthetic:
-        return
+def _tell_what_was_read(scenario: Scenario, seed: int) -> None:
+    """Print what was kept and dropped of the log, if the jobs come from one, and what gangs must spread."""
+    from gpusched_env.cli.spreading import spread_note
     from gpusched_env.evaluation.progress import reading_shown
 
     with reading_shown():
         report = scenario.trace_report
     if report is not None:
         print(report.describe())
+    if note := spread_note(scenario, seed):
+        print(note)
 
 
 def _fitting(results: list[RunResult], scenario: Scenario) -> Table:

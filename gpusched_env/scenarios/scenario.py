@@ -80,6 +80,11 @@ class Scenario:
         return None if self.workload.synthetic else self.workload.read()
 
     @property
+    def log(self) -> Workload | None:
+        """The jobs of the log, cut; None for a generator."""
+        return None if self._log is None else self._log[0]
+
+    @property
     def trace_report(self) -> ReadReport | None:
         """What was read, kept and dropped of the log; None for a generator."""
         return None if self._log is None else self._log[1]
@@ -151,7 +156,7 @@ class Scenario:
         """SHA-256 over all that decides results: the bytes of files, but not their places, nor name and description."""
         data = self.as_dict()
         del data["name"], data["description"]
-        data["workload"]["source"] = self.workload.identity()
+        data["workload"] |= self.workload.identities()
         data["network"] = network_identity(self.network)
         if self.sharing is not None:
             data["sharing"] = self.sharing.identity()

@@ -13,11 +13,13 @@ from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
 from gpusched_env.files import file_digest
 from gpusched_env.traces import (
     PROFILE_RULES,
+    ReadOptions,
     ReadReport,
     assign_profiles,
     clip_gpus,
     first_jobs,
     generate_workload,
+    ignore_placement,
     read_trace,
     sample,
     scale_to_load,
@@ -27,13 +29,14 @@ from gpusched_env.traces import (
 )
 from gpusched_env.traces.filters import check_amount, split_condition
 from gpusched_env.traces.generators.synthetic import check_parameters, random_stream
+from gpusched_env.traces.read_options import OPTIONS
 from gpusched_env.traces.reading import resolve_source, source_files, split_source
 from gpusched_env.workload import Workload, refuse_too_many_jobs
 
 SYNTHETIC: Final = "synthetic:"
 DEFAULT_JOBS: Final = 200  # [job] of a generator when ``jobs`` is None
 # Fields that are written only where they differ from their defaults: scenarios older than they keep their fingerprints.
-LATER_FIELDS: Final = ("where", "sample", "sample_seed", "clip")
+LATER_FIELDS: Final = ("where", "sample", "sample_seed", "clip", "ignore_placement")
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ class WorkloadSpec:
     Parameters
     ----------
     source : "synthetic:GENERATOR" or "FORMAT:PATH" of a log ("file:" = saved workload, "auto:" = find the format)
-    parameters : of the generator; a log takes none
+    parameters : of the generator; or how a log is read, fields of :class:`gpusched_env.traces.ReadOptions`: ``map``,
+        ``skip_bad_rows``, ``estimate``
     profiles : a rule of assign_profiles, or "own" = those that the workload brings along. Jobs that bring profiles of
         their own (measured models, say) keep them under every rule but "unit"
     jobs : jobs of an episode; of a log the first so many by arrival; None = 200 drawn, or the whole log
@@ -55,10 +59,12 @@ class WorkloadSpec:
     sample : random part of a log: a share below 1, or a number of jobs; None = all
     sample_seed : which sample; the scenario's seeds do not change it
     clip : demands above max_gpus are cut to it and the jobs lengthened to the same GPU time, instead of left out
+    ignore_placement : gangs of measured models run everywhere at the rate measured in one machine; see
+        :func:`gpusched_env.traces.ignore_placement`
 
     Notes
     -----
-    Order: window, where, max_gpus, sample, jobs, clip, load, profiles.
+    Order: window, where, max_gpus, sample, jobs, clip, load, profiles, ignore_placement.
 
     Raises
     ------
@@ -78,6 +84,7 @@ class WorkloadSpec:
     sample: float | None = None
     sample_seed: int = 0
     clip: bool = False
+    ignore_placement: bool = False
 
     def __post_init__(self) -> None:
         """Check every field, without touching the file."""
@@ -110,15 +117,16 @@ class WorkloadSpec:
         if self.clip and self.max_gpus is None:
             raise ScenarioError("workload.clip cuts demands to max_gpus: give max_gpus, or leave clip out")
         if self.synthetic:
+            for name in OPTIONS:
+                if name in self.parameters:
+                    raise ScenarioError(f"workload {self.source}: {name} applies to logs only; leave it out")
             check_parameters(self.source.removeprefix(SYNTHETIC), self.parameters)
             cuts = {"a window": self.start_s or self.stop_s is not None, "where": self.where, "sample": self.sample}
             for name, given in cuts.items():
                 if given:
                     raise ScenarioError(f"workload {self.source}: {name} applies to logs only; leave it out")
         else:
-            split_source(self.source)
-            if self.parameters:
-                raise ScenarioError(f"workload {self.source}: a log takes no parameters; leave them out")
+            ReadOptions.of(self.source, split_source(self.source)[0], self.parameters)
 
     @property
     def synthetic(self) -> bool:
@@ -133,7 +141,7 @@ class WorkloadSpec:
 
     def read(self) -> tuple[Workload, ReadReport]:
         """Read a log and cut it; the report also counts what the cuts took out."""
-        return self.cut(*read_trace(self.source))
+        return self.cut(*read_trace(self.source, **self.parameters))
 
     def cut(self, whole: Workload, report: ReadReport) -> tuple[Workload, ReadReport]:
         """Cut a log that has been read, as :meth:`read` does; the counts are added to ``report`` itself."""
@@ -155,11 +163,11 @@ class WorkloadSpec:
         """Why jobs of a log are left out, and what leaves them out, in order."""
         if self.start_s or self.stop_s is not None:
             stop_s = math.inf if self.stop_s is None else self.stop_s
-            yield "outside the scenario's window", partial(window, start_s=self.start_s, stop_s=stop_s)
+            yield "outside the window", partial(window, start_s=self.start_s, stop_s=stop_s)
         for condition in self.where:
-            yield f"not {condition} (the scenario's where)", partial(where, condition=condition)
+            yield f"not {condition} (where)", partial(where, condition=condition)
         if self.max_gpus is not None and not self.clip:
-            reason = f"more than {self.max_gpus} GPUs (the scenario's max_gpus)"
+            reason = f"more than {self.max_gpus} GPUs (max_gpus)"
             yield reason, partial(up_to_gpus, max_gpus=self.max_gpus)
         if self.sample is not None:
             reason = f"not in sample {self.sample_seed} of {self.sample:g}"
@@ -181,9 +189,26 @@ class WorkloadSpec:
             workload = clip_gpus(workload, self.max_gpus)
         if self.load is not None:
             workload = scale_to_load(workload, self.load, cluster_gpus)
-        if self.profiles == "own" or (self.profiles != "unit" and not workload.profiles.is_unit):
-            return workload
-        return assign_profiles(workload, self.profiles, random_stream(seed, 1), gpu_types)
+        if not (self.profiles == "own" or (self.profiles != "unit" and not workload.profiles.is_unit)):
+            workload = assign_profiles(workload, self.profiles, random_stream(seed, 1), gpu_types)
+        return ignore_placement(workload) if self.ignore_placement else workload
+
+    def identities(self) -> dict[str, Any]:
+        """Give the fields that name files with the files' bytes in place of their places.
+
+        Raises
+        ------
+        TraceError, WorkloadError : as :meth:`identity`
+        """
+        data: dict[str, Any] = {"source": self.identity()}
+        if not self.synthetic and self.parameters:
+            options = ReadOptions(**self.parameters)
+            data["parameters"] = {
+                "map": dict(options.map),
+                "skip_bad_rows": options.skip_bad_rows,
+                "estimate": options.estimate_file and file_digest(options.estimate_file, WorkloadError),
+            }
+        return data
 
     def identity(self) -> str:
         """Name the source without its place: a log by its format, found or given, and the SHA-256 of its files.

@@ -6,6 +6,7 @@ from datetime import UTC, timedelta
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import EPOCH, JobColumns
 from gpusched_env.traces.parsing.fields import NO_TIME, Place
 from gpusched_env.traces.parsing.report import ReadReport
@@ -37,22 +38,23 @@ def read_acme(path: Path) -> tuple[Workload, ReadReport]:
     jobs = JobColumns(ReadReport("acme", str(path)), "original_id", *(("user", "type", "status") if original else ()))
     zone: timedelta | None = None
     for place, (job_id, gpus, submitted, duration, queue, *more) in csv_rows(path, ORIGINAL if original else SHORT):
-        jobs.refuse_duplicate(place, "job_id", job_id)
-        when = place.zoned("submit_time", submitted)
-        zone = (when.utcoffset() or timedelta()) if zone is None else zone
-        size = place.gpus("gpu_num", gpus)
-        user, kind, state, start, end = more or [""] * 5
-        seconds, waited = place.seconds_or_none("duration", duration), place.seconds_or_none("queue", queue)
-        measured = _between(place, start, end)
-        reason = _unusable(state, seconds, waited, original and start in NO_TIME, kalos)
-        if reason and size:
-            jobs.drop(place, reason)
-            continue
-        running = (seconds or 0.0) - (waited or 0.0) * kalos
-        if size and running and measured is not None and abs(measured - running) > 1:
-            jobs.note(place, "jobs whose start and end do not give the run time; the duration column counts")
-        labels = [job_id, user, kind, state] if original else [job_id]
-        jobs.add(place, (when - EPOCH.replace(tzinfo=UTC) + zone).total_seconds(), size, running, *labels)
+        with skippable:
+            jobs.refuse_duplicate(place, "job_id", job_id)
+            when = place.zoned("submit_time", submitted)
+            zone = (when.utcoffset() or timedelta()) if zone is None else zone
+            size = place.gpus("gpu_num", gpus)
+            user, kind, state, start, end = more or [""] * 5
+            seconds, waited = place.seconds_or_none("duration", duration), place.seconds_or_none("queue", queue)
+            measured = _between(place, start, end)
+            reason = _unusable(state, seconds, waited, original and start in NO_TIME, kalos)
+            if reason and size:
+                jobs.drop(place, reason)
+                continue
+            running = (seconds or 0.0) - (waited or 0.0) * kalos
+            if size and running and measured is not None and abs(measured - running) > 1:
+                jobs.note(place, "jobs whose start and end do not give the run time; the duration column counts")
+            labels = [job_id, user, kind, state] if original else [job_id]
+            jobs.add(place, (when - EPOCH.replace(tzinfo=UTC) + zone).total_seconds(), size, running, *labels)
     return jobs.workload("acme-kalos" if kalos else "acme-seren", dated=True)
 
 

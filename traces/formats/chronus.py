@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_rows
@@ -28,8 +29,9 @@ def read_chronus(path: Path) -> tuple[Workload, ReadReport]:
     attributes = ("original_id", "user", "model", "job_type", "expect_time_list", "expect_value_list")
     jobs = JobColumns(ReadReport("chronus", str(path)), *attributes)
     for place, (original, submitted, gpus, duration, *labels) in csv_rows(path, COLUMNS):
-        jobs.refuse_duplicate(place, "job_id", original)
-        when = place.seconds("submit_time", submitted, "minutes")
-        size, running = place.gpus("num_gpu", gpus), place.seconds("duration", duration, "minutes")
-        jobs.add(place, when, size, running, original, *labels)
+        with skippable:
+            jobs.refuse_duplicate(place, "job_id", original)
+            when = place.seconds("submit_time", submitted, "minutes")
+            size, running = place.gpus("num_gpu", gpus), place.seconds("duration", duration, "minutes")
+            jobs.add(place, when, size, running, original, *labels)
     return jobs.workload("chronus", dated=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_rows
@@ -39,19 +40,20 @@ def read_dally(path: Path) -> tuple[Workload, ReadReport]:
     numbers = {"batch_size": "q", "total_iterations": "d", "time_per_iteration_s": "d"}
     jobs = JobColumns(ReadReport("dally", str(path)), "original_id", "model", "group", numbers=numbers)
     for place, (original, arrival, parallelism, model, batch, duration, count, each, group) in csv_rows(path, COLUMNS):
-        jobs.refuse_duplicate(place, "job_id", original)
-        when, gpus = place.seconds("arrival_time", arrival), place.gpus("max_parallelism", parallelism)
-        jobs.add(
-            place,
-            when,
-            gpus,
-            place.seconds("duration", duration) / max(gpus, 1),  # jobs without GPUs are dropped
-            original,
-            model,
-            group,
-            job_id=place.whole("job_id", original, "a job's number"),
-            batch_size=place.whole("batchsize", batch, "samples"),
-            total_iterations=place.amount("total_iterations", count, "iterations"),
-            time_per_iteration_s=place.seconds("time_per_iteration", each),
-        )
+        with skippable:
+            jobs.refuse_duplicate(place, "job_id", original)
+            when, gpus = place.seconds("arrival_time", arrival), place.gpus("max_parallelism", parallelism)
+            jobs.add(
+                place,
+                when,
+                gpus,
+                place.seconds("duration", duration) / max(gpus, 1),  # jobs without GPUs are dropped
+                original,
+                model,
+                group,
+                job_id=place.whole("job_id", original, "a job's number"),
+                batch_size=place.whole("batchsize", batch, "samples"),
+                total_iterations=place.amount("total_iterations", count, "iterations"),
+                time_per_iteration_s=place.seconds("time_per_iteration", each),
+            )
     return jobs.workload("dally", dated=False)

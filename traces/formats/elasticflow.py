@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_rows
@@ -27,9 +28,10 @@ def read_elasticflow(path: Path) -> tuple[Workload, ReadReport]:
         ReadReport("elasticflow", str(path)), "original_id", "model", "batch_size", numbers={"deadline_s": "d"}
     )
     for place, (original, submitted, gpus, duration, deadline, model, batch) in csv_rows(path, COLUMNS):
-        jobs.refuse_duplicate(place, "job_id", original)
-        when = place.seconds("submit_time", submitted)
-        size, running = place.gpus("num_gpu", gpus), place.seconds("duration", duration)
-        left = place.seconds("ddl", deadline) - when
-        jobs.add(place, when, size, running, original, model, batch, deadline_s=left)
+        with skippable:
+            jobs.refuse_duplicate(place, "job_id", original)
+            when = place.seconds("submit_time", submitted)
+            size, running = place.gpus("num_gpu", gpus), place.seconds("duration", duration)
+            left = place.seconds("ddl", deadline) - when
+            jobs.add(place, when, size, running, original, model, batch, deadline_s=left)
     return jobs.workload("elasticflow", dated=False)

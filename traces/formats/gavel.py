@@ -8,6 +8,7 @@ from typing import Final
 
 from gpusched_env.traces.formats.gavel_rows import SHOCKWAVE_FIELDS, gavel_rows
 from gpusched_env.traces.formats.shockwave import read_shockwave
+from gpusched_env.traces.parsing.bad_rows import skippable, skipped_rows
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.profile_tables import load_measured
@@ -33,17 +34,22 @@ def read_gavel(path: Path) -> tuple[Workload, ReadReport]:
     runs_on = functools.cache(table.gpu_types_of)
     jobs: JobColumns | None = None
     for place, row in gavel_rows(path):
-        if len(row) == SHOCKWAVE_FIELDS:
-            return read_shockwave(path)
-        told = [name for name in TOLD if name in row]
-        jobs = jobs or JobColumns(ReadReport("gavel", str(path)), "model", *(name.replace(" ", "_") for name in told))
-        model = row["job type"][1]
-        when, steps = place.seconds(*row["arrival"]), place.amount(*row["steps"], "steps")
-        gpus = place.gpus(*row["scale factor"])
-        if gpus and not runs_on(model, gpus):
-            jobs.drop(place, NOT_MEASURED)
-        else:
-            jobs.add(place, when, gpus, steps, model, *(row[name][1] for name in told))
+        with skippable:
+            if len(row) == SHOCKWAVE_FIELDS:
+                if (skipped := skipped_rows()) is not None:
+                    skipped.forget()  # it reads them again
+                return read_shockwave(path)
+            told = [name for name in TOLD if name in row]
+            jobs = jobs or JobColumns(
+                ReadReport("gavel", str(path)), "model", *(name.replace(" ", "_") for name in told)
+            )
+            model = row["job type"][1]
+            when, steps = place.seconds(*row["arrival"]), place.amount(*row["steps"], "steps")
+            gpus = place.gpus(*row["scale factor"])
+            if gpus and not runs_on(model, gpus):
+                jobs.drop(place, NOT_MEASURED)
+            else:
+                jobs.add(place, when, gpus, steps, model, *(row[name][1] for name in told))
     jobs = jobs or JobColumns(ReadReport("gavel", str(path)), "model")
     models = table.for_jobs(list(jobs.attributes["model"]), jobs.gpus) if jobs.ids else None
     return jobs.workload("gavel", dated=False, models=models)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError
+from gpusched_env.traces.parsing.bad_rows import BadRowError, refuse_row
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.streams import tab_rows
 
@@ -41,10 +42,12 @@ def gavel_rows(path: Path, widths: Collection[int] = tuple(LAYOUTS), refusal: st
             remedy = "the row is cut or has a stray tab: correct or remove it"
             if not width and len(row) in LAYOUTS:
                 remedy = refusal
-            raise TraceError(
-                f"{place.path}, line {place.number}: {len(row)} fields, separated by tabs, "
-                f"where {wanted} are expected; {remedy}"
-            )
+            found = f"{len(row)} fields, separated by tabs, where {wanted} are expected"
+            complaint = f"{place.path}, line {place.number}: {found}; {remedy}"
+            if not width:  # the first row says which layout this is, so it cannot be skipped
+                raise TraceError(complaint)
+            refuse_row(BadRowError(complaint, (place.number,), found))
+            continue
         if not width:
             width = len(row)
             names = LAYOUTS[width]

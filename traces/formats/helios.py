@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.traces.formats.job_list import JOB_LIST, add_job_list
+from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns, since_epoch
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows, other_header
@@ -29,10 +30,11 @@ def read_helios(path: Path) -> tuple[Workload, ReadReport]:
     if "submit_time" in header:
         jobs = JobColumns(report, "original_id", "user", "virtual_cluster", "status")
         for place, (original, user, vc, gpus, state, submitted, duration) in csv_rows(path, ORIGINAL):
-            jobs.refuse_duplicate(place, "job_id", original)
-            when = since_epoch(place.when("submit_time", submitted))
-            size, seconds = place.gpus("gpu_num", gpus), place.seconds("duration", duration)
-            jobs.add(place, when, size, seconds, original, user, vc, state)
+            with skippable:
+                jobs.refuse_duplicate(place, "job_id", original)
+                when = since_epoch(place.when("submit_time", submitted))
+                size, seconds = place.gpus("gpu_num", gpus), place.seconds("duration", duration)
+                jobs.add(place, when, size, seconds, original, user, vc, state)
     elif "arrival_s" in header:
         jobs = JobColumns(report, "original_id")
         add_job_list(jobs, path)

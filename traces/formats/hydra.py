@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_rows
@@ -34,19 +35,20 @@ def read_hydra(path: Path) -> tuple[Workload, ReadReport]:
     jobs = JobColumns(ReadReport("hydra", str(path)), "original_id", numbers={"deadline_s": "d"})
     run_times = array("d")  # [s] of the kept jobs, for each GPU type
     for place, (original, submitted, deadline, *texts) in csv_rows(path, COLUMNS):
-        jobs.refuse_duplicate(place, "job_name", original)
-        when = place.seconds("norm_job_submit_time", submitted)
-        left = math.inf if deadline == "inf" else place.seconds("ddl", deadline) - when
-        seconds = [place.seconds(name, text) for name, text in zip(GPU_TYPES, texts, strict=True)]
-        if 0 in seconds:
-            jobs.drop(place, "zero run time")
-            continue
-        if not all(0 < other / seconds[0] < math.inf for other in seconds):
-            place.refuse(
-                GPU_TYPES[0], texts[0], "cannot be compared with the other run times; correct or remove the row"
-            )
-        jobs.add(place, when, 1, seconds[0], original, deadline_s=left)
-        run_times.extend(seconds)
+        with skippable:
+            jobs.refuse_duplicate(place, "job_name", original)
+            when = place.seconds("norm_job_submit_time", submitted)
+            left = math.inf if deadline == "inf" else place.seconds("ddl", deadline) - when
+            seconds = [place.seconds(name, text) for name, text in zip(GPU_TYPES, texts, strict=True)]
+            if 0 in seconds:
+                jobs.drop(place, "zero run time")
+                continue
+            if not all(0 < other / seconds[0] < math.inf for other in seconds):
+                place.refuse(
+                    GPU_TYPES[0], texts[0], "cannot be compared with the other run times; correct or remove the row"
+                )
+            jobs.add(place, when, 1, seconds[0], original, deadline_s=left)
+            run_times.extend(seconds)
     return jobs.workload("hydra", dated=False, models=_models(jobs, run_times) if run_times else None)
 
 

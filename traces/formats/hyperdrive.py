@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns, since_epoch
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows, other_header
@@ -31,14 +32,15 @@ def read_hyperdrive(path: Path) -> tuple[Workload, ReadReport]:
         raise other_header(path, header, "a HyperDrive file", DATED, PROCESSED)
     jobs = JobColumns(ReadReport("hyperdrive", str(path)), "original_id", "experiment")
     for place, row in csv_rows(path, DATED if dated else PROCESSED):
-        values = [text.strip() for text in row]
-        if dated:
-            experiment, original, start, running, gpus = values
-            when = since_epoch(place.when("start-time", start))
-        else:
-            original, experiment, start, running, gpus = values
-            when = place.seconds("start_time", start)
-        jobs.refuse_duplicate(place, "job-id" if dated else "", original)
-        seconds = place.seconds("run-time" if dated else "running_time", running)
-        jobs.add(place, when, place.gpus("num-gpus" if dated else "num_gpus", gpus), seconds, original, experiment)
+        with skippable:
+            values = [text.strip() for text in row]
+            if dated:
+                experiment, original, start, running, gpus = values
+                when = since_epoch(place.when("start-time", start))
+            else:
+                original, experiment, start, running, gpus = values
+                when = place.seconds("start_time", start)
+            jobs.refuse_duplicate(place, "job-id" if dated else "", original)
+            seconds = place.seconds("run-time" if dated else "running_time", running)
+            jobs.add(place, when, place.gpus("num-gpus" if dated else "num_gpus", gpus), seconds, original, experiment)
     return jobs.workload("hyperdrive", dated=dated)

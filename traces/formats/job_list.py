@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.streams import csv_rows
 
@@ -19,6 +20,7 @@ def add_job_list(jobs: JobColumns, path: Path) -> None:
     TraceError : a missing column, or a malformed row
     """
     for place, (original, arrival, service, gpus) in csv_rows(path, JOB_LIST):
-        jobs.refuse_duplicate(place, "job_id", original)
-        when, seconds = place.seconds("arrival_s", arrival), place.seconds("service_sec", service)
-        jobs.add(place, when, place.gpus("gpu_count", gpus), seconds, original)
+        with skippable:
+            jobs.refuse_duplicate(place, "job_id", original)
+            when, seconds = place.seconds("arrival_s", arrival), place.seconds("service_sec", service)
+            jobs.add(place, when, place.gpus("gpu_count", gpus), seconds, original)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_rows
@@ -48,13 +49,14 @@ def read_milliseconds(path: Path, name: str) -> tuple[Workload, ReadReport]:
     """
     jobs = JobColumns(ReadReport(name, str(path)), "original_id", "model", "batch_size", "priority")
     for place, row in csv_rows(path, COLUMNS):
-        original, gpus, submitted, iterations, model, batch, duration, iteration_time, priority = row
-        jobs.refuse_duplicate(place, "job_id", original)
-        when = place.amount("submit_time", submitted, "milliseconds") / 1000
-        size, count = place.gpus("num_gpu", gpus), place.amount("iterations", iterations, "iterations")
-        work = count * place.amount("iteration_time", iteration_time, "milliseconds") / 1000
-        claimed = place.amount("duration", duration, "milliseconds") / 1000
-        if size and work and not claimed / 2 <= work <= claimed * 2:
-            jobs.note(place, STALE)
-        jobs.add(place, when, size, work, original, model, batch, priority)
+        with skippable:
+            original, gpus, submitted, iterations, model, batch, duration, iteration_time, priority = row
+            jobs.refuse_duplicate(place, "job_id", original)
+            when = place.amount("submit_time", submitted, "milliseconds") / 1000
+            size, count = place.gpus("num_gpu", gpus), place.amount("iterations", iterations, "iterations")
+            work = count * place.amount("iteration_time", iteration_time, "milliseconds") / 1000
+            claimed = place.amount("duration", duration, "milliseconds") / 1000
+            if size and work and not claimed / 2 <= work <= claimed * 2:
+                jobs.note(place, STALE)
+            jobs.add(place, when, size, work, original, model, batch, priority)
     return jobs.workload(name, dated=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_rows
@@ -31,23 +32,24 @@ def read_openb(path: Path) -> tuple[Workload, ReadReport]:
     report = ReadReport("openb", str(path))
     jobs = JobColumns(report, "original_id", "gpu_spec", "qos", "status", numbers={"gpu_milli": "q"})
     for place, (name, gpus, share, *row) in csv_rows(path, COLUMNS):
-        jobs.refuse_duplicate(place, "name", name)
-        size, milli = place.gpus("num_gpu", gpus), place.whole("gpu_milli", share, "thousandths of a GPU")
-        if size == 1 and not 0 < milli <= WHOLE:
-            place.refuse("gpu_milli", share, f"expected 1 to {WHOLE} for one GPU; correct or remove the row")
-        labels = name, *row[3:]
-        created = place.seconds(TIMES[0], row[0])
-        scheduled, deleted = (place.seconds_or_none(TIMES[i], row[i]) for i in (1, 2))
-        if size == 0:
-            jobs.add(place, created, size, 0.0, *labels, gpu_milli=milli)
-        elif scheduled is None:
-            jobs.drop(place, "never scheduled")
-        elif deleted is None:
-            jobs.drop(place, "still running at the end of the log")
-        elif deleted < scheduled:
-            jobs.drop(place, "deleted before it was scheduled")
-        else:
-            if size == 1 and milli < WHOLE and deleted > scheduled:
-                jobs.note(place, "pods with a share of a GPU, rounded up to one GPU")
-            jobs.add(place, created, size, deleted - scheduled, *labels, gpu_milli=milli)
+        with skippable:
+            jobs.refuse_duplicate(place, "name", name)
+            size, milli = place.gpus("num_gpu", gpus), place.whole("gpu_milli", share, "thousandths of a GPU")
+            if size == 1 and not 0 < milli <= WHOLE:
+                place.refuse("gpu_milli", share, f"expected 1 to {WHOLE} for one GPU; correct or remove the row")
+            labels = name, *row[3:]
+            created = place.seconds(TIMES[0], row[0])
+            scheduled, deleted = (place.seconds_or_none(TIMES[i], row[i]) for i in (1, 2))
+            if size == 0:
+                jobs.add(place, created, size, 0.0, *labels, gpu_milli=milli)
+            elif scheduled is None:
+                jobs.drop(place, "never scheduled")
+            elif deleted is None:
+                jobs.drop(place, "still running at the end of the log")
+            elif deleted < scheduled:
+                jobs.drop(place, "deleted before it was scheduled")
+            else:
+                if size == 1 and milli < WHOLE and deleted > scheduled:
+                    jobs.note(place, "pods with a share of a GPU, rounded up to one GPU")
+                jobs.add(place, created, size, deleted - scheduled, *labels, gpu_milli=milli)
     return jobs.workload("openb", dated=False)

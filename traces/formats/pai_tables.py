@@ -8,6 +8,7 @@ from typing import Final
 
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.formats.pai_tasks import UNKNOWN, WHOLE, GpuTasks, known_s
+from gpusched_env.traces.parsing.bad_rows import skippable, skipped_rows
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_rows
@@ -17,6 +18,7 @@ JOB: Final = ("job_name", "inst_id", "user", "status", "start_time", "end_time")
 OPEN: Final = {"Running": "still running at the end of the log", "Waiting": "never started"}
 STATUS: Final = ("Terminated", "Failed", *OPEN)  # Terminated is success
 SHARES: Final = "jobs with a share of a GPU, rounded up to whole GPUs for each instance"
+DAMAGED: Final = "a malformed row among its tasks or instances, which was skipped"
 WAITS: Final = "run times that include the wait of tasks for their instances, as pai_instance_table is not here"
 
 
@@ -44,6 +46,9 @@ def read_pai_tables(path: Path) -> tuple[Workload, ReadReport]:
     for table in instance_tables:
         tasks.read_instances(table)
     report = ReadReport("pai-tables", str(path))
+    if (skipped := skipped_rows()) is not None and skipped.rows:
+        report.notes["malformed rows of the other tables, skipped; places count in the job table only"] = skipped.rows
+        skipped.forget()
     jobs = _jobs(report, job_table, tasks, waits=not instance_tables)
     del tasks  # the arrays of the workload take their room
     return jobs.workload("pai-tables", dated=False)
@@ -74,35 +79,39 @@ def _jobs(report: ReadReport, table: Path, tasks: GpuTasks, waits: bool) -> JobC
     jobs = JobColumns(report, "original_id", "user", "status", "gpu_type", numbers={"gpu_percent": "d"})
     met = bytearray(len(tasks.row))  # whether the job table had the job
     for place, (name, user, status, start) in csv_rows(table, ("job_name", "user", "status", "start_time"), JOB):
-        if status not in STATUS:
-            place.refuse("status", status, f"expected one of {', '.join(STATUS)}; correct or remove the row")
-        submitted = known_s(place, "start_time", start)
-        row = tasks.row.get(name)
-        if row is None:
-            jobs.drop(place, "no task with a GPU")
-            continue
-        seconds = tasks.end_s[row] - tasks.start_s[row]
-        if met[row]:
-            jobs.drop(place, "job name given before")
-        elif status in OPEN:
-            jobs.drop(place, OPEN[status])
-        elif submitted is None:
-            jobs.drop(place, "no submission time")
-        elif tasks.gpus[row] == UNKNOWN:
-            jobs.drop(place, "a task without its number of instances")
-        elif math.isinf(seconds):
-            jobs.drop(place, "no start or no end of its GPU tasks")
-        elif seconds < 0:
-            jobs.drop(place, "ended before it started")
-        else:
-            percent = tasks.percent[row]
-            if percent != WHOLE * tasks.gpus[row]:
-                jobs.note(place, SHARES)
-            if waits:
-                jobs.note(place, WAITS)
-            labels = name, user, status, tasks.gpu_types[row]
-            jobs.add(place, submitted, tasks.gpus[row], seconds, *labels, gpu_percent=percent)
-        met[row] = 1
+        with skippable:
+            if status not in STATUS:
+                place.refuse("status", status, f"expected one of {', '.join(STATUS)}; correct or remove the row")
+            submitted = known_s(place, "start_time", start)
+            row = tasks.row.get(name)
+            damaged = name in tasks.damaged
+            if row is None:
+                jobs.drop(place, DAMAGED if damaged else "no task with a GPU")
+                continue
+            seconds = tasks.end_s[row] - tasks.start_s[row]
+            if met[row]:
+                jobs.drop(place, "job name given before")
+            elif damaged:
+                jobs.drop(place, DAMAGED)
+            elif status in OPEN:
+                jobs.drop(place, OPEN[status])
+            elif submitted is None:
+                jobs.drop(place, "no submission time")
+            elif tasks.gpus[row] == UNKNOWN:
+                jobs.drop(place, "a task without its number of instances")
+            elif math.isinf(seconds):
+                jobs.drop(place, "no start or no end of its GPU tasks")
+            elif seconds < 0:
+                jobs.drop(place, "ended before it started")
+            else:
+                percent = tasks.percent[row]
+                if percent != WHOLE * tasks.gpus[row]:
+                    jobs.note(place, SHARES)
+                if waits:
+                    jobs.note(place, WAITS)
+                labels = name, user, status, tasks.gpu_types[row]
+                jobs.add(place, submitted, tasks.gpus[row], seconds, *labels, gpu_percent=percent)
+            met[row] = 1
     if lost := met.count(0):
         report.notes["jobs of the task table that the job table lacks"] = lost
     return jobs

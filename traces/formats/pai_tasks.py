@@ -8,6 +8,7 @@ from array import array
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.fields import MAX_WHOLE, Place
 from gpusched_env.traces.parsing.streams import csv_rows
 from gpusched_env.traces.parsing.texts import check_text
@@ -36,29 +37,36 @@ class GpuTasks:
         self.percent = array("d")  # [% of a GPU] before rounding
         self.start_s = array("d")  # [s] inf = unknown
         self.end_s = array("d")  # [s] -inf = unknown
+        self.damaged: set[str] = set()  # jobs with a malformed row that was skipped
 
     def read_tasks(self, table: Path, with_times: bool) -> None:
         """Add the tasks with GPUs; their times too, if wanted."""
         columns = ("job_name", "task_name", "inst_num", "start_time", "end_time", "plan_gpu", "gpu_type")
         for place, (job, name, instances, start, end, plan, gpu_type) in csv_rows(table, columns, TASK):
-            percent = place.amount("plan_gpu", plan, "percent of a GPU") if plan else 0.0
-            if percent:
-                check_text(place, "gpu_type", gpu_type)  # here, where its line is known
-                row = self._row(job)
-                self.names[row] = _joined(self.names[row], name)
-                self.gpu_types[row] = _joined(self.gpu_types[row], gpu_type)
-                self._demand(place, row, instances, percent)
-                if with_times:
-                    self._ran(place, row, start, end)
+            with skippable:
+                percent = place.amount("plan_gpu", plan, "percent of a GPU") if plan else 0.0
+                if percent:
+                    check_text(place, "gpu_type", gpu_type)  # here, where its line is known
+                    row = self._row(job)
+                    self.names[row] = _joined(self.names[row], name)
+                    self.gpu_types[row] = _joined(self.gpu_types[row], gpu_type)
+                    self._demand(place, row, instances, percent)
+                    if with_times:
+                        self._ran(place, row, start, end)
+                continue
+            self.damaged.add(job)  # only a row that was skipped gets here
 
     def read_instances(self, table: Path) -> None:
         """Add the times of the instances of these tasks."""
         for place, (job, name, start, end) in csv_rows(
             table, ("job_name", "task_name", "start_time", "end_time"), INSTANCE
         ):
-            row = self.row.get(job)
-            if row is not None and name in self.names[row].split("|"):
-                self._ran(place, row, start, end)
+            with skippable:
+                row = self.row.get(job)
+                if row is not None and name in self.names[row].split("|"):
+                    self._ran(place, row, start, end)
+                continue
+            self.damaged.add(job)
 
     def _row(self, job: str) -> int:
         row = self.row.setdefault(job, len(self.row))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.traces.formats.philly_json import read_philly_json
+from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns, since_epoch
 from gpusched_env.traces.parsing.containers import first_bytes
 from gpusched_env.traces.parsing.report import ReadReport
@@ -38,14 +39,16 @@ def read_philly_csv(path: Path) -> tuple[Workload, ReadReport]:
     if "timestamp" in header:
         jobs = JobColumns(report, "virtual_cluster")
         for place, (submitted, duration, gpus, cluster) in csv_rows(path, PROCESSED):
-            when = since_epoch(place.when("timestamp", submitted))
-            jobs.add(place, when, place.gpus("num_gpus", gpus), place.seconds("duration", duration), cluster)
+            with skippable:
+                when = since_epoch(place.when("timestamp", submitted))
+                jobs.add(place, when, place.gpus("num_gpus", gpus), place.seconds("duration", duration), cluster)
     elif "jobid" in header:
         jobs = JobColumns(report, "original_id")
         for place, (original, submitted, gpus, duration) in csv_rows(path, FULL_LOG):
-            jobs.refuse_duplicate(place, "jobid", original)
-            when = since_epoch(place.when("submitted_time", submitted))
-            jobs.add(place, when, place.gpus("num_gpus", gpus), place.seconds("duration_s", duration), original)
+            with skippable:
+                jobs.refuse_duplicate(place, "jobid", original)
+                when = since_epoch(place.when("submitted_time", submitted))
+                jobs.add(place, when, place.gpus("num_gpus", gpus), place.seconds("duration_s", duration), original)
     else:
         raise other_header(path, header, "a Philly CSV", PROCESSED, FULL_LOG)
     return jobs.workload("philly", dated=True)

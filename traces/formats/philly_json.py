@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns, since_epoch
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.json_records import json_records
@@ -30,19 +31,20 @@ def read_philly_json(path: Path) -> tuple[Workload, ReadReport]:
     report = ReadReport("philly-json", str(path), unit="record")
     jobs = JobColumns(report, "original_id", "virtual_cluster", "user", "status")
     for place, record in json_records(path):
-        original = _text(place, record, "jobid")
-        jobs.refuse_duplicate(place, "jobid", original)
-        labels = [original, *(_text(place, record, name) for name in ("vc", "user", "status"))]
-        submitted = place.when_or_none("submitted_time", _get(place, record, "submitted_time", "job"))
-        running, gpus, unusable = _attempts(place, record)
-        if submitted is None:
-            jobs.drop(place, "no submission time")
-        elif running is None:
-            jobs.drop(place, "no attempt with a start and an end")
-        else:
-            if unusable and gpus and running:
-                jobs.note(place, "jobs with an attempt that lacks a start or an end; the other attempts count")
-            jobs.add(place, since_epoch(submitted), gpus, running, *labels)
+        with skippable:
+            original = _text(place, record, "jobid")
+            jobs.refuse_duplicate(place, "jobid", original)
+            labels = [original, *(_text(place, record, name) for name in ("vc", "user", "status"))]
+            submitted = place.when_or_none("submitted_time", _get(place, record, "submitted_time", "job"))
+            running, gpus, unusable = _attempts(place, record)
+            if submitted is None:
+                jobs.drop(place, "no submission time")
+            elif running is None:
+                jobs.drop(place, "no attempt with a start and an end")
+            else:
+                if unusable and gpus and running:
+                    jobs.note(place, "jobs with an attempt that lacks a start or an end; the other attempts count")
+                jobs.add(place, since_epoch(submitted), gpus, running, *labels)
     return jobs.workload("philly", dated=True)
 
 

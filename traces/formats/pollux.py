@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_rows
@@ -48,16 +49,17 @@ def read_applications(path: Path, name: str, profiles: str = "") -> tuple[Worklo
     jobs = JobColumns(ReadReport(name, str(path)), "original_id", "model", "batch_size")
     batches = []
     for place, (original, time, application, replicas, size) in csv_rows(path, COLUMNS):
-        jobs.refuse_duplicate(place, "name", original)
-        when, gpus = place.seconds("time", time), place.gpus("num_replicas", replicas)
-        batch = place.whole("batch_size", size, "samples")
-        trained = table.applications.get(application)
-        iterations = trained.iterations_at(batch) if trained else math.nan
-        if gpus and math.isnan(iterations):
-            jobs.drop(place, NOT_TRAINED if trained else NOT_MEASURED)
-            continue
-        if gpus:
-            batches.append(batch)
-        jobs.add(place, when, gpus, iterations, original, application, size)
+        with skippable:
+            jobs.refuse_duplicate(place, "name", original)
+            when, gpus = place.seconds("time", time), place.gpus("num_replicas", replicas)
+            batch = place.whole("batch_size", size, "samples")
+            trained = table.applications.get(application)
+            iterations = trained.iterations_at(batch) if trained else math.nan
+            if gpus and math.isnan(iterations):
+                jobs.drop(place, NOT_TRAINED if trained else NOT_MEASURED)
+                continue
+            jobs.add(place, when, gpus, iterations, original, application, size)
+            if gpus:
+                batches.append(batch)
     models = table.for_jobs(list(jobs.attributes["model"]), batches, jobs.gpus) if jobs.ids else None
     return jobs.workload(name, dated=False, models=models)

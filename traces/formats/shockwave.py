@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.traces.formats.gavel_rows import SHOCKWAVE_FIELDS, gavel_rows
+from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.workload import Workload
@@ -29,9 +30,10 @@ def read_shockwave(path: Path) -> tuple[Workload, ReadReport]:
     jobs = JobColumns(ReadReport("shockwave", str(path)), "model", "mode", "priority_weight")
     remedy = "a Gavel trace gives steps and no run time: read it as gavel:PATH"
     for place, row in gavel_rows(path, (SHOCKWAVE_FIELDS,), remedy):
-        model, mode, weight = (row[name][1] for name in ("job type", "mode", "priority weight"))
-        if mode not in MODES:
-            place.refuse(*row["mode"], f"expected one of {', '.join(MODES)}; correct or remove the row")
-        when, seconds = place.seconds(*row["arrival"]), place.seconds(*row["duration"])
-        jobs.add(place, when, place.gpus(*row["scale factor"]), seconds, model, mode, weight)
+        with skippable:
+            model, mode, weight = (row[name][1] for name in ("job type", "mode", "priority weight"))
+            if mode not in MODES:
+                place.refuse(*row["mode"], f"expected one of {', '.join(MODES)}; correct or remove the row")
+            when, seconds = place.seconds(*row["arrival"]), place.seconds(*row["duration"])
+            jobs.add(place, when, place.gpus(*row["scale factor"]), seconds, model, mode, weight)
     return jobs.workload("shockwave", dated=False)

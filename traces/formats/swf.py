@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
@@ -31,30 +32,31 @@ def read_swf(path: Path) -> tuple[Workload, ReadReport]:
     report = ReadReport("swf", str(path))
     jobs = JobColumns(report, "original_id", "user", "queue", "status")
     for place, words in word_rows(path, FIELDS, b";"):
-        submitted, running = _known(place, "submit time", words[1]), _known(place, "run time", words[3])
-        allocated = _processors(place, "allocated processors", words[4])
-        requested = _processors(place, "requested processors", words[7])
-        estimate = _known(place, "requested time", words[8]) or math.nan
-        status = words[10]
-        if status in PARTIAL:
-            jobs.drop(place, "one of several runs of a job (status 2 to 4); its summary line counts")
-            continue
-        if status not in STATUS:
-            place.refuse("status", status, "expected a whole number from -1 to 5; correct or remove the row")
-        jobs.refuse_duplicate(place, "job number", words[0])
-        if submitted is None:
-            jobs.drop(place, "no submission time")
-        elif running is None:
-            jobs.drop(place, "run time unknown")
-        elif not (allocated or requested):
-            jobs.drop(place, "number of processors unknown")
-        else:
-            if running and allocated and requested and allocated != requested:
-                jobs.note(place, "jobs that got another number of processors than requested; what they got counts")
-            if running > estimate:
-                jobs.note(place, "jobs that ran longer than the time they requested; both times are kept")
-            labels = words[0], words[11], words[14], STATUS[status]
-            jobs.add(place, submitted, allocated or requested, running, *labels, estimate_s=estimate)
+        with skippable:
+            submitted, running = _known(place, "submit time", words[1]), _known(place, "run time", words[3])
+            allocated = _processors(place, "allocated processors", words[4])
+            requested = _processors(place, "requested processors", words[7])
+            estimate = _known(place, "requested time", words[8]) or math.nan
+            status = words[10]
+            if status in PARTIAL:
+                jobs.drop(place, "one of several runs of a job (status 2 to 4); its summary line counts")
+                continue
+            if status not in STATUS:
+                place.refuse("status", status, "expected a whole number from -1 to 5; correct or remove the row")
+            jobs.refuse_duplicate(place, "job number", words[0])
+            if submitted is None:
+                jobs.drop(place, "no submission time")
+            elif running is None:
+                jobs.drop(place, "run time unknown")
+            elif not (allocated or requested):
+                jobs.drop(place, "number of processors unknown")
+            else:
+                if running and allocated and requested and allocated != requested:
+                    jobs.note(place, "jobs that got another number of processors than requested; what they got counts")
+                if running > estimate:
+                    jobs.note(place, "jobs that ran longer than the time they requested; both times are kept")
+                labels = words[0], words[11], words[14], STATUS[status]
+                jobs.add(place, submitted, allocated or requested, running, *labels, estimate_s=estimate)
     return jobs.workload("swf", dated=False)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_rows
@@ -25,7 +26,8 @@ def read_tiresias(path: Path) -> tuple[Workload, ReadReport]:
     """
     jobs = JobColumns(ReadReport("tiresias", str(path)), "original_id", "model")
     for place, (original, gpus, submitted, model, duration) in csv_rows(path, COLUMNS):
-        jobs.refuse_duplicate(place, "job_id", original)
-        when, seconds = place.seconds("submit_time", submitted), place.seconds("duration", duration)
-        jobs.add(place, when, place.gpus("num_gpu", gpus), seconds, original, model)
+        with skippable:
+            jobs.refuse_duplicate(place, "job_id", original)
+            when, seconds = place.seconds("submit_time", submitted), place.seconds("duration", duration)
+            jobs.add(place, when, place.gpus("num_gpu", gpus), seconds, original, model)
     return jobs.workload("tiresias", dated=False)

@@ -12,9 +12,10 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.errors import TraceError
+from gpusched_env.traces.parsing.bad_rows import skipped_rows
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
-from gpusched_env.traces.parsing.texts import Ids, Texts
+from gpusched_env.traces.parsing.texts import Ids, Texts, check_text
 from gpusched_env.workload import Profiles, Workload
 
 EPOCH: Final = datetime(1970, 1, 1)
@@ -40,10 +41,22 @@ class JobColumns:
         self.attributes = {name: Texts() for name in attributes}
         self.numbers: dict[str, array[Any]] = {name: array(kind) for name, kind in (numbers or {}).items()}
         self.originals = Ids()
+        self.skipped = skipped_rows()  # None = bad rows are refused
+        self.seen: set[str] = set()
 
     def refuse_duplicate(self, place: Place, field: str, original: str) -> None:
-        """Refuse an id that an earlier row, kept or dropped, has; :meth:`workload` does, once it knows them all."""
-        self.originals.append(place, field, original)
+        """Refuse an id that an earlier row, kept or dropped, has.
+
+        :meth:`workload` does, once it knows them all. Where bad rows are skipped this does, in more memory, because a
+        row that was kept cannot be taken back.
+        """
+        if self.skipped is None:
+            self.originals.append(place, field, original)
+            return
+        check_text(place, field, original)
+        if original in self.seen:
+            place.refuse(field, original, "this id occurs twice; remove one of the two", "an id that occurs twice")
+        self.seen.add(original)
 
     def add(
         self,
@@ -63,19 +76,22 @@ class JobColumns:
         work : run time [s], or iterations of the model that :meth:`workload` is given
         job_id : where ties are broken by the log's own numbers; None = its row number from 0
         """
-        self.report.rows += 1
         if gpus == 0:
-            self.report.drop("CPU job (no GPUs)", place.number)
+            self.drop(place, "CPU job (no GPUs)")
         elif work == 0:
-            self.report.drop("zero run time", place.number)
+            self.drop(place, "zero run time")
         else:
-            self.ids.append(self.report.rows - 1 if job_id is None else job_id)
+            for name, value in zip(self.attributes, attributes, strict=True):
+                check_text(place, name, value)  # all before anything is kept: the row may be skipped
+            row = self.report.rows + (0 if self.skipped is None else self.skipped.rows)
+            self.report.rows += 1
+            self.ids.append(row if job_id is None else job_id)
             self.submitted.append(submitted_s)
             self.gpus.append(gpus)
             self.work.append(work)
             self.estimate.append(estimate_s)
-            for (name, column), value in zip(self.attributes.items(), attributes, strict=True):
-                column.append(place, name, value)
+            for column, value in zip(self.attributes.values(), attributes, strict=True):
+                column.add(value)
             for name, values in self.numbers.items():
                 values.append(numbers[name])
 
@@ -104,6 +120,8 @@ class JobColumns:
         """
         self.originals.refuse_duplicates()
         report = self.report
+        if self.skipped is not None:
+            report.take(self.skipped)
         report.kept = len(self.ids)
         if not self.ids:
             raise TraceError(f"{report.path}: no usable job.\n{report.describe()}\nCheck that this is the right file")

@@ -71,7 +71,8 @@ def recognise(path: Path, signatures: Mapping[str, Iterable[Signature]]) -> str:
         raise TraceError(f"{path}: could be {' or '.join(names)}, which share this layout: write {choices}")
     raise TraceError(
         f"{path}: no format fits: found {beginning.shown}; if it is a trace, write FORMAT:PATH; "
-        f"formats: {', '.join(sorted(signatures))}"
+        f"formats: {', '.join(sorted(signatures))}; a CSV of your own: csv:{path}, with --map arrival=COLUMN,... for "
+        "columns that have other names than usual"
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NoReturn
 
-from gpusched_env.errors import TraceError
+from gpusched_env.traces.parsing.bad_rows import BadRowError
 
 MAX_WHOLE: Final = 2**31 - 1  # columns of gangs and batches are 32-bit integers
 MAX_AMOUNT: Final = 1e15  # beyond what any log means; so sums and products of amounts stay finite
@@ -24,11 +24,20 @@ class Place:
     number: int
     unit: str = "line"
 
-    def refuse(self, field: str, value: object, remedy: str) -> NoReturn:
-        """Raise TraceError for a malformed value."""
+    def refuse(self, field: str, value: object, remedy: str, reason: str = "") -> NoReturn:
+        """Raise BadRowError for a malformed value.
+
+        Parameters
+        ----------
+        reason : by which the row is counted where bad rows are skipped; by default the remedy up to its semicolon
+        """
         shown = repr(value)
         shown = shown if len(shown) <= 60 else shown[:57] + "..."
-        raise TraceError(f"{self.path}, {self.unit} {self.number}, field {field!r}: {shown}: {remedy}")
+        raise BadRowError(
+            f"{self.path}, {self.unit} {self.number}, field {field!r}: {shown}: {remedy}",
+            (self.number,),
+            f"field {field!r}: {reason or remedy.partition(';')[0]}",
+        )
 
     def amount(self, field: str, text: str, unit: str, scale: float = 1.0) -> float:
         """Read a number from 0 to MAX_AMOUNT and multiply it by ``scale``; ``unit`` says of what it is in a refusal."""

@@ -29,6 +29,7 @@ class ReadReport:
     kept : jobs of the workload, nodes of the cluster, or rows of the table
     things : what ``kept`` counts
     origin : submission time of the first kept job, ISO 8601 local time of the log; empty when the log has no dates
+    columns : of a user's own CSV, lines that say which column was taken for what
     dropped : number of rows dropped for each reason
     notes : remarks on kept jobs, with counts
     dropped_at, noted_at : int64 arrays of the places of all of these, for each reason or remark
@@ -43,6 +44,7 @@ class ReadReport:
     dropped: dict[str, int] = field(default_factory=dict)
     notes: dict[str, int] = field(default_factory=dict)
     things: str = "jobs"
+    columns: list[str] = field(default_factory=list)
     dropped_at: dict[str, array[int]] = field(default_factory=dict, repr=False)
     noted_at: dict[str, array[int]] = field(default_factory=dict, repr=False)
 
@@ -61,6 +63,20 @@ class ReadReport:
         if count:
             self.dropped[reason] = self.dropped.get(reason, 0) + count
 
+    def take(self, other: ReadReport) -> None:
+        """Move the rows that another account dropped into this one."""
+        self.rows += other.rows
+        for reason, places in other.dropped_at.items():
+            for place in places:
+                self.drop(reason, place)
+        other.forget()
+
+    def forget(self) -> None:
+        """Begin again with the rows."""
+        self.rows = 0
+        self.dropped.clear()
+        self.dropped_at.clear()
+
     def note(self, remark: str, place: int) -> None:
         """Count one remark on a job that is kept."""
         self.notes[remark] = self.notes.get(remark, 0) + 1
@@ -71,6 +87,7 @@ class ReadReport:
         lines = [f"{self.path} ({self.format}): {self.rows:,} {self.unit}s read, {self.kept:,} {self.things} kept"]
         if self.origin:
             lines.append(f"  first submission {self.origin} is time 0")
+        lines += [f"  {line}" for line in self.columns]
         for reason, count in self.dropped.items():
             places = self.places.get(reason, [])
             more = ", ..." if count > len(places) else ""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from gpusched_env.errors import TraceError
+from gpusched_env.traces.parsing.bad_rows import BadRowError, refuse_row
 from gpusched_env.traces.parsing.containers import open_trace
 from gpusched_env.traces.parsing.fields import Place
 
@@ -52,17 +53,27 @@ def _text_lines(path: Path, stream: BinaryIO) -> Iterator[str]:
 
 
 def _decoded(path: Path, number: int, raw: bytes) -> str:
+    """Decode a line; where bad rows are skipped, one that is not UTF-8 becomes a blank line."""
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        raise TraceError(f"{path}, line {number}: not UTF-8 ({error.reason}); is this the right file?") from error
+        complaint = f"{path}, line {number}: not UTF-8 ({error.reason}); is this the right file?"
+        refuse_row(BadRowError(complaint, (number,), "not UTF-8"))
+        return "\n"
 
 
 def _rows(path: Path, reader: CsvReader) -> Iterator[list[str]]:
-    try:
-        yield from reader
-    except csv.Error as error:
-        raise TraceError(f"{path}, line {reader.line_num}: not CSV ({error}); correct or remove the row") from error
+    while True:
+        before = reader.line_num
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:  # a quote that does not end takes many lines: each of them is counted
+            complaint = f"{path}, line {reader.line_num}: not CSV ({error}); correct or remove the row"
+            refuse_row(BadRowError(complaint, range(before + 1, reader.line_num + 1), f"not CSV ({error})"))
+            continue
+        yield row
 
 
 def csv_rows(path: Path, columns: Sequence[str], names: Sequence[str] = ()) -> Iterator[tuple[Place, list[str]]]:
@@ -95,14 +106,16 @@ def csv_rows(path: Path, columns: Sequence[str], names: Sequence[str] = ()) -> I
         if repeated:
             raise TraceError(f"{path}, line 1: column {repeated[0]!r} occurs twice; keep one")
         index = [header.index(column) for column in columns]
+        end = 0 if names else reader.line_num
         for row in rows:
+            before, end = end, reader.line_num
             if not row:
                 continue
             if len(row) != len(header):
-                raise TraceError(
-                    f"{path}, line {reader.line_num}: {len(row)} fields where the header has {len(header)}; "
-                    "the row is cut or has a stray comma: correct or remove it"
-                )
+                width = f"{len(row)} fields where the header has {len(header)}"
+                remedy = "the row is cut or has a stray comma: correct or remove it"
+                refuse_row(BadRowError(f"{path}, line {end}: {width}; {remedy}", range(before + 1, end + 1), width))
+                continue
             yield Place(name, reader.line_num), [row[i] for i in index]
 
 
@@ -125,11 +138,10 @@ def word_rows(path: Path, fields: int, comment: bytes) -> Iterator[tuple[Place, 
                 continue
             words = _decoded(path, number, raw).split()
             if words and len(words) < fields:
-                raise TraceError(
-                    f"{path}, line {number}: {len(words)} fields where {fields} are expected; "
-                    "the row is cut or this is another format: correct or remove it"
-                )
-            if words:
+                width = f"{len(words)} fields where {fields} are expected"
+                remedy = "the row is cut or this is another format: correct or remove it"
+                refuse_row(BadRowError(f"{path}, line {number}: {width}; {remedy}", (number,), width))
+            elif words:
                 yield Place(name, number), words[:fields]
 
 

@@ -18,7 +18,8 @@ LONGEST: Final = 256  # [characters] numpy gives every row of a column the room 
 def check_text(place: Place, field: str, text: str) -> None:
     """Refuse a text that a column cannot hold."""
     if len(text) > LONGEST:
-        place.refuse(field, text, f"a text of {len(text):,} characters; shorten it to {LONGEST} or fewer")
+        remedy = f"a text of {len(text):,} characters; shorten it to {LONGEST} or fewer"
+        place.refuse(field, text, remedy, f"a text of more than {LONGEST} characters")
     if "\0" in text:
         place.refuse(field, text, "a NUL character; remove it, or fetch the file again")
 
@@ -34,6 +35,10 @@ class Texts:
     def append(self, place: Place, field: str, text: str) -> None:
         """Add a text, or refuse one that a column cannot hold."""
         check_text(place, field, text)
+        self.add(text)
+
+    def add(self, text: str) -> None:
+        """Add a text that :func:`check_text` lets pass."""
         self.recent.append(text)
         if len(self.recent) == PIECE:
             self._pack()

@@ -1,0 +1,45 @@
+"""A note on gangs that fit into no machine, and run at the rates that were measured across machines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpusched_env.scenarios import Scenario
+
+
+def spread_note(scenario: Scenario, seed: int) -> str:
+    """Say how many jobs of measured models must spread, and what that costs them; "" if none pays for it.
+
+    Raises
+    ------
+    GpuschedError : the jobs cannot be drawn
+    """
+    import numpy as np
+
+    from gpusched_env.cluster import MACHINE
+
+    cluster, spec = scenario.cluster, scenario.workload
+    largest = max(group.gpus for group in scenario.groups)
+    log = scenario.log
+    if cluster.gpus == largest or (log is not None and log.jobs["gpus"].max() <= largest):
+        return ""  # without a draw
+    workload = spec.draw(seed, log, cluster.gpus, cluster.gpu_types)
+    rows = workload.profiles.measured
+    keys = ["profile", "gpu_type", "gpus"]
+    rows = rows[(rows["gpus"] > largest) & np.isfinite(rows["compute_s"])]
+    together = {tuple(row[keys]): row["compute_s"] for row in rows if row["tier"] == MACHINE}
+    slower: dict[tuple[int, int], float] = {}  # (profile, gang size) -> the most that it takes longer when spread
+    for row in rows[rows["tier"] > MACHINE]:
+        ratio = (row["compute_s"] + row["communication_s"]) / together[tuple(row[keys])]
+        job = int(row["profile"]), int(row["gpus"])
+        slower[job] = max(ratio, slower.get(job, 1.0))
+    jobs = list(zip(workload.jobs["profile"].tolist(), workload.jobs["gpus"].tolist(), strict=True))
+    paying = [slower[job] for job in jobs if slower.get(job, 1.0) > 1]
+    if not paying:
+        return ""
+    return (
+        f"note: {len(paying):,} of {len(jobs):,} jobs fit into no machine (at most {largest} GPU{'s' * (largest > 1)}) "
+        f"and run at the rates measured across machines, up to {max(paying):.3g} times slower; --ignore-placement "
+        "charges nothing for that, as Gavel's simulator"
+    )

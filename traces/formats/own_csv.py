@@ -1,0 +1,112 @@
+"""A user's own CSV: one row a job, columns named as the user says or as is common."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.errors import TraceError
+from gpusched_env.traces.parsing.bad_rows import skippable
+from gpusched_env.traces.parsing.clocks import SECONDS, Clock, is_told
+from gpusched_env.traces.parsing.columns import JobColumns
+from gpusched_env.traces.parsing.fields import Place
+from gpusched_env.traces.parsing.report import ReadReport
+from gpusched_env.traces.parsing.roles import UNIT_WORDS, UNITS_S, Found, assign_roles
+from gpusched_env.traces.parsing.streams import csv_header, csv_rows
+from gpusched_env.workload import Workload
+
+LABELS: Final = ("model", "batch_size", "user", "queue", "virtual_cluster", "status", "priority")
+CLOCKS: Final[tuple[str, ...]] = ("arrival", "start", "end")
+
+
+def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Workload, ReadReport]:
+    """Read a CSV with a header line; columns in any order, those without a role are not read.
+
+    Needed are the arrival (seconds, or timestamps YYYY-MM-DD HH:MM:SS with or without a zone), the GPUs (a whole
+    number), and the duration (seconds) or start and end. Numbers of a column whose name ends in ms, min or h are in
+    that unit. The job id is the row number from 0. Attributes: original_id (role id) and the roles of LABELS that are
+    there; the role estimate becomes ``estimate_s`` [s]. The report tells which column was taken for what.
+
+    Parameters
+    ----------
+    mapping : role -> column; see :func:`gpusched_env.traces.parsing.roles.assign_roles`
+
+    Raises
+    ------
+    TraceError : no or several columns for a role, an unknown role or column, or a malformed row
+    """
+    header = csv_header(path)
+    found = assign_roles(str(path), header, mapping or {})
+    labels = [role for role in LABELS if role in found]
+    attributes = (["original_id"] if "id" in found else []) + labels
+    jobs = JobColumns(ReadReport("csv", str(path)), *attributes)
+    clocks = {role: Clock(role, found[role].column, found[role].unit) for role in CLOCKS if role in found}
+    for place, texts in csv_rows(path, [one.column for one in found.values()]):
+        with skippable:
+            row = dict(zip(found, texts, strict=True))
+            if "id" in row:
+                jobs.refuse_duplicate(place, found["id"].column, row["id"])
+            times = {role: clock.read(place, row[role]) for role, clock in clocks.items()}
+            seconds, reason = _run_time(place, row, found, times, clocks)
+            estimate = _amount(place, row, found, "estimate")
+            gpus = place.gpus(found["gpus"].column, row["gpus"].strip()) if is_told(row["gpus"]) else None
+            arrival = times["arrival"]
+            if arrival is None or gpus is None or (seconds is None and gpus > 0):
+                unknown = "no submission time" if arrival is None else "number of GPUs unknown"
+                jobs.drop(place, unknown if arrival is None or gpus is None else reason)
+                continue
+            arrival += clocks["arrival"].zone_s
+            told = [row[role] for role in (("id", *labels) if "id" in row else labels)]
+            jobs.add(place, arrival, gpus, seconds or 0.0, *told, estimate_s=estimate or math.nan)
+    jobs.report.columns = _told(header, found, clocks)
+    return jobs.workload("csv", dated=clocks["arrival"].kind not in ("", SECONDS))
+
+
+def _amount(place: Place, row: Mapping[str, str], found: Mapping[str, Found], role: str) -> float | None:
+    """Seconds of a role; None where it is not told [s]."""
+    if role not in found or not is_told(row[role]):
+        return None
+    unit = found[role].unit
+    return place.amount(found[role].column, row[role].strip(), UNIT_WORDS[unit], UNITS_S[unit])
+
+
+def _run_time(
+    place: Place,
+    row: Mapping[str, str],
+    found: Mapping[str, Found],
+    times: Mapping[str, float | None],
+    clocks: Mapping[str, Clock],
+) -> tuple[float | None, str]:
+    """Seconds and "", or None and why they are not known."""
+    if "duration" in found:
+        return _amount(place, row, found, "duration"), "run time unknown"
+    start, end = times["start"], times["end"]
+    if start is None:
+        return None, "never started"
+    if end is None:
+        return None, "still running at the end of the log"
+    if clocks["start"].kind != clocks["end"].kind:
+        raise TraceError(
+            f"{place.path}, line {place.number}: {clocks['start'].column!r} has {clocks['start'].kind} and "
+            f"{clocks['end'].column!r} {clocks['end'].kind}; write both alike, or name other columns with --map"
+        )
+    return (None, "ended before it started") if end < start else (end - start, "")
+
+
+def _told(header: tuple[str, ...], found: Mapping[str, Found], clocks: Mapping[str, Clock]) -> list[str]:
+    """Say which column was taken for what."""
+    lines = []
+    for guessed in (False, True):
+        texts = []
+        for role, one in found.items():
+            kind = clocks[role].kind if role in clocks else SECONDS
+            unit = f" [{UNIT_WORDS[one.unit] if kind == SECONDS else kind or 'empty'}]" if one.unit else ""
+            if one.guessed == guessed:
+                texts.append(f"{role} = {one.column}{unit}")
+        if texts:
+            lines.append(f"columns {'guessed' if guessed else 'as mapped'}: {'; '.join(texts)}")
+    if rest := [name for name in header if name not in {one.column for one in found.values()}]:
+        lines.append(f"columns not read: {', '.join(rest)}")
+    return lines

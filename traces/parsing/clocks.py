@@ -1,0 +1,83 @@
+"""A column of points in time in a user's own CSV: seconds, or timestamps with or without a zone."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from gpusched_env.traces.parsing.fields import Place
+from gpusched_env.traces.parsing.roles import UNIT_WORDS, UNITS_S
+
+NOT_TOLD: Final = frozenset({"", "none", "null", "nan", "nat", "na", "n/a", "unknown"})  # in lower case
+_STAMP: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d([.,]\d+)?)?( ?Z|[+-]\d\d:?\d\d)?")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST_S: Final = 1e11  # [s] after 1970: the year 5138. More is no date in seconds, but one in milliseconds
+SECONDS: Final = "numbers"
+LOCAL: Final = "timestamps without a zone"
+ZONED: Final = "timestamps with a zone"
+
+
+def is_told(text: str) -> bool:
+    """Whether a cell says anything."""
+    return text.strip().lower() not in NOT_TOLD
+
+
+@dataclass
+class Clock:
+    """Reads one column; its first value decides the kind of all.
+
+    Attributes
+    ----------
+    role, column, unit : what the column is, and the unit of numbers in it
+    kind : SECONDS, LOCAL or ZONED; "" before the first value
+    zone_s : of the first timestamp with a zone, seconds east of UTC [s]
+    """
+
+    role: str
+    column: str
+    unit: str
+    kind: str = ""
+    zone_s: float = 0.0
+
+    def read(self, place: Place, text: str) -> float | None:
+        """Seconds, of timestamps those since 1970 (UTC where they have a zone); None where it is not told [s]."""
+        if not is_told(text):
+            return None
+        text = text.strip()
+        if _STAMP.fullmatch(text) is None:
+            return self._number(place, text)
+        value: datetime | None = None
+        with contextlib.suppress(ValueError):
+            value = datetime.fromisoformat(text.replace(" Z", "Z").replace(",", "."))
+        if value is None:
+            place.refuse(self.column, text, "no such date or time; correct or remove the row")
+        zone = value.utcoffset()
+        first = not self.kind
+        self._check_kind(place, text, LOCAL if zone is None else ZONED)
+        if first and zone is not None:
+            self.zone_s = zone.total_seconds()
+        return (value.replace(tzinfo=UTC) - _EPOCH if zone is None else value - _EPOCH).total_seconds()
+
+    def _number(self, place: Place, text: str) -> float:
+        try:
+            float(text)
+        except ValueError:
+            wanted = f"expected {UNIT_WORDS[self.unit]}, or a time as YYYY-MM-DD HH:MM:SS with or without a zone"
+            place.refuse(self.column, text, f"{wanted}; correct or remove the row")
+        value = place.amount(self.column, text, UNIT_WORDS[self.unit], UNITS_S[self.unit])
+        if value > LATEST_S:
+            other = "ms" if self.unit != "ms" else "s"
+            asked = f"{value:.3g} s is no date: is it in {UNIT_WORDS[other]}?"
+            remedy = f"{asked} write --map {self.role}_{other}={self.column}"
+            place.refuse(self.column, text, remedy, "a time beyond the year 5000")
+        self._check_kind(place, text, SECONDS)
+        return value
+
+    def _check_kind(self, place: Place, text: str, kind: str) -> None:
+        self.kind = self.kind or kind
+        if kind != self.kind:
+            remedy = f"the rows above have {self.kind}, this one does not; correct or remove the row"
+            place.refuse(self.column, text, remedy, f"expected {self.kind}, as in the rows above")

@@ -1,0 +1,218 @@
+"""Which column of a user's own CSV means what: as the user says, or guessed by common names, or refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gpusched_env.errors import TraceError, unknown_name
+
+# [s] by how a column's name ends, or a role in a mapping: run_ms, duration_ms=run_time
+UNITS_S: Final = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+UNIT_WORDS: Final = {"ms": "milliseconds", "s": "seconds", "min": "minutes", "h": "hours"}
+_ENDINGS: Final = {
+    **dict.fromkeys(("ms", "msec", "millis", "milliseconds"), "ms"),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "s"),
+    **dict.fromkeys(("min", "mins", "minute", "minutes"), "min"),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), "h"),
+}
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a column may mean.
+
+    Attributes
+    ----------
+    meaning : for messages
+    names : names of columns that are taken for it, in lower case, without a unit and all that is no letter or digit
+    timed : it has a unit of time
+    """
+
+    meaning: str
+    names: tuple[str, ...]
+    timed: bool = False
+
+
+ROLES: Final[dict[str, Role]] = {
+    "arrival": Role(
+        "when the job was submitted: seconds or timestamps",
+        (
+            *("arrival", "arrivaltime", "arrived", "submit", "submittime", "submitted", "submittedtime"),
+            *("submittedat", "submission", "submissiontime", "createdat", "creationtime", "timestamp"),
+        ),
+        True,
+    ),
+    "gpus": Role(
+        "how many GPUs it takes",
+        (
+            *("gpus", "gpu", "numgpu", "numgpus", "gpunum", "ngpu", "ngpus", "gpucount", "requestedgpus", "reqgpus"),
+            *("allocatedgpus", "allocgpus", "numberofgpus", "gangsize"),
+        ),
+    ),
+    "duration": Role(
+        "its run time",
+        ("duration", "runtime", "runningtime", "elapsed", "elapsedtime", "walltime", "servicetime", "executiontime"),
+        True,
+    ),
+    "start": Role("when it started", ("start", "starttime", "started", "startedat", "begin", "begintime"), True),
+    "end": Role(
+        "when it ended", ("end", "endtime", "ended", "endedat", "finish", "finishtime", "finished", "finishedat"), True
+    ),
+    "estimate": Role(
+        "the run time that its user claimed or somebody predicted",
+        (
+            *("estimate", "estimatedruntime", "estimatedduration", "runtimeestimate", "durationestimate"),
+            *("predictedruntime", "predictedduration", "prediction", "predicted", "requestedtime"),
+        ),
+        True,
+    ),
+    "id": Role("its id", ("id", "jobid", "jobnumber")),
+    "model": Role("the model that it trains", ("model", "modelname")),
+    "batch_size": Role("its batch size", ("batch", "batchsize")),
+    "user": Role("who submitted it", ("user", "userid", "username", "owner")),
+    "queue": Role("its queue", ("queue", "queuename", "partition")),
+    "virtual_cluster": Role("its virtual cluster", ("vc", "virtualcluster")),
+    "status": Role("how it ended", ("status", "state", "jobstatus", "jobstate")),
+    "priority": Role("its priority", ("priority", "prio")),
+}
+
+
+NEEDED: Final = ("arrival", "gpus")  # and the duration, or start and end
+
+
+@dataclass(frozen=True)
+class Found:
+    """The column of a role.
+
+    Attributes
+    ----------
+    column : its name in the header
+    unit : of numbers in it, a key of UNITS_S; "" where the role has none
+    guessed : by its name; False = as the user says
+    """
+
+    column: str
+    unit: str = ""
+    guessed: bool = False
+
+
+def assign_roles(path: str, header: Sequence[str], mapping: Mapping[str, str]) -> dict[str, Found]:
+    """Find the columns of a header.
+
+    Parameters
+    ----------
+    mapping : role -> column, as the user says; the role may end in a unit (``duration_ms``), and an empty column means
+        that the role is not told. Other roles are guessed among the other columns
+
+    Raises
+    ------
+    TraceError : an unknown role or column, a role given twice, two columns that could have one role, or no column for
+        the arrival, the GPUs or the run time (its duration, or start and end)
+    """
+    found = _mapped(path, header, mapping)
+    taken = {one.column for one in found.values()}
+    rest = [column for column in header if column not in taken]
+    candidates = {role: guess_role(role, rest) for role in ROLES if role not in found}
+    if {"start", "end"} & {role for role, one in found.items() if one.column}:
+        candidates.pop("duration", None)
+    elif found.get("duration", Found("")).column:
+        candidates = {role: several for role, several in candidates.items() if role not in ("start", "end")}
+    for role, several in candidates.items():
+        if len(several) > 1:
+            names = " and ".join(repr(one.column) for one in several)
+            choices = " or ".join(f"--map {role}={one.column}" for one in several)
+            neither = "" if role in NEEDED else f", or --map {role}= to read neither"
+            raise TraceError(
+                f"{path}, line 1: the columns {names} could all be the {role} ({ROLES[role].meaning}): write "
+                f"{choices}{neither}"
+            )
+        if several:
+            found[role] = several[0]
+    found = {role: one for role, one in found.items() if one.column}
+    _check_needed(path, header, found)
+    return found
+
+
+def _mapped(path: str, header: Sequence[str], mapping: Mapping[str, str]) -> dict[str, Found]:
+    found: dict[str, Found] = {}
+    for key, column in mapping.items():
+        role, unit = split_role(key)
+        if role in found:
+            raise TraceError(f"map: {role} is given twice; keep one")
+        if column and column not in header:
+            raise TraceError(
+                f"{path}, line 1, map {key}={column}: {unknown_name('column', column, header)}; correct it"
+            )
+        ending = _split_unit(column)[1]
+        if ROLES[role].timed and not unit and ending not in ("", "s"):
+            raise TraceError(
+                f"{path}, map {key}={column}: is {column!r} in {UNIT_WORDS[ending]}? write --map "
+                f"{role}_{ending}={column}, or --map {role}_s={column} for seconds"
+            )
+        found[role] = Found(column, (unit or "s") if ROLES[role].timed else "")
+    return found
+
+
+def split_role(key: str) -> tuple[str, str]:
+    """Split the left side of a mapping, ``duration`` or ``duration_ms``, into the role and its unit or "".
+
+    Raises
+    ------
+    TraceError : no such role
+    """
+    role, _, unit = key.rpartition("_")
+    if role in ROLES and ROLES[role].timed and unit in UNITS_S:
+        return role, unit
+    if key not in ROLES:
+        raise TraceError(
+            f"map: {unknown_name('role', key, ROLES)}; times may end in a unit: {', '.join(f'_{u}' for u in UNITS_S)}"
+        )
+    return key, ""
+
+
+def guess_role(role: str, header: Sequence[str]) -> list[Found]:
+    """Columns that may have the role by their names."""
+    one, found = ROLES[role], []
+    for column in header:
+        stem, unit = _split_unit(column)
+        if stem in one.names and (one.timed or not unit):
+            found.append(Found(column, (unit or "s") if one.timed else "", guessed=True))
+    return found
+
+
+def _split_unit(column: str) -> tuple[str, str]:
+    """Split ``run_time_ms`` or ``run time (ms)`` into ``runtime`` and ``ms``; the unit is "" if the name has none."""
+    words = re.findall(r"[^\W_]+", column.lower())
+    unit = _ENDINGS.get(words[-1], "") if len(words) > 1 else ""
+    return "".join(words[:-1] if unit else words), unit
+
+
+def _check_needed(path: str, header: Sequence[str], found: Mapping[str, Found]) -> None:
+    """Refuse what cannot be played, or could be meant in two ways."""
+    lacking = [role for role in NEEDED if role not in found]
+    ends = {"start", "end"} & set(found)
+    if ends and "duration" not in found:
+        lacking += sorted({"start", "end"} - ends)
+    elif "duration" not in found:
+        lacking.append("duration")
+    elif len(ends) == 2:
+        start, end, duration = (found[role].column for role in ("start", "end", "duration"))
+        raise TraceError(
+            f"{path}, line 1: the run time could be {duration!r}, or the time from {start!r} to {end!r}: write --map "
+            f"duration={duration}, or --map start={start},end={end}"
+        )
+    if not lacking:
+        return
+    role = lacking[0]
+    remedy = f"write --map {role}=COLUMN"
+    if role == "duration":
+        remedy += ", or --map start=COLUMN,end=COLUMN"
+    if len(header) == 1 and re.search(r"[;|\t]", header[0]):
+        remedy = "columns must be separated by commas: write the file so"
+    raise TraceError(
+        f"{path}, line 1: no column looks like the {role} ({ROLES[role].meaning}); found {', '.join(header)[:200]}; "
+        f"{remedy}"
+    )

@@ -1,0 +1,89 @@
+"""How a log is read: options of ``read_trace``, of the commands, and of a workload in a scenario (``parameters``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final
+
+from gpusched_env.errors import TraceError, unknown_name
+from gpusched_env.traces.parsing.roles import split_role
+
+MAPPED: Final = "csv"  # the format whose columns a mapping names
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How a log is read.
+
+    Parameters
+    ----------
+    map : of the format csv, role -> column; a text ``arrival=submit_time,gpus=n`` is taken, too
+    skip_bad_rows : count and report malformed rows instead of refusing the log
+    estimate : a CSV of predicted run times by job id, see :func:`gpusched_env.traces.estimates.join_estimates`; "" =
+        none
+
+    Raises
+    ------
+    TraceError : a malformed mapping, an unknown role, or a value of another type
+    """
+
+    map: Mapping[str, str] = field(default_factory=dict)
+    skip_bad_rows: bool = False
+    estimate: str = ""
+
+    def __post_init__(self) -> None:
+        """Check every option, without touching a file."""
+        if isinstance(self.map, str):
+            object.__setattr__(self, "map", parse_map(self.map))
+        if not isinstance(self.map, Mapping) or not all(isinstance(c, str) for pair in self.map.items() for c in pair):
+            raise TraceError(f"map is {self.map!r}: give a table of texts, such as arrival = 'submit_time'")
+        for role in self.map:
+            split_role(role)
+        if not isinstance(self.skip_bad_rows, bool):
+            raise TraceError(f"skip_bad_rows is {self.skip_bad_rows!r}: give true or false")
+        if not isinstance(self.estimate, str):
+            raise TraceError(f"estimate is {self.estimate!r}: give the path of a CSV")
+
+    @classmethod
+    def of(cls, source: str, name: str, options: Mapping[str, Any]) -> ReadOptions:
+        """Check the options of the format ``name``.
+
+        Raises
+        ------
+        TraceError : an unknown option, a wrong value, or a mapping for a format whose columns are known
+        """
+        for option in options:
+            if option not in OPTIONS:
+                raise TraceError(f"workload {source}: {unknown_name('parameter', str(option), OPTIONS)}")
+        checked = cls(**options)
+        if checked.map and name != MAPPED:
+            place = source.partition(":")[2]
+            raise TraceError(f"workload {source}: map names the columns of a CSV of your own: write {MAPPED}:{place}")
+        return checked
+
+    @property
+    def estimate_file(self) -> Path | None:
+        """The file of predicted run times."""
+        return Path(self.estimate).expanduser() if self.estimate else None
+
+
+OPTIONS: Final = tuple(item.name for item in fields(ReadOptions))
+
+
+def parse_map(text: str) -> dict[str, str]:
+    """Read ``ROLE=COLUMN,ROLE=COLUMN``; nothing after a sign of equality = no column has the role.
+
+    Raises
+    ------
+    TraceError : another form, or a role given twice
+    """
+    found: dict[str, str] = {}
+    for item in text.split(","):
+        role, equals, column = (part.strip() for part in item.partition("="))
+        if not role or not equals or role in found:
+            again = f"{role} is given twice" if role in found else f"{item!r} is not of the form ROLE=COLUMN"
+            raise TraceError(f"map {text!r}: {again}; write arrival=submit_time,gpus=num_gpus,duration=run_time")
+        found[role] = column
+    return found
