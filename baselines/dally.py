@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import importlib
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from gpusched_env.baselines import delay_offers
+from gpusched_env.baselines.delay_orders import SortedPlaces, fixed_orders, function_of
 from gpusched_env.baselines.delay_run import DelayRun
 from gpusched_env.baselines.delay_state import POLICIES, PRIORITIES, STATISTICS, DelayState, fill_tasks, slot_sizes
 from gpusched_env.baselines.delay_timers import ConstantTimers, HandTimers, TableTimers, Timers
+from gpusched_env.cluster import Cluster
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Scheduler, Simulation, Start, Wait
@@ -70,9 +70,12 @@ class Dally(Scheduler):
     idle_retry_s : seconds to the next offer if nothing else will happen [s]; polled offers only
     offers : "polled" = at arrivals, ends of jobs and of leases; "exact" = at every decision point and every expiry
     fit : "first" = the first place with room, "best" = the fullest, and in a rack the emptiest machines first
-    order : in which order slots and machines are visited: "asc" = ascending, "hash" = shuffled (seeded by
-        ``order_seed``), or a JSON file with ``{"machines": [...], "slots": [...]}``, numbers of all of them in order;
-        without slots those of one machine after the other
+    order : in which order slots and machines are visited: "asc" = ascending; "hash" = shuffled once (seeded by
+        ``order_seed``); "java" = as the hash maps of the authors' simulator, anew whenever the places with free GPUs
+        change; a JSON file with ``{"machines": [...], "slots": [...]}``, numbers of all of them in order (without
+        slots those of one machine after the other), one order for the whole run; or ``module:function``, which gets
+        the places with free GPUs, ascending, as (rack, machine of the rack) or (rack, machine, slot) from 0, and gives
+        them back in order, depending on nothing else
     order_seed : seed of the shuffle
     priority : who is asked first: "nw" = smallest compute / running seconds, "gpu-time" = least attained GPU-seconds,
         "arrival", "first-start" = latest first start; who has never started comes last
@@ -264,32 +267,14 @@ class Dally(Scheduler):
         sizes = slot_sizes(instance)
         delay.slot_gpu[b, 1 : len(sizes) + 1] = np.cumsum(sizes)
         delay.gpu_slot[b, : cluster.gpus] = np.repeat(np.arange(len(sizes)), sizes)
-        by_machine, by_slot = self._orders(cluster.slots)
+        fixed = "asc" if function_of(self.order) is not None else self.order
+        by_machine, by_slot = fixed_orders(fixed, self.order_seed, cluster.slots)
         delay.node_order[b, : len(by_machine)], delay.slot_order[b, : len(by_slot)] = by_machine, by_slot
 
-    def _orders(self, per_machine: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Give the orders in which machines and slots are visited, from the number of slots of each machine."""
-        machines, slots = len(per_machine), int(per_machine.sum())
-        if self.order == "asc":
-            return np.arange(machines), np.arange(slots)
-        if self.order == "hash":
-            rng = np.random.default_rng(self.order_seed)
-            by_machine, by_slot = rng.permutation(machines), rng.permutation(slots)
-            return by_machine, by_machine if slots == machines else by_slot
-        try:
-            given = json.loads(Path(self.order).read_text(encoding="utf-8"))
-            listed, listed_slots = sorted(given["machines"]), sorted(given.get("slots", range(slots)))
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise SchedulerError(
-                f"dally: order {self.order!r} is neither asc nor hash nor a JSON file with "
-                f'{{"machines": [...], "slots": [...]}} ({error})'
-            ) from error
-        for what, numbers, count in (("machines", listed, machines), ("slots", listed_slots, slots)):
-            if numbers != list(range(count)):
-                raise SchedulerError(f"dally: order {self.order!r}: {what} must list 0 to {count - 1} once each")
-        of_machine = np.split(np.arange(slots), np.cumsum(per_machine)[:-1])
-        in_turn = np.concatenate([of_machine[int(machine)] for machine in given["machines"]])
-        return np.array(given["machines"]), np.array(given.get("slots", in_turn))
+    def places_for(self, cluster: Cluster) -> SortedPlaces | None:
+        """Give the places that a function sorts while the run goes on; None where their order is a fixed one."""
+        function = function_of(self.order)
+        return None if function is None else SortedPlaces(cluster, function, self.order)
 
     # --- play
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from gpusched_env.baselines.delay_affinity import may_move, place_by_affinity
 from gpusched_env.baselines.delay_keeping import keep, steps_done, stop_next, take_kept
+from gpusched_env.baselines.delay_leaks import give_back, leak
 from gpusched_env.baselines.delay_placing import (
     ANYWHERE,
     IN_RACK,
@@ -37,9 +38,9 @@ from gpusched_env.simulator.state import FINISHED, RUNNING, WAITING
 Array = np.ndarray[Any, Any]
 
 # What ``next_decision`` has found; the row is in ``rules.row``, the time in ``rules.until_s``, the GPUs in ``chosen``.
-NOTHING, START, LEASE, PREEMPT, WAIT, TUNE, GROW = range(7)
+NOTHING, START, LEASE, PREEMPT, WAIT, TUNE, GROW, SORT = range(8)
 # What stopped ``play`` beside the codes of ``advance``.
-PAUSED, TOO_SMALL = 100, 101
+PAUSED, TOO_SMALL, UNSORTED = 100, 101, 102
 # Phases of a decision point.
 ASLEEP, BEGUN, OBSERVES, OFFERS, WALKS, GRANTED, EVICTS, STOPS, ENDS = range(9)
 TIRESIAS, GANDIVA = 1, 2
@@ -169,7 +170,7 @@ def bids_again(world: Array, jobs: Array, replicas: Array, rules: Array, tasks: 
         return False
     left = task["left"]
     run_s = task["run_s"]
-    gpu_s = task["service_gpu_s"] + task["gpus"] * task["step_s"]  # the step that runs counts from its start
+    gpu_s = task["service_gpu_s"]
     for _ in range(steps):
         run_s += task["step_s"]
         gpu_s += task["gpus"] * task["step_s"]
@@ -183,20 +184,19 @@ def end_of_task(world: Array, rules: Array, tasks: Array, offers: Array, leaker:
     """Take note that a job has finished: its GPUs, and those that it has leaked, are offered in a while."""
     task = tasks[b, row]
     freed = int64(task["gpus"]) + int64(task["leaked"])
-    if task["leaked"] > 0:
-        for gpu in range(leaker.shape[1]):
-            if leaker[b, gpu] == row:
-                leaker[b, gpu] = -1
+    give_back(tasks, leaker, b, row, True)
     if not rules[b]["exact"]:
         offer_at(world, rules, offers, b, world[b]["clock_s"] + rules[b]["ckpt_per_gpu_s"] * freed)
 
 
 @helper
 def end_of_lease(
-    world: Array, jobs: Array, rules: Array, tasks: Array, queue: Array, offers: Array, b: int, row: int,
+    world: Array, jobs: Array, rules: Array, tasks: Array, queue: Array, offers: Array, leaker: Array, b: int, row: int,
 ) -> None:
     """Take note that a job has given back its GPUs: it waits again."""
     task = tasks[b, row]
+    if rules[b]["rebid"]:
+        give_back(tasks, leaker, b, row, False)
     close_lease(world, jobs, rules, tasks, b, row)
     task["last_s"] = world[b]["clock_s"]
     insert(tasks, queue, b, rules[b]["queued"], row)
@@ -249,7 +249,7 @@ def observe(
         if status == FINISHED:
             end_of_task(world, rules, tasks, offers, leaker, b, row)
         else:
-            end_of_lease(world, jobs, rules, tasks, queue, offers, b, row)
+            end_of_lease(world, jobs, rules, tasks, queue, offers, leaker, b, row)
     return NOTHING
 
 
@@ -370,8 +370,8 @@ def begin_offer(
 @helper
 def walk_offer(
     world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, holder: Array, gpu_node: Array,
-    chosen: Array, rules: Array, tasks: Array, order: Array, samples: Array, counts: Array, demands: Array,
-    waits_s: Array, factors: Array, leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array,
+    paces: Array, chosen: Array, rules: Array, tasks: Array, order: Array, samples: Array, counts: Array,
+    demands: Array, waits_s: Array, factors: Array, leaker: Array, gpu_slot: Array, slot_gpu: Array, slot_order: Array,
     node_order: Array, on_offer: Array, affinity: Array, verdicts: Array, b: int,
 ) -> int:
     """Ask one job after the other until one starts; GPUs that quirk Q1 leaks, or moves claim, need no decision."""
@@ -390,6 +390,8 @@ def walk_offer(
             return GROW
         if 0 < verdicts.shape[1] == r["verdicts"]:
             return GROW
+        if r["sorted"] and r["unsorted"]:
+            return SORT
         r["cursor"] += 1
         if verdicts.shape[1] > 0:
             verdict = verdicts[b, r["verdicts"]]
@@ -427,10 +429,7 @@ def walk_offer(
             for i in range(gang):
                 keep(tasks, leaker, b, row, int64(chosen[b, i]))
             continue
-        task["won_step"] = steps_done(world, jobs, replicas, tasks, b, row)
-        task["leaked"] += gang
-        for i in range(gang):
-            leaker[b, chosen[b, i]] = row
+        leak(world, jobs, replicas, nodes, racks, gpu_node, paces, chosen, rules, tasks, leaker, b, row)
     return NOTHING
 
 
@@ -575,9 +574,9 @@ def next_decision(
                     return LEASE
         if r["phase"] == WALKS:
             found = walk_offer(
-                world, jobs, replicas, nodes, racks, holder, gpu_node, chosen, rules, tasks, order, samples, counts,
-                demands, waits_s, factors, leaker, gpu_slot, slot_gpu, slot_order, node_order, on_offer, affinity,
-                verdicts, b,
+                world, jobs, replicas, nodes, racks, holder, gpu_node, paces, chosen, rules, tasks, order, samples,
+                counts, demands, waits_s, factors, leaker, gpu_slot, slot_gpu, slot_order, node_order, on_offer,
+                affinity, verdicts, b,
             )
             if found == START:
                 r["granted_in"] = WALKS
@@ -679,6 +678,8 @@ def play(
             return PAUSED
         elif found == GROW:
             return TOO_SMALL
+        elif found == SORT:
+            return UNSORTED
 
 
 @kernel

@@ -48,6 +48,7 @@ def measure_offer(rules: Array, slot_order: Array, node_order: Array, on_offer: 
     r["most_in_machine"] = 0
     r["most_in_rack"] = 0
     r["free"] = 0
+    r["unsorted"] = 1
     for i in range(slots):
         r["most_in_slot"] = max(r["most_in_slot"], on_offer[b, i])
     for i in range(slots, first_rack):

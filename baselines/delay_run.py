@@ -61,6 +61,8 @@ class DelayRun:
         if keep_verdicts:
             self.delay = self.delay._replace(verdicts=np.zeros((1, 4096), VERDICT_DTYPE))
         scheduler.fill(self.delay, 0, instance)
+        self._places = scheduler.places_for(instance.cluster)
+        self._rules["sorted"] = self._places is not None
         self.timers = scheduler.timers_for() if timers is None else timers
         self._rules["tuned"] = self.timers.by_hand
         self._next_tune_s = self.timers.interval_s
@@ -112,6 +114,8 @@ class DelayRun:
                     return Outcome.DECIDE
             elif code == delay_offers.TOO_SMALL:
                 self.grow()
+            elif code == delay_offers.UNSORTED:
+                self.sort_places()
             elif code == events.LOG_FULL:
                 self.simulation.drain()
             else:
@@ -136,10 +140,15 @@ class DelayRun:
         return now_s < self._until_s
 
     def next_decision(self) -> int:
-        """Find the next decision of the decision point, after growing the arrays if they are too small."""
-        while (found := int(delay_offers.next_decision(*self.arguments))) == delay_offers.GROW:
-            self.grow()
-        return found
+        """Find the next decision of the decision point, after growing arrays and sorting places where that is due."""
+        while True:
+            found = int(delay_offers.next_decision(*self.arguments))
+            if found == delay_offers.GROW:
+                self.grow()
+            elif found == delay_offers.SORT:
+                self.sort_places()
+            else:
+                return found
 
     @property
     def decision(self) -> tuple[int, float]:
@@ -163,6 +172,12 @@ class DelayRun:
             offers=np.concatenate([offers, np.zeros_like(offers)], axis=1),
             verdicts=np.concatenate([verdicts, np.zeros_like(verdicts)], axis=1),
         )
+
+    def sort_places(self) -> None:
+        """Let the scheduler's function sort the slots and machines that have GPUs on offer."""
+        assert self._places is not None
+        self._places.sort(self.delay)
+        self._rules["unsorted"] = 0
 
     def tune_by_hand(self) -> None:
         """Set the timers of all demands by their histories."""

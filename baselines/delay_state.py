@@ -47,6 +47,7 @@ RULES_DTYPE: Final = np.dtype(
         ("prune", "<i4"),  # quirk Q5
         ("wall", "<i4"),  # 1 = Nw divides by the seconds since arrival
         ("leased", "<i4"),  # 1 = gangs are started with a lease
+        ("sorted", "<i4"),  # 1 = a function sorts the places before each look at them
         ("victims", "<i4"),  # 1 = waiting jobs may have others checkpointed
         ("victim_limit", "<i4"),  # so often each
         ("victim_margin", "<f8"),  # whose Nw is so much larger
@@ -68,6 +69,7 @@ RULES_DTYPE: Final = np.dtype(
         ("offered", "<i8"),  # 1 = there has been an offer at this decision point
         ("stopped", "<i8"),  # 1 = gangs have been stopped since GPUs were counted last
         ("retuned", "<i8"),  # 1 = a timer has changed in this offer
+        ("unsorted", "<i8"),  # 1 = what is on offer has changed since the places were sorted
         ("free", "<i8"),  # [GPU] on offer
         ("free_before", "<i8"),  # [GPU] on offer after the latest decision
         ("most_in_slot", "<i8"),  # [GPU] on offer in one slot, at most
@@ -142,7 +144,8 @@ class DelayState(NamedTuple):
     demands: np.ndarray  # int32 [B, G + 1]: demand class of each gang size
     waits_s: np.ndarray  # float64 [B, G + 1, 2] [s]: wait for a rack, wait for the network, of each gang size
     factors: np.ndarray  # float64 [B, G + 1, 2]: what the hand tuner's timers are multiplied by
-    leaker: np.ndarray  # int32 [B, G]: row of the job that has leased a GPU it does not use (yet); -1 = none
+    leaker: np.ndarray  # int32 [B, G]: row of the job that has leased a GPU it does not use (yet); -1 = none; J more if
+    # the end of that job's lease frees it (quirk Q1)
     gpu_slot: np.ndarray  # int32 [B, G]: slot of each GPU
     slot_gpu: np.ndarray  # int32 [B, S + 1]: first GPU of each slot
     slot_order: np.ndarray  # int32 [B, S]: slots as they are visited

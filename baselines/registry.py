@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import importlib
 import keyword
-import os
-import sys
 from math import inf
 from typing import Any, Final, NamedTuple
 
+from gpusched_env.baselines.own_code import import_named
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.simulator import Scheduler
 
@@ -245,20 +243,9 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
 
 
 def _load(target: str) -> type[Scheduler]:
-    module_name, _, class_name = target.partition(":")
-    # A console script does not search the working folder, where a user's own module usually is.
-    added = os.getcwd() not in sys.path and "" not in sys.path
-    if added:
-        sys.path.append(os.getcwd())
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise SchedulerError(f"scheduler {target!r}: cannot import module {module_name!r} ({error})") from error
-    finally:
-        if added:
-            sys.path.remove(os.getcwd())
-    cls = getattr(module, class_name, None)
+    cls = import_named(target, "scheduler")
     if not isinstance(cls, type):
+        module_name, _, class_name = target.partition(":")
         raise SchedulerError(f"scheduler {target!r}: module {module_name!r} has no class {class_name!r}")
     return cls
 

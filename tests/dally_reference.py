@@ -41,6 +41,7 @@ class Job:
     end_s: float = math.nan
     lease_end_s: float = 0.0
     step_end_s: float = 0.0
+    won_end_s: float = 0.0
     current: list[Gpu] = field(default_factory=list)
     upcoming: list[Gpu] = field(default_factory=list)
     leaked: list[Gpu] = field(default_factory=list)
@@ -72,6 +73,7 @@ class DallySimulator:
     statistics: bool = True
     machine_order: Sequence[tuple[int, int]] | None = None
     slot_order: Sequence[tuple[int, int, int]] | None = None
+    sort: Callable[[list[tuple[int, ...]]], Sequence[tuple[int, ...]]] | None = None
     draw: Callable[[], int] = lambda: 0
     offers: int = 0
 
@@ -134,13 +136,13 @@ class DallySimulator:
     def begin_step(self, job: Job) -> None:
         job.current, job.upcoming = job.upcoming, []
         step_s = job.iteration_s / self.efficiency(job, job.current) * self.step
-        job.service += job.gpus * step_s
         job.step_end_s = self.now + step_s
         self.queue(job.step_end_s, STEP_ENDS, job)
 
     def end_step(self, job: Job) -> None:
         e = self.efficiency(job, job.current)
         job.run_s += job.iteration_s / e * self.step
+        job.service += job.gpus * (job.iteration_s / e * self.step)
         job.comp_s += job.iteration_s * self.step
         job.left = max(job.left - self.step * job.gpus, 0)
         ideal_s = job.iteration_s * job.iterations / job.gpus
@@ -148,8 +150,8 @@ class DallySimulator:
         if self.policy == "gandiva" and job.upcoming:
             self.move(job)
             return
-        job.leaked += job.upcoming
-        job.upcoming = []
+        won, job.upcoming = job.upcoming, []
+        job.leaked += won
         if job.left == 0:
             freed = len(job.current) + len(job.leaked)
             for gpu in job.current + job.leaked:
@@ -163,6 +165,12 @@ class DallySimulator:
             job.upcoming = job.current
             self.queue(self.now, STEP_BEGINS, job)
             return
+        if expired and won and self.look_ahead:  # an early end forgets them before the look-ahead sees them
+            ahead_s = job.iteration_s * self.step / self.efficiency(job, won) / len(won)
+            if self.now + ahead_s > job.won_end_s:
+                for gpu in won:
+                    del self.owner[gpu]
+                    job.leaked.remove(gpu)
         for gpu in job.current:
             del self.owner[gpu]
         job.current, job.waits, job.last_s = [], True, self.now
@@ -215,6 +223,8 @@ class DallySimulator:
                 job.upcoming = gpus
                 if job.waits:
                     job.lease_end_s = self.now + self.lease_s
+                else:
+                    job.won_end_s = self.now + self.lease_s
         for job in self.present:
             if job.waits and job.upcoming:
                 job.waits = False
@@ -226,7 +236,7 @@ class DallySimulator:
 
     def place(self, job: Job, free: list[Gpu]) -> list[Gpu]:
         g, waited = job.gpus, self.now - job.last_s
-        for order, depth in ((self.slots(), 3), (self.machines(), 2)):
+        for order, depth in ((self.slots(free), 3), (self.machines(free), 2)):
             for place in order:
                 inside = [gpu for gpu in free if gpu[:depth] == place]
                 if len(inside) >= g:
@@ -245,7 +255,7 @@ class DallySimulator:
 
     def place_by_skew(self, job: Job, free: list[Gpu]) -> list[Gpu]:
         g, low_skew = job.gpus, job.model in ("ResNet50", "ResNet18", "BERT")
-        for place in self.machines():
+        for place in self.machines(free):
             inside = [gpu for gpu in free if gpu[:2] == place]
             if len(inside) >= g:
                 return inside[:g]
@@ -263,7 +273,7 @@ class DallySimulator:
                 return self.scatter(g, free)
             inside = ([gpu for gpu in free if gpu[0] == rack] for rack in range(self.racks))
             return next((gpus[:g] for gpus in inside if len(gpus) >= g), [])
-        rooms = [[gpu for gpu in free if gpu[:2] == place] for place in self.machines()]
+        rooms = [[gpu for gpu in free if gpu[:2] == place] for place in self.machines(free)]
         hosts = [lambda of: of == g, lambda of: of is None, lambda of: True]
         for hosts_it in hosts:
             fit = [gpus for gpus in rooms if len(gpus) >= g and hosts_it(self.affinity.get(gpus[0][1]))]
@@ -281,10 +291,16 @@ class DallySimulator:
                 gpus.append(gpu)
         return gpus
 
-    def machines(self) -> Sequence[tuple[int, int]]:
+    def machines(self, free: list[Gpu]) -> Sequence[tuple[int, ...]]:
+        if self.sort is not None:
+            return self.sort(sorted({gpu[:2] for gpu in free}))
         return self.machine_order or sorted({gpu[:2] for gpu in self.all})
 
-    def slots(self) -> Sequence[tuple[int, int, int]]:
+    def slots(self, free: list[Gpu]) -> Sequence[tuple[int, ...]]:
+        if self.sort is not None and self.slots_per_machine > 1:
+            return self.sort(sorted({gpu[:3] for gpu in free}))
+        if self.sort is not None:  # no slots then
+            return []
         return self.slot_order or sorted({gpu[:3] for gpu in self.all})
 
     def record(self, which: str, g: int, wait: float) -> None:
@@ -340,3 +356,10 @@ def dimensions(gpus: Sequence[Gpu]) -> tuple[int, int, int, int]:
     shape[1] = slots
     shape[0] = n // slots
     return tuple(shape)
+
+
+def by_number(places: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """An order that is another one for each number of places."""
+    turned = places[::-1] if len(places) % 2 else places
+    cut = len(places) // 3
+    return turned[cut:] + turned[:cut]

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dally_reference import DallySimulator, Job, dimensions
+from dally_reference import DallySimulator, Job, by_number, dimensions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.baselines.dally import Dally
+from gpusched_env.baselines.delay_orders import java_order
 from gpusched_env.baselines.delay_run import DelayRun
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.event_log import RESUME, START, EventLog
@@ -105,6 +106,8 @@ class Case:
             slots = [(r * self.machines + m) * self.slots + s for r, m, s in rules["slot_order"]]
             path.write_text(json.dumps({"machines": machines, "slots": slots}))
             given["order"] = str(path)
+        if rules.get("sort") is not None:
+            given["order"] = {by_number: "dally_reference:by_number", java_order: "java"}[rules["sort"]]
         return Dally(**(given | changes))
 
     def gpu_number(self, gpu: tuple[int, int, int, int]) -> int:
@@ -134,18 +137,18 @@ def cases(draw: Any, rebid: bool = False) -> Case:
     efficiency = st.sampled_from([1.0, 1.0, 0.89, 0.5, 0.25, 0.331, 0.0351])
     shapes = all_shapes(racks, machines, slots, gpus, {job.gpus for job in jobs} - {1})
     table = {(model, shape): draw(efficiency) for model in MODELS for shape in sorted(shapes)}
-    in_order = draw(st.booleans())
+    order = draw(st.sampled_from(["asc", "fixed", "by_number", "java"]))
     rules: dict[str, Any] = dict(
         step=draw(st.sampled_from([60, 37, 200])), lease_s=lease_s,
         rack_wait=draw(st.sampled_from([0.0, 0.5, 1.0, 3.0, math.inf])),
         nw_wait=draw(st.sampled_from([0.0, 1.0, 2.0, 6.0, math.inf])),
         tuned=draw(st.booleans()), hist=draw(st.sampled_from([0.0, 5.0, 8.0, 24.0])),
-        policy="dally" if rebid else draw(st.sampled_from(["dally", "dally", "tiresias", "gandiva"])),
+        policy=draw(st.sampled_from(["dally", "dally", "tiresias"] + ["gandiva"] * (not rebid))),
         rebid=rebid,
         look_ahead=draw(st.booleans()), alias=draw(st.booleans()), prune=draw(st.booleans()), statistics=True,
-        machine_order=None, slot_order=None,
+        machine_order=None, slot_order=None, sort={"by_number": by_number, "java": java_order}.get(order),
     )  # fmt: skip
-    if not in_order:
+    if order == "fixed":
         every = [(r, m) for r in range(racks) for m in range(machines)]
         rules["machine_order"] = draw(st.permutations(every))
         rules["slot_order"] = draw(st.permutations([(*place, s) for place in every for s in range(slots)]))

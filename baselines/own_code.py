@@ -1,0 +1,36 @@
+"""Find what a user names as ``package.module:name``."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+from gpusched_env.errors import SchedulerError
+
+
+def import_named(target: str, what: str) -> Any:
+    """Import ``package.module:name``, also from the working folder; None if the module has no such name.
+
+    Parameters
+    ----------
+    what : begins the error, such as "scheduler" or "dally: order"
+
+    Raises
+    ------
+    SchedulerError : the module cannot be imported
+    """
+    module_name, _, name = target.partition(":")
+    # A console script does not search the working folder, where a user's own module usually is.
+    added = os.getcwd() not in sys.path and "" not in sys.path
+    if added:
+        sys.path.append(os.getcwd())
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise SchedulerError(f"{what} {target!r}: cannot import module {module_name!r} ({error})") from error
+    finally:
+        if added:
+            sys.path.remove(os.getcwd())
+    return getattr(module, name, None)
