@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 import json
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 from gpusched_env.cli import app
 from gpusched_env.cluster import Cluster
+from gpusched_env.consoles import console
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.event_log import START
@@ -22,8 +24,19 @@ from gpusched_env.instance import Instance
 from gpusched_env.metrics import Interval, job_times, mean_interval
 from gpusched_env.network.kway import effective_contenders, straddle_counts
 from gpusched_env.reproduce import Card, Finding, Results, Run, load_card, play_card
+from gpusched_env.reproduce.drawing import legend_above, new_figure
 from gpusched_env.reproduce.gavel.published import MEAN_JCT_H
-from gpusched_env.reproduce.report import as_change, findings_table, mean_and_half_width, median_and_spread
+from gpusched_env.reproduce.report import (
+    SUMMARY_LINES,
+    WIDTH,
+    as_change,
+    findings_table,
+    fitted,
+    mean_and_half_width,
+    median_and_spread,
+    new_table,
+    summary,
+)
 from gpusched_env.reproduce.sjf_bco import RingAllReduce
 from gpusched_env.reproduce.sjf_bco.problem import measure
 from gpusched_env.scenarios import get_scenario
@@ -142,6 +155,58 @@ def test_medians_spread_and_files(tmp_path: Path) -> None:
     assert {row["starts"] for row in rows[:3]} == {"12.0"}
     table = findings_table(TwoPolicies().findings(results))
     assert table.row_count == 2
+
+
+def test_a_summary_has_a_line_a_claim() -> None:
+    found = [Finding("jobs end", "free", True, "1"), Finding("jobs end", "busy", False, "2")]
+    assert summary(found) == ["holds in  1 of  2: jobs end"]
+    assert len(summary([Finding("word " * 60, "free", True, "")], 100)[0]) <= 100
+
+
+def test_a_summary_of_many_claims_is_still_short() -> None:
+    """Claims with the same words before a colon share a line; what is then too much is counted."""
+    many = [Finding(f"reported: claim {i}", "free", i < 5, "") for i in range(20)]
+    assert summary([*many, Finding("last: one", "free", True, "")]) == [
+        "holds in  5 of 20: reported", "holds in  1 of  1: last: one",
+    ]  # fmt: skip
+    lines = summary([Finding(f"claim {i}", "free", True, "") for i in range(20)])
+    assert len(lines) == SUMMARY_LINES
+    assert lines[-1] == "and 12 more claims, in the last table"
+
+
+def test_a_wide_table_is_split_between_columns() -> None:
+    """Cells stay whole, headings wrap, every part begins with the first column and no line passes the width."""
+    table = new_table("Policies\nnot the paper's", "policy", *(f"a rather long heading {i} \\[h]" for i in range(12)))
+    for name in ("first come", "shortest first"):
+        table.add_row(name, *(f"{i}.25 \\[-1, +1]" for i in range(12)), end_section=True)
+    parts = fitted(table, WIDTH)
+    assert len(parts) > 1
+    assert sum(len(part.columns) - 1 for part in parts) == 12
+    assert str(parts[1].title) == "Policies (more columns)"
+    out = console(io.StringIO(), WIDTH)
+    for part in parts:
+        out.print(part)
+    lines = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert max(map(len, lines)) <= WIDTH
+    text = "\n".join(lines)
+    assert all(f" {i}.25 [-1, +1] " in text for i in range(12))
+    assert text.count("first come") == len(parts)
+    assert "\u2026" not in text  # nothing was cut
+    small = new_table("small", "policy", "mean")
+    assert fitted(small, WIDTH) == [small]
+
+
+def test_a_legend_keeps_within_its_figure() -> None:
+    """Five names in one row would be wider than a figure of one panel."""
+    pytest.importorskip("matplotlib")
+    figure = new_figure(3.6, 3.8)
+    axes = figure.subplots()
+    for name in ("SJF-BSBF", "SJF-FFS", "Tiresias", "whole batches only", "times as measured"):
+        axes.plot([0, 1], [0, 1], label=name)
+    legend_above(figure, axes, 5)
+    (legend,) = figure.legends
+    assert legend.get_window_extent().width <= figure.bbox.width
+    assert len(legend.get_texts()) == 5
 
 
 def _seed(run) -> int:

@@ -20,7 +20,7 @@ from gpusched_env.instance import SchedulerInfo
 from gpusched_env.metrics import job_times
 from gpusched_env.reproduce import Results, load_card
 from gpusched_env.reproduce.dally.authors import AUTHORS_CELLS, AUTHORS_POLICIES
-from gpusched_env.reproduce.dally.cells import EVERYONES, SCENARIOS, SUITE, Cell, by_cost, usual_load
+from gpusched_env.reproduce.dally.cells import EVERYONES, SCENARIOS, SUITE, Cell, by_cost, by_load, usual_load
 from gpusched_env.reproduce.dally.comparing import ratio, sweep
 from gpusched_env.reproduce.dally.measures import PERCENTILES, measure, percentile
 from gpusched_env.reproduce.dally.more_hazards import (
@@ -33,6 +33,7 @@ from gpusched_env.reproduce.dally.more_hazards import (
 )
 from gpusched_env.reproduce.dally.policies import POLICIES, VARIANTS, labels, spec
 from gpusched_env.reproduce.dally.targets import all_targets
+from gpusched_env.reproduce.report import WIDTH
 from gpusched_env.scenarios import get_scenario
 
 SMALL = Cell("poisson", "congested", jobs=120)
@@ -84,6 +85,7 @@ def test_the_card_has_what_it_promises() -> None:
     quick = load_card("dally").runs(quick=True)
     assert len(quick) < len(runs) / 10
     assert {run.labels["policy"] for run in quick} == {run.labels["policy"] for run in runs}
+    assert max(run.problem.workload.jobs for run in quick) <= 250  # those of the authors have thousands of leases each
 
 
 def test_every_policy_is_a_scheduler() -> None:
@@ -195,6 +197,36 @@ def test_the_command_prints_claims_and_targets_and_writes_files(
         rows = list(csv.DictReader(stream))
     assert len(rows) == len(data["runs"])
     assert all(float(row["finished"]) == float(row["jobs"]) for row in rows)
-    sweeps = [f"{axis}_{group}" for axis in ("oversubscription", "load") for group in ("variants", "rivals")]
+    lines = result.output.splitlines()
+    assert max(map(len, lines)) <= WIDTH
+    assert 2 <= lines.index("") <= 10  # title and summary
+    assert lines[1].startswith("holds in")
+    sweeps = ["oversubscription_variants", "oversubscription_rivals"]
     for name in ("claims", *sweeps, "jct", "hazards", "hazards_more"):
         assert (tmp_path / f"{name}.png").stat().st_size > 20_000
+    assert not list(tmp_path.glob("load_*.png"))  # a quick call plays one load of each top tier
+
+
+def test_figures_show_only_what_was_played() -> None:
+    """As in a quick call: two costs in poisson, one elsewhere, and links a quarter as fast under congestion."""
+    pytest.importorskip("matplotlib")
+    from gpusched_env.reproduce.dally import figures, hazards
+
+    cells = [
+        Cell("poisson"),
+        *(Cell(name, "congested") for name in SCENARIOS),
+        Cell("poisson", "congested", links=0.25),
+    ]
+    results = made_up(lambda cell, policy, seed: cell.cost + cell.links, cells, ["dally", "no-wait", "tiresias"])
+    costs = figures._swept(results, {name: by_cost(name) for name in SCENARIOS})
+    assert list(costs) == ["poisson"]
+    assert not figures._swept(results, {top: by_load(top) for top in ("normal", "congested")})
+    x = [cell.cost for cell in by_cost("poisson")]
+    drawn = figures._curves(results, ["dally"], costs, x, "cost")
+    assert [list(axes.get_xticks()) for axes in drawn.axes] == [[4.0, 20.0]] * 2
+    links = hazards.new_figure(4, 4).subplots()
+    hazards._draw_links(links, results)
+    assert links.lines
+    assert all(list(line.get_xdata()) == [0.25, 1.0] for line in links.lines)
+    assert all("congested" in str(line.get_label()) for line in links.lines)
+    assert list(links.get_xticks()) == [0.25, 1.0]

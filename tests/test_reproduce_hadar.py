@@ -48,4 +48,4 @@ def test_findings_that_hold_whatever_the_mix(played) -> None:  # type: ignore[no
     found = [f for cluster in NODES for f in of_cluster(results, cluster) if "nodes train" in f.claim]
     assert len(found) == 2
     assert all(finding.holds for finding in found)
-    assert findings_table(found).row_count == 1
+    assert findings_table(found).row_count == 2

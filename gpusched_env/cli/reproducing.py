@@ -23,7 +23,7 @@ def reproduce(
         int, typer.Option(help="Processes, at most one a core; -1 = so many. Results do not depend on it.")
     ] = 1,
 ) -> None:
-    """Run a paper's experiments; print its figures beside ours, and which of its trends hold.
+    """Run a paper's experiments; print a summary, its figures beside ours, and which of its trends hold.
 
     Every finished run is kept in the folder: a call that was interrupted goes on where it stopped.
 
@@ -34,7 +34,7 @@ def reproduce(
     from gpusched_env import __version__
     from gpusched_env.consoles import console
     from gpusched_env.reproduce import load_card, play_card
-    from gpusched_env.reproduce.report import findings_table
+    from gpusched_env.reproduce.report import WIDTH, findings_table, fitted, summary
 
     chosen = load_card(card)
     folder = (output or Path("reproduction") / card).expanduser()
@@ -43,13 +43,19 @@ def reproduce(
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(f"finished runs are kept in {folder}; the same command goes on from there") from stop
     findings = chosen.findings(results)
-    out = console()
+    out = console(width=WIDTH)
     drawn = results.seeds
-    seeds = f"seeds {drawn[0]} to {drawn[-1]}{' (quick: a part of it)' if quick else ''}"
-    out.print(f"{chosen.title}\n{seeds}, gpusched-env {__version__}\n", style="bold", markup=False)
-    for table in (*chosen.tables(results), findings_table(findings)):
-        out.print(table)
-        out.print()
+    seeds = f"seed {drawn[0]}" if len(drawn) == 1 else f"seeds {drawn[0]} to {drawn[-1]}"
+    seeds += " (quick: a part of it)" if quick else ""
+    out.print(chosen.title, style="bold", markup=False)
+    out.print(*summary(findings, out.width), sep="\n", markup=False)
+    out.print(f"\n{seeds}, gpusched-env {__version__}\n", markup=False)
+    for table in chosen.tables(results):
+        for part in fitted(table, out.width):
+            out.print(part)
+            out.print()
+    out.print(findings_table(findings))
+    out.print()
     header = {"card": card, "version": __version__, "quick": quick}
     results.write_json(folder / "results.json", header, findings)
     results.write_csv(folder / "results.csv")
@@ -58,4 +64,5 @@ def reproduce(
         out.print("no figures: pip install 'gpusched-env\\[plot]'", style="yellow")
     else:
         written += [path.name for path in chosen.draw(results, folder)]
-    print(f"{len(results.runs):,} runs, {found:,} of them from an earlier call; in {folder}: {', '.join(written)}")
+    told = f"{len(results.runs):,} runs, {found:,} of them from an earlier call; in {folder}: {', '.join(written)}"
+    out.print(told, markup=False, soft_wrap=False)

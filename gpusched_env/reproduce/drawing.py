@@ -37,9 +37,13 @@ def plain_ticks(axes: Axes, values: Sequence[float]) -> None:
 
 
 def legend_above(figure: Figure, axes: Axes, columns: int) -> None:
-    """Put the legend of one panel above all of them."""
+    """Put the legend of one panel above all of them, in so many columns or as many as the figure is wide enough for."""
     handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=columns, frameon=False)
+    for fewer in range(columns, 0, -1):
+        legend = figure.legend(handles, labels, loc="outside upper center", ncols=fewer, frameon=False)
+        if fewer == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            break
+        legend.remove()
 
 
 def shade(axes: Axes, x: Sequence[float] | np.ndarray, found: Sequence[Interval], colour: str) -> None:

@@ -12,9 +12,12 @@ from gpusched_env.reproduce.results import Results
 from gpusched_env.units import three_digits
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.table import Column, Table
 
 YES, NO = "yes", "NO"
+WIDTH: Final = 120  # [characters] of what a reproduction prints, unless the terminal tells its own width
+SUMMARY_LINES: Final = 9  # below the title
+BORDER: Final = 3  # [characters] of a column: a line and a blank on each side
 FEWEST: Final = 3  # values; the t interval of two is wide beyond use
 
 
@@ -55,22 +58,89 @@ def as_change(interval: Interval) -> str:
     return f"{mean} %" if interval.count < FEWEST else f"{mean} % \\[{low}, {high}]"
 
 
-def findings_table(findings: Sequence[Finding]) -> Table:
-    """One row a claim, one column a setting."""
-    settings = list(dict.fromkeys(item.setting for item in findings))
+def summary(findings: Sequence[Finding], width: int = WIDTH) -> list[str]:
+    """Say in a line a claim in how many settings it holds.
+
+    If there are more than SUMMARY_LINES claims, those with the same words before a colon share a line.
+    """
+    claims: dict[str, list[bool]] = {}
+    for finding in findings:
+        claims.setdefault(finding.claim, []).append(finding.holds)
+    if len(claims) > SUMMARY_LINES:
+        starts = [claim.partition(": ")[0] for claim in claims]
+        groups: dict[str, list[bool]] = {}
+        for start, (claim, holds) in zip(starts, claims.items(), strict=True):
+            groups.setdefault(start if starts.count(start) > 1 else claim, []).extend(holds)
+        claims = groups
+    lines = [f"holds in {sum(holds):>2} of {len(holds):>2}: {claim}" for claim, holds in claims.items()]
+    lines = [line if len(line) <= width else f"{line[: width - 3].rstrip()}..." for line in lines]
+    more = len(lines) - SUMMARY_LINES + 1
+    return lines if more <= 1 else [*lines[: SUMMARY_LINES - 1], f"and {more} more claims, in the last table"]
+
+
+def fitted(table: Table, width: int) -> list[Table]:
+    """Split a table that is too wide into tables that are not, each with the first column; only headings wrap.
+
+    Parameters
+    ----------
+    width : [characters]
+    """
     from rich.table import Table
 
-    table = Table(title="Which trends hold", title_justify="left", title_style="bold", show_lines=True)
-    for column in ("claim", *settings):
-        table.add_column(column)
+    first, *others = table.columns
+    if _wide(first) + sum(map(_wide, others)) + 1 <= width:
+        return [table]
+    left = width - 1 - _narrow(first)
+    split = [others]
+    for parts in range(1, len(others) + 1):
+        size = -(-len(others) // parts)
+        split = [others[at : at + size] for at in range(0, len(others), size)]
+        if all(sum(map(_narrow, each)) <= left for each in split):
+            break
+    found = []
+    for number, columns in enumerate(split):
+        title = str(table.title) if number == 0 else f"{str(table.title).partition(chr(10))[0]} (more columns)"
+        part = Table(title=title, title_justify="left", title_style="bold")
+        for column in (first, *columns):
+            part.add_column(column.header, justify=column.justify, width=min(_narrow(column), left) - BORDER)
+        cells = (list(column.cells) for column in (first, *columns))
+        for row, values in zip(table.rows, zip(*cells, strict=True), strict=True):
+            part.add_row(*values, end_section=row.end_section)
+        found.append(part)
+    return found
+
+
+def _wide(column: Column) -> int:
+    """Width of a column and its border, if nothing wraps."""
+    return max(_length(str(column.header)), *map(_length, _texts(column))) + BORDER
+
+
+def _narrow(column: Column) -> int:
+    """Width of a column and its border, if its heading wraps between words."""
+    return max(*map(_length, str(column.header).split() or [""]), *map(_length, _texts(column))) + BORDER
+
+
+def _texts(column: Column) -> list[str]:
+    return ["", *map(str, column.cells)]
+
+
+def _length(markup: str) -> int:
+    from rich.text import Text
+
+    return Text.from_markup(markup).cell_len
+
+
+def findings_table(findings: Sequence[Finding]) -> Table:
+    """One row a finding; those of one claim stand together."""
+    from rich.table import Table
+
+    table = Table(title="Which trends hold", title_justify="left", title_style="bold")
+    for column, share in (("claim", 4), ("setting", 2), ("result", 3)):
+        table.add_column(column, ratio=share)
     for claim in dict.fromkeys(item.claim for item in findings):
-        cells = {item.setting: item for item in findings if item.claim == claim}
-        table.add_row(claim, *(_cell(cells.get(setting)) for setting in settings))
+        own = [item for item in findings if item.claim == claim]
+        for item in own:
+            style, verdict = ("green", YES) if item.holds else ("red", NO)
+            result = f"[{style}]{verdict}[/{style}]: {item.numbers}"
+            table.add_row(claim if item is own[0] else "", item.setting, result, end_section=item is own[-1])
     return table
-
-
-def _cell(finding: Finding | None) -> str:
-    if finding is None:
-        return ""
-    style = "green" if finding.holds else "red"
-    return f"[{style}]{YES if finding.holds else NO}[/{style}]: {finding.numbers}"

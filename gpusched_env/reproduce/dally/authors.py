@@ -21,15 +21,17 @@ class AuthorsCell:
     ----------
     network : links of the dimensions, as the profile rules name them; which ones the paper used is unknown
     arrivals : "poisson" as in the files with one process over a week, or "batch" = all at time 0
+    jobs : of an episode; None = the usual number. No label: a quick run has fewer of them and the same tables
     """
 
     network: str
     arrivals: str
+    jobs: int | None = None
 
     @property
     def labels(self) -> dict[str, Any]:
         """Labels of its runs."""
-        return {"scenario": "authors", **dataclasses.asdict(self)}
+        return {"scenario": "authors", "network": self.network, "arrivals": self.arrivals}
 
     @property
     def congested(self) -> bool:
@@ -45,7 +47,8 @@ class AuthorsCell:
         scenario = get_scenario("dally-authors-v1")
         rule = "dally" if self.network == "nvswitch" else f"dally-{self.network}"
         parameters = {**scenario.workload.parameters, **({"mean_gap_s": 0.0} if self.arrivals == "batch" else {})}
-        workload = dataclasses.replace(scenario.workload, profiles=rule, parameters=parameters)
+        jobs = self.jobs or scenario.workload.jobs
+        workload = dataclasses.replace(scenario.workload, jobs=jobs, profiles=rule, parameters=parameters)
         return scenario.replace(workload=workload, name=f"{scenario.name}, {self.network}, {self.arrivals}")
 
 

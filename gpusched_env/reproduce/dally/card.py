@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpusched_env.reproduce.card import Card, Finding, Run
-from gpusched_env.reproduce.dally.authors import AUTHORS_CELLS, AUTHORS_POLICIES
+from gpusched_env.reproduce.dally.authors import AUTHORS_CELLS, AUTHORS_POLICIES, AuthorsCell
 from gpusched_env.reproduce.dally.cells import EVERYONES, OTHER_COSTS, SCENARIOS, USUAL, Cell, Conditions
 from gpusched_env.reproduce.dally.hazards import hazard_runs
 from gpusched_env.reproduce.dally.measures import measure
@@ -30,6 +30,7 @@ SEEDS: Final = 10
 SIDE_SEEDS: Final = 5  # of what is no main result: hazards, and the other order of machines
 QUICK_SEEDS: Final = 2
 QUICK_JOBS: Final = 250
+QUICK_AUTHORS_JOBS: Final = 100  # their runs have thousands of leases
 QUICK_CELLS: Final = (*(Cell(scenario, "congested") for scenario in SCENARIOS), Cell("poisson"))
 
 
@@ -74,8 +75,12 @@ Played = tuple[Conditions, dict[str, Any], str]
 
 
 def _problem(where: Conditions, quick: bool) -> Scenario:
-    """Build the scenario; a quick one of the suite has fewer jobs."""
-    return (dataclasses.replace(where, jobs=QUICK_JOBS) if quick and isinstance(where, Cell) else where).problem()
+    """Build the scenario; a quick one has fewer jobs."""
+    if quick and isinstance(where, Cell):
+        return dataclasses.replace(where, jobs=QUICK_JOBS).problem()
+    if quick and isinstance(where, AuthorsCell):
+        return dataclasses.replace(where, jobs=QUICK_AUTHORS_JOBS).problem()
+    return where.problem()
 
 
 def _suite(quick: bool) -> Iterator[Played]:

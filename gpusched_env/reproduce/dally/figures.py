@@ -40,19 +40,31 @@ TICKS: Final = tuple(digit * 10.0**power for power in range(-2, 4) for digit in 
 def draw_all(results: Results, folder: Path) -> list[Path]:
     """Draw every figure of which there are runs."""
     figures = {"claims.png": _claims(results)}
+    costs = _swept(results, {name: by_cost(name) for name in SCENARIOS})
+    loads = _swept(results, {f"poisson, {top} top": by_load(top) for top in TOPS})
     for group, policies in GROUPS.items():
-        costs = {name: by_cost(name) for name in SCENARIOS}
-        figures[f"oversubscription_{group}.png"] = _curves(
-            results, policies, costs, [c.cost for c in by_cost("poisson")], "oversubscription (20 = congested)"
-        )
-        loads = {f"poisson, {top} top": by_load(top) for top in TOPS}
-        figures[f"load_{group}.png"] = _curves(results, policies, loads, LOADS, "offered load")
+        if costs:
+            x = [cell.cost for cell in by_cost("poisson")]
+            figures[f"oversubscription_{group}.png"] = _curves(
+                results, policies, costs, x, "oversubscription (20 = congested)"
+            )
+        if loads:
+            figures[f"load_{group}.png"] = _curves(results, policies, loads, LOADS, "offered load")
     figures["jct.png"] = _distributions(results)
     figures["hazards.png"] = draw_hazards(results)
     figures["hazards_more.png"] = draw_more_hazards(results)
     for name, figure in figures.items():
         save(figure, folder / name)
     return [folder / name for name in figures]
+
+
+def _swept(results: Results, sweeps: dict[str, list[Cell]]) -> dict[str, list[Cell]]:
+    """Keep the sweeps of which at least two cells were played: a quick call plays a part."""
+    return {
+        name: cells
+        for name, cells in sweeps.items()
+        if sum(bool(results.where(**labels(cell, "dally")).runs) for cell in cells) > 1
+    }
 
 
 def _claims(results: Results) -> Figure:
@@ -109,7 +121,8 @@ def _curves(
             tidy(axes)
             if max(x) / min(x) > 4:
                 axes.set_xscale("log")
-            axes.set_xticks(x, [f"{value:g}" for value in x])
+            drawn = {value for line in axes.lines for value in line.get_xdata()}
+            axes.set_xticks([value for value in x if value in drawn], [f"{value:g}" for value in x if value in drawn])
             axes.xaxis.minorticks_off()
         row[0].set_ylabel(f"{name}, log scale")
     figure.supxlabel(label, fontsize=10)

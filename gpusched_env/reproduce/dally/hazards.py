@@ -72,9 +72,9 @@ def draw_hazards(results: Results) -> Figure:
 
 
 def _line(axes: Axes, x: list[float], found: list[Any], number: int, label: str, **style: Any) -> None:
-    """Draw ratios with their intervals."""
+    """Draw ratios with their intervals; a single one is no line."""
     known = [i for i, interval in enumerate(found) if interval is not None and interval.count]
-    if known:
+    if len(known) > 1:
         colour, at = COLOURS[number % len(COLOURS)], [x[i] for i in known]
         axes.plot(at, [found[i].mean for i in known], color=colour, marker="o", markersize=4, label=label, **style)
         shade(axes, at, [found[i] for i in known], colour)
@@ -107,17 +107,19 @@ def _draw_ceiling(axes: Axes, results: Results) -> None:
 
 
 def _draw_order(axes: Axes, results: Results) -> None:
-    for number, cell in enumerate(USUAL):
+    played = [cell for cell in USUAL if results.where(**cell.labels, order=ORDERS[-1]).runs]
+    for number, cell in enumerate(played):
         for at, policy in enumerate(VARIANTS):
             one, other = (results.values("mean_jct_s", **labels(cell, policy, order)) for order in ORDERS)
             if len(one) and len(other):
-                x = np.full(len(one), at + 0.09 * (number - (len(USUAL) - 1) / 2))
+                x = np.full(len(one), at + 0.09 * (number - (len(played) - 1) / 2))
                 axes.plot(
                     x, other / one, linestyle="none", marker="o", markersize=3.5, alpha=0.7,
-                    color=(*COLOURS, "#999999")[number], label=str(cell) if at == 0 else None,
+                    color=(*COLOURS, "#999999")[USUAL.index(cell)], label=str(cell) if at == 0 else None,
                 )  # fmt: skip
     axes.set_xticks(range(len(VARIANTS)), [heading.replace(" ", "\n", 1) for heading, _ in VARIANTS.values()])
     axes.tick_params(axis="x", labelsize=8)
+    axes.margins(y=0.2)  # room for the legend
     axes.set_title("4  order in which machines are visited", fontsize=10, loc="left")
     axes.set_ylabel("mean JCT, hash / ascending order, each seed")
 
@@ -133,6 +135,8 @@ def _draw_links(axes: Axes, results: Results) -> None:
                 _line(axes, rates, found, number, f"{name} / {name_of}, {top}", linestyle=style)
             number += 1
     axes.set_xscale("log")
+    drawn = {rate for line in axes.lines for rate in np.atleast_1d(line.get_xdata())}
+    rates = [rate for rate in rates if rate in drawn]
     axes.set_xticks(rates, [f"x {rate:g}" for rate in rates])
     axes.minorticks_off()
     axes.set_ylim(0, 1.6)

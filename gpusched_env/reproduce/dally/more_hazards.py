@@ -17,6 +17,7 @@ from gpusched_env.network.dimensions import dimensions
 from gpusched_env.reproduce.dally.authors import AuthorsCell
 from gpusched_env.reproduce.dally.cells import Cell, Conditions
 from gpusched_env.reproduce.drawing import new_figure, shade
+from gpusched_env.reproduce.report import FEWEST
 from gpusched_env.traces.profile_tables import load_efficiency
 
 if TYPE_CHECKING:
@@ -138,7 +139,8 @@ def _draw_starving(axes: Axes, results: Results) -> None:
         waits = [mean_interval(results.values(f"queueing_{model}", **own)) for model in models]
         label = f"asked {ASKED_BY[priority]}"
         axes.plot(x, [i.mean for i in waits], linestyle="none", marker="o", color=colour, label=label)
-        axes.vlines(x, [i.low for i in waits], [i.high for i in waits], color=colour, alpha=0.4)
+        if all(i.count >= FEWEST for i in waits):
+            axes.vlines(x, [i.low for i in waits], [i.high for i in waits], color=colour, alpha=0.4)
     ticks = [f"{name}\n{sensitivity[name]:.2f}" for name in models]
     axes.set_xticks(range(len(models)), ticks, fontsize=7, rotation=30)
     axes.set_ylim(bottom=0)

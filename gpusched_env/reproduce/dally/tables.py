@@ -108,7 +108,7 @@ def _cell(results: Results, cell: Conditions, policies: Mapping[str, Policy]) ->
 
 
 def _by_axis(results: Results, title: str, shown: Shown, cells: dict[str, Cell]) -> Table:
-    known = {heading: cell for heading, cell in cells.items() if results.where(**cell.labels).runs}
+    known = {heading: cell for heading, cell in cells.items() if results.where(**labels(cell, "dally")).runs}
     table = new_table(title, "", *known)
     if len(known) > 1:
         for policy, (heading, _) in POLICIES.items():

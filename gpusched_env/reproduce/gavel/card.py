@@ -97,7 +97,7 @@ class GavelCard(Card):
         return [*_near(results), *_trends(results)]
 
     def draw(self, results: Results, folder: Path) -> Sequence[Path]:
-        """Draw mean JCT against the rate, ours solid and published dotted."""
+        """Draw mean JCT against the rate, ours solid and published dotted, of the policies that were played."""
         from matplotlib.figure import Figure
 
         from gpusched_env.figures import COLOURS, save, tidy
@@ -107,10 +107,10 @@ class GavelCard(Card):
         for number, policy in enumerate(MEAN_JCT_H):
             colour, marker = COLOURS[number % len(COLOURS)], "os"[number // len(COLOURS)]
             stored = MEAN_JCT_H[policy]
-            axes.plot(RATES[: len(stored)], stored, color=colour, linestyle="dotted", linewidth=1.2)
             ours = [(rate, _jct_h(results, policy, rate)) for rate in RATES]
             known = [(rate, value) for rate, value in ours if not math.isnan(value)]
             if known:
+                axes.plot(RATES[: len(stored)], stored, color=colour, linestyle="dotted", linewidth=1.2)
                 axes.plot(*zip(*known, strict=True), color=colour, marker=marker, markersize=3.5, label=policy)
         axes.set_yscale("log")
         ticks = (15, 20, 30, 50, 100, 150)
