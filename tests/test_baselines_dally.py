@@ -119,8 +119,8 @@ def test_the_look_ahead_at_the_end_of_a_lease_frees_what_was_won_in_its_last_ste
 def test_tiresias_of_the_authors_counts_a_step_when_it_has_ended() -> None:
     """In their first step both jobs have attained nothing, so the smaller id wins the third machine, not fewer GPUs."""
     rows: list[Row] = [(1, 0.0, 4, 7200.0), (2, 0.0, 3, 7200.0)]
-    rules = {"preset": "authors_published", "policy": "tiresias", "priority": "gpu-time"}
-    run = DelayRun(problem(1, 3, rows), authors(0.0, 0.0, **rules))
+    rules: dict[str, Any] = {"preset": "authors_published", "policy": "tiresias", "priority": "gpu-time"}
+    run = DelayRun(problem(1, 3, rows), Dally(**rules))
     run.play(30.0)
     assert run.delay.tasks["leaked"][0].tolist() == [4, 0]
 
