@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -71,6 +72,8 @@ class Themis(EstimatingScheduler):
 
         if self.auction and self.maxmin:
             raise SchedulerError("themis-lite: give auction or maxmin, not both")
+        if self.auction and math.isinf(self.lease_s):  # a bid is worth what another lease of waiting would cost
+            raise SchedulerError("themis-lite: auction=true wants a finite lease_s")
 
     @property
     def name(self) -> str:

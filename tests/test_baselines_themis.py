@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers import finish, linked_scenario, play, random_instance, random_workload, two_types, unit_instance
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from themis_reference import FullThemis
 
@@ -203,6 +204,7 @@ def test_parameters_are_checked(spec: str, message: str) -> None:
 def test_nobody_is_ranked_in_vain(
     seed: int, cost: float, round_s: float, lease_s: float, options: dict[str, Any], placement: str, mixed: bool
 ) -> None:
+    assume(math.isfinite(lease_s) or not options.get("auction"))  # refused, see below
     machines = two_types() if mixed else Cluster.parse("4x4/2")
     copies = 2 if placement == "fork" else 1
     largest = machines.gpus if copies == 1 else 2  # copies are of gangs that fit into each machine
@@ -212,6 +214,11 @@ def test_nobody_is_ranked_in_vain(
     parameters = {"lease_s": lease_s, "placement": placement, **options}
     ours, full = (simulate(instance, policy(**parameters)).digest() for policy in (Themis, FullThemis))
     assert ours == full
+
+
+def test_an_auction_wants_leases_that_end() -> None:
+    with pytest.raises(SchedulerError, match="auction=true wants a finite lease_s"):
+        Themis(auction=True, lease_s=math.inf)
 
 
 def test_nobody_is_ranked_in_vain_where_gangs_contend_for_links() -> None:
