@@ -73,7 +73,7 @@ def min_total_duration(problem: Problem, entries: Feasible = None, tie_break: st
 def bisected_total_duration(problem: Problem, entries: Feasible = None, tie_break: str = "vertex") -> Optimum | None:
     """The same by the published search: arithmetic halving until 5 % are left; the value is 1 / T.
 
-    The shares are those of the last T that was feasible. None if no T up to 10^12 s is.
+    The shares are those of the last T that was feasible. None if no T up to 10^11 s is.
     """
     program = program_of(problem, entries)
     best, least_s, most_s = None, LEAST_S, MOST_S

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from gpusched_env.baselines.themis import Themis
-from gpusched_env.simulator import ClusterView, Decision, Preempt, Start
+from gpusched_env.simulator import ClusterView, Decision
 
 
 class FullThemis(Themis):
@@ -24,19 +24,6 @@ class FullThemis(Themis):
         if not len(candidates):
             return
         ranked = self._by_share(view, candidates) if self.maxmin else self._by_fairness(view, candidates)
-        shares = None
-        if self.auction:
-            ranked, shares = self._auction(view, ranked, view.free_gpus + int(view.gpus[ended].sum()))
         checkpointing = running[view.checkpointing]
         leased = running[~np.isin(running, [*ended, *checkpointing])]
-        # Leases that run are kept; GPUs that are being checkpointed are spoken for once they are free.
-        order = np.concatenate([leased, ranked, checkpointing])
-        kept = dict.fromkeys(ended.tolist())
-        for decision in view.preemptive_schedule(order, self.placement):
-            yield decision
-            if isinstance(decision, Start):
-                yield self._lease(view, decision.job, shares)
-            elif isinstance(decision, Preempt):
-                kept.pop(decision.job, None)
-        for job in kept:
-            yield self._lease(view, job, shares)
+        yield from self._offer(view, ended, ranked, leased, checkpointing)

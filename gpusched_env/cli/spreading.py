@@ -31,7 +31,8 @@ def spread_note(scenario: Scenario, seed: int) -> str:
     together = {tuple(row[keys]): row["compute_s"] for row in rows if row["tier"] == MACHINE}
     slower: dict[tuple[int, int], float] = {}  # (profile, gang size) -> the most that it takes longer when spread
     for row in rows[rows["tier"] > MACHINE]:
-        ratio = (row["compute_s"] + row["communication_s"]) / together[tuple(row[keys])]
+        one_machine_s = together.get(tuple(row[keys]), np.inf)  # inf: it was not measured in one machine
+        ratio = (row["compute_s"] + row["communication_s"]) / one_machine_s
         job = int(row["profile"]), int(row["gpus"])
         slower[job] = max(ratio, slower.get(job, 1.0))
     jobs = list(zip(workload.jobs["profile"].tolist(), workload.jobs["gpus"].tolist(), strict=True))
