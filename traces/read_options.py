@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
+from gpusched_env.assignments import split_assignments
 from gpusched_env.errors import TraceError, unknown_name
 from gpusched_env.traces.parsing.roles import split_role
 
@@ -79,11 +80,8 @@ def parse_map(text: str) -> dict[str, str]:
     ------
     TraceError : another form, or a role given twice
     """
-    found: dict[str, str] = {}
-    for item in text.split(","):
-        role, equals, column = (part.strip() for part in item.partition("="))
-        if not role or not equals or role in found:
-            again = f"{role} is given twice" if role in found else f"{item!r} is not of the form ROLE=COLUMN"
-            raise TraceError(f"map {text!r}: {again}; write arrival=submit_time,gpus=num_gpus,duration=run_time")
-        found[role] = column
-    return found
+    try:
+        return split_assignments(text, "ROLE=COLUMN")
+    except ValueError as error:
+        remedy = "write arrival=submit_time,gpus=num_gpus,duration=run_time"
+        raise TraceError(f"map {text!r}: {error}; {remedy}") from None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from gpusched_env.assignments import split_assignments
 from gpusched_env.errors import GpuschedError, unknown_name
 
 if TYPE_CHECKING:
@@ -57,11 +58,11 @@ def with_sharing(scenario: Scenario, text: str | None) -> Scenario:
 def _fields(text: str) -> dict[str, Any]:
     """Read ``field=value,...``; a value that is no JSON is a text."""
     fields: dict[str, Any] = {}
-    for item in text.split(","):
-        name, equals, value = (piece.strip() for piece in item.partition("="))
-        if not name or not equals or name in fields:
-            again = f"{name} is given twice" if name in fields else f"{item!r} is not of the form field=value"
-            raise GpuschedError(f"--sharing {text}: {again}; write limit=2,xi=1.5, or none")
+    try:
+        texts = split_assignments(text, "field=value")
+    except ValueError as error:
+        raise GpuschedError(f"--sharing {text}: {error}; write limit=2,xi=1.5, or none") from None
+    for name, value in texts.items():
         try:
             fields[name] = json.loads(value)
         except ValueError:
