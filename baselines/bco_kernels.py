@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.baselines.bco_ledger import SLACK_S
-from gpusched_env.simulator.events import BUFFER_FULL, DECIDE, EXPLICIT, LOG_FULL
+from gpusched_env.core.events import BUFFER_FULL, DECIDE, EXPLICIT, LOG_FULL
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.moves import advance_by, start_by
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from gpusched_env.baselines.key_kernels import NEAR, NEAR_S, queue_key, queue_of
 from gpusched_env.baselines.runner_kernels import IN_LIST, leave_runners
-from gpusched_env.simulator.events import attained_service
+from gpusched_env.core.events import attained_service
 from gpusched_env.simulator.jit import helper, int64
-from gpusched_env.simulator.state import ACTIVE
+from gpusched_env.core.state import ACTIVE
 
 Array = np.ndarray[Any, Any]
 

@@ -9,7 +9,7 @@ import numpy as np
 from gpusched_env.baselines.line_kernels import before, first_line, leave_line, sort_rows
 from gpusched_env.baselines.runner_kernels import last_runner, line_up_runners, rounding, take_last
 from gpusched_env.simulator.jit import helper, int64
-from gpusched_env.simulator.planning import NEWCOMER, NOT_NOW, SKIPPED, frees_at_once
+from gpusched_env.core.planning import NEWCOMER, NOT_NOW, SKIPPED, frees_at_once
 
 Array = np.ndarray[Any, Any]
 

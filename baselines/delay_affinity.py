@@ -10,7 +10,7 @@ from gpusched_env.baselines.delay_keeping import may_stop
 from gpusched_env.baselines.delay_placing import ANYWHERE, IN_RACK, ON_MACHINE, REFUSED, SCATTERED, first_rack_with
 from gpusched_env.cluster import NETWORK, RACK
 from gpusched_env.simulator.jit import helper, int64
-from gpusched_env.simulator.state import RUNNING
+from gpusched_env.core.state import RUNNING
 
 Array = np.ndarray[Any, Any]
 

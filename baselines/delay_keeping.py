@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from gpusched_env.simulator.jit import helper, int64
-from gpusched_env.simulator.state import CHECKPOINTING, RUNNING
-from gpusched_env.simulator.taking import FREE
+from gpusched_env.core.state import CHECKPOINTING, RUNNING
+from gpusched_env.core.placement.taking import FREE
 
 Array = np.ndarray[Any, Any]
 

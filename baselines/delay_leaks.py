@@ -8,7 +8,7 @@ import numpy as np
 
 from gpusched_env.baselines.delay_keeping import steps_done
 from gpusched_env.simulator.jit import helper, int64
-from gpusched_env.simulator.shapes import placed
+from gpusched_env.core.shapes import placed
 
 Array = np.ndarray[Any, Any]
 

@@ -30,10 +30,10 @@ from gpusched_env.baselines.delay_victims import evict_for, nw_of, rate_victims
 from gpusched_env.cluster import SLOT
 from gpusched_env.portable.keys import rounded_key
 from gpusched_env.simulator.binding import rows_of
-from gpusched_env.simulator.events import DECIDE, EXPLICIT, IDLE_LIMIT, LOG_FULL, STALLED, stuck
+from gpusched_env.core.events import DECIDE, EXPLICIT, IDLE_LIMIT, LOG_FULL, STALLED, stuck
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.moves import advance_by, lease_by, preempt_by, start_by
-from gpusched_env.simulator.state import FINISHED, RUNNING, WAITING
+from gpusched_env.core.state import FINISHED, RUNNING, WAITING
 
 Array = np.ndarray[Any, Any]
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.simulator.jit import helper
-from gpusched_env.simulator.taking import FREE, NO_LIMIT, next_random
+from gpusched_env.core.placement.taking import FREE, NO_LIMIT, next_random
 
 Array = np.ndarray[Any, Any]
 

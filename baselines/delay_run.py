@@ -19,7 +19,7 @@ from gpusched_env.baselines.delay_state import (
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import Outcome, Simulation, events
 from gpusched_env.simulator.jit import announce_compilation
-from gpusched_env.simulator.state import State
+from gpusched_env.core.state import State
 
 if TYPE_CHECKING:
     from gpusched_env.baselines.dally import Dally

@@ -156,7 +156,7 @@ class DelayState(NamedTuple):
 
 
 def allocate_delay(instances: list[Instance]) -> DelayState:
-    """Lay out the arrays for instances whose state ``gpusched_env.simulator.state.allocate`` has laid out.
+    """Lay out the arrays for instances whose state ``gpusched_env.core.state.allocate`` has laid out.
 
     Sizes are those of the longest; rules and orders are those of the defaults until they are filled in.
 

@@ -9,9 +9,9 @@ import numpy as np
 from gpusched_env.baselines.delay_keeping import keep, may_stop
 from gpusched_env.baselines.delay_placing import ANYWHERE, IN_RACK, ON_MACHINE, ON_SLOT, REFUSED
 from gpusched_env.portable.keys import rounded_key
-from gpusched_env.simulator.events import work_left
+from gpusched_env.core.events import work_left
 from gpusched_env.simulator.jit import helper, int64
-from gpusched_env.simulator.taking import FREE, NO_LIMIT
+from gpusched_env.core.placement.taking import FREE, NO_LIMIT
 
 Array = np.ndarray[Any, Any]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Lease, Preempt, Start
-from gpusched_env.simulator.due import LEASE_SLACK
+from gpusched_env.core.due import LEASE_SLACK
 
 
 def unfinished(view: ClairvoyantView) -> np.ndarray:

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.simulator.events import attained_service, productive_s, seconds_left
+from gpusched_env.core.events import attained_service, productive_s, seconds_left
 from gpusched_env.simulator.jit import helper, int64
-from gpusched_env.simulator.state import ACTIVE
+from gpusched_env.core.state import ACTIVE
 
 Array = np.ndarray[Any, Any]
 

@@ -20,12 +20,12 @@ from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
 from gpusched_env.baselines.runner_kernels import leave_runners, note_runner
 from gpusched_env.simulator.binding import rows_of
 from gpusched_env.simulator.calls import plan_by
-from gpusched_env.simulator.events import APPLIED, BUFFER_FULL, DECIDE, LOG_FULL
+from gpusched_env.core.events import APPLIED, BUFFER_FULL, DECIDE, LOG_FULL
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.moves import preempt_by, start_by
-from gpusched_env.simulator.placing import ANYWHERE
-from gpusched_env.simulator.planning import NEWCOMER, SKIPPED
-from gpusched_env.simulator.state import CHECKPOINTING, WAITING
+from gpusched_env.core.placement.placing import ANYWHERE
+from gpusched_env.core.planning import NEWCOMER, SKIPPED
+from gpusched_env.core.state import CHECKPOINTING, WAITING
 
 Array = np.ndarray[Any, Any]
 

@@ -14,7 +14,7 @@ from gpusched_env.baselines.runner_kernels import RUNNERS_DTYPE
 from gpusched_env.simulator import Scheduler, Simulation
 from gpusched_env.simulator.calls import plan_table
 from gpusched_env.simulator.jit import announce_compilation
-from gpusched_env.simulator.placing import ANYWHERE, SHARING, rule_number
+from gpusched_env.core.placement.placing import ANYWHERE, SHARING, rule_number
 
 # Rules that may place a gang once others have taken GPUs, though they could not before.
 _ERRATIC = ("least-busy-servers",)

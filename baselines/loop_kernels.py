@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.simulator.events import DECIDE, IDLE_LIMIT, STALLED, stuck
+from gpusched_env.core.events import DECIDE, IDLE_LIMIT, STALLED, stuck
 from gpusched_env.simulator.jit import helper
 from gpusched_env.simulator.moves import advance_by
 

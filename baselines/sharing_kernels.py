@@ -14,10 +14,10 @@ import numpy as np
 from gpusched_env.baselines.line_kernels import sort_rows
 from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
 from gpusched_env.simulator.calls import find_by
-from gpusched_env.simulator.events import BUFFER_FULL, DECIDE, EXPLICIT, LOG_FULL, seconds_left
+from gpusched_env.core.events import BUFFER_FULL, DECIDE, EXPLICIT, LOG_FULL, seconds_left
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.moves import start_by
-from gpusched_env.simulator.state import WAITING
+from gpusched_env.core.state import WAITING
 
 Array = np.ndarray[Any, Any]
 

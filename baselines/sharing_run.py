@@ -19,7 +19,7 @@ class SharingRun(CompiledLoop):
     simulation : before its first event
     by_size : order waiting jobs by run time left, else by arrival
     strict : the first job that does not fit blocks all behind it
-    choices : flags of :mod:`gpusched_env.simulator.sharing_choices`
+    choices : flags of :mod:`gpusched_env.core.sharing_choices`
     round_s : decide at its multiples only; 0 = at every event [s]
     """
 

@@ -16,7 +16,7 @@ from gpusched_env.errors import SchedulerError
 from gpusched_env.portable.keys import rounded_keys
 from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Start, rule_number
 from gpusched_env.simulator.growing import GrowingArray
-from gpusched_env.simulator.placing import SHARING
+from gpusched_env.core.placement.placing import SHARING
 
 # What a winner of the auction keeps of its lease at least: an empty lease would be none.
 _LEAST_SHARE: Final = 0.05

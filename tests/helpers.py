@@ -20,7 +20,7 @@ from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Contention, Network, TopologySpec
 from gpusched_env.scenarios import Scenario, WorkloadSpec, get_scenario, scenario_from_dict
 from gpusched_env.simulator import ClusterView, Decision, Outcome, Scheduler, Simulation, Start, simulate
-from gpusched_env.simulator.waiting import waiting_rows
+from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.workload import Profiles, Workload
 
 FREE_PREEMPTION = {"checkpoint_s": 0.0, "restore_s": 0.0}

@@ -6,8 +6,8 @@ import numpy as np
 
 from gpusched_env.simulator import contention, flows
 from gpusched_env.simulator.jit import kernel
-from gpusched_env.simulator.network_state import LINK_STATE_DTYPE, USE_DTYPE
-from gpusched_env.simulator.state import REPLICA_DTYPE, WORLD_DTYPE
+from gpusched_env.core.network.arrays import LINK_STATE_DTYPE, USE_DTYPE
+from gpusched_env.core.state import REPLICA_DTYPE, WORLD_DTYPE
 
 
 @kernel

@@ -26,7 +26,7 @@ from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Network
 from gpusched_env.simulator import Outcome, Scheduler
-from gpusched_env.simulator.waiting import waiting_rows
+from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.workload import Profiles, Workload
 
 Row = tuple[int, float, int, float]  # id, arrival [s], GPUs, ideal run time [s]

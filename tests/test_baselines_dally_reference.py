@@ -27,8 +27,8 @@ from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Network
 from gpusched_env.network.dimensions import reachable_shapes
 from gpusched_env.simulator import Outcome
-from gpusched_env.simulator.state import allocate
-from gpusched_env.simulator.taking import next_random
+from gpusched_env.core.state import allocate
+from gpusched_env.core.placement.taking import next_random
 from gpusched_env.traces.profile_tables.efficiency_files import load_efficiency
 from gpusched_env.workload import SHAPED_DTYPE, Profiles, Workload
 

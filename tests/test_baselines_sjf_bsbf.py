@@ -21,7 +21,7 @@ from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Network
 from gpusched_env.sharing import Sharing, synthetic
 from gpusched_env.simulator import simulate
-from gpusched_env.simulator.pairs import mean_in_sequence, mean_sharing
+from gpusched_env.core.pairs import mean_in_sequence, mean_sharing
 from gpusched_env.traces.profile_tables import load_fitted
 from gpusched_env.workload import Profiles, Workload
 

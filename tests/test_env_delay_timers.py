@@ -34,7 +34,7 @@ from gpusched_env.metrics import job_times
 from gpusched_env.network import Network
 from gpusched_env.scenarios import Seeds, get_scenario
 from gpusched_env.simulator import Outcome, Preempt, Simulation, Start, simulate
-from gpusched_env.simulator.waiting import waiting_rows
+from gpusched_env.core.waiting import waiting_rows
 
 CLUSTER = Cluster.parse("32x8/8")
 

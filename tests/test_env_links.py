@@ -14,7 +14,7 @@ from gpusched_env.envs.columns import FLOWS, LINK_TABLES, LINKS
 from gpusched_env.instance import Semantics
 from gpusched_env.network import TopologySpec
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.simulator.state import CHECKPOINTING
+from gpusched_env.core.state import CHECKPOINTING
 
 COLUMN = {column.name: number for number, column in enumerate(LINKS)} | {
     f"flow_{column.name}": number for number, column in enumerate(FLOWS)

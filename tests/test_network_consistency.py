@@ -33,7 +33,7 @@ from gpusched_env.simulator import (
     simulate,
 )
 from gpusched_env.simulator.jit import kernel
-from gpusched_env.simulator.state import allocate
+from gpusched_env.core.state import allocate
 
 SEEDS = range(0, 24, 2)
 TWO = [{0: 4, 1: 4}, {0: 4, 1: 4}]
@@ -252,7 +252,7 @@ def test_the_size_of_the_log_buffer_changes_nothing(size: int, tmp_path: Path, m
     instance = draw(0, tmp_path)
     whole = simulate(instance, Restless(0)).digest()
     shrunk = size - 8 * instance.cluster.gpus  # allocate adds so much for the rates of all gangs
-    monkeypatch.setattr("gpusched_env.simulator.state.EVENT_BUFFER", shrunk)
+    monkeypatch.setattr("gpusched_env.core.state.EVENT_BUFFER", shrunk)
     simulation = Simulation(instance)
     assert simulation.state.events.shape[1] == size
     simulation.run(Restless(0))

@@ -194,7 +194,7 @@ def test_contention_is_refused() -> None:
 
 
 def test_environments_with_and_without_shapes_share_a_batch() -> None:
-    from gpusched_env.simulator.state import allocate
+    from gpusched_env.core.state import allocate
 
     cluster = Cluster.parse("4x4s2/2")
     profiles = priced(cluster)

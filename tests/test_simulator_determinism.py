@@ -12,7 +12,7 @@ from gpusched_env.envs.playing import play_scheduler, wide_open
 from gpusched_env.network import Contention, Network, TopologySpec
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import ClusterView, Decision, Lease, Scheduler, Simulation, Start, simulate
-from gpusched_env.simulator.state import allocate
+from gpusched_env.core.state import allocate
 
 SPECS = (
     "fifo:placement=random", "fifo-easy", "srtf", "las", "tiresias", "tiresias-g:history=100/5000/90000", "random",
@@ -114,5 +114,5 @@ def test_the_size_of_the_log_buffer_changes_nothing(size: int, monkeypatch: pyte
     """The buffer fills at another event for each size; a decision point must not be lost there."""
     instance = random_instance(6, 100)
     whole = simulate(instance, make_scheduler("fifo-skip")).digest()
-    monkeypatch.setattr("gpusched_env.simulator.state.EVENT_BUFFER", size)
+    monkeypatch.setattr("gpusched_env.core.state.EVENT_BUFFER", size)
     assert simulate(instance, make_scheduler("fifo-skip")).digest() == whole

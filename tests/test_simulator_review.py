@@ -29,7 +29,7 @@ from gpusched_env.simulator import (
     rule_number,
     simulate,
 )
-from gpusched_env.simulator.state import allocate
+from gpusched_env.core.state import allocate
 from gpusched_env.workload import Profiles, Workload
 
 

@@ -35,8 +35,8 @@ from gpusched_env.simulator import (
     Start,
     Wait,
 )
-from gpusched_env.simulator.events import REFUSALS
-from gpusched_env.simulator.state import WAITING, allocate
+from gpusched_env.core.events import REFUSALS
+from gpusched_env.core.state import WAITING, allocate
 from gpusched_env.workload import Workload
 
 CLUSTERS = [Cluster.parse("1x3"), Cluster.parse("4x2/2"), two_types(), two_types((2, 1), (2, 4), 2)]

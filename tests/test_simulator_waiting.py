@@ -9,8 +9,8 @@ from helpers import unit_instance
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusched_env.simulator.state import empty_state, lengths
-from gpusched_env.simulator.waiting import dequeue, enqueue, waiting_rows
+from gpusched_env.core.state import empty_state, lengths
+from gpusched_env.core.waiting import dequeue, enqueue, waiting_rows
 
 JOBS = 12
 INSTANCE = unit_instance(list(range(JOBS)), [1] * JOBS, [1] * JOBS, "1x2")

@@ -41,8 +41,8 @@ from gpusched_env.envs.type_columns import TYPE_TABLES
 from gpusched_env.instance import Instance
 from gpusched_env.simulator.binding import MOVE, Bound, signature_of
 from gpusched_env.simulator.moves import MOVES
-from gpusched_env.simulator.placing import ANYWHERE, RULE_NUMBER
-from gpusched_env.simulator.state import State
+from gpusched_env.core.placement.placing import ANYWHERE, RULE_NUMBER
+from gpusched_env.core.state import State
 
 NO_LIMIT: Final = 1 << 62  # of steps
 _UNCOPIED: Final = ("_bound", "_looks", "play", "action", "row")  # what a copy of a batch must bind anew

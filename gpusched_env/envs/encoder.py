@@ -17,7 +17,7 @@ from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 from gpusched_env.instance import Semantics
 from gpusched_env.simulator import ClairvoyantView, ClusterView
 from gpusched_env.simulator.decisions import Decision, Preempt, Start, Wait
-from gpusched_env.simulator.placing import RULE_NUMBER, SHARE_BEST_BENEFIT, rule_number
+from gpusched_env.core.placement.placing import RULE_NUMBER, SHARE_BEST_BENEFIT, rule_number
 from gpusched_env.workload import MOST_JOBS
 
 Observation = dict[str, np.ndarray]
@@ -282,7 +282,7 @@ class Encoder:
         return Wait(self.simulation.now_s + windows.delays_s[action - windows.wait_action - 1])
 
     def _start_of(self, action: int) -> Start:
-        from gpusched_env.simulator.placing_beside import find_beside
+        from gpusched_env.core.placement.beside import find_beside
 
         windows = self.windows
         slot, place = divmod(action, windows.slot_starts)

@@ -28,12 +28,12 @@ from gpusched_env.instance import Instance
 from gpusched_env.network import LINK_TIERS
 from gpusched_env.simulator import RULE_NUMBER, Simulation
 from gpusched_env.simulator.binding import STATE_PARAMETERS, Parameter, bound_array, bound_here, bound_row, state_here
-from gpusched_env.simulator.contention import settle
-from gpusched_env.simulator.events import DECIDE, rule_holds
+from gpusched_env.core.network.settling import settle
+from gpusched_env.core.events import DECIDE, rule_holds
 from gpusched_env.simulator.jit import helper, int64, kernel
-from gpusched_env.simulator.placing import ANYWHERE, SHARE_FIRST_FIT, SHARED_BY, SHARING, look_for
-from gpusched_env.simulator.placing_shared import find_shared
-from gpusched_env.simulator.taking import unable_somewhere
+from gpusched_env.core.placement.placing import ANYWHERE, SHARE_FIRST_FIT, SHARED_BY, SHARING, look_for
+from gpusched_env.core.placement.shared import find_shared
+from gpusched_env.core.placement.taking import unable_somewhere
 
 Array = np.ndarray[Any, Any]
 

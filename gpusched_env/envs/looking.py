@@ -11,7 +11,7 @@ from gpusched_env.envs.one_action import NO_ACTION
 from gpusched_env.envs.showing import CLASS_DTYPE
 from gpusched_env.envs.stepping import EPISODE_DTYPE, SKIP
 from gpusched_env.simulator.binding import ENVIRONMENT, STATE_PARAMETERS, Parameter, bound_array, caller
-from gpusched_env.simulator.events import LOG_FULL
+from gpusched_env.core.events import LOG_FULL
 from gpusched_env.simulator.jit import helper, int64, kernel
 
 Array = np.ndarray[Any, Any]

@@ -23,7 +23,7 @@ from gpusched_env.envs.pieces import look_by, renew_by
 from gpusched_env.envs.sharing_actions import chosen_steps
 from gpusched_env.envs.slots import ANY_JOB
 from gpusched_env.simulator.binding import bound_array, bound_row, state_here
-from gpusched_env.simulator.events import DECIDE, EXPLICIT, LOG_FULL
+from gpusched_env.core.events import DECIDE, EXPLICIT, LOG_FULL
 from gpusched_env.simulator.jit import helper, int64, kernel
 from gpusched_env.simulator.moves import advance_by, beside_by, lease_by, preempt_by, start_by
 

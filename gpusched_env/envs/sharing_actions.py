@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from gpusched_env.simulator.jit import helper, int64, kernel
-from gpusched_env.simulator.placing_beside import room_beside
-from gpusched_env.simulator.seats import MEMORY_SLACK, has_seat, largest_sub_batch
-from gpusched_env.simulator.state import ACTIVE
-from gpusched_env.simulator.taking import unable
+from gpusched_env.core.placement.beside import room_beside
+from gpusched_env.core.seats import MEMORY_SLACK, has_seat, largest_sub_batch
+from gpusched_env.core.state import ACTIVE
+from gpusched_env.core.placement.taking import unable
 
 Array = np.ndarray[Any, Any]
 

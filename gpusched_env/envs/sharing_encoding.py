@@ -8,13 +8,13 @@ import numpy as np
 
 from gpusched_env.envs.sharing_actions import open_gpus, place_beside
 from gpusched_env.envs.squashing import squash
-from gpusched_env.simulator.events import work_left
+from gpusched_env.core.events import work_left
 from gpusched_env.simulator.jit import helper, int64, kernel
-from gpusched_env.simulator.pairs import mean_in_sequence, mean_sharing
-from gpusched_env.simulator.partners import alone_s, tightest_tier
-from gpusched_env.simulator.placing_beside import room_beside
-from gpusched_env.simulator.seats import slowdown_by_company
-from gpusched_env.simulator.taking import FREE
+from gpusched_env.core.pairs import mean_in_sequence, mean_sharing
+from gpusched_env.core.partners import alone_s, tightest_tier
+from gpusched_env.core.placement.beside import room_beside
+from gpusched_env.core.seats import slowdown_by_company
+from gpusched_env.core.placement.taking import FREE
 
 Array = np.ndarray[Any, Any]
 

@@ -10,11 +10,11 @@ from gpusched_env.cluster import MACHINE, SLOT, TIERS
 from gpusched_env.envs import columns
 from gpusched_env.envs.squashing import LANES, squash_all
 from gpusched_env.simulator.binding import scratch
-from gpusched_env.simulator.contention import alone_s, beside_company
-from gpusched_env.simulator.events import productive_s, seconds_left
+from gpusched_env.core.network.settling import alone_s, beside_company
+from gpusched_env.core.events import productive_s, seconds_left
 from gpusched_env.simulator.jit import helper, int64
-from gpusched_env.simulator.network_queries import link_load
-from gpusched_env.simulator.state import CHECKPOINTING
+from gpusched_env.core.queries import link_load
+from gpusched_env.core.state import CHECKPOINTING
 
 Array = np.ndarray[Any, Any]
 

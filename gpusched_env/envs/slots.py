@@ -14,9 +14,9 @@ import numpy as np
 from gpusched_env.envs.encoder import WINDOW_ORDERS
 from gpusched_env.envs.sharing_actions import open_gpus
 from gpusched_env.envs.showing import attained_by
-from gpusched_env.simulator.events import attained_service, seconds_left
+from gpusched_env.core.events import attained_service, seconds_left
 from gpusched_env.simulator.jit import helper, int64
-from gpusched_env.simulator.state import CHECKPOINTING
+from gpusched_env.core.state import CHECKPOINTING
 
 Array = np.ndarray[Any, Any]
 

@@ -17,9 +17,9 @@ from gpusched_env.envs.one_action import RESUME
 from gpusched_env.envs.stepping import DRAIN, OVER, SKIP, STANDS
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import Simulation
-from gpusched_env.simulator.events import LOG_FULL
+from gpusched_env.core.events import LOG_FULL
 from gpusched_env.simulator.jit import announce_compilation
-from gpusched_env.simulator.state import empty_state, grown, lengths, longest, refill
+from gpusched_env.core.state import empty_state, grown, lengths, longest, refill
 
 _LEAST: Final = 16  # environments for which another thread pays
 

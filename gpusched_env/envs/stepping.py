@@ -17,9 +17,9 @@ from gpusched_env.envs.one_action import INFEASIBLE, NEARLY_FULL, RESUME
 from gpusched_env.envs.pieces import play_by
 from gpusched_env.envs.told import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
 from gpusched_env.simulator.binding import bound_array, bound_state, fetch
-from gpusched_env.simulator.events import DECIDE, DONE, LOG_FULL, TIME_LIMIT
+from gpusched_env.core.events import DECIDE, DONE, LOG_FULL, TIME_LIMIT
 from gpusched_env.simulator.jit import helper, int64, kernel
-from gpusched_env.simulator.state import WORLD_DTYPE
+from gpusched_env.core.state import WORLD_DTYPE
 
 Array = np.ndarray[Any, Any]
 

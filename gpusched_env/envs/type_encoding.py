@@ -8,9 +8,9 @@ import numpy as np
 
 from gpusched_env.instance import Instance
 from gpusched_env.performance import type_rates
-from gpusched_env.simulator.contention import beside_company
+from gpusched_env.core.network.settling import beside_company
 from gpusched_env.simulator.jit import helper, int64, kernel
-from gpusched_env.simulator.taking import unable
+from gpusched_env.core.placement.taking import unable
 
 Array = np.ndarray[Any, Any]
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from gpusched_env.simulator import Decision, Lease, Preempt, Simulation, Start, Wait
-from gpusched_env.simulator.taking import FREE
+from gpusched_env.core.placement.taking import FREE
 
 
 class Carrying(Simulation):

@@ -10,7 +10,7 @@ from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.files import file_digest
 from gpusched_env.network.checks import MOST
 
-# The order gives the numbers that kernels know (gpusched_env.simulator.flows).
+# The order gives the numbers that kernels know (gpusched_env.core.network.flows).
 CONTENTION_MODELS: Final = {
     "none": "every gang communicates as if it were alone",
     "maxmin": "max-min fair rates over all links; a gang is one flow whose ring edges move in lock step",

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
+_NONE: Final = np.empty(0)
 
 
 def exp(values: ArrayLike) -> Array:
@@ -59,7 +60,9 @@ def power(base: ArrayLike, exponent: ArrayLike) -> Array:
 
     bases, exponents = np.broadcast_arrays(np.asarray(base, np.float64), np.asarray(exponent, np.float64))
     found = np.empty(bases.shape)
-    kernels.power_each(bases.ravel(), exponents.ravel(), found.reshape(-1))
+    kernels.power_each(
+        kernels.Numbers(given=bases.ravel(), exponents=exponents.ravel(), found=found.reshape(-1))
+    )
     return found
 
 
@@ -92,8 +95,10 @@ def interpolated(values: ArrayLike, known: np.ndarray, at_known: np.ndarray) -> 
     return np.where(x >= known[-1], at_known[-1], inside)
 
 
-def _each(kernel: Callable[[Array, Array], None], values: ArrayLike) -> Array:
+def _each(kernel: Callable[[Any], None], values: ArrayLike) -> Array:
+    from gpusched_env.portable.kernels import Numbers
+
     given = np.asarray(values, np.float64)
     found = np.empty(given.shape)
-    kernel(given.ravel(), found.reshape(-1))
+    kernel(Numbers(given=given.ravel(), exponents=_NONE, found=found.reshape(-1)))
     return found

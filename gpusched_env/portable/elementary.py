@@ -6,7 +6,7 @@ Arguments without a value give NaN; nothing raises.
 
 Reduction and polynomials of ``exp``, ``log``, ``sin`` and ``cos`` are those that FreeBSD's msun documents (``e_exp.c``,
 ``e_log.c``, ``k_sin.c``, ``k_cos.c``; from Sun's fdlibm). Logarithms carry a second double with what the first one
-rounds away, so that ``power`` stays exact. ``simulator/jit.py`` makes FUNCTIONS known to the compiler: kernels call
+rounds away, so that ``power`` stays exact. ``core/arithmetic.py`` makes FUNCTIONS known to the compiler: kernels call
 them by their names.
 """
 

@@ -2,54 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from gpusched_env.core import arithmetic as arithmetic  # kernels may call the functions
+from gpusched_env.core.handle import Handle, array, kernel
 from gpusched_env.portable.elementary import exp, log, log1p, log2, power
 from gpusched_env.portable.normal import normal_quantile
-from gpusched_env.simulator.jit import kernel
 
-Array = np.ndarray[Any, Any]
+
+class Numbers(Handle):
+    """Numbers, exponents for :func:`power_each` alone, and what becomes of them."""
+
+    given = array(np.float64, "numbers")
+    exponents = array(np.float64, "exponents")
+    found = array(np.float64, "numbers")
 
 
 @kernel
-def exp_each(values: Array, out: Array) -> None:
+def exp_each(these: Numbers) -> None:
     """Write e to the power of each value."""
-    for i in range(len(values)):
-        out[i] = exp(values[i])
+    for i in range(len(these.given)):
+        these.found[i] = exp(these.given[i])
 
 
 @kernel
-def log_each(values: Array, out: Array) -> None:
+def log_each(these: Numbers) -> None:
     """Write the natural logarithms."""
-    for i in range(len(values)):
-        out[i] = log(values[i])
+    for i in range(len(these.given)):
+        these.found[i] = log(these.given[i])
 
 
 @kernel
-def log1p_each(values: Array, out: Array) -> None:
+def log1p_each(these: Numbers) -> None:
     """Write the logarithms of 1 + value."""
-    for i in range(len(values)):
-        out[i] = log1p(values[i])
+    for i in range(len(these.given)):
+        these.found[i] = log1p(these.given[i])
 
 
 @kernel
-def log2_each(values: Array, out: Array) -> None:
+def log2_each(these: Numbers) -> None:
     """Write the logarithms to base 2."""
-    for i in range(len(values)):
-        out[i] = log2(values[i])
+    for i in range(len(these.given)):
+        these.found[i] = log2(these.given[i])
 
 
 @kernel
-def normal_quantile_each(values: Array, out: Array) -> None:
+def normal_quantile_each(these: Numbers) -> None:
     """Write the normal quantiles."""
-    for i in range(len(values)):
-        out[i] = normal_quantile(values[i])
+    for i in range(len(these.given)):
+        these.found[i] = normal_quantile(these.given[i])
 
 
 @kernel
-def power_each(bases: Array, exponents: Array, out: Array) -> None:
+def power_each(these: Numbers) -> None:
     """Write each base to the power of its exponent."""
-    for i in range(len(bases)):
-        out[i] = power(bases[i], exponents[i])
+    for i in range(len(these.given)):
+        these.found[i] = power(these.given[i], these.exponents[i])

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from gpusched_env.core import queries
+from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.errors import GpuschedError
-from gpusched_env.simulator import network_queries
-from gpusched_env.simulator.waiting import waiting_rows
 
 if TYPE_CHECKING:
     from gpusched_env.network import Topology
     from gpusched_env.simulator.simulation import Simulation
+
+_NO_ROWS: Final = np.empty(0, np.int32)
 
 
 class NetworkView:
@@ -35,17 +37,17 @@ class NetworkView:
     @property
     def capacity_Bps(self) -> np.ndarray:
         """float64 [L] [byte/s]: what each link can carry one way now."""
-        return self._simulation.state.links["capacity"][self._simulation.b, : len(self.links)].copy()
+        return self._simulation.arrays.links["capacity"][: len(self.links)].copy()
 
     def loads_Bps(self) -> np.ndarray:
         """float64 [L] [byte/s]: what crosses each link one way."""
-        loads = np.zeros(len(self.links))
-        network_queries.link_loads(*self._simulation.arguments, loads)
-        return loads
+        loads = np.zeros((1, len(self.links)))
+        queries.link_loads(self._simulation.arrays, queries.Asked(rows=_NO_ROWS, answers=loads))
+        return loads[0]
 
     def flows(self) -> np.ndarray:
         """int32 [L]: gangs whose rings cross each link."""
-        return self._simulation.state.links["flows"][self._simulation.b, : len(self.links)].copy()
+        return self._simulation.arrays.links["flows"][: len(self.links)].copy()
 
     def iteration_s(self, rows: np.ndarray) -> np.ndarray:
         """float64 [s]: seconds of one iteration of each of the running jobs ``rows``."""
@@ -79,24 +81,24 @@ class NetworkView:
         """
         simulation = self._simulation
         row = int(job)
-        if row not in waiting_rows(simulation.state, simulation.b):
+        if row not in waiting_rows(simulation.arrays):
             raise GpuschedError(f"what_if_s: job {job} is not waiting")
         gang = int(simulation.instance.workload.jobs["gpus"][row])
         known = simulation.instance.cluster.gpus
         if len(gpus) != gang or len(set(gpus)) != gang or not all(0 <= gpu < known for gpu in gpus):
             raise GpuschedError(f"what_if_s: give {gang} different GPUs of 0 to {known - 1} for job {job}")
-        simulation.state.chosen[simulation.b, :gang] = gpus
-        return float(network_queries.what_if(*simulation.arguments, row))
+        simulation.arrays.chosen[:gang] = gpus
+        return float(queries.what_if(simulation.arrays, row))
 
     def _of(self, rows: np.ndarray, name: str) -> np.ndarray:
         simulation = self._simulation
-        arrived = simulation.state.world["next_arrival"][simulation.b]
+        arrived = simulation.arrays.world["next_arrival"]
         known = np.ascontiguousarray(rows, np.int32)
         if len(known) and not (known.min() >= 0 and known.max() < arrived):
             raise GpuschedError(f"job rows must lie in 0..{arrived - 1}, the jobs that have arrived: {rows!r}")
-        network_queries.settle_now(*simulation.arguments)
-        replicas = simulation.state.jobs["replica"][simulation.b, known]
+        queries.settle_now(simulation.arrays)
+        replicas = simulation.arrays.jobs["replica"][known]
         if (replicas < 0).any():
             raise GpuschedError("only running jobs have a rate")
-        column: np.ndarray = simulation.state.replicas[name][simulation.b, replicas]
+        column: np.ndarray = simulation.arrays.replicas[name][replicas]
         return column

@@ -6,21 +6,19 @@ import math
 import operator
 from collections.abc import Callable, Iterable
 from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from gpusched_env.core import events
+from gpusched_env.core.placement.rules import rule_number
+from gpusched_env.core.state import FINISHED, Run, allocate
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.event_log import EVENT_DTYPE, EventLog
 from gpusched_env.instance import Instance
-from gpusched_env.simulator import events, moves
-from gpusched_env.simulator.binding import KernelTable
 from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Start, Wait
 from gpusched_env.simulator.growing import GrowingArray
-from gpusched_env.simulator.jit import announce_compilation
-from gpusched_env.simulator.placing import rule_number
 from gpusched_env.simulator.scheduler import Scheduler
-from gpusched_env.simulator.state import FINISHED, State, allocate
 from gpusched_env.simulator.view import ClairvoyantView, ClusterView
 
 Progress = Callable[[int, int], None]
@@ -57,18 +55,16 @@ class Simulation:
     ----------
     instance : the problem
     seed : decides the "random" placement rule, nothing else
-    state, b : play environment ``b`` of an existing batch instead of a new batch of one
+    arrays : play in these, which are filled, instead of new ones
+
+    Attributes
+    ----------
+    arrays : what kernels take
     """
 
-    def __init__(self, instance: Instance, seed: int = 0, state: State | None = None, b: int = 0) -> None:
+    def __init__(self, instance: Instance, seed: int = 0, arrays: Run | None = None) -> None:
         self.instance = instance
-        if state is None:
-            announce_compilation("happen_here")
-            state = allocate([instance], [seed])
-        self.state = state
-        self.b = b
-        self.arguments = (*state, b)
-        self._moves: KernelTable | None = None
+        self.arrays = allocate([instance], [seed]).run(0) if arrays is None else arrays
         self.refusal = ""
         # an arrival, a start and a completion of each job, and some preemptions
         self._drained_events = GrowingArray(EVENT_DTYPE, 4 * len(instance.workload))
@@ -77,31 +73,7 @@ class Simulation:
     @property
     def _world(self) -> np.void:
         # looked up anew each time: a stored view would part from its array in a copy
-        return self.state.world[self.b]
-
-    @property
-    def moves(self) -> Any:
-        """The table by which compiled code calls moves.py on this run; it holds until the arrays are others."""
-        if self._moves is None:
-            self._moves = moves.moves_table(self.state)
-        return self._moves.table
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the addresses of the arrays: a copy has arrays of its own."""
-        return self.__dict__ | {"_moves": None}
-
-    @property
-    def row(self) -> State:
-        """The arrays of this run as a batch of one."""
-        if len(self.state.world) == 1:
-            return self.state
-        return State(*(array[self.b : self.b + 1] for array in self.state))
-
-    def move(self, state: State) -> None:
-        """Go on in other arrays, to which everything has been copied."""
-        self.state = state
-        self.arguments = (*state, self.b)
-        self._moves = None
+        return self.arrays.world
 
     # --- time
 
@@ -118,7 +90,7 @@ class Simulation:
     def advance(self) -> Outcome:
         """Play events until a scheduler may decide, or nothing can happen any more."""
         while True:
-            outcome = moves.advance(self.moves, self.b)
+            outcome = events.advance(self.arrays)
             if outcome != events.LOG_FULL:
                 return Outcome(outcome)
             self.drain()
@@ -144,11 +116,10 @@ class Simulation:
         into : an earlier rehearsal of this run, whose arrays are used again
         """
         if into is None:
-            into = Simulation(self.instance, state=State(*(array.copy() for array in self.row)))
+            into = Simulation(self.instance, arrays=self.arrays.copy())
         else:
-            for copy, array in zip(into.state, self.row, strict=True):
-                np.copyto(copy, array)
-        world = into.state.world[0]
+            into.arrays.copy_from(self.arrays)
+        world = into.arrays.world
         world["jobs"] = world["next_arrival"]
         world["time_limit_s"] = min(world["time_limit_s"], limit_s)
         world["events"] = world["event_gpus"] = 0
@@ -184,7 +155,7 @@ class Simulation:
             if explicit > self._world["gpus"]:
                 return events.REFUSALS[events.BAD_GANG]
             known = self.instance.cluster.gpus
-            self.state.chosen[self.b, :explicit] = [gpu if 0 <= gpu < known else -1 for gpu in decision.gpus]
+            self.arrays.chosen[:explicit] = [gpu if 0 <= gpu < known else -1 for gpu in decision.gpus]
         else:
             rule = rule_number(decision.rule)
         steps = 0
@@ -207,24 +178,24 @@ class Simulation:
 
     def start(self, job: int, rule: int, explicit: int = 0, share: bool = False, sub_steps: int = 0) -> int:
         """Start by rule number; return 0 or the number of the refusal (events.REFUSALS)."""
-        code: int = moves.start(self.moves, self.b, job, rule, explicit, int(share), sub_steps)
+        code: int = events.start(self.arrays, job, rule, explicit, share, sub_steps)
         if code == events.BUFFER_FULL:
             self.drain()
-            code = moves.start(self.moves, self.b, job, rule, explicit, int(share), sub_steps)
+            code = events.start(self.arrays, job, rule, explicit, share, sub_steps)
         return code
 
     def _preempt(self, job: int) -> int:
-        code: int = moves.preempt(self.moves, self.b, job)
+        code: int = events.preempt(self.arrays, job)
         if code == events.BUFFER_FULL:
             self.drain()
-            code = moves.preempt(self.moves, self.b, job)
+            code = events.preempt(self.arrays, job)
         return code
 
     def _lease(self, decision: Lease) -> int:
         until_s = float(decision.until_s)
         if math.isnan(until_s):
             raise GpuschedError(f"{decision}: give a time in simulated seconds, inf = no lease")
-        code: int = moves.lease(self.moves, self.b, self._row(decision), until_s)
+        code: int = events.lease(self.arrays, self._row(decision), until_s)
         return code
 
     # --- the log
@@ -232,8 +203,8 @@ class Simulation:
     def drain(self) -> None:
         """Move the log buffers into Python's keeping."""
         world = self._world
-        self._drained_events.add(self.state.events[self.b, : world["events"]])
-        self._drained_gpus.add(self.state.event_gpus[self.b, : world["event_gpus"]])
+        self._drained_events.add(self.arrays.events[: world["events"]])
+        self._drained_gpus.add(self.arrays.event_gpus[: world["event_gpus"]])
         world["gpus_before"] += world["event_gpus"]
         world["events"] = world["event_gpus"] = 0
 
@@ -304,16 +275,16 @@ class Simulation:
         return outcome
 
     def _finished(self, row: int) -> bool:
-        return bool(self.state.jobs["status"][self.b, row] == FINISHED)
+        return bool(self.arrays.jobs["status"][row] == FINISHED)
 
     def _stuck(self) -> bool:
         """Tell whether no job will come or finish unless the scheduler does something."""
         world = self._world
         if world["next_arrival"] < world["jobs"]:
             return False
-        running = self.state.running[self.b, : world["running"]]
+        running = self.arrays.running[: world["running"]]
         return not len(running) or bool(
-            world["slot_s"] > 0 and np.isinf(self.state.replicas["until_s"][self.b, running]).all()
+            world["slot_s"] > 0 and np.isinf(self.arrays.replicas["until_s"][running]).all()
         )
 
     def _stall(self, scheduler: Scheduler, view: ClusterView) -> SchedulerError:

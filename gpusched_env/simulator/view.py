@@ -5,22 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpusched_env.cluster import MACHINE, Cluster
+from gpusched_env.core import planning, queries
+from gpusched_env.core.placement.rules import check_numbers, rule_name, rule_number, shares_by
+from gpusched_env.core.seats import MEMORY_SLACK
+from gpusched_env.core.sharing_choices import BENEFIT, MEASURED, PLACEMENTS, SEARCH
+from gpusched_env.core.state import ACTIVE, FINISHED, Run
+from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.instance import Semantics
 from gpusched_env.performance import type_rates
-from gpusched_env.simulator import events, network_queries, planning
 from gpusched_env.simulator.decisions import Decision, Preempt, Start
 from gpusched_env.simulator.network_view import NetworkView
-from gpusched_env.simulator.placing import RULE_NUMBER, SHARE_FIRST_FIT, SHARED_BY, SHARING, check_numbers, rule_number
-from gpusched_env.simulator.seats import MEMORY_SLACK
-from gpusched_env.simulator.sharing_choices import BENEFIT, MEASURED, PLACEMENTS, SEARCH
-from gpusched_env.simulator.state import ACTIVE, FINISHED
-from gpusched_env.simulator.waiting import waiting_rows
 from gpusched_env.workload import REQUESTED
 
 if TYPE_CHECKING:
@@ -36,20 +36,21 @@ class ClusterView:
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
-        self._state = simulation.state
-        self._b = simulation.b
-        self._arguments = simulation.arguments
         self._requests: dict[str, np.ndarray] = {}  # columns that somebody has asked for
         self._type_rates: np.ndarray | None = None
 
     # State is looked up anew each time: a stored view would part from its array in a copy.
     @property
     def _world(self) -> np.void:
-        return self._state.world[self._b]
+        return self._arrays.world
+
+    @property
+    def _arrays(self) -> Run:
+        return self._simulation.arrays
 
     @property
     def _job_state(self) -> np.ndarray:
-        return self._state.jobs[self._b]
+        return self._arrays.jobs
 
     @property
     def simulation(self) -> Simulation:
@@ -86,20 +87,20 @@ class ClusterView:
     @property
     def free_by_node(self) -> np.ndarray:
         """int32 [N]: free GPUs of each node."""
-        return self._state.free[self._b, : len(self.cluster.nodes)].copy()
+        return self._arrays.free[: len(self.cluster.nodes)].copy()
 
     @property
     def holders(self) -> np.ndarray:
         """int32 [G]: row of the job that holds each GPU, of several the first; -1 = it is free."""
-        held = self._state.holder[self._b, : self._world["gpus"]]
-        return np.where(held >= 0, self._state.replicas["job"][self._b, held], -1)
+        held = self._arrays.holder[: self._world["gpus"]]
+        return np.where(held >= 0, self._arrays.replicas["job"][held], -1)
 
     @property
     def residents(self) -> np.ndarray:
         """int32 [limit, G]: rows of the jobs that hold each GPU, one in each layer from 0 on; -1 = no more."""
         limit, gpus = int(self._world["gpu_jobs"]), int(self._world["gpus"])
-        held = self._state.holder[self._b, : limit * gpus].reshape(limit, gpus)
-        return np.where(held >= 0, self._state.replicas["job"][self._b, held], -1)
+        held = self._arrays.holder[: limit * gpus].reshape(limit, gpus)
+        return np.where(held >= 0, self._arrays.replicas["job"][held], -1)
 
     # --- jobs, by row
 
@@ -111,26 +112,26 @@ class ClusterView:
     @property
     def waiting(self) -> np.ndarray:
         """int32: rows of the waiting jobs, ascending (a copy: decisions do not change it)."""
-        return waiting_rows(self._state, self._b).copy()
+        return waiting_rows(self._arrays).copy()
 
     @property
     def running(self) -> np.ndarray:
         """int32: rows of the jobs that hold GPUs, in the order in which they got them, checkpointing ones included."""
-        replicas = self._state.running[self._b, : self._world["running"]]
-        return self._state.replicas["job"][self._b, replicas]
+        replicas = self._arrays.running[: self._world["running"]]
+        return self._arrays.replicas["job"][replicas]
 
     @property
     def checkpointing(self) -> np.ndarray:
         """Boolean, one for each entry of ``running``: the gang is being checkpointed and frees its GPUs soon."""
-        replicas = self._state.running[self._b, : self._world["running"]]
-        return self._state.replicas["phase"][self._b, replicas] != ACTIVE
+        replicas = self._arrays.running[: self._world["running"]]
+        return self._arrays.replicas["phase"][replicas] != ACTIVE
 
     @property
     def lease_ended(self) -> np.ndarray:
         """int32: rows of the jobs whose lease ends now: they are preempted unless they get a new :class:`Lease`."""
-        replicas = self._state.running[self._b, : self._world["running"]]
-        over = self._state.replicas["lease_over"][self._b, replicas] == 1
-        return self._state.replicas["job"][self._b, replicas[over]]
+        replicas = self._arrays.running[: self._world["running"]]
+        over = self._arrays.replicas["lease_over"][replicas] == 1
+        return self._arrays.replicas["job"][replicas[over]]
 
     @property
     def finished_count(self) -> int:
@@ -280,7 +281,7 @@ class ClusterView:
 
     def _of_active(self, rows: np.ndarray, name: str) -> np.ndarray:
         numbers = self._job_state["replica"][self._known(rows)]
-        replicas = self._state.replicas[self._b][numbers]
+        replicas = self._arrays.replicas[numbers]
         return np.where((numbers >= 0) & (replicas["phase"] == ACTIVE), replicas[name], np.inf)
 
     def _known(self, rows: np.ndarray) -> np.ndarray:
@@ -291,9 +292,9 @@ class ClusterView:
         return known
 
     def _progress(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        remaining, service = np.empty(len(rows)), np.empty(len(rows))
-        events.progress(*self._arguments, self._known(rows), remaining, service)
-        return remaining, service
+        answers = np.empty((2, len(rows)))
+        queries.progress(self._arrays, queries.Asked(rows=self._known(rows), answers=answers))
+        return answers[0], answers[1]
 
     # --- questions
 
@@ -304,12 +305,12 @@ class ClusterView:
 
     def can_place(self, job: int, rule: str = "pack") -> bool:
         """Tell whether a waiting job could start now by a placement rule."""
-        return bool(events.can_place(*self._arguments, job, rule_number(rule)))
+        return bool(queries.can_place(self._arrays, job, rule_number(rule)))
 
     def where(self, job: int, rule: str = "pack") -> tuple[int, ...]:
         """GPUs that a waiting job would get now by a placement rule; empty if it finds no place."""
-        count = events.find_place(*self._arguments, job, rule_number(rule))
-        return tuple(self._state.chosen[self._b, :count].tolist())
+        count = queries.find_place(self._arrays, job, rule_number(rule))
+        return tuple(self._arrays.chosen[:count].tolist())
 
     def list_schedule(
         self, order: np.ndarray, rules: str | np.ndarray = "pack", strict: bool = False
@@ -325,26 +326,24 @@ class ClusterView:
         """
         if not len(order):
             return []
-        if isinstance(rules, str) and rule_number(rules) in SHARING and self._world["gpu_jobs"] > 1:
-            return self._shared(order, SHARED_BY[rule_number(rules) - SHARE_FIRST_FIT], strict)
-        order = self._known(order)
-        starts = np.empty(len(order), np.int32)
-        numbers = self._rules(order, rules)
-        count = planning.plan_starts(*self._arguments, order, numbers, strict, starts)
-        return [Start(int(order[i]), RULE_NAMES[numbers[i]]) for i in starts[:count]]
+        if isinstance(rules, str) and shares_by(rules) and self._world["gpu_jobs"] > 1:
+            return self._shared(order, shares_by(rules), strict)
+        walk = self._walk(order, rules)
+        count = planning.plan_starts(self._arrays, walk, strict)
+        return [Start(int(walk.order[i]), rule_name(walk.rules[i])) for i in walk.verdicts[:count]]
 
     def _shared(self, order: np.ndarray, choices: int, strict: bool) -> Iterator[Decision]:
         """Start the jobs of an order one after the other, beside others if need be."""
-        order = self._known(order)
+        walk = self._walk(order, "pack")
         at = 0
         while True:
-            at, count, option = planning.first_shared(*self._arguments, order, at, choices, strict)
+            at = planning.first_shared(self._arrays, walk, at, choices, strict)
             if at == len(order):
                 return
-            job = int(order[at])
-            gpus = tuple(self._state.chosen[self._b, :count].tolist())
+            job = int(walk.order[at])
+            gpus = tuple(self._arrays.chosen[: self._arrays.jobs["gpus"][job]].tolist())
             kind = self._simulation.instance.job_class[job]
-            steps = int(self._state.sub_batches["sub_steps"][self._b, kind, option, 0])
+            steps = int(self._arrays.sub_batches["sub_steps"][kind, walk.verdicts[at], 0])
             yield Start(job, gpus=gpus, share=True, sub_steps=steps)
             at += 1
 
@@ -361,10 +360,9 @@ class ClusterView:
         """
         if not len(order):
             return []
-        order = self._known(order)
-        verdict = np.empty(len(order), np.int32)
-        numbers = self._rules(order, rules)
-        planning.plan_preemptive(*self._arguments, order, numbers, verdict, len(order))
+        walk = self._walk(order, rules)
+        order, verdict = walk.order, walk.verdicts
+        planning.plan_preemptive(self._arrays, walk, len(order))
         holds = self._job_state["replica"][order] >= 0
         victims = order[(verdict == planning.SKIPPED) & holds]
         newcomers = np.flatnonzero(verdict == planning.NEWCOMER)
@@ -372,18 +370,16 @@ class ClusterView:
         if len(victims):
             ending = set(self.running[self.checkpointing].tolist())
             decisions.extend(Preempt(job) for job in victims.tolist() if job not in ending)
-        decisions.extend(Start(int(order[i]), RULE_NAMES[numbers[i]]) for i in newcomers)
+        decisions.extend(Start(int(order[i]), rule_name(walk.rules[i])) for i in newcomers)
         return decisions
 
-    def _rules(self, order: np.ndarray, rules: str | np.ndarray) -> np.ndarray[Any, np.dtype[np.int32]]:
+    def _walk(self, order: np.ndarray, rules: str | np.ndarray) -> planning.Walk:
         if isinstance(rules, str):
-            return np.full(len(order), rule_number(rules), np.int32)
-        numbers = np.ascontiguousarray(rules, np.int32)
-        check_numbers(numbers)
-        return numbers
-
-
-RULE_NAMES = tuple(RULE_NUMBER)
+            numbers = np.full(len(order), rule_number(rules), np.int32)
+        else:
+            numbers = np.ascontiguousarray(rules, np.int32)
+            check_numbers(numbers)
+        return planning.Walk(order=self._known(order), rules=numbers, verdicts=np.empty(len(order), np.int32))
 
 
 class ClairvoyantView(ClusterView):
@@ -498,6 +494,6 @@ class ClairvoyantView(ClusterView):
     def end_s(self, rows: np.ndarray) -> np.ndarray:
         """float64 [s]: when each of the running jobs ``rows`` will end as it is; inf if it makes no progress."""
         known = self._known(rows)
-        ends = np.empty(len(known))
-        network_queries.end_times(*self._arguments, known, ends)
-        return ends
+        ends = np.empty((1, len(known)))
+        queries.end_times(self._arrays, queries.Asked(rows=known, answers=ends))
+        return ends[0]

@@ -1,0 +1,60 @@
+"""What each gang does next, and when: a tournament over all rows of the replica table finds the earliest.
+
+Node i of the tournament has the children 2 i and 2 i + 1; node n + r is row r of n, and node 1 has the winner of all.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.state import CHECKPOINTING, IDLE, Run
+
+# Kinds of next event beside the phases of a replica (ACTIVE completes, CHECKPOINTING releases), in the order in
+# which simultaneous events are played.
+LEASE_ENDS: Final = CHECKPOINTING + 1
+# A gang whose work ends with its lease completes: rounding may put the completion so much later.
+LEASE_SLACK: Final = 1e-12
+FIRST: Final = 1  # node of the gang whose next event comes first
+_TOP: Final = 256  # nodes that are always played: a processor guesses wrong whether an early end of so few comes
+
+
+@helper
+def comes_before(sim: Run, one_kind: int, one: int, other_kind: int, other: int) -> bool:
+    """Tell whether of two events of one instant the first is played first: by kind, then job row."""
+    if one_kind != other_kind:
+        return one_kind < other_kind
+    return sim.replicas[one]["job"] < sim.replicas[other]["job"]
+
+
+@kernel
+def set_due(sim: Run, number: int) -> None:
+    """Note what a gang does next after its completion, release or lease has been set anew."""
+    r = sim.replicas[number]
+    kind = r["phase"]
+    due_s = np.inf if kind == IDLE else r["until_s"]
+    if kind != IDLE and r["lease_s"] * (1.0 + LEASE_SLACK) < r["until_s"]:
+        due_s = r["lease_s"]
+        kind = LEASE_ENDS
+    best = number
+    node = sim.world["gpu_jobs"] * sim.world["gpus"] + number
+    while True:
+        winner = sim.due[node]
+        winner["due_s"] = due_s
+        winner["number"] = best
+        winner["kind"] = kind
+        if node == FIRST:
+            return
+        rival = sim.due[node ^ 1]
+        rival_s, rival_number, rival_kind = rival["due_s"], rival["number"], rival["kind"]
+        loses = rival_s < due_s
+        if rival_s == due_s and due_s < np.inf:
+            loses = comes_before(sim, rival_kind, rival_number, kind, best)
+        due_s = rival_s if loses else due_s
+        best = rival_number if loses else best
+        kind = rival_kind if loses else kind
+        node >>= 1
+        if node >= _TOP and best != number and sim.due[node]["number"] == best:
+            return  # it neither was the winner here nor is, so nothing changes above

@@ -1,0 +1,618 @@
+"""The event loop's kernels: start, preempt, advance. Between two events every rate is constant."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.core.due import FIRST, LEASE_ENDS, set_due
+from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.network.changes import change_links, next_change_s
+from gpusched_env.core.network.flows import begin_flow, end_flow, micro_s
+from gpusched_env.core.network.settling import beside_company, finish_time, settle, whole_iterations
+from gpusched_env.core.placement.placing import reserve
+from gpusched_env.core.placement.shared import find_shared
+from gpusched_env.core.placement.taking import FREE, unable
+from gpusched_env.core.seats import (
+    has_option,
+    largest_sub_batch,
+    leave_seats,
+    may_share,
+    move_down,
+    reserved_seat,
+    slowdown_by_company,
+    take_seat,
+    tell_neighbours,
+)
+from gpusched_env.core.shapes import placed, placed_copies
+from gpusched_env.core.state import ACTIVE, CHECKPOINTING, FINISHED, FUTURE, IDLE, RUNNING, WAITING, Run
+from gpusched_env.core.waiting import dequeue, enqueue
+from gpusched_env.event_log import ARRIVAL, COMPLETE, LEASE_END, PREEMPT, RATE, RELEASE, RESUME, START
+
+# What stopped :func:`advance`.
+DECIDE, DONE, STALLED, TIME_LIMIT, LOG_FULL = range(5)
+GO_ON: Final = -1  # nothing has
+
+# Kinds of next event beside those of gangs (due.py), in the order in which simultaneous events are played.
+ARRIVES: Final = LEASE_ENDS + 1
+CHANGES: Final = LEASE_ENDS + 2
+WAKES: Final = LEASE_ENDS + 3
+NO_EVENT: Final = LEASE_ENDS + 4
+# Relative: how far from the end of a step its end may be taken for one.
+IDLE_LIMIT: Final = 100_000  # decision points in a row at which nothing makes progress and nothing can come
+STEP_SLACK: Final = 1e-9
+
+# Why a decision was refused; the index is the code kernels return, 0 = applied.
+REFUSALS: Final = (
+    "",
+    "no such job in this scenario",
+    "the job has not arrived yet",
+    "the job is running",
+    "the job has finished",
+    "too few free GPUs",
+    "the placement rule finds no place now",
+    "an explicit GPU does not exist, is listed twice or is not free",
+    "the number of explicit GPUs is not the job's gang size, or that of its copies",
+    "the job is not running",
+    "the gang is being checkpointed",
+    "the gang started at this very instant",
+    "a lease must end in the future",
+    "the job cannot run on the GPU type of one of these",
+    "its model must not share a GPU with one that runs there",
+    "a GPU has too little memory left, whatever the sub-batch or at this one",
+    "its batch cannot be worked off in so many sub-steps",
+)
+(
+    APPLIED, NO_JOB, NOT_ARRIVED, IS_RUNNING, IS_FINISHED, TOO_FEW_GPUS, NO_PLACE, BAD_GPUS, BAD_GANG, NOT_RUNNING,
+    IS_CHECKPOINTING, JUST_STARTED, LEASE_IN_PAST, CANNOT_RUN,
+    MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS,
+) = range(len(REFUSALS))  # fmt: skip
+# Not a refusal: the caller must drain the log and try again.
+BUFFER_FULL: Final = -1
+EXPLICIT: Final = -1  # rule number of "these GPUs", given in ``chosen``
+
+
+@kernel
+def write_event(sim: Run, kind: int, job: int, replica: int, value: float, gpu_count: int, tier: int) -> None:
+    """Append a record to the log buffer."""
+    w = sim.world
+    event = sim.events[w["events"]]
+    event["time_s"] = w["clock_s"]
+    event["value"] = value
+    event["gpu_at"] = w["gpus_before"] + w["event_gpus"] if gpu_count > 0 else -1
+    event["kind"] = kind
+    event["job"] = job
+    event["replica"] = replica
+    event["gpu_count"] = gpu_count
+    event["tier"] = tier
+    event["sub_steps"] = 1
+    w["events"] += 1
+
+
+@kernel
+def productive_s(sim: Run, replica: int) -> float:
+    """Seconds of progress since a replica was last touched; 0 while it restores, checkpoints, or is none (-1) [s]."""
+    if replica < 0 or sim.replicas[replica]["phase"] != ACTIVE:
+        return 0.0
+    return max(sim.world["clock_s"] - sim.replicas[replica]["since_s"], 0.0)
+
+
+@kernel
+def work_left(sim: Run, row: int) -> float:
+    """Iterations left as of the clock."""
+    job = sim.jobs[row]
+    elapsed = productive_s(sim, job["replica"])
+    if elapsed > 0.0:
+        done = elapsed / sim.replicas[job["replica"]]["iteration_s"]
+        step = sim.world["step_iterations"]
+        if step > 0.0:  # the end of a step is known to some units in the last place: it ends whole steps
+            whole = np.rint(done / step) * step
+            if abs(done - whole) <= STEP_SLACK * whole:
+                done = whole
+        return max(job["remaining"] - done, 0.0)
+    return job["remaining"]
+
+
+@kernel
+def attained_service(sim: Run, row: int) -> float:
+    """Attained service of a job as of the clock, gang size x productive seconds [GPU s]."""
+    job = sim.jobs[row]
+    return job["gpus"] * (job["service_s"] + productive_s(sim, job["replica"]))
+
+
+@helper
+def seconds_left(sim: Run, row: int) -> float:
+    """Run time left on the ideal placement as of the clock [s]; as a share of the whole, so that equal jobs tie."""
+    return work_left(sim, row) / sim.jobs[row]["iterations"] * sim.jobs[row]["ideal_s"]
+
+
+@kernel
+def touch(sim: Run, replica: int) -> None:
+    """Bring the work of a replica's job up to the clock."""
+    row = sim.replicas[replica]["job"]
+    elapsed = productive_s(sim, replica)
+    if elapsed > 0.0:
+        sim.jobs[row]["remaining"] = work_left(sim, row)
+        sim.jobs[row]["service_s"] += elapsed
+        sim.replicas[replica]["service_s"] = sim.jobs[row]["service_s"]
+        sim.replicas[replica]["since_s"] = sim.world["clock_s"]
+
+
+@kernel
+def clear_lease(sim: Run, number: int) -> None:
+    """Let a gang hold its GPUs without a lease."""
+    sim.world["leases_over"] -= sim.replicas[number]["lease_over"]
+    sim.replicas[number]["lease_over"] = 0
+    sim.replicas[number]["lease_s"] = np.inf
+
+
+@kernel
+def give_back(sim: Run, replica: int) -> None:
+    """Free a replica's seats, the GPUs that nobody else holds, and its row."""
+    w = sim.world
+    seat = sim.replicas[replica]["first_gpu"]
+    while seat >= 0:
+        following = sim.gpu_next[seat]
+        sim.holder[seat] = FREE
+        gpu = seat
+        if w["gpu_jobs"] > 1:
+            gpu = seat % w["gpus"]
+            move_down(sim, seat)
+            if not w["pace_until_lease"]:
+                tell_neighbours(sim, gpu)
+        if sim.holder[gpu] == FREE:
+            node = sim.gpu_node[gpu]
+            sim.busy[gpu]["busy_s"] += w["clock_s"] - sim.busy[gpu]["since_s"]
+            sim.busy[gpu]["since_s"] = np.inf
+            sim.free[node] += 1
+            sim.free[sim.nodes.shape[0] + sim.nodes[node]["rack"]] += 1
+            w["free_gpus"] += 1
+        seat = following
+    w["returns"] += 1
+    clear_lease(sim, replica)
+    if sim.replicas[replica]["phase"] == CHECKPOINTING:
+        w["checkpointing_gpus"] -= sim.replicas[replica]["gpus"]
+    sim.replicas[replica]["phase"] = IDLE
+    set_due(sim, replica)
+    at = 0
+    last = w["running"] - 1
+    beyond = last
+    while at < beyond:  # by start, so by halving
+        middle = (at + beyond) // 2
+        if sim.replicas[sim.running[middle]]["sequence"] < sim.replicas[replica]["sequence"]:
+            at = middle + 1
+        else:
+            beyond = middle
+    for i in range(at, last):
+        sim.running[i] = sim.running[i + 1]
+    sim.running[last] = replica  # the idle rows lie behind the running ones
+    w["running"] = last
+
+
+@kernel
+def release(sim: Run, replica: int) -> None:
+    """End a checkpoint: the GPUs are free, the job waits again."""
+    w = sim.world
+    row = sim.replicas[replica]["job"]
+    give_back(sim, replica)
+    job = sim.jobs[row]
+    job["status"] = WAITING
+    job["replica"] = -1
+    job["last_stop_s"] = w["clock_s"]
+    enqueue(sim, row)
+    w["waiting_gpus"] += job["gpus"]
+    write_event(sim, RELEASE, row, replica, 0.0, 0, -1)
+
+
+@kernel
+def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: int) -> int:
+    """Start (or resume) a waiting job by a placement rule, or on the ``explicit`` GPUs in ``chosen``.
+
+    Explicit GPUs may be those of several copies of the gang, one copy after the other: they divide the iterations by
+    their speed, so that their rates add up. With ``share`` others may hold them too. ``sub_steps`` 0 = as the rule
+    says, else as few as the memory left asks for.
+    """
+    w = sim.world
+    if row < 0 or row >= w["jobs"]:
+        return NO_JOB
+    job = sim.jobs[row]
+    if job["status"] != WAITING:
+        if job["status"] == FUTURE:
+            return NOT_ARRIVED
+        return IS_RUNNING if job["status"] == RUNNING else IS_FINISHED
+    gang = job["gpus"]
+    kind = job["job_class"]
+    shares = w["gpu_jobs"] > 1 and (share if rule == EXPLICIT else sim.rules[rule]["shares"] > 0)
+    if gang > w["free_gpus"] and not shares:
+        return TOO_FEW_GPUS
+    if not has_option(sim, kind, sub_steps):
+        return BAD_SUB_STEPS
+    most = max(gang, min(gang * w["max_copies"], w["free_gpus"]))
+    if w["events"] == sim.events.shape[0] or w["event_gpus"] + most > sim.event_gpus.shape[0]:
+        return BUFFER_FULL
+    if rule == EXPLICIT:
+        if explicit % gang != 0 or explicit < gang or explicit > gang * w["max_copies"]:
+            return BAD_GANG
+        if explicit > w["free_gpus"] and not shares:
+            return TOO_FEW_GPUS
+        taken = explicit
+        for i in range(taken):
+            if not take_seat(sim, sim.chosen[i], shares):
+                leave_seats(sim, 0, i)
+                return BAD_GPUS
+            if unable(sim, kind, sim.nodes[sim.gpu_node[sim.chosen[i]]]["gpu_type"]):
+                leave_seats(sim, 0, i + 1)
+                return CANNOT_RUN
+    elif shares:
+        taken, sub_batch = find_shared(sim, row, sim.rules[rule]["shares"])
+        if taken == 0:
+            return NO_PLACE
+        if sub_steps == 0:
+            sub_steps = sim.sub_batches[kind, sub_batch, 0]["sub_steps"]
+        for i in range(taken):
+            take_seat(sim, sim.chosen[i], True)
+    else:
+        supply = w["free_gpus"]
+        taken = reserve(sim, 0, kind, gang, rule, supply)
+        if taken == 0:
+            return NO_PLACE
+    option = 0
+    if w["sharing"]:
+        option = largest_sub_batch(sim, kind, taken, sub_steps)
+        welcome = True
+        for i in range(taken):
+            welcome = welcome and may_share(sim, sim.chosen[i], kind)
+        if option < 0 or not welcome:
+            leave_seats(sim, 0, taken)
+            return NO_MEMORY if welcome else MAY_NOT_SHARE
+
+    number = sim.running[w["running"]]
+    tier, pace, slowest = placed(sim, kind, 0, gang)
+    iteration_s = sim.paces[kind, pace, slowest]["iteration_s"]
+    if taken > gang:
+        tier, iteration_s = placed_copies(sim, kind, gang, taken)
+    before = -1
+    for i in range(taken):
+        gpu = sim.chosen[i]
+        seat = reserved_seat(sim, gpu)
+        sim.holder[seat] = number
+        sim.gpu_next[seat] = -1
+        if before >= 0:
+            sim.gpu_next[before] = seat
+        else:
+            sim.replicas[number]["first_gpu"] = seat
+        before = seat
+        if seat == gpu:
+            sim.busy[gpu]["since_s"] = w["clock_s"]
+            w["free_gpus"] -= 1
+        sim.event_gpus[w["event_gpus"] + i] = gpu
+
+    resumed = job["first_start_s"] != np.inf
+    r = sim.replicas[number]
+    r["job"] = row
+    r["phase"] = ACTIVE
+    r["gpus"] = taken
+    r["gang"] = gang
+    r["job_class"] = kind
+    r["service_s"] = job["service_s"]
+    r["tier"] = tier
+    r["sub_batch"] = option
+    r["compute_share"] = 1.0
+    r["accumulation_s"] = 0.0
+    r["slowdown"] = 1.0
+    r["lease_s"] = np.inf
+    r["lease_over"] = 0
+    r["start_s"] = w["clock_s"]
+    r["since_s"] = w["clock_s"] + (w["restore_s"] if resumed else w["start_s"])
+    if taken > gang:
+        r["since_s"] += w["merge_s"]
+    size = sim.sub_batches[kind, option, slowest]
+    if size["sub_steps"] > 1:
+        r["compute_share"] = size["compute_share"]
+        iteration_s = micro_s(sim.paces[kind, pace, slowest], r["compute_share"])
+        part_s = r["compute_share"] * sim.paces[kind, pace, slowest]["compute_s"]
+        r["accumulation_s"] = (size["sub_steps"] - 1) * part_s
+    r["iteration_s"] = iteration_s
+    if w["contention"] > 0:
+        begin_flow(sim, number, slowest)
+    else:
+        r["settled_s"] = r["iteration_s"]
+    r["solo_s"] = r["iteration_s"] + r["accumulation_s"]
+    r["iteration_s"] = r["solo_s"]
+    if w["sharing"]:
+        r["told_s"] = -1.0
+        r["company_changed"] = 1
+        if w["contention"] == 0:
+            r["bottleneck"] = -1
+        for i in range(taken):
+            tell_neighbours(sim, sim.chosen[i])
+    r["iteration_s"] = whole_iterations(sim, r["iteration_s"])
+    r["until_s"] = finish_time(sim, r["since_s"], job["remaining"], r["iteration_s"])
+    r["sequence"] = w["starts"]
+    w["starts"] += 1
+    set_due(sim, number)
+    write_event(sim, RESUME if resumed else START, row, number, r["since_s"], taken, tier)
+    sim.events[w["events"] - 1]["sub_steps"] = sim.sub_batches[kind, option, 0]["sub_steps"]
+    w["event_gpus"] += taken
+    w["running"] += 1
+
+    job["status"] = RUNNING
+    job["replica"] = number
+    if not resumed:
+        job["first_start_s"] = w["clock_s"]
+    dequeue(sim, row)
+    w["waiting_gpus"] -= gang
+    return APPLIED
+
+
+@kernel
+def preempt_refusal(sim: Run, row: int) -> int:
+    """Say why a job cannot be preempted now; APPLIED if it can."""
+    if row < 0 or row >= sim.world["jobs"]:
+        return NO_JOB
+    if sim.jobs[row]["status"] != RUNNING:
+        return IS_FINISHED if sim.jobs[row]["status"] == FINISHED else NOT_RUNNING
+    r = sim.replicas[sim.jobs[row]["replica"]]
+    if r["phase"] == CHECKPOINTING:
+        return IS_CHECKPOINTING
+    # Without this an agent could start and preempt for ever in no time.
+    return JUST_STARTED if r["start_s"] == sim.world["clock_s"] else APPLIED
+
+
+@kernel
+def preempt(sim: Run, row: int) -> int:
+    """Checkpoint a running job; its GPUs are free after ``checkpoint_s``, at once if that is 0."""
+    refusal = preempt_refusal(sim, row)
+    if refusal != APPLIED:
+        return refusal
+    if sim.world["events"] + 2 > sim.events.shape[0]:
+        return BUFFER_FULL
+    stop(sim, row)
+    return APPLIED
+
+
+@kernel
+def lease(sim: Run, row: int, until_s: float) -> int:
+    """Let a running gang hold its GPUs until a time, in rounds until the first round then; inf = no lease."""
+    refusal = preempt_refusal(sim, row)
+    if refusal != APPLIED and refusal != JUST_STARTED:
+        return refusal
+    if not until_s > sim.world["clock_s"]:
+        return LEASE_IN_PAST
+    round_s = sim.world["round_s"]
+    if round_s > 0.0 and until_s < np.inf:
+        number_of_round = math.ceil(until_s / round_s) - 1
+        while number_of_round * round_s < until_s:  # a division may round either way
+            number_of_round += 1
+        until_s = number_of_round * round_s
+    number = sim.jobs[row]["replica"]
+    clear_lease(sim, number)
+    sim.replicas[number]["lease_s"] = until_s
+    set_due(sim, number)
+    if sim.world["pace_until_lease"] and sim.world["gpu_jobs"] > 1:
+        sim.replicas[number]["company_changed"] = 1
+        sim.world["uncommitted"] = 1
+    return APPLIED
+
+
+@kernel
+def stop(sim: Run, row: int) -> None:
+    """Preempt a job that may be preempted; the log must have room for two records."""
+    w = sim.world
+    number = sim.jobs[row]["replica"]
+    clear_lease(sim, number)
+    touch(sim, number)
+    sim.jobs[row]["preemptions"] += 1
+    w["preemptions"] += 1
+    write_event(sim, PREEMPT, row, number, sim.jobs[row]["remaining"], 0, -1)
+    if w["contention"] > 0:
+        end_flow(sim, number)
+    if w["checkpoint_s"] > 0.0:
+        sim.replicas[number]["phase"] = CHECKPOINTING
+        w["checkpointing_gpus"] += sim.replicas[number]["gpus"]
+        sim.replicas[number]["until_s"] = w["clock_s"] + w["checkpoint_s"]
+        set_due(sim, number)
+    else:
+        release(sim, number)
+
+
+@kernel
+def expired(sim: Run) -> int:
+    """Find the first gang, by start, whose lease has ended and about which nobody has decided."""
+    at = 0
+    while sim.replicas[sim.running[at]]["lease_over"] == 0:
+        at += 1
+    return sim.running[at]
+
+
+@kernel
+def next_round(sim: Run) -> int:
+    """Number the first round that has not been played and does not lie in the past."""
+    w = sim.world
+    number = max(w["next_tick"], int(np.floor(w["clock_s"] / w["round_s"])) - 1)
+    while number * w["round_s"] < w["clock_s"]:  # a division may round either way
+        number += 1
+    return number
+
+
+@kernel
+def elapse(sim: Run, until_s: float) -> None:
+    """Move the clock and the integrals over time."""
+    w = sim.world
+    seconds = until_s - w["clock_s"]
+    if seconds > 0.0:
+        w["job_seconds"] += seconds * (w["next_arrival"] - w["finished"])
+        w["slowdown_seconds"] += seconds * w["slowdown_weight"]
+        w["busy_gpu_seconds"] += seconds * (w["gpus"] - w["free_gpus"])
+        w["clock_s"] = until_s
+
+
+@kernel
+def arrive(sim: Run) -> None:
+    """Let the next job enter the queue."""
+    w = sim.world
+    row = w["next_arrival"]
+    job = sim.jobs[row]
+    job["status"] = WAITING
+    job["job_seconds"] = w["job_seconds"]
+    enqueue(sim, row)
+    w["waiting_gpus"] += job["gpus"]
+    w["next_arrival"] += 1
+    w["slowdown_weight"] += 1.0 / job["ideal_s"]
+    write_event(sim, ARRIVAL, row, -1, 0.0, 0, -1)
+
+
+@kernel
+def complete(sim: Run, replica: int) -> None:
+    """Finish a job: its work is done to the last iteration."""
+    w = sim.world
+    row = sim.replicas[replica]["job"]
+    job = sim.jobs[row]
+    touch(sim, replica)
+    job["remaining"] = 0.0
+    give_back(sim, replica)
+    if w["contention"] > 0:
+        end_flow(sim, replica)
+    job["status"] = FINISHED
+    job["replica"] = -1
+    job["finish_s"] = w["clock_s"]
+    w["finished"] += 1
+    in_system = w["next_arrival"] - w["finished"]
+    w["slowdown_weight"] = w["slowdown_weight"] - 1.0 / job["ideal_s"] if in_system > 0 else 0.0
+    jct = w["clock_s"] - job["arrival_s"]
+    if jct > 0.0:  # work too short for the clock's resolution takes no time
+        contenders = (w["job_seconds"] - job["job_seconds"]) / jct
+        share = max(1.0, job["gpus"] * contenders / w["gpus"])
+        w["fairness_sum"] += jct / (job["ideal_s"] * share)
+    write_event(sim, COMPLETE, row, replica, 0.0, 0, -1)
+
+
+@kernel
+def commit_rates(sim: Run) -> None:
+    """Let every gang run at its settled rate from now on, and log those that change; the log must have room for all."""
+    w = sim.world
+    w["uncommitted"] = 0
+    for i in range(w["running"]):
+        number = sim.running[i]
+        r = sim.replicas[number]
+        if w["sharing"] and r["company_changed"]:
+            r["company_changed"] = 0
+            r["slowdown"] = slowdown_by_company(sim, number)
+        iteration_s = whole_iterations(sim, beside_company(sim, number))
+        if r["phase"] != ACTIVE or r["told_s"] == iteration_s:
+            continue
+        touch(sim, number)
+        r["told_s"] = iteration_s
+        r["iteration_s"] = iteration_s
+        since_s = max(r["since_s"], w["clock_s"])
+        r["until_s"] = finish_time(sim, since_s, sim.jobs[r["job"]]["remaining"], r["iteration_s"])
+        set_due(sim, number)
+        write_event(sim, RATE, r["job"], number, r["iteration_s"], 0, r["tier"])
+        sim.events[w["events"] - 1]["gpu_at"] = r["bottleneck"]
+
+
+@kernel
+def stuck(sim: Run) -> bool:
+    """Tell whether no job will come or finish unless the scheduler does something."""
+    w = sim.world
+    if w["next_arrival"] < w["jobs"]:
+        return False
+    for i in range(w["running"]):
+        if w["slot_s"] <= 0.0 or sim.replicas[sim.running[i]]["until_s"] < math.inf:
+            return False
+    return True
+
+
+@kernel
+def happen(sim: Run) -> int:
+    """Play the next event, or what comes before it; return GO_ON, or what stops :func:`advance`."""
+    w = sim.world
+    if w["events"] == sim.events.shape[0]:
+        return LOG_FULL
+    settle(sim)
+    first = sim.due[FIRST]
+    replica = first["number"]
+    at = first["due_s"]
+    phase = first["kind"] if at < np.inf else NO_EVENT
+    if w["next_arrival"] < w["jobs"] and sim.jobs[w["next_arrival"]]["arrival_s"] < at:
+        at = sim.jobs[w["next_arrival"]]["arrival_s"]
+        replica = -1
+        phase = ARRIVES
+    if next_change_s(sim) < at:
+        at = next_change_s(sim)
+        replica = -1
+        phase = CHANGES
+    if w["round_s"] > 0.0:
+        if w["waiting"] + w["running"] > 0 and next_round(sim) * w["round_s"] < at:
+            at = next_round(sim) * w["round_s"]
+            phase = WAKES
+    elif w["timer_s"] < at:
+        at = w["timer_s"]
+        phase = WAKES
+
+    if w["deciding"] and at > w["clock_s"]:
+        w["deciding"] = 0
+        w["timer_s"] = np.inf  # a wait ends at the next decision point
+        return DECIDE
+    if w["leases_over"] and at > w["clock_s"]:
+        if w["events"] + 2 > sim.events.shape[0]:
+            return LOG_FULL
+        row = sim.replicas[expired(sim)]["job"]
+        stop(sim, row)
+        if w["round_s"] == 0.0 and w["checkpoint_s"] == 0.0:
+            w["deciding"] = 1
+        return GO_ON
+    if w["uncommitted"] and at > w["clock_s"]:
+        if w["events"] + w["running"] > sim.events.shape[0]:
+            return LOG_FULL
+        commit_rates(sim)
+        return GO_ON
+    if at == np.inf and w["finished"] == w["jobs"]:
+        return DONE
+    if at == np.inf and w["time_limit_s"] == np.inf:
+        return STALLED
+    if at > w["time_limit_s"]:
+        elapse(sim, w["time_limit_s"])
+        return TIME_LIMIT
+    elapse(sim, at)
+    if phase == WAKES:
+        w["deciding"] = 1
+        w["timer_s"] = np.inf
+        if w["round_s"] > 0.0:
+            w["next_tick"] = next_round(sim) + 1
+        return GO_ON
+    if phase == LEASE_ENDS:
+        sim.replicas[replica]["lease_s"] = np.inf
+        sim.replicas[replica]["lease_over"] = 1
+        set_due(sim, replica)
+        w["leases_over"] += 1
+        write_event(sim, LEASE_END, sim.replicas[replica]["job"], replica, 0.0, 0, -1)
+    elif phase == ARRIVES:
+        arrive(sim)
+    elif phase == CHANGES:
+        change_links(sim)
+    elif phase == ACTIVE:
+        complete(sim, replica)
+    else:
+        release(sim, replica)
+    if w["round_s"] == 0.0:
+        w["deciding"] = 1
+    if w["finished"] == w["jobs"]:
+        return DONE
+    return GO_ON
+
+
+@kernel
+def advance(sim: Run) -> int:
+    """Play events until a scheduler may decide: all events of one instant count as one.
+
+    Order within an instant: completions, releases, lease ends, arrivals (each by job row), then changes of links, then
+    timers and rounds.
+    A gang whose lease has ended is preempted if the scheduler, once asked, has neither renewed it nor preempted it.
+    """
+    outcome = GO_ON
+    while outcome == GO_ON:
+        outcome = happen(sim)
+    return outcome

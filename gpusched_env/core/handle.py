@@ -1,0 +1,537 @@
+"""Kernels that take one handle to all arrays of a run, and link to each other by name.
+
+This is the only file that knows how Numba works inside. What the others need to know:
+
+* A class derived from :class:`Handle` lists arrays. ``sim.jobs[row]`` reads the same in compiled code and in plain Python.
+* ``@kernel`` compiles a function by its annotations: ``int``, ``float``, ``bool``, handles, and tuples of them as result.
+  Each kernel is compiled alone, once, when it is first needed; it calls others by their names. ``@kernel(lazy=True)`` waits
+  for its first call: what a scenario never does is never compiled.
+* ``@helper`` is for the few lines that are worth copying into each of their callers.
+
+The address of a handle is that of a table of words: for each array its address, then its lengths. Machine code is kept on
+disk under a name made of all that it depends on: its own bytecode, the constants and helpers that it reads, the layouts
+of its handles. With ``NUMBA_DISABLE_JIT=1`` kernels are the plain functions and handles plain objects.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import pickle
+import tempfile
+import typing
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar
+from weakref import WeakValueDictionary
+
+import numba
+import numpy as np
+import platformdirs
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+INTERPRETED: Final = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]
+# Kernels never allocate, so reference counting of arrays is pure cost. Floating-point stays strict: results must be
+# bit-equal to plain Python.
+_OPTIONS: Final[dict[str, Any]] = {"nogil": True, "_nrt": False, "error_model": "numpy"}
+_WORD: Final = 8  # [byte]
+
+
+class Field(NamedTuple):
+    """An array of a handle.
+
+    Parameters
+    ----------
+    dtype : of its elements
+    axes : names of its axes, which are those of sizes; none = one record
+    fill : what its elements are at the beginning
+    """
+
+    dtype: np.dtype[Any]
+    axes: tuple[str, ...] = ()
+    fill: Any = 0
+
+
+def array(dtype: Any, *axes: str, fill: Any = 0) -> Any:
+    """Declare an array of a handle: see :class:`Field`."""
+    return Field(np.dtype(dtype), axes, fill)
+
+
+class Handle:
+    """Arrays by name, as kernels take them; derive a class and list them with :func:`array`.
+
+    The arrays must be C-contiguous, and are kept. The handle holds as long as this object does.
+
+    Raises
+    ------
+    TypeError : an array is missing, not contiguous, or of another type or number of axes
+    """
+
+    fields: ClassVar[dict[str, Field]]
+    _words: ClassVar[dict[str, int]]  # number of the first word of each array
+    _length: ClassVar[int]
+
+    def __init_subclass__(cls) -> None:
+        """List the arrays, those of base classes first, and number the words of the table."""
+        inherited = dict(getattr(cls, "fields", {}))
+        cls.fields = inherited | {name: value for name, value in vars(cls).items() if isinstance(value, Field)}
+        cls._words, cls._length = {}, 0
+        for name, field in cls.fields.items():
+            cls._words[name] = cls._length
+            cls._length += 1 + len(field.axes)
+
+    def __init__(self, **arrays: Any) -> None:
+        if arrays.keys() != self.fields.keys():
+            raise TypeError(f"{type(self).__name__}: give {sorted(self.fields)}, not {sorted(arrays)}")
+        self._arrays: dict[str, np.ndarray] = {}
+        self._table = np.zeros(self._length, np.int64)
+        self._as_parameter_ = int(self._table.ctypes.data)
+        _handles[self._as_parameter_] = self
+        for name, value in arrays.items():
+            self.replace(name, value)
+
+    def replace(self, name: str, value: Any) -> None:
+        """Go on with another array in the place of ``name``."""
+        field, at = self.fields[name], self._words[name]
+        if value.dtype != field.dtype or value.ndim != len(field.axes) or not value.flags.c_contiguous:
+            raise TypeError(
+                f"{type(self).__name__}.{name}: {value.dtype} {value.shape} is not a contiguous {field.dtype} of "
+                f"{len(field.axes)} axes"
+            )
+        self._table[at] = value.__array_interface__["data"][0]
+        self._table[at + 1 : at + 1 + value.ndim] = value.shape
+        self._arrays[name] = value
+        setattr(self, name, value if field.axes else value[()])
+
+    def copy(self) -> Self:
+        """Copy all arrays."""
+        return type(self)(**{name: value.copy() for name, value in self._arrays.items()})
+
+    def copy_from(self, other: Self) -> None:
+        """Write the numbers of another handle of the same lengths into the own arrays."""
+        for name, value in other._arrays.items():
+            np.copyto(self._arrays[name], value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy the arrays: a copy has a table of its own."""
+        return _made, (type(self), self._arrays)
+
+
+def _made(cls: type[Handle], arrays: dict[str, np.ndarray]) -> Handle:
+    return cls(**arrays)
+
+
+_handles: Final[WeakValueDictionary[int, Handle]] = WeakValueDictionary()  # by address
+
+
+def _types_of(function: Any) -> tuple[list[Any], Any]:
+    """Give Python's types of parameters and result."""
+    hints = typing.get_type_hints(function)
+    result = hints.pop("return")
+    return [hints[name] for name in function.__code__.co_varnames[: function.__code__.co_argcount]], result
+
+
+if INTERPRETED:
+
+    def kernel(function: Any = None, *, lazy: bool = False) -> Any:
+        """Leave a function as it is: kernels are not compiled (``NUMBA_DISABLE_JIT``)."""
+        return (lambda f: f) if function is None else function
+
+    def helper(function: Function) -> Function:
+        """Leave a function as it is."""
+        return function
+
+    def plain(function: Function) -> Function:
+        """Leave a function as it is."""
+        return function
+
+    class Numbered:
+        """Functions of one signature that kernels call by number: ``these(number, ...)``."""
+
+        def __init__(self, name: str, signature: Any, most: int) -> None:
+            self.name, self.most = name, most
+            self._functions: list[Any] = []
+
+        def add(self, function: Any) -> int:
+            """Add a function and give its number."""
+            self._functions.append(function)
+            return len(self._functions) - 1
+
+        def __call__(self, number: int, *arguments: Any) -> Any:
+            """Call one."""
+            return self._functions[number](*arguments)
+
+else:
+    import llvmlite.binding as llvm
+    from llvmlite import ir
+    from numba.core import cgutils, types
+    from numba.core.ccallback import CFunc
+    from numba.core.compiler import CompileResult
+    from numba.core.compiler_lock import global_compiler_lock
+    from numba.core.extending import models, register_jitable, register_model, typeof_impl
+    from numba.core.imputils import lower_builtin, lower_getattr_generic
+    from numba.core.typing.templates import AttributeTemplate, ConcreteTemplate, infer_getattr
+    from numba.np.arrayobj import make_array, populate_array
+
+    class HandleType(types.Type):  # type: ignore[misc]
+        """Numba's type of a handle."""
+
+        def __init__(self, handle: type[Handle]) -> None:
+            self.handle = handle
+            super().__init__(f"Handle({handle.__module__}.{handle.__qualname__})")
+
+    @register_model(HandleType)
+    class HandleModel(models.PrimitiveModel):  # type: ignore[misc]
+        """A handle is the address of its table."""
+
+        def __init__(self, manager: Any, kind: Any) -> None:
+            super().__init__(manager, kind, manager.lookup(types.intp).get_value_type())
+
+    @infer_getattr
+    class HandleAttributes(AttributeTemplate):  # type: ignore[misc]
+        """Types of the arrays of a handle."""
+
+        key = HandleType
+
+        def generic_resolve(self, kind: Any, name: str) -> Any:
+            field = kind.handle.fields.get(name)
+            if field is None:
+                return None
+            element = _element(field.dtype)
+            return types.Array(element, len(field.axes), "C") if field.axes else element
+
+    _elements: dict[np.dtype[Any], Any] = {}
+
+    def _element(dtype: np.dtype[Any]) -> Any:
+        """Give Numba's type of an element; found once, as it looks at each field."""
+        if dtype not in _elements:
+            _elements[dtype] = numba.from_dtype(dtype)
+        return _elements[dtype]
+
+    @lower_getattr_generic(HandleType)
+    def _lower_array(context: Any, builder: Any, kind: Any, table: Any, name: str) -> Any:
+        """Read the address and the lengths of an array from the table; they do not change while a kernel runs."""
+        field, first = kind.handle.fields[name], kind.handle._words[name]
+        words = builder.inttoptr(table, context.get_value_type(types.intp).as_pointer())
+
+        def word(number: int) -> Any:
+            read = builder.load(builder.gep(words, [context.get_constant(types.intp, number)]))
+            read.set_metadata("invariant.load", builder.module.add_metadata([]))
+            return read
+
+        element = _element(field.dtype)
+        if not field.axes:
+            return builder.inttoptr(word(first), context.get_value_type(element))
+        whole = make_array(types.Array(element, len(field.axes), "C"))(context, builder)
+        size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(element)))
+        shape = [word(first + 1 + axis) for axis in range(len(field.axes))]
+        strides = [size]
+        for length in shape[:0:-1]:
+            strides.insert(0, builder.mul(strides[0], length))
+        data = builder.inttoptr(word(first), whole.data.type)
+        populate_array(whole, data=data, shape=shape, strides=strides, itemsize=size, meminfo=None, parent=None)
+        return whole._getvalue()
+
+    _PLAIN: Final = {int: types.int64, float: types.float64, bool: types.boolean, type(None): types.void}
+    _C: Final = {int: ctypes.c_int64, float: ctypes.c_double, bool: ctypes.c_bool, type(None): None}
+
+    def _numba_type(hint: Any) -> Any:
+        if typing.get_origin(hint) is tuple:
+            return types.Tuple([_numba_type(part) for part in typing.get_args(hint)])
+        if isinstance(hint, type) and issubclass(hint, Handle):
+            return HandleType(hint)
+        return _PLAIN[hint]
+
+    _kernels: list[Kernel] = []  # by number
+    _addresses: Final = np.zeros(4096, np.int64)  # of each, once it is compiled
+
+    class Kernel:
+        """A function that is compiled when it is first needed; called from Python and, by its name, from kernels."""
+
+        def __init__(self, function: Any, lazy: bool) -> None:
+            self.function, self.lazy = function, lazy
+            self.__name__, self.__doc__, self.__module__ = function.__name__, function.__doc__, function.__module__
+            self.__wrapped__ = function
+            self.symbol = f"{function.__module__}.{function.__qualname__}"
+            self.number = len(_kernels)
+            _kernels.append(self)
+            self._signature: Any = None
+            self._entry: Any = None
+            self._stub = 0
+
+        def __call__(self, *arguments: Any) -> Any:
+            """Call it from Python."""
+            if self._entry is None:
+                self.load()
+                hints, result = _types_of(self.function)
+                kinds = [_C.get(hint, ctypes.c_int64) for hint in hints]
+                self._entry = ctypes.CFUNCTYPE(_C[result], *kinds)(self.address)
+            return self._entry(*arguments)
+
+        @property
+        def signature(self) -> Any:
+            """Numba's types of parameters and result."""
+            if self._signature is None:
+                hints, result = _types_of(self.function)
+                self._signature = _numba_type(result)(*map(_numba_type, hints))
+            return self._signature
+
+        @cached_property
+        def callable(self) -> Any:
+            """Numba's type of it, as kernels call it."""
+            return _callable(self)
+
+        @property
+        def address(self) -> int:
+            """Where the machine code is; 0 = not compiled yet."""
+            return int(_addresses[self.number])
+
+        @property
+        def calls(self) -> list[Kernel]:
+            """The kernels that it calls, also through helpers."""
+            return [value for _, value in _reads(self.function) if isinstance(value, Kernel)]
+
+        @global_compiler_lock
+        def load(self) -> int:
+            """Compile it, and all that it calls at once, or read it from disk; give its address."""
+            if not self.address:
+                _addresses[self.number] = -1  # a circle of calls goes through the stub
+                for callee in self.calls:
+                    if not callee.lazy:
+                        callee.load()
+                for _, value in _reads(self.function):
+                    if isinstance(value, Numbered):
+                        value.link()
+                for callee in self.calls:
+                    llvm.add_symbol(callee.symbol, callee.address if callee.address > 0 else callee.stub)
+                _addresses[self.number] = _machine_code(self)
+            return self.address
+
+        @property
+        def stub(self) -> int:
+            """Address of a function that loads the kernel when it is first called, and calls it."""
+            if not self._stub:
+                self._stub = _make_stub(self)
+            return self._stub
+
+    @typeof_impl.register(Kernel)
+    def _typeof_kernel(kernel: Kernel, _: Any) -> Any:
+        return kernel.callable
+
+    def _function_type(context: Any, signature: Any) -> Any:
+        """Give LLVM's type of a kernel: as that of the C functions that Numba makes."""
+        kinds = [context.get_value_type(kind) for kind in signature.args]
+        return ir.FunctionType(context.get_value_type(signature.return_type), kinds)
+
+    def _callable(kernel: Kernel) -> Any:
+        """Make Numba's type of a kernel as its callers see it."""
+
+        def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind = _function_type(context, signature)
+            return builder.call(cgutils.get_or_insert_function(builder.module, kind, kernel.symbol), arguments)
+
+        lower_builtin(kernel, *kernel.signature.args)(lower)
+        return types.Function(type(kernel.__name__, (ConcreteTemplate,), {"key": kernel, "cases": [kernel.signature]}))
+
+    class Numbered:
+        """Functions of one signature that kernels call by number: ``these(number, ...)``.
+
+        Parameters
+        ----------
+        name : unique
+        signature : a function with the annotations that all have
+        most : how many there may be
+        """
+
+        def __init__(self, name: str, signature: Any, most: int) -> None:
+            self.name, self.symbol, self.most = name, name, most
+            self._hints, self._result = _types_of(signature)
+            self.signature = _numba_type(self._result)(*map(_numba_type, self._hints))
+            self._functions: list[Any] = []
+            self._callbacks: list[Any] = []
+            self._addresses = np.zeros(most, np.int64)
+            llvm.add_symbol(self.name, self._addresses.ctypes.data)
+
+        def add(self, function: Any) -> int:
+            """Add a kernel, or a plain Python function, and give its number.
+
+            Raises
+            ------
+            TypeError : a kernel of another signature, or too many functions
+            """
+            if len(self._functions) == self.most:
+                raise TypeError(f"{self.name}: there are {self.most} already, no more fit")
+            if not isinstance(function, Kernel):
+                kinds = [_C.get(hint, ctypes.c_int64) for hint in self._hints]
+                back = ctypes.CFUNCTYPE(_C[self._result], *kinds)(partial(_called_back, function, self._hints))
+                self._callbacks.append(back)
+                self._addresses[len(self._functions)] = ctypes.cast(back, ctypes.c_void_p).value
+            elif function.signature != self.signature:
+                raise TypeError(f"{self.name}: {function.symbol} is {function.signature}, not {self.signature}")
+            self._functions.append(function)
+            return len(self._functions) - 1
+
+        def link(self) -> None:
+            """Let kernels find all functions: each is compiled when it is first called."""
+            for number, function in enumerate(self._functions):
+                if not self._addresses[number]:
+                    self._addresses[number] = function.stub
+
+        @cached_property
+        def callable(self) -> Any:
+            """Numba's type of it, as kernels call it."""
+
+            def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                word = context.get_value_type(types.intp)
+                table = builder.module.globals.get(self.name) or ir.GlobalVariable(builder.module, word, self.name)
+                address = builder.load(builder.gep(table, [arguments[0]]))
+                kind = _function_type(context, self.signature)
+                return builder.call(builder.inttoptr(address, kind.as_pointer()), arguments[1:])
+
+            signature = self.signature.return_type(types.int64, *self.signature.args)
+            lower_builtin(self, *signature.args)(lower)
+            return types.Function(type(self.name, (ConcreteTemplate,), {"key": self, "cases": [signature]}))
+
+    def _called_back(function: Any, hints: Any, *arguments: Any) -> Any:
+        """Call a plain Python function from a kernel."""
+        return function(
+            *(
+                _handles[argument] if isinstance(hint, type) and issubclass(hint, Handle) else argument
+                for hint, argument in zip(hints, arguments, strict=True)
+            )
+        )
+
+    @typeof_impl.register(Numbered)
+    def _typeof_numbered(numbered: Numbered, _: Any) -> Any:
+        return numbered.callable
+
+    def _reads(function: Any) -> Iterator[tuple[str, Any]]:
+        """List the names of a module, and their values, that a function and the helpers that it calls read."""
+        seen, todo = set(), [function]
+        while todo:
+            one = todo.pop()
+            codes = [one.__code__]
+            while codes:
+                code = codes.pop()
+                codes += [part for part in code.co_consts if isinstance(part, CodeType)]
+                for name in code.co_names:
+                    if name in one.__globals__:
+                        value = one.__globals__[name]
+                        plain = getattr(value, "py_func", value)
+                        if isinstance(plain, FunctionType) and plain not in seen:
+                            seen.add(plain)
+                            todo.append(plain)
+                        yield name, value
+
+    def _key(kernel: Kernel) -> str:
+        """Name all that the machine code of a kernel depends on."""
+        digest = hashlib.sha256(f"{numba.__version__} {np.__version__} {kernel.symbol} {kernel.signature}".encode())
+        digest.update(
+            repr(
+                (llvm.get_host_cpu_name(), numba.config.CPU_NAME, sorted(llvm.get_host_cpu_features().items()))
+            ).encode()
+        )
+        for hint in _types_of(kernel.function)[0]:
+            if isinstance(hint, type) and issubclass(hint, Handle):
+                digest.update(repr(hint.fields).encode())
+        _add_code(digest, kernel.function.__code__)
+        for name, value in _reads(kernel.function):
+            plain = getattr(value, "py_func", value)
+            if isinstance(value, Kernel | Numbered):
+                digest.update(f"{name} {value.symbol} {value.signature}".encode())
+            elif isinstance(plain, FunctionType):
+                _add_code(digest, plain.__code__)
+            elif not isinstance(value, ModuleType | type):
+                digest.update(f"{name} {value!r}".encode())
+        return digest.hexdigest()[:24]
+
+    def _add_code(digest: Any, code: CodeType) -> None:
+        digest.update(code.co_code)
+        for part in code.co_consts:
+            if isinstance(part, CodeType):
+                _add_code(digest, part)
+            elif not isinstance(part, str):  # documentation
+                digest.update(repr(part).encode())
+
+    CACHE_BASE: Final = os.environ.get("NUMBA_CACHE_DIR") or platformdirs.user_cache_dir("gpusched_env")
+    compiled = 0
+    _keep: list[Any] = []
+
+    def _machine_code(kernel: Kernel) -> int:
+        global compiled
+        folder = Path(CACHE_BASE) / "kernels"
+        path = folder / f"{kernel.__name__}-{_key(kernel)}"
+        made = CFunc(kernel.function, (kernel.signature.args, kernel.signature.return_type), {}, _OPTIONS)
+        made._cache = _Cache(path)
+        made.compile()
+        _keep.append(made)
+        return int(made.address)
+
+    class _Cache:
+        def __init__(self, path):
+            self.path = path
+
+        def load_overload(self, signature, context):
+            try:
+                with open(self.path, "rb") as file:
+                    return CompileResult._rebuild(context, *pickle.load(file))
+            except OSError:
+                return None
+
+        def save_overload(self, signature, result):
+            global compiled
+            compiled += 1
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                with tempfile.NamedTemporaryFile(dir=self.path.parent, delete=False) as file:
+                    file.write(pickle.dumps(result._reduce()))
+                os.replace(file.name, self.path)
+            except OSError:
+                pass
+
+    @ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+    def _resolve(number):
+        return _kernels[number].load()
+
+    def _make_stub(kernel):
+        """Lower: call the kernel through its address, which is found first if it is 0."""
+        context = CFunc._targetdescr.target_context
+        fnty = _function_type(context, kernel.signature)
+        module = ir.Module(name=kernel.symbol + ".stub")
+        function = ir.Function(module, fnty, name=kernel.symbol + ".stub")
+        builder = ir.IRBuilder(function.append_basic_block())
+        i64 = ir.IntType(64)
+        cell = builder.inttoptr(i64(int(_addresses.ctypes.data + 8 * kernel.number)), i64.as_pointer())
+        found = builder.load(cell)
+        with builder.if_then(builder.icmp_signed("<=", found, i64(0)), likely=False) as _:
+            resolve = builder.inttoptr(
+                i64(ctypes.cast(_resolve, ctypes.c_void_p).value), ir.FunctionType(i64, [i64]).as_pointer()
+            )
+            builder.call(resolve, [i64(kernel.number)])
+        target = builder.inttoptr(builder.load(cell), fnty.as_pointer())
+        result = builder.call(target, function.args, tail=True)
+        if isinstance(fnty.return_type, ir.VoidType):
+            builder.ret_void()
+        else:
+            builder.ret(result)
+        library = context.codegen().create_library(kernel.symbol + ".stub")
+        library.add_ir_module(module)
+        library.finalize()
+        _keep.append(library)
+        return library.get_pointer_to_function(kernel.symbol + ".stub")
+
+    def kernel(function: Any = None, *, lazy: bool = False) -> Any:
+        """Make a kernel of a function; see the top of this file."""
+        return (lambda f: Kernel(f, lazy)) if function is None else Kernel(function, lazy)
+
+    def plain(function: Function) -> Function:
+        """Let kernels call a function by its name; Python calls it as it is."""
+        return register_jitable(**_OPTIONS)(function)  # type: ignore[no-any-return]
+
+    def helper(function: Function) -> Function:
+        """Compile a function that only kernels call: it becomes part of each of them."""
+        return numba.njit(forceinline=True, **_OPTIONS)(function)

@@ -1,0 +1,125 @@
+"""The network as the kernels see it: links, routes, and which ring crosses which link."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from gpusched_env.instance import Instance
+from gpusched_env.network import COLLECTIVES, CONTENTION_MODELS, DUTIES, K_MODES, LINK_TIERS, collectives_of
+
+if TYPE_CHECKING:
+    from gpusched_env.core.state import State
+
+LINK_STATE_DTYPE: Final = np.dtype(
+    [
+        # what every look at a link reads, 64 bytes
+        ("capacity", "<f8"),  # [byte/s]
+        ("built_Bps", "<f8"),  # [byte/s] capacity before any change
+        ("total", "<f8"),  # weight of all its flows
+        ("level", "<f8"),  # [byte/s] of max-min: rate at which it holds flows; inf = it holds none
+        ("first_use", "<i4"),  # head of its chain of ``uses``; -1 = none
+        ("flows", "<i4"),  # entries of that chain
+        ("can_fill", "<i4"),  # 1 = its flows could send more than it carries
+        ("is_stale", "<i4"),  # scratch: 1 = ``right`` is older than its flows' rates
+        ("place", "<i4"),  # scratch: where in the queue it is; -1 = nowhere
+        ("is_changed", "<i4"),
+        ("tier", "<i4"),  # index into LINK_TIERS; -1 = bus of a machine, -2 = no link
+        ("members", "<i4"),  # this row and so many - 1 after it are parallel links
+        # max-min
+        ("right", "<f8"),  # [byte/s] scratch: the level that it should have
+        ("key", "<f8"),  # [byte/s] scratch: its place in the queue
+        ("room", "<f8"),  # [byte/s] scratch: capacity that the flows that it does not hold leave
+        ("held", "<f8"),  # scratch: weight of the flows that it holds
+        # row i also tells of change i of the links, and of entry i of lists
+        ("change_s", "<f8"),  # [s] when
+        ("change_slowdown", "<f8"),  # built capacity over that from then on
+        ("change_tier", "<i4"),  # of which links, index into LINK_TIERS
+        ("port", "<i4"),  # 1 = a machine's own port
+        ("heap", "<i4"),  # scratch: entry i of the queue
+        ("changed", "<i4"),  # entry i of the list of changed links
+    ]
+)
+USE_DTYPE: Final = np.dtype(
+    [
+        ("weight", "<f8"),  # ring edges on the link
+        ("rate", "<f8"),  # [byte/s] of the replica's ring
+        ("replica", "<i4"),
+        ("link", "<i4"),
+        ("next_of_replica", "<i4"),  # chain of a replica's uses; also chain of unused rows
+        ("next_of_link", "<i4"),
+        ("previous_of_link", "<i4"),
+        ("is_held", "<i4"),  # scratch of max-min: 1 = by this link
+    ]
+)
+ROUTE_DTYPE: Final = np.dtype([("share", "<f8"), ("link", "<i4"), ("padding", "<i4")])
+PAIR_DTYPE: Final = np.dtype([("latency_s", "<f8"), ("begin", "<i4"), ("end", "<i4")])  # rows of ROUTE_DTYPE
+
+
+def network_sizes(instance: Instance) -> dict[str, int]:
+    """Lengths of the network's arrays for one instance; 1 where there is no topology."""
+    topology = instance.topology
+    if topology is None:
+        return dict(links=1, uses=1, routes=1, pairs=1, profiles=1)
+    crossed = 2 + int(np.diff(topology.route_at).max(initial=0))  # links of one ring edge at most
+    most = instance.cluster.gpus * (instance.gpu_jobs + 1)  # machines of all gangs, and of one that a question lays
+    return dict(
+        links=max(len(instance.links), len(instance.network.changes)),
+        uses=most * (crossed + 1),  # 1: the bus
+        routes=max(len(topology.route_link), 1),
+        pairs=len(topology.route_at) - 1,
+        profiles=len(instance.workload.profiles.rows) if instance.ratios is not None else 1,
+    )
+
+
+def lay_network(state: State, b: int, instance: Instance) -> None:
+    """Fill the network's arrays of one environment."""
+    topology, network = instance.topology, instance.network
+    assert topology is not None
+    contention = network.contention
+    world = state.world[b]
+    world["contention"] = 1 + list(CONTENTION_MODELS).index(contention.model)
+    of_profile = collectives_of(network, instance.workload.profiles.rows["name"].tolist())
+    numbers = np.array([list(COLLECTIVES).index(name) for name in of_profile])
+    state.paces["collective"][b, : len(instance.classes)] = numbers[instance.classes[:, 0], None, None]
+    world["k_mode"], world["duty"] = K_MODES.index(contention.k_mode), DUTIES.index(contention.duty)
+    for name in ("xi1", "alpha", "shared_loss", "extra", "path_seed"):
+        world[name] = getattr(contention, name)
+    world["duplex"], world["nics"] = topology.duplex, topology.nics
+    world["edges"] = int(topology.edge.max()) + 1
+    for name in ("gpu_Bps", "gpu_latency_s", "nic_Bps"):
+        world[name] = getattr(topology, name)
+    for name in ("reduction_Bps", "machine_overhead_s"):
+        world[name] = getattr(network, name)
+
+    first, nodes = instance.first_row, state.nodes[b, : len(instance.cluster.nodes)]
+    nodes["out"], nodes["into"] = first[topology.access[:, 0]], first[topology.access[:, 1]]
+    nodes["edge"], nodes["bus"] = topology.edge, -1
+    buses = np.flatnonzero(instance.links["tier"] < 0)
+    if len(buses):
+        nodes["bus"] = buses
+    uplinks = topology.uplinks[topology.edge[instance.cluster.racks["first_node"]]]
+    state.racks["uplink"][b, : len(uplinks)] = np.where(uplinks >= 0, first[uplinks], -1)
+    links = state.links[b]
+    links["first_use"] = links["place"] = -1
+    links["level"] = np.inf
+    links["tier"] = -2
+    for name in ("capacity", "members", "tier"):
+        links[name][: len(instance.links)] = instance.links[name]
+    links["built_Bps"] = links["capacity"]
+    changes = sorted(network.changes, key=lambda change: change.time_s)
+    world["changes"] = len(changes)
+    for row, change in zip(links, changes, strict=False):
+        row["change_s"], row["change_slowdown"] = change.time_s, change.slowdown
+        row["change_tier"] = LINK_TIERS.index(change.tier)
+    links["port"][first[topology.access[:, 0]]] = 1  # one direction tells who straddles
+    uses = state.uses[b]
+    uses["next_of_replica"] = np.append(np.arange(1, len(uses)), -1)
+    routes, pairs = state.routes[b, : len(topology.route_link)], state.pairs[b, : len(topology.route_at) - 1]
+    routes["link"], routes["share"] = first[topology.route_link], topology.route_share
+    pairs["begin"], pairs["end"] = topology.route_at[:-1], topology.route_at[1:]
+    pairs["latency_s"] = topology.latency_s.reshape(-1)
+    state.replicas["first_use"][b] = -1
+    if instance.ratios is not None:
+        state.ratios[b, : len(instance.ratios), : len(instance.ratios)] = instance.ratios

@@ -1,0 +1,276 @@
+"""Flows: the ring of a gang laid on the links, and taken off again."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.cluster import MACHINE
+from gpusched_env.core import arithmetic as arithmetic
+from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.state import Run
+from gpusched_env.network import ecmp
+from gpusched_env.network.collectives import ALIKE
+from gpusched_env.portable.elementary import log2, power
+
+path_hash = kernel(ecmp.path_hash)
+
+
+# Numbers of the collectives (gpusched_env.network.collectives.COLLECTIVES) and of the contention models
+# (gpusched_env.network.contention.CONTENTION_MODELS), in the order of those registries.
+RING, HIERARCHICAL, TREE, SHARDED, BEST = range(5)
+NO_CONTENTION, SOLO, MAXMIN, KWAY, FLAT, TABLE, BUDGET, TIERED = range(8)
+BUDGET_MACHINES: Final = 8  # machines at which each half of the budget is used up (SJF-BCO, section 7)
+
+
+@kernel
+def touch_link(sim: Run, link: int) -> None:
+    """Remember that a link's flows have changed."""
+    if sim.links[link]["is_changed"] == 0:
+        sim.links[link]["is_changed"] = 1
+        sim.links[sim.world["changed"]]["changed"] = link
+        sim.world["changed"] += 1
+
+
+@kernel
+def list_flow(sim: Run, number: int) -> None:
+    """Remember that a gang's rate or iteration may change."""
+    if sim.replicas[number]["is_listed"] == 0:
+        sim.replicas[number]["is_listed"] = 1
+        sim.replicas[sim.world["listed"]]["listed"] = number
+        sim.world["listed"] += 1
+
+
+@kernel
+def cross(sim: Run, replica: int, link: int, weight: float) -> None:
+    """Add ``weight`` ring edges of a replica to a link."""
+    use = sim.replicas[replica]["first_use"]
+    while use >= 0 and sim.uses[use]["link"] != link:
+        use = sim.uses[use]["next_of_replica"]
+    if use >= 0:
+        sim.uses[use]["weight"] += weight
+        return
+    use = sim.world["first_free_use"]
+    u = sim.uses[use]
+    sim.world["first_free_use"] = u["next_of_replica"]
+    u["weight"] = weight
+    u["replica"] = replica
+    u["link"] = link
+    u["next_of_replica"] = sim.replicas[replica]["first_use"]
+    sim.replicas[replica]["first_use"] = use
+    first = sim.links[link]["first_use"]
+    u["next_of_link"] = first
+    u["previous_of_link"] = -1
+    if first >= 0:
+        sim.uses[first]["previous_of_link"] = use
+    sim.links[link]["first_use"] = use
+    sim.links[link]["flows"] += 1
+    touch_link(sim, link)
+
+
+@kernel
+def cross_edge(sim: Run, replica: int, source: int, target: int, edge: int) -> float:
+    """Lay one ring edge between two machines on the links; return the latency of a step over it [s]."""
+    w = sim.world
+    # A closed walk in a tree crosses each link equally often in both directions, so each crossing is half an edge.
+    weight = 0.5 if w["duplex"] else 1.0
+    cross(sim, replica, sim.nodes[source]["out"], weight)
+    cross(sim, replica, sim.nodes[target]["into"], weight)
+    pair = sim.pairs[sim.nodes[source]["edge"] * w["edges"] + sim.nodes[target]["edge"]]
+    for i in range(pair["begin"], pair["end"]):
+        link = sim.routes[i]["link"]
+        members = sim.links[link]["members"]
+        if members > 1:
+            job = sim.replicas[replica]["job"]
+            start = sim.jobs[job]["preemptions"]  # restarts draw anew
+            link += path_hash(w["path_seed"], job, start, edge) % members
+        cross(sim, replica, link, weight * sim.routes[i]["share"])
+    return pair["latency_s"]
+
+
+@kernel
+def solo_rate(sim: Run, replica: int, cap_Bps: float, built: bool) -> float:
+    """Rate of a ring edge if no other gang used the network, with links as they are or as they were built [byte/s]."""
+    rate = cap_Bps
+    use = sim.replicas[replica]["first_use"]
+    while use >= 0:
+        link = sim.links[sim.uses[use]["link"]]
+        rate = min(rate, (link["built_Bps"] if built else link["capacity"]) / sim.uses[use]["weight"])
+        use = sim.uses[use]["next_of_replica"]
+    return rate
+
+
+@kernel
+def price(
+    sim: Run, collective: int, gang: int, machines: int, largest: int, gradient_bytes: float, step_s: float
+) -> tuple[float, float]:
+    """Seconds that do not depend on the rate between machines, and bytes over each ring edge (network.md 3.2).
+
+    Parameters
+    ----------
+    gang, machines, largest : GPUs, machines, most GPUs on one machine
+    step_s : latency of one step between machines [s]
+    """
+    w = sim.world
+    inside_s = w["gpu_latency_s"]
+    if machines == 1 or collective in (RING, SHARDED):
+        steps = 2.0 * (gang - 1)
+        between = 2.0 * (machines - 1) if machines > 1 else 0.0
+        fixed = (steps - between) * inside_s + between * step_s
+        return fixed, steps / gang * gradient_bytes
+    inside = 2.0 * (largest - 1) * inside_s + 2.0 * (largest - 1) / largest * gradient_bytes / w["gpu_Bps"]
+    if collective == HIERARCHICAL:
+        steps = 2.0 * (machines - 1)
+        return inside + steps * step_s, steps / machines * gradient_bytes
+    return inside + 2.0 * log2(machines) * step_s, 2.0 * gradient_bytes
+
+
+@helper
+def port_rate(sim: Run, collective: int, machines: int, largest: int) -> float:
+    """Rate that the ports of a gang's GPUs allow on an edge between machines, or inside one [byte/s].
+
+    In the collectives of two levels every GPU of a machine sends a part of its own.
+    """
+    two_levels = machines > 1 and (collective in (HIERARCHICAL, TREE))
+    return sim.world["gpu_Bps"] * (largest if two_levels else 1)
+
+
+@helper
+def overlap_norm(compute_s: float, communication_s: float, overlap: float) -> float:
+    """p-norm of compute and communication, as gpusched_env.performance.overlapped [s]."""
+    longer = max(compute_s, communication_s)
+    if overlap == np.inf:
+        return longer
+    if overlap == 1.0:
+        return compute_s + communication_s
+    ratio = min(compute_s, communication_s) / longer
+    return longer * power(1.0 + power(ratio, overlap), 1.0 / overlap)
+
+
+@helper
+def micro_s(pace: Any, compute_share: float) -> float:
+    """Seconds of the last sub-step of an iteration, which communicates; of the whole iteration if it has one [s]."""
+    if compute_share == 1.0:
+        return pace["iteration_s"]
+    return overlap_norm(pace["compute_s"] * compute_share, pace["communication_s"], pace["overlap"])
+
+
+@kernel
+def begin_flow(sim: Run, number: int, slowest: int) -> None:
+    """Lay a gang's ring on the links: machines in order of their number, so that racks are crossed once each."""
+    w = sim.world
+    r = sim.replicas[number]
+    gang = r["gpus"]
+    machines = 0
+    largest = 0
+    low = w["nodes"]
+    high = -1
+    for i in range(gang):
+        node = sim.gpu_node[sim.chosen[i]]
+        if sim.nodes[node]["taken"] == 0:
+            machines += 1
+        sim.nodes[node]["taken"] += 1
+        largest = max(largest, sim.nodes[node]["taken"])
+        low = min(low, node)
+        high = max(high, node)
+    pace = sim.paces[sim.jobs[r["job"]]["job_class"], r["tier"], slowest]
+    r["compute_s"] = pace["compute_s"] * r["compute_share"]
+    r["overlap"] = pace["overlap"]
+    r["profile"] = pace["profile"]
+    r["machines"] = machines
+    r["first_use"] = -1
+    r["bottleneck"] = -1
+    cap = np.inf
+    step_s = 0.0
+    previous = high
+    edge = 0
+    for node in range(low, high + 1):
+        taken = sim.nodes[node]["taken"]
+        if taken == 0:
+            continue
+        sim.nodes[node]["taken"] = 0
+        if machines > 1:
+            latency_s = cross_edge(sim, number, previous, node, edge)
+            step_s = max(step_s, latency_s)
+            cap = min(cap, w["nic_Bps"] * min(taken, w["nics"]) / w["nics"])
+        if sim.nodes[node]["bus"] >= 0 and (taken > 1 or machines > 1):
+            cross(sim, number, sim.nodes[node]["bus"], 1.0)
+        previous = node
+        edge += 1
+    choice = pace["collective"]
+    solo = solo_rate(sim, number, cap, False)
+    gradient = 0.0 if gang == 1 else pace["gradient_bytes"]
+    if choice == BEST:
+        best = np.inf
+        for candidate in range(SHARDED):
+            rate = min(solo, port_rate(sim, candidate, machines, largest))
+            fixed, wire = price(sim, candidate, gang, machines, largest, gradient, step_s)
+            if (fixed + wire / rate) * ALIKE < best:
+                best = fixed + wire / rate
+                choice = candidate
+    solo = min(solo, port_rate(sim, choice, machines, largest))
+    fixed, wire = price(sim, choice, gang, machines, largest, gradient, step_s)
+    if gradient == 0.0:
+        fixed = 0.0
+    fixed += gradient * (gang - 1) / gang / w["reduction_Bps"] + w["machine_overhead_s"] * machines
+    if pace["measured"]:  # what was measured alone is taken for transfer, all of which contention stretches
+        fixed = 0.0
+        built = solo_rate(sim, number, cap, True)
+        wire = pace["communication_s"] * min(built, port_rate(sim, choice, machines, largest))
+    r["fixed_s"] = fixed
+    r["wire_bytes"] = wire
+    r["solo_Bps"] = solo
+    r["rate_Bps"] = solo
+    r["priced_Bps"] = solo
+    if w["contention"] == BUDGET:  # extra time is all that a placement costs: bytes do not count beside it
+        alone = sim.paces[sim.jobs[r["job"]]["job_class"], MACHINE, slowest]
+        r["compute_s"] = micro_s(alone, r["compute_share"])
+        r["fixed_s"] = 0.0
+        r["wire_bytes"] = 0.0
+    if w["contention"] == TIERED:  # the tier alone stretches the iteration
+        r["compute_s"] = micro_s(pace, r["compute_share"])
+        r["fixed_s"] = 0.0
+        r["wire_bytes"] = 0.0
+    if w["contention"] != BUDGET and r["wire_bytes"] == 0.0:  # nothing to send: no flow
+        end_flow(sim, number)
+    r["settled_s"] = iteration_at(sim, number, 1.0)
+    r["iteration_s"] = r["settled_s"]
+    r["told_s"] = -1.0
+    list_flow(sim, number)
+    w["uncommitted"] = 1
+
+
+@kernel
+def iteration_at(sim: Run, number: int, slowdown: float) -> float:
+    """Seconds of one iteration if the bytes take ``slowdown`` times as long as alone [s]."""
+    r = sim.replicas[number]
+    communication = r["fixed_s"]
+    if r["wire_bytes"] > 0.0:
+        if slowdown == np.inf:
+            return np.inf
+        communication += r["wire_bytes"] / r["solo_Bps"] * slowdown
+    return overlap_norm(r["compute_s"], communication, r["overlap"])
+
+
+@kernel
+def end_flow(sim: Run, number: int) -> None:
+    """Take a gang's ring off the links."""
+    w = sim.world
+    use = sim.replicas[number]["first_use"]
+    while use >= 0:
+        u = sim.uses[use]
+        link = sim.links[u["link"]]
+        following = u["next_of_replica"]
+        if u["previous_of_link"] >= 0:
+            sim.uses[u["previous_of_link"]]["next_of_link"] = u["next_of_link"]
+        else:
+            link["first_use"] = u["next_of_link"]
+        if u["next_of_link"] >= 0:
+            sim.uses[u["next_of_link"]]["previous_of_link"] = u["previous_of_link"]
+        link["flows"] -= 1
+        touch_link(sim, u["link"])
+        u["next_of_replica"] = w["first_free_use"]
+        w["first_free_use"] = use
+        use = following
+    sim.replicas[number]["first_use"] = -1

@@ -1,0 +1,10 @@
+"""Placement: one file a rule; each is registered when it is imported, and gets the next number."""
+
+from gpusched_env.core.placement import (  # noqa: I001 - the order of the numbers
+    in_order, pack, consolidate, yarn, drawn, contention, least_busy, fastest_type, fork, shared, most_free,
+)  # fmt: skip
+
+__all__ = [
+    "consolidate", "contention", "drawn", "fastest_type", "fork", "in_order", "least_busy", "most_free", "pack",
+    "shared", "yarn",
+]  # fmt: skip

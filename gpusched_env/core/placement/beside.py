@@ -1,0 +1,52 @@
+"""Placement beside one running gang, which the caller names (the environment's action "join")."""
+
+from __future__ import annotations
+
+from gpusched_env.core.handle import kernel
+from gpusched_env.core.partners import has_room
+from gpusched_env.core.placement.shared import append_by_id, append_gpus_of
+from gpusched_env.core.state import ACTIVE, WAITING, Run
+
+
+@kernel
+def room_beside(sim: Run, kind: int, option: int, number: int) -> int:
+    """Count the GPUs of a running gang that have room for a job class at a sub-batch; none while it checkpoints."""
+    count = 0
+    if sim.replicas[number]["phase"] != ACTIVE:
+        return count
+    seat = sim.replicas[number]["first_gpu"]
+    while seat >= 0:
+        gpu = seat % sim.world["gpus"]
+        if has_room(sim, kind, option, gpu):
+            count += 1
+        seat = sim.gpu_next[seat]
+    return count
+
+
+@kernel
+def find_beside(sim: Run, row: int, partner: int, option: int) -> tuple[int, int]:
+    """Write the GPUs on which a waiting job would join the running job ``partner`` to ``chosen``.
+
+    The partner's GPUs that have room, ascending, then free ones. ``option`` of ``sub_batches``, -1 = the largest for
+    which there is a place. Nothing is reserved. Returns the number of GPUs, 0 = no place, and the option.
+    """
+    most = sim.world["jobs"]
+    if row < 0 or row >= most or sim.jobs[row]["status"] != WAITING or sim.world["gpu_jobs"] == 1:
+        return 0, 0
+    if partner < 0 or partner >= most or sim.jobs[partner]["replica"] < 0:
+        return 0, 0
+    number = sim.jobs[partner]["replica"]
+    if sim.replicas[number]["phase"] != ACTIVE:
+        return 0, 0
+    gang = sim.jobs[row]["gpus"]
+    kind = sim.jobs[row]["job_class"]
+    gpus = sim.world["gpus"]
+    for size in range(sim.sub_batches.shape[1]):
+        if sim.sub_batches[kind, size, 0]["sub_steps"] == 0 or (option >= 0 and size != option):
+            continue
+        at = append_gpus_of(sim, kind, 0, gang, size, number, 0, gpus)
+        if at > 0:
+            at = append_by_id(sim, kind, at, gang, size, False, 0, gpus)
+        if at == gang:
+            return gang, size
+    return 0, 0

@@ -1,0 +1,52 @@
+"""Reserve a gang's GPUs by a rule, look where it would go, or tell whether it fits."""
+
+from __future__ import annotations
+
+from gpusched_env.core.handle import kernel
+from gpusched_env.core.placement.rules import place
+from gpusched_env.core.placement.taking import hide_unusable, show_unusable, unable_somewhere, unreserve
+from gpusched_env.core.state import Run
+
+
+@kernel
+def goes_anywhere_now(sim: Run, kind: int, rule: int) -> bool:
+    """Tell whether a gang of a job class finds a place by a rule wherever enough GPUs are free."""
+    return sim.rules[rule]["anywhere"] > 0 and not unable_somewhere(sim, kind)
+
+
+@kernel
+def reserve(sim: Run, at: int, kind: int, gang: int, rule: int, supply: int) -> int:
+    """Reserve the GPUs of a gang of a job class by a rule and append them to ``chosen`` from ``at``.
+
+    ``supply`` is the number of free GPUs. Returns the end of what it appended: ``at + gang``, more if the rule
+    places several copies, ``at`` (nothing reserved) if there is no place.
+    Machines of a type on which the class cannot run do not exist for it.
+    """
+    hides = unable_somewhere(sim, kind)
+    if hides:
+        supply -= hide_unusable(sim, kind)
+    end = at
+    if gang <= supply:
+        end = place(rule, sim, at, kind, gang, supply)
+    if hides:
+        show_unusable(sim, kind)
+    return end
+
+
+@kernel
+def look_for(sim: Run, kind: int, gang: int, rule: int) -> int:
+    """Write the GPUs that :func:`reserve` would reserve now to ``chosen``; return their number, 0 = no place."""
+    random = sim.world["random"]
+    end = reserve(sim, 0, kind, gang, rule, sim.world["free_gpus"])
+    sim.world["random"] = random
+    unreserve(sim, 0, end)
+    return end
+
+
+@kernel
+def fits(sim: Run, kind: int, gang: int, rule: int) -> bool:
+    """Tell whether :func:`reserve` would find a place now."""
+    supply = sim.world["free_gpus"]
+    if gang > supply or goes_anywhere_now(sim, kind, rule):
+        return gang <= supply
+    return look_for(sim, kind, gang, rule) > 0

@@ -1,0 +1,129 @@
+"""The registry of placement rules: which GPUs a gang gets. Users add their own with :func:`placement_rule`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from gpusched_env.core.handle import Numbered
+from gpusched_env.core.state import RULE_FLAGS, Run
+from gpusched_env.errors import GpuschedError, unknown_name
+
+
+class Rule(NamedTuple):
+    """A placement rule.
+
+    Parameters
+    ----------
+    name : as decisions and scenarios name it
+    number : as kernels know it
+    meaning : half a sentence for tables
+    place : called as (sim, at, kind, gang, supply)
+    """
+
+    name: str
+    number: int
+    meaning: str
+    place: Any
+
+
+def _signature(sim: Run, at: int, kind: int, gang: int, supply: int) -> int:
+    raise NotImplementedError
+
+
+# In a kernel: place(rule, sim, at, kind, gang, supply).
+place: Final = Numbered("placement-rules", _signature, most=len(RULE_FLAGS))
+_rules: Final[dict[str, Rule]] = {}
+
+
+def placement_rule(name: str, meaning: str, *, anywhere: bool = False, shares: int = 0) -> Callable[[Any], Any]:
+    """Register a placement rule under a name.
+
+    It decorates a function ``(sim: Run, at: int, kind: int, gang: int, supply: int) -> int``: a kernel, or a plain
+    Python function where speed does not matter. The function reserves the GPUs of a gang of job class ``kind`` with
+    ``take`` and its kin (taking.py), which append them to ``sim.chosen`` from ``at`` on, and returns the end of what it
+    appended: ``at + gang``; ``at`` if it reserved nothing. ``supply`` >= gang GPUs are free. Machines on which the class
+    cannot run look full.
+
+    Parameters
+    ----------
+    name : as decisions name it
+    meaning : half a sentence for tables
+    anywhere : a gang that finds ``supply`` free GPUs always finds a place by this rule
+    shares : 0, or flags of sharing_choices.py by which a gang looks for company where it finds too few free GPUs
+
+    Raises
+    ------
+    GpuschedError : the name is taken, or there are too many rules
+    """
+
+    def register(function: Any) -> Any:
+        if name in _rules:
+            raise GpuschedError(f"placement rule {name!r} exists already; choose another name")
+        number = place.add(function)
+        RULE_FLAGS[number] = anywhere, shares
+        _rules[name] = Rule(name, number, meaning, function)
+        return function
+
+    return register
+
+
+class _Names(Mapping[str, Any]):
+    """One column of the registry by name, always up to date."""
+
+    def __init__(self, column: str) -> None:
+        self._column = column
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(_rules[name], self._column)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_rules)
+
+    def __len__(self) -> int:
+        return len(_rules)
+
+
+PLACEMENT_RULES: Final[Mapping[str, str]] = _Names("meaning")
+RULE_NUMBER: Final[Mapping[str, int]] = _Names("number")
+
+
+def rule_number(name: str) -> int:
+    """Give a placement rule's number.
+
+    Raises
+    ------
+    GpuschedError : an unknown rule, with the nearest names
+    """
+    if name not in _rules:
+        raise GpuschedError(unknown_name("placement rule", str(name), list(_rules)))
+    return _rules[name].number
+
+
+def rule_name(number: int) -> str:
+    """Give the name of a placement rule by its number."""
+    return list(_rules)[number]
+
+
+def check_numbers(numbers: np.ndarray) -> None:
+    """Check rule numbers.
+
+    Raises
+    ------
+    GpuschedError : a number that no rule has
+    """
+    bad = numbers[(numbers < 0) | (numbers >= len(_rules))]
+    if len(bad):
+        raise GpuschedError(f"placement rule number {bad[0]}: no rule has it; take numbers from RULE_NUMBER")
+
+
+def goes_anywhere(name: str) -> bool:
+    """Tell whether a gang that finds enough free GPUs always finds a place by a rule."""
+    return bool(RULE_FLAGS[rule_number(name)]["anywhere"])
+
+
+def shares_by(name: str) -> int:
+    """Flags of sharing_choices.py by which a rule looks for company; 0 = it never does."""
+    return int(RULE_FLAGS[rule_number(name)]["shares"])

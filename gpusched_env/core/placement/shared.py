@@ -1,0 +1,208 @@
+"""Placement beside other jobs: the rules share-first-fit and share-best-benefit (SJF-FFS, SJF-BSBF; sjf_bsbf.md 3)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gpusched_env.core.handle import kernel
+from gpusched_env.core.partners import better_pair, has_room, judge_pairs, last_option
+from gpusched_env.core.placement.node_orders import count_gangs, first_gpus_by_gangs, next_node, node_key
+from gpusched_env.core.placement.pack import place_packed
+from gpusched_env.core.placement.placing import reserve
+from gpusched_env.core.placement.rules import placement_rule, rule_number
+from gpusched_env.core.placement.taking import FREE, unable_somewhere, unreserve
+from gpusched_env.core.seats import MEMORY_SLACK
+from gpusched_env.core.sharing_choices import BENEFIT, FEWEST_GANGS, ONE_NODE, SEARCH
+from gpusched_env.core.state import WAITING, Run
+
+PACK: Final = rule_number("pack")
+# Of free GPUs, if they are enough, both take what pack takes; find_shared chooses the others.
+placement_rule(
+    "share-first-fit",
+    "as pack; if too few GPUs are free, beside other jobs too, by GPU id; else wait",
+    shares=SEARCH,
+)(place_packed)
+placement_rule(
+    "share-best-benefit",
+    "as pack; if too few GPUs are free, beside the jobs with which mean JCT gains; else wait",
+    shares=SEARCH | BENEFIT,
+)(place_packed)
+
+
+@kernel
+def append_gpus_of(sim: Run, kind: int, at: int, gang: int, option: int, number: int, low: int, high: int) -> int:
+    """Append the GPUs of a running gang in ``[low, high)`` that have room at a sub-batch, ascending; return the end."""
+    last = low - 1
+    while at < gang:
+        following = -1
+        seat = sim.replicas[number]["first_gpu"]
+        while seat >= 0:
+            gpu = seat % sim.world["gpus"]
+            if last < gpu < high and (following < 0 or gpu < following) and has_room(sim, kind, option, gpu):
+                following = gpu
+            seat = sim.gpu_next[seat]
+        if following < 0:
+            break
+        last = following
+        taken = False
+        for i in range(at):  # beside two gangs that it should join: once
+            taken = taken or sim.chosen[i] == following
+        if not taken:
+            sim.chosen[at] = following
+            at += 1
+    return at
+
+
+@kernel
+def by_benefit(sim: Run, kind: int, at: int, gang: int, low: int, high: int) -> tuple[int, int]:
+    """Append GPUs in ``[low, high)`` of the gangs that the job should join, the best pair first, to ``chosen``.
+
+    Returns the end of what it appended from ``at``, and the smallest of the sub-batches at which it joins them.
+    """
+    w = sim.world
+    option = 0
+    joined = -1
+    while at < gang:
+        best = -1
+        for i in range(w["running"]):
+            number = sim.running[i]
+            if (
+                sim.replicas[number]["offers"] >= 0
+                and (joined < 0 or better_pair(sim, joined, number))
+                and (best < 0 or better_pair(sim, number, best))
+            ):
+                best = number
+        if best < 0:
+            break
+        joined = best
+        size = sim.replicas[best]["option"]
+        end = append_gpus_of(sim, kind, at, gang, size, best, low, high)
+        if end > at:
+            option = max(option, size)
+        at = end
+    return at, option
+
+
+@kernel
+def append_by_id(sim: Run, kind: int, at: int, gang: int, option: int, held: bool, low: int, high: int) -> int:
+    """Append the first GPUs in ``[low, high)`` that have room at a sub-batch to ``chosen``; return the end.
+
+    ``held``: those that others hold, else the free ones.
+    """
+    for gpu in range(low, high):
+        if at < gang and (sim.holder[gpu] != FREE) == held and has_room(sim, kind, option, gpu):
+            sim.chosen[at] = gpu
+            at += 1
+    return at
+
+
+@kernel
+def append_shared_by_gangs(sim: Run, kind: int, at: int, gang: int, option: int) -> int:
+    """Append held GPUs that have room, of the machines with the fewest gangs first, to ``chosen``; return the end."""
+    key, node = -1, -1
+    while at < gang:
+        node = next_node(sim, gang, False, key, node)
+        if node < 0:
+            break
+        key = node_key(sim, gang, False, node)
+        low = sim.nodes[node]["first_gpu"]
+        at = append_by_id(sim, kind, at, gang, option, True, low, low + sim.nodes[node]["gpus"])
+    return at
+
+
+@kernel
+def fits_all(sim: Run, kind: int, gang: int, option: int) -> bool:
+    """Tell whether all chosen GPUs have room for a class at a sub-batch."""
+    for i in range(gang):  # noqa: SIM110 - generators are not compiled
+        if not has_room(sim, kind, option, sim.chosen[i]):
+            return False
+    return True
+
+
+@kernel
+def share_within(sim: Run, kind: int, gang: int, choices: int, low: int, high: int) -> tuple[int, int]:
+    """Choose all free GPUs in ``[low, high)``, and for the rest of a gang shared ones; see :func:`find_shared`."""
+    by_gangs = choices & (FEWEST_GANGS | ONE_NODE) > 0 and high - low == sim.world["gpus"]
+    last = last_option(sim, kind, choices)
+    if choices & BENEFIT:
+        at = append_by_id(sim, kind, 0, gang, last, False, low, high)
+        at, option = by_benefit(sim, kind, at, gang, low, high)
+        while at == gang and option <= last:  # the best for its company may be too large for the other GPUs
+            if fits_all(sim, kind, gang, option):
+                return gang, option
+            option += 1
+        return 0, 0
+    for size in range(last + 1):
+        at = append_by_id(sim, kind, 0, gang, size, False, low, high)
+        if by_gangs:
+            at = append_shared_by_gangs(sim, kind, at, gang, size)
+        else:
+            at = append_by_id(sim, kind, at, gang, size, True, low, high)
+        if at == gang:
+            return gang, size
+    return 0, 0
+
+
+@kernel
+def on_one_node(sim: Run, kind: int, gang: int, choices: int) -> tuple[int, int]:
+    """Choose a gang's GPUs on one machine, free or shared: the tightest on which free ones suffice, else any."""
+    key, node = -1, -1
+    while True:
+        node = next_node(sim, gang, True, key, node)
+        if node < 0:
+            return 0, 0
+        key = node_key(sim, gang, True, node)
+        low = sim.nodes[node]["first_gpu"]
+        high = low + sim.nodes[node]["gpus"]
+        if gang <= high - low:
+            count, option = share_within(sim, kind, gang, choices, low, high)
+            if count > 0:
+                return count, option
+
+
+@kernel
+def find_shared(sim: Run, row: int, choices: int) -> tuple[int, int]:
+    """Write the GPUs that a waiting job would get now to ``chosen``: free ones, and shared ones if they are too few.
+
+    Nothing is reserved. Returns their number, 0 = no place, and the option of ``sub_batches`` at which the job fits.
+    ``choices`` are flags of sharing_choices.py.
+    """
+    w = sim.world
+    if row < 0 or row >= w["jobs"] or sim.jobs[row]["status"] != WAITING:
+        return 0, 0
+    gang = sim.jobs[row]["gpus"]
+    kind = sim.jobs[row]["job_class"]
+    supply = w["free_gpus"]
+    top = (w["gpu_jobs"] - 1) * w["gpus"]
+    seats = 0
+    for gpu in range(w["gpus"]):
+        seats += sim.holder[gpu + top] == FREE
+    if gang > seats:
+        return 0, 0
+    in_sight = choices & (FEWEST_GANGS | ONE_NODE) > 0
+    if in_sight:
+        count_gangs(sim)
+    judged = choices & BENEFIT > 0 and w["gpu_jobs"] > 1
+    if judged and (gang > supply or choices & ONE_NODE or unable_somewhere(sim, kind)):
+        judge_pairs(sim, row, choices)
+    if choices & ONE_NODE:
+        count, option = on_one_node(sim, kind, gang, choices)
+        if count > 0:
+            return count, option
+    if in_sight:
+        end = first_gpus_by_gangs(sim, kind, gang)
+    else:
+        end = reserve(sim, 0, kind, gang, PACK, supply)
+        unreserve(sim, 0, end)
+    if end > 0:
+        for option in range(sim.sub_batches.shape[1]):  # alone, at the largest sub-batch that its GPUs have room for
+            room = sim.sub_batches[kind, option, 0]["sub_steps"] > 0
+            for i in range(end):
+                gpu_type = sim.nodes[sim.gpu_node[sim.chosen[i]]]["gpu_type"]
+                room = room and sim.sub_batches[kind, option, gpu_type]["memory"] <= 1.0 + MEMORY_SLACK
+            if room:
+                return end, option
+        return 0, 0
+    if w["gpu_jobs"] == 1:
+        return 0, 0
+    return share_within(sim, kind, gang, choices, 0, w["gpus"])

@@ -1,0 +1,167 @@
+"""What placement rules are made of: taking GPUs of a machine and giving them back, fits, the random generator."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.cluster import MACHINE
+from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.state import Run
+
+FREE: Final = -1
+RESERVED: Final = -2
+UNUSABLE: Final = -3  # free, but of a type on which the gang that is being placed cannot run
+NO_LIMIT: Final = 2**31 - 1
+
+
+@kernel
+def take(sim: Run, node: int, count: int, at: int) -> int:
+    """Reserve the ``count`` lowest free GPUs of a node, append them to ``chosen`` from ``at``; return the new end."""
+    gpu = sim.nodes[node]["first_gpu"]
+    left = count
+    while left > 0:
+        if sim.holder[gpu] == FREE:
+            sim.holder[gpu] = RESERVED
+            sim.chosen[at] = gpu
+            at += 1
+            left -= 1
+        gpu += 1
+    sim.free[node] -= count
+    sim.free[sim.nodes.shape[0] + sim.nodes[node]["rack"]] -= count
+    return at
+
+
+@kernel
+def take_this(sim: Run, gpu: int, at: int) -> int:
+    """Reserve a free GPU, append it to ``chosen`` at ``at``; return the new end."""
+    node = sim.gpu_node[gpu]
+    sim.holder[gpu] = RESERVED
+    sim.chosen[at] = gpu
+    sim.free[node] -= 1
+    sim.free[sim.nodes.shape[0] + sim.nodes[node]["rack"]] -= 1
+    return at + 1
+
+
+@kernel
+def take_listed(sim: Run, begin: int, end: int) -> None:
+    """Reserve the free GPUs ``chosen[begin:end]``."""
+    for i in range(begin, end):
+        take_this(sim, sim.chosen[i], i)
+
+
+@kernel
+def unreserve(sim: Run, begin: int, end: int) -> None:
+    """Give back the reserved GPUs ``chosen[begin:end]``."""
+    for i in range(begin, end):
+        gpu = sim.chosen[i]
+        node = sim.gpu_node[gpu]
+        sim.holder[gpu] = FREE
+        sim.free[node] += 1
+        sim.free[sim.nodes.shape[0] + sim.nodes[node]["rack"]] += 1
+
+
+@helper
+def unable(sim: Run, kind: int, gpu_type: int) -> bool:
+    """Tell whether a job class cannot run on a GPU type."""
+    return sim.paces[kind, MACHINE, gpu_type]["iteration_s"] == np.inf
+
+
+@kernel
+def unable_somewhere(sim: Run, kind: int) -> bool:
+    """Tell whether there is a GPU type on which a job class cannot run."""
+    if sim.paces.shape[2] == 1:  # no instance has a job that cannot run at all
+        return False
+    for gpu_type in range(sim.paces.shape[2]):  # noqa: SIM110 - generators are not compiled
+        if unable(sim, kind, gpu_type):
+            return True
+    return False
+
+
+@kernel
+def hide_unusable(sim: Run, kind: int) -> int:
+    """Let the machines on which a job class cannot run look full, and marked (taken); return the free GPUs there."""
+    hidden = 0
+    for node in range(sim.world["nodes"]):
+        if unable(sim, kind, sim.nodes[node]["gpu_type"]):
+            sim.nodes[node]["taken"] = 1
+            hidden += sim.free[node]
+            sim.free[sim.nodes.shape[0] + sim.nodes[node]["rack"]] -= sim.free[node]
+            sim.free[node] = 0
+            first = sim.nodes[node]["first_gpu"]
+            for gpu in range(first, first + sim.nodes[node]["gpus"]):
+                if sim.holder[gpu] == FREE:
+                    sim.holder[gpu] = UNUSABLE
+    return hidden
+
+
+@kernel
+def show_unusable(sim: Run, kind: int) -> None:
+    """Undo :func:`hide_unusable`."""
+    for node in range(sim.world["nodes"]):
+        if unable(sim, kind, sim.nodes[node]["gpu_type"]):
+            sim.nodes[node]["taken"] = 0
+            first = sim.nodes[node]["first_gpu"]
+            for gpu in range(first, first + sim.nodes[node]["gpus"]):
+                if sim.holder[gpu] == UNUSABLE:
+                    sim.holder[gpu] = FREE
+                    sim.free[node] += 1
+                    sim.free[sim.nodes.shape[0] + sim.nodes[node]["rack"]] += 1
+
+
+@kernel
+def best_fit(sim: Run, begin: int, end: int, gang: int) -> int:
+    """Find the entry of ``free[begin:end]`` with the fewest free GPUs that holds the gang; -1 = none."""
+    best = -1
+    least = NO_LIMIT
+    for i in range(begin, end):
+        if gang <= sim.free[i] < least:
+            least = sim.free[i]
+            best = i
+            if least == gang:
+                break
+    return best
+
+
+@kernel
+def most_free(sim: Run, begin: int, end: int) -> int:
+    """Find the entry of ``free[begin:end]`` with the most free GPUs."""
+    best = begin
+    for i in range(begin + 1, end):
+        if sim.free[i] > sim.free[best]:
+            best = i
+    return best
+
+
+@kernel
+def next_random(sim: Run) -> int:
+    """Draw from 1 .. 2**32-1 (Marsaglia's xorshift32; 64-bit signed words never overflow here)."""
+    x = sim.world["random"]
+    x ^= (x << 13) & 0xFFFFFFFF
+    x ^= x >> 17
+    x ^= (x << 5) & 0xFFFFFFFF
+    sim.world["random"] = x
+    return x
+
+
+@kernel
+def fill(sim: Run, begin: int, end: int, gang: int, at: int) -> int:
+    """Take ``gang`` GPUs of ``nodes[begin:end]`` from few nodes: the emptiest first, the last part by best fit."""
+    left = gang
+    while left > 0:
+        node = best_fit(sim, begin, end, left)
+        if node < 0:
+            node = most_free(sim, begin, end)
+        count = min(left, sim.free[node])
+        at = take(sim, node, count, at)
+        left -= count
+    return at
+
+
+@helper
+def packs_better(room: int, than: int, left: int) -> bool:
+    """Tell whether one supply suits ``left`` GPUs better than another: the smallest that is enough, else the larger."""
+    if room >= left:
+        return than < left or room < than
+    return than < left and room > than

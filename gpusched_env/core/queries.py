@@ -1,0 +1,174 @@
+"""Kernels that answer questions; they change nothing that a run depends on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusched_env.core.events import productive_s, work_left
+from gpusched_env.core.handle import Handle, array, kernel
+from gpusched_env.core.network.flows import begin_flow, end_flow
+from gpusched_env.core.network.settling import beside_company, finish_time, settle, whole_iterations
+from gpusched_env.core.placement.beside import find_beside
+from gpusched_env.core.placement.placing import fits, look_for
+from gpusched_env.core.placement.shared import find_shared
+from gpusched_env.core.seats import slowdown_by_company
+from gpusched_env.core.shapes import placed
+from gpusched_env.core.state import ACTIVE, WAITING, Run
+
+
+class Asked(Handle):
+    """A question about some jobs or links, and the answers."""
+
+    rows = array(np.int32, "rows")
+    answers = array(np.float64, "questions", "answers")
+
+
+@kernel
+def progress(sim: Run, asked: Asked) -> None:
+    """Answer iterations left and productive seconds of the jobs ``rows`` as of the clock."""
+    for i in range(len(asked.rows)):
+        row = asked.rows[i]
+        asked.answers[0, i] = work_left(sim, row)
+        asked.answers[1, i] = sim.jobs[row]["service_s"] + productive_s(sim, sim.jobs[row]["replica"])
+
+
+@kernel
+def can_place(sim: Run, row: int, rule: int) -> bool:
+    """Tell whether a waiting job could start now by a rule."""
+    if row < 0 or row >= sim.world["jobs"] or sim.jobs[row]["status"] != WAITING:
+        return False
+    gang = sim.jobs[row]["gpus"]
+    kind = sim.jobs[row]["job_class"]
+    if sim.rules[rule]["shares"] > 0 and sim.world["gpu_jobs"] > 1:
+        found, _ = find_shared(sim, row, sim.rules[rule]["shares"])
+        return found > 0
+    return fits(sim, kind, gang, rule)
+
+
+@kernel
+def find_place(sim: Run, row: int, rule: int) -> int:
+    """Write the GPUs that a waiting job would get now by a rule to ``chosen``; return their number, 0 = no place."""
+    if row < 0 or row >= sim.world["jobs"] or sim.jobs[row]["status"] != WAITING:
+        return 0
+    gang = sim.jobs[row]["gpus"]
+    kind = sim.jobs[row]["job_class"]
+    if sim.rules[rule]["shares"] > 0 and sim.world["gpu_jobs"] > 1:
+        found, _ = find_shared(sim, row, sim.rules[rule]["shares"])
+        return found
+    return look_for(sim, kind, gang, rule)
+
+
+@kernel
+def find_place_beside(sim: Run, row: int, partner: int, option: int) -> int:
+    """Write the GPUs on which a job would join another to ``chosen``; their number and, 32 bits above, the option."""
+    count, found = find_beside(sim, row, partner, option)
+    return count | found << 32
+
+
+@kernel
+def rule_holds(sim: Run, kind: int, gang: int, rule: int) -> bool:
+    """Tell whether a gang of a given job class and size could be placed now by a rule."""
+    return fits(sim, kind, gang, rule)
+
+
+@kernel
+def link_load(sim: Run, link: int) -> float:
+    """What crosses a link one way, at the settled rates [byte/s]."""
+    load = 0.0
+    use = sim.links[link]["first_use"]
+    while use >= 0:
+        load += sim.uses[use]["weight"] * sim.replicas[sim.uses[use]["replica"]]["rate_Bps"]
+        use = sim.uses[use]["next_of_link"]
+    return load
+
+
+@kernel
+def meet_company(sim: Run) -> None:
+    """Find the slowdowns of gangs whose company has changed; the change stays noted, for when time moves."""
+    for i in range(sim.world["running"] if sim.world["sharing"] else 0):
+        number = sim.running[i]
+        if sim.replicas[number]["company_changed"]:
+            sim.replicas[number]["slowdown"] = slowdown_by_company(sim, number)
+
+
+@kernel
+def slowdown_there(sim: Run, row: int) -> float:
+    """How many times longer a waiting job's iteration would take beside the gangs on the chosen GPUs."""
+    worst = 1.0
+    if sim.world["sharing"]:
+        kind = sim.jobs[row]["job_class"]
+        for i in range(sim.jobs[row]["gpus"]):
+            gpu = sim.chosen[i]
+            gpu_type = sim.nodes[sim.gpu_node[gpu]]["gpu_type"]
+            for layer in range(sim.world["gpu_jobs"]):
+                other = sim.holder[gpu + layer * sim.world["gpus"]]
+                if other >= 0:
+                    beside = sim.jobs[sim.replicas[other]["job"]]["job_class"]
+                    worst = max(worst, sim.interference[kind, beside, gpu_type])
+    return worst
+
+
+@kernel
+def what_if(sim: Run, row: int) -> float:
+    """Seconds of one iteration of a waiting job if it started on the chosen GPUs now; nothing changes [s].
+
+    It works its whole batch off at once; inf beside a gang with which it must not share.
+    """
+    w = sim.world
+    company = slowdown_there(sim, row)
+    if w["contention"] == 0:
+        _, pace, slowest = placed(sim, sim.jobs[row]["job_class"], 0, sim.jobs[row]["gpus"])
+        return sim.paces[sim.jobs[row]["job_class"], pace, slowest]["iteration_s"] * company
+    settle(sim)
+    uncommitted = w["uncommitted"]
+    number = sim.running[w["running"]]  # an idle row
+    r = sim.replicas[number]
+    r["job"] = row
+    r["gpus"] = sim.jobs[row]["gpus"]
+    kind = sim.jobs[row]["job_class"]
+    tier, _, slowest = placed(sim, kind, 0, r["gpus"])
+    r["tier"] = tier
+    whole = sim.sub_batches[kind, 0, slowest]
+    r["compute_share"] = whole["compute_share"]
+    earlier_s = (whole["sub_steps"] - 1) * whole["compute_share"] * sim.paces[kind, tier, slowest]["compute_s"]
+    begin_flow(sim, number, slowest)
+    settle(sim)
+    seconds = r["settled_s"] + earlier_s
+    end_flow(sim, number)
+    settle(sim)
+    w["uncommitted"] = uncommitted
+    return seconds * company
+
+
+@kernel
+def settle_now(sim: Run) -> None:
+    """Settle the rates between decisions, for those who want to see them before time moves."""
+    settle(sim)
+    meet_company(sim)
+
+
+@kernel
+def link_loads(sim: Run, asked: Asked) -> None:
+    """Answer the load of every link, one direction [byte/s], at the settled rates."""
+    settle(sim)
+    for link in range(asked.answers.shape[1]):
+        asked.answers[0, link] = link_load(sim, link)
+
+
+@kernel
+def end_times(sim: Run, asked: Asked) -> None:
+    """Answer when each running job of ``rows`` ends at the settled rates [s]; inf if it makes no progress."""
+    if sim.world["contention"] > 0:
+        settle(sim)
+    meet_company(sim)
+    for i in range(len(asked.rows)):
+        asked.answers[0, i] = np.inf
+        number = sim.jobs[asked.rows[i]]["replica"]
+        if number < 0 or sim.replicas[number]["phase"] != ACTIVE:
+            continue
+        r = sim.replicas[number]
+        asked.answers[0, i] = r["until_s"]
+        pace = whole_iterations(sim, beside_company(sim, number))
+        if pace != r["iteration_s"]:  # a decision or an end of this instant has changed it
+            since_s = max(r["since_s"], sim.world["clock_s"])
+            asked.answers[0, i] = finish_time(sim, since_s, work_left(sim, asked.rows[i]), pace)

@@ -1,0 +1,171 @@
+"""Seats: a GPU that ``gpu_jobs`` gangs may share has so many; seat ``gpu + layer x GPUs``.
+
+The lower layers of a GPU are always taken first, and a gang moves down when one below it leaves. So layer 0 tells which
+GPUs are free, and all that places gangs on free GPUs looks at nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.placement.taking import FREE, RESERVED
+from gpusched_env.core.state import Run
+
+MEMORY_SLACK: Final = 1e-9  # of a GPU: parts that should add up to all of it do so but for rounding
+
+
+@helper
+def has_seat(sim: Run, gpu: int) -> bool:
+    """Tell whether one more gang may take a GPU: lower seats are taken first, so the highest tells."""
+    return sim.holder[gpu + (sim.world["gpu_jobs"] - 1) * sim.world["gpus"]] == FREE
+
+
+@kernel
+def may_share(sim: Run, gpu: int, kind: int) -> bool:
+    """Tell whether a job class may run beside all gangs on a GPU, as far as their models go."""
+    gpu_type = sim.nodes[sim.gpu_node[gpu]]["gpu_type"]
+    for layer in range(sim.world["gpu_jobs"]):
+        number = sim.holder[gpu + layer * sim.world["gpus"]]
+        if number >= 0:
+            other = sim.jobs[sim.replicas[number]["job"]]["job_class"]
+            if np.isinf(sim.interference[kind, other, gpu_type]) or np.isinf(sim.interference[other, kind, gpu_type]):
+                return False
+    return True
+
+
+@kernel
+def memory_left(sim: Run, gpu: int) -> float:
+    """Part of a GPU's memory that the gangs on it leave."""
+    gpu_type = sim.nodes[sim.gpu_node[gpu]]["gpu_type"]
+    left = 1.0
+    for layer in range(sim.world["gpu_jobs"]):
+        number = sim.holder[gpu + layer * sim.world["gpus"]]
+        if number >= 0:
+            r = sim.replicas[number]
+            left -= sim.sub_batches[sim.jobs[r["job"]]["job_class"], r["sub_batch"], gpu_type]["memory"]
+    return left
+
+
+@kernel
+def largest_sub_batch(sim: Run, kind: int, taken: int, sub_steps: int) -> int:
+    """Largest sub-batch of ``sub_steps`` sub-steps (0 = any) that fits on all chosen GPUs; -1 = none."""
+    for option in range(sim.sub_batches.shape[1]):
+        steps = sim.sub_batches[kind, option, 0]["sub_steps"]
+        if steps == 0 or (sub_steps > 0 and steps != sub_steps):
+            continue
+        fits = True
+        for i in range(taken):
+            gpu = sim.chosen[i]
+            left = memory_left(sim, gpu)
+            gpu_type = sim.nodes[sim.gpu_node[gpu]]["gpu_type"]
+            fits = fits and sim.sub_batches[kind, option, gpu_type]["memory"] <= left + MEMORY_SLACK
+        if fits:
+            return option
+    return -1
+
+
+@kernel
+def has_option(sim: Run, kind: int, sub_steps: int) -> bool:
+    """Tell whether a job class can work its batch off in so many sub-steps; 0 = as many as its memory asks for."""
+    for option in range(sim.sub_batches.shape[1]):
+        if sim.sub_batches[kind, option, 0]["sub_steps"] == sub_steps and sub_steps > 0:
+            return True
+    return sub_steps == 0
+
+
+@kernel
+def take_seat(sim: Run, gpu: int, share: bool) -> bool:
+    """Reserve the lowest seat of a GPU, if ``share`` one beside others; False = no such GPU, no seat, or twice."""
+    if gpu < 0 or gpu >= sim.world["gpus"]:
+        return False
+    if sim.holder[gpu] == FREE:
+        node = sim.gpu_node[gpu]
+        sim.holder[gpu] = RESERVED
+        sim.free[node] -= 1
+        sim.free[sim.nodes.shape[0] + sim.nodes[node]["rack"]] -= 1
+        return True
+    if share:
+        for layer in range(sim.world["gpu_jobs"]):
+            seat = gpu + layer * sim.world["gpus"]
+            if sim.holder[seat] == RESERVED:
+                return False
+            if sim.holder[seat] == FREE:
+                sim.holder[seat] = RESERVED
+                return True
+    return False
+
+
+@kernel
+def leave_seats(sim: Run, begin: int, end: int) -> None:
+    """Give back the reserved seats on the GPUs ``chosen[begin:end]``."""
+    for i in range(begin, end):
+        gpu = sim.chosen[i]
+        if sim.holder[gpu] == RESERVED:
+            node = sim.gpu_node[gpu]
+            sim.free[node] += 1
+            sim.free[sim.nodes.shape[0] + sim.nodes[node]["rack"]] += 1
+        for layer in range(sim.world["gpu_jobs"]):
+            if sim.holder[gpu + layer * sim.world["gpus"]] == RESERVED:
+                sim.holder[gpu + layer * sim.world["gpus"]] = FREE
+
+
+@kernel
+def reserved_seat(sim: Run, gpu: int) -> int:
+    """Find the reserved seat of a GPU."""
+    seat = gpu
+    while sim.holder[seat] != RESERVED:
+        seat += sim.world["gpus"]
+    return seat
+
+
+@kernel
+def move_down(sim: Run, seat: int) -> None:
+    """Let the gangs above a seat that has become free move down by one."""
+    w = sim.world
+    above = seat + w["gpus"]
+    while above < w["gpu_jobs"] * w["gpus"] and sim.holder[above] >= 0:
+        number = sim.holder[above]
+        sim.holder[seat] = number
+        sim.gpu_next[seat] = sim.gpu_next[above]
+        if sim.replicas[number]["first_gpu"] == above:
+            sim.replicas[number]["first_gpu"] = seat
+        else:
+            before = sim.replicas[number]["first_gpu"]
+            while sim.gpu_next[before] != above:
+                before = sim.gpu_next[before]
+            sim.gpu_next[before] = seat
+        sim.holder[above] = FREE
+        seat = above
+        above = seat + w["gpus"]
+
+
+@kernel
+def tell_neighbours(sim: Run, gpu: int) -> None:
+    """Note that the company of all gangs on a GPU has changed."""
+    for layer in range(sim.world["gpu_jobs"]):
+        number = sim.holder[gpu + layer * sim.world["gpus"]]
+        if number >= 0:
+            sim.replicas[number]["company_changed"] = 1
+    sim.world["uncommitted"] = 1
+
+
+@kernel
+def slowdown_by_company(sim: Run, number: int) -> float:
+    """How many times longer a gang's iteration takes beside its company: its slowest GPU holds it (sjf_bsbf.md 2)."""
+    w = sim.world
+    kind = sim.jobs[sim.replicas[number]["job"]]["job_class"]
+    worst = 1.0
+    seat = sim.replicas[number]["first_gpu"]
+    while seat >= 0:
+        gpu = seat % w["gpus"]
+        gpu_type = sim.nodes[sim.gpu_node[gpu]]["gpu_type"]
+        for layer in range(w["gpu_jobs"]):
+            other = sim.holder[gpu + layer * w["gpus"]]
+            if other >= 0 and other != number:
+                beside = sim.jobs[sim.replicas[other]["job"]]["job_class"]
+                worst = max(worst, sim.interference[kind, beside, gpu_type])
+        seat = sim.gpu_next[seat]
+    return worst

@@ -1,0 +1,106 @@
+"""Kernels that see where the chosen GPUs are: tier and shape of a placement, and the row of ``paces`` for it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.cluster import MACHINE, NETWORK, RACK, SLOT
+from gpusched_env.core.handle import kernel
+from gpusched_env.core.state import FIRST_SHAPE, Run
+from gpusched_env.network import dimensions as _shapes
+
+dimensions = kernel(_shapes.dimensions)
+shape_key = kernel(_shapes.shape_key)
+ONE: Final = np.int64(1)
+
+
+@kernel
+def tier_of(sim: Run, at: int, gang: int) -> int:
+    """Tier of ``gang`` chosen GPUs from ``at`` on; never SLOT where a machine has one slot."""
+    first = sim.nodes[sim.gpu_node[sim.chosen[at]]]
+    tier = SLOT if first["slot_gpus"] < first["gpus"] else MACHINE
+    slot = (sim.chosen[at] - first["first_gpu"]) // first["slot_gpus"]
+    for i in range(at + 1, at + gang):
+        node = sim.nodes[sim.gpu_node[sim.chosen[i]]]
+        if node["rack"] != first["rack"]:
+            return NETWORK
+        if node["first_gpu"] != first["first_gpu"]:
+            tier = RACK
+        elif tier == SLOT and (sim.chosen[i] - first["first_gpu"]) // first["slot_gpus"] != slot:
+            tier = MACHINE
+    return tier
+
+
+@kernel
+def used_parts(sim: Run, at: int, gang: int) -> tuple[int, int, int]:
+    """Racks, machines and slots on which ``gang`` chosen GPUs from ``at`` on are."""
+    used_racks = 0
+    machines = 0
+    slots = 0
+    for i in range(at, at + gang):
+        node = sim.nodes[sim.gpu_node[sim.chosen[i]]]
+        bit = ONE << ((sim.chosen[i] - node["first_gpu"]) // node["slot_gpus"])
+        if node["slots_taken"] == 0:
+            machines += 1
+        if node["slots_taken"] & bit == 0:
+            slots += 1
+            node["slots_taken"] |= bit
+        if sim.racks[node["rack"]]["taken"] == 0:
+            used_racks += 1
+            sim.racks[node["rack"]]["taken"] = 1
+    for i in range(at, at + gang):
+        node = sim.nodes[sim.gpu_node[sim.chosen[i]]]
+        node["slots_taken"] = 0
+        sim.racks[node["rack"]]["taken"] = 0
+    return used_racks, machines, slots
+
+
+@kernel
+def shape_row(sim: Run, kind: int, key: int) -> int:
+    """Row of ``paces`` of a shape, by halving; -1 where the job class has no such row. Unused rows stand at the end."""
+    low = FIRST_SHAPE
+    high = sim.paces.shape[1]
+    while low < high:
+        middle = (low + high) // 2
+        found = sim.paces[kind, middle, 0]["shape"]
+        if found == key:
+            return middle
+        if found < 0 or found > key:
+            high = middle
+        else:
+            low = middle + 1
+    return -1
+
+
+@kernel
+def placed(sim: Run, kind: int, at: int, gang: int) -> tuple[int, int, int]:
+    """Tier of ``gang`` chosen GPUs from ``at`` on, row of ``paces`` for them, and the GPU type that sets their pace.
+
+    The row is that of the placement's shape where shapes have prices, else that of the tier.
+    """
+    tier = tier_of(sim, at, gang)
+    row = tier
+    if sim.paces.shape[1] > FIRST_SHAPE:
+        used_racks, machines, slots = used_parts(sim, at, gang)
+        _, slot, machine, rack = dimensions(gang, used_racks, machines, slots)
+        found = shape_row(sim, kind, shape_key(slot, machine, rack))
+        if found >= 0:
+            row = found
+    slowest = sim.nodes[sim.gpu_node[sim.chosen[at]]]["gpu_type"]
+    for i in range(at + 1, at + gang if sim.paces.shape[2] > 1 else at + 1):
+        gpu_type = sim.nodes[sim.gpu_node[sim.chosen[i]]]["gpu_type"]
+        if sim.paces[kind, row, gpu_type]["iteration_s"] > sim.paces[kind, row, slowest]["iteration_s"]:
+            slowest = gpu_type
+    return tier, row, slowest
+
+
+@kernel
+def placed_copies(sim: Run, kind: int, gang: int, taken: int) -> tuple[int, float]:
+    """Tier of the chosen GPUs of several copies of a gang, and seconds of one iteration: their rates add up [s]."""
+    rate = 0.0
+    for at in range(0, taken, gang):
+        _, row, slowest = placed(sim, kind, at, gang)
+        rate += 1.0 / sim.paces[kind, row, slowest]["iteration_s"]
+    return tier_of(sim, 0, taken), 1.0 / rate

@@ -1,0 +1,473 @@
+"""Every array of a simulation: its name, fields, shape and unit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from gpusched_env.cluster import RACK_DTYPE, TIERS_WITH_SLOTS
+from gpusched_env.core.handle import Handle, array
+from gpusched_env.core.network.arrays import (
+    LINK_STATE_DTYPE,
+    PAIR_DTYPE,
+    ROUTE_DTYPE,
+    USE_DTYPE,
+    lay_network,
+    network_sizes,
+)
+from gpusched_env.event_log import EVENT_DTYPE
+from gpusched_env.instance import Instance
+
+_LINE: Final = 64  # [byte] of a processor's caches
+_JOBS_TOGETHER: Final = 2048  # whose records caches hold while one field after the other is written
+
+
+def whole_lines(fields: list[tuple[str, str]]) -> np.dtype[Any]:
+    """Lay out a record that fills whole lines of the caches, so that one beside it shares none."""
+    unused = -np.dtype(fields).itemsize % _LINE
+    return np.dtype([*fields, ("unused", np.uint8, (unused,))])
+
+
+# Job status.
+FUTURE, WAITING, RUNNING, FINISHED = range(4)
+# Replica phase. A replica that checkpoints still holds its GPUs.
+IDLE, ACTIVE, CHECKPOINTING = range(3)
+
+WORLD_DTYPE: Final = whole_lines(
+    [
+        # what every step reads, at most 384 bytes
+        # where the run stands
+        ("clock_s", "<f8"),
+        ("timer_s", "<f8"),  # [s] earliest wake-up a scheduler asked for; inf = none
+        ("next_arrival", "<i8"),  # row of the next job to arrive
+        ("next_tick", "<i8"),  # number of the next round
+        ("deciding", "<i8"),  # 1 = a scheduler must be asked once all events of this instant have been played
+        ("first_waiting", "<i8"),  # where the waiting list begins, waiting.py
+        ("waiting", "<i8"),  # its entries
+        ("waiting_gpus", "<i8"),  # that these jobs ask for
+        ("running", "<i8"),  # entries in use of the running list, checkpointing replicas included
+        ("finished", "<i8"),
+        ("starts", "<i8"),  # of gangs, so far
+        ("returns", "<i8"),  # of gangs' GPUs, so far
+        ("free_gpus", "<i8"),
+        ("checkpointing_gpus", "<i8"),  # held by gangs that are being checkpointed
+        ("leases_over", "<i8"),  # gangs whose lease has ended at this instant, and about which nobody has decided
+        ("preemptions", "<i8"),
+        ("random", "<i8"),  # state of the generator of random placements, 1 .. 2**32-1
+        # integrals over time since the start, for rewards
+        ("job_seconds", "<f8"),  # [s] of jobs in the system
+        ("slowdown_seconds", "<f8"),  # of the sum of 1/ideal_s over jobs in the system
+        ("busy_gpu_seconds", "<f8"),  # [GPU s] held
+        ("slowdown_weight", "<f8"),  # [1/s] sum of 1/ideal_s over jobs in the system
+        ("fairness_sum", "<f8"),  # finish-time fairness rho summed over finished jobs
+        # event log buffers, drained by Python
+        ("events", "<i8"),  # records in the buffer
+        ("event_gpus", "<i8"),  # GPU ids in the buffer
+        ("gpus_before", "<i8"),  # GPU ids drained earlier
+        # sizes of this environment; the arrays may be longer
+        ("jobs", "<i8"),
+        ("nodes", "<i8"),
+        ("racks", "<i8"),
+        ("gpus", "<i8"),
+        ("node_gpus", "<i8"),  # [GPU] of the largest node
+        # rules of play, fixed
+        ("round_s", "<f8"),  # [s] 0 = exact events
+        ("checkpoint_s", "<f8"),  # [s]
+        ("restore_s", "<f8"),  # [s]
+        ("start_s", "<f8"),  # [s]
+        ("time_limit_s", "<f8"),  # [s] inf = none
+        ("slot_s", "<f8"),  # [s] > 0 = only whole iterations count in each slot of so many seconds
+        ("max_copies", "<i8"),  # of a gang that may train a job at the same time
+        ("sharing", "<i8"),  # 1 = jobs cost each other time and need memory on the GPUs that they share
+        ("gpu_jobs", "<i8"),  # that may hold a GPU at the same time
+        ("pace_until_lease", "<i8"),  # 1 = a gang that company leaves keeps its pace until its next lease
+        ("step_iterations", "<f8"),  # > 0 = work comes in steps of so many iterations
+        # contention
+        ("contention", "<i8"),  # number of its model, fixed; 0 = none, rates follow from the table of paces
+        ("uncommitted", "<i8"),  # 1 = some replica's settled rate may differ from the one it runs at
+        ("first_free_use", "<i8"),  # head of the chain of unused rows of ``uses``
+        ("changed", "<i8"),  # links whose flows have changed since the rates were settled
+        ("queued", "<i8"),  # scratch: links in the queue of max-min
+        ("listed", "<i8"),  # replicas whose rate or iteration may change when rates are settled
+        ("next_change", "<i8"),  # number of the next change of links
+        # the rest: rules of play, and of contention (gpusched_env.network), fixed
+        ("merge_s", "<f8"),  # [s] of gangs of several copies
+        ("least_busy_lambda", "<f8"),  # of the rule least-busy-servers
+        ("changes", "<i8"),  # of links
+        ("k_mode", "<i8"),
+        ("duty", "<i8"),
+        ("duplex", "<i8"),  # 1 = a link row stands for both directions
+        ("edges", "<i8"),  # groups of servers with the same attachment
+        ("nics", "<i8"),
+        ("path_seed", "<i8"),
+        ("xi1", "<f8"),
+        ("alpha", "<f8"),
+        ("shared_loss", "<f8"),  # share of its rate that a gang loses on a shared machine (flat)
+        ("extra", "<f8"),  # budget of contention and overhead (SJF-BCO, section 7)
+        ("gpu_Bps", "<f8"),  # [byte/s] of a GPU's port inside a machine
+        ("gpu_latency_s", "<f8"),
+        ("nic_Bps", "<f8"),  # [byte/s] of a machine's ports together
+        ("reduction_Bps", "<f8"),  # [byte/s] at which a GPU adds gradients up; inf = no time
+        ("machine_overhead_s", "<f8"),  # [s] an iteration costs for each machine of the gang
+    ]
+)
+JOB_STATE_DTYPE: Final = whole_lines(
+    [
+        # what every look at a job reads, 64 bytes
+        ("arrival_s", "<f8"),
+        ("last_stop_s", "<f8"),  # [s] arrival, then the latest release of GPUs
+        ("iterations", "<f8"),
+        ("ideal_s", "<f8"),  # [s] run time on the ideal placement
+        ("remaining", "<f8"),  # iterations left when the replica was last touched
+        ("service_s", "<f8"),  # [s] productive seconds when the replica was last touched
+        ("gpus", "<i4"),
+        ("job_class", "<i4"),  # row of iteration_s
+        ("replica", "<i4"),  # row of the replica table, -1 = none
+        ("preemptions", "<i4"),
+        # the rest
+        ("first_start_s", "<f8"),  # [s] inf = not yet
+        ("finish_s", "<f8"),  # [s] inf = not yet
+        ("job_seconds", "<f8"),  # WORLD.job_seconds at arrival
+        ("status", "<i4"),  # FUTURE, WAITING, RUNNING, FINISHED; a checkpointing job is RUNNING
+    ]
+)
+REPLICA_DTYPE: Final = np.dtype(
+    [
+        # what every look at a running gang reads, 64 bytes
+        ("job", "<i4"),
+        ("phase", "<i4"),  # IDLE, ACTIVE, CHECKPOINTING
+        ("gpus", "<i4"),  # [GPU]
+        ("tier", "<i4"),
+        ("gang", "<i4"),  # as jobs.gpus: of one copy
+        ("job_class", "<i4"),  # as jobs.job_class
+        ("since_s", "<f8"),  # [s] progress counts from here
+        ("service_s", "<f8"),  # as jobs.service_s
+        ("settled_s", "<f8"),  # [s] seconds of one iteration under the flows as they are
+        ("accumulation_s", "<f8"),  # [s] of the sub-steps before the last
+        ("slowdown", "<f8"),  # by the gangs that share its GPUs
+        ("start_s", "<f8"),  # [s] when it took its GPUs
+        ("until_s", "<f8"),  # [s] completion if ACTIVE, release if CHECKPOINTING
+        ("lease_s", "<f8"),  # [s] when its GPUs are offered again; inf = never
+        ("iteration_s", "<f8"),  # [s] seconds of one iteration at the rate it runs at
+        ("first_gpu", "<i4"),  # head of the chain of its seats (gpu_next)
+        ("lease_over", "<i4"),  # 1 = its lease has ended at this instant, and nobody has decided what follows
+        ("sequence", "<i8"),  # number of its start
+        # contention: communication of one iteration takes fixed_s + wire_bytes / rate_Bps
+        ("told_s", "<f8"),  # [s] iteration_s as the log was told last; -1 = not yet
+        ("compute_s", "<f8"),  # [s]
+        ("fixed_s", "<f8"),  # [s] latency, and what does not cross a shared link
+        ("wire_bytes", "<f8"),  # [byte] over each edge of its ring
+        ("overlap", "<f8"),
+        ("solo_Bps", "<f8"),  # [byte/s] of a ring edge on an idle network
+        ("rate_Bps", "<f8"),  # [byte/s] settled
+        ("priced_Bps", "<f8"),  # [byte/s] rate that settled_s follows from
+        ("profile", "<i4"),
+        ("machines", "<i4"),
+        ("first_use", "<i4"),  # head of its chain of ``uses``; -1 = none
+        ("bottleneck", "<i4"),  # link that bounds its rate; -1 = its own ports
+        ("is_listed", "<i4"),  # 1 = its rate or iteration may change when rates are settled
+        ("listed", "<i4"),  # entry i of the list of such replicas
+        # sharing
+        ("sub_batch", "<i4"),  # option of ``sub_batches``
+        ("company_changed", "<i4"),  # 1 = ``slowdown`` may differ when time moves
+        ("compute_share", "<f8"),  # compute time of one sub-step / that of the whole batch
+        ("solo_s", "<f8"),  # [s] seconds of one iteration with its GPUs to itself, all links as at its start
+        ("benefit_s", "<f8"),  # [s] scratch: mean JCT of the pair if a waiting job joined it now; inf = it must not
+        ("option", "<i4"),  # scratch: sub-batch of that job then
+        ("offers", "<i4"),  # scratch: lowest GPU on which it has room for that job; -1 = none
+    ]
+)
+SUB_BATCH_DTYPE: Final = np.dtype(
+    [
+        ("sub_steps", "<i8"),  # gradient-accumulation sub-steps; 0 = no such option
+        ("compute_share", "<f8"),  # compute time of one sub-step / that of the whole batch
+        ("memory", "<f8"),  # part of a GPU's memory
+    ]
+)
+PACE_DTYPE: Final = np.dtype(
+    [
+        ("iteration_s", "<f8"),  # [s] of one iteration on an idle network
+        ("compute_s", "<f8"),  # [s] of compute in it
+        ("communication_s", "<f8"),  # [s] of communication in it
+        ("gradient_bytes", "<f8"),  # [byte]
+        ("overlap", "<f8"),
+        ("shape", "<i8"),  # key of the shape that the row is for, network/dimensions.py; -1 = a tier's, or none
+        ("profile", "<i4"),
+        ("collective", "<i4"),  # number of the collective
+        ("measured", "<i4"),  # 1 = communication_s is measured, so gradient_bytes do not count
+        ("padding", "<i4"),  # keeps the 8-byte fields aligned
+    ]
+)
+NODE_STATE_DTYPE: Final = np.dtype(
+    [
+        ("rack", "<i4"),  # as NODE_DTYPE
+        ("first_gpu", "<i4"),
+        ("gpus", "<i4"),
+        ("gpu_type", "<i4"),
+        ("out", "<i4"),  # link out of the machine, and into it
+        ("into", "<i4"),
+        ("bus", "<i4"),  # link that all gangs on the machine share; -1 = none
+        ("edge", "<i4"),  # group of machines with the same attachment
+        ("taken", "<i4"),  # scratch: GPUs that a gang takes here
+        ("slot_gpus", "<i4"),  # [GPU] of a slot
+        ("slots_taken", "<i8"),  # scratch: bits of the slots that a gang takes here
+        ("gangs", "<i4"),  # scratch: gangs that hold GPUs here
+        ("padding", "<i4"),  # keeps the 8-byte field aligned
+    ]
+)
+RACK_STATE_DTYPE: Final = np.dtype(
+    [
+        *((name, RACK_DTYPE[name]) for name in RACK_DTYPE.names or ()),
+        ("uplink", "<i4"),  # first row of the link by which it is left; -1 = none
+        ("taken", "<i4"),  # scratch: 1 = a gang takes GPUs here
+    ]
+)
+DUE_DTYPE: Final = np.dtype(
+    [
+        ("due_s", "<f8"),  # [s] when it does what it does next; inf = nothing
+        ("number", "<i4"),  # row of the replica table
+        ("kind", "<i4"),  # of what it does
+    ]
+)
+BUSY_DTYPE: Final = np.dtype(
+    [
+        ("busy_s", "<f8"),  # [s] for which gangs held the GPU, without the one that holds it
+        ("since_s", "<f8"),  # [s] when that one took it; inf = it is free
+    ]
+)
+
+
+RULE_DTYPE: Final = np.dtype(
+    [
+        ("anywhere", "<i8"),  # 1 = a gang that finds enough free GPUs always finds a place
+        ("shares", "<i8"),  # flags of sharing_choices.py by which it looks for company; 0 = it never does
+    ]
+)
+RULE_FLAGS: Final = np.zeros(128, RULE_DTYPE)  # of each placement rule by its number, for all runs
+
+
+class Run(Handle):
+    """The arrays of one simulation, as kernels and Python read them: ``sim.jobs[row]["gpus"]``.
+
+    Axes: jobs, nodes, racks, gpus, classes of jobs, types of GPUs, links; seats on GPUs (as many as GPUs where jobs do
+    not share); replicas = seats + 1 (one more for questions, when all seats are taken).
+    """
+
+    world = array(WORLD_DTYPE)
+    jobs = array(JOB_STATE_DTYPE, "jobs")
+    replicas = array(REPLICA_DTYPE, "replicas")
+    nodes = array(NODE_STATE_DTYPE, "nodes")
+    racks = array(RACK_STATE_DTYPE, "racks")
+    free = array(np.int32, "places")  # free GPUs of each node, then of each rack
+    holder = array(
+        np.int32, "seats", fill=-1
+    )  # replica that holds the seat, -1 = free; the first are the GPUs (seats.py)
+    gpu_next = array(np.int32, "seats", fill=-1)  # next seat of the same gang, -1 = last
+    gpu_node = array(np.int32, "gpus")  # node of each GPU
+    waiting = array(np.int32, "jobs")  # waiting jobs, ascending rows (= tie order), from world.first_waiting on
+    running = array(np.int32, "replicas")  # replicas that hold GPUs, by start; beyond world.running the idle ones
+    paces = array(
+        PACE_DTYPE, "classes", "pace_rows", "types"
+    )  # by tier, then by ascending shape where they have prices
+    events = array(EVENT_DTYPE, "events")  # buffer
+    event_gpus = array(np.int32, "event_gpus")  # buffer
+    chosen = array(np.int32, "gpus")  # GPUs of the latest placement
+    links = array(LINK_STATE_DTYPE, "links")
+    uses = array(USE_DTYPE, "uses")  # which replica's ring crosses which link
+    routes = array(ROUTE_DTYPE, "routes")
+    pairs = array(PAIR_DTYPE, "pairs")  # route between two groups of machines
+    ratios = array(
+        np.float64, "profiles", "profiles", fill=1.0
+    )  # rate of a profile beside another / rate alone (table)
+    busy = array(BUSY_DTYPE, "gpus")  # how long each GPU has been held
+    sub_batches = array(SUB_BATCH_DTYPE, "classes", "sub_batches", "types")  # option 0 is the whole batch
+    interference = array(np.float64, "sharers", "sharers", "sharer_types", fill=1.0)  # xi of a class beside another
+    due = array(DUE_DTYPE, "gangs_twice")  # what gangs do next, the tournament of due.py
+    rules = array(RULE_DTYPE, "rules")  # RULE_FLAGS
+
+
+class State:
+    """The arrays of B runs, each with an axis more than :class:`Run` tells, and the runs.
+
+    Parameters
+    ----------
+    batch : number of runs
+    sizes : length of each axis
+    """
+
+    fields: Final = {name: field for name, field in Run.fields.items() if name != "rules"}
+
+    def __init__(self, batch: int, sizes: dict[str, int]) -> None:
+        self.batch = batch
+        sizes = sizes | {
+            "places": sizes["nodes"] + sizes["racks"],
+            "replicas": sizes["seats"] + 1,
+            "gangs_twice": 2 * sizes["seats"],
+            "event_gpus": 4 * sizes["gpus"] + 64,
+        }
+        for name, field in self.fields.items():
+            shape = (batch, *(sizes[axis] for axis in field.axes))
+            setattr(self, name, _aligned(shape, field.dtype))
+        for b in range(batch):
+            self.clear(b)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> np.ndarray: ...
+
+    def run(self, b: int) -> Run:
+        """Give the arrays of run ``b``."""
+        own = {name: getattr(self, name)[b : b + 1].reshape(getattr(self, name).shape[1:]) for name in self.fields}
+        return Run(rules=RULE_FLAGS, **own)
+
+    def clear(self, b: int) -> None:
+        """Write what stands in the arrays of a run before anything is known of it."""
+        for name, field in self.fields.items():
+            if name in ("events", "event_gpus"):  # buffers: world counts what is in them
+                continue
+            part = getattr(self, name)[b : b + 1]
+            part.view(np.uint8)[:] = 0
+            if field.fill:
+                part[:] = field.fill
+        self.running[b] = np.arange(self.running.shape[1])
+        self.paces["shape"][b] = -1  # unused rows stay unused when arrays grow
+
+
+EVENT_BUFFER: Final = 1024
+FIRST_SHAPE: Final = len(TIERS_WITH_SLOTS)  # row of ``paces`` where the shapes begin
+
+
+def lengths(instance: Instance) -> dict[str, int]:
+    """Count what decides the lengths of an environment's arrays."""
+    cluster, shapes, tables = instance.cluster, instance.shapes, instance.sharing_tables
+    types, seats = len(cluster.gpu_types), cluster.gpus * instance.gpu_jobs
+    return {
+        "jobs": len(instance.workload),
+        "nodes": len(cluster.nodes),
+        "racks": len(cluster.racks),
+        "gpus": cluster.gpus,
+        "classes": len(instance.classes),
+        "types": types,
+        "pace_rows": instance.iteration_s.shape[1] if shapes is None else FIRST_SHAPE + shapes.keys.shape[1],
+        "seats": seats,
+        "sub_batches": 1 if tables is None else tables.sub_steps.shape[1],
+        "sharers": 1 if tables is None else len(tables.sub_steps),
+        "sharer_types": 1 if tables is None else types,
+        "events": EVENT_BUFFER + (8 * seats if instance.tells_rates else 0),
+        **network_sizes(instance),
+    }
+
+
+def longest(instances: Sequence[Instance]) -> dict[str, int]:
+    """Give the lengths that hold each of the instances."""
+    all_lengths = [lengths(instance) for instance in instances]
+    return {name: max(one[name] for one in all_lengths) for name in all_lengths[0]}
+
+
+def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None = None) -> State:
+    """Lay out the state of one environment per instance, before time 0.
+
+    Parameters
+    ----------
+    instances : one problem per environment; sizes may differ, arrays are as long as the longest
+    random_seeds : one seed per environment for the "random" placement rule
+    """
+    state = State(len(instances), longest(instances))
+    for b, instance in enumerate(instances):
+        _fill(state, b, instance, 0 if random_seeds is None else random_seeds[b])
+    return state
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """Lay out zeros from the beginning of a line of the caches."""
+    length = math.prod(shape) * dtype.itemsize
+    raw = np.zeros(length + _LINE, np.uint8)
+    first = -raw.ctypes.data % _LINE
+    return raw[first : first + length].view(dtype).reshape(shape)
+
+
+def refill(state: State, b: int, instance: Instance, random_seed: int) -> None:
+    """Put another instance, before time 0, into an environment whose arrays are long enough (:func:`lengths`)."""
+    state.clear(b)
+    _fill(state, b, instance, random_seed)
+
+
+def grown(state: State, sizes: dict[str, int]) -> State:
+    """Copy a state into longer arrays; its clusters stay as they are."""
+    larger = State(state.batch, sizes)
+    for name in State.fields:
+        old = getattr(state, name)
+        getattr(larger, name)[tuple(slice(length) for length in old.shape)] = old
+    return larger
+
+
+def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
+    world, rules, cluster = state.world[b], instance.semantics, instance.cluster
+    for name in (
+        "round_s", "checkpoint_s", "restore_s", "start_s", "merge_s", "time_limit_s", "slot_s", "least_busy_lambda",
+        "step_iterations", "max_copies", "pace_until_lease",
+    ):  # fmt: skip
+        world[name] = getattr(rules, name)
+    world["jobs"], world["gpus"] = len(instance.workload), cluster.gpus
+    world["nodes"], world["racks"] = len(cluster.nodes), len(cluster.racks)
+    world["node_gpus"] = cluster.nodes["gpus"].max()
+    world["free_gpus"] = cluster.gpus
+    world["timer_s"] = np.inf
+    world["random"] = np.random.SeedSequence(random_seed).generate_state(1)[0] or 1
+
+    world["sharing"], world["gpu_jobs"] = instance.sharing is not None, instance.gpu_jobs
+    whole_batch = state.sub_batches[b, : len(instance.classes), 0]
+    whole_batch["sub_steps"] = instance.passes[:, None]
+    whole_batch["compute_share"] = 1.0 / instance.passes[:, None]
+    if (shared := instance.sharing_tables) is not None:
+        classes, sizes, types = shared.memory.shape
+        options = state.sub_batches[b, :classes, :sizes, :types]
+        options["sub_steps"] = shared.sub_steps[:, :, None]
+        options["compute_share"] = shared.compute_share[:, :, None]
+        options["memory"] = shared.memory
+        state.interference[b, :classes, :classes, :types] = shared.interference
+
+    state.due["due_s"][b] = np.inf
+
+    for first in range(0, len(instance.workload), _JOBS_TOGETHER):
+        part = slice(first, first + _JOBS_TOGETHER)
+        jobs, workload = state.jobs[b, : len(instance.workload)][part], instance.workload.jobs[part]
+        jobs["arrival_s"] = jobs["last_stop_s"] = workload["arrival_s"]
+        jobs["gpus"] = workload["gpus"]
+        jobs["iterations"] = jobs["remaining"] = instance.iterations[part]
+        jobs["ideal_s"] = instance.ideal_s[part]
+        jobs["job_class"] = instance.job_class[part]
+        jobs["replica"] = -1
+        jobs["first_start_s"] = jobs["finish_s"] = np.inf
+
+    for name in cluster.nodes.dtype.names or ():
+        state.nodes[name][b, : len(cluster.nodes)] = cluster.nodes[name]
+    state.nodes["slot_gpus"][b, : len(cluster.nodes)] = cluster.slot_gpus
+    for name in cluster.racks.dtype.names or ():
+        state.racks[name][b, : len(cluster.racks)] = cluster.racks[name]
+    state.racks["uplink"][b] = -1
+    state.busy["since_s"][b] = np.inf
+    state.free[b, : len(cluster.nodes)] = cluster.nodes["gpus"]
+    first_rack = state.nodes.shape[1]
+    state.free[b, first_rack : first_rack + len(cluster.racks)] = cluster.racks["gpus"]
+    state.gpu_node[b, : cluster.gpus] = cluster.node_of_gpu
+    classes, tiers, types = instance.iteration_s.shape
+    paces = state.paces[b, :classes, :tiers, :types]
+    for name in ("iteration_s", "compute_s", "communication_s"):
+        paces[name] = getattr(instance, name)
+    profiles = instance.classes[:, 0]
+    paces["profile"] = profiles[:, None, None]
+    for name in ("gradient_bytes", "overlap"):
+        paces[name] = instance.workload.profiles.rows[name][profiles][:, None, None]
+    paces["measured"] = instance.measured
+    state.paces["shape"][b] = -1
+    if (shapes := instance.shapes) is not None:
+        rows = state.paces[b, :classes, FIRST_SHAPE : FIRST_SHAPE + shapes.keys.shape[1], :types]
+        rows["shape"] = shapes.keys[:, :, None]
+        for name in ("iteration_s", "compute_s", "communication_s"):
+            rows[name] = getattr(shapes, name)
+    if instance.topology is not None:
+        lay_network(state, b, instance)

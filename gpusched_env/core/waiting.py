@@ -1,0 +1,72 @@
+"""The list of waiting jobs: ascending rows, from ``first_waiting`` on, so that who leaves or comes moves few others.
+
+The oldest job leaves a long queue, and the newest joins it, without a move.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusched_env.core.handle import kernel
+from gpusched_env.core.state import Run
+
+
+def waiting_rows(sim: Run) -> np.ndarray:
+    """int32: rows of the waiting jobs, ascending; what the next decision may write into."""
+    first = sim.world["first_waiting"]
+    return sim.waiting[first : first + sim.world["waiting"]]  # type: ignore[no-any-return]
+
+
+@kernel
+def place_of(sim: Run, row: int) -> int:
+    """Find where in the list a job stands, or would stand."""
+    at = sim.world["first_waiting"]
+    end = at + sim.world["waiting"]
+    while at < end:
+        middle = (at + end) // 2
+        if sim.waiting[middle] < row:
+            at = middle + 1
+        else:
+            end = middle
+    return at
+
+
+@kernel
+def enqueue(sim: Run, row: int) -> None:
+    """Put a job into the list."""
+    w = sim.world
+    first, count = w["first_waiting"], w["waiting"]
+    if first + count == sim.waiting.shape[0]:  # there is room before it: not all jobs wait
+        for i in range(count):
+            sim.waiting[i] = sim.waiting[first + i]
+        first = 0
+        w["first_waiting"] = 0
+    at = first + count
+    if count > 0 and sim.waiting[at - 1] > row:
+        at = place_of(sim, row)
+    if first > 0 and at - first < first + count - at:
+        for i in range(first, at):
+            sim.waiting[i - 1] = sim.waiting[i]
+        at -= 1
+        w["first_waiting"] -= 1
+    else:
+        for i in range(first + count, at, -1):
+            sim.waiting[i] = sim.waiting[i - 1]
+    sim.waiting[at] = row
+    w["waiting"] += 1
+
+
+@kernel
+def dequeue(sim: Run, row: int) -> None:
+    """Take a job out of the list."""
+    w = sim.world
+    first, last = w["first_waiting"], (w["first_waiting"] + w["waiting"] - 1)
+    at = first if sim.waiting[first] == row else place_of(sim, row)
+    if at - first < last - at:
+        for i in range(at, first, -1):
+            sim.waiting[i] = sim.waiting[i - 1]
+        w["first_waiting"] += 1
+    else:
+        for i in range(at, last):
+            sim.waiting[i] = sim.waiting[i + 1]
+    w["waiting"] -= 1
