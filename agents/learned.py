@@ -122,7 +122,7 @@ class LearnedScheduler(Scheduler):
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Ask the network until it waits."""
-        from gpusched_env.envs.one_action import NO_ACTION
+        from gpusched_env.envs.step import NO_ACTION
 
         while len(view.waiting):
             observation, _, _ = self._encoder.play(NO_ACTION)

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import math
 import os
 import pickle
 import tempfile
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -38,7 +39,7 @@ INTERPRETED: Final = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined
 # Kernels never allocate, so reference counting of arrays is pure cost. Floating-point stays strict: results must be
 # bit-equal to plain Python.
 _OPTIONS: Final[dict[str, Any]] = {"nogil": True, "_nrt": False, "error_model": "numpy"}
-_WORD: Final = 8  # [byte]
+_LINE: Final = 64  # [byte] of the caches
 
 
 class Field(NamedTuple):
@@ -89,8 +90,9 @@ class Handle:
             raise TypeError(f"{type(self).__name__}: give {sorted(self.fields)}, not {sorted(arrays)}")
         self._arrays: dict[str, np.ndarray] = {}
         self._table = np.zeros(self._length, np.int64)
-        self._as_parameter_ = int(self._table.ctypes.data)
-        _handles[self._as_parameter_] = self
+        self.address = int(self._table.ctypes.data)
+        self.parameter = self._as_parameter_ = self if INTERPRETED else self.address  # as kernels take it
+        _handles[self.address] = self
         for name, value in arrays.items():
             self.replace(name, value)
 
@@ -125,6 +127,50 @@ def _made(cls: type[Handle], arrays: dict[str, np.ndarray]) -> Handle:
     return cls(**arrays)
 
 
+class Batched:
+    """The arrays of many handles of one kind, each with an axis more than the kind tells.
+
+    Parameters
+    ----------
+    kind : of the handles
+    batch : number of handles
+    sizes : length of each axis
+    shared : arrays that are the same for all handles, and have no axis more
+    """
+
+    def __init__(self, kind: type[Handle], batch: int, sizes: Mapping[str, int], **shared: np.ndarray) -> None:
+        self.kind, self.batch, self.shared = kind, batch, shared
+        for name, field in kind.fields.items():
+            if name not in shared:
+                shape = (batch, *(sizes[axis] for axis in field.axes))
+                setattr(self, name, _aligned(shape, field.dtype))
+                if field.fill:
+                    getattr(self, name)[:] = field.fill
+
+    if typing.TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> np.ndarray: ...
+
+    @property
+    def own(self) -> list[str]:
+        """Names of the arrays that are not shared."""
+        return [name for name in self.kind.fields if name not in self.shared]
+
+    def handle(self, b: int) -> Any:
+        """Give number ``b`` of the handles."""
+        arrays = {name: getattr(self, name) for name in self.own}
+        rows = {name: array[b : b + 1].reshape(array.shape[1:]) for name, array in arrays.items()}
+        return self.kind(**rows, **self.shared)
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """Lay out zeros from the beginning of a line of the caches."""
+    length = math.prod(shape) * dtype.itemsize
+    raw = np.zeros(length + _LINE, np.uint8)
+    first = -raw.ctypes.data % _LINE
+    return raw[first : first + length].view(dtype).reshape(shape)
+
+
 _handles: Final[WeakValueDictionary[int, Handle]] = WeakValueDictionary()  # by address
 
 
@@ -139,7 +185,10 @@ if INTERPRETED:
 
     def kernel(function: Any = None, *, lazy: bool = False) -> Any:
         """Leave a function as it is: kernels are not compiled (``NUMBA_DISABLE_JIT``)."""
-        return (lambda f: f) if function is None else function
+        if function is None:
+            return kernel
+        function.entry = function
+        return function
 
     def helper(function: Function) -> Function:
         """Leave a function as it is."""
@@ -148,6 +197,10 @@ if INTERPRETED:
     def plain(function: Function) -> Function:
         """Leave a function as it is."""
         return function
+
+    def handle_at(cls: type[Handle]) -> Any:
+        """Make the function by which kernels look a handle up by its address, an int64."""
+        return lambda address: _handles[int(address)]
 
     class Numbered:
         """Functions of one signature that kernels call by number: ``these(number, ...)``."""
@@ -172,7 +225,7 @@ else:
     from numba.core.ccallback import CFunc
     from numba.core.compiler import CompileResult
     from numba.core.compiler_lock import global_compiler_lock
-    from numba.core.extending import models, register_jitable, register_model, typeof_impl
+    from numba.core.extending import intrinsic, models, register_jitable, register_model, typeof_impl
     from numba.core.imputils import lower_builtin, lower_getattr_generic
     from numba.core.typing.templates import AttributeTemplate, ConcreteTemplate, infer_getattr
     from numba.np.arrayobj import make_array, populate_array
@@ -265,12 +318,17 @@ else:
 
         def __call__(self, *arguments: Any) -> Any:
             """Call it from Python."""
+            return (self._entry or self.entry)(*arguments)
+
+        @property
+        def entry(self) -> Any:
+            """What Python calls: the machine code, whose handles are plain addresses."""
             if self._entry is None:
                 self.load()
                 hints, result = _types_of(self.function)
                 kinds = [_C.get(hint, ctypes.c_int64) for hint in hints]
                 self._entry = ctypes.CFUNCTYPE(_C[result], *kinds)(self.address)
-            return self._entry(*arguments)
+            return self._entry
 
         @property
         def signature(self) -> Any:
@@ -527,6 +585,18 @@ else:
     def kernel(function: Any = None, *, lazy: bool = False) -> Any:
         """Make a kernel of a function; see the top of this file."""
         return (lambda f: Kernel(f, lazy)) if function is None else Kernel(function, lazy)
+
+    def handle_at(cls: type[Handle]) -> Any:
+        """Make the function by which kernels look a handle up by its address, an int64."""
+
+        @intrinsic
+        def look_up(_: Any, address: Any) -> Any:
+            def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                return arguments[0]
+
+            return HandleType(cls)(types.int64), lower
+
+        return look_up
 
     def plain(function: Function) -> Function:
         """Let kernels call a function by its name; Python calls it as it is."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from gpusched_env.cluster import RACK_DTYPE, TIERS_WITH_SLOTS
-from gpusched_env.core.handle import Handle, array
+from gpusched_env.core.handle import Batched, Handle, array
 from gpusched_env.core.network.arrays import (
     LINK_STATE_DTYPE,
     PAIR_DTYPE,
@@ -289,49 +288,38 @@ class Run(Handle):
     rules = array(RULE_DTYPE, "rules")  # RULE_FLAGS
 
 
-class State:
-    """The arrays of B runs, each with an axis more than :class:`Run` tells, and the runs.
+class State(Batched):
+    """The arrays of B runs, each with an axis more than :class:`Run` tells.
 
     Parameters
     ----------
     batch : number of runs
-    sizes : length of each axis
+    sizes : see :func:`lengths`
     """
 
-    fields: Final = {name: field for name, field in Run.fields.items() if name != "rules"}
-
     def __init__(self, batch: int, sizes: dict[str, int]) -> None:
-        self.batch = batch
-        sizes = sizes | {
+        derived = {
             "places": sizes["nodes"] + sizes["racks"],
             "replicas": sizes["seats"] + 1,
             "gangs_twice": 2 * sizes["seats"],
             "event_gpus": 4 * sizes["gpus"] + 64,
         }
-        for name, field in self.fields.items():
-            shape = (batch, *(sizes[axis] for axis in field.axes))
-            setattr(self, name, _aligned(shape, field.dtype))
+        super().__init__(Run, batch, sizes | derived, rules=RULE_FLAGS)
         for b in range(batch):
-            self.clear(b)
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> np.ndarray: ...
-
-    def run(self, b: int) -> Run:
-        """Give the arrays of run ``b``."""
-        own = {name: getattr(self, name)[b : b + 1].reshape(getattr(self, name).shape[1:]) for name in self.fields}
-        return Run(rules=RULE_FLAGS, **own)
+            self._number(b)
 
     def clear(self, b: int) -> None:
         """Write what stands in the arrays of a run before anything is known of it."""
-        for name, field in self.fields.items():
+        for name in self.own:
             if name in ("events", "event_gpus"):  # buffers: world counts what is in them
                 continue
             part = getattr(self, name)[b : b + 1]
             part.view(np.uint8)[:] = 0
-            if field.fill:
-                part[:] = field.fill
+            if Run.fields[name].fill:
+                part[:] = Run.fields[name].fill
+        self._number(b)
+
+    def _number(self, b: int) -> None:
         self.running[b] = np.arange(self.running.shape[1])
         self.paces["shape"][b] = -1  # unused rows stay unused when arrays grow
 
@@ -381,14 +369,6 @@ def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None =
     return state
 
 
-def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    """Lay out zeros from the beginning of a line of the caches."""
-    length = math.prod(shape) * dtype.itemsize
-    raw = np.zeros(length + _LINE, np.uint8)
-    first = -raw.ctypes.data % _LINE
-    return raw[first : first + length].view(dtype).reshape(shape)
-
-
 def refill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     """Put another instance, before time 0, into an environment whose arrays are long enough (:func:`lengths`)."""
     state.clear(b)
@@ -398,7 +378,7 @@ def refill(state: State, b: int, instance: Instance, random_seed: int) -> None:
 def grown(state: State, sizes: dict[str, int]) -> State:
     """Copy a state into longer arrays; its clusters stay as they are."""
     larger = State(state.batch, sizes)
-    for name in State.fields:
+    for name in state.own:
         old = getattr(state, name)
         getattr(larger, name)[tuple(slice(length) for length in old.shape)] = old
     return larger

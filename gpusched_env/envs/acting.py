@@ -58,7 +58,7 @@ class ActingScheduler(Scheduler):
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Ask the policy until it waits, or has nothing to choose."""
-        from gpusched_env.envs.one_action import NO_ACTION
+        from gpusched_env.envs.step import NO_ACTION
 
         while len(view.waiting):
             observation, _, _ = self._encoder.play(NO_ACTION)

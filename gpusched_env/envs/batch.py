@@ -1,54 +1,33 @@
-"""Windows on the environments of one state: the buffers into which the compiled step writes, and the step itself."""
+"""Windows on the environments of some runs: the buffers into which the compiled step writes, and the step itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from gpusched_env.cluster import TIERS
+from gpusched_env.core.handle import Batched
+from gpusched_env.core.placement.rules import goes_anywhere, rule_number
+from gpusched_env.core.state import Run
 from gpusched_env.envs import columns
 from gpusched_env.envs.encoder import WINDOW_ORDERS, Windows
-from gpusched_env.envs.encoding import (
-    CONFIG_DTYPE,
-    COPY_QUEUE,
-    PLAY_PARAMETERS,
-    class_table,
-    copy,
-    link_table,
-    look,
-    mark,
-    settle_links,
-    show_all_links,
-)
-from gpusched_env.envs.one_action import NO_ACTION, RESUME, play, renew
+from gpusched_env.envs.looking import class_table, link_table
 from gpusched_env.envs.rewards import COMPONENTS, scales
+from gpusched_env.envs.screen import CONFIG_DTYPE, UNSEEN, Crowd, Screen
 from gpusched_env.envs.sharing_columns import SHARING_TABLES
-from gpusched_env.envs.showing import CLASS_DTYPE, SEEN_DTYPE, SHOWN_LINK_DTYPE, UNSEEN
-from gpusched_env.envs.slots import KEPT, RANKED_DTYPE
-from gpusched_env.envs.stepping import (
-    DRAIN,
-    EPISODE_DTYPE,
-    LEVELS,
-    OVER,
-    REFUSED,
-    STANDS,
-    step_all,
-)
+from gpusched_env.envs.slots import KEPT
+from gpusched_env.envs.step import DRAIN, LEVELS, NO_ACTION, OVER, REFUSED, RESUME, STANDS, step_all
 from gpusched_env.envs.told import FIRST_COMPONENT
 from gpusched_env.envs.type_columns import TYPE_TABLES
+from gpusched_env.envs.type_encoding import relative_rates
 from gpusched_env.instance import Instance
-from gpusched_env.simulator.binding import MOVE, Bound, signature_of
-from gpusched_env.simulator.moves import MOVES
-from gpusched_env.core.placement.placing import ANYWHERE, RULE_NUMBER
-from gpusched_env.core.state import State
 
 NO_LIMIT: Final = 1 << 62  # of steps
-_UNCOPIED: Final = ("_bound", "_looks", "play", "action", "row")  # what a copy of a batch must bind anew
-_KERNELS: Final = (*MOVES, play, renew, look, settle_links, mark, show_all_links, copy)  # as pieces.py numbers them
-_WRITTEN: Final = ("queue", "running", "nodes", "links", "cluster", "flows")  # in the order of play's parameters
-_COPIES: Final = {name: COPY_QUEUE + i for i, name in enumerate((*_WRITTEN, "action_mask"))}
+_EVERY: Final = columns.LINK_TABLES | TYPE_TABLES | SHARING_TABLES  # that an observation can have
+_COPIED: Final = ("queue", "running", "nodes", "links", "cluster", "flows")  # by the step itself
+_UNCOPIED: Final = ("_screens", "_crowd", "play", "action", "row")  # what a copy of a batch must bind anew
 
 
 class Batch:
@@ -58,13 +37,13 @@ class Batch:
     ----------
     windows : what agents see and may do
     shapes : of the observation's arrays, see :meth:`Windows.shapes`; clusters may be smaller than they tell
-    state : of B environments
+    runs : of B environments
     skip_forced_waits, keep_logs : see ClusterVectorEnv
     weights : of reward components
 
     Attributes
     ----------
-    actions : int64 [B], what :meth:`play` is to do: an action, or one_action.NO_ACTION, RESUME, stepping.SKIP
+    actions : int64 [B], what :meth:`play` is to do: an action, or step.NO_ACTION, RESUME, SKIP
     mask : int8 [B, actions], feasible actions
     queue_slots, running_slots, partner_slots : int32 [B, K], [B, V], [B, C], job rows in the slots; -1 = empty
     observations : float32 [B, ...] by name
@@ -75,154 +54,122 @@ class Batch:
     copied : names of what :meth:`copy_into` may have copied
     """
 
-    copied: Final = frozenset(_COPIES)
+    copied: Final = frozenset((*_COPIED, "action_mask"))
 
     def __init__(
         self,
         windows: Windows,
         shapes: Mapping[str, tuple[int, ...]],
-        state: State,
+        runs: Sequence[Run],
         skip_forced_waits: bool,
         weights: Mapping[str, float],
         keep_logs: bool = True,
     ) -> None:
-        size = len(state.world)
-        self.state = state
-        self.mask = np.zeros((size, windows.actions), np.int8)
-        self.queue_slots = np.full((size, windows.queue_window), -1, np.int32)
-        self.running_slots = np.full((size, windows.running_window), -1, np.int32)
-        self.partner_slots = np.full((size, windows.partner_window), -1, np.int32)
-        self.observations = {name: np.zeros((size, *shape), np.float32) for name, shape in shapes.items()}
-        self.episodes = np.zeros(size, EPISODE_DTYPE)
-        self.episodes["step_limit"] = NO_LIMIT
-        self.episodes["keeps_log"] = keep_logs
-        self.actions = np.zeros(size, np.int64)
-        self.told = np.zeros((size, FIRST_COMPONENT + len(weights)))
+        self._windows, self._shapes = windows, dict(shapes)
         self.names = list(weights)
-        self._scales = np.ones((size, len(weights)))
-        self._levels = np.zeros((size, len(weights)))
-        config = np.zeros(1, CONFIG_DTYPE)
-        config[0] = (
+        config = np.zeros((), CONFIG_DTYPE)
+        config[()] = (
             WINDOW_ORDERS.index(windows.queue_order), WINDOW_ORDERS.index(windows.running_order), windows.clairvoyant,
             windows.migration, skip_forced_waits, windows.sub_batches, windows.pair_benefit,
-            all(RULE_NUMBER[rule] in ANYWHERE for rule in windows.rules),
+            all(goes_anywhere(rule) for rule in windows.rules),
             np.inf if windows.lease_s is None else windows.lease_s,
         )  # fmt: skip
-        self._ranked = np.zeros(size, RANKED_DTYPE)
-        self._fixed = (
-            config,
-            np.array([RULE_NUMBER[rule] for rule in windows.rules], np.int32),
-            np.array(windows.delays_s, np.float64),
-            np.zeros((size, max(windows.queue_window, windows.partner_window))),
-            np.zeros((size, KEPT * windows.running_window), np.int32),
-            np.zeros((size, KEPT * windows.running_window)),
-            np.zeros((size, 0, len(columns.FLOWS)), np.float32),
-            np.array([LEVELS.index(COMPONENTS[name][0]) for name in weights], np.int64),
-            np.array(list(weights.values()), np.float64),
-        )
-        self.classes = np.zeros((size, 1, 0), CLASS_DTYPE)
-        self.shown_links = np.zeros((size, 1, 0), SHOWN_LINK_DTYPE)
-        self.rates = np.zeros((size, 0, state.paces.shape[3]))
-        self._seen = np.zeros(size, SEEN_DTYPE)
-        self._seen_free = np.full(state.free.shape, UNSEEN, np.int32)
-        self._seen_slots = tuple(np.full(s.shape, UNSEEN, np.int64) for s in (self.queue_slots, self.running_slots))
-        self._tier_sums = np.zeros((size, len(TIERS), len(columns.TIER_LINKS)))
-        self.bind(state)
+        self._shared = {
+            "config": config,
+            "rules": np.array([rule_number(rule) for rule in windows.rules], np.int32),
+            "delays": np.array(windows.delays_s, np.float64),
+            "components": np.array([LEVELS.index(COMPONENTS[name][0]) for name in weights], np.int64),
+            "weights": np.array(list(weights.values()), np.float64),
+        }
+        self.actions = np.zeros(len(runs), np.int64)
+        self.arrays = self._laid_out(runs)
+        self.arrays.episode["step_limit"] = NO_LIMIT
+        self.arrays.episode["keeps_log"] = keep_logs
+        self.arrays.scales[:] = 1.0
+        self.bind(runs)
 
-    def bind(self, state: State) -> None:
-        """Look at other arrays, at least as large as those before, from now on."""
-        self.state = state
-        size = len(state.world)
-        for name, length in (("classes", state.paces.shape[1]), ("shown_links", max(state.links.shape[1], 1))):
-            table = getattr(self, name)
-            longer = np.zeros((size, 1, length), table.dtype)
-            longer[:, :, : table.shape[2]] = table
-            setattr(self, name, longer)
-        if "types" in self.observations:
-            rates = np.zeros((size, state.paces.shape[1], self.rates.shape[2]))
-            rates[:, : self.rates.shape[1]] = self.rates
-            self.rates = rates
-        config, rules, delays, keys, first_gangs, first_keys, no_flows, components, weights = self._fixed
-        written = [self.observations.get(name, no_flows) for name in _WRITTEN]
-        self._bound = Bound(
-            step_all,
-            _KERNELS,
-            [MOVE] * len(_KERNELS),
-            PLAY_PARAMETERS,
-            (
-                *state, config, self.classes, self.shown_links, rules, delays, self.queue_slots, self.running_slots,
-                self.partner_slots, keys, self._ranked, first_gangs, first_keys, self.mask, self._seen,
-                self._seen_free, *self._seen_slots, self._tier_sums, *written, *(array[:0] for array in written),
-                self.mask[:0], self.episodes, self.actions, components, weights,
-                self._scales, self._levels, self.told,
-            ),
-        )  # fmt: skip
-        self._looks = self._further_looks()
-        self.play = self._step_and_look if self._looks else self._bound.call
+    def _laid_out(self, runs: Sequence[Run]) -> Batched:
+        """Lay out the arrays of the screens for runs of some sizes."""
+        windows, run = self._windows, runs[0]
+        sizes = {
+            "queue": windows.queue_window,
+            "running": windows.running_window,
+            "partners": windows.partner_window,
+            "actions": windows.actions,
+            "keys": max(windows.queue_window, windows.partner_window),
+            "first_gangs": KEPT * windows.running_window,
+            "components": len(self.names),
+            "told": FIRST_COMPONENT + len(self.names),
+            "tiers": len(TIERS),
+            "tier_columns": len(columns.TIER_LINKS),
+            "classes": run.paces.shape[0],
+            "type_classes": run.paces.shape[0] if "types" in self._shapes else 0,
+            "types": 0,
+            "shown_links": max(len(run.links), 1),
+            "places": len(run.free),
+            "rows": 0,
+        }
+        for name, table in _EVERY.items():
+            shape = self._shapes.get(name, (0, len(table)) if name not in ("cluster", "seats") else (0,))
+            axes = {"queue": "queue", "running": "running", "partners": "partner_rows"}
+            sizes[axes.get(name, name)] = shape[0]
+            if len(shape) == 2:
+                sizes[f"{name}_columns"] = shape[1]
+        sizes["queue"], sizes["running"] = windows.queue_window, windows.running_window
+        return Batched(Screen, len(runs), sizes, **self._shared)
+
+    def bind(self, runs: Sequence[Run]) -> None:
+        """Look at other runs, whose arrays are at least as large as those before, from now on."""
+        arrays = self.arrays
+        if len(runs[0].free) != arrays.seen_free.shape[1] or runs[0].paces.shape[0] != arrays.classes.shape[1]:
+            self.arrays = self._laid_out(runs)
+            for name in arrays.own:
+                old = getattr(arrays, name)
+                getattr(self.arrays, name)[tuple(slice(length) for length in old.shape)] = old
+        arrays = self.arrays
+        self.mask, self.told, self.episodes = arrays.mask, arrays.told, arrays.episode
+        self.queue_slots, self.running_slots, self.partner_slots = arrays.queue, arrays.victims, arrays.partners
+        self.observations = {name: getattr(arrays, f"out_{name}") for name in self._shapes}
+        self._screens = [arrays.handle(b) for b in range(len(runs))]
+        self._runs = list(runs)
+        self._crowd = Crowd(
+            runs=np.array([run.address for run in runs]),
+            screens=np.array([screen.address for screen in self._screens]),
+            actions=self.actions,
+        )
+        entry, crowd = step_all.entry, self._crowd.parameter
+        self.play: Callable[[int, int], int] = lambda first, end: entry(crowd, first, end)
         self.action = memoryview(self.actions)  # type: ignore[arg-type]
         self.row = memoryview(self.episodes["row"])  # type: ignore[arg-type]
 
-    def copy_into(self, name: str, array: np.ndarray, address: int) -> None:
-        """Have one of ``copied`` of environment b copied to row b + ``row`` of an array, which lies at ``address``."""
-        self._bound.replace(_COPIES[name], array, address)
+    def copy_into(self, name: str, array: np.ndarray) -> None:
+        """Have one of ``copied`` of environment 0 copied to row ``row`` of an array."""
+        self._screens[0].replace("copy_mask" if name == "action_mask" else f"copy_{name}", array)
 
     def _forget(self, b: int) -> None:
         """Let the next look write everything: nothing of another instance is left."""
-        for name in _WRITTEN:
+        for name in _COPIED:
             if name in self.observations:
                 self.observations[name][b] = 0.0
-        self._seen[b] = 0
-        for slots in self._seen_slots:
-            slots[b] = UNSEEN
-        self._seen_free[b] = UNSEEN
-        self._ranked["gangs"][b] = -1
-
-    def _further_looks(self) -> list[Bound]:
-        """Give what fills the arrays that :func:`play` does not; compiled only where there are some."""
-        looks = []
-        slots = self.queue_slots, self.running_slots
-        if "types" in self.observations:
-            from gpusched_env.envs.looking import TYPE_PARAMETERS, show_types_of_all
-            from gpusched_env.envs.type_encoding import show_types
-
-            arrays = (*self.state, self.classes, self.rates, *slots, *(self.observations[name] for name in TYPE_TABLES))
-            signatures = [signature_of(TYPE_PARAMETERS)]
-            arrays = (*arrays, self.episodes, self.actions)
-            looks.append(Bound(show_types_of_all, [show_types], signatures, TYPE_PARAMETERS, arrays))
-        if "seats" in self.observations:
-            from gpusched_env.envs.looking import SHARING_PARAMETERS, show_sharing_of_all
-            from gpusched_env.envs.sharing_encoding import show_sharing
-
-            config, rules, *_ = self._fixed
-            arrays = (
-                *self.state, config, rules, *slots, self.partner_slots, self.mask,
-                *(self.observations[name] for name in SHARING_TABLES), self.episodes, self.actions,
-            )  # fmt: skip
-            signatures = [signature_of(SHARING_PARAMETERS)]
-            looks.append(Bound(show_sharing_of_all, [show_sharing], signatures, SHARING_PARAMETERS, arrays))
-        return looks
-
-    def _step_and_look(self, first: int, end: int) -> int:
-        bits = self._bound.call(first, end)
-        for further in self._looks:
-            further.call(first, end)
-        return bits
+        self.arrays.seen[b] = 0
+        for name in ("seen_queue", "seen_running", "seen_free"):
+            getattr(self.arrays, name)[b] = UNSEEN
+        self.arrays.ranked["gangs"][b] = -1
 
     def begin(self, b: int, instance: Instance, step_limit: int = NO_LIMIT) -> None:
         """Show another instance from now on, which stands at its beginning."""
-        for table, rows in ((self.classes, class_table(instance)), (self.shown_links, link_table(instance))):
-            table[b, :, : rows.shape[1]] = rows
+        arrays = self.arrays
+        for table, rows in ((arrays.classes, class_table(instance)), (arrays.shown_links, link_table(instance))):
+            table[b, : len(rows)] = rows
         if "types" in self.observations:
-            from gpusched_env.envs.type_encoding import relative_rates
-
             rates = relative_rates(instance)
-            self.rates[b, : rates.shape[0], : rates.shape[1]] = rates
+            arrays.rates[b, : rates.shape[0], : rates.shape[1]] = rates
         self._forget(b)
         nodes, shown = instance.cluster.nodes, self.observations["nodes"][b, : len(instance.cluster.nodes)]
         shown[:, 1], shown[:, 3] = nodes["gpus"] / nodes["gpus"].max(), nodes["rack"] / len(instance.cluster.racks)
         of_component = scales(instance) if self.names else {}
-        self._scales[b] = [of_component[name] for name in self.names]
-        self._levels[b] = 0.0
+        arrays.scales[b] = [of_component[name] for name in self.names]
+        arrays.levels[b] = 0.0
         self.told[b] = 0.0
         kept = self.episodes["keeps_log"][b], self.episodes["row"][b]
         self.episodes[b] = 0
@@ -248,7 +195,7 @@ class Batch:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what looks at the arrays: a copy has arrays of its own."""
-        return {name: value for name, value in self.__dict__.items() if name not in _UNCOPIED}
+        return {name: value for name, value in self.__dict__.items() if name not in (*_UNCOPIED, "_runs")}
 
     def shown(self) -> dict[str, np.ndarray]:
         """Give the observations that have elements: no learner accepts an array without."""

@@ -184,8 +184,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Draw a workload and play up to the first decision; see the class for ``seed``."""
-        from gpusched_env.envs.encoding import check_rules
-        from gpusched_env.envs.one_action import RESUME
+        from gpusched_env.envs.looking import check_rules
+        from gpusched_env.envs.step import RESUME
         from gpusched_env.simulator import Simulation
 
         super().reset(seed=seed)
@@ -300,14 +300,14 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
     def wake_at(self, time_s: float) -> None:
         """Make the next wait end at simulated time ``time_s`` [s] at the latest (what a scheduler's Wait does)."""
-        from gpusched_env.envs.one_action import NO_ACTION
+        from gpusched_env.envs.step import NO_ACTION
 
         self.simulation.wake_at(time_s)
         self.encoder.play(NO_ACTION)  # with a timer set, waiting may have become feasible
 
     def start_on(self, job: int, gpus: Sequence[int], share: bool = False, sub_steps: int | None = None) -> str:
         """Start a waiting job on these GPUs (what a scheduler's explicit Start does); return why not, empty if done."""
-        from gpusched_env.envs.one_action import NO_ACTION
+        from gpusched_env.envs.step import NO_ACTION
         from gpusched_env.simulator import Start
 
         refusal = self.simulation.apply(Start(job, gpus=tuple(gpus), share=share, sub_steps=sub_steps))
@@ -316,7 +316,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
     def lease(self, job: int, until_s: float) -> str:
         """Lease a running gang its GPUs (what a scheduler's Lease does); return why not, empty if done."""
-        from gpusched_env.envs.one_action import NO_ACTION
+        from gpusched_env.envs.step import NO_ACTION
         from gpusched_env.simulator import Lease
 
         refusal = self.simulation.apply(Lease(job, until_s))

@@ -14,7 +14,7 @@ from gymnasium.vector.utils import batch_space
 
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.stage import Stage
-from gpusched_env.envs.stepping import SKIP
+from gpusched_env.envs.step import SKIP
 from gpusched_env.envs.told import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
 from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.event_log import EventLog

@@ -10,6 +10,8 @@ import numpy as np
 from gymnasium import spaces
 
 from gpusched_env.cluster import TIERS, Cluster
+from gpusched_env.core.placement.rules import RULE_NUMBER, rule_number, shares_by
+from gpusched_env.core.sharing_choices import BENEFIT
 from gpusched_env.envs import columns
 from gpusched_env.envs.sharing_columns import SHARING_TABLES
 from gpusched_env.envs.type_columns import TYPE_TABLES
@@ -17,7 +19,6 @@ from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 from gpusched_env.instance import Semantics
 from gpusched_env.simulator import ClairvoyantView, ClusterView
 from gpusched_env.simulator.decisions import Decision, Preempt, Start, Wait
-from gpusched_env.core.placement.placing import RULE_NUMBER, SHARE_BEST_BENEFIT, rule_number
 from gpusched_env.workload import MOST_JOBS
 
 Observation = dict[str, np.ndarray]
@@ -59,10 +60,10 @@ class Windows:
             raise ScenarioError(f"rules is empty: name at least one of {', '.join(RULE_NUMBER)}")
         for rule in self.rules:
             try:
-                number = rule_number(rule)
+                rule_number(rule)
             except GpuschedError as error:
                 raise ScenarioError(f"rules: {error}") from None
-            if number == SHARE_BEST_BENEFIT and not self.clairvoyant:
+            if shares_by(rule) & BENEFIT and not self.clairvoyant:
                 raise ScenarioError(f"rules: {rule!r} needs run times, but clairvoyant is False")
         if not all(0 < delay < float("inf") for delay in self.delays_s):
             raise ScenarioError(
@@ -180,11 +181,9 @@ class Encoder:
         step_limit: int | None = None,
     ) -> None:
         from gpusched_env.envs.batch import NO_LIMIT, Batch
-        from gpusched_env.simulator.jit import announce_compilation
 
         instance = simulation.instance
         windows.check_sharing(instance.sharing is not None)
-        announce_compilation("play")
         self.windows = windows
         self.simulation = simulation
         shapes = windows.shapes(
@@ -193,7 +192,7 @@ class Encoder:
             shown_types(instance.cluster, instance.semantics),
             instance.sharing is not None,
         )
-        self.batch = Batch(windows, shapes, simulation.row, skip_forced_waits, weights or {})
+        self.batch = Batch(windows, shapes, [simulation.arrays], skip_forced_waits, weights or {})
         self.batch.begin(0, instance, NO_LIMIT if step_limit is None else step_limit)
         self._look()
 
@@ -222,7 +221,7 @@ class Encoder:
     def __setstate__(self, kept: dict[str, Any]) -> None:
         """Look at the copied simulation."""
         self.__dict__.update(kept)
-        self.batch.bind(self.simulation.row)
+        self.batch.bind([self.simulation.arrays])
         self._look()
 
     @classmethod
@@ -260,7 +259,7 @@ class Encoder:
     def take(self) -> tuple[Observation, np.ndarray]:
         """Give what the windows show, and which actions are feasible, int8 [actions]; fresh arrays."""
         if self._is_taken:
-            from gpusched_env.envs.one_action import NO_ACTION
+            from gpusched_env.envs.step import NO_ACTION
 
             self.step(NO_ACTION)
         self._is_taken = True
@@ -282,7 +281,7 @@ class Encoder:
         return Wait(self.simulation.now_s + windows.delays_s[action - windows.wait_action - 1])
 
     def _start_of(self, action: int) -> Start:
-        from gpusched_env.core.placement.beside import find_beside
+        from gpusched_env.core.queries import find_place_beside
 
         windows = self.windows
         slot, place = divmod(action, windows.slot_starts)
@@ -294,14 +293,15 @@ class Encoder:
             return Start(row, windows.rules[place], sub_steps=named if windows.sub_batches else None)
         partner = int(self.partner_slots[place - len(windows.rules)])
         option = size if windows.sub_batches else -1
-        count, option = find_beside(*(*self.simulation.arguments, row, partner, option))
-        gpus = tuple(self.simulation.state.chosen[self.simulation.b, :count].tolist())
+        both = find_place_beside(self.simulation.arrays, row, partner, option)
+        count, option = both & 0xFFFFFFFF, both >> 32
+        gpus = tuple(self.simulation.arrays.chosen[:count].tolist())
         return Start(row, gpus=gpus, share=True, sub_steps=int(steps[option]))
 
     def _sub_steps(self, row: int) -> np.ndarray:
         """int64 [sizes]: sub-steps of each sub-batch of a job; 0 = it has no such sub-batch."""
-        state, b = self.simulation.state, self.simulation.b
-        sizes: np.ndarray = state.sub_batches["sub_steps"][b, state.jobs["job_class"][b, row], :, 0]
+        arrays = self.simulation.arrays
+        sizes: np.ndarray = arrays.sub_batches["sub_steps"][arrays.jobs["job_class"][row], :, 0]
         return sizes
 
     def action_of(self, decision: Start | Preempt) -> int | None:
@@ -326,7 +326,7 @@ class Encoder:
         slot = np.flatnonzero(slots == decision.job)
         if len(slot):
             return int(first + step * slot[0])
-        holds = self.simulation.state.jobs["replica"][self.simulation.b, decision.job] >= 0
+        holds = self.simulation.arrays.jobs["replica"][decision.job] >= 0
         if isinstance(decision, Preempt) == bool(holds):
             raise GpuschedError(f"{decision}: job {decision.job} is in no slot; raise {remedy}")
         return None

@@ -38,11 +38,10 @@ class FreshRows:
 
     def _lay_out(self) -> None:
         block = np.empty(self._length, np.uint8)
-        first = block.ctypes.data
         arrays = {}
         for name, shape, dtype, begin in self._parts:
             arrays[name] = array = np.ndarray(shape, dtype, block, begin)
-            self._batch.copy_into(name, array, first + begin)
+            self._batch.copy_into(name, array)
         rows = map(dict, map(zip, repeat(self._names), zip(*(arrays[name] for name in self._names), strict=True)))
         self._given = zip(rows, arrays["action_mask"], range(1, ROWS + 1), strict=True)
         self._batch.row[0] = 0

@@ -1,79 +1,232 @@
-"""The drivers that fill, after a step, the arrays that :func:`play` does not: of GPU types, and of sharing."""
+"""Look at a run through its windows: fill the slots, mark the feasible actions, write the observation."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
-from gpusched_env.envs.encoding import CONFIG_DTYPE
-from gpusched_env.envs.one_action import NO_ACTION
-from gpusched_env.envs.showing import CLASS_DTYPE
-from gpusched_env.envs.stepping import EPISODE_DTYPE, SKIP
-from gpusched_env.simulator.binding import ENVIRONMENT, STATE_PARAMETERS, Parameter, bound_array, caller
-from gpusched_env.core.events import LOG_FULL
-from gpusched_env.simulator.jit import helper, int64, kernel
-
-Array = np.ndarray[Any, Any]
-
-_INT8, _INT32, _INT64 = (np.dtype(f"i{size}") for size in (1, 4, 8))
-_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
-# Of type_encoding.show_types.
-TYPE_PARAMETERS: Final[tuple[Parameter | str, ...]] = (
-    *STATE_PARAMETERS,
-    ENVIRONMENT,
-    Parameter(CLASS_DTYPE, 2),
-    Parameter(_FLOAT64, 2),  # rates
-    Parameter(_INT32, 1),  # queue
-    Parameter(_INT32, 1),  # victims
-    *[Parameter(_FLOAT32, 2)] * 6,  # the arrays of TYPE_TABLES
+from gpusched_env.cluster import NETWORK, RACK
+from gpusched_env.core.events import DECIDE
+from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.network.settling import settle
+from gpusched_env.core.placement.placing import goes_anywhere_now, look_for
+from gpusched_env.core.placement.shared import find_shared
+from gpusched_env.core.queries import rule_holds
+from gpusched_env.core.state import Run
+from gpusched_env.envs.screen import CLASS_DTYPE, SHOWN_LINK_DTYPE, Screen
+from gpusched_env.envs.sharing_actions import mark_partners, mark_sizes
+from gpusched_env.envs.sharing_encoding import show_sharing
+from gpusched_env.envs.showing import (
+    show_cluster,
+    show_flows,
+    show_links,
+    show_machines,
+    show_queue,
+    show_running,
+    show_tiers,
 )
-# Of sharing_encoding.show_sharing.
-SHARING_PARAMETERS: Final[tuple[Parameter | str, ...]] = (
-    *STATE_PARAMETERS,
-    ENVIRONMENT,
-    Parameter(CONFIG_DTYPE, 1, True),
-    Parameter(_INT32, 1, True),  # rules
-    Parameter(_INT32, 1),  # queue
-    Parameter(_INT32, 1),  # victims
-    Parameter(_INT32, 1),  # partners
-    Parameter(_INT8, 1),  # mask
-    *[Parameter(_FLOAT32, 2)] * 4,  # the arrays of SHARING_TABLES
-    Parameter(_FLOAT32, 1),
-)
-# Rows of the tables beyond them: episodes, actions.
-_TYPES_EPISODES: Final = len(TYPE_PARAMETERS) - 1
-_TYPES_ACTIONS: Final = _TYPES_EPISODES + 1
-_SHARING_EPISODES: Final = len(SHARING_PARAMETERS) - 1
-_SHARING_ACTIONS: Final = _SHARING_EPISODES + 1
+from gpusched_env.envs.slots import ANY_JOB, fill_partners, fill_queue, fill_running
+from gpusched_env.envs.type_encoding import show_types
+from gpusched_env.errors import ScenarioError
+from gpusched_env.instance import Instance
+from gpusched_env.network import LINK_TIERS
+from gpusched_env.simulator import RULE_NUMBER, Simulation
 
-show_types_in: Final = caller(TYPE_PARAMETERS)
-show_sharing_in: Final = caller(SHARING_PARAMETERS)
+Array: Final = np.ndarray
+
+
+@kernel
+def mark_by_count(sim: Run, env: Screen, filled: int, before: int) -> int:
+    """Mark starts where any free GPUs will do, by each rule; return their number.
+
+    ``filled`` slots have a job, and ``before`` had: behind those nothing is marked.
+    """
+    choices = 0
+    rules = len(env.rules)
+    for k in range(filled):
+        fits = 1 if sim.jobs[env.queue[k]]["gpus"] <= sim.world["free_gpus"] else 0
+        choices += fits * rules
+        for p in range(rules):
+            env.mask[k * rules + p] = fits
+    for i in range(filled * rules, before * rules):
+        env.mask[i] = 0
+    return choices
+
+
+@kernel(lazy=True)
+def mark_starts(sim: Run, env: Screen) -> int:
+    """Fill the partner slots and mark the starts that the simulator would accept; return their number."""
+    fill_partners(sim, env, env.config["running_order"])
+    sharing = sim.world["sharing"] > 0
+    supply = sim.world["free_gpus"]
+    sizes = env.config["sub_batches"]
+    columns = max(sizes, 1)
+    at = 0
+    choices = 0
+    for k in range(len(env.queue)):
+        row = env.queue[k]
+        if row < 0:  # and so are all slots behind it
+            break
+        gang = sim.jobs[row]["gpus"]
+        kind = sim.jobs[row]["job_class"]
+        for p in range(len(env.rules)):
+            rule = env.rules[p]
+            option = -1
+            found = 0
+            if sim.rules[rule]["shares"] > 0 and sim.world["gpu_jobs"] > 1:
+                found, option = find_shared(sim, row, sim.rules[rule]["shares"])
+            elif gang <= supply:
+                if not sharing and goes_anywhere_now(sim, kind, rule):
+                    found = gang
+                else:
+                    found = look_for(sim, kind, gang, rule)
+            if sharing:
+                choices += mark_sizes(sim, env, row, found, option, at)
+            else:
+                env.mask[at] = 1 if found > 0 else 0
+                choices += env.mask[at]
+            at += columns
+        if len(env.partners) > 0:
+            choices += mark_partners(sim, env, k, at)
+            at += len(env.partners) * columns
+    for i in range(at, len(env.queue) * (len(env.rules) + len(env.partners)) * columns):
+        env.mask[i] = 0
+    return choices
+
+
+@kernel
+def mark_others(sim: Run, env: Screen, starts: int, choices: int) -> bool:
+    """Mark the feasible actions behind the ``starts``; return whether there is a choice beside one wait."""
+    w = sim.world
+    at = starts
+    useful = w["waiting"] > 0 or env.config["migration"] > 0
+    for v in range(len(env.victims)):
+        feasible = env.first_gangs[v] & 1 if useful and env.victims[v] >= 0 else 0  # its lowest bit, slots.entry_of
+        env.mask[at] = feasible
+        choices += feasible
+        at += 1
+    # With nothing running, nobody to come and no timer, waiting for an event would last for ever.
+    may_wait = w["running"] > 0 or w["next_arrival"] < w["jobs"] or w["timer_s"] < np.inf
+    waits = len(env.mask) - at
+    env.mask[at] = 1 if may_wait else 0
+    for i in range(at + 1, len(env.mask)):
+        env.mask[i] = 1
+    return choices > 0 or waits > 1
 
 
 @helper
-def has_stepped(episodes: Array, actions: Array, b: int) -> bool:
-    """Tell whether the last call of ``step_all`` has brought an environment to where it can be looked at."""
-    return actions[b] != SKIP and episodes[b]["outcome"] != LOG_FULL
+def copy_row(source: Array, target: Array) -> None:
+    """Copy an array that has no gaps."""
+    numbers, copies = source.reshape(source.size), target.reshape(source.size)
+    for i in range(len(numbers)):
+        copies[i] = numbers[i]
 
 
 @kernel
-def show_types_of_all(table: Any, first: int, end: int) -> int:
-    """Write what tells GPU types apart, for those of the environments ``first`` to ``end`` - 1 that have stepped."""
-    episodes = bound_array(table, _TYPES_EPISODES, EPISODE_DTYPE, 1)
-    actions = bound_array(table, _TYPES_ACTIONS, _INT64, 1)
-    for b in range(first, end):
-        if has_stepped(episodes, actions, b):
-            show_types_in(table, b, NO_ACTION)
-    return int64(0)
+def copy_observation(env: Screen) -> None:
+    """Copy mask and observation to their row of the arrays for copies."""
+    row = env.episode["row"]
+    copy_row(env.out_queue, env.copy_queue[row])
+    copy_row(env.out_running, env.copy_running[row])
+    copy_row(env.out_nodes, env.copy_nodes[row])
+    copy_row(env.out_links, env.copy_links[row])
+    copy_row(env.out_cluster, env.copy_cluster[row])
+    if env.out_flows.shape[0] > 0:
+        copy_row(env.out_flows, env.copy_flows[row])
+    copy_row(env.mask, env.copy_mask[row])
+
+
+@kernel(lazy=True)
+def show_network(sim: Run, env: Screen) -> None:
+    """Write what the observation shows of links and of the gangs' flows."""
+    show_links(sim, env)
+    show_flows(sim, env)
 
 
 @kernel
-def show_sharing_of_all(table: Any, first: int, end: int) -> int:
-    """Write who shares GPUs, and who might, as :func:`show_types_of_all` does."""
-    episodes = bound_array(table, _SHARING_EPISODES, EPISODE_DTYPE, 1)
-    actions = bound_array(table, _SHARING_ACTIONS, _INT64, 1)
-    for b in range(first, end):
-        if has_stepped(episodes, actions, b):
-            show_sharing_in(table, b, NO_ACTION)
-    return int64(0)
+def look(sim: Run, env: Screen, outcome: int, changed: int) -> bool:
+    """Fill the windows and the mask and write the observation; return True.
+
+    Where nothing can be done but wait, and that is to be skipped, write no observation and return False. ``outcome`` is
+    what advance has told, ``changed`` the job that an action has started or preempted, ANY_JOB if time has passed.
+    Mask and observation are copied to a row of the arrays for copies, if there are any.
+    """
+    w = sim.world
+    starts = len(env.queue) * (len(env.rules) + len(env.partners)) * max(env.config["sub_batches"], 1)
+    settle(sim)
+    before = env.ranked["queue_slots"]
+    fill_queue(sim, env, env.config["queue_order"])
+    filled = env.ranked["queue_slots"]
+    fill_running(sim, env, env.config["running_order"], changed)
+    plain = w["sharing"] == 0 and w["gpu_jobs"] == 1 and sim.paces.shape[2] == 1 and len(env.partners) == 0
+    if env.config["anywhere"] > 0 and plain:
+        choices = mark_by_count(sim, env, filled, before)
+    else:
+        choices = mark_starts(sim, env)
+    choice = mark_others(sim, env, starts, choices)
+    may_wait = env.mask[starts + len(env.victims)] != 0
+    if outcome == DECIDE and not choice and env.config["skip_forced_waits"] > 0 and may_wait:
+        return False
+    stands = changed != ANY_JOB
+    show_queue(sim, env, filled, stands)
+    show_running(sim, env, env.ranked["running_slots"], stands, changed)
+    show_machines(sim, env)
+    show_cluster(sim, env)
+    if w["contention"] > 0:
+        show_network(sim, env)
+    else:
+        show_tiers(sim, env, stands)
+    if env.out_types.shape[0] > 0:
+        show_types(sim, env)
+    if env.out_seats.shape[0] > 0:
+        show_sharing(sim, env)
+    if env.copy_mask.shape[0] > 0:
+        copy_observation(env)
+    return True
+
+
+def class_table(instance: Instance) -> np.ndarray:
+    """CLASS_DTYPE [C]: what the observation tells of a job's class."""
+    fastest = instance.iteration_s.min(axis=2)
+    ideal = instance.ideal_iteration_s
+    table = np.zeros(len(instance.classes), CLASS_DTYPE)
+    table["ideal_iteration_s"] = ideal
+    table["rack_loss"] = np.maximum(1.0 - ideal / fastest[:, RACK], 0.0)
+    table["network_loss"] = np.maximum(1.0 - ideal / fastest[:, NETWORK], 0.0)
+    table["skew"] = instance.workload.profiles.rows["skew"][instance.classes[:, 0]]
+    return table
+
+
+def link_table(instance: Instance) -> np.ndarray:
+    """SHOWN_LINK_DTYPE [L]: what the observation tells of a link whatever crosses it; [1] zeros without links."""
+    links = instance.links
+    table = np.zeros(max(len(links), 1), SHOWN_LINK_DTYPE)
+    if len(links):
+        table["capacity"] = links["capacity"] / links["capacity"].max()
+        table["tier"] = (links["tier"] + 2) / (len(LINK_TIERS) + 1)  # from the bus, -1, to the last tier
+    return table
+
+
+def check_rules(simulation: Simulation, rules: Sequence[str], known: set[tuple[int, int]] | None = None) -> None:
+    """Refuse placement rules under which some gang would wait for ever; the simulation stands at its beginning.
+
+    Parameters
+    ----------
+    known : (profile, gang size) of what has been checked on this cluster; what is checked now is added
+
+    Raises
+    ------
+    ScenarioError : no rule places some job's gang on the empty cluster
+    """
+    known = set() if known is None else known
+    for kind, (profile, gang) in enumerate(simulation.instance.classes.tolist()):
+        if (profile, gang) in known:
+            continue
+        if not any(rule_holds(simulation.arrays, kind, gang, RULE_NUMBER[rule]) for rule in rules):
+            raise ScenarioError(
+                f"rules {tuple(rules)}: none of them places a gang of {gang} GPUs even on the empty cluster; "
+                "add a rule that may cross racks, such as 'pack'"
+            )
+        known.add((profile, gang))

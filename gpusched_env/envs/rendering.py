@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from gpusched_env.cluster import OUTWARDS
-from gpusched_env.simulator.network_view import NetworkView
 from gpusched_env.core.state import CHECKPOINTING
+from gpusched_env.simulator.network_view import NetworkView
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

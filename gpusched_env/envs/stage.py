@@ -10,16 +10,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from gpusched_env.core.events import LOG_FULL
+from gpusched_env.core.state import State, grown, lengths, longest, refill
 from gpusched_env.envs.batch import Batch
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoding import check_rules
-from gpusched_env.envs.one_action import RESUME
-from gpusched_env.envs.stepping import DRAIN, OVER, SKIP, STANDS
+from gpusched_env.envs.looking import check_rules
+from gpusched_env.envs.step import DRAIN, OVER, RESUME, SKIP, STANDS
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import Simulation
-from gpusched_env.core.events import LOG_FULL
-from gpusched_env.simulator.jit import announce_compilation
-from gpusched_env.core.state import empty_state, grown, lengths, longest, refill
 
 _LEAST: Final = 16  # environments for which another thread pays
 
@@ -49,17 +47,17 @@ class Stage:
         threads: int | None,
         keep_logs: bool,
     ) -> None:
-        announce_compilation("play")
         self._singles, self._keeps_logs = singles, keep_logs
         self._sizes = longest(instances)
         self._sizes["classes"] += self._sizes["classes"] // 4  # other seeds draw others
         first = singles[0]
-        self.state = empty_state(len(singles), self._sizes)
+        self.state = State(len(singles), self._sizes)
+        runs = [self.state.handle(b) for b in range(len(singles))]
         self.batch = Batch(
-            first.windows, first.shapes(nodes), self.state, first.skips_forced_waits, first.reward_weights, keep_logs,
+            first.windows, first.shapes(nodes), runs, first.skips_forced_waits, first.reward_weights, keep_logs,
         )  # fmt: skip
         self.simulations: list[Simulation] = [
-            Simulation(instance, state=self.state, b=b) for b, instance in enumerate(instances)
+            Simulation(instance, arrays=run) for instance, run in zip(instances, runs, strict=True)
         ]
         self._checked: dict[int, set[tuple[int, int]]] = {id(single): set() for single in singles}
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -80,7 +78,7 @@ class Stage:
         """Bind the copied arrays, and start threads."""
         self.__dict__.update(kept)
         self._checked = {id(single): set() for single in self._singles}
-        self.batch.bind(self.state)
+        self._bind()
         self._pool = self._threads()
 
     def begin(self, b: int, instance: Instance, seed: int) -> None:
@@ -89,7 +87,7 @@ class Stage:
         if any(needed[name] > self._sizes[name] for name in needed):
             self._grow({name: max(needed[name], size) for name, size in self._sizes.items()})
         refill(self.state, b, instance, seed)
-        simulation = Simulation(instance, state=self.state, b=b)
+        simulation = Simulation(instance, arrays=self.simulations[b].arrays)
         single = self._singles[b]
         check_rules(simulation, single.windows.rules, self._checked[id(single)])
         self.simulations[b] = simulation
@@ -99,9 +97,14 @@ class Stage:
     def _grow(self, sizes: dict[str, int]) -> None:
         self._sizes = sizes
         self.state = grown(self.state, sizes)
-        for simulation in self.simulations:
-            simulation.move(self.state)
-        self.batch.bind(self.state)
+        self._bind()
+
+    def _bind(self) -> None:
+        """Go on in the arrays of ``state``, to which everything has been copied."""
+        runs = [self.state.handle(b) for b in range(len(self.simulations))]
+        for simulation, run in zip(self.simulations, runs, strict=True):
+            simulation.arrays = run
+        self.batch.bind(runs)
 
     def play(self) -> bool:
         """Do what ``batch.actions`` says in every environment; return whether some step has ended an episode."""

@@ -2,109 +2,97 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from gpusched_env.core.handle import kernel
+from gpusched_env.core.network.settling import beside_company
+from gpusched_env.core.placement.taking import unable
+from gpusched_env.core.state import Run
+from gpusched_env.envs.screen import Screen
 from gpusched_env.instance import Instance
 from gpusched_env.performance import type_rates
-from gpusched_env.core.network.settling import beside_company
-from gpusched_env.simulator.jit import helper, int64, kernel
-from gpusched_env.core.placement.taking import unable
-
-Array = np.ndarray[Any, Any]
 
 
-@helper
-def show_gpu_types(
-    world: Array, jobs: Array, nodes: Array, free: Array, waiting: Array, rates: Array, b: int, out_nodes: Array,
-    out_types: Array,
-) -> None:
+@kernel
+def show_gpu_types(sim: Run, env: Screen) -> None:
     """Write columns.NODE_TYPES and columns.TYPES."""
-    w = world[b]
-    types = out_types.shape[0]
+    w = sim.world
+    types = env.out_types.shape[0]
     for t in range(types):
         gpus = 0
         unused = 0
         for n in range(w["nodes"]):
-            if nodes[b, n]["gpu_type"] == t:
-                gpus += nodes[b, n]["gpus"]
-                unused += free[b, n]
+            if sim.nodes[n]["gpu_type"] == t:
+                gpus += sim.nodes[n]["gpus"]
+                unused += sim.free[n]
         mean = 0.0
         for i in range(w["waiting"]):
-            mean += rates[jobs[b, waiting[b, w["first_waiting"] + i]]["job_class"], t]
+            mean += env.rates[sim.jobs[sim.waiting[w["first_waiting"] + i]]["job_class"], t]
         if w["waiting"] > 0:
             mean = min(mean / w["waiting"], 1.0)  # rounding
-        out_types[t, 0] = gpus / w["gpus"]
-        out_types[t, 1] = unused / gpus if gpus > 0 else 0.0
-        out_types[t, 2] = mean
+        env.out_types[t, 0] = gpus / w["gpus"]
+        env.out_types[t, 1] = unused / gpus if gpus > 0 else 0.0
+        env.out_types[t, 2] = mean
     for n in range(w["nodes"]):
-        t = nodes[b, n]["gpu_type"]
-        out_nodes[n, 0] = t / types
-        out_nodes[n, 1] = out_types[t, 2]
+        t = sim.nodes[n]["gpu_type"]
+        env.out_node_types[n, 0] = t / types
+        env.out_node_types[n, 1] = env.out_types[t, 2]
 
 
-@kernel
-def show_types(
-    world: Array, jobs: Array, replicas: Array, nodes: Array, racks: Array, free: Array, holder: Array, gpu_next: Array,
-    gpu_node: Array, waiting: Array, running: Array, paces: Array, events: Array, event_gpus: Array, chosen: Array,
-    links: Array, uses: Array, routes: Array, pairs: Array, ratios: Array, busy: Array, sub_batches: Array,
-    interference: Array, due: Array, b: int, classes: Array, rates: Array, queue: Array, victims: Array,
-    out_queue: Array, out_forks: Array, out_running: Array, out_copies: Array, out_nodes: Array, out_types: Array,
-) -> int:
+@kernel(lazy=True)
+def show_types(sim: Run, env: Screen) -> None:
     """Write the arrays of columns.TYPE_TABLES; ``rates`` is float64 [C, T], see :func:`relative_rates`."""
-    w = world[b]
-    types = out_types.shape[0]
-    show_gpu_types(world, jobs, nodes, free, waiting, rates, b, out_nodes, out_types)
-    for k in range(len(queue)):
-        row = queue[k]
-        out_forks[k, 0] = 0.0
+    w = sim.world
+    types = env.out_types.shape[0]
+    show_gpu_types(sim, env)
+    for k in range(len(env.queue)):
+        row = env.queue[k]
+        env.out_forks[k, 0] = 0.0
         for t in range(types):
-            out_queue[k * types + t, 0] = 0.0
-            out_queue[k * types + t, 1] = 0.0
+            env.out_queue_types[k * types + t, 0] = 0.0
+            env.out_queue_types[k * types + t, 1] = 0.0
         if row < 0:
             continue
-        gang = int64(jobs[b, row]["gpus"])
-        kind = int64(jobs[b, row]["job_class"])
+        gang = sim.jobs[row]["gpus"]
+        kind = sim.jobs[row]["job_class"]
         machines = 0
         for n in range(w["nodes"]):
-            if free[b, n] >= gang and not unable(paces, b, kind, int64(nodes[b, n]["gpu_type"])):
+            if sim.free[n] >= gang and not unable(sim, kind, sim.nodes[n]["gpu_type"]):
                 machines += 1
-        out_forks[k, 0] = min(machines / w["max_copies"], 1.0)
+        env.out_forks[k, 0] = min(machines / w["max_copies"], 1.0)
         for t in range(types):
             unused = 0
             for n in range(w["nodes"]):
-                if nodes[b, n]["gpu_type"] == t:
-                    unused += free[b, n]
-            out_queue[k * types + t, 0] = rates[kind, t]
-            out_queue[k * types + t, 1] = 1.0 if rates[kind, t] > 0.0 and unused >= gang else 0.0
-    for v in range(len(victims)):
-        row = victims[v]
+                if sim.nodes[n]["gpu_type"] == t:
+                    unused += sim.free[n]
+            env.out_queue_types[k * types + t, 0] = env.rates[kind, t]
+            env.out_queue_types[k * types + t, 1] = 1.0 if env.rates[kind, t] > 0.0 and unused >= gang else 0.0
+    for v in range(len(env.victims)):
+        row = env.victims[v]
         for t in range(types):
-            out_running[v * types + t, 0] = 0.0
-            out_running[v * types + t, 1] = 0.0
-        out_copies[v, 0] = 0.0
-        out_copies[v, 1] = 0.0
+            env.out_running_types[v * types + t, 0] = 0.0
+            env.out_running_types[v * types + t, 1] = 0.0
+        env.out_copies[v, 0] = 0.0
+        env.out_copies[v, 1] = 0.0
         if row < 0:
             continue
-        kind = int64(jobs[b, row]["job_class"])
-        r = replicas[b, jobs[b, row]["replica"]]
+        kind = sim.jobs[row]["job_class"]
+        r = sim.replicas[sim.jobs[row]["replica"]]
         for t in range(types):
-            out_running[v * types + t, 0] = rates[kind, t]
+            env.out_running_types[v * types + t, 0] = env.rates[kind, t]
         seat = r["first_gpu"]
         counted = 0
         while seat >= 0:
             counted += 1
             gpu = seat % w["gpus"]
-            at = v * types + int64(nodes[b, gpu_node[b, gpu]]["gpu_type"])
-            out_running[at, 1] += 1.0
-            seat = gpu_next[b, seat]
+            at = v * types + sim.nodes[sim.gpu_node[gpu]]["gpu_type"]
+            env.out_running_types[at, 1] += 1.0
+            seat = sim.gpu_next[seat]
         for t in range(types):
-            out_running[v * types + t, 1] /= counted
-        speedup = classes[0, kind]["ideal_iteration_s"] / beside_company(replicas, b, int64(jobs[b, row]["replica"]))
-        out_copies[v, 0] = r["gpus"] / (jobs[b, row]["gpus"] * w["max_copies"])
-        out_copies[v, 1] = speedup / (1.0 + speedup)
-    return int64(0)
+            env.out_running_types[v * types + t, 1] /= counted
+        speedup = env.classes[kind]["ideal_iteration_s"] / beside_company(sim, sim.jobs[row]["replica"])
+        env.out_copies[v, 0] = r["gpus"] / (sim.jobs[row]["gpus"] * w["max_copies"])
+        env.out_copies[v, 1] = speedup / (1.0 + speedup)
 
 
 def relative_rates(instance: Instance) -> np.ndarray:

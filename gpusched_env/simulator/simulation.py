@@ -64,7 +64,7 @@ class Simulation:
 
     def __init__(self, instance: Instance, seed: int = 0, arrays: Run | None = None) -> None:
         self.instance = instance
-        self.arrays = allocate([instance], [seed]).run(0) if arrays is None else arrays
+        self.arrays = allocate([instance], [seed]).handle(0) if arrays is None else arrays
         self.refusal = ""
         # an arrival, a start and a completion of each job, and some preemptions
         self._drained_events = GrowingArray(EVENT_DTYPE, 4 * len(instance.workload))

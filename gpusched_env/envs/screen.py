@@ -1,0 +1,135 @@
+"""What an environment shows and is told: every array once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.core.handle import Handle, array
+
+CONFIG_DTYPE: Final = np.dtype(
+    [
+        ("queue_order", "<i8"),  # WINDOW_ORDERS
+        ("running_order", "<i8"),
+        ("clairvoyant", "<i8"),
+        ("migration", "<i8"),
+        ("skip_forced_waits", "<i8"),
+        ("sub_batches", "<i8"),  # that a start may name; 0 = starts name none
+        ("pair_benefit", "<i8"),
+        ("anywhere", "<i8"),  # 1 = all placement rules take any free GPUs
+        ("lease_s", "<f8"),  # [s] for which a start holds its GPUs before the agent is asked again; inf = no leases
+    ]
+)
+EPISODE_DTYPE: Final = np.dtype(
+    [
+        ("clock_s", "<f8"),  # [s] when the last step ended
+        ("episode_return", "<f8"),  # sum of rewards
+        ("steps", "<i8"),
+        ("step_limit", "<i8"),
+        ("refusals", "<i8"),
+        ("stepping", "<i8"),  # 1 = a step has begun and not ended, since the log was full
+        ("keeps_log", "<i8"),  # 0 = nobody reads the log: it is thrown away
+        ("outcome", "<i8"),  # of the last call: an outcome of advance
+        ("is_refused", "<i8"),  # 1 = its action was infeasible
+        ("row", "<i8"),  # of the arrays to which its observations are copied
+    ]
+)
+CLASS_DTYPE: Final = np.dtype(
+    [("ideal_iteration_s", "<f8"), ("rack_loss", "<f8"), ("network_loss", "<f8"), ("skew", "<f8")]
+)
+SHOWN_LINK_DTYPE: Final = np.dtype([("capacity", "<f8"), ("tier", "<f8")])  # as columns.LINKS shows them
+# What was ranked last: the first gangs, and how the run stood then (slots.py).
+RANKED_DTYPE: Final = np.dtype(
+    [
+        ("clock_s", "<f8"),
+        ("starts", "<i8"),  # as WORLD.starts
+        ("returns", "<i8"),
+        ("running", "<i8"),
+        ("gangs", "<i8"),  # that are kept; -1 = none has been ranked
+        ("queue_slots", "<i8"),  # that are filled
+        ("running_slots", "<i8"),
+    ]
+)
+# What the arrays of an observation hold since they were written last: only what has changed is written anew.
+SEEN_DTYPE: Final = np.dtype(
+    [
+        ("machines", "<i8"),  # entirely free
+        ("gpus", "<i8"),  # of these
+        ("queue", "<i8"),  # slots that are filled
+        ("running", "<i8"),
+        # as WORLD had them when show_tiers added up last
+        ("starts", "<i8"),
+        ("returns", "<i8"),
+    ]
+)
+UNSEEN: Final = -1  # what has not been shown yet: free GPUs of a machine or rack, a slot's job
+
+
+class Screen(Handle):
+    """The arrays of one environment beside those of its run; ``out_*`` are those of its observation."""
+
+    config = array(CONFIG_DTYPE)
+    episode = array(EPISODE_DTYPE)
+    rules = array(np.int32, "rules")  # numbers of the placement rules that actions name
+    delays = array(np.float64, "delays")  # [s] of bounded waits
+    classes = array(CLASS_DTYPE, "classes")
+    shown_links = array(SHOWN_LINK_DTYPE, "shown_links")
+    rates = array(
+        np.float64, "type_classes", "types"
+    )  # of each job class on each GPU type, type_encoding.relative_rates
+    # what actions mean
+    queue = array(np.int32, "queue", fill=-1)  # job rows in the queue slots; -1 = empty
+    victims = array(np.int32, "running", fill=-1)
+    partners = array(np.int32, "partners", fill=-1)
+    mask = array(np.int8, "actions")
+    # who was ranked and shown last
+    keys = array(np.float64, "keys")
+    ranked = array(RANKED_DTYPE)
+    first_gangs = array(np.int32, "first_gangs")
+    first_keys = array(np.float64, "first_gangs")
+    seen = array(SEEN_DTYPE)
+    seen_free = array(np.int32, "places", fill=UNSEEN)  # free GPUs of machines and racks as last shown
+    seen_queue = array(np.int64, "queue", fill=UNSEEN)  # who was shown last, showing.showing
+    seen_running = array(np.int64, "running", fill=UNSEEN)
+    tier_sums = array(np.float64, "tiers", "tier_columns")
+    # rewards
+    components = array(np.int64, "components")  # numbers of LEVELS
+    weights = array(np.float64, "components")
+    scales = array(np.float64, "components")
+    levels = array(np.float64, "components")  # as of the last step
+    told = array(np.float64, "told")  # told.py
+    # the observation
+    out_queue = array(np.float32, "queue", "queue_columns")
+    out_running = array(np.float32, "running", "running_columns")
+    out_nodes = array(np.float32, "nodes", "nodes_columns")
+    out_links = array(np.float32, "links", "links_columns")
+    out_cluster = array(np.float32, "cluster")
+    out_flows = array(np.float32, "flows", "flows_columns")
+    out_queue_types = array(np.float32, "queue_types", "queue_types_columns")
+    out_forks = array(np.float32, "forks", "forks_columns")
+    out_running_types = array(np.float32, "running_types", "running_types_columns")
+    out_copies = array(np.float32, "copies", "copies_columns")
+    out_node_types = array(np.float32, "node_types", "node_types_columns")
+    out_types = array(np.float32, "types", "types_columns")
+    out_sub_batches = array(np.float32, "sub_batches", "sub_batches_columns")
+    out_company = array(np.float32, "company", "company_columns")
+    out_partners = array(np.float32, "partner_rows", "partners_columns")
+    out_pairs = array(np.float32, "pairs", "pairs_columns")
+    out_seats = array(np.float32, "seats")
+    # copies of it that are given away; without rows where nobody wants them
+    copy_queue = array(np.float32, "rows", "queue", "queue_columns")
+    copy_running = array(np.float32, "rows", "running", "running_columns")
+    copy_nodes = array(np.float32, "rows", "nodes", "nodes_columns")
+    copy_links = array(np.float32, "rows", "links", "links_columns")
+    copy_cluster = array(np.float32, "rows", "cluster")
+    copy_flows = array(np.float32, "rows", "flows", "flows_columns")
+    copy_mask = array(np.int8, "rows", "actions")
+
+
+class Crowd(Handle):
+    """The environments that one call steps: addresses of their handles, and what each is to do."""
+
+    runs = array(np.int64, "environments")
+    screens = array(np.int64, "environments")
+    actions = array(np.int64, "environments")

@@ -1,0 +1,216 @@
+"""Step an environment: carry an action out, play events where it waits, look, and pay the reward."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.core.events import (
+    DECIDE,
+    DONE,
+    EXPLICIT,
+    LOG_FULL,
+    TIME_LIMIT,
+    advance,
+    lease,
+    preempt,
+    start,
+)
+from gpusched_env.core.handle import handle_at, helper, kernel
+from gpusched_env.core.placement.beside import find_beside
+from gpusched_env.core.state import Run
+from gpusched_env.envs.looking import look
+from gpusched_env.envs.screen import Crowd, Screen
+from gpusched_env.envs.sharing_actions import chosen_steps
+from gpusched_env.envs.slots import ANY_JOB
+from gpusched_env.envs.told import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
+
+# Results of :func:`play` beyond those of advance.
+INFEASIBLE: Final = 8
+NEARLY_FULL: Final = 16
+# Actions beyond those of the action space: only look; advance again after a full log; leave the environment as it is.
+NO_ACTION: Final = -1
+RESUME: Final = -2
+SKIP: Final = -3
+# A component is minus the increase of one of these, see rewards.COMPONENTS.
+LEVELS: Final = ("job_seconds", "slowdown_seconds", "clock_s", "fairness_sum")
+# What step_all returns beside 0, as bits: some log should be drained; is full, so that its environment stands still;
+# some episode is over; some action was infeasible, so that no observation was written.
+DRAIN, STANDS, OVER, REFUSED = 1, 2, 4, 8
+
+run_at = handle_at(Run)
+screen_at = handle_at(Screen)
+
+
+@kernel(lazy=True)
+def start_beside(sim: Run, env: Screen, row: int, place: int, size: int) -> None:
+    """Start a waiting job beside the running job in a partner slot."""
+    option = size if env.config["sub_batches"] > 0 else -1
+    found, option = find_beside(sim, row, env.partners[place], option)
+    kind = sim.jobs[row]["job_class"]
+    start(sim, row, EXPLICIT, found, True, sim.sub_batches[kind, option, 0]["sub_steps"])
+
+
+@kernel
+def act(sim: Run, env: Screen, action: int) -> int:
+    """Carry out a feasible action; return the job that it has started or preempted, ANY_JOB if it waits."""
+    w = sim.world
+    columns = max(env.config["sub_batches"], 1)
+    slot_starts = (len(env.rules) + len(env.partners)) * columns
+    starts = len(env.queue) * slot_starts
+    if action < starts:
+        row = env.queue[action // slot_starts]
+        place = action % slot_starts // columns
+        size = action % columns
+        if place < len(env.rules):
+            steps = chosen_steps(sim, sim.jobs[row]["job_class"], env.config["sub_batches"], size)
+            start(sim, row, env.rules[place], 0, False, steps)
+        else:
+            start_beside(sim, env, row, place - len(env.rules), size)
+        if env.config["lease_s"] < np.inf:
+            lease(sim, row, w["clock_s"] + env.config["lease_s"])
+        return row
+    if action < starts + len(env.victims):
+        row = env.victims[action - starts]
+        preempt(sim, row)
+        return row
+    delay = action - starts - len(env.victims) - 1
+    if delay >= 0:
+        w["timer_s"] = min(w["timer_s"], w["clock_s"] + env.delays[delay])
+    return ANY_JOB
+
+
+@kernel(lazy=True)
+def renew(sim: Run, lease_s: float) -> None:
+    """Let the gangs go on whose lease has ended, for ``lease_s``."""
+    for i in range(sim.world["running"]):
+        r = sim.replicas[sim.running[i]]
+        if r["lease_over"] > 0:
+            lease(sim, r["job"], sim.world["clock_s"] + lease_s)
+
+
+@kernel
+def play(sim: Run, env: Screen, action: int) -> int:
+    """Play one action on the windows of the last call, skip forced waits, and write mask and observation.
+
+    ``action`` NO_ACTION only looks and RESUME advances again after a full log. Returns an outcome of advance, LOG_FULL
+    (drain the log, then RESUME) or INFEASIBLE (nothing changed, nothing is written); NEARLY_FULL is added when the log
+    should be drained.
+    """
+    w = sim.world
+    outcome = DECIDE
+    changed = ANY_JOB
+    waits = action == RESUME
+    if action >= 0:
+        if env.mask[action] == 0:
+            return INFEASIBLE
+        changed = act(sim, env, action)
+        waits = changed == ANY_JOB
+    while True:
+        if waits:
+            # to wait is to let them go on; after a full log, of those that have ended nobody has been asked yet
+            if env.config["lease_s"] < np.inf and w["leases_over"] > 0 and action != RESUME:
+                renew(sim, env.config["lease_s"])
+            outcome = advance(sim)
+            if outcome == LOG_FULL:
+                return LOG_FULL
+            action = NO_ACTION
+            changed = ANY_JOB
+        if look(sim, env, outcome, changed):
+            break
+        waits = True
+    if 2 * w["events"] > len(sim.events) or 2 * w["event_gpus"] > len(sim.event_gpus):
+        outcome += NEARLY_FULL
+    return outcome
+
+
+@helper
+def level_of(sim: Run, number: int) -> float:
+    """Read one of LEVELS."""
+    w = sim.world
+    if number == 0:
+        return w["job_seconds"]  # type: ignore[no-any-return]
+    if number == 1:
+        return w["slowdown_seconds"]  # type: ignore[no-any-return]
+    return w["clock_s"] if number == 2 else w["fairness_sum"]  # type: ignore[no-any-return]
+
+
+@kernel
+def throw_log_away(sim: Run) -> None:
+    """Empty the log buffers."""
+    w = sim.world
+    w["gpus_before"] += w["event_gpus"]
+    w["events"] = 0
+    w["event_gpus"] = 0
+
+
+@kernel
+def pay(sim: Run, env: Screen) -> bool:
+    """End a step: tell what has passed since the one before; return whether the episode is over."""
+    w = sim.world
+    episode = env.episode
+    reward = 0.0
+    for i in range(len(env.components)):
+        level = level_of(sim, env.components[i])
+        env.told[FIRST_COMPONENT + i] = (env.levels[i] - level) / env.scales[i]
+        reward += env.weights[i] * env.told[FIRST_COMPONENT + i]
+        env.levels[i] = level
+    env.told[REWARD] = reward
+    env.told[DT] = w["clock_s"] - episode["clock_s"]
+    env.told[REFUSALS] = episode["refusals"]
+    episode["clock_s"] = w["clock_s"]
+    episode["episode_return"] += reward
+    episode["steps"] += 1
+    episode["stepping"] = 0
+    done = episode["outcome"] == DONE
+    cut = not done and (episode["outcome"] == TIME_LIMIT or episode["steps"] >= episode["step_limit"])
+    env.told[TERMINATED] = 1.0 if done else 0.0
+    env.told[TRUNCATED] = 1.0 if cut else 0.0
+    return done or cut
+
+
+@kernel
+def step(sim: Run, env: Screen, action: int) -> int:
+    """Play an action (or NO_ACTION, RESUME), pay for it, and return bits."""
+    episode = env.episode
+    keeps_log = episode["keeps_log"] > 0
+    bits = 0
+    if action >= 0:
+        episode["stepping"] = 1
+    episode["is_refused"] = 0
+    outcome = play(sim, env, action)
+    while outcome == LOG_FULL and not keeps_log:
+        throw_log_away(sim)
+        outcome = play(sim, env, RESUME)
+    if outcome == LOG_FULL:
+        episode["outcome"] = LOG_FULL
+        return STANDS
+    if outcome == INFEASIBLE:  # nothing has changed: mask and observation still hold
+        episode["is_refused"] = 1
+        episode["refusals"] += 1
+        bits |= REFUSED
+        outcome = DECIDE
+    elif outcome >= NEARLY_FULL:
+        outcome -= NEARLY_FULL
+        if keeps_log:
+            bits |= DRAIN
+    episode["outcome"] = outcome
+    if not keeps_log:  # the next step writes where this one did: caches still have it
+        throw_log_away(sim)
+    if episode["stepping"] > 0:
+        if pay(sim, env):
+            bits |= OVER
+    elif episode["steps"] == 0:  # what passed before the first decision is paid with the first step
+        episode["clock_s"] = sim.world["clock_s"]
+    return bits
+
+
+@kernel
+def step_all(crowd: Crowd, first: int, end: int) -> int:
+    """Step environments ``first`` to ``end`` - 1 as ``actions`` says, but for SKIP; return the bits of all."""
+    bits = 0
+    for b in range(first, end):
+        if crowd.actions[b] != SKIP:
+            bits |= step(run_at(crowd.runs[b]), screen_at(crowd.screens[b]), crowd.actions[b])
+    return bits
