@@ -222,11 +222,12 @@ else:
     import llvmlite.binding as llvm
     from llvmlite import ir
     from numba.core import cgutils, types
-    from numba.core.ccallback import CFunc
-    from numba.core.compiler import CompileResult
+    from numba.core.compiler import Compiler, CompileResult
     from numba.core.compiler_lock import global_compiler_lock
+    from numba.core.dispatcher import _FunctionCompiler
     from numba.core.extending import intrinsic, models, register_jitable, register_model, typeof_impl
     from numba.core.imputils import lower_builtin, lower_getattr_generic
+    from numba.core.registry import cpu_target
     from numba.core.typing.templates import AttributeTemplate, ConcreteTemplate, infer_getattr
     from numba.np.arrayobj import make_array, populate_array
 
@@ -516,40 +517,73 @@ else:
                 digest.update(repr(part).encode())
 
     CACHE_BASE: Final = os.environ.get("NUMBA_CACHE_DIR") or platformdirs.user_cache_dir("gpusched_env")
-    compiled = 0
-    _keep: list[Any] = []
+    CACHE_FOLDER: Final[Path | None] = Path(CACHE_BASE) / "kernels"
+
+    class _Compiler(_FunctionCompiler):  # type: ignore[misc]
+        """Numba's compiler, without the entries that Numba makes for Python."""
+
+        def _customize_flags(self, flags: Any) -> Any:
+            flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
+            flags.enable_pyobject = False
+            return flags
 
     def _machine_code(kernel: Kernel) -> int:
-        global compiled
-        folder = Path(CACHE_BASE) / "kernels"
-        path = folder / f"{kernel.__name__}-{_key(kernel)}"
-        made = CFunc(kernel.function, (kernel.signature.args, kernel.signature.return_type), {}, _OPTIONS)
-        made._cache = _Cache(path)
-        made.compile()
-        _keep.append(made)
-        return int(made.address)
+        """Read a kernel's machine code from disk, or compile it; give its address."""
+        path = None if CACHE_FOLDER is None else CACHE_FOLDER / f"{kernel.__name__}-{_key(kernel)}"
+        found = None if path is None else _kept(path)
+        if found is None:
+            found = _compiled(kernel)
+            if path is not None:
+                _keep(path, found)
+        kernel.library = found.library  # the machine code lasts as long as this
+        return int(found.library.get_pointer_to_function(found.fndesc.llvm_cfunc_wrapper_name))
 
-    class _Cache:
-        def __init__(self, path):
-            self.path = path
+    def _compiled(kernel: Kernel) -> Any:
+        compiler = _Compiler(kernel.function, cpu_target, _OPTIONS | {"forceinline": True}, {}, Compiler)
+        made = compiler.compile(kernel.signature.args, kernel.signature.return_type)
+        inside = made.fndesc.llvm_func_name
+        _add_entry(made)
+        made.library._final_module.get_function(inside).linkage = "internal"  # it is copied into the entry
+        made.library.finalize()
+        return made
 
-        def load_overload(self, signature, context):
-            try:
-                with open(self.path, "rb") as file:
-                    return CompileResult._rebuild(context, *pickle.load(file))
-            except OSError:
-                return None
+    def _add_entry(made: Any) -> None:
+        """Add the function by which others call a compiled one: as in C, without Numba's own conventions."""
+        context, inside = made.target_context, made.fndesc
+        module = context.create_module("entry")
+        kind = context.call_conv.get_function_type(inside.restype, inside.argtypes)
+        callee = ir.Function(module, kind, inside.llvm_func_name)
+        entry = ir.Function(module, _function_type(context, made.signature), inside.llvm_cfunc_wrapper_name)
+        builder = ir.IRBuilder(entry.append_basic_block())
+        status, result = context.call_conv.call_function(builder, callee, inside.restype, inside.argtypes, entry.args)
+        with builder.if_then(status.is_error, likely=False):  # an index out of bounds, where Numba checks them
+            python = context.get_python_api(builder)
+            state = python.gil_ensure()
+            context.call_conv.raise_error(builder, python, status)
+            name = python.string_from_string(context.insert_const_string(module, inside.qualname))
+            python.err_write_unraisable(name)
+            python.decref(name)
+            python.gil_release(state)
+        builder.ret(result)
+        made.library.add_ir_module(module)
 
-        def save_overload(self, signature, result):
-            global compiled
-            compiled += 1
-            try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                with tempfile.NamedTemporaryFile(dir=self.path.parent, delete=False) as file:
-                    file.write(pickle.dumps(result._reduce()))
-                os.replace(file.name, self.path)
-            except OSError:
-                pass
+    def _kept(path: Path) -> Any:
+        """Read compiled code; None where there is none."""
+        try:
+            data = path.read_bytes()
+        except OSError:
+            return None
+        return CompileResult._rebuild(cpu_target.target_context, *pickle.loads(data))
+
+    def _keep(path: Path, made: Any) -> None:
+        """Write compiled code for later processes, all or nothing; a full disk does no harm."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+                file.write(pickle.dumps(made._reduce()))
+            os.replace(file.name, path)
+        except OSError:
+            pass
 
     @ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
     def _resolve(number):
@@ -557,7 +591,7 @@ else:
 
     def _make_stub(kernel):
         """Lower: call the kernel through its address, which is found first if it is 0."""
-        context = CFunc._targetdescr.target_context
+        context = cpu_target.target_context
         fnty = _function_type(context, kernel.signature)
         module = ir.Module(name=kernel.symbol + ".stub")
         function = ir.Function(module, fnty, name=kernel.symbol + ".stub")
@@ -579,7 +613,7 @@ else:
         library = context.codegen().create_library(kernel.symbol + ".stub")
         library.add_ir_module(module)
         library.finalize()
-        _keep.append(library)
+        kernel.stub_library = library
         return library.get_pointer_to_function(kernel.symbol + ".stub")
 
     def kernel(function: Any = None, *, lazy: bool = False) -> Any:
