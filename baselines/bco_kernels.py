@@ -5,16 +5,16 @@ It does what HeadOfLine (bco_plans.py) and Ledger (bco_ledger.py) do, to the las
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from gpusched_env.baselines.bco_ledger import SLACK_S
-from gpusched_env.core.events import BUFFER_FULL, DECIDE, EXPLICIT, LOG_FULL
-from gpusched_env.simulator.jit import helper, int64, kernel
-from gpusched_env.simulator.moves import advance_by, start_by
+from gpusched_env.core.events import BUFFER_FULL, DECIDE, EXPLICIT, LOG_FULL, advance, start
+from gpusched_env.core.handle import Handle, array, helper, kernel
+from gpusched_env.core.state import Run
 
-Array = np.ndarray[Any, Any]
+Array = np.ndarray
 
 FIRST_FIT, LEAST_CHARGED, BALANCED = range(3)  # policies "ff", "ls", "bco"
 NO_PLACE: Final = 100  # outcome beside those of ``advance``: some job finds no place under theta
@@ -29,6 +29,19 @@ LEDGER_DTYPE: Final = np.dtype(
         ("binding", "<i8"),  # 1 = theta has shut some GPU out
     ]
 )
+
+
+class Book(Handle):
+    """What a rehearsal reads and writes beside the run."""
+
+    memory = array(LEDGER_DTYPE)
+    order = array(np.int64, "placed")  # rows of the jobs
+    gangs = array(np.int64, "placed")  # [GPU]
+    charges_s = array(np.float64, "placed")  # [s] that each adds to its GPUs
+    able = array(np.bool_, "able", "gpus")  # GPUs that can run each; one row for all if there is no difference
+    charged_s = array(np.float64, "gpus")  # [s]
+    mean_s = array(np.float64, "nodes")  # scratch
+    kept = array(np.int8, "nodes")  # scratch
 
 
 @helper
@@ -58,136 +71,92 @@ def sum_of(values: Array, begin: int, end: int) -> float:
 
 
 @helper
-def keep_servers(
-    nodes: Array, charged_s: Array, able: Array, mean_s: Array, kept: Array, wanted: float, b: int
-) -> None:
+def keep_servers(sim: Run, book: Book, able: Array, wanted: float) -> None:
     """Mark the fewest servers, least mean charge first, that have ``wanted`` GPUs on which the gang can run."""
-    for node in range(len(mean_s)):
-        first = int64(nodes[b, node]["first_gpu"])
-        gpus = int64(nodes[b, node]["gpus"])
-        mean_s[node] = sum_of(charged_s, first, first + gpus) / gpus
-        kept[node] = 0
+    for node in range(len(book.mean_s)):
+        first = sim.nodes[node]["first_gpu"]
+        gpus = sim.nodes[node]["gpus"]
+        book.mean_s[node] = sum_of(book.charged_s, first, first + gpus) / gpus
+        book.kept[node] = 0
     found = 0
-    for _ in range(len(mean_s)):
+    for _ in range(len(book.mean_s)):
         best = -1
-        for node in range(len(mean_s)):
-            if not kept[node] and (best < 0 or mean_s[node] < mean_s[best]):
+        for node in range(len(book.mean_s)):
+            if not book.kept[node] and (best < 0 or book.mean_s[node] < book.mean_s[best]):
                 best = node
-        kept[best] = 1
-        first = nodes[b, best]["first_gpu"]
-        for gpu in range(first, first + nodes[b, best]["gpus"]):
+        book.kept[best] = 1
+        first = sim.nodes[best]["first_gpu"]
+        for gpu in range(first, first + sim.nodes[best]["gpus"]):
             found += able[gpu]
         if found >= wanted:
             break
 
 
 @helper
-def place_gang(
-    nodes: Array,
-    holder: Array,
-    gpu_node: Array,
-    chosen: Array,
-    ledger: Array,
-    charged_s: Array,
-    able: Array,
-    mean_s: Array,
-    kept: Array,
-    b: int,
-    gang: int,
-    charge_s: float,
-) -> int:
+def place_gang(sim: Run, book: Book, able: Array, gang: int, charge_s: float) -> int:
     """Choose a gang's GPUs and charge them: 1 = done, 0 = not now, -1 = it would find no place on free GPUs either."""
-    book = ledger[0]
-    gpus = len(charged_s)
-    limited = book["policy"] == BALANCED and gang > book["small"]
+    rules = book.memory
+    gpus = len(book.charged_s)
+    limited = rules["policy"] == BALANCED and gang > rules["small"]
     if limited:
-        keep_servers(nodes, charged_s, able, mean_s, kept, book["capacity"] * gang, b)
+        keep_servers(sim, book, able, rules["capacity"] * gang)
     allowed = 0
     candidates = 0
-    taken = int64(0)
+    taken = 0
     for gpu in range(gpus):
-        if not charged_s[gpu] + charge_s <= book["theta_s"] + SLACK_S:
-            book["binding"] = 1
+        if not book.charged_s[gpu] + charge_s <= rules["theta_s"] + SLACK_S:
+            rules["binding"] = 1
             continue
-        if not able[gpu] or (limited and not kept[gpu_node[b, gpu]]):
+        if not able[gpu] or (limited and not book.kept[sim.gpu_node[gpu]]):
             continue
         allowed += 1
-        if holder[b, gpu] >= 0:
+        if sim.holder[gpu] >= 0:
             continue
         candidates += 1
         at = taken
-        if book["policy"] != FIRST_FIT:  # the least charged so far, in order
-            while at > 0 and charged_s[gpu] < charged_s[chosen[b, at - 1]]:
+        if rules["policy"] != FIRST_FIT:  # the least charged so far, in order
+            while at > 0 and book.charged_s[gpu] < book.charged_s[sim.chosen[at - 1]]:
                 at -= 1
         if at < gang:
             taken = min(taken + 1, gang)
             for i in range(taken - 1, at, -1):
-                chosen[b, i] = chosen[b, i - 1]
-            chosen[b, at] = gpu
+                sim.chosen[i] = sim.chosen[i - 1]
+            sim.chosen[at] = gpu
     if allowed < gang:
-        return int64(-1)
+        return -1
     if candidates < gang:
-        return int64(0)
+        return 0
     for i in range(gang):
-        charged_s[chosen[b, i]] += charge_s
-    return int64(1)
+        book.charged_s[sim.chosen[i]] += charge_s
+    return 1
 
 
 @kernel
-def rehearse_in_line(
-    world: Array,
-    nodes: Array,
-    holder: Array,
-    gpu_node: Array,
-    chosen: Array,
-    b: int,
-    moves: int,
-    ledger: Array,
-    order: Array,
-    gangs: Array,
-    charges_s: Array,
-    able: Array,
-    charged_s: Array,
-    mean_s: Array,
-    kept: Array,
-) -> int:
+def rehearse_in_line(sim: Run, book: Book) -> int:
     """Place one job after the other, each when it can be, and play to the end; the log is thrown away.
 
     ``able`` has one row for all jobs, or one for each. Returns NO_PLACE, or what stopped ``advance``.
     """
-    w = world[b]
+    w = sim.world
     at = 0
     while True:
-        while at < len(order):
-            row = int64(order[at])
-            gang = int64(gangs[at])
-            found = place_gang(
-                nodes,
-                holder,
-                gpu_node,
-                chosen,
-                ledger,
-                charged_s,
-                able[at if len(able) > 1 else 0],
-                mean_s,
-                kept,
-                b,
-                gang,
-                charges_s[at],
-            )
+        while at < len(book.order):
+            row = book.order[at]
+            gang = book.gangs[at]
+            found = place_gang(sim, book, book.able[at if len(book.able) > 1 else 0], gang, book.charges_s[at])
             if found < 0:
                 return NO_PLACE
             if found == 0:
                 break
-            if start_by(moves, b, row, int64(EXPLICIT), gang) == BUFFER_FULL:
+            if start(sim, row, EXPLICIT, gang, False, 0) == BUFFER_FULL:
                 w["events"] = 0
                 w["event_gpus"] = 0
-                start_by(moves, b, row, int64(EXPLICIT), gang)
+                start(sim, row, EXPLICIT, gang, False, 0)
             at += 1
-        outcome = int64(LOG_FULL)
+        outcome = LOG_FULL
         while outcome == LOG_FULL:
             w["events"] = 0
             w["event_gpus"] = 0
-            outcome = advance_by(moves, b)
+            outcome = advance(sim)
         if outcome != DECIDE:
             return outcome

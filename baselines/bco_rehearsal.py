@@ -56,19 +56,25 @@ class Rehearser:
             self._copy = self._view.simulation.rehearsal(limit_s)
         else:
             self._view.simulation.rehearsal(limit_s, self._copy)
-        ledger, state = plan.ledger, self._copy.state
-        book = np.zeros(1, kernels.LEDGER_DTYPE)
+        ledger = plan.ledger
+        book = np.zeros((), kernels.LEDGER_DTYPE)
         book["policy"] = POLICY[ledger.policy]
         for name in ("theta_s", "small", "capacity"):
             book[name] = getattr(ledger, name)
         able = np.ones((1, len(ledger.charged_s)), bool) if plan.able is None else np.ascontiguousarray(plan.able)
         nodes = len(self._view.cluster.nodes)
-        code = kernels.rehearse_in_line(
-            state.world, state.nodes, state.holder, state.gpu_node, state.chosen, self._copy.b,
-            self._copy.moves, book, plan.order.astype(np.int64), plan.gangs.astype(np.int64), plan.charges_s, able,
-            ledger.charged_s, np.zeros(nodes), np.zeros(nodes, np.int8),
-        )  # fmt: skip
-        ledger.binding = bool(book["binding"][0])
+        asked = kernels.Book(
+            memory=book,
+            order=plan.order.astype(np.int64),
+            gangs=plan.gangs.astype(np.int64),
+            charges_s=plan.charges_s,
+            able=able,
+            charged_s=ledger.charged_s,
+            mean_s=np.zeros(nodes),
+            kept=np.zeros(nodes, np.int8),
+        )
+        code = kernels.rehearse_in_line(self._copy.arrays, asked)
+        ledger.binding = bool(book["binding"])
         if code == kernels.NO_PLACE:
             raise NoPlaceError(f"theta = {ledger.theta_s:g} s leaves some gang no place: give a larger one")
         return Outcome(code)

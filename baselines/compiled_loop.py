@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from gpusched_env.baselines.loop_kernels import PAUSED
-from gpusched_env.simulator import Outcome, Simulation, events
+from gpusched_env.core import events
+from gpusched_env.core.handle import Handle
+from gpusched_env.simulator import Outcome, Simulation
 
 
 class CompiledLoop:
@@ -18,19 +20,19 @@ class CompiledLoop:
     Parameters
     ----------
     simulation : before its first event
-    kernel : called with ``arguments``; goes on where it stopped
+    kernel : called with the run's arrays and ``handles``; goes on where it stopped
     memory : one record, where the kernel stands; ``until_s`` is when it is to stop [s]
     """
 
-    def __init__(self, simulation: Simulation, kernel: Any, memory: np.ndarray, arguments: tuple[Any, ...]) -> None:
+    def __init__(self, simulation: Simulation, kernel: Any, memory: np.ndarray, *handles: Handle) -> None:
         self.simulation = simulation
-        self._kernel, self._memory, self._arguments = kernel, memory, arguments
+        self._kernel, self._memory, self._handles = kernel, memory, handles
 
     def play(self, until_s: float = math.inf, tell: Callable[[], None] | None = None) -> Outcome:
         """Play to the end, or until a time, and there until something is to be decided."""
         self._memory["until_s"] = until_s
         while True:
-            code = self._kernel(*self._arguments)
+            code = self._kernel(self.simulation.arrays, *self._handles)
             if tell is not None:
                 tell()
             if code == PAUSED:

@@ -2,131 +2,107 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from gpusched_env.baselines.line_kernels import before, first_line, leave_line, sort_rows
+from gpusched_env.baselines.list_state import ListState
 from gpusched_env.baselines.runner_kernels import last_runner, line_up_runners, rounding, take_last
-from gpusched_env.simulator.jit import helper, int64
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.planning import NEWCOMER, NOT_NOW, SKIPPED, frees_at_once
-
-Array = np.ndarray[Any, Any]
+from gpusched_env.core.state import Run
 
 
 @helper
-def might_precede(keys: Array, ranks: Array, head: int, last: int, near: float) -> bool:
+def might_precede(plan: ListState, head: int, last: int) -> bool:
     """Tell whether a waiting job might come before a running one, or one that rounding might put behind that."""
-    if near == 0.0:
-        return before(keys, ranks, head, last)
-    return keys[head] < keys[last] + near
+    if plan.near == 0.0:
+        return before(plan.keys, plan.ranks, head, last)
+    return plan.keys[head] < plan.keys[last] + plan.near
 
 
-@helper
-def start_surely(
-    world: Array, jobs: Array, replicas: Array, list_: Array, thresholds: Array, lines: Array, runners: Array,
-    runner_rows: Array, levels: Array, waiters: Array, order: Array, walk: Array, tail: Array, keys: Array,
-    ranks: Array, rules: Array, verdict: Array, failed: Array, b: int,
-) -> int:
+@kernel
+def start_surely(sim: Run, plan: ListState) -> int:
     """List the waiting jobs that come before all that is taken and find room there; return their GPUs.
 
     Running jobs are taken from the end until what they hold, and what is free, is enough for all who come before them:
     then all others keep their GPUs, and each of these waiting jobs fits when its turn comes. One taken with others
     because of rounding may come before a job listed earlier: it fits too, since nothing listed needed its GPUs.
     """
-    r = list_[0]
-    near = rounding(world, list_, lines, b)
-    first = int64(-1)  # of those taken
-    granted = int64(0)
+    r = plan.memory
+    near = rounding(sim, plan)
+    first = -1  # of those taken
+    granted = 0
     while True:
-        line = first_line(lines, waiters, keys, ranks, failed, int64(world[b]["gpus"]), False)
+        line = first_line(plan.lines, plan.waiters, plan.keys, plan.ranks, plan.failed, sim.world["gpus"], False)
         if line < 0:
             return granted
-        head = int64(waiters[lines[line]["begin"]])
-        needed = granted + lines[line]["gpus"]
-        while world[b]["free_gpus"] + r["taken_gpus"] < needed:
-            number, last = last_runner(
-                world, jobs, list_, lines, runners, runner_rows, levels, walk, keys, ranks, b
-            )
-            if number < 0 or not might_precede(keys, ranks, head, last, near):
+        head = plan.waiters[plan.lines[line]["begin"]]
+        needed = granted + plan.lines[line]["gpus"]
+        while sim.world["free_gpus"] + r["taken_gpus"] < needed:
+            number, last = last_runner(sim, plan)
+            if number < 0 or not might_precede(plan, head, last):
                 return granted
             begin = r["taken"]
-            take_last(
-                world, jobs, replicas, list_, thresholds, lines, runners, runner_rows, levels, walk, tail, keys,
-                ranks, near, b, number, last,
-            )
+            take_last(sim, plan, number, last)
             for i in range(begin, r["taken"]):
-                row = int64(tail[i])
-                if first < 0 or before(keys, ranks, row, first):
+                row = plan.tail[i]
+                if first < 0 or before(plan.keys, plan.ranks, row, first):
                     first = row
-        if first >= 0 and not before(keys, ranks, head, first):
+        if first >= 0 and not before(plan.keys, plan.ranks, head, first):
             return granted
-        order[r["listed"]] = head
-        verdict[r["listed"]] = NEWCOMER
-        rules[r["listed"]] = r["rule"]
+        plan.order[r["listed"]] = head
+        plan.verdict[r["listed"]] = NEWCOMER
+        plan.rules[r["listed"]] = r["rule"]
         r["listed"] += 1
         granted = needed
-        leave_line(lines, waiters, keys, ranks, line)
+        leave_line(plan.lines, plan.waiters, plan.keys, plan.ranks, line)
 
 
-@helper
-def plan_by_count(
-    world: Array, jobs: Array, replicas: Array, list_: Array, thresholds: Array, lines: Array, line_of: Array,
-    runners: Array, runner_rows: Array, levels: Array, waiters: Array, left: Array, order: Array, walk: Array,
-    tail: Array, scratch: Array, keys: Array, ranks: Array, rules: Array, verdict: Array, member: Array,
-    failed: Array, b: int,
-) -> None:
+@kernel
+def plan_by_count(sim: Run, plan: ListState) -> None:
     """List who is to be preempted and who is to start, each in order; all others stay as they are."""
-    w = world[b]
-    r = list_[0]
-    line_up_runners(
-        world, jobs, replicas, list_, thresholds, line_of, runners, runner_rows, levels, walk, scratch, keys, ranks,
-        member, b,
-    )
+    w = sim.world
+    r = plan.memory
+    line_up_runners(sim, plan)
     r["listed"] = 0
-    granted = start_surely(
-        world, jobs, replicas, list_, thresholds, lines, runners, runner_rows, levels, waiters, order, walk, tail,
-        keys, ranks, rules, verdict, failed, b,
-    )
-    taken = int64(r["taken"])
+    granted = start_surely(sim, plan)
+    taken = r["taken"]
     for i in range(taken // 2):
-        tail[i], tail[taken - 1 - i] = tail[taken - 1 - i], tail[i]
-    sort_rows(tail, scratch, keys, ranks, taken)
+        plan.tail[i], plan.tail[taken - 1 - i] = plan.tail[taken - 1 - i], plan.tail[i]
+    sort_rows(plan.tail, plan.scratch, plan.keys, plan.ranks, taken)
     budget = w["free_gpus"] + r["taken_gpus"] - granted
     supply = w["free_gpus"]
-    at = int64(0)
+    at = 0
     while True:
-        head = int64(-1)
-        line = first_line(lines, waiters, keys, ranks, failed, budget, False)
+        head = -1
+        line = first_line(plan.lines, plan.waiters, plan.keys, plan.ranks, plan.failed, budget, False)
         if line >= 0:
-            head = int64(waiters[lines[line]["begin"]])
+            head = plan.waiters[plan.lines[line]["begin"]]
         elif at == taken:
             break
-        if at < taken and (line < 0 or before(keys, ranks, int64(tail[at]), head)):
-            row = int64(tail[at])
-            gpus = replicas[b, jobs[b, row]["replica"]]["gpus"]
+        if at < taken and (line < 0 or before(plan.keys, plan.ranks, plan.tail[at], head)):
+            row = plan.tail[at]
+            gpus = sim.replicas[sim.jobs[row]["replica"]]["gpus"]
             at += 1
             if gpus <= budget:
                 budget -= gpus
                 continue
-            order[r["listed"]] = row
-            verdict[r["listed"]] = SKIPPED
-            if frees_at_once(world, jobs, replicas, b, row):
+            plan.order[r["listed"]] = row
+            plan.verdict[r["listed"]] = SKIPPED
+            if frees_at_once(sim, row):
                 supply += gpus
         else:
-            order[r["listed"]] = head
-            verdict[r["listed"]] = NEWCOMER
-            rules[r["listed"]] = r["rule"]
-            budget -= lines[line]["gpus"]
-            leave_line(lines, waiters, keys, ranks, line)
+            plan.order[r["listed"]] = head
+            plan.verdict[r["listed"]] = NEWCOMER
+            plan.rules[r["listed"]] = r["rule"]
+            budget -= plan.lines[line]["gpus"]
+            leave_line(plan.lines, plan.waiters, plan.keys, plan.ranks, line)
         r["listed"] += 1
     for i in range(r["listed"]):
-        if verdict[i] == NEWCOMER:
-            row = int64(order[i])
-            gang = jobs[b, row]["gpus"]
+        if plan.verdict[i] == NEWCOMER:
+            row = plan.order[i]
+            gang = sim.jobs[row]["gpus"]
             if gang <= supply:
                 supply -= gang
             else:  # GPUs that are still being checkpointed are meant for it
-                verdict[i] = NOT_NOW
-                left[r["leaving"]] = row
+                plan.verdict[i] = NOT_NOW
+                plan.left[r["leaving"]] = row
                 r["leaving"] += 1

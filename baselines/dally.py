@@ -13,7 +13,7 @@ import numpy as np
 from gpusched_env.baselines import delay_offers
 from gpusched_env.baselines.delay_orders import SortedPlaces, fixed_orders, function_of
 from gpusched_env.baselines.delay_run import DelayRun
-from gpusched_env.baselines.delay_state import POLICIES, PRIORITIES, STATISTICS, DelayState, fill_tasks, slot_sizes
+from gpusched_env.baselines.delay_state import POLICIES, PRIORITIES, STATISTICS, Delay, fill_tasks, slot_sizes
 from gpusched_env.baselines.delay_timers import ConstantTimers, HandTimers, TableTimers, Timers
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import SchedulerError, unknown_name
@@ -233,9 +233,9 @@ class Dally(Scheduler):
         assert self.nw_wait is not None
         return ConstantTimers(self.lease_s * self.rack_wait, self.lease_s * self.nw_wait)
 
-    def fill(self, delay: DelayState, b: int, instance: Instance) -> None:
-        """Write the rules and what does not change into the arrays of environment ``b``."""
-        rules, cluster = delay.rules[b], instance.cluster
+    def fill(self, delay: Delay, instance: Instance) -> None:
+        """Write the rules and what does not change into the arrays of a run."""
+        rules, cluster = delay.rules, instance.cluster
         for name in ("lease_s", "ckpt_per_gpu_s", "idle_retry_s", "hist", "cap_rack", "floor_rack", "floor_nw",
                      "k_sigma", "min_sample", "empty_value", "victim_margin", "victim_held_s"):  # fmt: skip
             rules[name] = getattr(self, name)
@@ -263,13 +263,13 @@ class Dally(Scheduler):
         rules["machine_gpus"], rules["rack_gpus"] = cluster.nodes["gpus"].max(), cluster.racks["gpus"].max()
         rules["next_tune_s"] = np.inf
         rules["free_before"] = cluster.gpus
-        fill_tasks(delay, b, instance, self.nw_ideal == "best-tier", self.demand_key == "pow2")
+        fill_tasks(delay, instance, self.nw_ideal == "best-tier", self.demand_key == "pow2")
         sizes = slot_sizes(instance)
-        delay.slot_gpu[b, 1 : len(sizes) + 1] = np.cumsum(sizes)
-        delay.gpu_slot[b, : cluster.gpus] = np.repeat(np.arange(len(sizes)), sizes)
+        delay.slot_gpu[1 : len(sizes) + 1] = np.cumsum(sizes)
+        delay.gpu_slot[: cluster.gpus] = np.repeat(np.arange(len(sizes)), sizes)
         fixed = "asc" if function_of(self.order) is not None else self.order
         by_machine, by_slot = fixed_orders(fixed, self.order_seed, cluster.slots)
-        delay.node_order[b, : len(by_machine)], delay.slot_order[b, : len(by_slot)] = by_machine, by_slot
+        delay.node_order[: len(by_machine)], delay.slot_order[: len(by_slot)] = by_machine, by_slot
 
     def places_for(self, cluster: Cluster) -> SortedPlaces | None:
         """Give the places that a function sorts while the run goes on; None where their order is a fixed one."""

@@ -2,55 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-from gpusched_env.simulator.jit import helper, int64
-from gpusched_env.core.state import CHECKPOINTING, RUNNING
+from gpusched_env.baselines.delay_state import Delay
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.taking import FREE
+from gpusched_env.core.state import CHECKPOINTING, RUNNING, Run
 
-Array = np.ndarray[Any, Any]
 
-
-@helper
-def steps_done(world: Array, jobs: Array, replicas: Array, tasks: Array, b: int, row: int) -> int:
+@kernel
+def steps_done(sim: Run, delay: Delay, row: int) -> int:
     """Count the steps that a running gang has ended since its start."""
-    end_s = replicas[b, jobs[b, row]["replica"]]["since_s"] + tasks[b, row]["step_s"]
+    end_s = sim.replicas[sim.jobs[row]["replica"]]["since_s"] + delay.tasks[row]["step_s"]
     steps = 0
-    while end_s <= world[b]["clock_s"]:
-        end_s += tasks[b, row]["step_s"]
+    while end_s <= sim.world["clock_s"]:
+        end_s += delay.tasks[row]["step_s"]
         steps += 1
     return steps
 
 
-@helper
-def may_stop(world: Array, jobs: Array, replicas: Array, tasks: Array, b: int, row: int) -> bool:
+@kernel
+def may_stop(sim: Run, delay: Delay, row: int) -> bool:
     """Tell whether a gang can be stopped; one that starts now cannot, one whose last step it is stops anyway."""
-    task = tasks[b, row]
-    if jobs[b, row]["status"] != RUNNING or task["stops"] or task["leaked"] > 0:
+    task = delay.tasks[row]
+    if sim.jobs[row]["status"] != RUNNING or task["stops"] or task["leaked"] > 0:
         return False
-    replica = replicas[b, jobs[b, row]["replica"]]
-    if replica["phase"] == CHECKPOINTING or replica["start_s"] == world[b]["clock_s"]:
+    replica = sim.replicas[sim.jobs[row]["replica"]]
+    if replica["phase"] == CHECKPOINTING or replica["start_s"] == sim.world["clock_s"]:
         return False
-    return task["step_s"] == 0.0 or steps_done(world, jobs, replicas, tasks, b, row) + 1 < task["steps"]
+    return task["step_s"] == 0.0 or steps_done(sim, delay, row) + 1 < task["steps"]
 
 
-@helper
-def stop_next(world: Array, jobs: Array, replicas: Array, rules: Array, tasks: Array, held: Array, b: int) -> bool:
+@kernel
+def stop_next(sim: Run, delay: Delay) -> bool:
     """Find a gang that is to stop, and when: at the end of its step, or now where work flows; False if none is."""
-    r = rules[b]
+    r = delay.rules
     for i in range(r["held"]):
-        row = int64(held[b, i])
-        task = tasks[b, row]
+        row = delay.held[i]
+        task = delay.tasks[row]
         if task["stops"]:
             task["stops"] = 0
             task["early"] = 0
             r["row"] = row
-            r["until_s"] = world[b]["clock_s"]
+            r["until_s"] = sim.world["clock_s"]
             if task["step_s"] > 0.0:
-                task["steps"] = steps_done(world, jobs, replicas, tasks, b, row) + 1
-                end_s = replicas[b, jobs[b, row]["replica"]]["since_s"]
+                task["steps"] = steps_done(sim, delay, row) + 1
+                end_s = sim.replicas[sim.jobs[row]["replica"]]["since_s"]
                 for _ in range(task["steps"]):
                     end_s += task["step_s"]
                 r["until_s"] = end_s
@@ -59,27 +54,27 @@ def stop_next(world: Array, jobs: Array, replicas: Array, rules: Array, tasks: A
 
 
 @helper
-def keep(tasks: Array, leaker: Array, b: int, row: int, gpu: int) -> None:
+def keep(delay: Delay, row: int, gpu: int) -> None:
     """Keep a GPU for a job: it is offered to nobody else."""
-    leaker[b, gpu] = row
-    tasks[b, row]["leaked"] += 1
+    delay.leaker[gpu] = row
+    delay.tasks[row]["leaked"] += 1
 
 
-@helper
-def take_kept(rules: Array, tasks: Array, queue: Array, holder: Array, chosen: Array, leaker: Array, b: int) -> int:
+@kernel
+def take_kept(sim: Run, delay: Delay) -> int:
     """Find a waiting job all of whose kept GPUs are free, and choose them; -1 = none."""
-    for i in range(rules[b]["queued"]):
-        row = int64(queue[b, i])
-        if tasks[b, row]["leaked"] == 0:
+    for i in range(delay.rules["queued"]):
+        row = delay.queue[i]
+        if delay.tasks[row]["leaked"] == 0:
             continue
         at = 0
-        for gpu in range(leaker.shape[1]):
-            if leaker[b, gpu] == row and holder[b, gpu] == FREE:
-                chosen[b, at] = gpu
+        for gpu in range(delay.leaker.shape[0]):
+            if delay.leaker[gpu] == row and sim.holder[gpu] == FREE:
+                sim.chosen[at] = gpu
                 at += 1
-        if at == tasks[b, row]["leaked"]:
+        if at == delay.tasks[row]["leaked"]:
             for k in range(at):
-                leaker[b, chosen[b, k]] = -1
-            tasks[b, row]["leaked"] = 0
+                delay.leaker[sim.chosen[k]] = -1
+            delay.tasks[row]["leaked"] = 0
             return row
-    return int64(-1)
+    return -1

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.baselines.delay_state import DelayState
+from gpusched_env.baselines.delay_state import Delay
 from gpusched_env.baselines.own_code import import_named
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import SchedulerError
@@ -127,7 +127,7 @@ class SortedPlaces:
         ]
         self._function, self._name = sort, name
 
-    def sort(self, delay: DelayState) -> None:
+    def sort(self, delay: Delay) -> None:
         """Write the orders of all machines and slots: those with GPUs on offer as the function says, then the rest.
 
         Raises
@@ -135,12 +135,12 @@ class SortedPlaces:
         SchedulerError : the function does not give back what it got
         """
         slots = len(self.slots)
-        on_offer = delay.on_offer[0]
-        delay.node_order[0] = self._sorted(self.machines, on_offer[slots : slots + len(self.machines)])
+        on_offer = delay.on_offer
+        delay.node_order[:] = self._sorted(self.machines, on_offer[slots : slots + len(self.machines)])
         if slots == len(self.machines):  # one each: the authors' simulator has no slots then
-            delay.slot_order[0] = delay.node_order[0]
+            delay.slot_order[:] = delay.node_order[:]
         else:
-            delay.slot_order[0] = self._sorted(self.slots, on_offer[:slots])
+            delay.slot_order[:] = self._sorted(self.slots, on_offer[:slots])
 
     def _sorted(self, places: list[Place], on_offer: np.ndarray) -> list[int]:
         numbers = {places[i]: i for i in np.flatnonzero(on_offer).tolist()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,13 +13,13 @@ from gpusched_env.baselines.delay_state import (
     MACHINE_WAITS,
     RACK_WAITS,
     VERDICT_DTYPE,
-    DelayState,
+    Delay,
     allocate_delay,
 )
+from gpusched_env.core import events
+from gpusched_env.core.queries import Asked
 from gpusched_env.instance import Instance
-from gpusched_env.simulator import Outcome, Simulation, events
-from gpusched_env.simulator.jit import announce_compilation
-from gpusched_env.core.state import State
+from gpusched_env.simulator import Outcome, Simulation
 
 if TYPE_CHECKING:
     from gpusched_env.baselines.dally import Dally
@@ -54,13 +54,12 @@ class DelayRun:
         timers: Timers | None = None,
         keep_verdicts: bool = False,
     ) -> None:
-        announce_compilation("play")
         self.simulation = Simulation(instance, seed) if simulation is None else simulation
         self.scheduler = scheduler
-        self.delay: DelayState = allocate_delay([instance])
+        self.delay: Delay = allocate_delay(instance)
         if keep_verdicts:
-            self.delay = self.delay._replace(verdicts=np.zeros((1, 4096), VERDICT_DTYPE))
-        scheduler.fill(self.delay, 0, instance)
+            self.delay.replace("verdicts", np.zeros(4096, VERDICT_DTYPE))
+        scheduler.fill(self.delay, instance)
         self._places = scheduler.places_for(instance.cluster)
         self._rules["sorted"] = self._places is not None
         self.timers = scheduler.timers_for() if timers is None else timers
@@ -72,18 +71,7 @@ class DelayRun:
 
     @property
     def _rules(self) -> np.void:
-        return self.delay.rules[0]
-
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        """What the kernels of delay scheduling take: both memories as batches of one."""
-        return (*self._state, *self.delay, 0)
-
-    @property
-    def _state(self) -> State:
-        # looked up anew each time: a stored view would part from its array in a copy
-        state, b = self.simulation.state, self.simulation.b
-        return state if len(state.world) == 1 else State(*(array[b : b + 1] for array in state))
+        return self.delay.rules  # type: ignore[no-any-return]
 
     # --- play
 
@@ -105,8 +93,7 @@ class DelayRun:
         if self.timers.by_hand:  # the factors may have been changed
             self.tune_by_hand()
         while True:
-            arguments = (*self.arguments, self.simulation.moves, self.simulation.b)
-            code = delay_offers.play(*arguments)
+            code = delay_offers.play(self.simulation.arrays, self.delay)
             if tell is not None:
                 tell()
             if code == delay_offers.PAUSED:
@@ -142,7 +129,7 @@ class DelayRun:
     def next_decision(self) -> int:
         """Find the next decision of the decision point, after growing arrays and sorting places where that is due."""
         while True:
-            found = int(delay_offers.next_decision(*self.arguments))
+            found = int(delay_offers.next_decision(self.simulation.arrays, self.delay))
             if found == delay_offers.GROW:
                 self.grow()
             elif found == delay_offers.SORT:
@@ -157,7 +144,7 @@ class DelayRun:
 
     def chosen(self, row: int) -> tuple[int, ...]:
         """GPUs of the latest decision to start the job ``row``."""
-        gpus = self.simulation.state.chosen[self.simulation.b, : self.delay.tasks["gpus"][0, row]]
+        gpus = self.simulation.arrays.chosen[: self.delay.tasks["gpus"][row]]
         return tuple(gpus.tolist())
 
     def begin_decision(self) -> None:
@@ -166,12 +153,9 @@ class DelayRun:
 
     def grow(self) -> None:
         """Double the arrays whose size no rule bounds: histories, queued offers, verdicts."""
-        samples, offers, verdicts = self.delay.samples, self.delay.offers, self.delay.verdicts
-        self.delay = self.delay._replace(
-            samples=np.concatenate([samples, np.zeros_like(samples)], axis=3),
-            offers=np.concatenate([offers, np.zeros_like(offers)], axis=1),
-            verdicts=np.concatenate([verdicts, np.zeros_like(verdicts)], axis=1),
-        )
+        for name in ("samples", "offers", "verdicts"):
+            array = getattr(self.delay, name)
+            self.delay.replace(name, np.concatenate([array, np.zeros_like(array)], axis=-1))
 
     def sort_places(self) -> None:
         """Let the scheduler's function sort the slots and machines that have GPUs on offer."""
@@ -181,51 +165,49 @@ class DelayRun:
 
     def tune_by_hand(self) -> None:
         """Set the timers of all demands by their histories."""
-        d = self.delay
-        delay_tuning.tune_all(d.rules, d.samples, d.counts, d.demands, d.waits_s, d.factors, 0)
+        delay_tuning.tune_all(self.delay)
 
     # --- what a tuner may look at
 
     @property
     def waits_s(self) -> np.ndarray:
         """float64 [G + 1, 2] [s], writable: wait for a rack, wait for the network, by gang size; inf = for ever."""
-        return self.delay.waits_s[0]
+        return self.delay.waits_s
 
     @property
     def factors(self) -> np.ndarray:
         """float64 [G + 1, 2], writable: what the hand tuner's timers are multiplied by, from the next ``play`` on."""
-        return self.delay.factors[0]
+        return self.delay.factors
 
     @property
     def waiting(self) -> np.ndarray:
         """int32: rows of the waiting jobs, in the order in which they are asked."""
-        return self.delay.queue[0, : self._rules["queued"]].copy()
+        return self.delay.queue[: self._rules["queued"]].copy()
 
     def waited_s(self, rows: np.ndarray) -> np.ndarray:
         """float64 [s]: for how long each of the waiting jobs ``rows`` has held no GPUs."""
-        return self.simulation.now_s - self.delay.tasks["last_s"][0, rows]
+        return self.simulation.now_s - self.delay.tasks["last_s"][rows]
 
     @property
     def gangs(self) -> np.ndarray:
         """int32 [J] [GPU]: gang size of every job; read those of arrived jobs only."""
-        return self.delay.tasks["gpus"][0]
+        return self.delay.tasks["gpus"]
 
     def history(self, gang: int) -> tuple[np.ndarray, np.ndarray]:
         """SAMPLE_DTYPE: recorded waits of a gang size that ended on a machine, and in a rack."""
-        demand = self.delay.demands[0, gang]
+        demand = self.delay.demands[gang]
         if demand < 0:
-            empty = self.delay.samples[0, 0, 0, :0]
+            empty = self.delay.samples[0, 0, :0]
             return empty, empty
-        counts = self.delay.counts[0, demand]
-        machine, rack = self.delay.samples[0, demand]
+        counts = self.delay.counts[demand]
+        machine, rack = self.delay.samples[demand]
         return machine[: counts[MACHINE_WAITS]].copy(), rack[: counts[RACK_WAITS]].copy()
 
     def nw(self, rows: np.ndarray) -> np.ndarray:
         """float64: network sensitivity Nw of each of the jobs ``rows``; 0 = it has not run yet."""
-        values = np.empty(len(rows))
-        known = np.ascontiguousarray(rows, np.int32)
-        delay_offers.nw_now(*self._state, *self.delay, 0, known, values)
-        return values
+        asked = Asked(rows=np.ascontiguousarray(rows, np.int32), answers=np.empty((1, len(rows))))
+        delay_offers.nw_now(self.simulation.arrays, self.delay, asked)
+        return asked.answers[0]
 
     @property
     def offers_made(self) -> int:
@@ -235,4 +217,4 @@ class DelayRun:
     @property
     def verdicts(self) -> np.ndarray:
         """VERDICT_DTYPE: which tier each job took or refused whenever it was asked; empty unless they are kept."""
-        return self.delay.verdicts[0, : self._rules["verdicts"]].copy()
+        return self.delay.verdicts[: self._rules["verdicts"]].copy()

@@ -1,12 +1,13 @@
-"""What a delay scheduler remembers: arrays whose leading axis is the environment index, as the simulator's state."""
+"""What a delay scheduler remembers: every array once."""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from gpusched_env.cluster import MACHINE, SLOT
+from gpusched_env.core.handle import Handle, array
 from gpusched_env.errors import SchedulerError
 from gpusched_env.instance import Instance
 
@@ -126,80 +127,73 @@ VERDICT_DTYPE: Final = np.dtype(
 )
 
 
-class DelayState(NamedTuple):
-    """All arrays of a delay scheduler for B environments; kernels take them in this order, after the simulator's.
+class Delay(Handle):
+    """The arrays of a delay scheduler for one run, which kernels take beside those of the simulation.
 
-    Shapes use B environments, J jobs, G GPUs, S slots, N nodes, K racks, M nodes of the largest, D demand classes, H
-    samples, Q offers.
+    Axes: jobs, gpus, slots, nodes, racks, nodes of the largest rack, demand classes, samples, queued offers.
     """
 
-    rules: np.ndarray  # RULES_DTYPE [B]
-    tasks: np.ndarray  # TASK_DTYPE [B, J]
-    queue: np.ndarray  # int32 [B, J]: waiting jobs, best first
-    order: np.ndarray  # int32 [B, J]: jobs to which the current offer goes
-    held: np.ndarray  # int32 [B, G]: jobs that hold GPUs
-    offers: np.ndarray  # float64 [B, Q] [s]: when offers are due
-    samples: np.ndarray  # SAMPLE_DTYPE [B, D, 2, H]: waits that ended on a machine, in a rack
-    counts: np.ndarray  # int32 [B, D, 2]: samples in use
-    demands: np.ndarray  # int32 [B, G + 1]: demand class of each gang size
-    waits_s: np.ndarray  # float64 [B, G + 1, 2] [s]: wait for a rack, wait for the network, of each gang size
-    factors: np.ndarray  # float64 [B, G + 1, 2]: what the hand tuner's timers are multiplied by
-    leaker: np.ndarray  # int32 [B, G]: row of the job that has leased a GPU it does not use (yet); -1 = none; J more if
+    rules = array(RULES_DTYPE)
+    tasks = array(TASK_DTYPE, "jobs")
+    queue = array(np.int32, "jobs")  # waiting jobs, best first
+    order = array(np.int32, "jobs")  # jobs to which the current offer goes
+    held = array(np.int32, "gpus")  # jobs that hold GPUs
+    offers = array(np.float64, "offers")  # [s] when offers are due
+    samples = array(SAMPLE_DTYPE, "demand_classes", "spreads", "samples")  # waits that ended on a machine, in a rack
+    counts = array(np.int32, "demand_classes", "spreads")  # samples in use
+    demands = array(np.int32, "gangs")  # demand class of each gang size
+    waits_s = array(np.float64, "gangs", "timers")  # [s] wait for a rack, wait for the network, of each gang size
+    factors = array(np.float64, "gangs", "timers")  # what the hand tuner's timers are multiplied by
+    leaker = array(np.int32, "gpus")  # row of the job that has leased a GPU it does not use (yet); -1 = none; J more if
     # the end of that job's lease frees it (quirk Q1)
-    gpu_slot: np.ndarray  # int32 [B, G]: slot of each GPU
-    slot_gpu: np.ndarray  # int32 [B, S + 1]: first GPU of each slot
-    slot_order: np.ndarray  # int32 [B, S]: slots as they are visited
-    node_order: np.ndarray  # int32 [B, N]: machines as they are visited
-    on_offer: np.ndarray  # int32 [B, S + N + K]: GPUs on offer in each slot, machine, rack
-    affinity: np.ndarray  # int32 [B, M]: Gandiva: gang size that machines so numbered in their racks host; 0 = any
-    verdicts: np.ndarray  # VERDICT_DTYPE [B, V]: who took or refused what; V = 0 keeps none
+    gpu_slot = array(np.int32, "gpus")  # slot of each GPU
+    slot_gpu = array(np.int32, "slots_and_end")  # first GPU of each slot
+    slot_order = array(np.int32, "slots")  # slots as they are visited
+    node_order = array(np.int32, "nodes")  # machines as they are visited
+    on_offer = array(np.int32, "places")  # GPUs on offer in each slot, machine, rack
+    affinity = array(np.int32, "machine_numbers")  # Gandiva: gang size that machines so numbered in their racks host
+    verdicts = array(VERDICT_DTYPE, "verdicts")  # who took or refused what; none are kept if it is empty
 
 
-def allocate_delay(instances: list[Instance]) -> DelayState:
-    """Lay out the arrays for instances whose state ``gpusched_env.core.state.allocate`` has laid out.
-
-    Sizes are those of the longest; rules and orders are those of the defaults until they are filled in.
+def allocate_delay(instance: Instance) -> Delay:
+    """Lay out the arrays for an instance; rules and orders are those of the defaults until they are filled in.
 
     Raises
     ------
     SchedulerError : a job cannot run on one of the cluster's GPU types: offers do not look at types
     """
-    for instance in instances:
-        if np.isinf(instance.iteration_s).any():
-            kind, _, column = np.argwhere(np.isinf(instance.iteration_s))[0].tolist()
-            name = instance.workload.profiles.rows["name"][instance.classes[kind, 0]]
-            raise SchedulerError(
-                f"dally: {str(name)!r} on {instance.classes[kind, 1]} GPUs cannot run on "
-                f"{instance.cluster.gpu_types[column]}, and offers do not look at GPU types; leave out such jobs, or "
-                "take another scheduler"
-            )
-    batch = len(instances)
-    jobs = max(len(i.workload) for i in instances)
-    gpus = max(i.cluster.gpus for i in instances)
-    nodes = max(len(i.cluster.nodes) for i in instances)
-    racks = max(len(i.cluster.racks) for i in instances)
-    slots = max(len(slot_sizes(i)) for i in instances)
-    classes = max(len(np.unique(i.workload.jobs["gpus"])) for i in instances)
-    return DelayState(
-        rules=np.zeros(batch, RULES_DTYPE),
-        tasks=np.zeros((batch, jobs), TASK_DTYPE),
-        queue=np.zeros((batch, jobs), np.int32),
-        order=np.zeros((batch, jobs), np.int32),
-        held=np.zeros((batch, gpus), np.int32),
-        offers=np.zeros((batch, 2 * gpus + 64)),
-        samples=np.zeros((batch, classes, 2, 64), SAMPLE_DTYPE),
-        counts=np.zeros((batch, classes, 2), np.int32),
-        demands=np.full((batch, gpus + 1), -1, np.int32),
-        waits_s=np.zeros((batch, gpus + 1, 2)),
-        factors=np.ones((batch, gpus + 1, 2)),
-        leaker=np.full((batch, gpus), -1, np.int32),
-        gpu_slot=np.zeros((batch, gpus), np.int32),
-        slot_gpu=np.zeros((batch, slots + 1), np.int32),
-        slot_order=np.zeros((batch, slots), np.int32),
-        node_order=np.zeros((batch, nodes), np.int32),
-        on_offer=np.zeros((batch, slots + nodes + racks), np.int32),
-        affinity=np.zeros((batch, max(int(i.cluster.racks["nodes"].max()) for i in instances)), np.int32),
-        verdicts=np.zeros((batch, 0), VERDICT_DTYPE),
+    if np.isinf(instance.iteration_s).any():
+        kind, _, column = np.argwhere(np.isinf(instance.iteration_s))[0].tolist()
+        name = instance.workload.profiles.rows["name"][instance.classes[kind, 0]]
+        raise SchedulerError(
+            f"dally: {str(name)!r} on {instance.classes[kind, 1]} GPUs cannot run on "
+            f"{instance.cluster.gpu_types[column]}, and offers do not look at GPU types; leave out such jobs, or "
+            "take another scheduler"
+        )
+    cluster, jobs = instance.cluster, len(instance.workload)
+    gpus, nodes, racks = cluster.gpus, len(cluster.nodes), len(cluster.racks)
+    slots = len(slot_sizes(instance))
+    classes = len(np.unique(instance.workload.jobs["gpus"]))
+    return Delay(
+        rules=np.zeros((), RULES_DTYPE),
+        tasks=np.zeros(jobs, TASK_DTYPE),
+        queue=np.zeros(jobs, np.int32),
+        order=np.zeros(jobs, np.int32),
+        held=np.zeros(gpus, np.int32),
+        offers=np.zeros(2 * gpus + 64),
+        samples=np.zeros((classes, 2, 64), SAMPLE_DTYPE),
+        counts=np.zeros((classes, 2), np.int32),
+        demands=np.full(gpus + 1, -1, np.int32),
+        waits_s=np.zeros((gpus + 1, 2)),
+        factors=np.ones((gpus + 1, 2)),
+        leaker=np.full(gpus, -1, np.int32),
+        gpu_slot=np.zeros(gpus, np.int32),
+        slot_gpu=np.zeros(slots + 1, np.int32),
+        slot_order=np.zeros(slots, np.int32),
+        node_order=np.zeros(nodes, np.int32),
+        on_offer=np.zeros(slots + nodes + racks, np.int32),
+        affinity=np.zeros(int(cluster.racks["nodes"].max()), np.int32),
+        verdicts=np.zeros(0, VERDICT_DTYPE),
     )
 
 
@@ -208,7 +202,7 @@ def slot_sizes(instance: Instance) -> np.ndarray:
     return np.repeat(instance.cluster.slot_gpus, instance.cluster.slots)
 
 
-def fill_tasks(delay: DelayState, b: int, instance: Instance, best_ideal: bool, pow2: bool) -> None:
+def fill_tasks(delay: Delay, instance: Instance, best_ideal: bool, pow2: bool) -> None:
     """Write down what does not change of each job.
 
     Parameters
@@ -218,7 +212,7 @@ def fill_tasks(delay: DelayState, b: int, instance: Instance, best_ideal: bool, 
     """
     jobs, cluster = instance.workload.jobs, instance.cluster
     gang = jobs["gpus"].astype(np.int64)
-    tasks = delay.tasks[b, : len(jobs)]
+    tasks = delay.tasks
     tasks["id"], tasks["gpus"] = jobs["id"], gang
     # N is a whole number in the papers' job files: undo the rounding of N / g.
     asked = np.where(np.isfinite(jobs["iterations"]), jobs["iterations"], instance.iterations) * gang
@@ -235,8 +229,8 @@ def fill_tasks(delay: DelayState, b: int, instance: Instance, best_ideal: bool, 
     sizes = np.unique(gang)
     keys = 1 << np.array([int(size - 1).bit_length() for size in sizes.tolist()], np.int64) if pow2 else sizes
     classes = np.unique(keys, return_inverse=True)[1]
-    delay.demands[b, sizes] = classes
-    tasks["demand"] = delay.demands[b, gang]
+    delay.demands[sizes] = classes
+    tasks["demand"] = delay.demands[gang]
 
 
 # Models that the authors' Tiresias calls insensitive to placement (its class TiresiasInterJobScheduler names them).

@@ -2,70 +2,60 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from gpusched_env.baselines.delay_keeping import keep, may_stop
 from gpusched_env.baselines.delay_placing import ANYWHERE, IN_RACK, ON_MACHINE, ON_SLOT, REFUSED
-from gpusched_env.portable.keys import rounded_key
+from gpusched_env.baselines.delay_state import Delay
 from gpusched_env.core.events import work_left
-from gpusched_env.simulator.jit import helper, int64
+from gpusched_env.core.handle import kernel
 from gpusched_env.core.placement.taking import FREE, NO_LIMIT
+from gpusched_env.core.state import Run
+from gpusched_env.portable.keys import rounded_key
 
-Array = np.ndarray[Any, Any]
 
-
-@helper
-def nw_of(world: Array, jobs: Array, replicas: Array, tasks: Array, b: int, row: int) -> float:
+@kernel
+def nw_of(sim: Run, delay: Delay, row: int) -> float:
     """Nw as of the clock: work done in seconds without communication / productive seconds."""
-    done = jobs[b, row]["iterations"] - work_left(world, jobs, replicas, b, row)
-    seconds = jobs[b, row]["service_s"]
-    if jobs[b, row]["replica"] >= 0:
-        seconds += max(world[b]["clock_s"] - replicas[b, jobs[b, row]["replica"]]["since_s"], 0.0)
-    return rounded_key(done * tasks[b, row]["compute_s"] / seconds) if seconds > 0.0 else 0.0
+    done = sim.jobs[row]["iterations"] - work_left(sim, row)
+    seconds = sim.jobs[row]["service_s"]
+    if sim.jobs[row]["replica"] >= 0:
+        seconds += max(sim.world["clock_s"] - sim.replicas[sim.jobs[row]["replica"]]["since_s"], 0.0)
+    return rounded_key(done * delay.tasks[row]["compute_s"] / seconds) if seconds > 0.0 else 0.0
 
 
-@helper
-def rate_victims(world: Array, jobs: Array, replicas: Array, rules: Array, tasks: Array, held: Array, b: int) -> float:
+@kernel
+def rate_victims(sim: Run, delay: Delay) -> float:
     """Set the Nw of all gangs that may be checkpointed, -1 of the others; return the largest."""
-    r = rules[b]
+    r = delay.rules
     largest = -1.0
     for i in range(r["held"]):
-        row = int64(held[b, i])
-        task = tasks[b, row]
+        row = delay.held[i]
+        task = delay.tasks[row]
         task["victim_nw"] = -1.0
         if (
-            world[b]["clock_s"] - task["last_s"] >= r["victim_held_s"]
+            sim.world["clock_s"] - task["last_s"] >= r["victim_held_s"]
             and task["evicted"] < r["victim_limit"]
-            and may_stop(world, jobs, replicas, tasks, b, row)
+            and may_stop(sim, delay, row)
         ):
-            task["victim_nw"] = nw_of(world, jobs, replicas, tasks, b, row)
+            task["victim_nw"] = nw_of(sim, delay, row)
             largest = max(largest, task["victim_nw"])
     return largest
 
 
-@helper
-def range_of(
-    world: Array, nodes: Array, racks: Array, slot_gpu: Array, slot_order: Array, node_order: Array, b: int, tier: int,
-    i: int,
-) -> tuple[int, int]:
+@kernel
+def range_of(sim: Run, delay: Delay, tier: int, i: int) -> tuple[int, int]:
     """Find the GPUs of the ``i``-th place of a tier in visiting order, as ``begin, end``."""
     if tier == ON_SLOT:
-        slot = slot_order[b, i]
-        return int64(slot_gpu[b, slot]), int64(slot_gpu[b, slot + 1])
+        slot = delay.slot_order[i]
+        return delay.slot_gpu[slot], (delay.slot_gpu[slot + 1])
     if tier == ANYWHERE:
-        return int64(0), int64(world[b]["gpus"])
-    first = int64(node_order[b, i]) if tier == ON_MACHINE else int64(racks[b, i]["first_node"])
-    last = first if tier == ON_MACHINE else first + racks[b, i]["nodes"] - 1
-    return int64(nodes[b, first]["first_gpu"]), int64(nodes[b, last]["first_gpu"] + nodes[b, last]["gpus"])
+        return 0, sim.world["gpus"]
+    first = delay.node_order[i] if tier == ON_MACHINE else sim.racks[i]["first_node"]
+    last = first if tier == ON_MACHINE else first + sim.racks[i]["nodes"] - 1
+    return sim.nodes[first]["first_gpu"], (sim.nodes[last]["first_gpu"] + sim.nodes[last]["gpus"])
 
 
-@helper
-def count_victims(
-    replicas: Array, holder: Array, tasks: Array, leaker: Array, b: int, row: int, least_nw: float, begin: int,
-    end: int, most: int, mark: bool,
-) -> int:
+@kernel
+def count_victims(sim: Run, delay: Delay, row: int, least_nw: float, begin: int, end: int, most: int, mark: bool) -> int:
     """Count the fewest gangs to stop so that a job finds room in ``begin:end``; NO_LIMIT if that takes over ``most``.
 
     Those that hold most of the place go first, which makes them fewest; of equal ones those with the lowest GPUs.
@@ -74,66 +64,62 @@ def count_victims(
     ----------
     mark : let them stop, and keep the place for the job: GPUs on offer first, the lowest of each gang then
     """
-    left = int64(tasks[b, row]["gpus"])
+    left = delay.tasks[row]["gpus"]
     for gpu in range(begin, end):
-        if holder[b, gpu] >= 0:
-            tasks[b, replicas[b, holder[b, gpu]]["job"]]["inside"] = 0
+        if sim.holder[gpu] >= 0:
+            delay.tasks[sim.replicas[sim.holder[gpu]]["job"]]["inside"] = 0
     for gpu in range(begin, end):
-        if leaker[b, gpu] >= 0:
+        if delay.leaker[gpu] >= 0:
             continue
-        if holder[b, gpu] >= 0:
-            tasks[b, replicas[b, holder[b, gpu]]["job"]]["inside"] += 1
-        elif holder[b, gpu] == FREE and left > 0:
+        if sim.holder[gpu] >= 0:
+            delay.tasks[sim.replicas[sim.holder[gpu]]["job"]]["inside"] += 1
+        elif sim.holder[gpu] == FREE and left > 0:
             left -= 1
             if mark:
-                keep(tasks, leaker, b, row, gpu)
+                keep(delay, row, gpu)
     count = 0
     while left > 0:
         victim = -1
         for gpu in range(begin, end):
-            if holder[b, gpu] >= 0:
-                of = int64(replicas[b, holder[b, gpu]]["job"])
-                if tasks[b, of]["victim_nw"] >= least_nw and tasks[b, of]["inside"] > (
-                    0 if victim < 0 else tasks[b, victim]["inside"]
+            if sim.holder[gpu] >= 0:
+                of = sim.replicas[sim.holder[gpu]]["job"]
+                if delay.tasks[of]["victim_nw"] >= least_nw and delay.tasks[of]["inside"] > (
+                    0 if victim < 0 else delay.tasks[victim]["inside"]
                 ):
                     victim = of
         if victim < 0 or count == most:
-            return int64(NO_LIMIT)
+            return NO_LIMIT
         count += 1
-        left -= tasks[b, victim]["inside"]
-        tasks[b, victim]["inside"] = 0
+        left -= delay.tasks[victim]["inside"]
+        delay.tasks[victim]["inside"] = 0
         if mark:
-            tasks[b, victim]["stops"] = 1
-            tasks[b, victim]["evicted"] += 1
+            delay.tasks[victim]["stops"] = 1
+            delay.tasks[victim]["evicted"] += 1
     if mark:
         for gpu in range(begin, end):
             if (
-                holder[b, gpu] >= 0
-                and leaker[b, gpu] < 0
-                and tasks[b, replicas[b, holder[b, gpu]]["job"]]["stops"]
-                and tasks[b, row]["leaked"] < tasks[b, row]["gpus"]
+                sim.holder[gpu] >= 0
+                and delay.leaker[gpu] < 0
+                and delay.tasks[sim.replicas[sim.holder[gpu]]["job"]]["stops"]
+                and delay.tasks[row]["leaked"] < delay.tasks[row]["gpus"]
             ):
-                keep(tasks, leaker, b, row, gpu)
-    return int64(count)
+                keep(delay, row, gpu)
+    return count
 
 
-@helper
-def evict_for(
-    world: Array, replicas: Array, nodes: Array, racks: Array, holder: Array, rules: Array, tasks: Array,
-    leaker: Array, slot_gpu: Array, slot_order: Array, node_order: Array, b: int, row: int, rack_too: bool,
-    network_too: bool,
-) -> int:
+@kernel
+def evict_for(sim: Run, delay: Delay, row: int, rack_too: bool, network_too: bool) -> int:
     """Let the fewest gangs stop for a job, and keep their place for it; give its tier, REFUSED where none will do.
 
     Of equally few gangs those of the tightest tier, then of the first place.
     """
-    r = rules[b]
-    gang = int64(tasks[b, row]["gpus"])
-    least_nw = tasks[b, row]["nw"] + r["victim_margin"]
-    slots = slot_order.shape[1]
-    machines = node_order.shape[1]
-    fewest = int64(NO_LIMIT)
-    best_tier = int64(REFUSED)
+    r = delay.rules
+    gang = delay.tasks[row]["gpus"]
+    least_nw = delay.tasks[row]["nw"] + r["victim_margin"]
+    slots = delay.slot_order.shape[0]
+    machines = delay.node_order.shape[0]
+    fewest = NO_LIMIT
+    best_tier = REFUSED
     best_place = 0
     for tier in range(ON_SLOT, ANYWHERE + 1):
         if (tier == IN_RACK and not rack_too) or (tier == ANYWHERE and not network_too):
@@ -144,19 +130,17 @@ def evict_for(
         elif tier == ON_MACHINE:
             places = machines
         elif tier == IN_RACK:
-            places = world[b]["racks"]
+            places = sim.world["racks"]
         for i in range(places):
-            begin, end = range_of(world, nodes, racks, slot_gpu, slot_order, node_order, b, tier, i)
+            begin, end = range_of(sim, delay, tier, i)
             if end - begin < gang:
                 continue
-            count = count_victims(
-                replicas, holder, tasks, leaker, b, row, least_nw, begin, end, fewest - 1, False
-            )
+            count = count_victims(sim, delay, row, least_nw, begin, end, fewest - 1, False)
             if count < fewest:
                 fewest = count
-                best_tier = int64(tier)
+                best_tier = tier
                 best_place = i
     if best_tier != REFUSED:
-        begin, end = range_of(world, nodes, racks, slot_gpu, slot_order, node_order, b, best_tier, best_place)
-        count_victims(replicas, holder, tasks, leaker, b, row, least_nw, begin, end, fewest, True)
+        begin, end = range_of(sim, delay, best_tier, best_place)
+        count_victims(sim, delay, row, least_nw, begin, end, fewest, True)
     return best_tier

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Lease, Preempt, Start
 from gpusched_env.core.due import LEASE_SLACK
+from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Lease, Preempt, Start
 
 
 def unfinished(view: ClairvoyantView) -> np.ndarray:

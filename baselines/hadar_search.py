@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpusched_env.baselines.hadar_kernels import find_one, walk
+from gpusched_env.baselines.hadar_kernels import ROUND_DTYPE, Asking, find_alloc, walk
 
 
 class StatesExceededError(Exception):
@@ -42,22 +42,29 @@ class Round:
         """Begin with all GPUs free."""
         self.free = self.nodes["gpus"].astype(np.int32)
         self.counts = np.zeros((len(self.jobs), len(self.nodes)), np.int32)
-        self._trial = np.zeros(len(self.nodes), np.int32)
+        self._free = self.free.copy()  # of a question
+        shared = {
+            "jobs": self.jobs,
+            "rates": np.ascontiguousarray(self.rates),
+            "nodes": self.nodes,
+            "prices": np.ascontiguousarray(self.prices),
+            "trial": np.zeros(len(self.nodes), np.int32),
+            "counts": self.counts,
+        }
+        times = np.array((self.now_s, self.round_s, self.mixed, True), ROUND_DTYPE)
+        self._asked = Asking(round=times, free=self._free, **shared)
+        self._granting = Asking(round=times.copy(), free=self.free, **shared)
 
     def find(self, i: int, free: np.ndarray) -> tuple[float, np.ndarray]:
         """FIND_ALLOC: the payoff of job ``i`` with these free GPUs, 0 = nothing, and its GPUs of each node."""
-        payoff = find_one(
-            self.jobs, i, self.rates, self.nodes, free, self.prices, self._trial, self.counts, self.now_s,
-            self.round_s, self.mixed, True,
-        )  # fmt: skip
+        self._free[:] = free
+        payoff: float = find_alloc(self._asked, i)
         return payoff, self.counts[i].copy()
 
     def greedy(self, priced: bool = True) -> None:
         """Grant, in order, whatever pays; ``priced`` False: whatever fits, to those that have nothing yet."""
-        walk(
-            self.jobs, self.rates, self.nodes, self.free, self.prices, self._trial, self.counts, self.now_s,
-            self.round_s, self.mixed, priced,
-        )  # fmt: skip
+        self._granting.round["priced"] = priced
+        walk(self._granting)
 
     def exact(self, most_states: int) -> bool:
         """Grant the set of largest total payoff; False = more states than allowed, and nothing is granted.

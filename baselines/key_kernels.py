@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-
+from gpusched_env.baselines.list_state import ListState
 from gpusched_env.core.events import attained_service, productive_s, seconds_left
-from gpusched_env.simulator.jit import helper, int64
-from gpusched_env.core.state import ACTIVE
-
-Array = np.ndarray[Any, Any]
+from gpusched_env.core.handle import kernel
+from gpusched_env.core.state import ACTIVE, Run
 
 # How jobs are ordered.
 ARRIVAL, SIZE, ATTAINED, QUEUES = range(4)
@@ -22,68 +19,65 @@ NEAR_S: Final = 1e-3
 NEAR: Final = 1e-9
 
 
-@helper
-def queue_of(thresholds: Array, attained: float) -> int:
+@kernel
+def queue_of(plan: ListState, attained: float) -> int:
     """Queue of a job by its attained service (Tiresias, NSDI 2019, section 3.2)."""
-    queue = int64(0)
-    for i in range(len(thresholds)):
-        if thresholds[i] - _TOLERANCE <= attained:
+    queue = 0
+    for i in range(len(plan.thresholds)):
+        if plan.thresholds[i] - _TOLERANCE <= attained:
             queue += 1
     return queue
 
 
-@helper
-def size_of(world: Array, jobs: Array, replicas: Array, list_: Array, b: int, row: int) -> float:
+@kernel
+def size_of(sim: Run, plan: ListState, row: int) -> float:
     """Sort key of a job: what is left of its run time, or what it has attained."""
-    job = jobs[b, row]
-    if list_[0]["order"] == SIZE:
-        size = seconds_left(world, jobs, replicas, b, row)
+    job = sim.jobs[row]
+    if plan.memory["order"] == SIZE:
+        size = seconds_left(sim, row)
     else:
-        size = job["service_s"] + productive_s(world, replicas, b, int64(job["replica"]))
-    return size * job["gpus"] if list_[0]["by_gpus"] else size
+        size = job["service_s"] + productive_s(sim, job["replica"])
+    return size * job["gpus"] if plan.memory["by_gpus"] else size
 
 
-@helper
-def queue_key(world: Array, jobs: Array, replicas: Array, list_: Array, thresholds: Array, b: int, row: int) -> float:
+@kernel
+def queue_key(sim: Run, plan: ListState, row: int) -> float:
     """Sort key of a job by its queue; within a queue, running jobs may come first."""
-    key = 2.0 * queue_of(thresholds, attained_service(world, jobs, replicas, b, row))
-    return key + 1.0 if list_[0]["incumbents"] and jobs[b, row]["replica"] < 0 else key
+    key = 2.0 * queue_of(plan, attained_service(sim, row))
+    return key + 1.0 if plan.memory["incumbents"] and sim.jobs[row]["replica"] < 0 else key
 
 
-@helper
-def set_key(
-    world: Array, jobs: Array, replicas: Array, list_: Array, thresholds: Array, keys: Array, ranks: Array, b: int,
-    row: int,
-) -> None:
+@kernel
+def set_key(sim: Run, plan: ListState, row: int) -> None:
     """Set what a job is ordered by."""
-    r = list_[0]
+    r = plan.memory
     if r["order"] == QUEUES:
-        ranks[row] = jobs[b, row]["first_start_s"]
-        keys[row] = queue_key(world, jobs, replicas, list_, thresholds, b, row)
+        plan.ranks[row] = sim.jobs[row]["first_start_s"]
+        plan.keys[row] = queue_key(sim, plan, row)
     elif r["order"] != ARRIVAL:
-        keys[row] = size_of(world, jobs, replicas, list_, b, row)
-        ranks[row] = 1.0 if r["order"] == SIZE and jobs[b, row]["replica"] < 0 else 0.0
+        plan.keys[row] = size_of(sim, plan, row)
+        plan.ranks[row] = 1.0 if r["order"] == SIZE and sim.jobs[row]["replica"] < 0 else 0.0
 
 
-@helper
-def pace_of(list_: Array, gpus: int) -> float:
+@kernel
+def pace_of(plan: ListState, gpus: int) -> float:
     """How fast the key of a running job of so many GPUs changes, if it keeps pace [1/s]."""
-    r = list_[0]
+    r = plan.memory
     if r["order"] == QUEUES:
         return 0.0
     pace = 1.0 if r["order"] == ATTAINED else -1.0
     return pace * gpus if r["by_gpus"] else pace
 
 
-@helper
-def keeps_pace(world: Array, jobs: Array, replicas: Array, list_: Array, b: int, row: int) -> bool:
+@kernel
+def keeps_pace(sim: Run, plan: ListState, row: int) -> bool:
     """Tell whether a running job's key changes by ``pace_of`` until it stops, but for a change of queue."""
-    w = world[b]
-    job = jobs[b, row]
-    gang = replicas[b, job["replica"]]
+    w = sim.world
+    job = sim.jobs[row]
+    gang = sim.replicas[job["replica"]]
     if gang["phase"] != ACTIVE:
         return False
-    order = list_[0]["order"]
+    order = plan.memory["order"]
     if order == QUEUES:
         return True
     if gang["since_s"] > w["clock_s"]:

@@ -5,21 +5,11 @@ A line is a binary heap of rows, ``waiters[begin : begin + count]``. Keys and ra
 
 from __future__ import annotations
 
-from typing import Any, Final
-
 import numpy as np
 
-from gpusched_env.simulator.jit import helper, int64
+from gpusched_env.core.handle import helper
 
-Array = np.ndarray[Any, Any]
-
-LINE_DTYPE: Final = np.dtype(
-    [
-        ("gpus", "<i8"),  # gang size of its jobs [GPU]
-        ("begin", "<i8"),  # its first entry of ``waiters``
-        ("count", "<i8"),  # its entries in use
-    ]
-)
+Array = np.ndarray
 
 
 @helper
@@ -40,7 +30,7 @@ def join_line(lines: Array, waiters: Array, keys: Array, ranks: Array, number: i
     at = line["count"]
     line["count"] += 1
     while at > 0:
-        above = int64(waiters[begin + (at - 1) // 2])
+        above = waiters[begin + (at - 1) // 2]
         if not before(keys, ranks, row, above):
             break
         waiters[begin + at] = above
@@ -55,13 +45,13 @@ def leave_line(lines: Array, waiters: Array, keys: Array, ranks: Array, number: 
     begin = line["begin"]
     line["count"] -= 1
     last = line["count"]
-    row = int64(waiters[begin + last])
+    row = waiters[begin + last]
     at = 0
     while 2 * at + 1 < last:
         child = 2 * at + 1
-        below = int64(waiters[begin + child])
+        below = waiters[begin + child]
         if child + 1 < last:
-            beside = int64(waiters[begin + child + 1])
+            beside = waiters[begin + child + 1]
             if before(keys, ranks, beside, below):
                 child += 1
                 below = beside
@@ -78,14 +68,14 @@ def first_line(lines: Array, waiters: Array, keys: Array, ranks: Array, failed: 
 
     ``passes``: gang sizes that have failed do not count.
     """
-    best = int64(-1)
-    first = int64(-1)
+    best = -1
+    first = -1
     for number in range(len(lines)):
         line = lines[number]
         if line["count"] > 0 and line["gpus"] <= most and not (passes and failed[line["gpus"]]):
-            row = int64(waiters[line["begin"]])
+            row = waiters[line["begin"]]
             if best < 0 or before(keys, ranks, row, first):
-                best = int64(number)
+                best = number
                 first = row
     return best
 
@@ -94,23 +84,23 @@ def first_line(lines: Array, waiters: Array, keys: Array, ranks: Array, failed: 
 def sort_rows(order: Array, scratch: Array, keys: Array, ranks: Array, count: int) -> None:
     """Sort rows by natural merging: what is sorted already costs one look."""
     while True:
-        begin = int64(0)
+        begin = 0
         runs = 0
         while begin < count:
             middle = begin + 1
-            while middle < count and before(keys, ranks, int64(order[middle - 1]), int64(order[middle])):
+            while middle < count and before(keys, ranks, order[middle - 1], order[middle]):
                 middle += 1
             end = middle
             if middle < count:
                 end = middle + 1
-                while end < count and before(keys, ranks, int64(order[end - 1]), int64(order[end])):
+                while end < count and before(keys, ranks, order[end - 1], order[end]):
                     end += 1
                 for i in range(begin, middle):
                     scratch[i] = order[i]
                 i = begin
                 j = middle
                 for at in range(begin, end):
-                    if i < middle and (j >= end or before(keys, ranks, int64(scratch[i]), int64(order[j]))):
+                    if i < middle and (j >= end or before(keys, ranks, scratch[i], order[j])):
                         order[at] = scratch[i]
                         i += 1
                     else:

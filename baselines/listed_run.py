@@ -9,12 +9,10 @@ import numpy as np
 
 from gpusched_env.baselines import key_kernels, listed_kernels
 from gpusched_env.baselines.compiled_loop import CompiledLoop
-from gpusched_env.baselines.line_kernels import LINE_DTYPE
-from gpusched_env.baselines.runner_kernels import RUNNERS_DTYPE
+from gpusched_env.baselines.list_state import LINE_DTYPE, LIST_DTYPE, RUNNERS_DTYPE, ListState
+from gpusched_env.core.placement.rules import goes_anywhere, rule_number, shares_by
+from gpusched_env.core.planning import Walk
 from gpusched_env.simulator import Scheduler, Simulation
-from gpusched_env.simulator.calls import plan_table
-from gpusched_env.simulator.jit import announce_compilation
-from gpusched_env.core.placement.placing import ANYWHERE, SHARING, rule_number
 
 # Rules that may place a gang once others have taken GPUs, though they could not before.
 _ERRATIC = ("least-busy-servers",)
@@ -52,16 +50,14 @@ class ListedRun(CompiledLoop):
     """Play a simulation from its first event by :class:`ListRules`."""
 
     def __init__(self, simulation: Simulation, rules: ListRules) -> None:
-        announce_compilation("play_list")
         instance = simulation.instance
         jobs = len(instance.workload)
-        list_ = np.zeros(1, listed_kernels.LIST_DTYPE)
-        memory = list_[0]
+        memory = np.zeros((), LIST_DTYPE)
         for name in ("order", "preempts", "strict", "by_gpus", "incumbents", "packlimit", "round_s"):
             memory[name] = getattr(rules, name)
         memory["rule"], memory["skewed_rule"] = rule_number(rules.placement), rule_number("consolidate")
         memory["monotone"] = rules.placement not in _ERRATIC and bool(np.isfinite(instance.iteration_s).all())
-        memory["longest_s"] = simulation.state.jobs["ideal_s"][simulation.b].max()
+        memory["longest_s"] = simulation.arrays.jobs["ideal_s"].max()
         gangs = instance.workload.jobs["gpus"]
         skew = np.ascontiguousarray(instance.workload.profiles.rows["skew"][instance.workload.jobs["profile"]])
         memory["along"] = listed_kernels.LINES
@@ -71,7 +67,7 @@ class ListedRun(CompiledLoop):
             memory["along"] = listed_kernels.LIST
         elif rules.preempts or rules.order == key_kernels.ATTAINED:  # who starts must follow from counts alone
             skewed = rules.order == key_kernels.QUEUES and bool(((skew > rules.packlimit) & (gangs > 1)).any())
-            if memory["rule"] not in ANYWHERE or skewed or instance.gpu_jobs > 1:
+            if not goes_anywhere(rules.placement) or skewed or instance.gpu_jobs > 1:
                 memory["along"] = listed_kernels.LIST
         sizes, counts = np.unique(gangs, return_counts=True)
         lines = np.zeros(len(sizes), LINE_DTYPE)
@@ -82,56 +78,46 @@ class ListedRun(CompiledLoop):
         runners = np.zeros(len(sizes), RUNNERS_DTYPE)
         runners["room"] = 2 * (instance.cluster.gpus // sizes) + 2
         runners["begin"] = np.cumsum(runners["room"]) - runners["room"]
-        replicas = simulation.state.replicas.shape[1]
+        replicas = len(simulation.arrays.replicas)
         order, listed_rules, verdict = (np.zeros(jobs, np.int32) for _ in range(3))
-        state = simulation.state
-        # kept, since it holds the arrays whose addresses it tells; those of moves are kept by the simulation
-        self._plans = plan_table(state, order, listed_rules, verdict)
-        arguments = (
-            state.world,
-            state.jobs,
-            state.replicas,
-            state.waiting,
-            state.running,
-            simulation.b,
-            simulation.moves,
-            self._plans.table,
-            list_,
-            skew,
-            np.array(rules.thresholds, float),
-            order,
-            np.zeros(jobs, np.int32),  # walk
-            np.zeros(jobs, np.int32),  # scratch
-            np.zeros(jobs),  # keys
-            np.zeros(jobs),  # ranks
-            listed_rules,
-            verdict,
-            np.zeros(jobs, np.int8),  # member
-            np.zeros(sizes[-1] + 1, np.int8),  # failed
-            lines,
-            line_of,
-            np.zeros(jobs, np.int32),  # waiters
-            np.zeros(3 * replicas, np.int32),  # left: who is stopped, who cannot start yet, who was stopped before
-            runners,
-            np.zeros(runners["room"].sum(), np.int32),  # runner_rows
-            np.zeros(jobs),  # levels
-            np.zeros(replicas, np.int32),  # tail
-            np.zeros(replicas),  # changes_s
-            np.zeros(replicas, np.int32),  # heap
-            np.full(replicas, -1, np.int32),  # places
-            np.zeros(replicas, np.int32),  # near
+        plan = ListState(
+            memory=memory,
+            skew=skew,
+            thresholds=np.array(rules.thresholds, float),
+            order=order,
+            walk=np.zeros(jobs, np.int32),
+            scratch=np.zeros(jobs, np.int32),
+            keys=np.zeros(jobs),
+            ranks=np.zeros(jobs),
+            rules=listed_rules,
+            verdict=verdict,
+            member=np.zeros(jobs, np.int8),
+            failed=np.zeros(sizes[-1] + 1, np.int8),
+            lines=lines,
+            line_of=line_of,
+            waiters=np.zeros(jobs, np.int32),
+            left=np.zeros(3 * replicas, np.int32),
+            runners=runners,
+            runner_rows=np.zeros(runners["room"].sum(), np.int32),
+            levels=np.zeros(jobs),
+            tail=np.zeros(replicas, np.int32),
+            changes_s=np.zeros(replicas),
+            heap=np.zeros(replicas, np.int32),
+            places=np.full(replicas, -1, np.int32),
+            near=np.zeros(replicas, np.int32),
         )
-        super().__init__(simulation, listed_kernels.play_list, list_, arguments)
+        walk = Walk(order=order, rules=listed_rules, verdicts=verdict)
+        super().__init__(simulation, listed_kernels.play_list, memory, plan, walk)
 
     @property
     def along(self) -> int:
         """What the loop walks along: LIST, LINES or HEAD of listed_kernels."""
-        return int(self._memory[0]["along"])
+        return int(self._memory["along"])
 
 
 def listed_run(scheduler: Scheduler, simulation: Simulation, rules: ListRules) -> ListedRun | None:
     """Give the compiled loop of a scheduler; None where the scenario asks for what it does not do."""
-    if simulation.instance.gpu_jobs > 1 and rule_number(rules.placement) in SHARING:
+    if simulation.instance.gpu_jobs > 1 and shares_by(rules.placement):
         return None
     scheduler.reset(simulation.view_for(scheduler))
     return ListedRun(simulation, rules)

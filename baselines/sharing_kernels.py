@@ -1,25 +1,21 @@
 """The compiled loop of SJF-FFS and SJF-BSBF: one waiting job after the other, alone or beside running ones.
 
-It decides what ``SjfBsbf.decide`` decides; tests compare the logs. The kernels of the simulator are called by address,
-so that none of them is compiled again (calls.py).
+It decides what ``SjfBsbf.decide`` decides; tests compare the logs.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from gpusched_env.baselines.line_kernels import sort_rows
 from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
-from gpusched_env.simulator.calls import find_by
-from gpusched_env.core.events import BUFFER_FULL, DECIDE, EXPLICIT, LOG_FULL, seconds_left
-from gpusched_env.simulator.jit import helper, int64, kernel
-from gpusched_env.simulator.moves import start_by
-from gpusched_env.core.state import WAITING
-
-Array = np.ndarray[Any, Any]
+from gpusched_env.core.events import BUFFER_FULL, DECIDE, EXPLICIT, LOG_FULL, seconds_left, start
+from gpusched_env.core.handle import Handle, array, helper, kernel
+from gpusched_env.core.placement.shared import find_shared
+from gpusched_env.core.state import WAITING, Run
 
 WALKS: Final = 2  # phase: along ``order``
 
@@ -40,6 +36,16 @@ QUEUE_DTYPE: Final = np.dtype(
 )
 
 
+class Line(Handle):
+    """Where the loop stands, and the waiting jobs in order."""
+
+    memory = array(QUEUE_DTYPE)
+    order = array(np.int32, "jobs")
+    scratch = array(np.int32, "jobs")
+    keys = array(np.float64, "jobs")
+    ranks = array(np.float64, "jobs")
+
+
 @helper
 def round_after(round_s: float, now_s: float) -> float:
     """Give the first round after a time [s]."""
@@ -49,59 +55,35 @@ def round_after(round_s: float, now_s: float) -> float:
     return rounds * round_s
 
 
-@helper
-def order_jobs(
-    world: Array,
-    jobs: Array,
-    replicas: Array,
-    queue: Array,
-    order: Array,
-    scratch: Array,
-    keys: Array,
-    ranks: Array,
-    b: int,
-) -> None:
+@kernel
+def order_jobs(sim: Run, line: Line) -> None:
     """Bring the order of the waiting jobs up to date; what a job is ordered by does not change while it waits."""
-    q = queue[0]
+    q = line.memory
     kept = 0
     for i in range(q["queued"]):
-        row = order[i]
-        if jobs[b, row]["status"] == WAITING:
-            order[kept] = row
+        row = line.order[i]
+        if sim.jobs[row]["status"] == WAITING:
+            line.order[kept] = row
             kept += 1
-    while q["seen"] < world[b]["next_arrival"]:
-        row = int64(q["seen"])
+    while q["seen"] < sim.world["next_arrival"]:
+        row = q["seen"]
         if q["by_size"]:
-            keys[row] = seconds_left(world, jobs, replicas, b, row)
-        order[kept] = row
+            line.keys[row] = seconds_left(sim, row)
+        line.order[kept] = row
         kept += 1
         q["seen"] += 1
     q["queued"] = kept
-    sort_rows(order, scratch, keys, ranks, kept)
+    sort_rows(line.order, line.scratch, line.keys, line.ranks, kept)
 
 
 @kernel
-def play_shared(
-    world: Array,
-    jobs: Array,
-    replicas: Array,
-    running: Array,
-    sub_batches: Array,
-    b: int,
-    moves: int,
-    places: int,
-    queue: Array,
-    order: Array,
-    scratch: Array,
-    keys: Array,
-    ranks: Array,
-) -> int:
+def play_shared(sim: Run, line: Line) -> int:
     """Play on until ``until_s`` (PAUSED), the log is full, or ``advance`` ends the run."""
-    w = world[b]
-    q = queue[0]
+    w = sim.world
+    q = line.memory
     while True:
         if q["phase"] == ASLEEP:
-            outcome = sleep(world, replicas, running, b, moves, queue)
+            outcome = sleep(sim, line.memory)
             if outcome != DECIDE:
                 return outcome
         if q["phase"] == DECIDES:
@@ -110,18 +92,18 @@ def play_shared(
                 continue
             if q["round_s"] > 0.0 and w["round_s"] == 0.0:
                 next_s = round_after(q["round_s"], w["clock_s"])
-                wake_at(world, b, next_s)
+                wake_at(sim, next_s)
                 if next_s - q["round_s"] != w["clock_s"]:
                     continue
-            order_jobs(world, jobs, replicas, queue, order, scratch, keys, ranks, b)
+            order_jobs(sim, line)
             q["at"] = 0
             q["phase"] = WALKS
         while q["at"] < q["queued"]:
-            row = int64(order[q["at"]])
-            count, option = find_by(places, b, (row, int64(q["choices"])))
+            row = line.order[q["at"]]
+            count, option = find_shared(sim, row, q["choices"])
             if count > 0:
-                steps = int64(sub_batches[b, jobs[b, row]["job_class"], option, 0]["sub_steps"])
-                code = start_by(moves, b, row, int64(EXPLICIT), count, int64(1), steps)
+                steps = sim.sub_batches[sim.jobs[row]["job_class"], option, 0]["sub_steps"]
+                code = start(sim, row, EXPLICIT, count, True, steps)
                 if code == BUFFER_FULL:
                     return LOG_FULL
             elif q["strict"]:

@@ -7,8 +7,6 @@ import numpy as np
 from gpusched_env.baselines import sharing_kernels as kernels
 from gpusched_env.baselines.compiled_loop import CompiledLoop
 from gpusched_env.simulator import Simulation
-from gpusched_env.simulator.calls import find_table
-from gpusched_env.simulator.jit import announce_compilation
 
 
 class SharingRun(CompiledLoop):
@@ -24,26 +22,15 @@ class SharingRun(CompiledLoop):
     """
 
     def __init__(self, simulation: Simulation, by_size: bool, strict: bool, choices: int, round_s: float) -> None:
-        announce_compilation("play_shared")
-        state, jobs = simulation.state, len(simulation.instance.workload)
-        memory = np.zeros(1, kernels.QUEUE_DTYPE)
+        jobs = len(simulation.instance.workload)
+        memory = np.zeros((), kernels.QUEUE_DTYPE)
         for name, value in (("by_size", by_size), ("strict", strict), ("choices", choices), ("round_s", round_s)):
             memory[name] = value
-        # kept, since it holds the arrays whose addresses it tells; those of moves are kept by the simulation
-        self._places = find_table(state)
-        arguments = (
-            state.world,
-            state.jobs,
-            state.replicas,
-            state.running,
-            state.sub_batches,
-            simulation.b,
-            simulation.moves,
-            self._places.table,
-            memory,
-            np.zeros(jobs, np.int32),  # order
-            np.zeros(jobs, np.int32),  # scratch
-            np.zeros(jobs),  # keys
-            np.zeros(jobs),  # ranks
+        line = kernels.Line(
+            memory=memory,
+            order=np.zeros(jobs, np.int32),
+            scratch=np.zeros(jobs, np.int32),
+            keys=np.zeros(jobs),
+            ranks=np.zeros(jobs),
         )
-        super().__init__(simulation, kernels.play_shared, memory, arguments)
+        super().__init__(simulation, kernels.play_shared, memory, line)

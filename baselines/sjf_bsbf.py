@@ -11,9 +11,9 @@ import numpy as np
 
 from gpusched_env.baselines.estimates import is_strict
 from gpusched_env.baselines.sharing_run import SharingRun
+from gpusched_env.core.sharing_choices import BENEFIT, MEASURED, PLACEMENTS, SEARCH
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Simulation, Wait
-from gpusched_env.core.sharing_choices import BENEFIT, MEASURED, PLACEMENTS, SEARCH
 
 ORDERS: Final = ("sjf", "fifo")
 RUNNING_TIMES: Final = ("solo", "measured")

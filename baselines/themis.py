@@ -12,11 +12,11 @@ import numpy as np
 from gpusched_env.baselines.estimates import EstimatingScheduler
 from gpusched_env.baselines.themis_auction import partial_allocation
 from gpusched_env.baselines.themis_fairness import fair_time_s, finish_time_fairness, max_min_shares
+from gpusched_env.core.placement.placing import SHARING
 from gpusched_env.errors import SchedulerError
 from gpusched_env.portable.keys import rounded_keys
 from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Start, rule_number
 from gpusched_env.simulator.growing import GrowingArray
-from gpusched_env.core.placement.placing import SHARING
 
 # What a winner of the auction keeps of its lease at least: an empty lease would be none.
 _LEAST_SHARE: Final = 0.05

@@ -91,7 +91,7 @@ def write_event(sim: Run, kind: int, job: int, replica: int, value: float, gpu_c
     w["events"] += 1
 
 
-@kernel
+@helper
 def productive_s(sim: Run, replica: int) -> float:
     """Seconds of progress since a replica was last touched; 0 while it restores, checkpoints, or is none (-1) [s]."""
     if replica < 0 or sim.replicas[replica]["phase"] != ACTIVE:

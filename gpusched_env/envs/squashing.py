@@ -32,7 +32,7 @@ def squash(seconds: float) -> float:
     if seconds <= 0.0:
         return 0.0
     minutes = seconds / 60.0
-    if minutes < 1.0:  # of which 1 + minutes would lose too much
+    if minutes < 0.01:  # of which 1 + minutes loses too much
         return squash_exactly(minutes)
     share = min(math.log(1.0 + minutes) / _LOG_LONGEST, 1.0)  # portable: see above
     least, most = np.float32(share * (1.0 - _DOUBT)), np.float32(min(share * (1.0 + _DOUBT), 1.0))

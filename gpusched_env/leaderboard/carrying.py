@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from gpusched_env.simulator import Decision, Lease, Preempt, Simulation, Start, Wait
 from gpusched_env.core.placement.taking import FREE
+from gpusched_env.simulator import Decision, Lease, Preempt, Simulation, Start, Wait
 
 
 class Carrying(Simulation):
