@@ -81,7 +81,7 @@ def play_network(instance: Instance, seed: int, network: TimerNetwork, **schedul
 
 def score(run: DelayRun) -> Played:
     """Sum up a run that has ended."""
-    jobs = run.simulation.state.jobs[0]
+    jobs = run.simulation.arrays.jobs
     jct_s = jobs["finish_s"] - jobs["arrival_s"]
     return Played(float(jct_s.mean()), float(np.percentile(jct_s, 99)), len(jct_s))
 

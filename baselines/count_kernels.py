@@ -11,11 +11,11 @@ from gpusched_env.core.state import Run
 
 
 @helper
-def might_precede(plan: ListState, head: int, last: int) -> bool:
+def might_precede(plan: ListState, head: int, last: int, near: float) -> bool:
     """Tell whether a waiting job might come before a running one, or one that rounding might put behind that."""
-    if plan.near == 0.0:
+    if near == 0.0:
         return before(plan.keys, plan.ranks, head, last)
-    return plan.keys[head] < plan.keys[last] + plan.near
+    return plan.keys[head] < plan.keys[last] + near
 
 
 @kernel
@@ -38,10 +38,10 @@ def start_surely(sim: Run, plan: ListState) -> int:
         needed = granted + plan.lines[line]["gpus"]
         while sim.world["free_gpus"] + r["taken_gpus"] < needed:
             number, last = last_runner(sim, plan)
-            if number < 0 or not might_precede(plan, head, last):
+            if number < 0 or not might_precede(plan, head, last, near):
                 return granted
             begin = r["taken"]
-            take_last(sim, plan, number, last)
+            take_last(sim, plan, near, number, last)
             for i in range(begin, r["taken"]):
                 row = plan.tail[i]
                 if first < 0 or before(plan.keys, plan.ranks, row, first):

@@ -20,7 +20,6 @@ from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
 from gpusched_env.baselines.runner_kernels import leave_runners, note_runner
 from gpusched_env.core.events import APPLIED, BUFFER_FULL, DECIDE, LOG_FULL, preempt, start
 from gpusched_env.core.handle import kernel
-from gpusched_env.core.placement.placing import ANYWHERE
 from gpusched_env.core.planning import NEWCOMER, SKIPPED, Walk, plan_preemptive
 from gpusched_env.core.state import CHECKPOINTING, WAITING, Run
 
@@ -88,7 +87,7 @@ def room_for_all(sim: Run, plan: ListState) -> bool:
     for i in range(sim.world["waiting"]):
         row = sim.waiting[sim.world["first_waiting"] + i]
         left -= sim.jobs[row]["gpus"]
-        if left < 0 or not plan.memory["monotone"] or rule_of(sim, plan, row) not in ANYWHERE:
+        if left < 0 or not plan.memory["monotone"] or sim.rules[rule_of(sim, plan, row)]["anywhere"] == 0:
             return False
     return True
 

@@ -143,7 +143,7 @@ def rounding(sim: Run, plan: ListState) -> float:
 
 
 @kernel
-def take_last(sim: Run, plan: ListState, number: int, row: int) -> None:
+def take_last(sim: Run, plan: ListState, near: float, number: int, row: int) -> None:
     """Take the job that ``last_runner`` has found, and all whose keys are nearly the same; set the keys of all."""
     r = plan.memory
     while True:
@@ -157,5 +157,5 @@ def take_last(sim: Run, plan: ListState, number: int, row: int) -> None:
             plan.runners[number]["taken"] += 1
         set_key(sim, plan, row)
         number, row = last_runner(sim, plan)
-        if number < 0 or plan.near == 0.0 or plan.keys[row] + plan.near < lowest:
+        if number < 0 or near == 0.0 or plan.keys[row] + near < lowest:
             return

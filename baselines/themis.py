@@ -12,10 +12,10 @@ import numpy as np
 from gpusched_env.baselines.estimates import EstimatingScheduler
 from gpusched_env.baselines.themis_auction import partial_allocation
 from gpusched_env.baselines.themis_fairness import fair_time_s, finish_time_fairness, max_min_shares
-from gpusched_env.core.placement.placing import SHARING
+from gpusched_env.core.placement.rules import shares_by
 from gpusched_env.errors import SchedulerError
 from gpusched_env.portable.keys import rounded_keys
-from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Start, rule_number
+from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Start
 from gpusched_env.simulator.growing import GrowingArray
 
 # What a winner of the auction keeps of its lease at least: an empty lease would be none.
@@ -89,7 +89,7 @@ class Themis(EstimatingScheduler):
         self._present = 0
         self._gpus = view.cluster.gpus
         # Bids count everyone; and where gangs share GPUs, leased gangs may ask for more GPUs than there are.
-        self._asks_all = self.auction or rule_number(self.placement) in SHARING
+        self._asks_all = self.auction or shares_by(self.placement) > 0
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Offer what is free and what comes free by the end of a lease; renew leases where nobody could take over."""

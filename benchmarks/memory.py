@@ -72,7 +72,7 @@ def array_bytes(scenario: str, environments: int) -> int:
     envs = make(scenario, environments)
     envs.reset(seed=0)
     stage = envs.unwrapped._staged()
-    held = _bytes_of(stage.state) + _bytes_of(vars(stage.batch).values())
+    held = _bytes_of([vars(stage.state), vars(stage.batch.arrays), vars(stage.batch)])
     envs.close()
     return held
 

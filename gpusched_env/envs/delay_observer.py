@@ -22,6 +22,7 @@ from gpusched_env.envs.delay_columns import (
 from gpusched_env.envs.delay_counting import (
     GANG_DTYPE,
     PLACEMENT_DTYPE,
+    Tally,
     describe_gangs,
     describe_machines,
     describe_placements,
@@ -111,15 +112,13 @@ class TimerObserver:
         waits_s : float64 [G + 1, 2], rack and network timer of each demand [s]
         now_s : the instant, at or after the latest event and before the next one [s]
         """
-        state, b = self.simulation.state, self.simulation.b
-        classes, cluster = np.zeros_like(self._fixed), np.zeros(len(CLUSTER_COLUMNS))
-        self._look_back(classes, now_s)
-        most_in_rack = describe_machines(state.world, state.nodes, state.racks, state.free, b, cluster)
-        describe_queue(state.world, state.jobs, state.waiting, b, self._gangs, most_in_rack, now_s, classes, cluster)
-        describe_gangs(
-            state.world, state.jobs, state.replicas, state.nodes, state.gpu_node, state.running, b, self._gangs,
-            self._compute_s, now_s + self.interval_s, cluster,
-        )  # fmt: skip
+        arrays, tally = self.simulation.arrays, self._tally()
+        classes, cluster = tally.classes, tally.cluster
+        self._placed = take_events(tally, self._placed, now_s)
+        describe_placements(tally, self._placed)
+        most_in_rack = describe_machines(arrays, tally)
+        describe_queue(arrays, tally, most_in_rack, now_s)
+        describe_gangs(arrays, tally, now_s + self.interval_s)
         classes[:, _TIMES], classes[:, _COUNTS] = scaled_time(classes[:, _TIMES]), scaled_count(classes[:, _COUNTS])
         self._describe_timers(classes, waits_s)
         gpus = CLASS_INDEX["queued_gpus"]
@@ -136,15 +135,21 @@ class TimerObserver:
             "cluster": np.clip(cluster, -1.0, 1.0).astype(np.float32),
         }
 
-    def _look_back(self, classes: np.ndarray, now_s: float) -> None:
-        """Arrivals, completions and placements since the last look, and the placements of the last day."""
+    def _tally(self) -> Tally:
+        """Give what has happened since the last look, and nothing counted yet."""
         events = self.simulation.events_since(self._seen)
         self._seen += len(events)
         if self._placed + len(events) > len(self._placements):
             more = np.zeros(self._placed + len(events), PLACEMENT_DTYPE)
             self._placements = np.concatenate([self._placements, more])
-        self._placed = take_events(events, self._gangs, self._placements, self._placed, now_s, classes)
-        describe_placements(self._placements, self._placed, classes)
+        return Tally(
+            news=events,
+            gangs=self._gangs,
+            placements=self._placements,
+            compute_s=self._compute_s,
+            classes=np.zeros_like(self._fixed),
+            cluster=np.zeros(len(CLUSTER_COLUMNS)),
+        )
 
     def _describe_timers(self, classes: np.ndarray, waits_s: np.ndarray) -> None:
         """Mean of the scaled timers over the demands of each class."""

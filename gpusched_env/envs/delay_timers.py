@@ -146,7 +146,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         self._steps += 1
         until_s = min(self._steps * self.interval_s, self._limit_s)
         self._run.play(until_s)
-        world = self.simulation.state.world[0]
+        world = self.simulation.arrays.world
         terminated = bool(world["finished"] == world["jobs"])
         truncated = not terminated and until_s >= self._limit_s
         now_s = float(world["clock_s"]) if terminated else until_s
@@ -203,7 +203,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         from gpusched_env.metrics import summarise
 
         log = self.event_log()
-        world = self.simulation.state.world[0]
+        world = self.simulation.arrays.world
         said: dict[str, Any] = {"digest": log.digest()}
         if finished:
             return said | {"metrics": summarise(self.simulation.instance, log, None, self.scenario.tracked_window)}

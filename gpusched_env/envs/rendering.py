@@ -41,11 +41,11 @@ def duration(seconds: float) -> str:
 
 def jobs_on_gpus(env: ClusterEnv) -> tuple[np.ndarray, np.ndarray]:
     """Say who holds each GPU, of several each in its layer: int [limit, G] job row (-1 = free), bool: checkpointed."""
-    state, instance = env.simulation.state, env.simulation.instance
+    arrays, instance = env.simulation.arrays, env.simulation.instance
     gpus = instance.cluster.gpus
-    holder = state.holder[0, : gpus * instance.gpu_jobs].reshape(-1, gpus)
-    rows = np.where(holder >= 0, state.replicas["job"][0, holder], -1)
-    leaving = (holder >= 0) & (state.replicas["phase"][0, holder] == CHECKPOINTING)
+    holder = arrays.holder[: gpus * instance.gpu_jobs].reshape(-1, gpus)
+    rows = np.where(holder >= 0, arrays.replicas["job"][holder], -1)
+    leaving = (holder >= 0) & (arrays.replicas["phase"][holder] == CHECKPOINTING)
     return rows, leaving
 
 
@@ -63,7 +63,7 @@ def text(env: ClusterEnv) -> str:
     Where jobs share GPUs, a GPU has as many characters as jobs may share it.
     """
     simulation = env.simulation
-    world, cluster = simulation.state.world[0], simulation.instance.cluster
+    world, cluster = simulation.arrays.world, simulation.instance.cluster
     rows, leaving = jobs_on_gpus(env)
     letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
     counts = f"running {world['running']}  waiting {world['waiting']}  finished {world['finished']}/{world['jobs']}"
@@ -111,7 +111,7 @@ def picture(env: ClusterEnv) -> np.ndarray:
     machines, waiting, network = figure.subplot_mosaic(
         [["machines", "waiting"], ["machines", "network"]], width_ratios=[3, 2]
     ).values()
-    world = env.simulation.state.world[0]
+    world = env.simulation.arrays.world
     figure.suptitle(
         f"{env.scenario.name}    time {duration(env.simulation.now_s)}    "
         f"free {world['free_gpus']}/{world['gpus']} GPUs    finished {world['finished']}/{world['jobs']} jobs",
@@ -162,20 +162,20 @@ def _draw_queue(env: ClusterEnv, axes: Axes) -> None:
     axes.set_xlim(0, max([8, *gangs]))
     axes.set_xlabel("gang [GPU]", fontsize=9)
     axes.locator_params(axis="x", integer=True)
-    waiting = int(env.simulation.state.world[0]["waiting"])
+    waiting = int(env.simulation.arrays.world["waiting"])
     axes.set_title(f"queue: {waiting} waiting, first {len(queue)} shown", fontsize=10)
 
 
 def _draw_tiers(env: ClusterEnv, axes: Axes) -> None:
-    state = env.simulation.state
-    running = state.replicas[0, state.running[0, : state.world[0]["running"]]]
+    arrays = env.simulation.arrays
+    running = arrays.replicas[arrays.running[: arrays.world["running"]]]
     names = env.simulation.instance.cluster.tiers
     order = [tier for tier in OUTWARDS if tier < len(names)]
     gpus = [int(running["gpus"][running["tier"] == tier].sum()) for tier in order]
     colours = ["#0072B2", "#009E73", "#E69F00", "#D55E00"]
     axes.bar([names[tier] for tier in order], gpus, color=colours[-len(order) :])
-    limit = int(state.world[0]["gpu_jobs"])
-    axes.set_ylim(0, int(state.world[0]["gpus"]) * limit)
+    limit = int(arrays.world["gpu_jobs"])
+    axes.set_ylim(0, int(arrays.world["gpus"]) * limit)
     axes.set_ylabel("GPUs held" if limit == 1 else "GPUs held (a shared one by each job)", fontsize=9)
     axes.set_title("how far gangs are spread", fontsize=10)
 

@@ -60,9 +60,7 @@ def power(base: ArrayLike, exponent: ArrayLike) -> Array:
 
     bases, exponents = np.broadcast_arrays(np.asarray(base, np.float64), np.asarray(exponent, np.float64))
     found = np.empty(bases.shape)
-    kernels.power_each(
-        kernels.Numbers(given=bases.ravel(), exponents=exponents.ravel(), found=found.reshape(-1))
-    )
+    kernels.power_each(kernels.Numbers(given=bases.ravel(), exponents=exponents.ravel(), found=found.reshape(-1)))
     return found
 
 
