@@ -1,74 +1,168 @@
-"""Cold compilation, warm start of ``gymnasium.make`` + ``reset``, and ``gpusched --version``, each in a fresh process.
+"""What a start costs: CPU seconds of whole processes, with an empty kernel cache and again with the filled one.
 
-    python benchmarks/startup.py [--output FILE.json]
+    python benchmarks/startup.py [--train] [--only NAME ...] [--output FILE.json]
 
-The cold run has an empty kernel cache and also steps and runs a preemptive scheduler, so that every kernel is compiled.
+Seconds are user and system time of the process and of all that it starts. Each row begins with an empty cache of its
+own. ``import torch`` on the same machine is the yardstick: a goal is a multiple of it, 2.6 s where the goals were set.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, Final
 
 import tyro
+from machine import machine, versions
 from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-COLD = """
+ROOT: Final = Path(__file__).parents[1]
+YARDSTICK: Final = "torch"
+YARDSTICK_S: Final = 2.6  # CPU seconds of ``import torch`` where the goals were set
+STEPS: Final = """
 import gymnasium
 env = gymnasium.make("gpusched_env:gpusched/Cluster-v0")
-env.reset(seed=0)
-from gpusched_env import get_scenario, make_scheduler, simulate
-for name in ("fifo", "srtf", "tiresias", "random"):
-    simulate(get_scenario("tiny-v1").instance(0), make_scheduler(name))
+_, info = env.reset(seed=0)
+for _ in range(200):
+    _, _, terminated, truncated, info = env.step(env.action_space.sample(info["action_mask"]))
+    if terminated or truncated:
+        _, info = env.reset()
 """
-WARM = """
-import gymnasium
-gymnasium.make("gpusched_env:gpusched/Cluster-v0").reset(seed=0)
-"""
-COMMAND = """
-from gpusched_env.cli import app
-app(["--version"])
-"""
+COMMAND: Final = ("-m", "gpusched_env.cli")
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a fresh interpreter is started with, and at most how many seconds it may take."""
+
+    what: str
+    arguments: tuple[str, ...]
+    goal_s: float | None = None  # of CPU time with an empty cache, where the yardstick takes YARDSTICK_S
+
+
+PROGRAMS: Final[dict[str, Program]] = {
+    YARDSTICK: Program("import torch", ("-c", "import torch")),
+    "gymnasium": Program("import gymnasium: the floor of the next", ("-c", "import gymnasium")),
+    "import": Program("import gpusched_env", ("-c", "import gpusched_env"), 0.3),
+    "help": Program("gpusched --help", (*COMMAND, "--help")),
+    "steps": Program("make gpusched/Cluster-v0, reset, 200 steps", ("-c", STEPS), 20.0),
+    "train": Program("python train.py: train, evaluate, all baselines", (str(ROOT / "train.py"),), 120.0),
+    "warmup": Program("gpusched warmup --all: every kernel", (*COMMAND, "warmup", "--all"), 90.0),
+}
 
 
 @dataclass
 class Settings:
-    """Measure start-up."""
+    """Measure starts."""
 
+    train: bool = False
+    """Also the first command of the README after installing, which takes minutes."""
+    only: tuple[str, ...] = ()
+    """Rows to measure, by name; by default all, train where asked for."""
     repeats: int = 3
-    """Warm starts; the fastest counts."""
+    """Runs with the filled cache; the fastest counts."""
     output: Path | None = None
-    """JSON file of the figures."""
+    """JSON file of seconds, machine and versions."""
 
 
-def seconds(code: str, cache: str) -> float:
-    """Run a program with its own kernel cache; return the wall time of the whole process [s]."""
-    begin = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"NUMBA_CACHE_DIR": cache})
-    return time.perf_counter() - begin
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of a process and all that it started."""
+
+    cpu_s: float
+    wall_s: float
+
+
+def cost(program: Program, cache: str) -> Cost:
+    """Run a program with this folder as its kernel cache, in a folder of its own; RuntimeError if it fails."""
+
+    def used_s() -> float:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
+    own_path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    surroundings = os.environ | {"NUMBA_CACHE_DIR": cache, "PYTHONPATH": own_path}
+    with tempfile.TemporaryDirectory() as folder:
+        before_s, begin = used_s(), time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, *program.arguments], cwd=folder, env=surroundings, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        found = Cost(used_s() - before_s, time.perf_counter() - begin)
+    if done.returncode:
+        raise RuntimeError(f"{program.what} failed: {done.stderr[-2_000:]}")
+    return found
+
+
+def missing(name: str) -> str:
+    """Say why a program cannot be measured here; empty = it can."""
+    if name == YARDSTICK and importlib.util.find_spec("torch") is None:
+        return "torch is not installed"
+    if name == "warmup":
+        asked = subprocess.run(
+            [sys.executable, *COMMAND, "warmup", "--help"], cwd=ROOT, capture_output=True, check=False
+        )
+        return "no such command" if asked.returncode else ""
+    return ""
+
+
+def measure(name: str, repeats: int) -> dict[str, Any]:
+    """Give the costs of a program, with an empty cache and with the one that it has filled, or why there are none."""
+    if why := missing(name):
+        return {"missing": why}
+    with tempfile.TemporaryDirectory() as cache:
+        empty = cost(PROGRAMS[name], cache)
+        filled = min((cost(PROGRAMS[name], cache) for _ in range(repeats)), key=lambda found: found.cpu_s)
+    return {"empty": asdict(empty), "filled": asdict(filled)}
+
+
+def table(measured: dict[str, Any]) -> Table:
+    """Lay the figures out, each beside its goal on this machine."""
+    headings = "what", "CPU s, empty cache", "wall s", "CPU s, filled cache", "wall s", "x torch, empty", "goal [CPU s]"
+    shown = Table(title="A start: whole processes", title_justify="left")
+    for heading in headings:
+        shown.add_column(heading, justify="left" if heading == "what" else "right")
+    yardstick_s = measured.get(YARDSTICK, {}).get("filled", {}).get("cpu_s")
+    for name, found in measured.items():
+        program = PROGRAMS[name]
+        if "missing" in found:
+            shown.add_row(program.what, found["missing"])
+            continue
+        empty, filled = found["empty"], found["filled"]
+        times = goal = ""
+        if yardstick_s is not None:
+            times = f"{empty['cpu_s'] / yardstick_s:.2f}"
+            goal = "" if program.goal_s is None else f"≤ {program.goal_s * yardstick_s / YARDSTICK_S:.2f}"
+        seconds = (f"{one[figure]:.2f}" for one in (empty, filled) for figure in ("cpu_s", "wall_s"))
+        shown.add_row(program.what, *seconds, times, goal)
+    return shown
 
 
 def main(settings: Settings) -> None:
     """Measure, print and save."""
-    with tempfile.TemporaryDirectory() as cache:
-        cold = seconds(COLD, cache)
-        warm, command = (min(seconds(code, cache) for _ in range(settings.repeats)) for code in (WARM, COMMAND))
-    table = Table(title="start-up of a fresh process", title_justify="left")
-    table.add_column("what")
-    table.add_column("seconds", justify="right")
-    table.add_row("cold: compile every kernel, make, reset, four schedulers", f"{cold:.1f}")
-    table.add_row("warm: import, make, reset", f"{warm:.2f}")
-    table.add_row("gpusched --version", f"{command:.2f}")
-    Console(width=100).print(table)
+    if unknown := set(settings.only) - set(PROGRAMS):
+        raise SystemExit(f"--only: no {', '.join(sorted(unknown))}; there are {', '.join(PROGRAMS)}")
+    names = settings.only or [name for name in PROGRAMS if name != "train" or settings.train]
+    measured = {}
+    console = Console(width=140)
+    with Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), transient=True) as progress:
+        for name in names:
+            task = progress.add_task(PROGRAMS[name].what, total=None)
+            measured[name] = measure(name, 1 if name == "train" else settings.repeats)
+            progress.remove_task(task)
+    console.print(table(measured))
     if settings.output is not None:
-        figures = {"cold_s": cold, "warm_s": warm, "command_s": command}
+        figures = {"machine": machine(), "versions": versions(), "programs": measured}
         settings.output.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 
 

@@ -19,8 +19,8 @@ sys.path.append(str(ROOT / "benchmarks"))  # its scripts import each other by th
 
 pytest.importorskip("tyro")
 pytest.importorskip("resource")
-contention, measurements, memory, rows, table = map(
-    importlib.import_module, ("contention", "measurements", "memory", "rows", "table")
+contention, measurements, memory, rows, startup, table = map(
+    importlib.import_module, ("contention", "measurements", "memory", "rows", "startup", "table")
 )
 ROWS, RUNS, Row, Run = rows.ROWS, rows.RUNS, rows.Row, rows.Run
 
@@ -108,3 +108,35 @@ def test_a_million_decisions_leave_no_memory_behind() -> None:
     assert later - decisions > 450_000
     assert episodes_later - episodes > 1_000
     assert resident_later - resident < 400_000
+
+
+CACHE = """
+import os, pathlib
+kept = pathlib.Path(os.environ["NUMBA_CACHE_DIR"])
+print(len(list(kept.iterdir())), file=open({told!r}, "a"))
+(kept / "kernel").touch()
+"""
+
+
+def test_a_start_is_measured_with_an_empty_kernel_cache_then_with_the_one_it_has_filled(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told = tmp_path / "told"
+    program = startup.Program("counts its kernels", ("-c", CACHE.format(told=str(told))), 20.0)
+    monkeypatch.setitem(startup.PROGRAMS, "counts", program)
+    found = startup.measure("counts", repeats=2)
+    assert told.read_text(encoding="utf-8").split() == ["0", "1", "1"]
+    assert min(found[cache]["cpu_s"] for cache in ("empty", "filled")) > 0.0
+    printed = io.StringIO()
+    yardstick = {cache: {"cpu_s": 1.3, "wall_s": 1.3} for cache in ("empty", "filled")}
+    measured = {startup.YARDSTICK: yardstick, "counts": found, "warmup": {"missing": "no such command"}}
+    Console(width=200, file=printed).print(startup.table(measured))
+    assert "≤ 10.00" in printed.getvalue()  # twice as fast as where the goals were set
+    assert "no such command" in printed.getvalue()
+
+
+def test_a_start_that_fails_is_told() -> None:
+    with pytest.raises(RuntimeError, match=r"divides failed: (.|\n)*ZeroDivisionError"):
+        startup.cost(startup.Program("divides", ("-c", "1 / 0")), "nowhere")
+    with pytest.raises(SystemExit, match="no moon; there are torch, "):
+        startup.main(startup.Settings(only=("moon",)))

@@ -278,15 +278,37 @@ def test_a_scheduler_of_your_own_in_the_current_folder(tmp_path: Path) -> None:
     assert "ZeroDivisionError" in broken.stderr  # somebody's bug keeps its traceback
 
 
-@pytest.mark.parametrize("option", ["--help", "--version"])
-def test_help_and_version_import_nothing_heavy(option: str) -> None:
-    code = "import sys; from gpusched_env.cli import app; app(sys.argv[1:], standalone_mode=False); print(*sys.modules)"
-    command = [sys.executable, "-c", code, option]
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=True)
-    printed, modules = done.stdout.rstrip().rsplit("\n", 1)
-    assert ("Usage:" if option == "--help" else f"gpusched-env {gpusched_env.__version__}") in printed
-    heavy = {"numba", "scipy", "networkx", "matplotlib", "torch", "joblib", "requests", "gpusched_env.simulator"}
-    assert not heavy & set(modules.split())
+HELPS = """
+import contextlib, io, sys
+import typer
+from gpusched_env.cli import app
+
+def paths(command, path):
+    yield path
+    for name, below in getattr(command, "commands", {}).items():
+        yield from paths(below, [*path, name])
+
+for path in paths(typer.main.get_command(app), []):
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        app([*path, "--help"], standalone_mode=False)
+    assert "Usage:" in printed.getvalue(), path
+    print(" ".join(["gpusched", *path]))
+app(["--version"], standalone_mode=False)
+print(*sys.modules)
+"""
+
+
+def test_help_of_every_command_and_version_import_nothing_heavy_and_compile_nothing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HELPS], env=ENVIRONMENT | {"NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    *told, modules = done.stdout.splitlines()
+    assert {"gpusched", "gpusched run", "gpusched compare", "gpusched leaderboard build"} < set(told)
+    assert told[-1] == f"gpusched-env {gpusched_env.__version__}"
+    heavy = {"numba", "llvmlite", "scipy", "networkx", "matplotlib", "torch", "joblib", "requests", "pandas", "plotly"}
+    assert not (heavy | {"gpusched_env.simulator"}) & set(modules.split())
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

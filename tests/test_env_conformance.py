@@ -160,6 +160,17 @@ def test_make_needs_no_prefix_after_the_import_which_is_cheap() -> None:
     assert (result.returncode, result.stdout.strip()) == (0, "0"), result.stderr
 
 
+def test_the_import_costs_what_gymnasiums_import_costs() -> None:
+    result = run(
+        "import sys, gymnasium\n"
+        "before = set(sys.modules)\n"
+        "import gpusched_env\n"
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == ["gpusched_env", "gpusched_env.envs", "gpusched_env.envs.registration"]
+
+
 def test_registering_twice_changes_nothing() -> None:
     before = {name: gym.registry[name] for name in ENVIRONMENTS}
     with warnings.catch_warnings():

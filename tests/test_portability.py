@@ -6,8 +6,14 @@ import sys
 
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode
 
-from gpusched_env.portability.battery import PARTS
+from gpusched_env.envs.encoder import WINDOW_ORDERS
+from gpusched_env.envs.rewards import COMPONENTS
+from gpusched_env.portability.battery import BATCH, BATCH_LIMIT, BATCH_STEPS, PARTS
+from gpusched_env.portability.episodes import together
+from gpusched_env.portability.problems import EPISODES, KINDS, small_scenario
+from gpusched_env.simulator import PLACEMENT_RULES
 
 LOOPS = np.show_config(mode="dicts")["SIMD Extensions"].get(
     "found", []
@@ -51,10 +57,42 @@ def play(changes: dict[str, str], *arguments: str) -> subprocess.CompletedProces
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_every_machine_gives_the_golden_digests(name):
-    parts = ("--parts", "arithmetic; draws; instances; runs, tiers") if "NUMBA_CPU_NAME" in MACHINES[name] else ()
-    played = play(MACHINES[name], *parts)  # a part, where the simulator must be compiled anew
+    parts = [part for part in PARTS if part != "twins" or name == "this one"]  # whose runs are short ones of others
+    if "NUMBA_CPU_NAME" in MACHINES[name]:  # a part, where the simulator must be compiled anew
+        parts = ["arithmetic", "draws", "instances", "runs, tiers"]
+    played = play(MACHINES[name], "--parts", "; ".join(parts))
     assert played.returncode == 0, played.stdout + played.stderr
     assert "all digests are the golden ones" in played.stdout
+
+
+def test_plain_python_gives_the_golden_digests():
+    played = play({"NUMBA_DISABLE_JIT": "1"}, "--parts", "arithmetic; episodes; timers; twins")
+    assert played.returncode == 0, played.stdout + played.stderr
+
+
+def test_episodes_reach_every_rule_observation_and_reward():
+    options = [options for _, _, options in EPISODES.values()]
+    assert {rule for one in options for rule in one.get("rules", ())} == set(PLACEMENT_RULES)
+    rewards = [one.get("reward", "jct") for one in options]
+    assert {name for reward in rewards for name in ([reward] if isinstance(reward, str) else reward)} == set(COMPONENTS)
+    assert {one.get("queue_order", "arrival") for one in options} | {"start"} == set(WINDOW_ORDERS)
+    assert {kind for kind, _, _ in EPISODES.values()} == set(KINDS)
+
+
+@pytest.mark.parametrize("autoreset", AutoresetMode)
+@pytest.mark.parametrize("name", ["waits", "sharing"])
+def test_episodes_of_a_batch_end_with_their_jobs_and_at_the_limit(name, autoreset):
+    kind, jobs, options = EPISODES[name]
+    told = together(
+        "gpusched/Cluster-v0", BATCH, BATCH_STEPS, autoreset, scenario=small_scenario(kind, jobs),
+        step_limit=BATCH_LIMIT, **options,
+    )  # fmt: skip
+    ends = [one for one in told if isinstance(one, np.ndarray) and one.shape == (BATCH,) and one.dtype == bool]
+    terminated, truncated = np.array(ends[::2]), np.array(ends[1::2])
+    assert len(terminated) == BATCH_STEPS
+    assert terminated.any()
+    assert truncated.any()
+    assert not (terminated & truncated).any()
 
 
 def test_another_digest_is_told_and_fails(tmp_path, monkeypatch, capsys):

@@ -8,13 +8,32 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
+from gymnasium.vector import AutoresetMode
 
-from gpusched_env.portability.problems import ENVIRONMENTS, KINDS, SEED, schedulers_of, small_scenario
+from gpusched_env.portability.episodes import alone, together
+from gpusched_env.portability.problems import (
+    ENVIRONMENTS,
+    EPISODES,
+    KINDS,
+    SEED,
+    mixed_scenarios,
+    schedulers_of,
+    small_scenario,
+)
 
 LENGTH: Final = 12  # hexadecimal digits of a digest
 STEPS: Final = 200  # of an episode
 JOBS: Final = 300  # of a generator's draw
-DRAWS: Final = 3
+DRAWS: Final = 3  # of a generator, and of a kind of scenario that schedulers play
+LONG: Final = ("rounds", "pairs")  # kinds that are drawn once: linear programs take seconds
+EPISODE_STEPS: Final = 300  # at most; most episodes end before
+BATCH: Final = 3  # environments
+BATCH_STEPS: Final = 180
+BATCH_LIMIT: Final = 80  # steps at which an episode of a batch is truncated: some end before
+TWIN_BATCH: Final = {"envs": 2, "steps": 16, "limit": 7}
+TIMER_JOBS: Final = 12
+TIMER_STEPS: Final = 70  # of a batch
+TIMER_HORIZON_S: Final = 16 * 3_600.0  # [s]
 
 Digests = Iterator[tuple[str, str]]  # what was computed, and the digest of its bits
 
@@ -67,20 +86,22 @@ def instances() -> Digests:
         yield name, digest(instance.fingerprint(), sorted(lower_bounds(instance, None).items()))
 
 
-def runs(kind: str) -> Digests:
+def runs(kind: str, draws: int = 1, jobs: int | None = None) -> Digests:
     """Event logs and metrics of every scheduler that plays a kind of scenario."""
     from gpusched_env.baselines import make_scheduler
     from gpusched_env.errors import GpuschedError
     from gpusched_env.metrics import summarise
     from gpusched_env.simulator import simulate
 
-    instance = small_scenario(kind).instance(SEED)
-    for spec in schedulers_of(kind):
-        try:
-            log = simulate(instance, make_scheduler(spec), seed=SEED)
-            yield spec, digest(log.digest(), sorted(summarise(instance, log).items()))
-        except GpuschedError:  # some gangs are too large for some schedulers, on every machine
-            yield spec, "refused"
+    for seed in range(SEED, SEED + draws):
+        instance = small_scenario(kind, jobs).instance(seed)
+        for spec in schedulers_of(kind):
+            name = spec if seed == SEED else f"{spec}, seed {seed}"
+            try:
+                log = simulate(instance, make_scheduler(spec), seed=seed)
+                yield name, digest(log.digest(), sorted(summarise(instance, log).items()))
+            except GpuschedError:  # some gangs are too large for some schedulers, on every machine
+                yield name, "refused"
 
 
 def environments() -> Digests:
@@ -105,6 +126,52 @@ def environments() -> Digests:
         yield name, digest(*seen)
 
 
+def episodes() -> Digests:
+    """Whole episodes with every kind of action; then the same where the agent is asked although it can only wait."""
+    for name, (kind, jobs, options) in EPISODES.items():
+        for skips in (True, False):
+            seen = alone(
+                "gpusched/Cluster-v0", EPISODE_STEPS, scenario=small_scenario(kind, jobs), skip_forced_waits=skips,
+                step_limit=EPISODE_STEPS, **options,
+            )  # fmt: skip
+            yield name if skips else f"{name}, every wait", digest(*seen)
+
+
+def batches(mode: AutoresetMode, envs: int = BATCH, steps: int = BATCH_STEPS, limit: int = BATCH_LIMIT) -> Digests:
+    """Batches, of which some episodes end with their last job and others at a limit of steps."""
+    for name, (kind, jobs, options) in EPISODES.items():
+        seen = together(
+            "gpusched/Cluster-v0", envs, steps, mode, scenario=small_scenario(kind, jobs), step_limit=limit,
+            keep_logs=True, **options,
+        )  # fmt: skip
+        yield name, digest(*seen)
+    seen = together(
+        "gpusched/Cluster-v0", envs, steps, mode, scenario=mixed_scenarios(envs), step_limit=limit, threads=2
+    )  # fmt: skip
+    yield "different clusters", digest(*seen)
+
+
+def timers() -> Digests:
+    """Episodes and batches of the delay timers, with timers as they are and as multiples of the hand tuner's."""
+    scenario = small_scenario("delays", TIMER_JOBS)
+    for kind in ("absolute", "residual"):
+        options: dict[str, Any] = {"scenario": scenario, "mode": kind, "horizon_s": TIMER_HORIZON_S}
+        yield kind, digest(*alone("gpusched/DelayTimers-v0", EPISODE_STEPS, **options))
+        for mode in AutoresetMode:
+            seen = together("gpusched/DelayTimers-v0", BATCH, TIMER_STEPS, mode, **options)
+            yield f"{kind}, batch, {mode.value}", digest(*seen)
+
+
+def twins() -> Digests:
+    """Runs and batches that are short enough for plain Python, without compiling."""
+    for kind, (_, _, jobs) in KINDS.items():
+        for name, found in runs(kind, jobs=jobs):
+            yield f"{kind}, {name}", found
+    for mode in AutoresetMode:
+        for name, found in batches(mode, **TWIN_BATCH):
+            yield f"batch, {mode.value}, {name}", found
+
+
 def intervals() -> Digests:
     """What tables show of ten numbers: means, intervals and ratios, to the digits that are printed."""
     from gpusched_env.metrics import mean_interval, paired_ratio
@@ -118,7 +185,11 @@ PARTS: Final[dict[str, Callable[[], Digests]]] = {
     "arithmetic": arithmetic,
     "draws": draws,
     "instances": instances,
-    **{f"runs, {kind}": partial(runs, kind) for kind in KINDS},
+    **{f"runs, {kind}": partial(runs, kind, 1 if kind in LONG else DRAWS) for kind in KINDS},
     "environments": environments,
+    "episodes": episodes,
+    **{f"batches, {mode.value}": partial(batches, mode) for mode in AutoresetMode},
+    "timers": timers,
+    "twins": twins,
     "intervals": intervals,
 }

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Final
+from typing import Any, Final
 
 from gpusched_env.baselines import list_baselines
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.scenarios import Scenario, get_scenario
 
 SEED: Final = 200_000
-# Kind of scenario -> a registered scenario, with parameters, and how many of its jobs are played.
+# Kind of scenario -> a registered scenario, with parameters, how many of its jobs are played, and how many in plain
+# Python.
 KINDS: Final = {
-    "tiers": ("philly-64-v1", 60),
-    "links": ("leaf-spine-256-v1", 40),
-    "delays": ("dally-poisson-v1", 60),
-    "shapes": ("dally-authors-v1", 40),
-    "rings": ("rar-160-v0", 30),
-    "types": ("hadar-60gpu-v1", 30),
-    "rounds": ("gavel-continuous-v1:gangs=mixed", 40),
-    "copies": ("hadare-lab-v0", None),
-    "sharing": ("bsbf-physical-30-v1", None),
-    "sub-batches": ("bsbf-physical-30-v1:batch=1", None),
-    "pairs": ("gavel-continuous-v1:sharing=true", 40),
-    "overlap": ("leaf-spine-256-v1", 40),
+    "tiers": ("philly-64-v1", 60, 60),
+    "links": ("leaf-spine-256-v1", 40, 12),
+    "delays": ("dally-poisson-v1", 60, 12),
+    "shapes": ("dally-authors-v1", 40, 12),
+    "rings": ("rar-160-v0", 30, 20),
+    "types": ("hadar-60gpu-v1", 30, 8),
+    "rounds": ("gavel-continuous-v1:gangs=mixed", 40, 8),
+    "copies": ("hadare-lab-v0", None, 8),
+    "sharing": ("bsbf-physical-30-v1", None, 8),
+    "sub-batches": ("bsbf-physical-30-v1:batch=1", None, 8),
+    "pairs": ("gavel-continuous-v1:sharing=true", 40, 6),
+    "overlap": ("leaf-spine-256-v1", 40, 12),
 }
 # Variants whose arithmetic the registered names do not reach.
 MORE: Final = {
@@ -52,13 +53,59 @@ ENVIRONMENTS: Final = (
     "gpusched/Sharing-v0",
     "gpusched/DelayTimers-v0",
 )
+# Together these reach every kind of action, observation and reward: name -> the kind of scenario, how many of its jobs
+# are played, and arguments of gpusched/Cluster-v0.
+EPISODES: Final[dict[str, tuple[str, int, dict[str, Any]]]] = {
+    "rules": ("tiers", 20, dict(
+        queue_window=4, running_window=0,
+        rules=("count", "pack", "consolidate", "yarn", "rack", "spread", "random", "random-servers", "most-free"),
+    )),
+    "preemption": ("tiers", 12, dict(
+        queue_window=6, running_window=4, rules=("pack", "spread"), queue_order="least-attained",
+        running_order="start", reward="slowdown",
+    )),
+    "migration": ("tiers", 12, dict(
+        queue_window=4, running_window=3, migration=True, queue_order="most-attained", running_order="shortest",
+        mask_in_observation=True, reward="makespan",
+    )),
+    "waits": ("tiers", 12, dict(
+        queue_window=4, running_window=2, delays_s=(30.0, 600.0), queue_order="longest",
+        reward={"jct": 1.0, "slowdown": 0.5, "makespan": 0.25, "fairness": 0.1},
+    )),
+    "leases": ("tiers", 12, dict(queue_window=4, running_window=4, lease_s=3_600.0, running_order="least-attained")),
+    "blind": ("delays", 12, dict(
+        queue_window=4, running_window=3, rules=("consolidate", "rack"), delays_s=(600.0,), lease_s=3_600.0,
+        clairvoyant=False, reward="fairness",
+    )),
+    "links": ("links", 12, dict(
+        queue_window=4, running_window=4, rules=("contention", "least-busy", "least-busy-servers", "random-servers"),
+        running_order="longest",
+    )),
+    "overlap": ("overlap", 12, dict(queue_window=4, running_window=4, rules=("pack", "spread"), migration=True)),
+    "shapes": ("shapes", 12, dict(queue_window=4, running_window=2, rules=("pack", "random"))),
+    "rings": ("rings", 12, dict(queue_window=4, running_window=4, rules=("contention", "spread"), reward="makespan")),
+    "types": ("types", 12, dict(queue_window=4, running_window=4, rules=("fastest-type", "spread"), lease_s=360.0)),
+    "rounds": ("rounds", 12, dict(queue_window=4, running_window=4, rules=("fastest-type", "pack"))),
+    "copies": ("copies", 8, dict(queue_window=4, running_window=4, rules=("fork", "fastest-type"), lease_s=360.0)),
+    "sharing": ("sharing", 14, dict(
+        queue_window=4, running_window=2, rules=("pack", "share-first-fit", "share-best-benefit"), partner_window=3,
+        running_order="longest",
+    )),
+    "sub-batches": ("sub-batches", 14, dict(
+        queue_window=4, running_window=0, rules=("share-first-fit", "count"), partner_window=2, sub_batches=3,
+        queue_order="shortest", pair_benefit=False,
+    )),
+    "pairs": ("pairs", 12, dict(
+        queue_window=4, running_window=2, rules=("share-best-benefit", "pack"), partner_window=3, lease_s=720.0,
+    )),
+}  # fmt: skip
 
 
-def small_scenario(kind: str) -> Scenario:
-    """Give the scenario of a kind with few jobs."""
-    name, jobs = KINDS[kind]
+def small_scenario(kind: str, jobs: int | None = None) -> Scenario:
+    """Give the scenario of a kind with few jobs; None = as many as KINDS says."""
+    name, usual, _ = KINDS[kind]
     scenario = get_scenario(name)
-    workload = dataclasses.replace(scenario.workload, jobs=jobs or scenario.workload.jobs)
+    workload = dataclasses.replace(scenario.workload, jobs=jobs or usual or scenario.workload.jobs)
     if kind == "overlap":  # models whose compute hides a part of their communication, on links that are shared
         workload = dataclasses.replace(workload, profiles="pollux")
         scenario = scenario.replace(groups=(NodeGroup(32, 8, "T4", nodes_per_rack=8),))
@@ -70,3 +117,10 @@ def schedulers_of(kind: str) -> tuple[str, ...]:
     scenario = small_scenario(kind)
     links, types = scenario.network.topology is not None, len(scenario.cluster.gpu_types) > 1
     return (*list_baselines(links, types, sharing=scenario.sharing is not None), *MORE.get(kind, ()))
+
+
+def mixed_scenarios(count: int) -> list[Scenario]:
+    """Give scenarios of which each has a node more than the one before."""
+    scenario = small_scenario("tiers", 12)
+    (group,) = scenario.groups
+    return [scenario.replace(groups=(dataclasses.replace(group, count=group.count + more),)) for more in range(count)]
