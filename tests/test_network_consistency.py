@@ -32,7 +32,7 @@ from gpusched_env.simulator import (
     flows,
     simulate,
 )
-from gpusched_env.simulator.jit import kernel
+from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import allocate
 
 SEEDS = range(0, 24, 2)

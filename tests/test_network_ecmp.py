@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gpusched_env.network.ecmp import path_hash
-from gpusched_env.simulator.jit import helper, int64, kernel
+from gpusched_env.core.handle import helper, int64, kernel
 
 compiled_hash = helper(path_hash)
 

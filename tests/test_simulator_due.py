@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpusched_env.core.due import FIRST, LEASE_ENDS, set_due
-from gpusched_env.simulator.jit import int64, kernel
+from gpusched_env.core.handle import int64, kernel
 from gpusched_env.core.state import ACTIVE, CHECKPOINTING, DUE_DTYPE, IDLE, REPLICA_DTYPE, WORLD_DTYPE
 
 
