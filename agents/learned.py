@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.envs.columns import LINKS
 from gpusched_env.envs.encoder import Encoder, Observation, Windows
-from gpusched_env.envs.sharing_columns import SHARING_TABLES
-from gpusched_env.envs.type_columns import TYPE_TABLES
+from gpusched_env.envs.observation.columns import LINKS
+from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
+from gpusched_env.envs.observation.type_columns import TYPE_TABLES
 from gpusched_env.errors import SchedulerError
 from gpusched_env.portable import arrays
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, Wait

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from gpusched_env.agents.timer_network import TimerNetwork
-from gpusched_env.envs.delay_actions import TimerActions
-from gpusched_env.envs.delay_observer import TimerObserver
+from gpusched_env.envs.delay_timers.actions import TimerActions
+from gpusched_env.envs.delay_timers.observer import TimerObserver
 
 if TYPE_CHECKING:
-    from gpusched_env.baselines.delay_run import DelayRun
+    from gpusched_env.baselines.dally.run import DelayRun
 
 SHIPPED: Final = "delay_tuner.npz"
 

@@ -11,7 +11,7 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.type_aliases import Schedule
 from torch import nn
 
-from gpusched_env.envs.columns import LINKS
+from gpusched_env.envs.observation.columns import LINKS
 
 WIDTH = 64
 

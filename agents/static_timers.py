@@ -22,7 +22,7 @@ import numpy as np
 
 from gpusched_env import __version__
 from gpusched_env.agents.timer_problems import TESTED, TRAINING_SEEDS, drawn, play_static, problem, static_waits
-from gpusched_env.envs.delay_actions import DEMAND_CLASSES, timer_action
+from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES, timer_action
 from gpusched_env.errors import GpuschedError
 from gpusched_env.files import write_whole
 from gpusched_env.instance import Instance

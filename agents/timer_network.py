@@ -13,8 +13,8 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from gpusched_env.envs.delay_actions import DEMAND_CLASSES
-from gpusched_env.envs.delay_columns import CLASS_COLUMNS, CLUSTER_COLUMNS
+from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES
+from gpusched_env.envs.delay_timers.columns import CLASS_COLUMNS, CLUSTER_COLUMNS
 from gpusched_env.errors import GpuschedError, SchedulerError
 
 FORMAT: Final = "gpusched-delay-tuner-1"

@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from gpusched_env.agents.timer_network import TimerNetwork
 from gpusched_env.agents.timer_policy import TimerPolicy
 from gpusched_env.agents.timer_problems import TRAINING_SEEDS, problem
-from gpusched_env.envs.delay_timers import DelayTimersEnv
+from gpusched_env.envs.delay_timers.env import DelayTimersEnv
 
 if TYPE_CHECKING:
     from gpusched_env.agents.delay_tuner import TunerConfig, Validation

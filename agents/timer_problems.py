@@ -11,9 +11,9 @@ import numpy as np
 
 from gpusched_env.agents.learned_timers import LearnedTimers
 from gpusched_env.agents.timer_network import TimerNetwork
-from gpusched_env.baselines.dally import Dally
-from gpusched_env.baselines.delay_run import DelayRun
-from gpusched_env.envs.delay_actions import TimerActions
+from gpusched_env.baselines.dally.run import DelayRun
+from gpusched_env.baselines.dally.scheduler import Dally
+from gpusched_env.envs.delay_timers.actions import TimerActions
 from gpusched_env.instance import Instance
 from gpusched_env.network import Network
 from gpusched_env.scenarios import Scenario, get_scenario

@@ -9,8 +9,8 @@ from typing import ClassVar, Final
 import numpy as np
 
 from gpusched_env.baselines.estimates import EstimatingScheduler, is_strict
-from gpusched_env.baselines.key_kernels import ARRIVAL
-from gpusched_env.baselines.listed_run import ListedRun, ListRules, listed_run
+from gpusched_env.baselines.listed.keys import ARRIVAL
+from gpusched_env.baselines.listed.run import ListedRun, ListRules, listed_run
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.simulator import ClusterView, Decision, Simulation, Start
 

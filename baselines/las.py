@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpusched_env.baselines.key_kernels import ATTAINED
-from gpusched_env.baselines.listed_run import ListedRun, ListRules, listed_run
+from gpusched_env.baselines.listed.keys import ATTAINED
+from gpusched_env.baselines.listed.run import ListedRun, ListRules, listed_run
 from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, Simulation, Wait
 

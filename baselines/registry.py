@@ -54,29 +54,31 @@ BASELINES: Final[dict[str, Baseline]] = {
         f"{_HERE}.delay_scheduling:DelayScheduling", {}, "arrival order; declines GPUs that are far apart for a while"
     ),
     "gandiva-lite": Baseline(
-        f"{_HERE}.gandiva:Gandiva", {}, "affinity placement, time slices where gangs share GPUs, migration"
+        f"{_HERE}.gandiva.scheduler:Gandiva", {}, "affinity placement, time slices where gangs share GPUs, migration"
     ),
-    "themis-lite": Baseline(f"{_HERE}.themis:Themis", {}, "leases to the jobs with the worst finish-time fairness"),
+    "themis-lite": Baseline(
+        f"{_HERE}.themis.scheduler:Themis", {}, "leases to the jobs with the worst finish-time fairness"
+    ),
     "sjf-bco": Baseline(
-        f"{_HERE}.sjf_bco:SjfBco",
+        f"{_HERE}.bco.scheduler:SjfBco",
         {},
         "plans for least makespan under contention, smallest gang first",
         needs_links=True,
     ),
     "bco-ff": Baseline(
-        f"{_HERE}.sjf_bco:SjfBco",
+        f"{_HERE}.bco.scheduler:SjfBco",
         {"policy": "ff", "order": "trace"},
         "SJF-BCO's rival FF: first fit, theta by rehearsal",
         needs_links=True,
     ),
     "bco-ls": Baseline(
-        f"{_HERE}.sjf_bco:SjfBco",
+        f"{_HERE}.bco.scheduler:SjfBco",
         {"policy": "ls", "order": "trace"},
         "SJF-BCO's rival LS: least charged GPUs first",
         needs_links=True,
     ),
     "bco-rand": Baseline(
-        f"{_HERE}.sjf_bco:SjfBco",
+        f"{_HERE}.bco.scheduler:SjfBco",
         {"policy": "rand", "order": "trace"},
         "SJF-BCO's rival RAND: random GPUs",
         needs_links=True,
@@ -87,94 +89,99 @@ BASELINES: Final[dict[str, Baseline]] = {
         "smallest GPU-time first; AdaDUAL gates the sharing of ports",
         needs_links=True,
     ),
-    "gavel": Baseline(f"{_HERE}.gavel:Gavel", {}, "LAS over time shares on GPU types, in rounds", needs_types=True),
+    "gavel": Baseline(
+        f"{_HERE}.gavel.scheduler:Gavel", {}, "LAS over time shares on GPU types, in rounds", needs_types=True
+    ),
     "gavel-las": Baseline(
-        f"{_HERE}.gavel:Gavel",
+        f"{_HERE}.gavel.scheduler:Gavel",
         {"policy": "max_min_fairness"},
         "the same, blind to the types' speeds",
         needs_types=True,
     ),
     "gavel-ftf": Baseline(
-        f"{_HERE}.gavel:Gavel",
+        f"{_HERE}.gavel.scheduler:Gavel",
         {"policy": "finish_time_fairness_perf"},
         "finish-time fairness over time shares on GPU types",
         needs_types=True,
     ),
     "gavel-makespan": Baseline(
-        f"{_HERE}.gavel:Gavel",
+        f"{_HERE}.gavel.scheduler:Gavel",
         {"policy": "min_total_duration_perf"},
         "least makespan over time shares on GPU types",
         needs_types=True,
     ),
     "gavel-fifo": Baseline(
-        f"{_HERE}.gavel:Gavel",
+        f"{_HERE}.gavel.scheduler:Gavel",
         {"policy": "fifo_perf"},
         "first in, first out, each gang on its fastest type",
         needs_types=True,
     ),
     "hadar": Baseline(
-        f"{_HERE}.hadar:Hadar",
+        f"{_HERE}.hadar.scheduler:Hadar",
         {},
         "a reconstruction: gangs on mixed GPU types, granted by prices in rounds",
         needs_types=True,
     ),
     "hadare": Baseline(
-        f"{_HERE}.hadare:HadarE",
+        f"{_HERE}.hadar.hadare:HadarE",
         {},
         "copies of a job on separate nodes, planned anew in each slot",
         needs_types=True,
     ),
     "hadare-single": Baseline(
-        f"{_HERE}.hadare:HadarE",
+        f"{_HERE}.hadar.hadare:HadarE",
         {"copies": 1},
         "HadarE's rival: one copy, moves each slot to the fastest free node",
         needs_types=True,
     ),
     "hadare-sticky": Baseline(
-        f"{_HERE}.hadare:HadarE",
+        f"{_HERE}.hadar.hadare:HadarE",
         {"copies": 1, "sticky": True},
         "HadarE's rival: one copy, stays on its first node",
         needs_types=True,
     ),
     "sjf-bsbf": Baseline(
-        f"{_HERE}.sjf_bsbf:SjfBsbf",
+        f"{_HERE}.bsbf.scheduler:SjfBsbf",
         {},
         "shortest run time first; beside running jobs where the mean JCT of the pair falls",
         needs_sharing=True,
     ),
     "sjf-ffs": Baseline(
-        f"{_HERE}.sjf_bsbf:SjfBsbf",
+        f"{_HERE}.bsbf.scheduler:SjfBsbf",
         {"benefit_test": False},
         "shortest run time first; beside running jobs wherever there is room",
         needs_sharing=True,
     ),
-    "dally": Baseline(f"{_HERE}.dally:Dally", {}, "delay scheduling, Nw priority, leases, tuned timers"),
+    "dally": Baseline(f"{_HERE}.dally.scheduler:Dally", {}, "delay scheduling, Nw priority, leases, tuned timers"),
     "dally-no-wait": Baseline(
-        f"{_HERE}.dally:Dally",
+        f"{_HERE}.dally.scheduler:Dally",
         {"tuner": "off", "rack_wait": 0.0, "nw_wait": 0.0},
         "Dally without delay",
         variant_of="dally",
     ),
     "dally-fully-consolidated": Baseline(
-        f"{_HERE}.dally:Dally",
+        f"{_HERE}.dally.scheduler:Dally",
         {"tuner": "off", "rack_wait": inf, "nw_wait": inf},
         "Dally that always waits",
         variant_of="dally",
     ),
     "dally-manual": Baseline(
-        f"{_HERE}.dally:Dally", {"tuner": "off"}, "Dally with fixed timers, 6 and 12 leases", variant_of="dally"
+        f"{_HERE}.dally.scheduler:Dally",
+        {"tuner": "off"},
+        "Dally with fixed timers, 6 and 12 leases",
+        variant_of="dally",
     ),
     "dally-no-preempt": Baseline(
-        f"{_HERE}.dally:Dally", {"preemption": "none"}, "Dally without leases", variant_of="dally"
+        f"{_HERE}.dally.scheduler:Dally", {"preemption": "none"}, "Dally without leases", variant_of="dally"
     ),
     "tiresias-dally": Baseline(
-        f"{_HERE}.dally:Dally",
+        f"{_HERE}.dally.scheduler:Dally",
         {"policy": "tiresias", "priority": "gpu-time"},
         "Tiresias of Dally's simulator",
         variant_of="dally",
     ),
     "gandiva-dally": Baseline(
-        f"{_HERE}.dally:Dally",
+        f"{_HERE}.dally.scheduler:Dally",
         {"policy": "gandiva", "priority": "first-start"},
         "Gandiva of Dally's simulator",
         variant_of="dally",

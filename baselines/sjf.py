@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpusched_env.baselines.estimates import SizeOrderedScheduler, is_strict
-from gpusched_env.baselines.key_kernels import SIZE
-from gpusched_env.baselines.listed_run import ListedRun, ListRules, listed_run
+from gpusched_env.baselines.listed.keys import SIZE
+from gpusched_env.baselines.listed.run import ListedRun, ListRules, listed_run
 from gpusched_env.simulator import ClusterView, Decision, Simulation
 
 

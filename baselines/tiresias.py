@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.gittins import gittins_index, published_sizes
-from gpusched_env.baselines.key_kernels import QUEUES
-from gpusched_env.baselines.listed_run import ListedRun, ListRules, listed_run
+from gpusched_env.baselines.listed.keys import QUEUES
+from gpusched_env.baselines.listed.run import ListedRun, ListRules, listed_run
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.portable.keys import rounded_keys
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, Simulation, Wait, rule_number

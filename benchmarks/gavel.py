@@ -22,10 +22,10 @@ from rich.console import Console
 from rich.table import Table
 
 import gpusched_env
-from gpusched_env.baselines.gavel_objectives import max_min_fairness
-from gpusched_env.baselines.gavel_pairs import solve_packed
-from gpusched_env.baselines.gavel_policies import POLICIES, Settings
-from gpusched_env.baselines.gavel_problem import Problem
+from gpusched_env.baselines.gavel.objectives import max_min_fairness
+from gpusched_env.baselines.gavel.pairs import solve_packed
+from gpusched_env.baselines.gavel.policies import POLICIES, Settings
+from gpusched_env.baselines.gavel.problem import Problem
 from gpusched_env.cluster import Cluster
 from gpusched_env.instance import Instance
 from gpusched_env.network import Network

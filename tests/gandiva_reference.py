@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.baselines.gandiva_servers import Servers
+from gpusched_env.baselines.gandiva.servers import Servers
 from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Start, Wait
 
 # How far work may begin after a multiple of the quantum and still count as begun at it, in quanta.

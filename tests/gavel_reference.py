@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linprog
 
-from gpusched_env.baselines.gavel_problem import Problem
+from gpusched_env.baselines.gavel.problem import Problem
 
 Array = np.ndarray
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpusched_env.baselines.hadar_prices import ASKING_DTYPE, Paces, price_range, price_table, utility_at
-from gpusched_env.baselines.hadar_search import Round
+from gpusched_env.baselines.hadar.prices import ASKING_DTYPE, Paces, price_range, price_table, utility_at
+from gpusched_env.baselines.hadar.search import Round
 from gpusched_env.cluster import MACHINE, RACK, Cluster, NodeGroup
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import Network

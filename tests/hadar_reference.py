@@ -8,8 +8,8 @@ from functools import cache
 
 import numpy as np
 
-from gpusched_env.baselines.hadar_prices import utility_at
-from gpusched_env.baselines.hadar_search import Round
+from gpusched_env.baselines.hadar.prices import utility_at
+from gpusched_env.baselines.hadar.search import Round
 from gpusched_env.cluster import MACHINE, NETWORK, RACK
 from gpusched_env.instance import Instance
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpusched_env.baselines.hadare_slots import Overheads, copy_seconds, exact_steps, plan_slot
+from gpusched_env.baselines.hadar.slots import Overheads, copy_seconds, exact_steps, plan_slot
 
 AWS, LAB = np.array([1.0, 0.65, 0.2]), np.array([1.0, 0.8, 0.6, 0.45, 0.12])
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import Cluster, NodeGroup
+from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import PREEMPT, EventLog
 from gpusched_env.instance import Instance, Semantics
@@ -20,7 +21,6 @@ from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Contention, Network, TopologySpec
 from gpusched_env.scenarios import Scenario, WorkloadSpec, get_scenario, scenario_from_dict
 from gpusched_env.simulator import ClusterView, Decision, Outcome, Scheduler, Simulation, Start, simulate
-from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.workload import Profiles, Workload
 
 FREE_PREEMPTION = {"checkpoint_s": 0.0, "restore_s": 0.0}

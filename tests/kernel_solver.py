@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.simulator import contention, flows
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.arrays import LINK_STATE_DTYPE, USE_DTYPE
 from gpusched_env.core.state import REPLICA_DTYPE, WORLD_DTYPE
+from gpusched_env.simulator import contention, flows
 
 
 @kernel

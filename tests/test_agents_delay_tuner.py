@@ -33,10 +33,10 @@ from gpusched_env.agents.timer_problems import (
     static_waits,
 )
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.baselines.dally import Dally
-from gpusched_env.baselines.delay_run import DelayRun
-from gpusched_env.envs.delay_columns import CLASS_COLUMNS, CLUSTER_COLUMNS
-from gpusched_env.envs.delay_timers import DelayTimersEnv
+from gpusched_env.baselines.dally.run import DelayRun
+from gpusched_env.baselines.dally.scheduler import Dally
+from gpusched_env.envs.delay_timers.columns import CLASS_COLUMNS, CLUSTER_COLUMNS
+from gpusched_env.envs.delay_timers.env import DelayTimersEnv
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.scenarios import get_scenario

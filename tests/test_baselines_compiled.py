@@ -9,9 +9,9 @@ import pytest
 from helpers import linked_scenario, random_instance, unit_instance
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.baselines.listed_kernels import HEAD, LINES, LIST
-from gpusched_env.baselines.listed_run import ListedRun
-from gpusched_env.baselines.sharing_run import SharingRun
+from gpusched_env.baselines.bsbf.run import SharingRun
+from gpusched_env.baselines.listed.kernels import HEAD, LINES, LIST
+from gpusched_env.baselines.listed.run import ListedRun
 from gpusched_env.cluster import Cluster
 from gpusched_env.instance import Instance
 from gpusched_env.sharing import Sharing

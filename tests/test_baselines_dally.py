@@ -14,19 +14,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.baselines.dally import Dally
-from gpusched_env.baselines.delay_placing import ON_SLOT, REFUSED
-from gpusched_env.baselines.delay_run import DelayRun
-from gpusched_env.baselines.delay_state import MACHINE_WAITS, RACK_WAITS
-from gpusched_env.baselines.delay_timers import ConstantTimers
+from gpusched_env.baselines.dally.placing import ON_SLOT, REFUSED
+from gpusched_env.baselines.dally.run import DelayRun
+from gpusched_env.baselines.dally.scheduler import Dally
+from gpusched_env.baselines.dally.state import MACHINE_WAITS, RACK_WAITS
+from gpusched_env.baselines.dally.timers import ConstantTimers
 from gpusched_env.cluster import MACHINE, NETWORK, RACK, Cluster
+from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import COMPLETE, LEASE_END, PREEMPT, RELEASE, RESUME, START
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Network
 from gpusched_env.simulator import Outcome, Scheduler
-from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.workload import Profiles, Workload
 
 Row = tuple[int, float, int, float]  # id, arrival [s], GPUs, ideal run time [s]

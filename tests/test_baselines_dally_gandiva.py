@@ -10,8 +10,8 @@ from helpers import simulate
 from test_baselines_dally import Row, problem, times
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.baselines.dally import Dally
-from gpusched_env.baselines.delay_run import DelayRun
+from gpusched_env.baselines.dally.run import DelayRun
+from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.cluster import MACHINE, NETWORK, RACK
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import PREEMPT, RESUME, START, EventLog

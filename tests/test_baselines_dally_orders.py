@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.baselines.dally import Dally
-from gpusched_env.baselines.delay_orders import java_order
+from gpusched_env.baselines.dally.orders import java_order
+from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import START
 from gpusched_env.scenarios import get_scenario

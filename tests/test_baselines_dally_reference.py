@@ -17,18 +17,18 @@ from dally_reference import DallySimulator, Job, by_number, dimensions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpusched_env.baselines.dally import Dally
-from gpusched_env.baselines.delay_orders import java_order
-from gpusched_env.baselines.delay_run import DelayRun
+from gpusched_env.baselines.dally.orders import java_order
+from gpusched_env.baselines.dally.run import DelayRun
+from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.cluster import Cluster, NodeGroup
+from gpusched_env.core.placement.taking import next_random
+from gpusched_env.core.state import allocate
 from gpusched_env.event_log import RESUME, START, EventLog
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Network
 from gpusched_env.network.dimensions import reachable_shapes
 from gpusched_env.simulator import Outcome
-from gpusched_env.core.state import allocate
-from gpusched_env.core.placement.taking import next_random
 from gpusched_env.traces.profile_tables.efficiency_files import load_efficiency
 from gpusched_env.workload import SHAPED_DTYPE, Profiles, Workload
 

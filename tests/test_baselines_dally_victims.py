@@ -12,8 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from test_baselines_dally import Row, problem, times
 
-from gpusched_env.baselines.dally import Dally
-from gpusched_env.baselines.delay_run import DelayRun
+from gpusched_env.baselines.dally.run import DelayRun
+from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.cluster import NETWORK, RACK
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import LEASE_END, PREEMPT, RESUME, START

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.baselines.gandiva import Gandiva
+from gpusched_env.baselines.gandiva.scheduler import Gandiva
 from gpusched_env.cluster import MACHINE, RACK
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import COMPLETE, PREEMPT, RESUME, START, EventLog

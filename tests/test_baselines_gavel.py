@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.baselines import list_baselines, make_scheduler
-from gpusched_env.baselines.gavel import Gavel
-from gpusched_env.baselines.gavel_policies import POLICIES
-from gpusched_env.baselines.gavel_rounds import NONE, Rounds
-from gpusched_env.baselines.gavel_seats import Seats
+from gpusched_env.baselines.gavel.policies import POLICIES
+from gpusched_env.baselines.gavel.rounds import NONE, Rounds
+from gpusched_env.baselines.gavel.scheduler import Gavel
+from gpusched_env.baselines.gavel.seats import Seats
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import SchedulerError
 from gpusched_env.evaluation import evaluate
@@ -258,7 +258,7 @@ def test_parameters_are_checked() -> None:
 
 
 def test_without_its_solver_interior_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpusched_env.baselines.gavel_interior.installed", lambda: False)
+    monkeypatch.setattr("gpusched_env.baselines.gavel.interior.installed", lambda: False)
     with pytest.raises(SchedulerError, match=r"pip install ecos .*C compiler.* or take tie_break=vertex"):
         Gavel(tie_break="interior")
 

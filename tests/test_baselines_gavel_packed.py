@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from test_baselines_gavel import FREE, drawn, instance, jct_s
 
-from gpusched_env.baselines.gavel import Gavel
-from gpusched_env.baselines.gavel_objectives import max_min_fairness, min_total_duration
-from gpusched_env.baselines.gavel_packing import Gandiva, fifo_packed
-from gpusched_env.baselines.gavel_pair_rounds import PairRounds
-from gpusched_env.baselines.gavel_pairs import solve_packed
-from gpusched_env.baselines.gavel_policies import POLICIES, Settings
-from gpusched_env.baselines.gavel_problem import Problem
-from gpusched_env.baselines.gavel_rounds import NONE
+from gpusched_env.baselines.gavel.objectives import max_min_fairness, min_total_duration
+from gpusched_env.baselines.gavel.packing import Gandiva, fifo_packed
+from gpusched_env.baselines.gavel.pair_rounds import PairRounds
+from gpusched_env.baselines.gavel.pairs import solve_packed
+from gpusched_env.baselines.gavel.policies import POLICIES, Settings
+from gpusched_env.baselines.gavel.problem import Problem
+from gpusched_env.baselines.gavel.rounds import NONE
+from gpusched_env.baselines.gavel.scheduler import Gavel
 from gpusched_env.baselines.srtf import ShortestRemainingFirst
 from gpusched_env.errors import ScenarioError, SchedulerError
 from gpusched_env.event_log import COMPLETE, RELEASE, RESUME, START, EventLog

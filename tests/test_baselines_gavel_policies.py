@@ -12,8 +12,8 @@ from gavel_reference import feasible_set, filled_levels, least_rho, least_scaled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpusched_env.baselines.gavel_entities import Entity, fill_by_entity
-from gpusched_env.baselines.gavel_objectives import (
+from gpusched_env.baselines.gavel.entities import Entity, fill_by_entity
+from gpusched_env.baselines.gavel.objectives import (
     bisected_total_duration,
     finish_time_fairness,
     max_min_fairness,
@@ -22,11 +22,11 @@ from gpusched_env.baselines.gavel_objectives import (
     min_total_duration,
     water_filling,
 )
-from gpusched_env.baselines.gavel_pairs import with_pairs
-from gpusched_env.baselines.gavel_policies import POLICIES, Settings
-from gpusched_env.baselines.gavel_problem import Problem
-from gpusched_env.baselines.gavel_program import Optimum, Program
-from gpusched_env.baselines.gavel_queues import AlloX, FifoAsCoded, assign, fifo_perf
+from gpusched_env.baselines.gavel.pairs import with_pairs
+from gpusched_env.baselines.gavel.policies import POLICIES, Settings
+from gpusched_env.baselines.gavel.problem import Problem
+from gpusched_env.baselines.gavel.program import Optimum, Program
+from gpusched_env.baselines.gavel.queues import AlloX, FifoAsCoded, assign, fifo_perf
 from gpusched_env.errors import SchedulerError
 
 TYPES = ("V100", "P100", "K80")

@@ -8,10 +8,10 @@ from hadar_cases import Job, asked, case, nodes
 from helpers import finish, plain_python_digests, play, preemptions
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.baselines.gavel import Gavel
-from gpusched_env.baselines.hadar import Hadar
-from gpusched_env.baselines.hadar_prices import UTILITIES, PriceRange, competitive_alpha, price_table
-from gpusched_env.baselines.hadar_search import Round
+from gpusched_env.baselines.gavel.scheduler import Gavel
+from gpusched_env.baselines.hadar.prices import UTILITIES, PriceRange, competitive_alpha, price_table
+from gpusched_env.baselines.hadar.scheduler import Hadar
+from gpusched_env.baselines.hadar.search import Round
 from gpusched_env.envs.playing import play_scheduler, wide_open
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import START

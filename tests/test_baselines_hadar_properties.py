@@ -12,10 +12,10 @@ from helpers import play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpusched_env.baselines import hadar
-from gpusched_env.baselines.hadar import Hadar
-from gpusched_env.baselines.hadar_prices import PriceRange, competitive_alpha, price_table, set_utility, utility_at
-from gpusched_env.baselines.hadar_search import Round
+from gpusched_env.baselines.hadar import scheduler as hadar
+from gpusched_env.baselines.hadar.prices import PriceRange, competitive_alpha, price_table, set_utility, utility_at
+from gpusched_env.baselines.hadar.scheduler import Hadar
+from gpusched_env.baselines.hadar.search import Round
 from gpusched_env.metrics import job_times
 from gpusched_env.scenarios.hadar import hadar_cluster
 

@@ -8,7 +8,7 @@ from hadare_play import AWS, LAB, mix, play_slots
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusched_env.baselines.hadare_slots import Overheads, copy_seconds, exact_steps, plan_slot, whole_steps
+from gpusched_env.baselines.hadar.slots import Overheads, copy_seconds, exact_steps, plan_slot, whole_steps
 from gpusched_env.errors import SchedulerError
 
 SPEEDS = np.array([10.0, 6.5, 2.0])

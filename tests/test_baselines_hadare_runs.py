@@ -11,7 +11,7 @@ from helpers import play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpusched_env.baselines.hadare import HadarE
+from gpusched_env.baselines.hadar.hadare import HadarE
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import EventLog

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from makespan_reference import Gangs, least_makespan_s
 
 from gpusched_env.baselines import bco_search, make_scheduler
-from gpusched_env.baselines.bco_kernels import MOST_OF_A_MACHINE, sum_of
-from gpusched_env.baselines.bco_ledger import Ledger, NoPlaceError
-from gpusched_env.baselines.bco_plans import Plan
-from gpusched_env.baselines.bco_rehearsal import Rehearser
+from gpusched_env.baselines.bco.kernels import MOST_OF_A_MACHINE, sum_of
+from gpusched_env.baselines.bco.ledger import Ledger, NoPlaceError
+from gpusched_env.baselines.bco.plans import Plan
+from gpusched_env.baselines.bco.rehearsal import Rehearser
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import START, EventLog
@@ -196,7 +196,7 @@ def test_what_is_played_is_what_was_rehearsed(reading: str, monkeypatch: pytest.
         found.append(original(*arguments).end_s)
         return original(*arguments)
 
-    monkeypatch.setattr("gpusched_env.baselines.sjf_bco.by_grid", spy)
+    monkeypatch.setattr("gpusched_env.baselines.bco.scheduler.by_grid", spy)
     instance = contending(3, 30, (4, 8, 4, 8))
     end = makespan(instance, f"sjf-bco:semantics={reading}")
     assert found == [end]
@@ -222,7 +222,7 @@ def test_compiled_rehearsals_give_what_asking_gives(spec: str, monkeypatch: pyte
                 raise NoPlaceError("no place")
             return ends[-1]
 
-    monkeypatch.setattr("gpusched_env.baselines.sjf_bco.Rehearser", Both)
+    monkeypatch.setattr("gpusched_env.baselines.bco.scheduler.Rehearser", Both)
     for instance in (
         contending(3, 14, (4, 8, 4)),
         random_instance(0, 10),

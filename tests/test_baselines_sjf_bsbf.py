@@ -14,6 +14,7 @@ from sjf_bsbf_reference import Reference, pair_means
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import Cluster
+from gpusched_env.core.sharing.theorem import mean_in_sequence, mean_sharing
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, START, EventLog
 from gpusched_env.instance import Instance, Semantics
@@ -21,7 +22,6 @@ from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Network
 from gpusched_env.sharing import Sharing, synthetic
 from gpusched_env.simulator import simulate
-from gpusched_env.core.pairs import mean_in_sequence, mean_sharing
 from gpusched_env.traces.profile_tables import load_fitted
 from gpusched_env.workload import Profiles, Workload
 

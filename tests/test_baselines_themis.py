@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from themis_reference import FullThemis
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.baselines.themis import Themis
-from gpusched_env.baselines.themis_auction import partial_allocation
-from gpusched_env.baselines.themis_fairness import fair_time_s, finish_time_fairness, max_min_shares
+from gpusched_env.baselines.themis.auction import partial_allocation
+from gpusched_env.baselines.themis.fairness import fair_time_s, finish_time_fairness, max_min_shares
+from gpusched_env.baselines.themis.scheduler import Themis
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import LEASE_END, PREEMPT, RESUME, START

@@ -19,14 +19,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.baselines.dally import Dally
-from gpusched_env.baselines.delay_run import DelayRun
+from gpusched_env.baselines.dally.run import DelayRun
+from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.cluster import Cluster
-from gpusched_env.envs.delay_actions import TimerActions, timer_action, timer_seconds
-from gpusched_env.envs.delay_columns import CLASS_COLUMNS, CLASS_INDEX, CLUSTER_COLUMNS, CLUSTER_INDEX
-from gpusched_env.envs.delay_columns_page import BEGIN, filled
-from gpusched_env.envs.delay_observer import TimerObserver, observation_space
-from gpusched_env.envs.delay_timers import DelayTimersEnv
+from gpusched_env.core.waiting import waiting_rows
+from gpusched_env.envs.delay_timers.actions import TimerActions, timer_action, timer_seconds
+from gpusched_env.envs.delay_timers.columns import CLASS_COLUMNS, CLASS_INDEX, CLUSTER_COLUMNS, CLUSTER_INDEX
+from gpusched_env.envs.delay_timers.columns_page import BEGIN, filled
+from gpusched_env.envs.delay_timers.env import DelayTimersEnv
+from gpusched_env.envs.delay_timers.observer import TimerObserver, observation_space
 from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.event_log import ARRIVAL, COMPLETE, RELEASE, RESUME, START
 from gpusched_env.instance import Instance, Semantics
@@ -34,7 +35,6 @@ from gpusched_env.metrics import job_times
 from gpusched_env.network import Network
 from gpusched_env.scenarios import Seeds, get_scenario
 from gpusched_env.simulator import Outcome, Preempt, Simulation, Start, simulate
-from gpusched_env.core.waiting import waiting_rows
 
 CLUSTER = Cluster.parse("32x8/8")
 
@@ -231,7 +231,7 @@ def test_every_column_has_a_name_of_its_own() -> None:
 def test_the_page_has_the_columns_of_the_code() -> None:
     page = (Path(__file__).parents[1] / "docs" / "delay_timers.md").read_text(encoding="utf-8")
     assert BEGIN in page
-    assert page == filled(page), "run python -m gpusched_env.envs.delay_columns_page docs/delay_timers.md"
+    assert page == filled(page), "run python -m gpusched_env.envs.delay_timers.columns_page docs/delay_timers.md"
 
 
 # --- the environment

@@ -9,12 +9,12 @@ import pytest
 from helpers import FREE, linked_scenario
 from max_min_reference import max_min_rates
 
+from gpusched_env.core.state import CHECKPOINTING
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.columns import FLOWS, LINK_TABLES, LINKS
+from gpusched_env.envs.observation.columns import FLOWS, LINK_TABLES, LINKS
 from gpusched_env.instance import Semantics
 from gpusched_env.network import TopologySpec
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.core.state import CHECKPOINTING
 
 COLUMN = {column.name: number for number, column in enumerate(LINKS)} | {
     f"flow_{column.name}": number for number, column in enumerate(FLOWS)

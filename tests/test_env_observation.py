@@ -11,7 +11,7 @@ from helpers import FREE, mixed_profiles, small_scenario
 
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.columns import TABLES
+from gpusched_env.envs.observation.columns import TABLES
 from gpusched_env.event_log import COMPLETE, PREEMPT, RELEASE, RESUME, START
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import end_of_run, job_times, segments

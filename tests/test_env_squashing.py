@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.envs.squashing import LANES, squash, squash_all
-from gpusched_env.simulator.binding import scratch
 from gpusched_env.core.handle import int64, kernel
+from gpusched_env.envs.observation.squashing import LANES, squash, squash_all
+from gpusched_env.simulator.binding import scratch
 
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 ROOM = 64 + LANES

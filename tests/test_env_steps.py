@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from helpers import small_scenario
 
-from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.core.queries import rule_holds
+from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.errors import GpuschedError
 from gpusched_env.instance import Semantics
 from gpusched_env.metrics import summarise, validate

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.type_columns import TYPE_TABLES
+from gpusched_env.envs.observation.type_columns import TYPE_TABLES
 from gpusched_env.metrics import validate
 from gpusched_env.simulator.view import ClairvoyantView, ClusterView
 

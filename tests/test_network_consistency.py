@@ -14,6 +14,8 @@ from network_play import AtOnce, gpus_of, instance_of, network, paces, started
 from test_network_replay import Restless, draw
 
 from gpusched_env.baselines import make_scheduler
+from gpusched_env.core.handle import kernel
+from gpusched_env.core.state import allocate
 from gpusched_env.envs.playing import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError, ScheduleError
 from gpusched_env.event_log import COMPLETE, RATE, START, EventLog
@@ -32,8 +34,6 @@ from gpusched_env.simulator import (
     flows,
     simulate,
 )
-from gpusched_env.core.handle import kernel
-from gpusched_env.core.state import allocate
 
 SEEDS = range(0, 24, 2)
 TWO = [{0: 4, 1: 4}, {0: 4, 1: 4}]

@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from gpusched_env.network.ecmp import path_hash
 from gpusched_env.core.handle import helper, int64, kernel
+from gpusched_env.network.ecmp import path_hash
 
 compiled_hash = helper(path_hash)
 

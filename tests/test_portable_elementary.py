@@ -9,9 +9,9 @@ import mpmath
 import numpy as np
 import pytest
 
+from gpusched_env.core.handle import kernel
 from gpusched_env.portable import arrays, elementary
 from gpusched_env.portable.normal import normal_quantile
-from gpusched_env.core.handle import kernel
 
 INF, NAN = math.inf, math.nan
 COUNT = 2_000

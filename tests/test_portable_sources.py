@@ -17,7 +17,7 @@ FREE = (
     "traces/profile_tables/efficiency_rule.py", "agents/timer_evolution.py", "agents/timer_cloning.py",
     "agents/static_timers.py", "agents/timer_ppo.py", "agents/timer_policy.py", "agents/policy.py",
     "agents/timer_network.py",  # actions are rounded
-    "baselines/gavel_program.py",  # shares are rounded
+    "baselines/gavel/program.py",  # shares are rounded
 )  # fmt: skip
 ELEMENTARY = {
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "power", "float_power", "sin", "cos", "tan", "tanh",

@@ -8,11 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.cluster import Cluster
-from gpusched_env.event_log import COMPLETE, EVENT_KINDS
-from gpusched_env.instance import TIE_ORDERS, Instance, Semantics
-from gpusched_env.metrics import job_times, validate
-from gpusched_env.network import COLLECTIVES, Contention, Network, TopologySpec
-from gpusched_env.simulator import PLACEMENT_RULES, Decision, Lease, Outcome, Preempt, Simulation, Start, Wait
 from gpusched_env.core.events import (
     BAD_SUB_STEPS,
     CANNOT_RUN,
@@ -22,6 +17,11 @@ from gpusched_env.core.events import (
     progress,
 )
 from gpusched_env.core.state import CHECKPOINTING, FINISHED, FUTURE, RUNNING, WAITING
+from gpusched_env.event_log import COMPLETE, EVENT_KINDS
+from gpusched_env.instance import TIE_ORDERS, Instance, Semantics
+from gpusched_env.metrics import job_times, validate
+from gpusched_env.network import COLLECTIVES, Contention, Network, TopologySpec
+from gpusched_env.simulator import PLACEMENT_RULES, Decision, Lease, Outcome, Preempt, Simulation, Start, Wait
 
 CLUSTERS = [Cluster.parse("1x4"), Cluster.parse("4x4/2"), two_types(), two_types((3, 2), (2, 5), 2)]
 MAY_REFUSE = ("consolidate", "yarn", "rack", "least-busy-servers", "fastest-type", "fork")

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.cluster import MACHINE, NETWORK, RACK, Cluster, NodeGroup
+from gpusched_env.core.events import REFUSALS
+from gpusched_env.core.placement.placing import ANYWHERE, BRANCHES
 from gpusched_env.errors import GpuschedError
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import Network
 from gpusched_env.simulator import PLACEMENT_RULES, RULE_NUMBER, ClusterView, Simulation, Start
-from gpusched_env.core.events import REFUSALS
-from gpusched_env.core.placement.placing import ANYWHERE, BRANCHES
 from gpusched_env.workload import Profiles, Workload
 
 CLUSTERS = {

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.cluster import Cluster, NodeGroup
+from gpusched_env.core.placement.placing import RULE_NUMBER
+from gpusched_env.core.planning import plan_starts
 from gpusched_env.event_log import COMPLETE, RELEASE, RESUME, START, EventLog
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import Contention, Network, TopologySpec, build_topology
 from gpusched_env.simulator import ClusterView, Outcome, Preempt, Simulation, Start
-from gpusched_env.core.placement.placing import RULE_NUMBER
-from gpusched_env.core.planning import plan_starts
 
 CLUSTERS = (
     Cluster([NodeGroup(6, 3, nodes_per_rack=2)]),

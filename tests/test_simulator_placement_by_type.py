@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.cluster import MACHINE, NETWORK, Cluster, NodeGroup
+from gpusched_env.core.planning import plan_starts
 from gpusched_env.errors import WorkloadError
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Network
 from gpusched_env.simulator import RULE_NUMBER, ClusterView, Simulation, Start, simulate
-from gpusched_env.core.planning import plan_starts
 from gpusched_env.workload import Profiles, Workload
 
 TYPES = ("A", "B", "C")

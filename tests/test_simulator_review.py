@@ -10,9 +10,10 @@ from helpers import begin, play, unit_instance
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import Cluster, NodeGroup
+from gpusched_env.core.state import allocate
 from gpusched_env.envs.encoder import Encoder, Windows
-from gpusched_env.envs.step import RESUME
 from gpusched_env.envs.playing import play_scheduler, wide_open
+from gpusched_env.envs.step import RESUME
 from gpusched_env.errors import GpuschedError, SchedulerError, WorkloadError
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import summarise, validate
@@ -29,7 +30,6 @@ from gpusched_env.simulator import (
     rule_number,
     simulate,
 )
-from gpusched_env.core.state import allocate
 from gpusched_env.workload import Profiles, Workload
 
 

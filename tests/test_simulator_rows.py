@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpusched_env.simulator.binding import rows_of
 from gpusched_env.core.handle import int64, kernel
+from gpusched_env.simulator.binding import rows_of
 from gpusched_env.simulator.rows import Checked
 
 RECORD = np.dtype([("one", "<i8"), ("two", "<f8")])

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from helpers import Script, begin, finish, play, random_instance, unit_instance
 
+from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME, START
 from gpusched_env.metrics import job_times
 from gpusched_env.simulator import Outcome, Preempt, Simulation, Start, Wait
-from gpusched_env.core.waiting import waiting_rows
 
 
 @pytest.mark.parametrize("name", ["fifo", "srtf", "las", "tiresias", "random"])

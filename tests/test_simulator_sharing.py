@@ -19,6 +19,8 @@ from sharing_play import (
 from test_simulator_invariants import MAY_REFUSE, draw_network, work_of
 
 from gpusched_env.cluster import Cluster
+from gpusched_env.core.events import REFUSALS
+from gpusched_env.core.state import WAITING, allocate
 from gpusched_env.instance import TIE_ORDERS, Instance, Semantics
 from gpusched_env.metrics import held_gpus, job_times, lower_bounds, segments, summarise, validate
 from gpusched_env.metrics.company import changes
@@ -35,8 +37,6 @@ from gpusched_env.simulator import (
     Start,
     Wait,
 )
-from gpusched_env.core.events import REFUSALS
-from gpusched_env.core.state import WAITING, allocate
 from gpusched_env.workload import Workload
 
 CLUSTERS = [Cluster.parse("1x3"), Cluster.parse("4x2/2"), two_types(), two_types((2, 1), (2, 4), 2)]

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sharing_play import pair
 
+from gpusched_env.core.sharing.choices import EXACT_TIE
+from gpusched_env.core.sharing.theorem import mean_in_sequence, mean_sharing
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.simulator import Outcome, Simulation, Start
-from gpusched_env.core.pairs import mean_in_sequence, mean_sharing
-from gpusched_env.core.sharing_choices import EXACT_TIE
 
 TIMES = 400  # at which the second job may join
 

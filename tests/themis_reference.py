@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from gpusched_env.baselines.themis import Themis
+from gpusched_env.baselines.themis.scheduler import Themis
 from gpusched_env.simulator import ClusterView, Decision
 
 

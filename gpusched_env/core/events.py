@@ -15,7 +15,8 @@ from gpusched_env.core.network.settling import beside_company, finish_time, sett
 from gpusched_env.core.placement.placing import reserve
 from gpusched_env.core.placement.shared import find_shared
 from gpusched_env.core.placement.taking import FREE, unable
-from gpusched_env.core.seats import (
+from gpusched_env.core.shapes import placed, placed_copies
+from gpusched_env.core.sharing.seats import (
     has_option,
     largest_sub_batch,
     leave_seats,
@@ -26,7 +27,6 @@ from gpusched_env.core.seats import (
     take_seat,
     tell_neighbours,
 )
-from gpusched_env.core.shapes import placed, placed_copies
 from gpusched_env.core.state import ACTIVE, CHECKPOINTING, FINISHED, FUTURE, IDLE, RUNNING, WAITING, Run
 from gpusched_env.core.waiting import dequeue, enqueue
 from gpusched_env.event_log import ARRIVAL, COMPLETE, LEASE_END, PREEMPT, RATE, RELEASE, RESUME, START

@@ -503,6 +503,7 @@ else:
             if isinstance(value, Kernel | Numbered):
                 digest.update(f"{name} {value.symbol} {value.signature}".encode())
             elif isinstance(plain, FunctionType):
+                digest.update(f"{plain.__module__}.{plain.__qualname__}".encode())
                 _add_code(digest, plain.__code__)
             elif not isinstance(value, ModuleType | type):
                 digest.update(f"{name} {value!r}".encode())

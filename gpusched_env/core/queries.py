@@ -11,8 +11,8 @@ from gpusched_env.core.network.settling import beside_company, finish_time, sett
 from gpusched_env.core.placement.beside import find_beside
 from gpusched_env.core.placement.placing import fits, look_for
 from gpusched_env.core.placement.shared import find_shared
-from gpusched_env.core.seats import slowdown_by_company
 from gpusched_env.core.shapes import placed
+from gpusched_env.core.sharing.seats import slowdown_by_company
 from gpusched_env.core.state import ACTIVE, WAITING, Run
 
 

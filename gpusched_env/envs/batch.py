@@ -11,17 +11,17 @@ from gpusched_env.cluster import TIERS
 from gpusched_env.core.handle import Batched
 from gpusched_env.core.placement.rules import goes_anywhere, rule_number
 from gpusched_env.core.state import Run
-from gpusched_env.envs import columns
 from gpusched_env.envs.encoder import WINDOW_ORDERS, Windows
 from gpusched_env.envs.looking import class_table, link_table
+from gpusched_env.envs.observation import columns
+from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
+from gpusched_env.envs.observation.type_columns import TYPE_TABLES
+from gpusched_env.envs.observation.types import relative_rates
 from gpusched_env.envs.rewards import COMPONENTS, scales
 from gpusched_env.envs.screen import CONFIG_DTYPE, UNSEEN, Crowd, Screen
-from gpusched_env.envs.sharing_columns import SHARING_TABLES
 from gpusched_env.envs.slots import KEPT
 from gpusched_env.envs.step import DRAIN, LEVELS, NO_ACTION, OVER, REFUSED, RESUME, STANDS, step_all
 from gpusched_env.envs.told import FIRST_COMPONENT
-from gpusched_env.envs.type_columns import TYPE_TABLES
-from gpusched_env.envs.type_encoding import relative_rates
 from gpusched_env.instance import Instance
 
 NO_LIMIT: Final = 1 << 62  # of steps

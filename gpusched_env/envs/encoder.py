@@ -11,10 +11,10 @@ from gymnasium import spaces
 
 from gpusched_env.cluster import TIERS, Cluster
 from gpusched_env.core.placement.rules import RULE_NUMBER, rule_number, shares_by
-from gpusched_env.core.sharing_choices import BENEFIT
-from gpusched_env.envs import columns
-from gpusched_env.envs.sharing_columns import SHARING_TABLES
-from gpusched_env.envs.type_columns import TYPE_TABLES
+from gpusched_env.core.sharing.choices import BENEFIT
+from gpusched_env.envs.observation import columns
+from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
+from gpusched_env.envs.observation.type_columns import TYPE_TABLES
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 from gpusched_env.instance import Semantics
 from gpusched_env.simulator import ClairvoyantView, ClusterView

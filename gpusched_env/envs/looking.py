@@ -15,10 +15,8 @@ from gpusched_env.core.placement.placing import goes_anywhere_now, look_for
 from gpusched_env.core.placement.shared import find_shared
 from gpusched_env.core.queries import rule_holds
 from gpusched_env.core.state import Run
-from gpusched_env.envs.screen import CLASS_DTYPE, SHOWN_LINK_DTYPE, Screen
-from gpusched_env.envs.sharing_actions import mark_partners, mark_sizes
-from gpusched_env.envs.sharing_encoding import show_sharing
-from gpusched_env.envs.showing import (
+from gpusched_env.envs.observation.sharing import show_sharing
+from gpusched_env.envs.observation.showing import (
     show_cluster,
     show_flows,
     show_links,
@@ -27,8 +25,10 @@ from gpusched_env.envs.showing import (
     show_running,
     show_tiers,
 )
+from gpusched_env.envs.observation.types import show_types
+from gpusched_env.envs.screen import CLASS_DTYPE, SHOWN_LINK_DTYPE, Screen
+from gpusched_env.envs.sharing_actions import mark_partners, mark_sizes
 from gpusched_env.envs.slots import ANY_JOB, fill_partners, fill_queue, fill_running
-from gpusched_env.envs.type_encoding import show_types
 from gpusched_env.errors import ScenarioError
 from gpusched_env.instance import Instance
 from gpusched_env.network import LINK_TIERS

@@ -9,7 +9,7 @@ from __future__ import annotations
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.placement.beside import room_beside
 from gpusched_env.core.placement.taking import unable
-from gpusched_env.core.seats import MEMORY_SLACK, has_seat, largest_sub_batch
+from gpusched_env.core.sharing.seats import MEMORY_SLACK, has_seat, largest_sub_batch
 from gpusched_env.core.state import ACTIVE, Run
 from gpusched_env.envs.screen import Screen
 

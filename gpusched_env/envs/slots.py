@@ -15,9 +15,9 @@ from gpusched_env.core.events import attained_service, seconds_left
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import CHECKPOINTING, Run
 from gpusched_env.envs.encoder import WINDOW_ORDERS
+from gpusched_env.envs.observation.showing import attained_by
 from gpusched_env.envs.screen import Screen
 from gpusched_env.envs.sharing_actions import open_gpus
-from gpusched_env.envs.showing import attained_by
 
 Array: Final = np.ndarray
 

@@ -8,6 +8,6 @@ from gpusched_env.simulator.simulation import Outcome, Simulation, Until, simula
 from gpusched_env.simulator.view import ClairvoyantView, ClusterView
 
 __all__ = [
-    "PLACEMENT_RULES", "RULE_NUMBER", "ClairvoyantView", "ClusterView", "Decision", "Lease", "Outcome", "Preempt",
+    "PLACEMENT_RULES", "RULE_NUMBER", "placement_rule", "ClairvoyantView", "ClusterView", "Decision", "Lease", "Outcome", "Preempt",
     "Scheduler", "Simulation", "Start", "Until", "Wait", "rule_number", "simulate",
 ]  # fmt: skip

@@ -12,8 +12,8 @@ import numpy as np
 from gpusched_env.cluster import MACHINE, Cluster
 from gpusched_env.core import planning, queries
 from gpusched_env.core.placement.rules import check_numbers, rule_name, rule_number, shares_by
-from gpusched_env.core.seats import MEMORY_SLACK
-from gpusched_env.core.sharing_choices import BENEFIT, MEASURED, PLACEMENTS, SEARCH
+from gpusched_env.core.sharing.choices import BENEFIT, MEASURED, PLACEMENTS, SEARCH
+from gpusched_env.core.sharing.seats import MEMORY_SLACK
 from gpusched_env.core.state import ACTIVE, FINISHED, Run
 from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.errors import GpuschedError, unknown_name

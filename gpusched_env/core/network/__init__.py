@@ -1,0 +1,1 @@
+"""Links: flows, rates, contention."""

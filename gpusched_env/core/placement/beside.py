@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpusched_env.core.handle import kernel
-from gpusched_env.core.partners import has_room
 from gpusched_env.core.placement.shared import append_by_id, append_gpus_of
+from gpusched_env.core.sharing.partners import has_room
 from gpusched_env.core.state import ACTIVE, WAITING, Run
 
 

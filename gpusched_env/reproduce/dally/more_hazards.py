@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.baselines.dally import Dally
-from gpusched_env.baselines.delay_run import DelayRun
-from gpusched_env.baselines.delay_state import LOW_SKEW
+from gpusched_env.baselines.dally.run import DelayRun
+from gpusched_env.baselines.dally.scheduler import Dally
+from gpusched_env.baselines.dally.state import LOW_SKEW
 from gpusched_env.figures import COLOURS, tidy
 from gpusched_env.metrics import held_gpus, job_times, mean_interval
 from gpusched_env.network.dimensions import dimensions

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpusched_env.baselines import gavel_interior
-from gpusched_env.baselines.gavel import INTERIOR_POLICIES
-from gpusched_env.baselines.gavel_policies import POLICIES
+from gpusched_env.baselines.gavel import interior as gavel_interior
+from gpusched_env.baselines.gavel.policies import POLICIES
+from gpusched_env.baselines.gavel.scheduler import INTERIOR_POLICIES
 from gpusched_env.errors import GpuschedError
 from gpusched_env.metrics import job_times
 from gpusched_env.reproduce.card import Card, Finding, Run

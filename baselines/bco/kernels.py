@@ -1,0 +1,162 @@
+"""A rehearsal of SJF-BCO, compiled: place a job, play on, until all have ended or the plan fails.
+
+It does what HeadOfLine (bco_plans.py) and Ledger (bco_ledger.py) do, to the last bit; tests compare them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.baselines.bco.ledger import SLACK_S
+from gpusched_env.core.events import BUFFER_FULL, DECIDE, EXPLICIT, LOG_FULL, advance, start
+from gpusched_env.core.handle import Handle, array, helper, kernel
+from gpusched_env.core.state import Run
+
+Array = np.ndarray
+
+FIRST_FIT, LEAST_CHARGED, BALANCED = range(3)  # policies "ff", "ls", "bco"
+NO_PLACE: Final = 100  # outcome beside those of ``advance``: some job finds no place under theta
+MOST_OF_A_MACHINE: Final = 129  # [GPU] NumPy adds up more in another order
+
+LEDGER_DTYPE: Final = np.dtype(
+    [
+        ("policy", "<i8"),
+        ("theta_s", "<f8"),  # [s] the most that a GPU may be charged
+        ("small", "<f8"),  # [GPU] gangs of up to so many are small
+        ("capacity", "<f8"),  # lambda
+        ("binding", "<i8"),  # 1 = theta has shut some GPU out
+    ]
+)
+
+
+class Book(Handle):
+    """What a rehearsal reads and writes beside the run."""
+
+    memory = array(LEDGER_DTYPE)
+    order = array(np.int64, "placed")  # rows of the jobs
+    gangs = array(np.int64, "placed")  # [GPU]
+    charges_s = array(np.float64, "placed")  # [s] that each adds to its GPUs
+    able = array(np.bool_, "able", "gpus")  # GPUs that can run each; one row for all if there is no difference
+    charged_s = array(np.float64, "gpus")  # [s]
+    mean_s = array(np.float64, "nodes")  # scratch
+    kept = array(np.int8, "nodes")  # scratch
+
+
+@helper
+def sum_of(values: Array, begin: int, end: int) -> float:
+    """Add up in the order of numpy.add.reduceat, up to MOST_OF_A_MACHINE values."""
+    total = 0.0
+    at = begin + 1
+    if end - at >= 8:
+        a, b, c, d = values[at], values[at + 1], values[at + 2], values[at + 3]
+        e, f, g, h = values[at + 4], values[at + 5], values[at + 6], values[at + 7]
+        at += 8
+        while end - at >= 8:
+            a += values[at]
+            b += values[at + 1]
+            c += values[at + 2]
+            d += values[at + 3]
+            e += values[at + 4]
+            f += values[at + 5]
+            g += values[at + 6]
+            h += values[at + 7]
+            at += 8
+        total = ((a + b) + (c + d)) + ((e + f) + (g + h))
+    while at < end:
+        total += values[at]
+        at += 1
+    return values[begin] + total
+
+
+@helper
+def keep_servers(sim: Run, book: Book, able: Array, wanted: float) -> None:
+    """Mark the fewest servers, least mean charge first, that have ``wanted`` GPUs on which the gang can run."""
+    for node in range(len(book.mean_s)):
+        first = sim.nodes[node]["first_gpu"]
+        gpus = sim.nodes[node]["gpus"]
+        book.mean_s[node] = sum_of(book.charged_s, first, first + gpus) / gpus
+        book.kept[node] = 0
+    found = 0
+    for _ in range(len(book.mean_s)):
+        best = -1
+        for node in range(len(book.mean_s)):
+            if not book.kept[node] and (best < 0 or book.mean_s[node] < book.mean_s[best]):
+                best = node
+        book.kept[best] = 1
+        first = sim.nodes[best]["first_gpu"]
+        for gpu in range(first, first + sim.nodes[best]["gpus"]):
+            found += able[gpu]
+        if found >= wanted:
+            break
+
+
+@helper
+def place_gang(sim: Run, book: Book, able: Array, gang: int, charge_s: float) -> int:
+    """Choose a gang's GPUs and charge them: 1 = done, 0 = not now, -1 = it would find no place on free GPUs either."""
+    rules = book.memory
+    gpus = len(book.charged_s)
+    limited = rules["policy"] == BALANCED and gang > rules["small"]
+    if limited:
+        keep_servers(sim, book, able, rules["capacity"] * gang)
+    allowed = 0
+    candidates = 0
+    taken = 0
+    for gpu in range(gpus):
+        if not book.charged_s[gpu] + charge_s <= rules["theta_s"] + SLACK_S:
+            rules["binding"] = 1
+            continue
+        if not able[gpu] or (limited and not book.kept[sim.gpu_node[gpu]]):
+            continue
+        allowed += 1
+        if sim.holder[gpu] >= 0:
+            continue
+        candidates += 1
+        at = taken
+        if rules["policy"] != FIRST_FIT:  # the least charged so far, in order
+            while at > 0 and book.charged_s[gpu] < book.charged_s[sim.chosen[at - 1]]:
+                at -= 1
+        if at < gang:
+            taken = min(taken + 1, gang)
+            for i in range(taken - 1, at, -1):
+                sim.chosen[i] = sim.chosen[i - 1]
+            sim.chosen[at] = gpu
+    if allowed < gang:
+        return -1
+    if candidates < gang:
+        return 0
+    for i in range(gang):
+        book.charged_s[sim.chosen[i]] += charge_s
+    return 1
+
+
+@kernel
+def rehearse_in_line(sim: Run, book: Book) -> int:
+    """Place one job after the other, each when it can be, and play to the end; the log is thrown away.
+
+    ``able`` has one row for all jobs, or one for each. Returns NO_PLACE, or what stopped ``advance``.
+    """
+    w = sim.world
+    at = 0
+    while True:
+        while at < len(book.order):
+            row = book.order[at]
+            gang = book.gangs[at]
+            found = place_gang(sim, book, book.able[at if len(book.able) > 1 else 0], gang, book.charges_s[at])
+            if found < 0:
+                return NO_PLACE
+            if found == 0:
+                break
+            if start(sim, row, EXPLICIT, gang, False, 0) == BUFFER_FULL:
+                w["events"] = 0
+                w["event_gpus"] = 0
+                start(sim, row, EXPLICIT, gang, False, 0)
+            at += 1
+        outcome = LOG_FULL
+        while outcome == LOG_FULL:
+            w["events"] = 0
+            w["event_gpus"] = 0
+            outcome = advance(sim)
+        if outcome != DECIDE:
+            return outcome

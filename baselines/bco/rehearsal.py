@@ -1,0 +1,80 @@
+"""Rehearsals: a plan is played in a copy of the simulation, so that contention is what it will be."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.baselines.bco import kernels
+from gpusched_env.baselines.bco.ledger import NoPlaceError
+from gpusched_env.baselines.bco.plans import HeadOfLine, Plan
+from gpusched_env.simulator import ClairvoyantView, Outcome, Simulation
+
+POLICY: Final = {"ff": kernels.FIRST_FIT, "ls": kernels.LEAST_CHARGED, "bco": kernels.BALANCED}
+
+
+class Rehearser:
+    """Play plans ahead from where a run stands; the run itself does not change.
+
+    Plans of the reading "idle" are played in a compiled loop.
+
+    Parameters
+    ----------
+    view : of the run; its jobs that have not arrived yet do not exist in the copy
+    compiled : False = every plan is asked at every decision point
+    """
+
+    def __init__(self, view: ClairvoyantView, compiled: bool = True) -> None:
+        self._view = view
+        self._compiled = compiled and int(view.cluster.nodes["gpus"].max()) <= kernels.MOST_OF_A_MACHINE
+        self._copy: Simulation | None = None
+
+    def end_s(self, plan: Plan, limit_s: float) -> float:
+        """When the last of the jobs that have arrived would end under a plan [s]; inf = not before ``limit_s``.
+
+        Raises
+        ------
+        NoPlaceError : theta leaves some job no place
+        """
+        if self._compiled and type(plan) is HeadOfLine and plan.ledger.policy in POLICY:
+            outcome = self._play(plan, limit_s)
+            assert self._copy is not None
+            return self._copy.now_s if outcome is Outcome.DONE else math.inf
+        simulation, ahead = self._view.rehearsal(limit_s)
+        while True:
+            for start in plan.starts(ahead):
+                simulation.apply(start)
+            outcome = simulation.advance()
+            if outcome is not Outcome.DECIDE:
+                return simulation.now_s if outcome is Outcome.DONE else math.inf
+
+    def _play(self, plan: Plan, limit_s: float) -> Outcome:
+        """Play a plan in the copy."""
+        if self._copy is None:
+            self._copy = self._view.simulation.rehearsal(limit_s)
+        else:
+            self._view.simulation.rehearsal(limit_s, self._copy)
+        ledger = plan.ledger
+        book = np.zeros((), kernels.LEDGER_DTYPE)
+        book["policy"] = POLICY[ledger.policy]
+        for name in ("theta_s", "small", "capacity"):
+            book[name] = getattr(ledger, name)
+        able = np.ones((1, len(ledger.charged_s)), bool) if plan.able is None else np.ascontiguousarray(plan.able)
+        nodes = len(self._view.cluster.nodes)
+        asked = kernels.Book(
+            memory=book,
+            order=plan.order.astype(np.int64),
+            gangs=plan.gangs.astype(np.int64),
+            charges_s=plan.charges_s,
+            able=able,
+            charged_s=ledger.charged_s,
+            mean_s=np.zeros(nodes),
+            kept=np.zeros(nodes, np.int8),
+        )
+        code = kernels.rehearse_in_line(self._copy.arrays, asked)
+        ledger.binding = bool(book["binding"])
+        if code == kernels.NO_PLACE:
+            raise NoPlaceError(f"theta = {ledger.theta_s:g} s leaves some gang no place: give a larger one")
+        return Outcome(code)

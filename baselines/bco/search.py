@@ -1,0 +1,82 @@
+"""SJF-BCO's search: a limit theta on the charge of a GPU, and a size kappa that splits small gangs from large ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gpusched_env.baselines.bco.ledger import NoPlaceError
+from gpusched_env.baselines.bco.plans import Plan
+from gpusched_env.baselines.bco.rehearsal import Rehearser
+from gpusched_env.portable.elementary import power
+
+GRID: Final = np.array([0.8 * power(7.5, i / 9) for i in range(10)])  # theta over the mean load of a GPU
+
+MakePlan = Callable[[float, float], Plan]  # from theta [s] and the largest small gang
+
+
+class Trial(NamedTuple):
+    """The best end of the last job so far, and what gave it."""
+
+    end_s: float
+    theta_s: float
+    small: float
+
+
+def try_all(
+    rehearser: Rehearser, make: MakePlan, theta_s: float, sizes: Sequence[float], best: Trial
+) -> tuple[Trial, list[float]]:
+    """Rehearse a theta with every split of small and large gangs.
+
+    Returns
+    -------
+    best : the earliest end, of these and the best one before; of equal ones the first
+    bound : sizes with which a larger theta might place gangs otherwise
+    """
+    bound = []
+    for small in sizes:
+        try:
+            plan = make(theta_s, small)
+            end_s = rehearser.end_s(plan, best.end_s)  # later than the best is all the same
+        except NoPlaceError:  # not all jobs are placed: no plan at all (the paper's loop would compare its makespan)
+            bound.append(small)
+            continue
+        if plan.ledger.binding:
+            bound.append(small)
+        if end_s < best.end_s:
+            best = Trial(end_s, theta_s, small)
+    return best, bound
+
+
+def by_grid(
+    rehearser: Rehearser, make: MakePlan, thetas_s: Sequence[float], sizes: Sequence[float], horizon_s: float
+) -> Trial:
+    """Try every theta, ascending, with every split."""
+    best = Trial(horizon_s, math.inf, sizes[0])
+    for theta_s in thetas_s:
+        best, sizes = try_all(rehearser, make, theta_s, sizes, best)
+        if not sizes:
+            break
+    return best
+
+
+def by_bisection(
+    rehearser: Rehearser, make: MakePlan, largest_s: int, sizes: Sequence[float], horizon_s: float
+) -> Trial:
+    """Bisect theta in whole seconds from 1 to ``largest_s``: down after an improvement, else up (algorithm 1).
+
+    The makespan is not monotone in theta, so this may miss what :func:`by_grid` finds.
+    """
+    best = Trial(horizon_s, math.inf, sizes[0])
+    low, high = 1, largest_s
+    while low <= high:
+        theta_s = (low + high) // 2
+        found, _ = try_all(rehearser, make, theta_s, sizes, best)
+        if found.end_s < best.end_s:
+            best, high = found, theta_s - 1
+        else:
+            low = theta_s + 1
+    return best

@@ -1,0 +1,1 @@
+"""SJF-BSBF and SJF-FFS."""

@@ -1,0 +1,112 @@
+"""The compiled loop of SJF-FFS and SJF-BSBF: one waiting job after the other, alone or beside running ones.
+
+It decides what ``SjfBsbf.decide`` decides; tests compare the logs.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.baselines.listed.lines import sort_rows
+from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
+from gpusched_env.core.events import BUFFER_FULL, DECIDE, EXPLICIT, LOG_FULL, seconds_left, start
+from gpusched_env.core.handle import Handle, array, helper, kernel
+from gpusched_env.core.placement.shared import find_shared
+from gpusched_env.core.state import WAITING, Run
+
+WALKS: Final = 2  # phase: along ``order``
+
+QUEUE_DTYPE: Final = np.dtype(
+    [
+        ("by_size", "<i8"),  # 1 = by run time left, 0 = by arrival
+        ("strict", "<i8"),  # 1 = the first job that does not fit blocks all behind it
+        ("choices", "<i8"),  # flags of sharing_choices.py
+        ("round_s", "<f8"),  # [s] decide at its multiples only; 0 = at every event
+        ("until_s", "<f8"),  # [s] when to stop
+        # where it stands
+        ("phase", "<i8"),
+        ("at", "<i8"),  # entry of ``order`` that comes next
+        ("queued", "<i8"),  # entries of ``order``
+        ("seen", "<i8"),  # jobs that have arrived
+        ("idle", "<i8"),
+    ]
+)
+
+
+class Line(Handle):
+    """Where the loop stands, and the waiting jobs in order."""
+
+    memory = array(QUEUE_DTYPE)
+    order = array(np.int32, "jobs")
+    scratch = array(np.int32, "jobs")
+    keys = array(np.float64, "jobs")
+    ranks = array(np.float64, "jobs")
+
+
+@helper
+def round_after(round_s: float, now_s: float) -> float:
+    """Give the first round after a time [s]."""
+    rounds = max(math.floor(now_s / round_s) - 1, 0)
+    while rounds * round_s <= now_s:  # a division may round either way
+        rounds += 1
+    return rounds * round_s
+
+
+@kernel
+def order_jobs(sim: Run, line: Line) -> None:
+    """Bring the order of the waiting jobs up to date; what a job is ordered by does not change while it waits."""
+    q = line.memory
+    kept = 0
+    for i in range(q["queued"]):
+        row = line.order[i]
+        if sim.jobs[row]["status"] == WAITING:
+            line.order[kept] = row
+            kept += 1
+    while q["seen"] < sim.world["next_arrival"]:
+        row = q["seen"]
+        if q["by_size"]:
+            line.keys[row] = seconds_left(sim, row)
+        line.order[kept] = row
+        kept += 1
+        q["seen"] += 1
+    q["queued"] = kept
+    sort_rows(line.order, line.scratch, line.keys, line.ranks, kept)
+
+
+@kernel
+def play_shared(sim: Run, line: Line) -> int:
+    """Play on until ``until_s`` (PAUSED), the log is full, or ``advance`` ends the run."""
+    w = sim.world
+    q = line.memory
+    while True:
+        if q["phase"] == ASLEEP:
+            outcome = sleep(sim, line.memory)
+            if outcome != DECIDE:
+                return outcome
+        if q["phase"] == DECIDES:
+            q["phase"] = ASLEEP
+            if w["waiting"] == 0:
+                continue
+            if q["round_s"] > 0.0 and w["round_s"] == 0.0:
+                next_s = round_after(q["round_s"], w["clock_s"])
+                wake_at(sim, next_s)
+                if next_s - q["round_s"] != w["clock_s"]:
+                    continue
+            order_jobs(sim, line)
+            q["at"] = 0
+            q["phase"] = WALKS
+        while q["at"] < q["queued"]:
+            row = line.order[q["at"]]
+            count, option = find_shared(sim, row, q["choices"])
+            if count > 0:
+                steps = sim.sub_batches[sim.jobs[row]["job_class"], option, 0]["sub_steps"]
+                code = start(sim, row, EXPLICIT, count, True, steps)
+                if code == BUFFER_FULL:
+                    return LOG_FULL
+            elif q["strict"]:
+                break
+            q["at"] += 1
+        q["phase"] = ASLEEP

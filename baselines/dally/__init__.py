@@ -1,0 +1,1 @@
+"""Delay scheduling: Dally and its rivals in the same simulator."""

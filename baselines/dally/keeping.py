@@ -1,0 +1,80 @@
+"""Gangs that stop before their lease is over, and GPUs that are kept for a job until whoever holds them has stopped."""
+
+from __future__ import annotations
+
+from gpusched_env.baselines.dally.state import Delay
+from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.placement.taking import FREE
+from gpusched_env.core.state import CHECKPOINTING, RUNNING, Run
+
+
+@kernel
+def steps_done(sim: Run, delay: Delay, row: int) -> int:
+    """Count the steps that a running gang has ended since its start."""
+    end_s = sim.replicas[sim.jobs[row]["replica"]]["since_s"] + delay.tasks[row]["step_s"]
+    steps = 0
+    while end_s <= sim.world["clock_s"]:
+        end_s += delay.tasks[row]["step_s"]
+        steps += 1
+    return steps
+
+
+@kernel
+def may_stop(sim: Run, delay: Delay, row: int) -> bool:
+    """Tell whether a gang can be stopped; one that starts now cannot, one whose last step it is stops anyway."""
+    task = delay.tasks[row]
+    if sim.jobs[row]["status"] != RUNNING or task["stops"] or task["leaked"] > 0:
+        return False
+    replica = sim.replicas[sim.jobs[row]["replica"]]
+    if replica["phase"] == CHECKPOINTING or replica["start_s"] == sim.world["clock_s"]:
+        return False
+    return task["step_s"] == 0.0 or steps_done(sim, delay, row) + 1 < task["steps"]
+
+
+@kernel
+def stop_next(sim: Run, delay: Delay) -> bool:
+    """Find a gang that is to stop, and when: at the end of its step, or now where work flows; False if none is."""
+    r = delay.rules
+    for i in range(r["held"]):
+        row = delay.held[i]
+        task = delay.tasks[row]
+        if task["stops"]:
+            task["stops"] = 0
+            task["early"] = 0
+            r["row"] = row
+            r["until_s"] = sim.world["clock_s"]
+            if task["step_s"] > 0.0:
+                task["steps"] = steps_done(sim, delay, row) + 1
+                end_s = sim.replicas[sim.jobs[row]["replica"]]["since_s"]
+                for _ in range(task["steps"]):
+                    end_s += task["step_s"]
+                r["until_s"] = end_s
+            return True
+    return False
+
+
+@helper
+def keep(delay: Delay, row: int, gpu: int) -> None:
+    """Keep a GPU for a job: it is offered to nobody else."""
+    delay.leaker[gpu] = row
+    delay.tasks[row]["leaked"] += 1
+
+
+@kernel
+def take_kept(sim: Run, delay: Delay) -> int:
+    """Find a waiting job all of whose kept GPUs are free, and choose them; -1 = none."""
+    for i in range(delay.rules["queued"]):
+        row = delay.queue[i]
+        if delay.tasks[row]["leaked"] == 0:
+            continue
+        at = 0
+        for gpu in range(delay.leaker.shape[0]):
+            if delay.leaker[gpu] == row and sim.holder[gpu] == FREE:
+                sim.chosen[at] = gpu
+                at += 1
+        if at == delay.tasks[row]["leaked"]:
+            for k in range(at):
+                delay.leaker[sim.chosen[k]] = -1
+            delay.tasks[row]["leaked"] = 0
+            return row
+    return -1

@@ -1,0 +1,608 @@
+"""Delay scheduling, one decision after the other: who is offered GPUs when, and what he accepts.
+
+``next_decision`` finds the next decision of a decision point. Python yields it (``Dally.decide``), or ``play`` carries
+it out and plays on: both give the same event log.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusched_env.baselines.dally.affinity import may_move, place_by_affinity
+from gpusched_env.baselines.dally.keeping import keep, steps_done, stop_next, take_kept
+from gpusched_env.baselines.dally.leaks import give_back, leak
+from gpusched_env.baselines.dally.placing import (
+    ANYWHERE,
+    IN_RACK,
+    ON_MACHINE,
+    ON_SLOT,
+    REFUSED,
+    choose_gpus,
+    count_offer,
+    first_rack_with,
+    visit,
+)
+from gpusched_env.baselines.dally.state import MACHINE_WAITS, NETWORK_TIMER, RACK_TIMER, RACK_WAITS, Delay
+from gpusched_env.baselines.dally.tuning import record
+from gpusched_env.baselines.dally.victims import evict_for, nw_of, rate_victims
+from gpusched_env.cluster import SLOT
+from gpusched_env.core.events import (
+    DECIDE,
+    EXPLICIT,
+    IDLE_LIMIT,
+    LOG_FULL,
+    STALLED,
+    advance,
+    lease,
+    preempt,
+    start,
+    stuck,
+)
+from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.queries import Asked
+from gpusched_env.core.state import FINISHED, RUNNING, WAITING, Run
+from gpusched_env.portable.keys import rounded_key
+
+Array = np.ndarray
+
+# What ``next_decision`` has found; the row is in ``rules.row``, the time in ``rules.until_s``, the GPUs in ``chosen``.
+NOTHING, START, LEASE, PREEMPT, WAIT, TUNE, GROW, SORT = range(8)
+# What stopped ``play`` beside the codes of ``advance``.
+PAUSED, TOO_SMALL, UNSORTED = 100, 101, 102
+# Phases of a decision point.
+ASLEEP, BEGUN, OBSERVES, OFFERS, WALKS, GRANTED, EVICTS, STOPS, ENDS = range(9)
+TIRESIAS, GANDIVA = 1, 2
+BY_NW, BY_GPU_TIME, BY_ARRIVAL, BY_FIRST_START = range(4)
+
+
+@kernel
+def before(delay: Delay, one: int, other: int) -> bool:
+    """Tell whether a job is asked before another: smaller key, then longer without GPUs, then smaller id."""
+    first = delay.tasks[one]
+    second = delay.tasks[other]
+    if first["key"] != second["key"]:
+        return first["key"] < second["key"]
+    if first["last_s"] != second["last_s"]:
+        return first["last_s"] < second["last_s"]
+    return first["id"] < second["id"]
+
+
+@helper
+def insert(delay: Delay, line: Array, length: int, row: int) -> None:
+    """Put a job into a sorted line of so many jobs."""
+    at = length
+    while at > 0 and before(delay, row, line[at - 1]):
+        line[at] = line[at - 1]
+        at -= 1
+    line[at] = row
+
+
+@helper
+def remove(line: Array, length: int, row: int) -> None:
+    """Take a job out of a line of so many jobs."""
+    at = 0
+    while line[at] != row:
+        at += 1
+    for i in range(at, length - 1):
+        line[i] = line[i + 1]
+
+
+@kernel
+def offer_at(sim: Run, delay: Delay, time_s: float) -> None:
+    """Queue an offer; those of this instant are counted."""
+    if time_s <= sim.world["clock_s"]:
+        delay.rules["due"] += 1
+    else:
+        delay.offers[delay.rules["later"]] = time_s
+        delay.rules["later"] += 1
+
+
+@kernel
+def rank(sim: Run, delay: Delay, row: int, left: float, run_s: float, gpu_s: float) -> None:
+    """Set Nw and what a job is ordered by, after so much work and so many seconds."""
+    task = delay.tasks[row]
+    if run_s > 0.0:
+        seconds = sim.world["clock_s"] - task["arrival_s"] if delay.rules["wall"] else run_s
+        # rounded, because jobs without communication have 1 but for rounding, and tie
+        task["nw"] = rounded_key((1.0 - left / task["iterations"]) / (seconds / task["ideal_s"]))
+    if delay.rules["priority"] == BY_NW:
+        task["key"] = task["nw"]
+    elif delay.rules["priority"] == BY_GPU_TIME:
+        task["key"] = gpu_s
+    elif delay.rules["priority"] == BY_FIRST_START:  # the latest first; who has never started comes last
+        first_s = sim.jobs[row]["first_start_s"]
+        task["key"] = -first_s if first_s < np.inf else np.inf
+    else:
+        task["key"] = row  # rows ascend by arrival
+
+
+@kernel
+def close_lease(sim: Run, delay: Delay, row: int) -> None:
+    """Add what a job has done since its start."""
+    task = delay.tasks[row]
+    if task["step_s"] > 0.0:
+        for _ in range(task["steps"]):
+            task["run_s"] += task["step_s"]
+            task["service_gpu_s"] += task["gpus"] * task["step_s"]
+            task["left"] -= delay.rules["step_iterations"] * task["gpus"]
+    else:
+        task["run_s"] = sim.jobs[row]["service_s"]
+        task["service_gpu_s"] = task["gpus"] * task["run_s"]
+        task["left"] = task["iterations"] * (sim.jobs[row]["remaining"] / sim.jobs[row]["iterations"])
+    rank(sim, delay, row, task["left"], task["run_s"], task["service_gpu_s"])
+
+
+@kernel
+def plan_lease(sim: Run, delay: Delay, row: int) -> float:
+    """Find when the lease of a gang that has just started ends; inf if it has none, or its work ends before [s].
+
+    In steps it ends with the step at whose end the lease is over, or the next step seems not to fit (quirk Q2: a step
+    counts as if its seconds, too, were shared by the gang). Ends of steps are added up as the authors do.
+    """
+    r = delay.rules
+    task = delay.tasks[row]
+    task["step_s"] = 0.0
+    task["steps"] = 0
+    task["early"] = 0
+    if not r["leased"]:
+        return np.inf
+    task["lease_end_s"] = sim.world["clock_s"] + r["lease_s"]
+    if r["step_iterations"] == 0.0 or sim.world["contention"] > 0:
+        return task["lease_end_s"]
+    replica = sim.replicas[sim.jobs[row]["replica"]]
+    task["step_s"] = replica["iteration_s"] * r["step_iterations"]
+    ahead_s = task["step_s"] / task["gpus"]
+    end_s = replica["since_s"]
+    left = task["left"]
+    while True:
+        end_s += task["step_s"]
+        left -= r["step_iterations"] * task["gpus"]
+        task["steps"] += 1
+        if left <= 0.0:
+            return np.inf
+        if end_s >= task["lease_end_s"]:
+            return end_s
+        if r["look_ahead"] and end_s + ahead_s > task["lease_end_s"]:
+            task["early"] = 1
+            return end_s
+
+
+@kernel
+def bids_again(sim: Run, delay: Delay, row: int) -> bool:
+    """Tell whether a running gang bids (quirk Q1: once in each step), and set what it is ordered by."""
+    task = delay.tasks[row]
+    steps = steps_done(sim, delay, row)
+    if task["won_step"] == steps:
+        return False
+    left = task["left"]
+    run_s = task["run_s"]
+    gpu_s = task["service_gpu_s"]
+    for _ in range(steps):
+        run_s += task["step_s"]
+        gpu_s += task["gpus"] * task["step_s"]
+        left -= delay.rules["step_iterations"] * task["gpus"]
+    rank(sim, delay, row, left, run_s, gpu_s)
+    return True
+
+
+@kernel
+def end_of_task(sim: Run, delay: Delay, row: int) -> None:
+    """Take note that a job has finished: its GPUs, and those that it has leaked, are offered in a while."""
+    task = delay.tasks[row]
+    freed = task["gpus"] + task["leaked"]
+    give_back(delay, row, True)
+    if not delay.rules["exact"]:
+        offer_at(sim, delay, sim.world["clock_s"] + delay.rules["ckpt_per_gpu_s"] * freed)
+
+
+@kernel
+def end_of_lease(sim: Run, delay: Delay, row: int) -> None:
+    """Take note that a job has given back its GPUs: it waits again."""
+    task = delay.tasks[row]
+    if delay.rules["rebid"]:
+        give_back(delay, row, False)
+    close_lease(sim, delay, row)
+    task["last_s"] = sim.world["clock_s"]
+    insert(delay, delay.queue, delay.rules["queued"], row)
+    delay.rules["queued"] += 1
+    if not delay.rules["exact"]:
+        delay_s = delay.rules["ckpt_per_gpu_s"] * task["gpus"]
+        if task["early"] and delay.rules["alias"]:
+            delay_s = 0.0
+        offer_at(sim, delay, sim.world["clock_s"] + delay_s)
+
+
+@kernel
+def observe(sim: Run, delay: Delay) -> int:
+    """Take note of arrivals and of gangs that have stopped; renew or end one lease that is over."""
+    w = sim.world
+    r = delay.rules
+    while r["seen"] < w["next_arrival"]:
+        row = r["seen"]
+        delay.tasks[row]["last_s"] = sim.jobs[row]["arrival_s"]
+        delay.tasks[row]["arrival_s"] = sim.jobs[row]["arrival_s"]
+        rank(sim, delay, row, 0.0, 0.0, 0.0)
+        insert(delay, delay.queue, r["queued"], row)
+        r["queued"] += 1
+        r["seen"] += 1
+        if r["free_before"] > 0 and not r["exact"]:
+            r["due"] += 1
+    i = 0
+    while i < r["held"] and (r["returned"] < w["returns"] or w["leases_over"] > 0):
+        row = delay.held[i]
+        status = sim.jobs[row]["status"]
+        if status == RUNNING:
+            replica = sim.replicas[sim.jobs[row]["replica"]]
+            if replica["lease_over"]:
+                r["row"] = row
+                r["until_s"] = w["clock_s"] + r["lease_s"]
+                tier = -1 if replica["tier"] == SLOT else replica["tier"]
+                moves = delay.tasks[row]["leaked"] > 0
+                if r["renew"] and not moves and w["waiting"] == 0 and tier <= delay.tasks[row]["best_tier"]:
+                    return LEASE
+                return PREEMPT
+            i += 1
+            continue
+        remove(delay.held, r["held"], row)
+        r["held"] -= 1
+        r["returned"] += 1
+        delay.tasks[row]["won_step"] = -1
+        if status == FINISHED:
+            end_of_task(sim, delay, row)
+        else:
+            end_of_lease(sim, delay, row)
+    return NOTHING
+
+
+@kernel
+def accepts(delay: Delay, now_s: float, row: int, timer: int) -> bool:
+    """Tell whether a job takes a tier: its timer has expired, or it fits on no tighter one."""
+    tighter_gpus = delay.rules["machine_gpus"] if timer == RACK_TIMER else delay.rules["rack_gpus"]
+    if delay.tasks[row]["gpus"] > tighter_gpus:
+        return True
+    wait_s = delay.waits_s[delay.tasks[row]["gpus"], timer]
+    if timer == NETWORK_TIMER and delay.rules["stacked"]:
+        wait_s += delay.waits_s[delay.tasks[row]["gpus"], RACK_TIMER]
+    if delay.rules["exact"]:  # an expiry is an event at this very time
+        return now_s >= delay.tasks[row]["last_s"] + wait_s
+    return now_s - delay.tasks[row]["last_s"] >= wait_s
+
+
+@kernel
+def place_by_skew(delay: Delay, row: int) -> tuple[int, int]:
+    """Find a tier and a place by the rules of Tiresias in the authors' simulator: no waiting."""
+    r = delay.rules
+    gang = delay.tasks[row]["gpus"]
+    slots = delay.slot_order.shape[0]
+    nodes = delay.node_order.shape[0]
+    racks = delay.on_offer.shape[0] - slots - nodes
+    place = visit(delay, delay.node_order, slots, nodes, gang, r["best_fit"])
+    if place >= 0:
+        return ON_MACHINE, place
+    rack = first_rack_with(delay, slots + nodes, racks, gang, r["best_fit"])
+    low_skew = delay.tasks[row]["low_skew"] == 1
+    if rack >= 0 and (low_skew or r["free"] >= r["machine_gpus"]):
+        return IN_RACK, rack
+    if low_skew or gang > r["rack_gpus"]:
+        return ANYWHERE, 0
+    return REFUSED, 0
+
+
+@kernel
+def remember(delay: Delay, now_s: float, row: int, tier: int) -> None:
+    """Record how long a job has waited for the tier that it takes; censored waits for those that it gives up, too."""
+    r = delay.rules
+    task = delay.tasks[row]
+    demand = task["demand"]
+    wait_s = now_s - task["last_s"]
+    if tier <= ON_MACHINE or (r["censored"] and task["gpus"] <= r["machine_gpus"]):
+        record(delay, demand, MACHINE_WAITS, now_s, wait_s)
+    if tier == IN_RACK or (tier == ANYWHERE and r["censored"] and task["gpus"] <= r["rack_gpus"]):
+        record(delay, demand, RACK_WAITS, now_s, wait_s)
+
+
+@kernel
+def place_by_delay(delay: Delay, now_s: float, row: int) -> tuple[int, int]:
+    """Find the tightest tier that the job accepts, and a place in it; remember how long it has waited for it."""
+    r = delay.rules
+    task = delay.tasks[row]
+    gang = task["gpus"]
+    best = r["best_fit"]
+    slots = delay.slot_order.shape[0]
+    nodes = delay.node_order.shape[0]
+    racks = delay.on_offer.shape[0] - slots - nodes
+    if gang <= r["most_in_slot"]:
+        place = visit(delay, delay.slot_order, 0, slots, gang, best)
+        remember(delay, now_s, row, ON_SLOT)
+        return ON_SLOT, place
+    if gang <= r["most_in_machine"]:
+        place = visit(delay, delay.node_order, slots, nodes, gang, best)
+        remember(delay, now_s, row, ON_MACHINE)
+        return ON_MACHINE, place
+    if gang <= r["most_in_rack"] and accepts(delay, now_s, row, RACK_TIMER):
+        place = first_rack_with(delay, slots + nodes, racks, gang, best)
+        remember(delay, now_s, row, IN_RACK)
+        return IN_RACK, place
+    if accepts(delay, now_s, row, NETWORK_TIMER):
+        remember(delay, now_s, row, ANYWHERE)
+        return ANYWHERE, 0
+    return REFUSED, 0
+
+
+@kernel
+def begin_offer(sim: Run, delay: Delay) -> None:
+    """Put all free GPUs on offer, and line up who is asked: who waits, who runs with quirk Q1, or may move."""
+    r = delay.rules
+    others = r["rebid"] or r["policy"] == GANDIVA
+    if others or r["queued"] > 0:  # counting is a look at every GPU: not for nobody
+        count_offer(sim, delay)
+    for i in range(r["queued"]):
+        delay.order[i] = delay.queue[i]
+    r["ordered"] = r["queued"]
+    if others:
+        for i in range(r["held"]):
+            row = delay.held[i]
+            if r["rebid"]:
+                bids = bids_again(sim, delay, row)
+            else:
+                bids = may_move(sim, delay, row)
+                rank(sim, delay, row, 0.0, 0.0, 0.0)
+            if bids:
+                insert(delay, delay.order, r["ordered"], row)
+                r["ordered"] += 1
+    r["cursor"] = 0
+    r["retuned"] = 0
+    if r["ordered"] > 0:
+        r["made"] += 1
+
+
+@kernel
+def walk_offer(sim: Run, delay: Delay) -> int:
+    """Ask one job after the other until one starts; GPUs that quirk Q1 leaks, or moves claim, need no decision."""
+    r = delay.rules
+    now_s = sim.world["clock_s"]
+    while r["cursor"] < r["ordered"] and r["free"] > 0:
+        row = delay.order[r["cursor"]]
+        task = delay.tasks[row]
+        gang = task["gpus"]
+        waits = sim.jobs[row]["status"] == WAITING
+        if gang > r["free"] or (waits and task["leaked"] > 0 and not r["rebid"]):  # it waits for GPUs kept for it
+            r["cursor"] += 1
+            continue
+        room = delay.samples.shape[2]
+        if delay.counts[task["demand"], MACHINE_WAITS] == room or delay.counts[task["demand"], RACK_WAITS] == room:
+            return GROW
+        if 0 < delay.verdicts.shape[0] == r["verdicts"]:
+            return GROW
+        if r["sorted"] and r["unsorted"]:
+            return SORT
+        r["cursor"] += 1
+        if delay.verdicts.shape[0] > 0:
+            verdict = delay.verdicts[r["verdicts"]]
+            verdict["time_s"] = now_s
+            verdict["waited_s"] = now_s - task["last_s"]
+            verdict["rack_wait_s"] = delay.waits_s[gang, RACK_TIMER]
+            verdict["network_wait_s"] = delay.waits_s[gang, NETWORK_TIMER]
+            verdict["job"] = row
+            verdict["tier"] = REFUSED
+        if r["policy"] == TIRESIAS:
+            tier, place = place_by_skew(delay, row)
+        elif r["policy"] == GANDIVA:
+            tier, place = place_by_affinity(sim, delay, row)
+        else:
+            tier, place = place_by_delay(delay, now_s, row)
+        if delay.verdicts.shape[0] > 0:
+            delay.verdicts[r["verdicts"]]["tier"] = tier
+            r["verdicts"] += 1
+        if tier == REFUSED:
+            continue
+        choose_gpus(sim, delay, gang, tier, place)
+        if waits:
+            r["row"] = row
+            return START
+        if r["policy"] == GANDIVA:
+            task["stops"] = 1
+            for i in range(gang):
+                keep(delay, row, sim.chosen[i])
+            continue
+        leak(sim, delay, row)
+    return NOTHING
+
+
+@kernel
+def next_wake(sim: Run, delay: Delay) -> float:
+    """Find when the scheduler wants to be asked next: an offer, an expiry or a look at the timers; inf = never [s]."""
+    w = sim.world
+    r = delay.rules
+    at_s = r["next_tune_s"]
+    if r["exact"]:
+        for i in range(r["queued"]):
+            task = delay.tasks[delay.queue[i]]
+            gang = task["gpus"]
+            rack_s = delay.waits_s[gang, RACK_TIMER]
+            network_s = delay.waits_s[gang, NETWORK_TIMER] + (rack_s if r["stacked"] else 0.0)
+            if gang <= r["machine_gpus"] and w["clock_s"] < task["last_s"] + rack_s < at_s:
+                at_s = task["last_s"] + rack_s
+            if gang <= r["rack_gpus"] and w["clock_s"] < task["last_s"] + network_s < at_s:
+                at_s = task["last_s"] + network_s
+        return at_s
+    if r["later"] == 0 and r["held"] == 0 and r["queued"] > 0 and w["next_arrival"] == w["jobs"]:
+        retry_s = w["clock_s"]
+        if r["statistics"]:  # from a second after the first arrival on, until they find nothing else in the queue
+            first_s = delay.tasks[0]["arrival_s"] + 1.0
+            every_s = 0.1 * r["lease_s"]
+            retry_s = first_s + max(np.floor((retry_s - first_s) / every_s) + 1.0, 0.0) * every_s
+            r["statistics"] = 0
+        offer_at(sim, delay, retry_s + r["idle_retry_s"])
+    for i in range(r["later"]):
+        at_s = min(at_s, delay.offers[i])
+    return at_s
+
+
+@kernel
+def take_due(sim: Run, delay: Delay) -> None:
+    """Count the queued offers whose time has come as due."""
+    r = delay.rules
+    kept = 0
+    for i in range(r["later"]):
+        if delay.offers[i] <= sim.world["clock_s"]:
+            r["due"] += 1
+        else:
+            delay.offers[kept] = delay.offers[i]
+            kept += 1
+    r["later"] = kept
+
+
+@kernel
+def evict(sim: Run, delay: Delay) -> int:
+    """Let gangs stop for the first waiting job to which that gives a tier that it accepts, tighter than now."""
+    r = delay.rules
+    now_s = sim.world["clock_s"]
+    largest_nw = rate_victims(sim, delay)
+    count_offer(sim, delay)
+    for i in range(r["queued"]):
+        row = delay.queue[i]
+        task = delay.tasks[row]
+        gang = task["gpus"]
+        if (
+            task["leaked"] > 0
+            or gang <= r["most_in_machine"]
+            or gang > sim.world["gpus"]
+            or largest_nw < task["nw"] + r["victim_margin"]
+        ):
+            continue
+        room = delay.samples.shape[2]
+        if delay.counts[task["demand"], MACHINE_WAITS] == room or delay.counts[task["demand"], RACK_WAITS] == room:
+            return GROW
+        tier = evict_for(sim, delay, row, gang > r["most_in_rack"] and accepts(delay, now_s, row, RACK_TIMER), gang > r["free"] and accepts(delay, now_s, row, NETWORK_TIMER))
+        if tier != REFUSED:
+            remember(delay, now_s, row, tier)
+            return NOTHING
+    return NOTHING
+
+
+@kernel
+def next_decision(sim: Run, delay: Delay) -> int:
+    """Find the next decision of this decision point, which begins where the phase is BEGUN; NOTHING ends it."""
+    r = delay.rules
+    while True:
+        if r["phase"] == BEGUN:
+            if sim.world["clock_s"] >= r["next_tune_s"]:
+                return TUNE
+            r["offered"] = 0
+            r["phase"] = OBSERVES
+        if r["phase"] == OBSERVES:
+            if r["later"] + r["held"] + 1 >= delay.offers.shape[0]:
+                return GROW
+            found = observe(sim, delay)
+            if found != NOTHING:
+                return found
+            if not r["rebid"]:
+                row = take_kept(sim, delay)
+                if row >= 0:
+                    r["row"] = row
+                    r["granted_in"] = OBSERVES
+                    r["phase"] = GRANTED
+                    return START
+            take_due(sim, delay)
+            if r["exact"]:
+                r["due"] = 1
+            r["phase"] = OFFERS
+        if r["phase"] == OFFERS:
+            if r["due"] == 0:
+                r["phase"] = EVICTS
+            else:
+                r["due"] -= 1
+                r["offered"] = 1
+                begin_offer(sim, delay)
+                r["phase"] = WALKS
+        if r["phase"] == GRANTED:
+            row = r["row"]
+            r["phase"] = r["granted_in"]
+            if sim.jobs[row]["status"] == RUNNING:
+                remove(delay.queue, r["queued"], row)
+                r["queued"] -= 1
+                delay.held[r["held"]] = row
+                r["held"] += 1
+                delay.tasks[row]["last_s"] = sim.world["clock_s"]
+                r["until_s"] = plan_lease(sim, delay, row)
+                if r["until_s"] < np.inf:
+                    return LEASE
+        if r["phase"] == WALKS:
+            found = walk_offer(sim, delay)
+            if found == START:
+                r["granted_in"] = WALKS
+                r["phase"] = GRANTED
+            if found != NOTHING:
+                return found
+            # a wait that was recorded may have lowered the timer of a job that had been asked before
+            if r["exact"] and r["retuned"]:
+                r["due"] = 1
+            r["phase"] = OFFERS
+        if r["phase"] == EVICTS:
+            if r["victims"] and r["offered"]:
+                found = evict(sim, delay)
+                if found != NOTHING:
+                    return found
+            r["phase"] = STOPS
+        if r["phase"] == STOPS:
+            stops = r["victims"] or r["policy"] == GANDIVA
+            if stops and stop_next(sim, delay):
+                r["stopped"] = 1
+                return LEASE if r["until_s"] > sim.world["clock_s"] else PREEMPT
+            r["phase"] = OBSERVES if r["stopped"] else ENDS
+            r["stopped"] = 0
+        if r["phase"] == ENDS:
+            if not r["exact"]:
+                count_offer(sim, delay)
+                r["free_before"] = r["free"]
+            r["until_s"] = next_wake(sim, delay)
+            r["phase"] = ASLEEP
+            if r["until_s"] < np.inf:
+                return WAIT
+        if r["phase"] == ASLEEP:
+            return NOTHING
+
+
+@kernel
+def play(sim: Run, delay: Delay) -> int:
+    """Play on until a look at the timers is due (PAUSED), an array is TOO_SMALL, or ``advance`` ends the run."""
+    w = sim.world
+    r = delay.rules
+    while True:
+        if r["phase"] == ASLEEP:
+            outcome = advance(sim)
+            if outcome != DECIDE:
+                return outcome
+            r["phase"] = BEGUN
+            r["idle"] = r["idle"] + 1 if stuck(sim) else 0
+            if r["idle"] > IDLE_LIMIT:
+                return STALLED
+        # whatever is decided next finds room in the log
+        if w["events"] + 2 > sim.events.shape[0] or w["event_gpus"] + w["gpus"] > sim.event_gpus.shape[0]:
+            return LOG_FULL
+        found = next_decision(sim, delay)
+        row = r["row"]
+        if found == START:
+            gang = delay.tasks[row]["gpus"]
+            start(sim, row, EXPLICIT, gang, False, 0)
+        elif found == LEASE:
+            lease(sim, row, r["until_s"])
+        elif found == PREEMPT:
+            preempt(sim, row)
+        elif found == WAIT:
+            if w["clock_s"] < r["until_s"] < w["timer_s"]:
+                w["timer_s"] = r["until_s"]
+        elif found == TUNE:
+            return PAUSED
+        elif found == GROW:
+            return TOO_SMALL
+        elif found == SORT:
+            return UNSORTED
+
+
+@kernel
+def nw_now(sim: Run, delay: Delay, asked: Asked) -> None:
+    """Answer the Nw of jobs as of the clock: work done in seconds without communication / productive seconds."""
+    for i in range(len(asked.rows)):
+        asked.answers[0, i] = nw_of(sim, delay, asked.rows[i])

@@ -1,0 +1,221 @@
+"""One run under delay scheduling: the simulation, the scheduler's memory, and the compiled loop that plays them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpusched_env.baselines.dally import offers as delay_offers
+from gpusched_env.baselines.dally import tuning as delay_tuning
+from gpusched_env.baselines.dally.state import (
+    MACHINE_WAITS,
+    RACK_WAITS,
+    VERDICT_DTYPE,
+    Delay,
+    allocate_delay,
+)
+from gpusched_env.core import events
+from gpusched_env.core.queries import Asked
+from gpusched_env.instance import Instance
+from gpusched_env.simulator import Outcome, Simulation
+
+if TYPE_CHECKING:
+    from gpusched_env.baselines.dally.scheduler import Dally
+    from gpusched_env.baselines.dally.timers import Timers
+
+
+class DelayRun:
+    """Play an instance under a delay scheduler, in pieces if you like.
+
+    Parameters
+    ----------
+    instance : the problem
+    scheduler : its rules; the run keeps all that changes, so one scheduler may serve many runs
+    seed : decides the "random" placement rule, nothing else
+    simulation : join a simulation before its first event instead of beginning a new one
+    timers : what sets the timers instead of the scheduler's own strategy
+    keep_verdicts : write down who took or refused what, see :attr:`verdicts`
+
+    Examples
+    --------
+    >>> run = DelayRun(instance, Dally(tuner="off"))
+    >>> while run.play(run.simulation.now_s + 1800.0) is Outcome.DECIDE:
+    ...     run.waits_s[:] = 600.0
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        scheduler: Dally,
+        seed: int = 0,
+        simulation: Simulation | None = None,
+        timers: Timers | None = None,
+        keep_verdicts: bool = False,
+    ) -> None:
+        self.simulation = Simulation(instance, seed) if simulation is None else simulation
+        self.scheduler = scheduler
+        self.delay: Delay = allocate_delay(instance)
+        if keep_verdicts:
+            self.delay.replace("verdicts", np.zeros(4096, VERDICT_DTYPE))
+        scheduler.fill(self.delay, instance)
+        self._places = scheduler.places_for(instance.cluster)
+        self._rules["sorted"] = self._places is not None
+        self.timers = scheduler.timers_for() if timers is None else timers
+        self._rules["tuned"] = self.timers.by_hand
+        self._next_tune_s = self.timers.interval_s
+        self._until_s = math.inf
+        self.timers.begin(self)
+        self._set_alarm()
+
+    @property
+    def _rules(self) -> np.void:
+        return self.delay.rules  # type: ignore[no-any-return]
+
+    # --- play
+
+    def play(self, until_s: float = math.inf, tell: Callable[[], None] | None = None) -> Outcome:
+        """Play on, all of it compiled.
+
+        Parameters
+        ----------
+        until_s : stop here, once all events of that instant have been played and before anything is decided at it:
+            timers that are set now count for it
+        tell : called whenever the loop comes back to Python, for progress
+
+        Returns
+        -------
+        Outcome : DECIDE if it stopped at ``until_s``, else what ended the run
+        """
+        self._until_s = until_s
+        self._set_alarm()
+        if self.timers.by_hand:  # the factors may have been changed
+            self.tune_by_hand()
+        while True:
+            code = delay_offers.play(self.simulation.arrays, self.delay)
+            if tell is not None:
+                tell()
+            if code == delay_offers.PAUSED:
+                if not self.tune():
+                    return Outcome.DECIDE
+            elif code == delay_offers.TOO_SMALL:
+                self.grow()
+            elif code == delay_offers.UNSORTED:
+                self.sort_places()
+            elif code == events.LOG_FULL:
+                self.simulation.drain()
+            else:
+                return Outcome(code)
+
+    def _set_alarm(self) -> None:
+        """Let the loop stop when Python wants to look at the timers next."""
+        self._rules["next_tune_s"] = min(self._next_tune_s, self._until_s)
+        self.simulation.wake_at(float(self._rules["next_tune_s"]))
+
+    def tune(self) -> bool:
+        """Let the strategy set the timers if it is time; tell whether the run goes on."""
+        now_s = self.simulation.now_s
+        if now_s >= self._next_tune_s:
+            self.timers.tune(self)
+            interval_s = self.timers.interval_s
+            number = math.floor(now_s / interval_s) + 1
+            while number * interval_s <= now_s:  # a division may round down, and the run would stay here for ever
+                number += 1
+            self._next_tune_s = number * interval_s
+        self._set_alarm()
+        return now_s < self._until_s
+
+    def next_decision(self) -> int:
+        """Find the next decision of the decision point, after growing arrays and sorting places where that is due."""
+        while True:
+            found = int(delay_offers.next_decision(self.simulation.arrays, self.delay))
+            if found == delay_offers.GROW:
+                self.grow()
+            elif found == delay_offers.SORT:
+                self.sort_places()
+            else:
+                return found
+
+    @property
+    def decision(self) -> tuple[int, float]:
+        """Row of the latest decision's job, and its time [s]."""
+        return int(self._rules["row"]), float(self._rules["until_s"])
+
+    def chosen(self, row: int) -> tuple[int, ...]:
+        """GPUs of the latest decision to start the job ``row``."""
+        gpus = self.simulation.arrays.chosen[: self.delay.tasks["gpus"][row]]
+        return tuple(gpus.tolist())
+
+    def begin_decision(self) -> None:
+        """A decision point begins."""
+        self._rules["phase"] = delay_offers.BEGUN
+
+    def grow(self) -> None:
+        """Double the arrays whose size no rule bounds: histories, queued offers, verdicts."""
+        for name in ("samples", "offers", "verdicts"):
+            array = getattr(self.delay, name)
+            self.delay.replace(name, np.concatenate([array, np.zeros_like(array)], axis=-1))
+
+    def sort_places(self) -> None:
+        """Let the scheduler's function sort the slots and machines that have GPUs on offer."""
+        assert self._places is not None
+        self._places.sort(self.delay)
+        self._rules["unsorted"] = 0
+
+    def tune_by_hand(self) -> None:
+        """Set the timers of all demands by their histories."""
+        delay_tuning.tune_all(self.delay)
+
+    # --- what a tuner may look at
+
+    @property
+    def waits_s(self) -> np.ndarray:
+        """float64 [G + 1, 2] [s], writable: wait for a rack, wait for the network, by gang size; inf = for ever."""
+        return self.delay.waits_s
+
+    @property
+    def factors(self) -> np.ndarray:
+        """float64 [G + 1, 2], writable: what the hand tuner's timers are multiplied by, from the next ``play`` on."""
+        return self.delay.factors
+
+    @property
+    def waiting(self) -> np.ndarray:
+        """int32: rows of the waiting jobs, in the order in which they are asked."""
+        return self.delay.queue[: self._rules["queued"]].copy()
+
+    def waited_s(self, rows: np.ndarray) -> np.ndarray:
+        """float64 [s]: for how long each of the waiting jobs ``rows`` has held no GPUs."""
+        return self.simulation.now_s - self.delay.tasks["last_s"][rows]
+
+    @property
+    def gangs(self) -> np.ndarray:
+        """int32 [J] [GPU]: gang size of every job; read those of arrived jobs only."""
+        return self.delay.tasks["gpus"]
+
+    def history(self, gang: int) -> tuple[np.ndarray, np.ndarray]:
+        """SAMPLE_DTYPE: recorded waits of a gang size that ended on a machine, and in a rack."""
+        demand = self.delay.demands[gang]
+        if demand < 0:
+            empty = self.delay.samples[0, 0, :0]
+            return empty, empty
+        counts = self.delay.counts[demand]
+        machine, rack = self.delay.samples[demand]
+        return machine[: counts[MACHINE_WAITS]].copy(), rack[: counts[RACK_WAITS]].copy()
+
+    def nw(self, rows: np.ndarray) -> np.ndarray:
+        """float64: network sensitivity Nw of each of the jobs ``rows``; 0 = it has not run yet."""
+        asked = Asked(rows=np.ascontiguousarray(rows, np.int32), answers=np.empty((1, len(rows))))
+        delay_offers.nw_now(self.simulation.arrays, self.delay, asked)
+        return asked.answers[0]
+
+    @property
+    def offers_made(self) -> int:
+        """How many offers there have been to somebody."""
+        return int(self._rules["made"])
+
+    @property
+    def verdicts(self) -> np.ndarray:
+        """VERDICT_DTYPE: which tier each job took or refused whenever it was asked; empty unless they are kept."""
+        return self.delay.verdicts[: self._rules["verdicts"]].copy()

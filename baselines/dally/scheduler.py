@@ -1,0 +1,323 @@
+"""Dally (after the authors' simulator): delay scheduling, network-sensitive priority, leases, tuned timers."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.baselines.dally import offers as delay_offers
+from gpusched_env.baselines.dally.orders import SortedPlaces, fixed_orders, function_of
+from gpusched_env.baselines.dally.run import DelayRun
+from gpusched_env.baselines.dally.state import POLICIES, PRIORITIES, STATISTICS, Delay, fill_tasks, slot_sizes
+from gpusched_env.baselines.dally.timers import ConstantTimers, HandTimers, TableTimers, Timers
+from gpusched_env.cluster import Cluster
+from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.instance import Instance
+from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Scheduler, Simulation, Start, Wait
+
+TUNERS: Final = ("hand", "off", "static", "learned")
+QUIRKS: Final = ("Q1", "Q2", "Q3", "Q4", "Q5")
+_AUTHORS: Final[dict[str, Any]] = {
+    "lease_s": 3600.0,  # [s]
+    "ckpt_per_gpu_s": 1.0,  # [s]
+    "idle_retry_s": 60.0,  # [s]
+    "hist": 24.0,  # [leases]
+    "offers": "polled",
+    "fit": "first",
+    "renew": False,
+    "quirks": "Q2/Q3/Q4/Q5",
+}
+WAITS: Final = {"rack_wait": 6.0, "nw_wait": 12.0}  # [leases]
+PRESETS: Final[dict[str, dict[str, Any]]] = {
+    "authors": _AUTHORS,
+    "authors_published": _AUTHORS | {"quirks": "Q1/Q2/Q3/Q4/Q5"},
+    "suite": _AUTHORS | {"ckpt_per_gpu_s": 0.0, "offers": "exact", "fit": "best", "renew": True, "quirks": "none"},
+}
+
+
+@dataclass
+class Dally(Scheduler):
+    """Offer free GPUs by priority; a gang refuses a loose placement until it has waited long enough for a tight one.
+
+    Every gang gives its GPUs back at the end of its lease and competes again. Parameters that are None are those of the
+    preset; waits and histories count in leases.
+
+    Parameters
+    ----------
+    preset : "suite" = on any scenario, every decision point is an offer; "authors" = the authors' simulator to the
+        rounding; "authors_published" = with its GPU leak, too
+    policy : who accepts what: "dally", or "tiresias" or "gandiva" as that simulator has them
+    tuner : timers by "hand" (the authors' auto-tuner), "off" (``rack_wait``, ``nw_wait``), "static" (the same, or the
+        table in the file ``timers``) or "learned" (a trained agent; ``timers`` names its file, empty = the one that
+        ships); None = "hand", and where the policy has no delay timers nothing else
+    rack_wait, nw_wait : leases that a gang waits for a machine before it takes a rack, or the network; inf = for ever,
+        None = 6 and 12
+    timers : a file, see ``tuner``; for "static" also the table itself: 8:900:inf/256:0:3600 lets gangs of up to 8 GPUs
+        wait 900 s for a rack and for ever for the network, larger ones 0 s and 3,600 s
+    timer_mode : "absolute" = both timers begin together; "stacked" = the network timer when the rack timer ends
+    preemption : "lease" = gangs give their GPUs back at the end of each lease; "victim" = and waiting jobs may have
+        others checkpointed before; "none" = they keep them
+    victim_margin : how much larger the Nw of a gang must be than that of the job for which it is checkpointed
+    victim_held_s : seconds for which it must have held its GPUs [s]
+    victim_limit : how often a gang may be checkpointed for others
+    lease_s : length of a lease [s]
+    ckpt_per_gpu_s : seconds for each freed GPU until they are offered [s]; polled offers only
+    idle_retry_s : seconds to the next offer if nothing else will happen [s]; polled offers only
+    offers : "polled" = at arrivals, ends of jobs and of leases; "exact" = at every decision point and every expiry
+    fit : "first" = the first place with room, "best" = the fullest, and in a rack the emptiest machines first
+    order : in which order slots and machines are visited: "asc" = ascending; "hash" = shuffled once (seeded by
+        ``order_seed``); "java" = as the hash maps of the authors' simulator, anew whenever the places with free GPUs
+        change; a JSON file with ``{"machines": [...], "slots": [...]}``, numbers of all of them in order (without
+        slots those of one machine after the other), one order for the whole run; or ``module:function``, which gets
+        the places with free GPUs, ascending, as (rack, machine of the rack) or (rack, machine, slot) from 0, and gives
+        them back in order, depending on nothing else
+    order_seed : seed of the shuffle
+    priority : who is asked first: "nw" = smallest compute / running seconds, "gpu-time" = least attained GPU-seconds,
+        "arrival", "first-start" = latest first start; who has never started comes last
+    nw_ideal : ideal time of Nw: "compute" = without communication, "best-tier" = on the best placement
+    nw_denominator : what Nw divides by: "run" = running seconds, "wall" = seconds since arrival
+    stat : statistic of a history: "mean_sigma", "mean", "p95", "max"
+    k_sigma : standard deviations above the mean
+    min_sample : shorter waits are not recorded [leases]
+    empty_value : statistic of an empty history [leases]
+    hist : length of the histories and largest network wait [leases]
+    cap_rack : largest rack wait as a share of ``hist``
+    floor_rack, floor_nw : smallest waits [leases]
+    record_mode : "granted" = waits for the tier that was taken; "censored" = for every tighter one given up, too
+    demand_key : gang sizes that share a history: "exact" = equal ones, "pow2" = up to the same power of two
+    renew : a lease ends without effect if no job waits and no placement would be tighter
+    quirks : quirks of the authors' code that are copied, such as "Q2/Q3", or "none": Q1 running jobs bid and leak what
+        they win, Q2 the look-ahead counts a step as step / gang, Q3 its leases are offered without delay, Q4
+        statistics delay the retry, Q5 forgetting passes over neighbours
+
+    Raises
+    ------
+    SchedulerError : an unknown name, or a number out of range
+
+    Notes
+    -----
+    The paper's text may differ from its code, which this follows; the arguments behind its figures are unknown. Leases
+    of an hour, 24 leases of history, and everything of the preset "suite" are our choice. A decision point costs
+    O(GPUs + waiting jobs x places).
+
+    References
+    ----------
+    A. Sharma et al., "Dally: A network-placement sensitive cluster scheduler for deep learning" (v2; v1: "GPU Cluster
+    Scheduling for Network-Sensitive Deep Learning"), arXiv 2401.16492. Code: aakash-sharma/cluster-sim, 4cd660e.
+    """
+
+    preset: str = "suite"
+    policy: str = "dally"
+    tuner: str | None = None
+    rack_wait: float | None = None
+    nw_wait: float | None = None
+    timers: str = ""
+    timer_mode: str = "absolute"
+    preemption: str = "lease"
+    victim_margin: float = 0.1
+    victim_held_s: float = 1200.0
+    victim_limit: int = 8
+    lease_s: float | None = None
+    ckpt_per_gpu_s: float | None = None
+    idle_retry_s: float | None = None
+    offers: str | None = None
+    fit: str | None = None
+    order: str = "asc"
+    order_seed: int = 0
+    priority: str = "nw"
+    nw_ideal: str = "compute"
+    nw_denominator: str = "run"
+    stat: str = "mean_sigma"
+    k_sigma: float = 2.0
+    min_sample: float = 1.0
+    empty_value: float = 1.0
+    hist: float | None = None
+    cap_rack: float = 0.8
+    floor_rack: float = 6.0
+    floor_nw: float = 12.0
+    record_mode: str = "granted"
+    demand_key: str = "exact"
+    renew: bool | None = None
+    quirks: str | None = None
+
+    def __post_init__(self) -> None:
+        """Fill in the preset and check the parameters."""
+        self._check_name("preset", tuple(PRESETS))
+        for name, value in PRESETS[self.preset].items():
+            if getattr(self, name) is None:
+                setattr(self, name, value)
+        for name, known in _CHOICES.items():
+            self._check_name(name, known)
+        self._check_tuner()
+        for name in _NUMBERS:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+                raise SchedulerError(f"dally: {name} is {value!r}: it must be a number >= 0")
+        assert self.lease_s is not None
+        if not 0 < self.lease_s < math.inf:
+            raise SchedulerError(
+                f"dally: lease_s is {self.lease_s}: it must be > 0 and finite, waits count in leases; "
+                "preemption=none lets gangs keep their GPUs"
+            )
+        if not isinstance(self.renew, bool):
+            raise SchedulerError(f"dally: renew is {self.renew!r}: give true or false")
+        for quirk in self._quirks:
+            if quirk not in QUIRKS:
+                raise SchedulerError(f"dally: quirks: {unknown_name('quirk', quirk, QUIRKS)}")
+        if self.preemption == "victim" and self.policy != "dally":
+            raise SchedulerError(f"dally: preemption=victim goes by delay timers: not with policy={self.policy}")
+        if "Q1" in self._quirks and (self.policy == "gandiva" or self.preemption == "victim"):
+            raise SchedulerError(
+                "dally: quirk Q1 leaks the GPUs that policy=gandiva and preemption=victim keep for a job: leave it out"
+            )
+
+    def _check_tuner(self) -> None:
+        """Refuse what would be ignored; fill in the tuner and the waits."""
+        if self.policy != "dally":
+            for name in ("tuner", "timers", *WAITS):
+                if getattr(self, name) not in (None, ""):
+                    raise SchedulerError(f"{self.name}: policy={self.policy} has no delay timers: leave {name} out")
+        if self.tuner is None:
+            self.tuner = "hand"
+        self._check_name("tuner", TUNERS)
+        if self.timers and self.tuner in ("hand", "off"):
+            raise SchedulerError(f"dally: timers is a file for tuner=static or learned: tuner={self.tuner} reads none")
+        constant = self.tuner == "off" or (self.tuner == "static" and not self.timers)
+        for name, leases in WAITS.items():
+            if getattr(self, name) is None:
+                setattr(self, name, leases)
+            elif not constant:
+                own = "timers names a table" if self.tuner == "static" else f"tuner={self.tuner} sets the timers"
+                raise SchedulerError(f"dally: {name} is for constant timers, but {own}: leave it out, or tuner=off")
+
+    def _check_name(self, field: str, known: tuple[str, ...]) -> None:
+        value = getattr(self, field)
+        if value not in known:
+            raise SchedulerError(f"dally: {unknown_name(field, str(value), known)}")
+
+    @property
+    def _quirks(self) -> list[str]:
+        return [] if self.quirks in (None, "", "none") else str(self.quirks).upper().split("/")
+
+    @property
+    def name(self) -> str:
+        """Name the variant by its timers, or which rival in the same simulator it is."""
+        if self.policy != "dally":
+            return f"{self.policy}-dally"
+        if self.preemption == "none":
+            return "dally-no-preempt"
+        if self.tuner == "off":
+            kinds = {(0.0, 0.0): "no-wait", (math.inf, math.inf): "fully-consolidated"}
+            waits = self.rack_wait or 0.0, self.nw_wait or 0.0
+            return f"dally-{kinds.get(waits, 'manual')}"
+        return "dally" if self.tuner == "hand" else f"dally-{self.tuner}"
+
+    def timers_for(self) -> Timers:
+        """Make the strategy that sets the timers."""
+        if self.tuner == "hand":
+            return HandTimers()
+        if self.tuner == "static" and self.timers:
+            return TableTimers.load(self.timers)
+        if self.tuner == "learned":
+            # found when it is needed: agents know baselines, not the other way round
+            learned = importlib.import_module("gpusched_env.agents.learned_timers")
+            timers: Timers = learned.LearnedTimers.load(self.timers)
+            return timers
+        assert self.lease_s is not None
+        assert self.rack_wait is not None
+        assert self.nw_wait is not None
+        return ConstantTimers(self.lease_s * self.rack_wait, self.lease_s * self.nw_wait)
+
+    def fill(self, delay: Delay, instance: Instance) -> None:
+        """Write the rules and what does not change into the arrays of a run."""
+        rules, cluster = delay.rules, instance.cluster
+        for name in ("lease_s", "ckpt_per_gpu_s", "idle_retry_s", "hist", "cap_rack", "floor_rack", "floor_nw",
+                     "k_sigma", "min_sample", "empty_value", "victim_margin", "victim_held_s"):  # fmt: skip
+            rules[name] = getattr(self, name)
+        rules["stat"], rules["priority"] = STATISTICS.index(self.stat), PRIORITIES.index(self.priority)
+        rules["policy"] = POLICIES.index(self.policy)
+        rules["exact"], rules["best_fit"] = self.offers == "exact", self.fit == "best"
+        rules["stacked"], rules["censored"] = self.timer_mode == "stacked", self.record_mode == "censored"
+        rules["renew"], rules["leased"] = self.renew, self.preemption != "none"
+        rules["victims"], rules["victim_limit"] = self.preemption == "victim", self.victim_limit
+        rules["wall"] = self.nw_denominator == "wall"
+        for quirk, name in zip(QUIRKS, ("rebid", "look_ahead", "alias", "statistics", "prune"), strict=True):
+            rules[name] = quirk in self._quirks
+        rules["step_iterations"] = instance.semantics.step_iterations
+        restore_s = instance.semantics.restore_s
+        if rules["leased"] and self.lease_s is not None and self.lease_s <= restore_s:
+            raise SchedulerError(
+                f"dally: lease_s is {self.lease_s:g}, but a resumed gang only begins to work after {restore_s:g} s "
+                "(semantics.restore_s): gangs that alternate would never finish; give longer leases"
+            )
+        if rules["rebid"] and not (rules["step_iterations"] > 0 and rules["leased"] and instance.topology is None):
+            raise SchedulerError(
+                "dally: quirk Q1 happens between the steps of a job: play it on a scenario with "
+                "semantics.step_iterations > 0 and without contention, and with preemption=lease"
+            )
+        rules["machine_gpus"], rules["rack_gpus"] = cluster.nodes["gpus"].max(), cluster.racks["gpus"].max()
+        rules["next_tune_s"] = np.inf
+        rules["free_before"] = cluster.gpus
+        fill_tasks(delay, instance, self.nw_ideal == "best-tier", self.demand_key == "pow2")
+        sizes = slot_sizes(instance)
+        delay.slot_gpu[1 : len(sizes) + 1] = np.cumsum(sizes)
+        delay.gpu_slot[: cluster.gpus] = np.repeat(np.arange(len(sizes)), sizes)
+        fixed = "asc" if function_of(self.order) is not None else self.order
+        by_machine, by_slot = fixed_orders(fixed, self.order_seed, cluster.slots)
+        delay.node_order[: len(by_machine)], delay.slot_order[: len(by_slot)] = by_machine, by_slot
+
+    def places_for(self, cluster: Cluster) -> SortedPlaces | None:
+        """Give the places that a function sorts while the run goes on; None where their order is a fixed one."""
+        function = function_of(self.order)
+        return None if function is None else SortedPlaces(cluster, function, self.order)
+
+    # --- play
+
+    def player(self, simulation: Simulation) -> DelayRun:
+        """Give the compiled loop that plays what :meth:`decide` would decide."""
+        return DelayRun(simulation.instance, self, simulation=simulation)
+
+    def reset(self, view: ClusterView) -> None:
+        """Forget everything."""
+        self._run = DelayRun(view.simulation.instance, self, simulation=view.simulation)
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        """Offer the free GPUs; end or renew leases that are over."""
+        run = self._run
+        run.begin_decision()
+        while (found := run.next_decision()) != delay_offers.NOTHING:
+            row, until_s = run.decision
+            if found == delay_offers.START:
+                yield Start(row, gpus=run.chosen(row))
+            elif found == delay_offers.LEASE:
+                yield Lease(row, until_s)
+            elif found == delay_offers.PREEMPT:
+                yield Preempt(row)
+            elif found == delay_offers.WAIT:
+                yield Wait(until_s)
+            else:
+                run.tune()
+
+
+_CHOICES: Final[dict[str, tuple[str, ...]]] = {
+    "policy": POLICIES,
+    "timer_mode": ("absolute", "stacked"),
+    "preemption": ("lease", "victim", "none"),
+    "offers": ("polled", "exact"),
+    "fit": ("first", "best"),
+    "priority": PRIORITIES,
+    "nw_ideal": ("compute", "best-tier"),
+    "nw_denominator": ("run", "wall"),
+    "stat": STATISTICS,
+    "record_mode": ("granted", "censored"),
+    "demand_key": ("exact", "pow2"),
+}
+_NUMBERS: Final = (
+    "rack_wait", "nw_wait", "lease_s", "ckpt_per_gpu_s", "idle_retry_s", "k_sigma", "min_sample", "empty_value", "hist",
+    "cap_rack", "floor_rack", "floor_nw", "victim_margin", "victim_held_s", "victim_limit",
+)  # fmt: skip

@@ -1,0 +1,124 @@
+"""Where the timers of a delay scheduler come from: strategy objects, one for each way."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+
+from gpusched_env.baselines.dally.state import NETWORK_TIMER, RACK_TIMER
+from gpusched_env.errors import SchedulerError
+
+if TYPE_CHECKING:
+    from gpusched_env.baselines.dally.run import DelayRun
+
+
+_ROWS: Final = re.compile(r"\d+(:([\d.]+|inf)){2}(/\d+(:([\d.]+|inf)){2})*")
+
+
+class Timers(Protocol):
+    """Fill ``run.waits_s``: seconds for which a gang of each size waits for a rack, and for the network."""
+
+    interval_s: float  # [s] between two calls of ``tune``; inf = never
+    by_hand: bool  # the compiled hand tuner sets them instead, at each recorded wait
+
+    def begin(self, run: DelayRun) -> None:
+        """Set the timers before the first event."""
+
+    def tune(self, run: DelayRun) -> None:
+        """Set the timers anew; called every ``interval_s`` of simulated time, before the decisions of that instant."""
+
+
+class HandTimers:
+    """The authors' auto-tuner (dally.md 3.5): follows the recorded waits, compiled in ``delay_tuning``."""
+
+    interval_s = math.inf
+    by_hand = True
+
+    def begin(self, run: DelayRun) -> None:
+        """Start from empty histories."""
+        run.tune_by_hand()
+
+    def tune(self, run: DelayRun) -> None:
+        """Nothing to do: the kernels tune."""
+
+
+class ConstantTimers:
+    """The same two timers for every gang size; 0 = no wait, inf = until a machine is free.
+
+    Parameters
+    ----------
+    rack_s, network_s : waits [s]
+    """
+
+    interval_s = math.inf
+    by_hand = False
+
+    def __init__(self, rack_s: float, network_s: float) -> None:
+        self.rack_s, self.network_s = rack_s, network_s
+
+    def begin(self, run: DelayRun) -> None:
+        """Set all of them."""
+        run.waits_s[:, RACK_TIMER] = self.rack_s
+        run.waits_s[:, NETWORK_TIMER] = self.network_s
+
+    def tune(self, run: DelayRun) -> None:
+        """They stay."""
+
+
+class TableTimers:
+    """Timers by gang size, from rows ``(gpus, rack_s, network_s)``: each holds up to its gang size, the last for all.
+
+    Parameters
+    ----------
+    rows : float [D, 3], ascending gang sizes; waits [s], inf = until a tighter place is free
+
+    Raises
+    ------
+    SchedulerError : no rows, gang sizes that do not ascend, or waits that are negative or NaN
+    """
+
+    interval_s = math.inf
+    by_hand = False
+
+    def __init__(self, rows: np.ndarray) -> None:
+        table = np.asarray(rows, np.float64)
+        if table.ndim != 2 or table.shape[1:] != (3,) or not len(table):
+            raise SchedulerError("timers: give rows of three numbers: gang size, wait for a rack, for the network [s]")
+        if (np.diff(table[:, 0]) <= 0).any() or not (table[:, 1:] >= 0).all():
+            raise SchedulerError("timers: gang sizes must ascend, and waits be >= 0 (inf = until a tighter place)")
+        self.rows = table
+
+    @classmethod
+    def load(cls, path: str) -> TableTimers:
+        """Read the rows from a JSON file, where a wait of null is infinite, or from ``GPUS:RACK:NETWORK/...`` itself.
+
+        Raises
+        ------
+        SchedulerError : the file cannot be read, or is no such table
+        """
+        if _ROWS.fullmatch(path):
+            return cls(np.array([[float(value) for value in row.split(":")] for row in path.split("/")]))
+        try:
+            rows = json.loads(Path(path).read_text(encoding="utf-8"))
+            table = np.array([[math.inf if value is None else float(value) for value in row] for row in rows])
+        except (OSError, ValueError, TypeError) as error:
+            raise SchedulerError(
+                f"timers {path!r}: neither a file with a JSON list of [gang size, rack wait, network wait] in seconds "
+                f"nor such rows, as in 8:900:inf/256:0:3600 ({error})"
+            ) from error
+        return cls(table)
+
+    def begin(self, run: DelayRun) -> None:
+        """Set each gang size by its row."""
+        gangs = np.arange(len(run.waits_s))
+        row = np.minimum(np.searchsorted(self.rows[:, 0], gangs), len(self.rows) - 1)
+        run.waits_s[:, RACK_TIMER] = self.rows[row, 1]
+        run.waits_s[:, NETWORK_TIMER] = self.rows[row, 2]
+
+    def tune(self, run: DelayRun) -> None:
+        """They stay."""

@@ -1,0 +1,113 @@
+"""The hand auto-tuner of the authors' simulator: timers from the mean and spread of recent waits of the same demand."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.baselines.dally.state import (
+    MACHINE_WAITS,
+    NETWORK_TIMER,
+    RACK_TIMER,
+    RACK_WAITS,
+    Delay,
+)
+from gpusched_env.core.handle import kernel
+
+MEAN_SIGMA, MEAN, P95, MAX = range(4)
+P95_SHARE: Final = 0.95
+
+
+@kernel
+def statistic(delay: Delay, demand: int, which: int) -> float:
+    """Condense a history [leases]; the value of an empty one, or one of zeros only, is a rule."""
+    count = delay.counts[demand, which]
+    total = 0.0
+    largest = 0.0
+    for i in range(count):
+        total += delay.samples[demand, which, i]["wait"]
+        largest = max(largest, delay.samples[demand, which, i]["wait"])
+    if total == 0.0:
+        return delay.rules["empty_value"]
+    if delay.rules["stat"] == MAX:
+        return largest
+    if delay.rules["stat"] == P95:  # nearest rank: the smallest sample that 95 % do not exceed
+        best = largest
+        for i in range(count):
+            value = delay.samples[demand, which, i]["wait"]
+            below = 0
+            for k in range(count):
+                if delay.samples[demand, which, k]["wait"] <= value:
+                    below += 1
+            if below >= P95_SHARE * count and value < best:
+                best = value
+        return best
+    mean = total / count
+    if delay.rules["stat"] == MEAN:
+        return mean
+    squares = 0.0
+    for i in range(count):
+        away = delay.samples[demand, which, i]["wait"] - mean
+        squares += away * away
+    return mean + delay.rules["k_sigma"] * np.sqrt(squares / count)
+
+
+@kernel
+def retune(delay: Delay, demand: int) -> None:
+    """Set the timers of a demand class by its histories."""
+    r = delay.rules
+    machine = statistic(delay, demand, MACHINE_WAITS)
+    rack = statistic(delay, demand, RACK_WAITS)
+    for_rack = r["lease_s"] * min(np.ceil(r["cap_rack"] * r["hist"]), max(r["floor_rack"], np.ceil(machine)))
+    for_network = r["lease_s"] * min(r["hist"], max(r["floor_nw"], np.ceil(rack)))
+    for gang in range(delay.demands.shape[0]):
+        if delay.demands[gang] == demand:
+            rack_s = for_rack * delay.factors[gang, RACK_TIMER]
+            network_s = for_network * delay.factors[gang, NETWORK_TIMER]
+            if delay.waits_s[gang, RACK_TIMER] != rack_s or delay.waits_s[gang, NETWORK_TIMER] != network_s:
+                r["retuned"] = 1
+            delay.waits_s[gang, RACK_TIMER] = rack_s
+            delay.waits_s[gang, NETWORK_TIMER] = network_s
+
+
+@kernel
+def forget(delay: Delay, demand: int, which: int, now_s: float) -> None:
+    """Drop expired samples; with quirk Q5 the one behind each dropped sample is passed over."""
+    oldest_s = now_s - delay.rules["lease_s"] * delay.rules["hist"]
+    count = delay.counts[demand, which]
+    kept = 0
+    passed = False
+    for i in range(count):
+        sample = delay.samples[demand, which, i]
+        if sample["time_s"] < oldest_s and not passed:
+            passed = delay.rules["prune"] == 1
+        else:
+            passed = False
+            delay.samples[demand, which, kept]["time_s"] = sample["time_s"]
+            delay.samples[demand, which, kept]["wait"] = sample["wait"]
+            kept += 1
+    delay.counts[demand, which] = kept
+
+
+@kernel
+def record(delay: Delay, demand: int, which: int, now_s: float, wait_s: float) -> None:
+    """Remember a wait that has ended, if it was long enough, and tune the timers if they follow from the histories."""
+    wait = wait_s / delay.rules["lease_s"]
+    if wait < delay.rules["min_sample"]:
+        return
+    sample = delay.samples[demand, which, delay.counts[demand, which]]
+    sample["time_s"] = now_s
+    sample["wait"] = wait
+    delay.counts[demand, which] += 1
+    forget(delay, demand, which, now_s)
+    if delay.rules["tuned"]:
+        retune(delay, demand)
+
+
+@kernel
+def tune_all(delay: Delay) -> None:
+    """Set the timers of all demand classes by their histories."""
+    for demand in range(delay.counts.shape[0]):
+        retune(delay, demand)
+    delay.rules["retuned"] = 0

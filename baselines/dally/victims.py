@@ -1,0 +1,146 @@
+"""Whom a waiting job may have checkpointed: the fewest gangs that suffer less from the network than it does."""
+
+from __future__ import annotations
+
+from gpusched_env.baselines.dally.keeping import keep, may_stop
+from gpusched_env.baselines.dally.placing import ANYWHERE, IN_RACK, ON_MACHINE, ON_SLOT, REFUSED
+from gpusched_env.baselines.dally.state import Delay
+from gpusched_env.core.events import work_left
+from gpusched_env.core.handle import kernel
+from gpusched_env.core.placement.taking import FREE, NO_LIMIT
+from gpusched_env.core.state import Run
+from gpusched_env.portable.keys import rounded_key
+
+
+@kernel
+def nw_of(sim: Run, delay: Delay, row: int) -> float:
+    """Nw as of the clock: work done in seconds without communication / productive seconds."""
+    done = sim.jobs[row]["iterations"] - work_left(sim, row)
+    seconds = sim.jobs[row]["service_s"]
+    if sim.jobs[row]["replica"] >= 0:
+        seconds += max(sim.world["clock_s"] - sim.replicas[sim.jobs[row]["replica"]]["since_s"], 0.0)
+    return rounded_key(done * delay.tasks[row]["compute_s"] / seconds) if seconds > 0.0 else 0.0
+
+
+@kernel
+def rate_victims(sim: Run, delay: Delay) -> float:
+    """Set the Nw of all gangs that may be checkpointed, -1 of the others; return the largest."""
+    r = delay.rules
+    largest = -1.0
+    for i in range(r["held"]):
+        row = delay.held[i]
+        task = delay.tasks[row]
+        task["victim_nw"] = -1.0
+        if (
+            sim.world["clock_s"] - task["last_s"] >= r["victim_held_s"]
+            and task["evicted"] < r["victim_limit"]
+            and may_stop(sim, delay, row)
+        ):
+            task["victim_nw"] = nw_of(sim, delay, row)
+            largest = max(largest, task["victim_nw"])
+    return largest
+
+
+@kernel
+def range_of(sim: Run, delay: Delay, tier: int, i: int) -> tuple[int, int]:
+    """Find the GPUs of the ``i``-th place of a tier in visiting order, as ``begin, end``."""
+    if tier == ON_SLOT:
+        slot = delay.slot_order[i]
+        return delay.slot_gpu[slot], (delay.slot_gpu[slot + 1])
+    if tier == ANYWHERE:
+        return 0, sim.world["gpus"]
+    first = delay.node_order[i] if tier == ON_MACHINE else sim.racks[i]["first_node"]
+    last = first if tier == ON_MACHINE else first + sim.racks[i]["nodes"] - 1
+    return sim.nodes[first]["first_gpu"], (sim.nodes[last]["first_gpu"] + sim.nodes[last]["gpus"])
+
+
+@kernel
+def count_victims(sim: Run, delay: Delay, row: int, least_nw: float, begin: int, end: int, most: int, mark: bool) -> int:
+    """Count the fewest gangs to stop so that a job finds room in ``begin:end``; NO_LIMIT if that takes over ``most``.
+
+    Those that hold most of the place go first, which makes them fewest; of equal ones those with the lowest GPUs.
+
+    Parameters
+    ----------
+    mark : let them stop, and keep the place for the job: GPUs on offer first, the lowest of each gang then
+    """
+    left = delay.tasks[row]["gpus"]
+    for gpu in range(begin, end):
+        if sim.holder[gpu] >= 0:
+            delay.tasks[sim.replicas[sim.holder[gpu]]["job"]]["inside"] = 0
+    for gpu in range(begin, end):
+        if delay.leaker[gpu] >= 0:
+            continue
+        if sim.holder[gpu] >= 0:
+            delay.tasks[sim.replicas[sim.holder[gpu]]["job"]]["inside"] += 1
+        elif sim.holder[gpu] == FREE and left > 0:
+            left -= 1
+            if mark:
+                keep(delay, row, gpu)
+    count = 0
+    while left > 0:
+        victim = -1
+        for gpu in range(begin, end):
+            if sim.holder[gpu] >= 0:
+                of = sim.replicas[sim.holder[gpu]]["job"]
+                if delay.tasks[of]["victim_nw"] >= least_nw and delay.tasks[of]["inside"] > (
+                    0 if victim < 0 else delay.tasks[victim]["inside"]
+                ):
+                    victim = of
+        if victim < 0 or count == most:
+            return NO_LIMIT
+        count += 1
+        left -= delay.tasks[victim]["inside"]
+        delay.tasks[victim]["inside"] = 0
+        if mark:
+            delay.tasks[victim]["stops"] = 1
+            delay.tasks[victim]["evicted"] += 1
+    if mark:
+        for gpu in range(begin, end):
+            if (
+                sim.holder[gpu] >= 0
+                and delay.leaker[gpu] < 0
+                and delay.tasks[sim.replicas[sim.holder[gpu]]["job"]]["stops"]
+                and delay.tasks[row]["leaked"] < delay.tasks[row]["gpus"]
+            ):
+                keep(delay, row, gpu)
+    return count
+
+
+@kernel
+def evict_for(sim: Run, delay: Delay, row: int, rack_too: bool, network_too: bool) -> int:
+    """Let the fewest gangs stop for a job, and keep their place for it; give its tier, REFUSED where none will do.
+
+    Of equally few gangs those of the tightest tier, then of the first place.
+    """
+    r = delay.rules
+    gang = delay.tasks[row]["gpus"]
+    least_nw = delay.tasks[row]["nw"] + r["victim_margin"]
+    slots = delay.slot_order.shape[0]
+    machines = delay.node_order.shape[0]
+    fewest = NO_LIMIT
+    best_tier = REFUSED
+    best_place = 0
+    for tier in range(ON_SLOT, ANYWHERE + 1):
+        if (tier == IN_RACK and not rack_too) or (tier == ANYWHERE and not network_too):
+            continue
+        places = 1
+        if tier == ON_SLOT:
+            places = slots
+        elif tier == ON_MACHINE:
+            places = machines
+        elif tier == IN_RACK:
+            places = sim.world["racks"]
+        for i in range(places):
+            begin, end = range_of(sim, delay, tier, i)
+            if end - begin < gang:
+                continue
+            count = count_victims(sim, delay, row, least_nw, begin, end, fewest - 1, False)
+            if count < fewest:
+                fewest = count
+                best_tier = tier
+                best_place = i
+    if best_tier != REFUSED:
+        begin, end = range_of(sim, delay, best_tier, best_place)
+        count_victims(sim, delay, row, least_nw, begin, end, fewest, True)
+    return best_tier

@@ -1,0 +1,1 @@
+"""Gandiva-lite."""

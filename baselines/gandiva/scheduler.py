@@ -1,0 +1,274 @@
+"""Gandiva-lite: placement by affinity, time slices where gangs share their GPUs, migration to tighter places."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.baselines.gandiva.servers import Servers
+from gpusched_env.baselines.gandiva.turns import Seat, ServerSet, Turns
+from gpusched_env.errors import SchedulerError
+from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Start, Wait
+
+# Where a waiting job stands: in no queue, in the queue of a set, or before a place that is kept for it.
+_NOWHERE, _IN_TURN, _KEPT = range(3)
+_NONE: Final = np.empty(0, bool)
+
+
+@dataclass
+class Gandiva(Scheduler):
+    """Place by affinity, let gangs of one server set take turns, move scattered gangs together.
+
+    Parameters
+    ----------
+    quantum_s : time slice: so long a gang works at least before another of its server set takes its GPUs; turns end at
+        multiples of it [s]
+    migrate_s : a running gang may move to a strictly tighter tier once in so many seconds [s]; inf = never
+
+    Notes
+    -----
+    A new gang goes to: 1. the least-loaded servers of its affinity, the gang size that they host, if GPUs are free;
+    2. unassigned servers; 3. any servers; 4. a turn on the GPUs of the set of its size that has the fewest members for
+    each place; 5. the queue. Gangs larger than a machine use several servers in steps 1 and 2, the others in step 3
+    only. A suspended gang goes on wherever GPUs have come free. Turns are round robin in order of arrival; a gang that
+    shares its GPUs does not migrate.
+
+    Left out, so that it is the lite one: packing of two jobs on a GPU, growing and shrinking, and the measurements that
+    steer them. The paper's suspension takes about 0.1 s and its migration 1 to 2 s; here both cost what every
+    preemption costs in the scenario (``checkpoint_s`` and ``restore_s``), and a slice counts work, not restoring: with
+    30 s + 30 s half of the time of shared GPUs is lost. A decision point costs O((gangs that start or stop) x turns)
+    and array operations over the jobs in the system and the GPUs. An overloaded cluster suspends gangs millions of
+    times, and each time is a decision.
+
+    References
+    ----------
+    W. Xiao et al., "Gandiva: Introspective cluster scheduling for deep learning", OSDI 2018, section 4.
+    """
+
+    quantum_s: float = 60.0
+    migrate_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        if not (self.quantum_s > 0 and math.isfinite(self.quantum_s)):
+            raise SchedulerError(f"gandiva-lite: quantum_s is {self.quantum_s}: give a finite number of seconds > 0")
+        if not self.migrate_s > 0:
+            raise SchedulerError(f"gandiva-lite: migrate_s is {self.migrate_s}: give seconds > 0 (inf = never)")
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return "gandiva-lite"
+
+    def reset(self, view: ClusterView) -> None:
+        """Unassign all servers."""
+        self._servers = Servers(view.cluster)
+        self._sets: dict[tuple[tuple[int, ...], int], ServerSet] = {}
+        self._by_gang: defaultdict[int, dict[int, ServerSet]] = defaultdict(dict)  # the same, by gang size and number
+        self._hosted = np.zeros(view.cluster.gpus + 1, bool)  # whether there is a set of each gang size
+        self._at_work: dict[int, Seat] = {}  # places of the jobs that have started
+        self._waits_in: dict[int, ServerSet] = {}  # the set in which a suspended or new gang waits for its turn
+        self._kept: list[Seat] = []  # places whose jobs have yet to start
+        self._stands = np.zeros(64, np.int8)  # of each waiting job
+        self._turns = Turns(self.quantum_s)
+        self._numbers = count()
+        self._finished = view.finished_count
+        self._moved_s = -math.inf
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        """Hand vacated places on, place newcomers, end turns, move one gang."""
+        self._vacate(view)
+        yield from self._start(view, self._ready(view))
+        yield from self._start(view, self._place(view))
+        suspended = self._end_turns(view)
+        yield from map(Preempt, suspended)
+        moved, move_s = self._migrate(view)
+        yield from map(Preempt, moved)
+        if suspended or moved:
+            yield from self._start(view, self._ready(view))
+        yield Wait(min(move_s, self._turns.next_end_s(view.now_s)))
+
+    # --- places
+
+    def _start(self, view: ClusterView, seats: Iterable[Seat]) -> Iterator[Decision]:
+        """Let the jobs of some places begin, and note when their turns will end."""
+        begun = []
+        for seat in seats:
+            yield Start(seat.job, gpus=seat.ids)
+            begun.append(seat)
+        if begun:
+            since_s = view.progress_since_s(np.array([seat.job for seat in begun]))
+            for seat, start_s in zip(begun, since_s.tolist(), strict=True):
+                self._at_work[seat.job] = seat
+                self._turns.begin(seat, start_s)
+
+    def _ready(self, view: ClusterView) -> list[Seat]:
+        """Take the kept places whose GPUs are free, and whose jobs are not being checkpointed elsewhere any more."""
+        if not self._kept or not view.free_gpus:
+            return []
+        free = view.holders < 0
+        found = np.flatnonzero(free[[seat.ids[0] for seat in self._kept]]).tolist()
+        if not found:
+            return []
+        ending = set(view.running[view.checkpointing].tolist())
+        ready = [self._kept[i] for i in found]
+        ready = [seat for seat in ready if seat.job not in ending and free[seat.gpus].all()]
+        if ready:
+            chosen = set(ready)
+            self._kept = [seat for seat in self._kept if seat not in chosen]
+        return ready
+
+    def _vacate(self, view: ClusterView) -> None:
+        """Give the places of finished gangs to whose turn is next, or give them up."""
+        if view.finished_count == self._finished:
+            return
+        self._finished = view.finished_count
+        ended = self._at_work.keys() - set(view.running.tolist())
+        for seat in sorted((self._at_work[job] for job in ended), key=lambda seat: (seat.group.number, seat.number)):
+            if seat.group.turns:
+                self._hand_on(seat)
+            else:
+                self._give_up(seat)
+
+    def _hand_on(self, seat: Seat) -> None:
+        """Keep the place for whose turn is next."""
+        del self._at_work[seat.job]
+        job = self._turns.hand_on(seat)
+        self._kept.append(seat)
+        self._stands[job] = _KEPT
+        del self._waits_in[job]
+
+    def _give_up(self, seat: Seat) -> None:
+        """Give a place up that nobody waits for."""
+        group = seat.group
+        del self._at_work[seat.job]
+        group.seats.remove(seat)
+        self._servers.leave(group.machines)
+        if not group.seats:
+            del self._sets[group.machines, group.gang], self._by_gang[group.gang][group.number]
+            self._hosted[group.gang] = bool(self._by_gang[group.gang])
+
+    def _take_seat(self, gpus: np.ndarray, job: int) -> Seat:
+        machines, gang = self._servers.of(gpus), len(gpus)
+        if (machines, gang) not in self._sets:
+            group = ServerSet(next(self._numbers), machines, gang, *self._servers.tier(machines, gang))
+            self._sets[machines, gang] = self._by_gang[gang][group.number] = group
+            self._hosted[gang] = True
+        self._servers.occupy(machines, gang)
+        group = self._sets[machines, gang]
+        seat = Seat(group, next(self._numbers), gpus, job)
+        group.seats.append(seat)
+        return seat
+
+    def _free(self, view: ClusterView) -> np.ndarray:
+        """Boolean [G]: GPUs that nobody holds, and that are kept for nobody."""
+        free = view.holders < 0
+        if self._kept:
+            free[np.concatenate([seat.gpus for seat in self._kept])] = False
+        return free
+
+    # --- newcomers
+
+    def _place(self, view: ClusterView) -> Iterator[Seat]:
+        """Steps 1 to 5 for all that wait, by arrival."""
+        if view.arrived > len(self._stands):
+            self._stands = np.pad(self._stands, (0, 2 * view.arrived - len(self._stands)))
+        waiting = view.waiting
+        stands, gangs = self._stands[waiting], view.gpus[waiting]
+        room, free = 0, _NONE
+        if view.free_gpus and len(waiting):
+            free = self._free(view)
+            room = int(np.count_nonzero(free))
+        fits, nowhere = gangs <= room, stands == _NOWHERE
+        # Who waits for a turn leaves that queue only for free GPUs, and a kept place is the job's own. Who stands
+        # nowhere finds a set to share only if there is one of its size, or a gang that starts now makes one.
+        visited = fits & (stands != _KEPT) | nowhere & (fits.any() | self._hosted[gangs])
+        jobs = waiting[visited]
+        able = view.able_gpus(jobs) if len(jobs) else None
+        for i, (job, gang) in enumerate(zip(jobs.tolist(), gangs[visited].tolist(), strict=True)):
+            allowed = None if able is None else able[i]
+            gpus = None
+            if gang <= room:
+                gpus = self._servers.place(free if allowed is None else free & allowed, gang)
+            if gpus is not None:
+                room -= gang
+                free[gpus] = False
+                self._leave_queue(job)
+                yield self._take_seat(gpus, job)
+            elif job not in self._waits_in:
+                self._share(job, gang, allowed)
+
+    def _leave_queue(self, job: int) -> None:
+        self._stands[job] = _NOWHERE
+        if job in self._waits_in:
+            self._turns.leave(self._waits_in.pop(job), job)
+
+    def _share(self, job: int, gang: int, able: np.ndarray | None) -> None:
+        """Step 4: wait for a turn where the fewest gangs share a place, on machines that can run the job."""
+        groups: Iterable[ServerSet] = self._by_gang[gang].values()
+        if able is not None:
+            groups = [group for group in groups if self._servers.all_able(group.machines, able)]
+        group = min(groups, key=lambda group: len(group.turns) / len(group.seats), default=None)
+        if group is not None:
+            self._wait_in(group, job)
+
+    def _wait_in(self, group: ServerSet, job: int) -> None:
+        """Let a job wait for its turn in a set."""
+        self._turns.join(group, job)
+        self._waits_in[job] = group
+        self._stands[job] = _IN_TURN
+
+    # --- turns
+
+    def _end_turns(self, view: ClusterView) -> list[int]:
+        """Suspend the gangs whose quantum is over, the longest at work first, and let the next ones have the place."""
+        over = self._turns.over(view.now_s)
+        changes = {seat.group: len(seat.group.turns) for seat in over}
+        suspended = []
+        for seat in over:
+            if changes[seat.group] > 0:  # who has just been suspended does not take the next place
+                changes[seat.group] -= 1
+                suspended.append(seat.job)
+                self._wait_in(seat.group, seat.job)
+                self._hand_on(seat)
+        return suspended
+
+    # --- migration
+
+    def _migrate(self, view: ClusterView) -> tuple[list[int], float]:
+        """Move one gang to a tighter tier, if it is time; give its row, and when to look again [s]."""
+        if math.isinf(self.migrate_s) or not (move := self._better_place(view)):
+            return [], math.inf
+        due_s = self._moved_s + self.migrate_s
+        if due_s > view.now_s:
+            return [], due_s
+        seat, gpus = move
+        self._moved_s = view.now_s
+        self._give_up(seat)
+        self._kept.append(self._take_seat(gpus, seat.job))
+        self._stands[seat.job] = _KEPT
+        return [seat.job], self._moved_s + self.migrate_s
+
+    def _better_place(self, view: ClusterView) -> tuple[Seat, np.ndarray] | None:
+        """Find the first gang by arrival that works, shares with nobody and would fit on a tighter tier."""
+        now_s = view.now_s
+        scattered = [group for group in self._sets.values() if group.scattered and not group.turns]
+        seats = [seat for group in scattered for seat in group.seats if seat.since_s < now_s]
+        if not seats:
+            return None
+        free = self._free(view)
+        for seat in sorted(seats, key=lambda seat: seat.job):
+            usable = free.copy()
+            usable[seat.gpus] = True
+            if (able := view.able_gpus(np.array([seat.job]))) is not None:
+                usable &= able[0]
+            gpus = self._servers.tighter(usable, seat.group.gang, seat.group.tier)
+            if gpus is not None:
+                return seat, gpus
+        return None

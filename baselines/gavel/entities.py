@@ -1,0 +1,90 @@
+"""Water filling over entities, such as groups of users: each has a weight, and shares it among its jobs by a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.baselines.gavel.objectives import Feasible
+from gpusched_env.baselines.gavel.problem import Problem
+from gpusched_env.baselines.gavel.program import Optimum, program_of
+from gpusched_env.errors import SchedulerError, unknown_name
+
+RULES: Final = ("fairness", "fifo")
+
+
+@dataclass(frozen=True)
+class Entity:
+    """Jobs that have one weight together.
+
+    Parameters
+    ----------
+    jobs : positions in the problem, in order of arrival
+    weight : of all of them
+    rule : "fairness" = in proportion to the weights of those that can still rise; "fifo" = all of it for the first
+
+    Raises
+    ------
+    SchedulerError : no job, a weight that is not above 0, or an unknown rule
+    """
+
+    jobs: Sequence[int]
+    weight: float = 1.0
+    rule: str = "fairness"
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        if not len(self.jobs) or not self.weight > 0:
+            raise SchedulerError(f"entity of jobs {list(self.jobs)}, weight {self.weight}: give jobs, and a weight > 0")
+        if self.rule not in RULES:
+            raise SchedulerError(f"entity: {unknown_name('rule', self.rule, RULES)}")
+
+    def split(self, weights: np.ndarray, rising: np.ndarray) -> dict[int, float]:
+        """Weight of each of its jobs that can still rise; ``weights`` are those of all jobs."""
+        left = [job for job in self.jobs if rising[job]]
+        if self.rule == "fifo":
+            return dict.fromkeys(left[:1], self.weight)
+        total = float(weights[left].sum())
+        return {job: self.weight * float(weights[job]) / total for job in left}
+
+
+def fill_by_entity(problem: Problem, entities: Sequence[Entity], feasible: Feasible = None) -> Optimum | None:
+    """Raise z_m thr(m) / thr_prop(m) of all jobs by their parts of their entities' weights, as far as each can go.
+
+    When jobs can rise no more, their entity's weight goes to its others. Jobs are frozen when their constraints have
+    positive multipliers, as in :func:`~gpusched_env.baselines.gavel.objectives.water_filling`.
+
+    Parameters
+    ----------
+    entities : each job is in one of them
+
+    Raises
+    ------
+    SchedulerError : a job in no entity, or in two
+
+    References
+    ----------
+    D. Narayanan et al., OSDI 2020, section 4.3; stanford-futuredata/gavel,
+    scheduler/policies/max_min_fairness_water_filling.py.
+    """
+    members = sorted(int(job) for entity in entities for job in entity.jobs)
+    if members != list(range(len(problem.gangs))):
+        raise SchedulerError(f"entities: each of the {len(problem.gangs)} jobs must be in one of them, and in one only")
+    program, scale = program_of(problem, feasible), problem.gangs / problem.proportional
+    rising, level = np.ones(len(scale), bool), np.zeros(len(scale))
+    while True:
+        weights = np.zeros(len(scale))
+        for entity in entities:
+            for job, weight in entity.split(problem.weights, rising).items():
+                weights[job] = weight
+        found = program.raise_levels(scale, level, weights)
+        if found is None:
+            return None
+        level += weights * found.value
+        stuck = found.binding if found.binding.any() else weights > 0  # rounding hides every multiplier
+        rising &= ~stuck
+        if not rising.any():
+            return found._replace(value=float(level.min()))

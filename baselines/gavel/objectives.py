@@ -1,0 +1,169 @@
+"""Gavel's objectives as pure functions: problem in, optimum out; None where the solver finds no solution.
+
+D. Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads", OSDI 2020.
+Give an agnostic problem (``problem.agnostic()``, ``problem.at_reference()``) for the forms that ignore GPU types.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from gpusched_env.baselines.gavel.problem import Problem
+from gpusched_env.baselines.gavel.program import INTERIOR, Entries, Optimum, Program, program_of
+
+Feasible: TypeAlias = Entries | Program | None
+"""What can be given GPUs, or a program over it; None = no job shares GPUs."""
+
+PRECISION: Final = 1e-7  # relative, of a finish-time fairness
+SLACKS: Final = (1e-8, 1e-7, 1e-6)  # tried one after the other
+LEAST_S, MOST_S, RATIO = 100.0, 1e6, 1.05  # where the published search for the makespan begins and ends
+WIDENINGS: Final = 6  # times ten, before the published search gives up
+MOST_STEPS: Final = 60  # of a search: halving alone would get to PRECISION in half of it
+
+
+def max_min_fairness(problem: Problem, entries: Feasible = None, tie_break: str = "vertex") -> Optimum | None:
+    """Least attained service: maximise the least z_m thr(m) / (w_m thr_prop(m)) (section 4.1)."""
+    return program_of(problem, entries).max_min(problem.fairness_scale(), tie_break)
+
+
+def water_filling(problem: Problem, entries: Feasible = None, tie_break: str = "vertex") -> Optimum | None:
+    """Max-min fairness beyond the first bottleneck: who can still rise when others cannot, does.
+
+    The published code finds those that cannot rise by a Boolean program. Their constraints have positive multipliers
+    in the dual solution (strict complementarity), which the solver gives along: here one linear program a level. Equal
+    jobs rise together, since they could change places.
+    """
+    program, scale = program_of(problem, entries), problem.fairness_scale()
+    level = np.full(len(scale), np.nan)
+    alike = None
+    if entries is None or problem.kinds is not None:
+        kinds = np.zeros(len(scale)) if problem.kinds is None else problem.kinds
+        columns = np.column_stack([scale[:, None] * problem.rates, problem.gangs, kinds])
+        alike = np.unique(columns, axis=0, return_inverse=True)[1].reshape(-1)
+    while True:
+        found = program.max_min(scale, "vertex", level)
+        for slack in SLACKS:  # levels of very different size may be out of the solver's reach by a rounding error
+            found = program.max_min(scale, "vertex", level, slack=slack) if found is None else found
+        if found is None:
+            return None
+        stuck = found.binding
+        if not stuck.any():  # rounding hides every multiplier: none of them can rise by more than that
+            stuck = np.isnan(level)
+        if alike is not None:
+            stuck = np.isin(alike, alike[stuck]) & np.isnan(level)
+        level[stuck] = found.value
+        if np.isfinite(level).all():
+            break
+    if tie_break == "two_stage":
+        better = program.most(program.gain_of(scale), level / scale * (1.0 - PRECISION))
+        found = found if better is None else better
+    return found._replace(value=float(level.min()))
+
+
+def min_total_duration(problem: Problem, entries: Feasible = None, tie_break: str = "vertex") -> Optimum | None:
+    """Smallest T such that every job gets thr(m) >= R_m / T; the value is 1 / T.
+
+    One linear program, without the published bisection: maximise the least thr(m) / R_m.
+    """
+    return program_of(problem, entries).max_min(1.0 / problem.steps_left, tie_break)
+
+
+def bisected_total_duration(problem: Problem, entries: Feasible = None, tie_break: str = "vertex") -> Optimum | None:
+    """The same by the published search: arithmetic halving until 5 % are left; the value is 1 / T.
+
+    The shares are those of the last T that was feasible. None if no T up to 10^11 s is.
+    """
+    program = program_of(problem, entries)
+    best, least_s, most_s = None, LEAST_S, MOST_S
+    for _ in range(WIDENINGS):
+        while most_s > RATIO * least_s:
+            middle_s = (least_s + most_s) / 2
+            found = program.any_with(problem.steps_left / middle_s, tie_break)
+            if found is None:
+                least_s = middle_s
+            else:
+                best, most_s = found._replace(value=1.0 / middle_s), middle_s
+        if best is not None:
+            break
+        least_s, most_s = most_s, most_s * 10
+    return best
+
+
+def finish_time_fairness(
+    problem: Problem,
+    isolated_s: np.ndarray,
+    isolated_rate: np.ndarray,
+    entries: Feasible = None,
+    tie_break: str = "vertex",
+) -> Optimum | None:
+    """Minimise the largest rho_m = (t_m + R_m / thr(m)) / (I_m + R_m / thr_iso(m)) (section 4.2).
+
+    Parameters
+    ----------
+    isolated_s : float64 [M], I_m: seconds that the steps done so far would have taken on an equal share
+    isolated_rate : float64 [M], thr_iso: steps a second on an equal share now
+
+    Notes
+    -----
+    For a given rho the condition is linear: thr(m) >= R_m / (rho D_m - t_m), D_m the denominator. The program finds
+    how many times these rates every job can have, less one: an excess that grows with rho. Its root is found by the
+    secant; the rho of every solution is an upper bound, and a rho without excess a lower one.
+    """
+    program = program_of(problem, entries)
+    alone_s = isolated_s + problem.steps_left / isolated_rate
+    if tie_break == INTERIOR:
+        return program.least_finish_time_ratio(problem, alone_s)
+    lower = float(((problem.age_s + problem.steps_left / program.fastest) / alone_s).max())
+    found = program.max_min(alone_s / problem.steps_left, tie_break)
+    if found is None:
+        return None
+
+    def rho_of(optimum: Optimum) -> float:
+        return float(((problem.age_s + problem.steps_left / optimum.throughput) / alone_s).max())
+
+    best, upper = found, rho_of(found)
+    trial = upper
+    seen: list[tuple[float, float]] = []
+    for _ in range(MOST_STEPS):
+        if upper - lower <= PRECISION * upper:
+            break
+        found = program.max_min((trial * alone_s - problem.age_s) / problem.steps_left, tie_break, unit=1.0)
+        if found is None:
+            return None
+        seen = [*seen[-1:], (trial, found.value - 1.0)]
+        if found.value <= 1.0 + PRECISION / 3:  # a rho smaller by twice as much would ask for more than there is
+            lower = max(lower, trial * (1.0 - PRECISION))
+        if (rho := rho_of(found)) < upper:
+            best, upper = found, rho
+        trial = _next_trial(seen, lower, upper)
+    return best._replace(value=upper)
+
+
+def _next_trial(seen: list[tuple[float, float]], lower: float, upper: float) -> float:
+    """Where the line through the last two (rho, excess) has none, if that lies between the bounds; else halfway."""
+    if len(seen) == 2 and seen[0][1] != seen[1][1]:
+        (first, excess), (second, less) = seen
+        secant = second - less * (second - first) / (less - excess)
+        if lower < secant < upper:
+            return secant
+    return upper if len(seen) == 1 else (lower + upper) / 2
+
+
+def max_sum_throughput(problem: Problem, entries: Feasible = None) -> Optimum | None:
+    """Maximise the sum of all throughputs; gang sizes do not weigh."""
+    program = program_of(problem, entries)
+    return program.most(program.gain_of(np.ones(len(problem.gangs))))
+
+
+def max_throughput_by_cost(problem: Problem, deadlines: bool = False) -> Optimum | None:
+    """Maximise the sum of T_mr X_mr / price_r, as published; all deadlines are dropped if they cannot all be met."""
+    program, gain = Program(problem), problem.rates / problem.prices
+    if deadlines:
+        with np.errstate(divide="ignore"):
+            least = np.where(problem.slack_s > 0, problem.steps_left / problem.slack_s, np.inf)
+        found = program.most(gain, least) if np.isfinite(least).all() else None
+        if found is not None:
+            return found
+    return program.most(gain)

@@ -1,0 +1,173 @@
+"""Gavel's round mechanism where two jobs may share GPUs: a pair of jobs is one entry beside the single jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from gpusched_env.baselines.gavel.rounds import ALONE, NONE, priority
+
+AT_ONCE: Final = 512  # entries: most are of jobs that are taken by the time it is their turn
+PairRates: TypeAlias = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""Rows of two jobs each -> float64 [n, 2, R], steps a second of both together; 0 = they cannot share such GPUs."""
+
+
+class PairRounds:
+    """How long each job, and each pair of jobs, has had each type, and who is next.
+
+    Parameters
+    ----------
+    gpus : int [R], GPUs of each type
+    credit_s : seconds that every entry is taken to have had of each type when counting begins: half a round
+    fill : single jobs without a share fill what is left of a type
+    fill_by_pairs : pairs without a share do so as well, as in the published simulator
+    pair_rates : gives the rates of two jobs that share GPUs
+
+    Notes
+    -----
+    Types are served in the order of their columns: all packed policies know types. Entries stand in the order in which
+    the published simulator meets them: a job by arrival, then its pairs with the jobs before it; ties follow it.
+    """
+
+    def __init__(
+        self, gpus: np.ndarray, credit_s: float, fill: bool, fill_by_pairs: bool, pair_rates: PairRates
+    ) -> None:
+        self._gpus = gpus
+        self._credit_s = credit_s
+        self._fill, self._fill_by_pairs = fill, fill_by_pairs
+        self._pair_rates = pair_rates
+        types = len(gpus)
+        # by job row
+        self.rates = np.zeros((64, types))
+        self.gangs = np.zeros(64, np.int64)
+        # by entry
+        self.members = np.empty((0, 2), np.int64)
+        self.entry_rates = np.empty((0, 2, types))
+        self._shares = np.empty((0, types))
+        self._time_s = np.empty((0, types))
+        self._deficit_s = np.empty((0, types))
+        self._planned = np.empty(0, bool)
+        self._total_s = np.zeros(types)
+        self.since_s = 0.0
+        # of the present round, by job row
+        self._entry_of: dict[int, int] = {}
+
+    def admit(self, rows: np.ndarray, rates: np.ndarray, gangs: np.ndarray) -> None:
+        """Count new jobs, and all their pairs with jobs of the same gang size that can share GPUs of some type."""
+        while rows.max(initial=-1) >= len(self.gangs):
+            self.rates = np.concatenate([self.rates, np.zeros_like(self.rates)])
+            self.gangs = np.concatenate([self.gangs, np.zeros_like(self.gangs)])
+        self.rates[rows], self.gangs[rows] = rates, gangs
+        present = self.members[self.members[:, 1] == ALONE, 0]
+        members: list[np.ndarray] = []
+        for row in rows.tolist():
+            fellows = present[self.gangs[present] == self.gangs[row]]
+            members += [np.array([[row, ALONE]]), np.column_stack([fellows, np.full(len(fellows), row)])]
+            present = np.append(present, row)
+        new = np.concatenate(members)
+        paired = new[:, 1] != ALONE
+        told = np.zeros((len(new), 2, len(self._gpus)))
+        told[~paired, 0] = rates
+        if paired.any():
+            together = self._pair_rates(new[paired, 0], new[paired, 1])
+            told[paired] = together * (together > 0).all(axis=1, keepdims=True)
+        kept = ~paired | told.any(axis=(1, 2))
+        self._append(new[kept], told[kept])
+
+    def _append(self, members: np.ndarray, rates: np.ndarray) -> None:
+        nothing = np.zeros((len(members), len(self._gpus)))
+        self.members = np.concatenate([self.members, members])
+        self.entry_rates = np.concatenate([self.entry_rates, rates])
+        self._shares = np.concatenate([self._shares, nothing])
+        self._deficit_s = np.concatenate([self._deficit_s, nothing])
+        self._time_s = np.concatenate([self._time_s, nothing + self._credit_s])
+        self._planned = np.concatenate([self._planned, np.zeros(len(members), bool)])
+
+    def keep(self, rows: np.ndarray) -> None:
+        """Forget all jobs but ``rows``, and the pairs of the others."""
+        present = np.zeros(len(self.gangs) + 1, bool)  # the last stands for ALONE
+        present[rows] = present[ALONE] = True
+        kept = present[self.members].all(axis=1)
+        for name in ("members", "entry_rates", "_shares", "_time_s", "_deficit_s", "_planned"):
+            setattr(self, name, getattr(self, name)[kept])
+
+    def book(self, rows: np.ndarray, types: np.ndarray, seconds: np.ndarray) -> None:
+        """Add the time that entries had a type in the last round: that of a pair lasts as long as its longer member."""
+        had: dict[int, tuple[int, float]] = {}
+        for row, column, time_s in zip(rows.tolist(), types.tolist(), seconds.tolist(), strict=True):
+            entry = self._entry_of[row]
+            had[entry] = column, max(time_s, had.get(entry, (column, 0.0))[1])
+        for entry, (column, time_s) in had.items():
+            self._time_s[entry, column] += time_s
+            self._total_s[column] += time_s
+
+    def begin_counting(self, rows: np.ndarray, now_s: float) -> None:
+        """Turn what entries have had too little or too much into deficits, and count anew."""
+        self._deficit_s += self._shares * (now_s - self.since_s) - (self._time_s - self._credit_s)
+        self._time_s[:] = self._credit_s
+        self._total_s[:] = self._credit_s * len(self.members)
+        self.since_s = now_s
+
+    def plan(self, rows: np.ndarray, shares: np.ndarray) -> None:
+        """Set X: float64 [M + P, R], of the single jobs, then of the pairs of :attr:`pairs`."""
+        paired = self.members[:, 1] != ALONE
+        singles = int((~paired).sum())
+        self._shares[~paired], self._shares[paired] = shares[:singles], shares[singles:]
+        self._planned[:] = True
+
+    @property
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """All pairs of jobs: int64 [P, 2] rows, and float64 [P, 2, R] rates."""
+        paired = self.members[:, 1] != ALONE
+        return self.members[paired], self.entry_rates[paired]
+
+    def choose(self, rows: np.ndarray) -> np.ndarray:
+        """int64 [n]: type of each of the jobs ``rows``, in order of arrival, in the next round; NONE = it waits."""
+        able = (self.entry_rates > 0)[:, 0]
+        priorities = priority(self._shares * able, self._time_s, self._total_s)
+        single = self.members[:, 1] == ALONE
+        fills = self._fill & (single | self._fill_by_pairs)
+        able &= (priorities > 0) | fills[:, None]
+        taken = np.zeros(len(self.gangs) + 1, bool)
+        type_of = np.full(len(self.gangs), NONE)
+        self._entry_of = {}
+        for column in range(len(self._gpus)):
+            at = np.flatnonzero(able[:, column] & ~taken[self.members].any(axis=1))
+            keys = -self._shares[at, column], -self._deficit_s[at, column], -priorities[at, column]
+            self._serve(column, at[np.lexsort(keys)], taken, type_of)
+        return type_of[rows]
+
+    def _serve(self, column: int, entries: np.ndarray, taken: np.ndarray, type_of: np.ndarray) -> None:
+        """Take entries of a type, in order, whose members are free and which fit into what is left."""
+        room = int(self._gpus[column])
+        for begin in range(0, len(entries), AT_ONCE):
+            if not room:
+                break
+            some = entries[begin : begin + AT_ONCE]
+            some = some[~taken[self.members[some]].any(axis=1)]
+            gangs = self.gangs[self.members[some, 0]]
+            told = zip(some.tolist(), self.members[some].tolist(), gangs.tolist(), strict=True)
+            for entry, (first, second), gang in told:
+                if gang > room or taken[first] or taken[second]:
+                    continue
+                room -= gang
+                for row in (first,) if second == ALONE else (first, second):
+                    taken[row] = True
+                    type_of[row] = column
+                    self._entry_of[row] = entry
+
+    def ready(self, rows: np.ndarray) -> np.ndarray:
+        """Boolean [n]: X has an entry for what the jobs ``rows`` were chosen for."""
+        return np.array([row in self._entry_of and self._planned[self._entry_of[row]] for row in rows.tolist()], bool)
+
+    def partner(self, row: int) -> int:
+        """Job that shares the GPUs of a chosen job in this round; ALONE = none."""
+        first, second = self.members[self._entry_of[row]].tolist()
+        return int(first if second == row else second)
+
+    def rate(self, row: int, column: int) -> float:
+        """Steps a second of a chosen job in this round, beside its partner if it has one."""
+        entry = self._entry_of[row]
+        return float(self.entry_rates[entry, int(self.members[entry, 1] == row), column])

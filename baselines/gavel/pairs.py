@@ -1,0 +1,92 @@
+"""Two jobs on the same GPUs: the pairs that Gavel's packed policies may choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.baselines.gavel.kinds import KindProgram
+from gpusched_env.baselines.gavel.problem import Problem
+from gpusched_env.baselines.gavel.program import Entries, Optimum, Program
+
+MOST_JOBS_IN_PAIRS: Final = 64  # of more, each job and kind of partner is a variable: the same optimum, sooner
+
+
+def useful(problem: Problem, pairs: np.ndarray, rates: np.ndarray) -> np.ndarray:
+    """Boolean [P, R]: which pairs are worth their GPUs on which types.
+
+    On a type where the two together get no more than one GPU's worth of work done, taking turns serves them as well:
+    the pair may be dropped there, which loses nothing.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        worth = np.nan_to_num(rates / problem.rates[pairs]).sum(axis=1)
+    found: np.ndarray = (worth > 1.0 + 1e-9) & possible(problem, pairs, rates)
+    return found
+
+
+def possible(problem: Problem, pairs: np.ndarray, rates: np.ndarray) -> np.ndarray:
+    """Boolean [P, R]: which pairs can share GPUs at all on which types."""
+    gangs = problem.gangs[pairs]
+    found: np.ndarray = (rates > 0).all(axis=1) & (gangs[:, 0] == gangs[:, 1])[:, None]
+    return found
+
+
+def with_pairs(problem: Problem, pairs: np.ndarray, rates: np.ndarray, worth: np.ndarray | None = None) -> Entries:
+    """Every job alone, and every pair that is worth its GPUs somewhere.
+
+    Parameters
+    ----------
+    pairs : int [P, 2], positions of two jobs of equal gang size
+    rates : float64 [P, 2, R], steps a second of each of the two together; 0 = they do not fit
+    worth : Boolean [P, R]; None = see :func:`useful`
+
+    Notes
+    -----
+    Constraints are one row a job, so jobs may have any number of pairs.
+    """
+    worth = useful(problem, pairs, rates) if worth is None else worth
+    kept = worth.any(axis=1)
+    alone = Entries.alone(problem)
+    return Entries(
+        np.concatenate([alone.members, pairs[kept]]),
+        np.concatenate([alone.rates, (rates * worth[:, None, :])[kept]]),
+    )
+
+
+def solve_packed(
+    problem: Problem,
+    objective: Callable[[Problem, Entries | Program], Optimum | None],
+    most_in_pairs: int = MOST_JOBS_IN_PAIRS,
+    as_published: bool = False,
+) -> np.ndarray | None:
+    """Shares of single jobs, then of the problem's pairs; None where the solver finds no solution.
+
+    Parameters
+    ----------
+    objective : maximises something over the program of single jobs and pairs
+    most_in_pairs : up to so many jobs each pair is a variable on each type; beyond, each job and kind of partner is
+        (see :class:`KindProgram`)
+    as_published : every pair that can share GPUs is a variable, useful or not, however many there are: an interior
+        solution depends on that
+
+    Returns
+    -------
+    float64 [M + P, R]
+    """
+    assert problem.pairs is not None
+    assert problem.pair_rates is not None
+    jobs = len(problem.gangs)
+    worth = (possible if as_published else useful)(problem, problem.pairs, problem.pair_rates)
+    if jobs > most_in_pairs and not as_published:
+        found = objective(problem, KindProgram(problem, worth))
+        return None if found is None else found.shares
+    entries = with_pairs(problem, problem.pairs, problem.pair_rates, worth)
+    found = objective(problem, entries)
+    if found is None:
+        return None
+    shares = np.zeros((jobs + len(problem.pairs), len(problem.gpus)))
+    kept = worth.any(axis=1)
+    shares[np.concatenate([np.ones(jobs, bool), kept])] = found.shares
+    return shares

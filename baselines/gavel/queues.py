@@ -1,0 +1,183 @@
+"""Gavel's policies without a program: FIFO as coded, FIFO on the fastest type, and AlloX for one-GPU jobs."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from gpusched_env.baselines.gavel.problem import Problem
+from gpusched_env.errors import SchedulerError
+
+
+def alphabetical(gpu_types: tuple[str, ...]) -> list[int]:
+    """Columns of the GPU types by name, as Gavel's code sorts them."""
+    return sorted(range(len(gpu_types)), key=lambda column: gpu_types[column].lower())
+
+
+class FifoAsCoded:
+    """Non-preemptive first in, first out, as Gavel's code plays it: this is not the FIFO of other papers.
+
+    A job that holds a type keeps it. When a job ends, the head of the queue inherits its type if it fits there and
+    has a rate above 0. Then the queue is served in order. Types with a free GPU are listed by name. The code draws one
+    of those where the gang fits, but gives the job the last one of the list, which it may overcommit. When that one is
+    exactly full, the one that was drawn leaves the list. A job with rate 0 on the last one of the list is passed over.
+    The queue stops at a gang that fits nowhere, or when the list is empty.
+
+    Parameters
+    ----------
+    gpu_types : names, for their order
+    seed : of the draws
+    as_stored : the reading that the published notebook's stored row follows: the job gets the last type by name that
+        has a free GPU now, listed or not, and the draw is among all that are listed
+
+    References
+    ----------
+    stanford-futuredata/gavel, scheduler/policies/fifo.py; its effect: at low load every job runs on V100.
+    """
+
+    def __init__(self, gpu_types: tuple[str, ...], seed: int = 0, as_stored: bool = False) -> None:
+        self._order = alphabetical(gpu_types)
+        self._random = random.Random(seed)
+        self._as_stored = as_stored
+        self._type_of: dict[int, int] = {}
+
+    def __call__(self, problem: Problem) -> np.ndarray:
+        """Give X, 0 or 1."""
+        free = problem.gpus.tolist()
+        gang_of = dict(zip(problem.rows.tolist(), problem.gangs.tolist(), strict=True))
+        runs_on = dict(zip(problem.rows.tolist(), (problem.rates > 0).tolist(), strict=True))
+        queue = [row for row in sorted(gang_of) if row not in self._type_of]
+        # As coded, jobs that still run are counted one by one in between; as stored, all of them first.
+        for row in sorted(self._type_of, key=lambda row: (self._as_stored and row not in gang_of, row)):
+            column = self._type_of[row]
+            if row in gang_of:
+                free[column] -= gang_of[row]
+                continue
+            del self._type_of[row]
+            if queue and gang_of[queue[0]] <= free[column] and runs_on[queue[0]][column]:
+                self._take(queue.pop(0), column, gang_of, free)
+        listed = [column for column in self._order if free[column] > 0]
+        while queue and listed:
+            row = queue.pop(0)
+            open_to = listed if self._as_stored else [column for column in listed if free[column] >= gang_of[row]]
+            if not open_to:
+                break
+            drawn = open_to[self._random.randrange(len(open_to))]
+            named = [column for column in self._order if free[column] > 0] if self._as_stored else listed
+            if not named:
+                break
+            if runs_on[row][named[-1]]:
+                used = named[-1]
+                self._take(row, used, gang_of, free)
+                if free[used] == 0:
+                    listed.remove(drawn)
+        return one_type_each(problem, self._type_of)
+
+    def _take(self, row: int, column: int, gang_of: dict[int, int], free: list[int]) -> None:
+        self._type_of[row] = column
+        free[column] -= gang_of[row]
+
+
+def fifo_perf(problem: Problem, order: list[int]) -> np.ndarray:
+    """Decide anew in order of arrival: each job on its fastest type with room; stop at the first that fits nowhere.
+
+    A job is passed over if it has a rate above 0 on none of the types with room.
+
+    Parameters
+    ----------
+    order : columns of the GPU types; of equally fast types the first counts
+    """
+    type_of, _ = serve_fastest(problem, order)
+    return one_type_each(problem, type_of)
+
+
+def serve_fastest(problem: Problem, order: list[int]) -> tuple[dict[int, int], int]:
+    """Serve a queue as :func:`fifo_perf` does.
+
+    Returns
+    -------
+    type_of : row of each served job -> column of its type
+    stop : position of the first job that the queue did not come to
+    """
+    free = problem.gpus.copy()
+    type_of: dict[int, int] = {}
+    for job, row in enumerate(problem.rows.tolist()):
+        fitting = [column for column in order if problem.gangs[job] <= free[column]]
+        if not fitting:
+            return type_of, job
+        fastest = max(fitting, key=lambda column: problem.rates[job, column])
+        if problem.rates[job, fastest] > 0:
+            type_of[row] = fastest
+            free[fastest] -= problem.gangs[job]
+    return type_of, len(problem.gangs)
+
+
+class AlloX:
+    """Least mean completion time of one-GPU jobs by assignment (Le et al., EuroSys 2020), as Gavel plays it.
+
+    Unplaced jobs are assigned to places in the queues of the free GPUs: the k-th place from the end costs k run times
+    there. Only the first of each queue gets its GPU, and keeps it to its end. The time a job has waited would be added
+    to all its costs alike, so it never changes the assignment, and is left out.
+
+    Parameters
+    ----------
+    alpha : share of the unplaced jobs that is considered, the oldest first; at least as many as there are free GPUs
+    """
+
+    def __init__(self, alpha: float = 1.0) -> None:
+        self._alpha = alpha
+        self._type_of: dict[int, int] = {}
+
+    def __call__(self, problem: Problem) -> np.ndarray:
+        """Give X, 0 or 1."""
+        if (problem.gangs > 1).any():
+            raise SchedulerError("gavel, policy allox: it assigns single GPUs; leave out gangs, or take another policy")
+        present = set(problem.rows.tolist())
+        self._type_of = {row: column for row, column in self._type_of.items() if row in present}
+        free = problem.gpus - np.bincount(list(self._type_of.values()), minlength=len(problem.gpus)).astype(np.int64)
+        workers = np.repeat(np.arange(len(free)), free)
+        unplaced = np.array(
+            [job for job, row in enumerate(problem.rows.tolist()) if row not in self._type_of], np.int64
+        )
+        unplaced = unplaced[: max(int(self._alpha * len(unplaced)), len(workers))]
+        if len(workers) and len(unplaced):
+            for job, column in assign(problem, unplaced, workers):
+                self._type_of[int(problem.rows[job])] = column
+        return one_type_each(problem, self._type_of)
+
+
+def assign(problem: Problem, jobs: np.ndarray, workers: np.ndarray) -> list[tuple[int, int]]:
+    """Assign jobs to places in the workers' queues at least total flow time; name those that come first.
+
+    Parameters
+    ----------
+    jobs : int [n], positions in the problem
+    workers : int [W], GPU type of each free GPU
+
+    Returns
+    -------
+    list : (job, GPU type) of the first of each queue
+    """
+    with np.errstate(divide="ignore"):
+        run_s = problem.steps_left[jobs, None] / problem.rates[jobs][:, workers]
+    places = np.arange(1, len(jobs) + 1)
+    never = 1e6 * float(run_s[np.isfinite(run_s)].max(initial=1.0))
+    cost = np.where(np.isfinite(run_s), run_s, never)[:, :, None] * places
+    row, column = linear_sum_assignment(cost.reshape(len(jobs), -1))
+    worker, place = np.divmod(column, len(places))
+    first: dict[int, tuple[int, int]] = {}
+    for job, at, k in zip(jobs[row].tolist(), worker.tolist(), place.tolist(), strict=True):
+        if np.isfinite(run_s[jobs == job, at]).all() and k >= first.get(at, (-1, -1))[0]:
+            first[at] = (k, job)
+    return [(job, int(workers[at])) for at, (_, job) in first.items()]
+
+
+def one_type_each(problem: Problem, type_of: dict[int, int]) -> np.ndarray:
+    """float64 [M, R], X: all the time of one type for each row in ``type_of``, none for the others."""
+    shares = np.zeros(problem.rates.shape)
+    for job, row in enumerate(problem.rows.tolist()):
+        if row in type_of:
+            shares[job, type_of[row]] = 1.0
+    return shares

@@ -1,0 +1,372 @@
+"""Gavel: a policy says how much of its time each job gets on each GPU type; rounds turn that into a schedule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.baselines.gavel import interior as gavel_interior
+from gpusched_env.baselines.gavel.pair_rounds import PairRounds
+from gpusched_env.baselines.gavel.policies import EQUAL_SHARES, POLICIES, Settings
+from gpusched_env.baselines.gavel.problem import Problem
+from gpusched_env.baselines.gavel.program import INTERIOR, TIE_BREAKS
+from gpusched_env.baselines.gavel.rounds import ALONE, NONE, Rounds
+from gpusched_env.baselines.gavel.seats import Seats
+from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Lease, Preempt, Scheduler, Start, Wait
+
+REFERENCE: Final = "V100"  # stands for all types where a policy is agnostic of them; else the first type
+PRICES: Final = {"V100": 0.74, "P100": 0.43, "K80": 0.135}  # [$/h] of a GPU, of the published code
+SHUFFLE_STREAM: Final = 5  # seed + 5 draws the order of types, as in the published code
+LEAST_STEPS: Final = 1e-6  # less is left by rounding only, and would spoil the programs' scale
+INTERIOR_POLICIES: Final = ("max_min_fairness", "finish_time_fairness", "min_total_duration")
+WHOLE: Final = 1e-9  # steps: so little is lacking to a whole one by rounding only
+SAME_S: Final = 1e-6  # times that differ by less do so by rounding only
+
+
+@dataclass
+class Gavel(Scheduler):
+    """Heterogeneity-aware scheduling: linear programs over time shares, realised in rounds; each gang on one GPU type.
+
+    Parameters
+    ----------
+    policy : a name in POLICIES; ``_perf`` = knows that types differ
+    round_s : length of a round; the next begins when the last gang of this one has ended [s]
+    resolve_s : least time between two resets of the counters [s]
+    tie_break : among optimal shares "vertex", "two_stage" or "interior", see Program.max_min
+    gavel_compat : plan as the published simulator does, see Notes
+    whole_steps : a gang only begins a step that it can end in the round, and leaves its GPUs before the round ends;
+        None = if gavel_compat
+    bisect : min_total_duration by the published search; with tie_break "interior" by the published solver too
+    equal_share : of finish-time fairness: "steps" = what an equal share would have taken for the steps done; "age" =
+        the job's age, and without ``_perf`` a step a second on every type: an earlier version of the published code
+    alpha : of allox
+    prices : of an hour of one GPU of each type, in the cluster's order; () = PRICES
+    seed : of the order of types for policies that are agnostic of them, and of the draws of fifo
+
+    Notes
+    -----
+    With ``gavel_compat`` shares are computed anew only when the counters are reset; a job that came since then waits
+    for the next reset, though it takes its GPUs out of the round; if nothing runs, nothing is planned before the next
+    arrival; idle time counts as time received; policies that are agnostic of types plan time also on types where a job
+    cannot run. So ``fifo``, ``fifo_perf`` and ``isolated`` meet the published simulator job by job, to the last digits
+    of rounding, and so does ``min_total_duration[_perf]`` with ``bisect`` and tie_break "interior" (docs/gavel.md).
+    Without it shares are computed at each round after a change, and an idle system plans at once. Not reproduced: a
+    gang whose last steps are fewer than its GPUs is never dropped.
+
+    O(M log M) a round for M jobs in the system; a solve is a linear program of M R variables.
+
+    References
+    ----------
+    D. Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads", OSDI 2020,
+    sections 4 and 5; stanford-futuredata/gavel, scheduler/scheduler.py.
+    """
+
+    policy: str = "max_min_fairness_perf"
+    round_s: float = 360.0
+    resolve_s: float = 1_920.0
+    tie_break: str = "vertex"
+    gavel_compat: bool = False
+    whole_steps: bool | None = None
+    bisect: bool = False
+    equal_share: str = "steps"
+    alpha: float = 1.0
+    prices: tuple[float, ...] = ()
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        if self.policy not in POLICIES:
+            raise SchedulerError(f"gavel: {unknown_name('policy', self.policy, POLICIES)}")
+        if self.tie_break not in TIE_BREAKS:
+            raise SchedulerError(f"gavel: {unknown_name('tie_break', self.tie_break, TIE_BREAKS)}")
+        if self.equal_share not in EQUAL_SHARES:
+            raise SchedulerError(f"gavel: {unknown_name('equal_share', self.equal_share, EQUAL_SHARES)}")
+        if self.tie_break == INTERIOR:
+            self._check_interior()
+        if not 0 < self.round_s < math.inf or not 0 <= self.resolve_s < math.inf:
+            raise SchedulerError(
+                f"gavel: round_s is {self.round_s}, resolve_s {self.resolve_s}: seconds > 0, and >= 0, are wanted"
+            )
+        self._leases = self.gavel_compat if self.whole_steps is None else self.whole_steps
+        self.clairvoyant = POLICIES[self.policy].reads_work or self.gavel_compat
+
+    def _check_interior(self) -> None:
+        if "water_filling" in self.policy or not self.policy.startswith(INTERIOR_POLICIES):
+            raise SchedulerError(
+                f"gavel: {self.policy} knows no tie_break=interior (only {', '.join(INTERIOR_POLICIES)} do, and their "
+                "forms without water filling); take vertex or two_stage"
+            )
+        if not gavel_interior.installed():
+            raise SchedulerError(
+                "gavel: tie_break=interior needs ECOS: pip install ecos (wheels for Python up to 3.12 on x86-64; "
+                "elsewhere it needs a C compiler), or take tie_break=vertex or two_stage"
+            )
+
+    @property
+    def name(self) -> str:
+        """Name of the policy, after Gavel's."""
+        return f"gavel:{self.policy}"
+
+    def reset(self, view: ClusterView) -> None:
+        """Begin a run: nothing counted, nothing planned."""
+        types = view.cluster.gpu_types
+        policy = POLICIES[self.policy]
+        if self.prices and len(self.prices) != len(types):
+            raise SchedulerError(f"gavel: {len(self.prices)} prices for {len(types)} GPU types ({', '.join(types)})")
+        if "cost" in self.policy and not self.prices and not set(types) <= set(PRICES):
+            raise SchedulerError(f"gavel: not all prices of {', '.join(types)} are known; give them: prices=2/1")
+        self._prices = np.array(self.prices or [PRICES.get(name, 1.0) for name in types])
+        self._reference = types.index(REFERENCE) if REFERENCE in types else 0
+        self._gpus = np.bincount(view.cluster.nodes["gpu_type"], weights=view.cluster.nodes["gpus"]).astype(np.int64)
+        settings = Settings(
+            types, self.seed, self.tie_break, self.bisect, self.equal_share, self.alpha, everywhere=self.gavel_compat
+        )
+        self._allocate = policy.build(settings)
+        self._rounds: Rounds | PairRounds
+        if policy.packed:
+            if view.residents.shape[0] < 2:
+                raise SchedulerError(
+                    f"{self.name}: no jobs may share GPUs here; take a scenario with sharing, such as "
+                    "gavel-continuous-v1:sharing=true, or a policy that is not packed"
+                )
+            self._rounds = self._pair_rounds(view, not policy.queue)
+        else:
+            seed = self.seed + SHUFFLE_STREAM
+            self._rounds = Rounds(self._gpus, self.round_s / 2, policy.aware, not policy.queue, seed)
+        self._seats = Seats(view.cluster)
+        self.solver_failures = 0
+        self._known = 0  # jobs admitted
+        self._active = np.empty(0, np.int64)
+        self._changed = False
+        self._last_reset_s = 0.0 if self.gavel_compat else -math.inf
+        self._round_end_s = -math.inf
+        self._booked_to_s = 0.0  # when the round before the present one ended
+        self._clock_s = 0.0  # when the present round began, see _ended_s
+        self._due_s: dict[int, float] = {}  # job of the present round -> when its leased steps end
+        self._partner: dict[int, int] = {}  # jobs of the present round that share their GPUs, both ways
+        self._holding: dict[int, float] = {}  # job of the present round -> when it began to hold its GPUs
+        self._pending: list[int] = []  # jobs of the present round whose GPUs are still being checkpointed
+        self._ended: list[tuple[int, float, float]] = []  # job, begin and end of its task in the present round
+
+    def _pair_rounds(self, view: ClusterView, fill: bool) -> PairRounds:
+        def pair_rates(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+            both = [(rows, others), (others, rows)]
+            return np.stack([view.type_rates(own) / view.slowdowns(own, other) for own, other in both], axis=1)
+
+        return PairRounds(self._gpus, self.round_s / 2, fill, fill and self.gavel_compat, pair_rates)
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        """Plan a round when the last one is over; inside a round only start what could not start at once."""
+        now_s = view.now_s
+        holding = set(view.running.tolist())
+        if self._leases:
+            holding -= set(view.lease_ended.tolist())
+        for job in [job for job in self._holding if job not in holding]:
+            self._ended.append((job, self._holding.pop(job), self._ended_s(job, now_s)))
+        if self._pending or (self._holding and now_s < self._round_end_s):
+            yield from self._start_pending(view)
+            yield Wait(self._round_end_s)
+        else:
+            yield from self._begin_round(view)
+
+    def _begin_round(self, view: ClusterView) -> Iterable[Decision]:
+        self._ended += [(job, begin_s, self._ended_s(job, view.now_s)) for job, begin_s in self._holding.items()]
+        last_s = max((end_s for _, _, end_s in self._ended), default=view.now_s)
+        self._clock_s = now_s = last_s if abs(last_s - view.now_s) < SAME_S else view.now_s
+        self._book()
+        self._holding.clear()
+        self._due_s.clear()
+        self._admit(view)
+        if not len(self._active):
+            return []
+        self._plan(view)
+        rows, types = self._chosen()
+        if self.gavel_compat and not len(rows) and not self._jobs_to_come(view):
+            self._last_reset_s, self._rounds.since_s, self._changed = 0.0, 0.0, True
+            self._plan(view)
+            rows, types = self._chosen()
+            if not len(rows):
+                raise self._nothing_runs(view)
+        gangs = self._rounds.gangs[rows]
+        before, company = self._seats.of_job, self._partner
+        self._partner = {row: other for row in rows.tolist() if (other := self._rounds.partner(row)) != ALONE}
+        nobody = len(view.arrival_s)  # more than any job
+        seated = [at for at, row in enumerate(rows.tolist()) if row < self._partner.get(row, nobody)]
+        partner_of = {row: self._partner[row] for row in rows[seated].tolist() if row in self._partner}
+        told = (rows[seated].tolist(), types[seated].tolist(), gangs[seated].tolist())
+        self._seats.seat(zip(*told, strict=True), partner_of)
+        self._type_of = dict(zip(rows.tolist(), types.tolist(), strict=True))
+        self._round_end_s = now_s + self.round_s
+        return self._play(view, before, company)
+
+    def _chosen(self) -> tuple[np.ndarray, np.ndarray]:
+        """Jobs of the next round, int64 [n], and the GPU type of each."""
+        chosen = self._rounds.choose(self._active)
+        runs = chosen != NONE
+        if self.gavel_compat:
+            runs[runs] = self._rounds.ready(self._active[runs])
+        return self._active[runs], chosen[runs]
+
+    def _nothing_runs(self, view: ClusterView) -> SchedulerError:
+        job = int(self._active[0])
+        names = view.cluster.gpu_types
+        rates = ", ".join(
+            f"{name} ({count} GPUs): {rate:g} steps/s"
+            for name, count, rate in zip(names, self._gpus.tolist(), self._rounds.rates[job].tolist(), strict=True)
+        )
+        return SchedulerError(
+            f"{self.name}: {len(self._active)} jobs wait, no GPU is in use, no job is to come, and the policy gives no "
+            f"job a type on which it can run; the published simulator would go on for ever. The first is job "
+            f"{view.job_id[job]} of {view.gpus[job]} GPUs ({rates}); leave it out, or take another policy"
+        )
+
+    def _play(
+        self, view: ClusterView, before: dict[int, tuple[int, tuple[int, ...]]], company: dict[int, int]
+    ) -> Iterator[Decision]:
+        """Preempt who has lost its GPUs, start who has got some, and come back when the round is over."""
+        now_s, seats = view.now_s, self._seats.of_job
+        running = view.running.tolist()
+        checkpointing = set(view.running[view.checkpointing].tolist())
+        kept = {job for job in running if job not in checkpointing and seats.get(job) == before.get(job, ())}
+        yield from [Preempt(job) for job in running if job not in kept and job not in checkpointing]
+        self._pending = [job for job in seats if job not in kept]
+        for job in kept:
+            self._holding[job] = now_s
+            if self._leases:
+                yield self._lease(view, job)
+            elif company.get(job) != self._partner.get(job):
+                yield Lease(job, math.inf)  # its company has changed: the pace of the last round is over
+        yield from self._start_pending(view)
+        if seats:
+            yield Wait(self._round_end_s)
+
+    def _start_pending(self, view: ClusterView) -> Iterator[Decision]:
+        """Start the jobs of this round whose GPUs are free by now."""
+        left = []
+        for job in self._pending:
+            gpus, partner = self._seats.of_job[job][1], self._partner.get(job, ALONE)
+            if partner != ALONE and view.semantics.checkpoint_s > 0 and _others_on(view, gpus, partner):
+                left.append(job)  # they are still being checkpointed there
+                continue
+            yield Start(job, gpus=gpus, share=partner != ALONE)
+            if view.refusal:
+                left.append(job)
+                continue
+            self._holding[job] = view.now_s
+            if self._leases:
+                yield self._lease(view, job)
+        self._pending = left
+
+    def _lease(self, view: ClusterView, job: int) -> Lease:
+        """Grant the whole steps that end inside the round, one at least."""
+        rate = self._rounds.rate(job, self._type_of[job])
+        at_once = view.now_s - self._clock_s < SAME_S
+        begin_s = self._clock_s if at_once else view.now_s
+        seconds = self.round_s if at_once else self._round_end_s - begin_s
+        steps = max(math.floor(rate * seconds + WHOLE), 1)
+        if isinstance(view, ClairvoyantView):
+            [whole], [left] = view.iterations(np.array([job])), view.iterations_left(np.array([job]))
+            self._due_s[job] = begin_s + min(steps, whole - round(whole - left)) / rate
+        return Lease(job, begin_s + steps / rate)
+
+    def _ended_s(self, job: int, now_s: float) -> float:
+        """When a job's task of the round ended [s]: as its steps and rate say, if that is now but for rounding.
+
+        Jobs of one model often tie but for the last bits of such times, and the published simulator has these.
+        """
+        due_s = self._due_s.get(job, math.inf)
+        return due_s if abs(due_s - now_s) < SAME_S else now_s
+
+    def _book(self) -> None:
+        """Count what each job had of its type in the round that has ended."""
+        if not self._ended:
+            return
+        self._ended.sort(key=lambda task: (-task[2], task[0]))  # as published, which decides the last bits of the sums
+        ends_s = np.array([end_s for _, _, end_s in self._ended])
+        begins_s = np.array([begin_s for _, begin_s, _ in self._ended])
+        seconds = ends_s - (self._booked_to_s if self.gavel_compat else begins_s)
+        rows = np.array([job for job, _, _ in self._ended])
+        self._rounds.book(rows, np.array([self._type_of[job] for job in rows.tolist()]), seconds)
+        self._booked_to_s = float(ends_s.max())
+        self._ended = []
+
+    def _admit(self, view: ClusterView) -> None:
+        """Take up the jobs that have come, and forget those that have finished."""
+        active = np.sort(np.concatenate([view.running, view.waiting])).astype(np.int64)
+        if len(active) != len(self._active) or (active != self._active).any():
+            self._rounds.keep(active[active < self._known])
+        new = active[active >= self._known]
+        if len(new):
+            rates, gangs = view.type_rates(new), view.gpus[new]
+            nowhere = ~(rates > 0).any(axis=1)
+            if nowhere.any():
+                job = int(new[nowhere][0])
+                raise SchedulerError(
+                    f"{self.name}: job {view.job_id[job]} demands {view.gpus[job]} GPUs, and no GPU type that can run "
+                    "it has so many: Gavel runs a gang on one type; leave out such gangs (max_gpus), or add machines"
+                )
+            self._rounds.admit(new, rates, gangs)
+            self._known = int(new[-1]) + 1
+        self._changed |= bool(len(new)) or len(active) != len(self._active)
+        self._active = active
+
+    def _plan(self, view: ClusterView) -> None:
+        """Compute shares anew if anything has changed, and reset the counters if that was not done lately."""
+        if not self._changed:
+            return
+        now_s = self._clock_s
+        due = now_s - self._last_reset_s >= self.resolve_s or self._last_reset_s == 0.0
+        if self.gavel_compat and not due:
+            return
+        shares = self._allocate(self._problem(view))
+        if due:
+            self._rounds.begin_counting(self._active, now_s)
+            self._last_reset_s = now_s
+        if shares is None:
+            self.solver_failures += 1
+        else:
+            self._rounds.plan(self._active, shares)
+        self._changed = shares is None
+
+    def _problem(self, view: ClusterView) -> Problem:
+        rows = self._active
+        rates = self._rounds.rates[rows]
+        pairs = self._rounds.pairs
+        age_s = view.now_s - view.arrival_s[rows]
+        weights = view.told("priority_weight", 1.0)[rows]
+        if not (weights > 0).all():
+            job = rows[int(np.argmin(weights > 0))]
+            raise SchedulerError(f"{self.name}: job {view.job_id[job]} has no priority_weight above 0; give all one")
+        steps_left, slack_s = np.ones(len(rows)), np.full(len(rows), np.inf)
+        if isinstance(view, ClairvoyantView):
+            steps_left = np.maximum(view.iterations_left(rows), LEAST_STEPS)
+            like = np.where(rates[:, self._reference] > 0, rates[:, self._reference], rates.max(axis=1))
+            slo = view.told("slo", -1.0)[rows]
+            slack_s = np.where(slo > 0, slo * view.iterations(rows) / like - age_s, np.inf)
+        return Problem(
+            rates,
+            self._rounds.gangs[rows],
+            self._gpus,
+            weights,
+            rows,
+            steps_left,
+            age_s,
+            slack_s,
+            self._prices,
+            self._reference,
+            None if pairs is None else np.searchsorted(rows, pairs[0]),
+            None if pairs is None else pairs[1],
+            None if pairs is None else view.job_class[rows],
+        )
+
+    def _jobs_to_come(self, view: ClusterView) -> bool:
+        return isinstance(view, ClairvoyantView) and view.jobs_to_come > 0
+
+
+def _others_on(view: ClusterView, gpus: tuple[int, ...], partner: int) -> bool:
+    return not np.isin(view.residents[:, list(gpus)], (ALONE, partner)).all()

@@ -1,0 +1,1 @@
+"""Hadar and HadarE."""

@@ -1,0 +1,182 @@
+"""Hadar (reconstruction): tasks of a job on several GPU types, by an online primal-dual method in rounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.baselines.gang_plans import GangPlan, unfinished
+from gpusched_env.baselines.hadar.prices import (
+    ASKING_DTYPE,
+    UTILITIES,
+    Paces,
+    price_range,
+    price_table,
+    set_utility,
+    utility_at,
+)
+from gpusched_env.baselines.hadar.search import Round
+from gpusched_env.cluster import MACHINE, SLOT
+from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.portable.keys import rounded_keys
+from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Wait
+
+ORDERS: Final = ("density", "arrival")
+
+
+@dataclass
+class Hadar(Scheduler):
+    """Every ``round_s``, price the GPUs of each node by what is granted of it, and grant what pays.
+
+    Parameters
+    ----------
+    utility : a name in UTILITIES (``hadar_prices.py``); results depend on it more than on anything else
+    round_s : length of a round [s]; the next one begins earlier if nothing runs any more
+    eta, price_ratio : of the price bounds, see price_range
+    order : of the walk: "density" = utility of ending soonest, per GPU, descending; "arrival"
+    dp_max : with so many jobs or fewer, the set of largest total payoff is searched
+    dp_states : the search gives up beyond so many states, and the greedy walk decides (counted in ``truncations``)
+    mixed : a gang may sit on several GPU types; it runs at its slowest
+    work_conserving : what nobody pays for is given, in the same order, to whom it fits
+    spread_guard : a gang is not spread where it runs below this share of its rate on the empty cluster; 0 = never
+        refused
+    guard_patience_s : a job that has waited so long is spread anyway [s]
+
+    Notes
+    -----
+    A reconstruction from the abstracts and from common knowledge: the body of neither paper was at hand, and no code is
+    public. Certain are task-level mixing, the primal-dual method and the rounds; ``docs/hadar.md`` marks the rest. The
+    scenario's ``restore_s`` stands for the paper's restart. A round is planned as if all GPUs were free; where
+    checkpoints take time, gangs start when their GPUs come free.
+    Rates are those of an idle network. Greedy: O(Q T N W) a round, for Q jobs, T types, N nodes, W GPUs of a gang.
+
+    References
+    ----------
+    Sultana, Pakka, Xu, Yuan, Chen, Tzeng, "Resource Heterogeneity-Aware and Utilization-Enhanced Scheduling for Deep
+    Learning Clusters", arXiv 2503.10918; "Hadar: Heterogeneity-Aware Optimization-Based Online Scheduling for Deep
+    Learning Cluster", IPDPS 2024.
+    """
+
+    utility: str = "effective_throughput_normalised"
+    round_s: float = 360.0
+    eta: float = 1.0
+    price_ratio: float = 1_000.0
+    order: str = "density"
+    dp_max: int = 12
+    dp_states: int = 20_000
+    mixed: bool = True
+    work_conserving: bool = True
+    spread_guard: float = 0.5
+    guard_patience_s: float = 3_600.0
+
+    clairvoyant = True
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        if self.utility not in UTILITIES:
+            raise SchedulerError(f"hadar: {unknown_name('utility', self.utility, UTILITIES)}")
+        if self.order not in ORDERS:
+            raise SchedulerError(f"hadar: {unknown_name('order', self.order, ORDERS)}")
+        for name in ("round_s", "eta"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise SchedulerError(f"hadar: {name} is {getattr(self, name)}: it must be a finite number > 0")
+        if not 1 < self.price_ratio < math.inf:
+            raise SchedulerError(f"hadar: price_ratio is {self.price_ratio}: it must be a finite number > 1")
+        for name in ("spread_guard", "guard_patience_s", "dp_max", "dp_states"):
+            if not getattr(self, name) >= 0:
+                raise SchedulerError(f"hadar: {name} is {getattr(self, name)}: it must be a number >= 0")
+
+    @property
+    def name(self) -> str:
+        """Name with the utility, which no result may go without."""
+        return f"hadar-{UTILITIES[self.utility]}"
+
+    def reset(self, view: ClusterView) -> None:
+        """Look at the machines and the rates."""
+        assert isinstance(view, ClairvoyantView)
+        self.truncations = 0
+        self._plan = GangPlan()
+        self._next_round_s = 0.0
+        self._nodes = view.cluster.nodes
+        self._rates = view.rates_per_s
+        self._best_rate = np.zeros(len(self._rates))  # [1/s] on the empty cluster; 0 = not yet asked
+        self._excused = np.empty(0, np.int64)  # rows that run spread, slower than the guard allows
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        """Plan a round when one begins; otherwise start what was still blocked."""
+        assert isinstance(view, ClairvoyantView)
+        if view.now_s >= self._next_round_s or not len(view.running):
+            rows = unfinished(view)
+            if not len(rows):
+                return
+            self._next_round_s = view.now_s + self.round_s
+            yield from self._begin_round(view, rows)
+        else:
+            yield from self._plan.start(view)
+        yield Wait(self._next_round_s)
+
+    def _begin_round(self, view: ClairvoyantView, rows: np.ndarray) -> Iterator[Decision]:
+        question = self._question(view, rows)
+        if len(rows) > self.dp_max:
+            question.greedy()
+        elif not question.exact(self.dp_states):
+            self.truncations += 1
+            question.greedy()
+        if self.work_conserving:
+            question.greedy(priced=False)
+        jobs = question.jobs
+        slow = jobs["rate"] < self.spread_guard * self._best_rate[jobs["job_class"]]
+        self._excused = jobs["row"][slow & ((question.counts > 0).sum(axis=1) > 1)]
+        yield from self._plan.carry_out(view, jobs["row"], question.counts, self._next_round_s)
+
+    def _question(self, view: ClairvoyantView, rows: np.ndarray) -> Round:
+        """Sort the jobs, and price the GPUs."""
+        now_s, round_s = view.now_s, self.round_s
+        jobs = np.zeros(len(rows), ASKING_DTYPE)
+        jobs["row"], jobs["gpus"], jobs["job_class"] = rows, view.gpus[rows], view.job_class[rows]
+        tier = view.cluster.tightest_tier(jobs["gpus"])
+        jobs["tier"] = np.where(tier == SLOT, MACHINE, tier)  # nodes are the least that is priced
+        jobs["remaining"] = view.iterations_left(rows)
+        rates = self._rates[jobs["job_class"], jobs["tier"]]
+        fastest, slowest = rates.max(axis=1), np.where(rates > 0, rates, np.inf).min(axis=1)
+        paces = Paces(jobs["remaining"] / fastest, jobs["remaining"] / slowest)
+        set_utility(jobs, self.utility, view.iterations(rows), view.arrival_s[rows], fastest, now_s)
+        prices = price_range(jobs, paces, view.cluster.gpus, now_s, round_s, self.eta, self.price_ratio)
+        self._set_least_rates(view, jobs)
+        if self.order == "density":
+            density = utility_at(jobs, now_s + paces.fastest_s) / jobs["gpus"]
+            order = np.argsort(-rounded_keys(density), kind="stable")  # ties by arrival, then id: the order of rows
+            jobs = jobs[order]
+        table = price_table(prices, self._nodes["gpus"])
+        return Round(jobs, self._rates, self._nodes, table, now_s, round_s, self.mixed)
+
+    def _set_least_rates(self, view: ClairvoyantView, jobs: np.ndarray) -> None:
+        """Say below which rate a job is not spread; 0 for those that have waited long enough."""
+        classes, first = np.unique(jobs["job_class"], return_index=True)
+        for job_class, i in zip(classes.tolist(), first.tolist(), strict=True):
+            if self._best_rate[job_class] == 0.0:
+                self._best_rate[job_class] = self._rate_alone(view, jobs[i : i + 1])
+        waiting = np.isin(jobs["row"], view.waiting)
+        patient = waiting & (view.now_s - view.last_stop_s[jobs["row"]] >= self.guard_patience_s)
+        patient |= ~waiting & np.isin(jobs["row"], self._excused)
+        jobs["least_rate"] = np.where(patient, 0.0, self.spread_guard * self._best_rate[jobs["job_class"]])
+
+    def _rate_alone(self, view: ClairvoyantView, job: np.ndarray) -> float:
+        """Rate [1/s] that FIND_ALLOC gives a job (ASKING_DTYPE [1]) on the empty cluster, where nothing has a price."""
+        alone = job.copy()
+        alone["since_s"], alone["worth"] = view.now_s, 1.0  # the sooner the better; of work that takes days
+        alone["remaining"] = 1e6 * self._rates[alone["job_class"]].max()
+        nothing = np.zeros((len(self._nodes), int(self._nodes["gpus"].max()) + 1))
+        question = Round(alone, self._rates, self._nodes, nothing, view.now_s, self.round_s, self.mixed)
+        question.greedy(priced=False)
+        if not alone["rate"][0] > 0:
+            kinds = "of all GPU types together" if self.mixed else "of any one GPU type, and mixed is off"
+            raise SchedulerError(
+                f"hadar: job {view.job_id[alone['row'][0]]} needs {alone['gpus'][0]} GPUs that run it; the cluster has "
+                f"fewer {kinds}; leave the job out, or enlarge the cluster"
+            )
+        return float(alone["rate"][0])

@@ -1,0 +1,111 @@
+"""Who is granted GPUs in a round of Hadar: the exact search of short queues, the greedy walk of long ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpusched_env.baselines.hadar.kernels import ROUND_DTYPE, Asking, find_alloc, walk
+
+
+class StatesExceededError(Exception):
+    """The search would remember more states than it may."""
+
+
+@dataclass
+class Round:
+    """One round's question, and its answer.
+
+    Attributes
+    ----------
+    jobs : ASKING_DTYPE [Q], best first
+    rates : float64 [C, tiers, T], iterations a second of each job class
+    nodes : NODE_DTYPE [N]
+    prices : float64 [N, c + 1], see price_table
+    now_s, round_s : time and length of the round [s]
+    mixed : a gang may sit on several GPU types
+    free : int32 [N], GPUs not granted yet
+    counts : int32 [Q, N], GPUs granted
+    """
+
+    jobs: np.ndarray
+    rates: np.ndarray
+    nodes: np.ndarray
+    prices: np.ndarray
+    now_s: float
+    round_s: float
+    mixed: bool
+
+    def __post_init__(self) -> None:
+        """Begin with all GPUs free."""
+        self.free = self.nodes["gpus"].astype(np.int32)
+        self.counts = np.zeros((len(self.jobs), len(self.nodes)), np.int32)
+        self._free = self.free.copy()  # of a question
+        shared = {
+            "jobs": self.jobs,
+            "rates": np.ascontiguousarray(self.rates),
+            "nodes": self.nodes,
+            "prices": np.ascontiguousarray(self.prices),
+            "trial": np.zeros(len(self.nodes), np.int32),
+            "counts": self.counts,
+        }
+        times = np.array((self.now_s, self.round_s, self.mixed, True), ROUND_DTYPE)
+        self._asked = Asking(round=times, free=self._free, **shared)
+        self._granting = Asking(round=times.copy(), free=self.free, **shared)
+
+    def find(self, i: int, free: np.ndarray) -> tuple[float, np.ndarray]:
+        """FIND_ALLOC: the payoff of job ``i`` with these free GPUs, 0 = nothing, and its GPUs of each node."""
+        self._free[:] = free
+        payoff: float = find_alloc(self._asked, i)
+        return payoff, self.counts[i].copy()
+
+    def greedy(self, priced: bool = True) -> None:
+        """Grant, in order, whatever pays; ``priced`` False: whatever fits, to those that have nothing yet."""
+        self._granting.round["priced"] = priced
+        walk(self._granting)
+
+    def exact(self, most_states: int) -> bool:
+        """Grant the set of largest total payoff; False = more states than allowed, and nothing is granted.
+
+        Take or skip each job in order; prices follow from the free GPUs, so the best rest depends on them alone.
+        """
+        best = _remembering(self, most_states)
+        try:
+            best(0, self.free)
+            for i in range(len(self.jobs)):
+                payoff, counts = self.find(i, self.free)
+                self.counts[i] = 0
+                if payoff > 0 and payoff + best(i + 1, self.free - counts) > best(i + 1, self.free):
+                    self.counts[i] = counts
+                    self.free -= counts
+                else:
+                    payoff = 0.0
+                self.jobs["payoff"][i] = payoff
+        except StatesExceededError:
+            self.__post_init__()
+            self.jobs["payoff"] = 0.0
+            return False
+        return True
+
+
+def _remembering(question: Round, most_states: int) -> Callable[[int, np.ndarray], float]:
+    """Make the function that gives the largest total payoff of the jobs from ``i`` on."""
+    known: dict[tuple[int, bytes], float] = {}
+
+    def best(i: int, free: np.ndarray) -> float:
+        if i == len(question.jobs) or not free.any():
+            return 0.0
+        key = (i, free.tobytes())
+        if key not in known:
+            if len(known) >= most_states:
+                raise StatesExceededError
+            payoff, counts = question.find(i, free)
+            total = best(i + 1, free)
+            if payoff > 0:
+                total = max(total, payoff + best(i + 1, free - counts))
+            known[key] = total
+        return known[key]
+
+    return best

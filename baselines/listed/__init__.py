@@ -1,0 +1,1 @@
+"""The compiled loop of schedulers that are an order of jobs and a walk along it."""

@@ -1,0 +1,124 @@
+"""One run of a scheduler that is an order of jobs and a walk along it, in a compiled loop."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from gpusched_env.baselines.compiled_loop import CompiledLoop
+from gpusched_env.baselines.listed import kernels as listed_kernels
+from gpusched_env.baselines.listed import keys as key_kernels
+from gpusched_env.baselines.listed.state import LINE_DTYPE, LIST_DTYPE, RUNNERS_DTYPE, ListState
+from gpusched_env.core.placement.rules import goes_anywhere, rule_number, shares_by
+from gpusched_env.core.planning import Walk
+from gpusched_env.simulator import Scheduler, Simulation
+
+# Rules that may place a gang once others have taken GPUs, though they could not before.
+_ERRATIC = ("least-busy-servers",)
+
+
+@dataclasses.dataclass(frozen=True)
+class ListRules:
+    """What the loop must know of a scheduler.
+
+    Parameters
+    ----------
+    order : ARRIVAL, SIZE, ATTAINED or QUEUES of key_kernels
+    placement : placement rule
+    preempts : running jobs may be preempted
+    strict : the first job that does not fit blocks all behind it
+    by_gpus : sizes are multiplied by the gang
+    round_s : quantum of ATTAINED [s]
+    thresholds : upper bounds of all QUEUES but the last [GPU s]
+    packlimit : models with more skew, of more than one GPU, are placed by "consolidate"
+    incumbents : running jobs lead their queue
+    """
+
+    order: int
+    placement: str
+    preempts: bool = False
+    strict: bool = False
+    by_gpus: bool = False
+    round_s: float = 0.0
+    thresholds: tuple[float, ...] = ()
+    packlimit: float = math.inf
+    incumbents: bool = False
+
+
+class ListedRun(CompiledLoop):
+    """Play a simulation from its first event by :class:`ListRules`."""
+
+    def __init__(self, simulation: Simulation, rules: ListRules) -> None:
+        instance = simulation.instance
+        jobs = len(instance.workload)
+        memory = np.zeros((), LIST_DTYPE)
+        for name in ("order", "preempts", "strict", "by_gpus", "incumbents", "packlimit", "round_s"):
+            memory[name] = getattr(rules, name)
+        memory["rule"], memory["skewed_rule"] = rule_number(rules.placement), rule_number("consolidate")
+        memory["monotone"] = rules.placement not in _ERRATIC and bool(np.isfinite(instance.iteration_s).all())
+        memory["longest_s"] = simulation.arrays.jobs["ideal_s"].max()
+        gangs = instance.workload.jobs["gpus"]
+        skew = np.ascontiguousarray(instance.workload.profiles.rows["skew"][instance.workload.jobs["profile"]])
+        memory["along"] = listed_kernels.LINES
+        if rules.order == key_kernels.ARRIVAL and rules.strict:
+            memory["along"] = listed_kernels.HEAD
+        elif not memory["monotone"]:
+            memory["along"] = listed_kernels.LIST
+        elif rules.preempts or rules.order == key_kernels.ATTAINED:  # who starts must follow from counts alone
+            skewed = rules.order == key_kernels.QUEUES and bool(((skew > rules.packlimit) & (gangs > 1)).any())
+            if not goes_anywhere(rules.placement) or skewed or instance.gpu_jobs > 1:
+                memory["along"] = listed_kernels.LIST
+        sizes, counts = np.unique(gangs, return_counts=True)
+        lines = np.zeros(len(sizes), LINE_DTYPE)
+        lines["gpus"], lines["begin"] = sizes, np.cumsum(counts) - counts
+        line_of = np.zeros(sizes[-1] + 1, np.int32)
+        line_of[sizes] = np.arange(len(sizes))
+        # twice as many as can run, so that those who have ended are seldom cleared away
+        runners = np.zeros(len(sizes), RUNNERS_DTYPE)
+        runners["room"] = 2 * (instance.cluster.gpus // sizes) + 2
+        runners["begin"] = np.cumsum(runners["room"]) - runners["room"]
+        replicas = len(simulation.arrays.replicas)
+        order, listed_rules, verdict = (np.zeros(jobs, np.int32) for _ in range(3))
+        plan = ListState(
+            memory=memory,
+            skew=skew,
+            thresholds=np.array(rules.thresholds, float),
+            order=order,
+            walk=np.zeros(jobs, np.int32),
+            scratch=np.zeros(jobs, np.int32),
+            keys=np.zeros(jobs),
+            ranks=np.zeros(jobs),
+            rules=listed_rules,
+            verdict=verdict,
+            member=np.zeros(jobs, np.int8),
+            failed=np.zeros(sizes[-1] + 1, np.int8),
+            lines=lines,
+            line_of=line_of,
+            waiters=np.zeros(jobs, np.int32),
+            left=np.zeros(3 * replicas, np.int32),
+            runners=runners,
+            runner_rows=np.zeros(runners["room"].sum(), np.int32),
+            levels=np.zeros(jobs),
+            tail=np.zeros(replicas, np.int32),
+            changes_s=np.zeros(replicas),
+            heap=np.zeros(replicas, np.int32),
+            places=np.full(replicas, -1, np.int32),
+            near=np.zeros(replicas, np.int32),
+        )
+        walk = Walk(order=order, rules=listed_rules, verdicts=verdict)
+        super().__init__(simulation, listed_kernels.play_list, memory, plan, walk)
+
+    @property
+    def along(self) -> int:
+        """What the loop walks along: LIST, LINES or HEAD of listed_kernels."""
+        return int(self._memory["along"])
+
+
+def listed_run(scheduler: Scheduler, simulation: Simulation, rules: ListRules) -> ListedRun | None:
+    """Give the compiled loop of a scheduler; None where the scenario asks for what it does not do."""
+    if simulation.instance.gpu_jobs > 1 and shares_by(rules.placement):
+        return None
+    scheduler.reset(simulation.view_for(scheduler))
+    return ListedRun(simulation, rules)

@@ -1,0 +1,205 @@
+"""Themis-lite: leases for the jobs that are furthest behind a fair share of the cluster."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.baselines.estimates import EstimatingScheduler
+from gpusched_env.baselines.themis.auction import partial_allocation
+from gpusched_env.baselines.themis.fairness import fair_time_s, finish_time_fairness, max_min_shares
+from gpusched_env.core.placement.rules import shares_by
+from gpusched_env.errors import SchedulerError
+from gpusched_env.portable.keys import rounded_keys
+from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Start
+from gpusched_env.simulator.growing import GrowingArray
+
+# What a winner of the auction keeps of its lease at least: an empty lease would be none.
+_LEAST_SHARE: Final = 0.05
+# A job that runs longer than its user claimed needs more time than none.
+_LEAST_S: Final = 1e-3  # [s]
+
+
+@dataclass
+class Themis(EstimatingScheduler):
+    """Lease GPUs to the jobs with the worst finish-time fairness; when a lease ends its GPUs are offered again.
+
+    Parameters
+    ----------
+    lease_s : for so long a gang keeps its GPUs [s]
+    placement : placement rule of all jobs
+    auction : the worst jobs bid for the GPUs first (partial allocation); else all are served by fairness alone
+    fairness_knob : f: only the worst 1 - f of the jobs bid
+    maxmin : order by share of time / time had, with the shares that make the largest rho smallest (Themis as Gavel and
+        others model it), instead of by rho
+
+    Notes
+    -----
+    Finish-time fairness rho = T_shared / T_ideal. T_shared: time in the system so far and what is left on the best
+    placement; T_ideal: run time on one N-th of the cluster, N = mean number of jobs in the system while the job was
+    there; a gang larger than that share takes so much longer. Leases end one by one; whoever waits, and whoever's
+    lease has ended, is sorted by rho, largest first, and takes its whole gang until the cluster is full. Jobs that are
+    chosen again keep their GPUs, and lose nothing; the others are preempted. Nobody is ranked where no waiting
+    gang fits into what is free, being checkpointed or at the end of its lease: then leases are renewed.
+
+    Lite: one job is one app; a gang takes all its GPUs or none, so that a bid has two entries, rho with the gang now
+    and rho after another lease of waiting, and a winner that may keep the share c of what it won keeps it for c of the
+    lease, at least a twentieth. O(n log n) a decision point at which somebody could get GPUs, n jobs in the system,
+    O(n) at the others; with the auction O(bidders^2 x GPUs).
+
+    References
+    ----------
+    K. Mahajan et al., "Themis: Fair and efficient GPU cluster scheduling", NSDI 2020.
+    """
+
+    lease_s: float = 1200.0
+    placement: str = "pack"
+    auction: bool = False
+    fairness_knob: float = 0.8
+    maxmin: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        super().__post_init__()
+        if not self.lease_s > 0:
+            raise SchedulerError(f"themis-lite: lease_s is {self.lease_s}: give a number of seconds > 0")
+        if not 0 <= self.fairness_knob <= 1:
+            raise SchedulerError(f"themis-lite: fairness_knob is {self.fairness_knob}: give a number of 0 to 1")
+
+        if self.auction and self.maxmin:
+            raise SchedulerError("themis-lite: give auction or maxmin, not both")
+        if self.auction and math.isinf(self.lease_s):  # a bid is worth what another lease of waiting would cost
+            raise SchedulerError("themis-lite: auction=true wants a finite lease_s")
+
+    @property
+    def name(self) -> str:
+        """themis-lite; with -pa (partial allocation) or -maxmin if one of these is on."""
+        return "themis-lite" + "-pa" * self.auction + "-maxmin" * self.maxmin
+
+    def reset(self, view: ClusterView) -> None:
+        """Nobody has come, nothing is leased."""
+        super().reset(view)
+        self._seen_s = GrowingArray(np.dtype(float))  # when each job was first seen [s]
+        self._load_before = GrowingArray(np.dtype(float))  # the integral of jobs in the system until then [job s]
+        self._load = self._asked_s = 0.0
+        self._present = 0
+        self._gpus = view.cluster.gpus
+        # Bids count everyone; and where gangs share GPUs, leased gangs may ask for more GPUs than there are.
+        self._asks_all = self.auction or shares_by(self.placement) > 0
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        """Offer what is free and what comes free by the end of a lease; renew leases where nobody could take over."""
+        self._count(view)
+        waiting, ended = view.waiting, view.lease_ended
+        if not len(waiting) and not (self._asks_all and len(ended)):
+            return self._renewed(view, ended)
+        running, checkpointing = view.running, view.checkpointing
+        leased = running[~checkpointing & (running[:, None] != ended).all(axis=1)]
+        gangs = view.gpus
+        budget = self._gpus - int(gangs[leased].sum())
+        if not self._asks_all:  # gangs larger than the budget get nothing: they need no rank
+            waiting = waiting[gangs[waiting] <= budget]
+            if not len(waiting):
+                return self._renewed(view, ended)
+        candidates = np.sort(np.concatenate([waiting, ended]))
+        ranked = self._by_share(view, candidates) if self.maxmin else self._by_fairness(view, candidates)
+        stay = not self._asks_all and set(ranked[: len(ended)].tolist()) == set(ended.tolist())
+        if stay and gangs[waiting].min() > budget - gangs[ended].sum():
+            return self._renewed(view, ended)
+        return self._offer(view, ended, ranked, leased, running[checkpointing])
+
+    def _renewed(self, view: ClusterView, ended: np.ndarray) -> list[Decision]:
+        """Renew the leases of gangs whose GPUs nobody else can get now."""
+        until_s = view.now_s + self.lease_s
+        return [Lease(job, until_s) for job in ended.tolist()]
+
+    def _offer(
+        self, view: ClusterView, ended: np.ndarray, ranked: np.ndarray, leased: np.ndarray, checkpointing: np.ndarray
+    ) -> Iterator[Decision]:
+        """Let the best hold what is not leased, and lease it to them.
+
+        Parameters
+        ----------
+        ended : rows of the jobs whose lease ends now
+        ranked : rows of these and of those that wait, the worst off first
+        leased, checkpointing : rows of the other running jobs
+        """
+        shares = None
+        if self.auction:
+            ranked, shares = self._auction(view, ranked, view.free_gpus + int(view.gpus[ended].sum()))
+        # Leases that run are kept; GPUs that are being checkpointed are spoken for once they are free.
+        order = np.concatenate([leased, ranked, checkpointing])
+        kept = dict.fromkeys(ended.tolist())
+        for decision in view.preemptive_schedule(order, self.placement):
+            yield decision
+            if isinstance(decision, Start):
+                yield self._lease(view, decision.job, shares)
+            elif isinstance(decision, Preempt):
+                kept.pop(decision.job, None)
+        for job in kept:
+            yield self._lease(view, job, shares)
+
+    def _lease(self, view: ClusterView, job: int, shares: np.ndarray | None) -> Lease:
+        share = 1.0 if shares is None else max(float(shares[job]), _LEAST_SHARE)
+        return Lease(job, view.now_s + self.lease_s * share)
+
+    def _by_fairness(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
+        return rows[np.argsort(-rounded_keys(self.fairness(view, rows)), kind="stable")]
+
+    def _by_share(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
+        """Sort by what is due over what was had; jobs that never ran come first."""
+        present = np.concatenate([view.waiting, view.running])
+        waited_s, fair_s = view.now_s - view.arrival_s[present], self._fair_time_s(view, present)
+        due = np.zeros(view.arrived)
+        due[present] = max_min_shares(
+            waited_s, self._left_s(view, present), fair_s, view.gpus[present], view.cluster.gpus
+        )
+        had_s = view.service_s(rows)
+        ratio = np.divide(due[rows], had_s, out=np.full(len(rows), np.inf), where=had_s > 0)
+        return rows[np.lexsort((-rounded_keys(due[rows]), -rounded_keys(ratio)))]
+
+    def fairness(self, view: ClusterView, rows: np.ndarray, later_s: float = 0.0) -> np.ndarray:
+        """float64: rho of each of the jobs ``rows`` if it had its gang on the best placement ``later_s`` from now."""
+        waited_s = view.now_s - view.arrival_s[rows] + later_s
+        return finish_time_fairness(waited_s, self._left_s(view, rows), self._fair_time_s(view, rows))
+
+    def _left_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
+        return np.maximum(self.remaining_s(view, rows), _LEAST_S)
+
+    def _fair_time_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
+        share = self._gpus / self._contenders(view, rows)
+        return fair_time_s(np.maximum(self.ideal_s(view, rows), _LEAST_S), view.gpus[rows], share)
+
+    def _count(self, view: ClusterView) -> None:
+        """Keep the integral of the number of jobs in the system."""
+        now_s = view.now_s
+        self._load += self._present * (now_s - self._asked_s)
+        arrived = view.arrived
+        if new := arrived - len(self._seen_s):
+            self._seen_s.add(np.full(new, now_s))
+            self._load_before.add(np.full(new, self._load))
+        self._asked_s, self._present = now_s, arrived - view.finished_count
+
+    def _contenders(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
+        """float64: mean number of jobs in the system while each of the jobs ``rows`` was there."""
+        there_s = view.now_s - self._seen_s[:][rows]
+        load = self._load - self._load_before[:][rows]
+        return np.divide(load, there_s, out=np.full(len(rows), float(self._present)), where=there_s > 0)
+
+    def _auction(self, view: ClusterView, ranked: np.ndarray, gpus: int) -> tuple[np.ndarray, np.ndarray]:
+        """Let the worst jobs bid: the winners come first; give what share of its lease each keeps, by row."""
+        shares = np.ones(view.arrived)
+        bidders = ranked[: max(1, round((1.0 - self.fairness_knob) * len(ranked)))]
+        bidders = bidders[view.gpus[bidders] <= gpus]
+        now, later = 1.0 / self.fairness(view, bidders), 1.0 / self.fairness(view, bidders, self.lease_s)
+        bids = [np.full(gang + 1, np.nan) for gang in view.gpus[bidders].tolist()]
+        for bid, with_gang, without in zip(bids, now, later, strict=True):
+            bid[0], bid[-1] = without, with_gang
+        allocation, kept = partial_allocation(bids, gpus)
+        shares[bidders] = kept
+        winners = bidders[np.array(allocation, np.int64) > 0]
+        return np.concatenate([winners, ranked[~np.isin(ranked, winners)]]), shares

@@ -1,0 +1,1 @@
+"""The environment whose actions are delay timers."""

@@ -1,0 +1,202 @@
+"""Count what a tuner of delay timers sees: one compiled pass over what has happened and what is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.cluster import MACHINE, RACK
+from gpusched_env.core.handle import Handle, array, helper, kernel
+from gpusched_env.core.state import Run
+from gpusched_env.envs.delay_timers.columns import CLASS_INDEX, CLUSTER_INDEX, MACHINE_SIZES
+from gpusched_env.envs.observation.columns import DAY_S
+from gpusched_env.event_log import ARRIVAL, COMPLETE, EVENT_DTYPE, RELEASE, RESUME, START
+
+RECENT_S: Final = DAY_S  # [s] placements older than this are forgotten
+SPREADS: Final = 3  # machine, rack, network; slots of one machine count as the machine
+
+GANG_DTYPE: Final = np.dtype(
+    [
+        ("demand_class", "<i8"),  # -1 = one GPU
+        ("gpus", "<i8"),  # [GPU]
+        ("best", "<i8"),  # nearest tier that can hold it
+        ("best_iteration_s", "<f8"),  # [s] on the best placement of the empty cluster
+        ("idle_since_s", "<f8"),  # [s] when it last began to hold no GPUs
+    ]
+)
+PLACEMENT_DTYPE: Final = np.dtype([("time_s", "<f8"), ("waited_s", "<f8"), ("cell", "<i8")])  # cell: class x spread
+
+_WAITS, _EXPIRED = CLASS_INDEX["wait_mean_machine"], CLASS_INDEX["expired_machine"]
+_QUEUED, _QUEUED_GPUS = CLASS_INDEX["queued"], CLASS_INDEX["queued_gpus"]
+_WAITED, _WAITED_MOST = CLASS_INDEX["waited_mean"], CLASS_INDEX["waited_max"]
+_REFUSING_RACK, _REFUSING_NETWORK = CLASS_INDEX["refusing_rack"], CLASS_INDEX["refusing_network"]
+_ARRIVALS, _COMPLETIONS = CLASS_INDEX["arrivals"], CLASS_INDEX["completions"]
+_FREE, _MACHINES, _LARGEST_RACK = CLUSTER_INDEX["free"], CLUSTER_INDEX["machines_1"], CLUSTER_INDEX["largest_rack"]
+_FRAGMENTATION, _ENDING = CLUSTER_INDEX["fragmentation"], CLUSTER_INDEX["leases_ending"]
+_RUNNING, _WORSE = CLUSTER_INDEX["running_machine"], CLUSTER_INDEX["running_worse"]
+_EFFICIENCY, _OF_BEST = CLUSTER_INDEX["efficiency"], CLUSTER_INDEX["efficiency_of_best"]
+_QUEUED_IN_ALL = CLUSTER_INDEX["queued_gpus"]
+_SIZES: Final = len(MACHINE_SIZES)  # powers of two from 1 on
+
+
+class Tally(Handle):
+    """What is counted, and what from."""
+
+    news = array(EVENT_DTYPE, "news")  # events since the last look
+    gangs = array(GANG_DTYPE, "jobs")
+    placements = array(PLACEMENT_DTYPE, "placements")  # the recent ones come first
+    compute_s = array(np.float64, "job_classes", "types")  # [s] of an iteration, wherever the gang runs
+    classes = array(np.float64, "classes", "class_columns")  # delay_columns.CLASS_COLUMNS
+    cluster = array(np.float64, "cluster_columns")  # delay_columns.CLUSTER_COLUMNS
+
+
+@helper
+def spread_of(tier: int) -> int:
+    """Give how far a gang's GPUs are apart, slots aside."""
+    return tier if tier < SPREADS else MACHINE
+
+
+@kernel
+def take_events(tally: Tally, count: int, now_s: float) -> int:
+    """Count arrivals and completions, forget old placements and add new ones; give how many there are now."""
+    kept = 0
+    for i in range(count):
+        if tally.placements[i]["time_s"] > now_s - RECENT_S:
+            tally.placements[kept]["time_s"] = tally.placements[i]["time_s"]
+            tally.placements[kept]["waited_s"] = tally.placements[i]["waited_s"]
+            tally.placements[kept]["cell"] = tally.placements[i]["cell"]
+            kept += 1
+    for i in range(len(tally.news)):
+        event = tally.news[i]
+        gang = tally.gangs[event["job"]]
+        own = gang["demand_class"]
+        if own < 0:
+            continue
+        kind = event["kind"]
+        if kind == ARRIVAL:
+            tally.classes[own, _ARRIVALS] += 1.0
+        elif kind == COMPLETE:
+            tally.classes[own, _COMPLETIONS] += 1.0
+        elif kind == RELEASE:
+            gang["idle_since_s"] = event["time_s"]
+        elif kind in (START, RESUME):
+            tally.placements[kept]["time_s"] = event["time_s"]
+            tally.placements[kept]["waited_s"] = event["time_s"] - gang["idle_since_s"]
+            tally.placements[kept]["cell"] = own * SPREADS + spread_of(event["tier"])
+            kept += 1
+    return kept
+
+
+@kernel
+def describe_placements(tally: Tally, count: int) -> None:
+    """Mean, standard deviation and number of the waits by class and spread; shares beyond a machine and a rack."""
+    for i in range(count):
+        cell = tally.placements[i]["cell"]
+        at = _WAITS + 3 * (cell % SPREADS)
+        tally.classes[cell // SPREADS, at] += tally.placements[i]["waited_s"]
+        tally.classes[cell // SPREADS, at + 2] += 1.0
+    for own in range(len(tally.classes)):
+        every = 0.0
+        beyond_machine = 0.0
+        for spread in range(SPREADS):
+            number = tally.classes[own, _WAITS + 3 * spread + 2]
+            every += number
+            if spread >= RACK:
+                beyond_machine += number
+            if number > 0.0:
+                tally.classes[own, _WAITS + 3 * spread] /= number
+        if every > 0.0:
+            tally.classes[own, _EXPIRED] = beyond_machine / every
+            tally.classes[own, _EXPIRED + 1] = tally.classes[own, _WAITS + 3 * (SPREADS - 1) + 2] / every
+    for i in range(count):
+        cell = tally.placements[i]["cell"]
+        at = _WAITS + 3 * (cell % SPREADS)
+        away = tally.placements[i]["waited_s"] - tally.classes[cell // SPREADS, at]
+        tally.classes[cell // SPREADS, at + 1] += away * away / tally.classes[cell // SPREADS, at + 2]
+    for own in range(len(tally.classes)):
+        for spread in range(SPREADS):
+            at = _WAITS + 3 * spread + 1
+            tally.classes[own, at] = np.sqrt(tally.classes[own, at])
+
+
+@kernel
+def describe_machines(sim: Run, tally: Tally) -> int:
+    """Free GPUs of machines and racks; give the most that one rack has."""
+    w = sim.world
+    on_whole = 0
+    for node in range(w["nodes"]):
+        if sim.free[node] == sim.nodes[node]["gpus"]:
+            on_whole += sim.free[node]
+        least = 1
+        for number in range(_SIZES):
+            if sim.free[node] >= least:
+                tally.cluster[_MACHINES + number] += 1.0 / w["nodes"]
+            least *= 2
+    most = 0
+    size = 0
+    for rack in range(w["racks"]):
+        in_rack = 0
+        first = sim.racks[rack]["first_node"]
+        for node in range(first, first + sim.racks[rack]["nodes"]):
+            in_rack += sim.free[node]
+        most = max(most, in_rack)
+        size = max(size, sim.racks[rack]["gpus"])
+    tally.cluster[_FREE] = w["free_gpus"] / w["gpus"]
+    tally.cluster[_LARGEST_RACK] = most / size
+    if w["free_gpus"] > 0:
+        tally.cluster[_FRAGMENTATION] = 1.0 - on_whole / w["free_gpus"]
+    return most
+
+
+@kernel
+def describe_queue(sim: Run, tally: Tally, most_in_rack: int, now_s: float) -> None:
+    """Who waits, for how long, and who could have had GPUs."""
+    w = sim.world
+    for i in range(w["waiting"]):
+        row = sim.waiting[w["first_waiting"] + i]
+        gang = tally.gangs[row]
+        tally.cluster[_QUEUED_IN_ALL] += gang["gpus"]
+        own = gang["demand_class"]
+        if own < 0:
+            continue
+        waited_s = now_s - sim.jobs[row]["last_stop_s"]
+        tally.classes[own, _QUEUED] += 1.0
+        tally.classes[own, _QUEUED_GPUS] += gang["gpus"]
+        tally.classes[own, _WAITED] += waited_s
+        tally.classes[own, _WAITED_MOST] = max(tally.classes[own, _WAITED_MOST], waited_s)
+        if gang["gpus"] <= most_in_rack:
+            tally.classes[own, _REFUSING_RACK] += 1.0
+        elif gang["gpus"] <= w["free_gpus"]:
+            tally.classes[own, _REFUSING_NETWORK] += 1.0
+    for own in range(len(tally.classes)):
+        if tally.classes[own, _QUEUED] > 0.0:
+            tally.classes[own, _WAITED] /= tally.classes[own, _QUEUED]
+
+
+@kernel
+def describe_gangs(sim: Run, tally: Tally, soon_s: float) -> None:
+    """Where the gangs of several GPUs run, whose leases end soon, and how much of their time is compute."""
+    w = sim.world
+    gpus = 0.0
+    efficiency = 0.0
+    of_best = 0.0
+    for i in range(w["running"]):
+        replica = sim.replicas[sim.running[i]]
+        own = float(replica["gpus"])
+        if own < 2.0:
+            continue
+        gang = tally.gangs[replica["job"]]
+        spread = spread_of(replica["tier"])
+        tally.cluster[_RUNNING + spread] += own / w["gpus"]
+        if spread > gang["best"]:
+            tally.cluster[_WORSE] += own / w["gpus"]
+        if replica["lease_s"] <= soon_s:
+            tally.cluster[_ENDING] += own / w["gpus"]
+        kind = sim.nodes[sim.gpu_node[replica["first_gpu"]]]["gpu_type"]
+        best_s = tally.compute_s[sim.jobs[replica["job"]]["job_class"], kind]
+        gpus += own
+        efficiency += own * min(best_s / replica["iteration_s"], 1.0)
+        of_best += own * min(gang["best_iteration_s"] / replica["iteration_s"], 1.0)
+    tally.cluster[_EFFICIENCY] = efficiency / gpus if gpus > 0.0 else 1.0
+    tally.cluster[_OF_BEST] = of_best / gpus if gpus > 0.0 else 1.0

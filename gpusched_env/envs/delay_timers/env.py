@@ -1,0 +1,214 @@
+"""Delay timers as an environment: the scheduler is Dally's, the agent sets how long gangs wait for a nearer place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES, TimerActions
+from gpusched_env.envs.delay_timers.observer import Observation, TimerObserver, observation_space
+from gpusched_env.envs.rewards import scales
+from gpusched_env.errors import ScenarioError, unknown_name
+from gpusched_env.event_log import EventLog
+
+if TYPE_CHECKING:
+    from gpusched_env.scenarios import Scenario
+    from gpusched_env.simulator import Simulation
+
+MODES: Final = ("absolute", "residual")
+
+
+class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
+    """Set the delay timers of Dally's scheduler, once every tuning interval.
+
+    ## Description
+    A gang that finds no machine waits for one until its rack timer expires, then takes a rack; when its network timer
+    expires as well it takes GPUs anywhere. Short timers start gangs soon and far apart, long ones late and near. The
+    right length depends on the load, on the models and on the network, and changes with them. Offers, leases and
+    priority are Dally's (``gpusched_env.baselines.dally.scheduler``); only the timers are the agent's.
+
+    ## Action space
+    ``Box(-1, 1, (D, 2))``: a rack and a network timer for each of D demand classes (2, 3-4, 5-8, 9-16, 17-32 and more
+    than 32 GPUs). With u = (a + 1) / 2 a timer is 0 for u <= 0.05, infinite for u >= 0.95, and 60 s x
+    10080^((u - 0.05) / 0.9) between: a minute to a week. The network timer is the rack timer and that of the action;
+    for demands beyond a machine, which may take a rack at once, that of the action alone. In mode "residual" the hand
+    tuner's timers are multiplied by 16^a. Values beyond [-1, 1] are cut; NaN and other shapes are refused.
+
+    ## Observation space
+    ``Dict`` of float32 arrays: ``classes`` [D, 24] in [0, 1], and ``cluster`` [17] in [0, 1] but for sine and cosine of
+    the day. No durations and nothing of the future. Every column is defined in ``gpusched_env.envs.delay_timers.columns`` and
+    on the page ``docs/delay_timers.md``.
+
+    ## Rewards
+    Minus the integral of the number of jobs in the system over the interval, divided by ``scale``: summed over a
+    finished episode exactly -(sum of JCT) / scale. ``info["dt"]`` has the interval's length [s].
+
+    ## Starting state
+    Time 0, before the first event. ``reset(seed=s)`` draws the workload of scenario seed ``s``; ``reset()`` draws a
+    seed of ``train_seeds``.
+
+    ## Episode end
+    Terminated when every job has finished. Truncated at the scenario's ``time_limit_s`` or at ``horizon_s``: the
+    remaining jobs have then been paid for up to there. The last ``info`` has ``digest``; ``metrics`` only if every job
+    has finished, else ``jobs_left`` and ``mean_time_in_system_s``, the mean over all arrived jobs, a lower bound of
+    their mean JCT.
+
+    ## Arguments
+    ```python
+    gymnasium.make("gpusched_env:gpusched/DelayTimers-v0", scenario="dally-drift-v1", mode="residual")
+    ```
+
+    Parameters
+    ----------
+    scenario : a scenario's name, a path of a JSON or TOML file, or a Scenario
+    mode : "absolute", or "residual" = multiples of the hand tuner's timers
+    classes : [GPU] largest demand of each class but the last
+    interval_s : tuning interval [s]
+    scheduler : parameters of the Dally scheduler that the timers belong to
+    scale : what rewards are divided by [s]; None = the ideal run times of all jobs, so that the return is -(mean JCT) /
+        (mean ideal run time)
+    horizon_s : truncate here [s]
+    train_seeds : half-open range of the seeds that ``reset()`` draws; None = the scenario's
+
+    Raises
+    ------
+    ScenarioError : an unknown name or impossible value
+
+    ## Version history
+    v0 : first version
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
+
+    def __init__(
+        self,
+        scenario: str | Scenario = "dally-poisson-v1",
+        mode: str = "absolute",
+        classes: Sequence[int] = DEMAND_CLASSES,
+        interval_s: float = 1_800.0,
+        scheduler: dict[str, Any] | None = None,
+        scale: float | None = None,
+        horizon_s: float = math.inf,
+        train_seeds: tuple[int, int] | None = None,
+    ) -> None:
+        from gpusched_env.scenarios import get_scenario
+
+        self.scenario = get_scenario(scenario) if isinstance(scenario, str) else scenario
+        if mode not in MODES:
+            raise ScenarioError(f"mode: {unknown_name('mode', mode, MODES)}")
+        for name, value in (("interval_s", interval_s), ("horizon_s", horizon_s), ("scale", scale)):
+            if value is not None and not value > 0:
+                raise ScenarioError(f"{name} is {value!r}: it must be above 0")
+        if math.isinf(interval_s) or (scale is not None and math.isinf(scale)):
+            raise ScenarioError("interval_s and scale must be finite")
+        self.mode, self.interval_s, self.scale, self.horizon_s = mode, float(interval_s), scale, float(horizon_s)
+        self.timers = TimerActions(self.scenario.cluster, classes, mode == "residual")
+        self.scheduler = dict(scheduler or {})
+        self.train_seeds = self.scenario.seeds.train if train_seeds is None else train_seeds
+        self.action_space = spaces.Box(-1.0, 1.0, self.timers.shape, np.float32)
+        self.observation_space = observation_space(self.timers.count)  # type: ignore[assignment]
+        self._finished_jobs = 0  # of all episodes
+        self._run: Any = None
+        self._over = True
+
+    # --- Gymnasium
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Draw a workload; see the class for ``seed``."""
+        super().reset(seed=seed)
+        drawn = int(self.np_random.integers(*self.train_seeds)) if seed is None else seed
+        instance = self.scenario.instance(drawn)
+        self._run = self._new_run(instance, drawn)
+        self._scale = scales(instance)["jct"] if self.scale is None else float(self.scale)
+        self._limit_s = min(instance.semantics.time_limit_s, self.horizon_s)
+        self._observer = TimerObserver(self.simulation, self.timers, self.interval_s)
+        self._steps, self._finished, self._clock_s, self._paid_s, self._over = 0, 0, 0.0, 0.0, False
+        return self._seen(), {"seed": drawn, "dt": 0.0}
+
+    def step(self, action: np.ndarray) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Set the timers and play one tuning interval.
+
+        Raises
+        ------
+        gymnasium.error.ResetNeeded : before the first reset, or after the end of an episode
+        GpuschedError : an action of another shape, or with NaN
+        """
+        if self._over:
+            raise gym.error.ResetNeeded("call reset() before step(): no episode is running")
+        self.timers.carry_out(action, self._run)
+        self._steps += 1
+        until_s = min(self._steps * self.interval_s, self._limit_s)
+        self._run.play(until_s)
+        world = self.simulation.arrays.world
+        terminated = bool(world["finished"] == world["jobs"])
+        truncated = not terminated and until_s >= self._limit_s
+        now_s = float(world["clock_s"]) if terminated else until_s
+        self._finished_jobs += int(world["finished"]) - self._finished
+        self._finished = int(world["finished"])
+        in_system = int(world["next_arrival"] - world["finished"])
+        spent_s = float(world["job_seconds"]) + in_system * (now_s - float(world["clock_s"]))
+        reward = (self._paid_s - spent_s) / self._scale
+        info: dict[str, Any] = {"dt": now_s - self._clock_s}
+        self._paid_s, self._clock_s = spent_s, now_s
+        if terminated or truncated:
+            self._over = True
+            info |= self._summary(terminated)
+        return self._seen(), reward, terminated, truncated, info
+
+    # --- beyond Gymnasium
+
+    def take_finished_jobs(self) -> int:
+        """Give the number of jobs that have finished in all episodes since the last call."""
+        taken, self._finished_jobs = self._finished_jobs, 0
+        return taken
+
+    @property
+    def simulation(self) -> Simulation:
+        """The running simulation.
+
+        Raises
+        ------
+        gymnasium.error.ResetNeeded : before the first reset
+        """
+        if self._run is None:
+            raise gym.error.ResetNeeded("call reset() first: there is no simulation yet")
+        simulation: Simulation = self._run.simulation
+        return simulation
+
+    def event_log(self) -> EventLog:
+        """Everything that has happened in this episode."""
+        return self.simulation.log()
+
+    # --- inside
+
+    def _new_run(self, instance: Any, seed: int) -> Any:
+        from gpusched_env.baselines.dally.run import DelayRun
+        from gpusched_env.baselines.dally.scheduler import Dally
+
+        constant = {"tuner": "off", "rack_wait": 0.0, "nw_wait": 0.0}
+        own = {"tuner": "hand"} if self.timers.residual else constant
+        return DelayRun(instance, Dally(**(own | self.scheduler)), seed)
+
+    def _seen(self) -> Observation:
+        return self._observer.observe(self._run.waits_s, self._clock_s)
+
+    def _summary(self, finished: bool) -> dict[str, Any]:
+        from gpusched_env.metrics import summarise
+
+        log = self.event_log()
+        world = self.simulation.arrays.world
+        said: dict[str, Any] = {"digest": log.digest()}
+        if finished:
+            return said | {"metrics": summarise(self.simulation.instance, log, None, self.scenario.tracked_window)}
+        arrived = int(world["next_arrival"])
+        return said | {
+            "jobs_left": int(world["jobs"] - world["finished"]),
+            "mean_time_in_system_s": self._paid_s / arrived if arrived else math.nan,
+        }

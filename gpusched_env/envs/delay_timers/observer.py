@@ -1,0 +1,160 @@
+"""What a tuner of delay timers sees: no durations, no future, only what a scheduler can count."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from gymnasium import spaces
+
+from gpusched_env.cluster import MACHINE, NETWORK, RACK
+from gpusched_env.envs.delay_timers.actions import TimerActions
+from gpusched_env.envs.delay_timers.columns import (
+    CLASS_COLUMNS,
+    CLASS_INDEX,
+    CLUSTER_COLUMNS,
+    CLUSTER_INDEX,
+    scaled_count,
+    scaled_time,
+)
+from gpusched_env.envs.delay_timers.counting import (
+    GANG_DTYPE,
+    PLACEMENT_DTYPE,
+    Tally,
+    describe_gangs,
+    describe_machines,
+    describe_placements,
+    describe_queue,
+    take_events,
+)
+from gpusched_env.envs.observation.columns import DAY_S
+from gpusched_env.portable.elementary import cos, log2, sin
+
+if TYPE_CHECKING:
+    from gpusched_env.simulator import Simulation
+
+_OF_CLASS: Final = ("smallest", "beyond_machine", "beyond_rack")  # the first columns: no run changes them
+_TIMES: Final = [
+    number
+    for number, column in enumerate(CLASS_COLUMNS)
+    if column.name.startswith(("wait_mean", "wait_sigma", "waited"))
+]
+_COUNTS: Final = [
+    CLASS_INDEX[name]
+    for name in (
+        "wait_count_machine", "wait_count_rack", "wait_count_network", "queued", "refusing_rack", "refusing_network",
+        "arrivals", "completions",
+    )
+]  # fmt: skip
+
+Observation = dict[str, np.ndarray]
+
+
+def observation_space(classes: int) -> spaces.Dict:
+    """Give the space: ``classes`` [D, 24] and ``cluster`` [17], in [0, 1] but for sine and cosine of the day."""
+    low = np.zeros(len(CLUSTER_COLUMNS), np.float32)
+    low[[CLUSTER_INDEX["day_sin"], CLUSTER_INDEX["day_cos"]]] = -1.0
+    return spaces.Dict(
+        {
+            "classes": spaces.Box(0.0, 1.0, (classes, len(CLASS_COLUMNS)), np.float32),
+            "cluster": spaces.Box(low, np.ones_like(low), dtype=np.float32),
+        }
+    )
+
+
+class TimerObserver:
+    """Count what has happened since the last look, and describe what is.
+
+    Parameters
+    ----------
+    simulation : the run, before its first event
+    actions : the demand classes
+    interval_s : tuning interval [s]
+    """
+
+    def __init__(self, simulation: Simulation, actions: TimerActions, interval_s: float) -> None:
+        self.simulation, self.actions, self.interval_s = simulation, actions, interval_s
+        instance = simulation.instance
+        jobs = instance.workload.jobs
+        gangs = np.zeros(len(jobs), GANG_DTYPE)
+        gangs["gpus"], gangs["idle_since_s"] = jobs["gpus"], jobs["arrival_s"]
+        gangs["demand_class"] = actions.class_of[jobs["gpus"]]
+        fits_machine, fits_rack = jobs["gpus"] <= actions.machine_gpus, jobs["gpus"] <= actions.rack_gpus
+        gangs["best"] = np.where(fits_machine, MACHINE, np.where(fits_rack, RACK, NETWORK))
+        gangs["best_iteration_s"] = instance.ideal_s / instance.iterations
+        self._gangs = gangs
+        self._compute_s = np.ascontiguousarray(instance.compute_s[:, MACHINE])  # [C, GPU types] [s], wherever they run
+        self._seen = 0  # events of the log
+        self._placements = np.zeros(256, PLACEMENT_DTYPE)  # the recent ones come first
+        self._placed = 0
+        self._fixed = self._fixed_columns()
+
+    def _fixed_columns(self) -> np.ndarray:
+        """Columns of the classes that no run changes."""
+        columns = np.zeros((self.actions.count, len(CLASS_COLUMNS)))
+        demands = np.arange(len(self.actions.class_of))
+        for number in range(self.actions.count):
+            own = demands[self.actions.class_of == number]
+            if len(own):
+                columns[number, CLASS_INDEX["smallest"]] = min(log2(float(own[0])) / 10.0, 1.0)
+                columns[number, CLASS_INDEX["beyond_machine"]] = np.mean(own > self.actions.machine_gpus)
+                columns[number, CLASS_INDEX["beyond_rack"]] = np.mean(own > self.actions.rack_gpus)
+            else:  # beyond the whole cluster: nothing will ever happen here
+                columns[number, CLASS_INDEX["smallest"]] = 1.0
+        return columns
+
+    def observe(self, waits_s: np.ndarray, now_s: float) -> Observation:
+        """Look at the run as it stands.
+
+        Parameters
+        ----------
+        waits_s : float64 [G + 1, 2], rack and network timer of each demand [s]
+        now_s : the instant, at or after the latest event and before the next one [s]
+        """
+        arrays, tally = self.simulation.arrays, self._tally()
+        classes, cluster = tally.classes, tally.cluster
+        self._placed = take_events(tally, self._placed, now_s)
+        describe_placements(tally, self._placed)
+        most_in_rack = describe_machines(arrays, tally)
+        describe_queue(arrays, tally, most_in_rack, now_s)
+        describe_gangs(arrays, tally, now_s + self.interval_s)
+        classes[:, _TIMES], classes[:, _COUNTS] = scaled_time(classes[:, _TIMES]), scaled_count(classes[:, _COUNTS])
+        self._describe_timers(classes, waits_s)
+        gpus = CLASS_INDEX["queued_gpus"]
+        classes[:, gpus] /= self.actions.gpus + classes[:, gpus]
+        classes[:, : len(_OF_CLASS)] = self._fixed[:, : len(_OF_CLASS)]
+        classes[:, CLASS_INDEX["expired_machine"]] *= 1.0 - self._fixed[:, CLASS_INDEX["beyond_machine"]]
+        classes[:, CLASS_INDEX["expired_rack"]] *= 1.0 - self._fixed[:, CLASS_INDEX["beyond_rack"]]
+        cluster[CLUSTER_INDEX["queued_gpus"]] /= self.actions.gpus + cluster[CLUSTER_INDEX["queued_gpus"]]
+        angle = 2.0 * math.pi * now_s / DAY_S
+        cluster[CLUSTER_INDEX["day_sin"]], cluster[CLUSTER_INDEX["day_cos"]] = sin(angle), cos(angle)
+        # sums of shares may exceed 1 by rounding
+        return {
+            "classes": np.minimum(classes, 1.0).astype(np.float32),
+            "cluster": np.clip(cluster, -1.0, 1.0).astype(np.float32),
+        }
+
+    def _tally(self) -> Tally:
+        """Give what has happened since the last look, and nothing counted yet."""
+        events = self.simulation.events_since(self._seen)
+        self._seen += len(events)
+        if self._placed + len(events) > len(self._placements):
+            more = np.zeros(self._placed + len(events), PLACEMENT_DTYPE)
+            self._placements = np.concatenate([self._placements, more])
+        return Tally(
+            news=events,
+            gangs=self._gangs,
+            placements=self._placements,
+            compute_s=self._compute_s,
+            classes=np.zeros_like(self._fixed),
+            cluster=np.zeros(len(CLUSTER_COLUMNS)),
+        )
+
+    def _describe_timers(self, classes: np.ndarray, waits_s: np.ndarray) -> None:
+        """Mean of the scaled timers over the demands of each class."""
+        own = self.actions.class_of[2:]
+        demands = np.maximum(np.bincount(own, minlength=self.actions.count), 1)
+        scaled = scaled_time(waits_s[2:])
+        for column, name in enumerate(("timer_rack", "timer_network")):
+            classes[:, CLASS_INDEX[name]] = np.bincount(own, scaled[:, column], self.actions.count) / demands

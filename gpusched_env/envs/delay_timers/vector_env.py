@@ -1,0 +1,57 @@
+"""Many :class:`DelayTimersEnv` at once: Gymnasium's vector of single environments, with all actions checked first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from gpusched_env.envs.delay_timers.env import DelayTimersEnv
+from gpusched_env.errors import GpuschedError
+
+
+class DelayTimersVectorEnv(SyncVectorEnv):
+    """What ``gymnasium.make_vec`` makes of ``gpusched/DelayTimers-v0``: one environment after the other, in Python.
+
+    Parameters
+    ----------
+    num_envs : environments
+    autoreset_mode, copy : as for gymnasium.vector.SyncVectorEnv
+    arguments : of every :class:`DelayTimersEnv`
+    """
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        copy: bool = True,
+        **arguments: Any,
+    ) -> None:
+        single = partial(DelayTimersEnv, **arguments)
+        super().__init__([single] * num_envs, copy=copy, autoreset_mode=autoreset_mode)
+
+    def step(self, actions: Any) -> tuple[Any, ...]:
+        """Step all environments, or none.
+
+        Raises
+        ------
+        GpuschedError : an action of another shape, or with NaN, before any environment has been stepped
+        """
+        return super().step(np.array(list(self._checked(actions))))
+
+    def _checked(self, actions: Any) -> Iterator[np.ndarray]:
+        try:
+            told = str(len(actions))
+        except TypeError:
+            told = repr(actions)
+        if told != str(self.num_envs):
+            raise GpuschedError(f"{told} actions for {self.num_envs} environments: give one for each")
+        for number, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
+            assert isinstance(env, DelayTimersEnv)
+            try:
+                yield env.timers.checked(action)
+            except GpuschedError as error:
+                raise GpuschedError(f"environment {number}: {error}; none has been stepped") from error

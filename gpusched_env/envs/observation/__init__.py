@@ -1,0 +1,1 @@
+"""What agents see: the columns of each array beside the kernels that write them."""
