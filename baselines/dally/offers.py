@@ -474,7 +474,13 @@ def evict(sim: Run, delay: Delay) -> int:
         room = delay.samples.shape[2]
         if delay.counts[task["demand"], MACHINE_WAITS] == room or delay.counts[task["demand"], RACK_WAITS] == room:
             return GROW
-        tier = evict_for(sim, delay, row, gang > r["most_in_rack"] and accepts(delay, now_s, row, RACK_TIMER), gang > r["free"] and accepts(delay, now_s, row, NETWORK_TIMER))
+        tier = evict_for(
+            sim,
+            delay,
+            row,
+            gang > r["most_in_rack"] and accepts(delay, now_s, row, RACK_TIMER),
+            gang > r["free"] and accepts(delay, now_s, row, NETWORK_TIMER),
+        )
         if tier != REFUSED:
             remember(delay, now_s, row, tier)
             return NOTHING

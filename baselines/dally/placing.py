@@ -164,7 +164,14 @@ def choose_gpus(sim: Run, delay: Delay, gang: int, tier: int, place: int) -> Non
         if delay.rules["best_fit"]:
             emptiest_first(sim, delay, begin, end, gang, 0)
         else:
-            take_offered(sim, delay, sim.nodes[begin]["first_gpu"], sim.nodes[end - 1]["first_gpu"] + sim.nodes[end - 1]["gpus"], gang, 0)
+            take_offered(
+                sim,
+                delay,
+                sim.nodes[begin]["first_gpu"],
+                sim.nodes[end - 1]["first_gpu"] + sim.nodes[end - 1]["gpus"],
+                gang,
+                0,
+            )
     elif tier == ON_SLOT:
         take_offered(sim, delay, delay.slot_gpu[place], delay.slot_gpu[place + 1], gang, 0)
     else:

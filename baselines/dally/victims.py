@@ -55,7 +55,9 @@ def range_of(sim: Run, delay: Delay, tier: int, i: int) -> tuple[int, int]:
 
 
 @kernel
-def count_victims(sim: Run, delay: Delay, row: int, least_nw: float, begin: int, end: int, most: int, mark: bool) -> int:
+def count_victims(
+    sim: Run, delay: Delay, row: int, least_nw: float, begin: int, end: int, most: int, mark: bool
+) -> int:
     """Count the fewest gangs to stop so that a job finds room in ``begin:end``; NO_LIMIT if that takes over ``most``.
 
     Those that hold most of the place go first, which makes them fewest; of equal ones those with the lowest GPUs.

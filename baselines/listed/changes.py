@@ -55,7 +55,10 @@ def expect_change(plan: ListState, number: int, time_s: float) -> None:
         at = (at - 1) // 2
     while 2 * at + 1 < plan.memory["changing"]:
         child = 2 * at + 1
-        if child + 1 < plan.memory["changing"] and plan.changes_s[plan.heap[child + 1]] < plan.changes_s[plan.heap[child]]:
+        if (
+            child + 1 < plan.memory["changing"]
+            and plan.changes_s[plan.heap[child + 1]] < plan.changes_s[plan.heap[child]]
+        ):
             child += 1
         if plan.changes_s[plan.heap[child]] >= time_s:
             break

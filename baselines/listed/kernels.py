@@ -28,6 +28,7 @@ WALKS, STOPS, STARTS, ENDS = range(2, 6)
 # What is walked along: a list made at each decision point, lines of waiting jobs, or the head of the queue alone.
 LIST, LINES, HEAD = range(3)
 
+
 @kernel
 def list_jobs(sim: Run, plan: ListState, with_running: bool) -> int:
     """List the jobs of this decision point in the order of the last one, newcomers behind; return their number."""
@@ -182,7 +183,9 @@ def play_list(sim: Run, plan: ListState, walk: Walk) -> int:
                         break
                     row = sim.waiting[w["first_waiting"]]
                 else:
-                    line = first_line(plan.lines, plan.waiters, plan.keys, plan.ranks, plan.failed, w["gpus"], not r["strict"])
+                    line = first_line(
+                        plan.lines, plan.waiters, plan.keys, plan.ranks, plan.failed, w["gpus"], not r["strict"]
+                    )
                     if line < 0:
                         break
                     row = plan.waiters[plan.lines[line]["begin"]]

@@ -17,6 +17,7 @@ from gpusched_env.core.state import Run
 # What is known of a job's place: ``member``.
 NOWHERE, IN_WALK, IN_LIST = range(3)
 
+
 @kernel
 def _jobs_before(plan: ListState, number: int, row: int) -> int:
     """Count the jobs of a list that come before another one."""

@@ -74,12 +74,7 @@ def mark_sizes(sim: Run, env: Screen, row: int, found: int, option: int, at: int
         if sizes == 0 and option >= 0:
             steps = sim.sub_batches[kind, option, 0]["sub_steps"]
         env.mask[at + size] = 0
-        if (
-            found > 0
-            and steps >= 0
-            and largest_sub_batch(sim, kind, found, steps)
-            >= 0
-        ):
+        if found > 0 and steps >= 0 and largest_sub_batch(sim, kind, found, steps) >= 0:
             env.mask[at + size] = 1
             choices += 1
     return choices

@@ -125,7 +125,9 @@ def follow(sim: Run, env: Screen, order: int, changed: int) -> bool:
     if came == 1:
         number = sim.running[w["running"] - 1]
         key = running_key(sim, number, order)
-        if gangs == kept["running"] or key < env.first_keys[gangs - 1]:  # who else may come next is known only if all are kept
+        if (
+            gangs == kept["running"] or key < env.first_keys[gangs - 1]
+        ):  # who else may come next is known only if all are kept
             gangs = insert(env.first_gangs, env.first_keys, gangs, entry_of(sim, number), key)
     else:
         at = 0

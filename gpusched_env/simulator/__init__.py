@@ -8,6 +8,20 @@ from gpusched_env.simulator.simulation import Outcome, Simulation, Until, simula
 from gpusched_env.simulator.view import ClairvoyantView, ClusterView
 
 __all__ = [
-    "PLACEMENT_RULES", "RULE_NUMBER", "placement_rule", "ClairvoyantView", "ClusterView", "Decision", "Lease", "Outcome", "Preempt",
-    "Scheduler", "Simulation", "Start", "Until", "Wait", "rule_number", "simulate",
+    "PLACEMENT_RULES",
+    "RULE_NUMBER",
+    "ClairvoyantView",
+    "ClusterView",
+    "Decision",
+    "Lease",
+    "Outcome",
+    "Preempt",
+    "Scheduler",
+    "Simulation",
+    "Start",
+    "Until",
+    "Wait",
+    "placement_rule",
+    "rule_number",
+    "simulate",
 ]  # fmt: skip
