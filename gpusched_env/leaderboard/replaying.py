@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
+from gpusched_env.core import events
 from gpusched_env.errors import EntryError
 from gpusched_env.event_log import EventLog
 from gpusched_env.instance import Instance
@@ -15,7 +16,7 @@ from gpusched_env.leaderboard.carrying import Carrying
 from gpusched_env.leaderboard.columns import LEASE, PREEMPT, START, WAIT, Table, milliseconds, unpack
 from gpusched_env.leaderboard.entry import Decisions
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.simulator import Decision, Lease, Outcome, Preempt, Simulation, Start, Wait, events
+from gpusched_env.simulator import Decision, Lease, Outcome, Preempt, Simulation, Start, Wait
 
 NAMES: Final = {START: "Start", PREEMPT: "Preempt", LEASE: "Lease", WAIT: "Wait"}
 WITH_TIME: Final = (LEASE, WAIT)
