@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpusched_env.core import events
-from gpusched_env.core.placement.rules import rule_number
+from gpusched_env.core.placement.rules import rule_name, rule_number
 from gpusched_env.core.state import FINISHED, Run, allocate
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.event_log import EVENT_DTYPE, EventLog
@@ -177,7 +177,14 @@ class Simulation:
         return row if 0 <= row < len(self.instance.workload) else -1
 
     def start(self, job: int, rule: int, explicit: int = 0, share: bool = False, sub_steps: int = 0) -> int:
-        """Start by rule number; return 0 or the number of the refusal (events.REFUSALS)."""
+        """Start by rule number; return 0 or the number of the refusal (events.REFUSALS).
+
+        Raises
+        ------
+        GpuschedError : a number that no rule has
+        """
+        if rule != events.EXPLICIT:
+            rule_name(rule)
         code: int = events.start(self.arrays, job, rule, explicit, share, sub_steps)
         if code == events.BUFFER_FULL:
             self.drain()

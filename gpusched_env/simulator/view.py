@@ -377,8 +377,8 @@ class ClusterView:
         if isinstance(rules, str):
             numbers = np.full(len(order), rule_number(rules), np.int32)
         else:
+            check_numbers(np.asarray(rules))
             numbers = np.ascontiguousarray(rules, np.int32)
-            check_numbers(numbers)
         return planning.Walk(order=self._known(order), rules=numbers, verdicts=np.empty(len(order), np.int32))
 
 

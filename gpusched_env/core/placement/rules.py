@@ -103,7 +103,14 @@ def rule_number(name: str) -> int:
 
 
 def rule_name(number: int) -> str:
-    """Give the name of a placement rule by its number."""
+    """Give the name of a placement rule by its number.
+
+    Raises
+    ------
+    GpuschedError : a number that no rule has
+    """
+    if not 0 <= number < len(_rules):
+        raise GpuschedError(f"placement rule number {number}: no rule has it; take numbers from RULE_NUMBER")
     return list(_rules)[number]
 
 
@@ -116,7 +123,7 @@ def check_numbers(numbers: np.ndarray) -> None:
     """
     bad = numbers[(numbers < 0) | (numbers >= len(_rules))]
     if len(bad):
-        raise GpuschedError(f"placement rule number {bad[0]}: no rule has it; take numbers from RULE_NUMBER")
+        rule_name(bad[0])
 
 
 def goes_anywhere(name: str) -> bool:
