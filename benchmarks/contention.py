@@ -145,10 +145,10 @@ def measure(settings: Settings, mix: str, oversubscription: float, scratch: bool
     )
     instance = Instance(Cluster.parse(f"{RACKS * MACHINES}x{GPUS}/{MACHINES}"), workload, network)
     simulation = Simulation(instance)
-    state = simulation.state
+    state = simulation.arrays
     simulation.advance()
     for job in range(GANGS - 1):
-        simulation.state.chosen[0, :GANG] = places[job]
+        simulation.arrays.chosen[:GANG] = places[job]
         assert simulation.start(job, events.EXPLICIT, GANG) == 0
     place_of = np.zeros(count, np.int64)
     place_of[:GANGS] = np.arange(GANGS)
@@ -163,8 +163,8 @@ def measure(settings: Settings, mix: str, oversubscription: float, scratch: bool
         seconds.append((time.process_time() - begin) / (2 * pairs))
         rates.append(written / (2 * pairs))
         assert row >= 0
-    running = simulation.state.running[0, : simulation.state.world["running"][0]]
-    bits = simulation.state.replicas["rate_Bps"][0, running].tobytes()
+    running = simulation.arrays.running[: simulation.arrays.world["running"]]
+    bits = simulation.arrays.replicas["rate_Bps"][running].tobytes()
     return {
         "mix": mix,
         "oversubscription": oversubscription,

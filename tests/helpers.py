@@ -170,46 +170,46 @@ def begin(instance: Instance, seed: int = 0) -> Simulation:
 
 def state_bytes(simulation: Simulation) -> list[bytes]:
     """All of the state but what is scratch and how much of the log Python has already taken over."""
-    state, log = simulation.state, simulation.log()
+    state, log = simulation.arrays, simulation.log()
     world, replicas = state.world.copy(), state.replicas.copy()
     for name in ("events", "event_gpus", "gpus_before"):
         world[name] = 0
     for name in ("benefit_s", "option", "offers"):
         replicas[name] = 0
-    kept = [name for name in state._fields if name not in ("world", "replicas", "chosen", "events", "event_gpus")]
+    kept = [name for name in state.fields if name not in ("world", "replicas", "chosen", "events", "event_gpus")]
     arrays = [world, replicas, log.events, log.gpus, *(getattr(state, name) for name in kept)]
     return [array.tobytes() for array in arrays]
 
 
 def check_counts(simulation: Simulation) -> None:
     """Free counts, lists and holders of the state agree with each other, recounted from ``holder``."""
-    state, b, cluster = simulation.state, simulation.b, simulation.instance.cluster
-    world = state.world[b]
-    holder = state.holder[b, : cluster.gpus * simulation.instance.gpu_jobs]
-    assert (state.holder[b, len(holder) :] == FREE).all()
+    state, cluster = simulation.arrays, simulation.instance.cluster
+    world = state.world
+    holder = state.holder[: cluster.gpus * simulation.instance.gpu_jobs]
+    assert (state.holder[len(holder) :] == FREE).all()
     layers = holder.reshape(-1, cluster.gpus)
     assert ((layers[:-1] != FREE) | (layers[1:] == FREE)).all(), "a layer is taken, and the one below it free"
     by_node = np.bincount(cluster.node_of_gpu[layers[0] == FREE], minlength=len(cluster.nodes))
     by_rack = np.bincount(cluster.nodes["rack"], by_node, minlength=len(cluster.racks))
-    first_rack = state.nodes.shape[1]
-    assert state.free[b, : len(by_node)].tolist() == by_node.tolist()
-    assert state.free[b, first_rack : first_rack + len(by_rack)].tolist() == by_rack.tolist()
+    first_rack = len(state.nodes)
+    assert state.free[: len(by_node)].tolist() == by_node.tolist()
+    assert state.free[first_rack : first_rack + len(by_rack)].tolist() == by_rack.tolist()
     assert world["free_gpus"] == by_node.sum()
-    running = state.running[b, : world["running"]].tolist()
+    running = state.running[: world["running"]].tolist()
     assert sorted(set(holder[holder != FREE].tolist())) == sorted(running)
-    assert sorted(state.running[b].tolist()) == list(range(state.running.shape[1]))
+    assert sorted(state.running.tolist()) == list(range(len(state.running)))
     for replica in running:
-        row = state.replicas[b, replica]
+        row = state.replicas[replica]
         assert (holder == replica).sum() == row["gpus"]
-        assert state.jobs[b, row["job"]]["replica"] == replica
+        assert state.jobs[row["job"]]["replica"] == replica
         chain, gpu = [], row["first_gpu"]
         while gpu >= 0:
             chain.append(int(gpu))
-            gpu = state.gpu_next[b, gpu]
+            gpu = state.gpu_next[gpu]
         assert sorted(chain) == np.flatnonzero(holder == replica).tolist()
         assert len({gpu % cluster.gpus for gpu in chain}) == len(chain), "twice on one GPU"
-    replicas = state.replicas[b, running]
+    replicas = state.replicas[running]
     assert world["leases_over"] == replicas["lease_over"].sum()
-    waiting = waiting_rows(state, b).tolist()
+    waiting = waiting_rows(state).tolist()
     assert waiting == sorted(set(waiting))
     assert len(waiting) + len(running) + world["finished"] == world["next_arrival"]

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import numpy as np
+from helpers import unit_instance
 
-from gpusched_env.core.handle import kernel
-from gpusched_env.core.network.arrays import LINK_STATE_DTYPE, USE_DTYPE
-from gpusched_env.core.state import REPLICA_DTYPE, WORLD_DTYPE
-from gpusched_env.simulator import contention, flows
-
-
-@kernel
-def _lay(world, replicas, links, uses, b, number, weights):  # type: ignore[no-untyped-def]
-    for link in range(len(weights)):
-        if weights[link] > 0.0:
-            flows.cross(world, replicas, links, uses, b, number, link, weights[link])
-    flows.list_flow(world, replicas, b, number)
+from gpusched_env.core.handle import Handle, array, kernel
+from gpusched_env.core.network.flows import MAXMIN, cross, end_flow, list_flow
+from gpusched_env.core.network.settling import settle
+from gpusched_env.core.state import Run, State, lengths
 
 
-@kernel
-def _lift(world, replicas, links, uses, b, number):  # type: ignore[no-untyped-def]
-    flows.end_flow(world, replicas, links, uses, b, number)
+class Crossed(Handle):
+    """How many ring edges of a flow cross each link."""
+
+    weights = array(np.float64, "links")
 
 
 @kernel
-def _settle(world, replicas, links, uses, ratios, b):  # type: ignore[no-untyped-def]
-    contention.settle(world, replicas, links, uses, ratios, b)
+def _lay(sim: Run, number: int, crossed: Crossed) -> None:
+    for link in range(len(crossed.weights)):
+        if crossed.weights[link] > 0.0:
+            cross(sim, number, link, crossed.weights[link])
+    list_flow(sim, number)
 
 
 class KernelNetwork:
@@ -33,31 +30,31 @@ class KernelNetwork:
 
     def __init__(self, capacity: np.ndarray, flows_at_most: int) -> None:
         self.capacity = np.asarray(capacity, float)
+        self.flows = flows_at_most
         count = len(self.capacity)
-        self.world = np.zeros(1, WORLD_DTYPE)
-        self.world["contention"] = flows.MAXMIN
-        self.replicas = np.zeros((1, flows_at_most), REPLICA_DTYPE)
+        sizes = {"links": count, "uses": flows_at_most * count, "seats": flows_at_most}
+        self.sim: Run = State(1, lengths(unit_instance([0.0], [1], [1.0], "1x1")) | sizes).handle(0)
+        self.sim.world["contention"] = MAXMIN
         for name, value in (("first_use", -1), ("bottleneck", -1), ("compute_s", 1.0), ("overlap", 1.0)):
-            self.replicas[name] = value
-        self.links = np.zeros((1, count), LINK_STATE_DTYPE)
-        self.links["capacity"], self.links["level"] = self.capacity, np.inf
-        self.links["first_use"] = self.links["place"] = -1
-        self.uses = np.zeros((1, flows_at_most * count), USE_DTYPE)
-        self.uses["next_of_replica"] = np.append(np.arange(1, flows_at_most * count), -1)
+            self.sim.replicas[name] = value
+        self.sim.links["capacity"], self.sim.links["level"] = self.capacity, np.inf
+        self.sim.links["first_use"] = self.sim.links["place"] = -1
+        self.sim.uses["next_of_replica"] = np.append(np.arange(1, flows_at_most * count), -1)
 
     def add(self, number: int, weights: np.ndarray, cap: float = np.inf) -> None:
         used = weights > 0
         alone = min([cap, *(self.capacity[used] / weights[used]).tolist()])
-        self.replicas["solo_Bps"][0, number] = self.replicas["rate_Bps"][0, number] = alone
-        self.replicas["wire_bytes"][0, number] = 1.0
-        _lay(self.world, self.replicas, self.links, self.uses, 0, number, np.asarray(weights, float))
+        flow = self.sim.replicas[number]
+        flow["solo_Bps"] = flow["rate_Bps"] = alone
+        flow["wire_bytes"] = 1.0
+        _lay(self.sim, number, Crossed(weights=np.array(weights, float)))
 
     def remove(self, number: int) -> None:
-        _lift(self.world, self.replicas, self.links, self.uses, 0, number)
+        end_flow(self.sim, number)
 
     def rates(self) -> np.ndarray:
-        _settle(self.world, self.replicas, self.links, self.uses, np.ones((1, 1, 1)), 0)
-        rates: np.ndarray = self.replicas["rate_Bps"][0].copy()
+        settle(self.sim)
+        rates: np.ndarray = self.sim.replicas["rate_Bps"][: self.flows].copy()
         return rates
 
 

@@ -94,6 +94,6 @@ def rates_GBps(cluster: str, gangs: Sequence[Gang], net: Network, **others: Any)
     """Rate of each gang's ring [1e9 byte/s]."""
     simulation = started(*instance_of(cluster, gangs, net, **others))
     simulation.view_for(AtOnce([])).network.iteration_s(np.arange(len(gangs)))  # settles
-    rows = simulation.state.jobs["replica"][0]
-    found: list[float] = (simulation.state.replicas["rate_Bps"][0, rows] / 1e9).tolist()
+    rows = simulation.arrays.jobs["replica"]
+    found: list[float] = (simulation.arrays.replicas["rate_Bps"][rows] / 1e9).tolist()
     return found

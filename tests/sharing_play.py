@@ -68,13 +68,13 @@ def tables_of(instance: Instance) -> SharingTables:
 def residents(simulation: Simulation) -> list[list[int]]:
     """Rows of the replicas that hold each GPU."""
     gpus = simulation.instance.cluster.gpus
-    layers = simulation.state.holder[simulation.b, : gpus * simulation.instance.gpu_jobs].reshape(-1, gpus)
+    layers = simulation.arrays.holder[: gpus * simulation.instance.gpu_jobs].reshape(-1, gpus)
     return [[int(number) for number in column if number >= 0] for column in layers.T]
 
 
 def may_join(simulation: Simulation, job: int, gpu: int, option: int) -> str:
     """Say independently why a job cannot take a seat on a GPU at an option of its sub-batches; "" if it can."""
-    instance, replicas = simulation.instance, simulation.state.replicas[simulation.b]
+    instance, replicas = simulation.instance, simulation.arrays.replicas
     tables, kind = tables_of(instance), int(instance.job_class[job])
     gpu_type = int(instance.cluster.nodes["gpu_type"][instance.cluster.node_of_gpu[gpu]])
     here = replicas[residents(simulation)[gpu]]
@@ -121,7 +121,7 @@ def reasons_against(simulation: Simulation, decision: Start) -> set[str]:
 
 def check_shared(simulation: Simulation) -> None:
     """Limit, memory, forbidden pairs and slowdowns, recounted from who holds which GPU."""
-    instance, replicas = simulation.instance, simulation.state.replicas[simulation.b]
+    instance, replicas = simulation.instance, simulation.arrays.replicas
     tables, here = tables_of(instance), residents(simulation)
     types = instance.cluster.nodes["gpu_type"][instance.cluster.node_of_gpu]
     for gpu, numbers in enumerate(here):

@@ -424,12 +424,12 @@ def test_g6_nw_is_compute_over_running_seconds(seed: int, priority: str) -> None
     run = DelayRun(instance, Dally(lease_s=200.0, priority=priority, tuner="off", rack_wait=0.0, nw_wait=0.0))
     while run.play(run.simulation.now_s + 100.0) is Outcome.DECIDE:
         check_counts(run.simulation)
-        state = run.simulation.state
-        rows = np.arange(state.world["next_arrival"][0])
+        state = run.simulation.arrays
+        rows = np.arange(state.world["next_arrival"])
         nw = run.nw(rows)
         assert ((nw >= 0) & (nw <= 1 + 1e-9)).all()
         waiting = run.waiting
-        assert sorted(waiting.tolist()) == waiting_rows(state, 0).tolist()
+        assert sorted(waiting.tolist()) == waiting_rows(state).tolist()
         if priority == "nw":  # frozen while it waits, and the order in which jobs are asked
             np.testing.assert_allclose(nw[waiting], run.delay.tasks["nw"][0, waiting], rtol=2e-9, atol=1e-12)
             assert (np.diff(run.delay.tasks["nw"][0, waiting]) >= 0).all()

@@ -60,7 +60,7 @@ class Case:
         simulator = DallySimulator(
             self.racks, self.machines, self.slots, self.gpus, jobs,
             lambda job, gpus: 1.0 if job.gpus == 1 else self.table[job.model, dimensions(gpus)],
-            draw=partial(next_random, allocate([self.instance()]).world, 0), **self.rules,
+            draw=partial(next_random, allocate([self.instance()]).handle(0)), **self.rules,
         )  # fmt: skip
         simulator.run()
         return simulator

@@ -124,7 +124,7 @@ def test_no_smaller_set_would_do(gangs: list[int], gang: int, margin: float, wai
     instance = problem(2, 2, rows, step=0)
     run = DelayRun(instance, victim(lease_s=1e6, rack_wait=waits[0], nw_wait=waits[1], victim_margin=margin))
     run.play(2000.0)
-    assume(run.simulation.state.world["waiting"][0] == 1)
+    assume(run.simulation.arrays.world["waiting"] == 1)
     log = run.simulation.log()
     nw = run.nw(np.arange(len(gangs)))
     gpus = [set(log.gang(k).tolist()) for k in np.flatnonzero(log.events["kind"] == START)]

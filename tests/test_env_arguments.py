@@ -14,7 +14,6 @@ from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.errors import ScenarioError
 from gpusched_env.instance import Semantics
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.simulator import RULE_NUMBER
 
 
 @pytest.mark.parametrize(
@@ -23,7 +22,7 @@ from gpusched_env.simulator import RULE_NUMBER
         (dict(scenario="philly-46-v0"), r"unknown scenario 'philly-46-v0': did you mean 'philly-64-v1'"),
         (dict(rules=()), r"rules is empty: name at least one of"),
         (dict(rules=("pak",)), r"rules: unknown placement rule 'pak': did you mean 'pack'"),
-        (dict(rules=("pack", "unplayed")), r"rules: placement rule 'unplayed': no kernel knows it"),
+        (dict(rules=("pack", "consolidte")), r"rules: unknown placement rule 'consolidte': did you mean 'consolidate'"),
         (dict(queue_window=0), r"queue_window is 0: it must be at least 1"),
         (dict(running_window=-1), r"running_window is -1: it must be at least 0"),
         (dict(delays_s=(0.0,)), r"delays_s is \(0.0,\)"),
@@ -43,10 +42,7 @@ from gpusched_env.simulator import RULE_NUMBER
         (dict(render_mode="human"), r"unknown render mode 'human'"),
     ],
 )
-def test_errors_name_argument_and_remedy(
-    options: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(RULE_NUMBER, "unplayed", len(RULE_NUMBER))
+def test_errors_name_argument_and_remedy(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ScenarioError, match=message):
         ClusterEnv(**({"scenario": "tiny-v1"} | options))
 

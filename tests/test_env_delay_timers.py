@@ -194,10 +194,10 @@ def test_waits_are_those_of_the_log_however_often_one_looks(seed: int) -> None:
     waits = actions.waits(np.zeros((6, 2)))
     arrivals = completions = 0.0
     while simulation.advance() is Outcome.DECIDE:
-        world = simulation.state.world[0]
-        for row in waiting_rows(simulation.state, 0).tolist():
+        world = simulation.arrays.world
+        for row in waiting_rows(simulation.arrays).tolist():
             simulation.apply(Start(row, ("pack", "spread")[rng.integers(2)]))
-        running = simulation.state.replicas["job"][0, simulation.state.running[0, : world["running"]]].tolist()
+        running = simulation.arrays.replicas["job"][simulation.arrays.running[: world["running"]]].tolist()
         if running and rng.random() < 0.3:
             simulation.apply(Preempt(running[rng.integers(len(running))]))
         if rng.random() < 0.5:

@@ -9,6 +9,7 @@ import pytest
 from helpers import linked_scenario, small_scenario
 
 from gpusched_env.baselines import make_scheduler
+from gpusched_env.core import state
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.playing import play_scheduler, wide_open
 from gpusched_env.errors import SchedulerError
@@ -16,7 +17,6 @@ from gpusched_env.event_log import COMPLETE, LEASE_END, PREEMPT, RATE, RESUME, S
 from gpusched_env.instance import Semantics
 from gpusched_env.metrics import validate
 from gpusched_env.scenarios import Scenario, get_scenario
-from gpusched_env.simulator import state
 
 LEASE_S = 600.0
 

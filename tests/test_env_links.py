@@ -25,15 +25,15 @@ class Account:
     """Rings of all gangs that communicate, as of now, and what max-min fairness gives them."""
 
     def __init__(self, env: ClusterEnv) -> None:
-        instance, state = env.simulation.instance, env.simulation.state
+        instance, state = env.simulation.instance, env.simulation.arrays
         topology, cluster = instance.topology, instance.cluster
         assert topology is not None
         self.env, self.spec, self.links = env, instance.network.topology or TopologySpec(), instance.links
         self.profile = instance.workload.profiles
-        holder = state.holder[0, : cluster.gpus]
+        holder = state.holder[: cluster.gpus]
         self.replicas = [r for r in np.unique(holder).tolist() if r != FREE]
-        self.job = [int(state.replicas["job"][0, r]) for r in self.replicas]
-        self.gone = [state.replicas["phase"][0, r] == CHECKPOINTING for r in self.replicas]
+        self.job = [int(state.replicas["job"][r]) for r in self.replicas]
+        self.gone = [state.replicas["phase"][r] == CHECKPOINTING for r in self.replicas]
         self.machines = [np.unique(cluster.node_of_gpu[holder == r]).tolist() for r in self.replicas]
         self.gang = instance.workload.jobs["gpus"][self.job]
         row = instance.workload.jobs["profile"][self.job]

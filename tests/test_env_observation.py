@@ -100,7 +100,7 @@ class Account:
         return 1 - self.ideal_iteration[j] / self.held[j]["iteration_s"]
 
     def free_by_node(self) -> np.ndarray:
-        holder = self.env.simulation.state.holder[0, : self.cluster.gpus]
+        holder = self.env.simulation.arrays.holder[: self.cluster.gpus]
         return np.bincount(self.cluster.node_of_gpu[holder == FREE], minlength=len(self.cluster.nodes))
 
     def nodes(self) -> np.ndarray:

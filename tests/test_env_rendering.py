@@ -25,7 +25,7 @@ def test_text_shows_clock_and_free_gpus_and_changes_as_jobs_start() -> None:
     for _ in range(30):
         drawn = env.render()
         assert isinstance(drawn, str)
-        world = env.simulation.state.world[0]
+        world = env.simulation.arrays.world
         seconds = round(env.simulation.now_s)
         assert f"time {seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}" in drawn
         assert f"free {world['free_gpus']}/8 GPUs" in drawn

@@ -55,7 +55,7 @@ def room(env: ClusterEnv, job: int, option: int) -> np.ndarray:
     tables, kinds = simulation.instance.sharing_tables, simulation.instance.job_class
     assert tables is not None
     residents = ClusterView(simulation).residents
-    options = simulation.state.replicas["sub_batch"][0, simulation.state.jobs["replica"][0]]
+    options = simulation.arrays.replicas["sub_batch"][simulation.arrays.jobs["replica"]]
     fine = np.zeros(residents.shape[1], bool)
     for gpu in range(len(fine)):
         here = residents[residents[:, gpu] >= 0, gpu]
@@ -199,7 +199,7 @@ def squash(seconds: Any) -> Any:
 def expected(env: ClusterEnv) -> dict[str, np.ndarray]:
     """The columns that follow from who sits where, in plain NumPy."""
     simulation, windows = env.simulation, env.windows
-    instance, state, residents = simulation.instance, simulation.state, ClusterView(simulation).residents
+    instance, state, residents = simulation.instance, simulation.arrays, ClusterView(simulation).residents
     tables, kinds, gpus = instance.sharing_tables, instance.job_class, residents.shape[1]
     assert tables is not None
     counts = (residents >= 0).sum(axis=0)
@@ -213,7 +213,7 @@ def expected(env: ClusterEnv) -> dict[str, np.ndarray]:
     partners = np.zeros((windows.partner_window, len(SHARING_TABLES["partners"])))
     for slot, job in enumerate(env.encoder.partner_slots.tolist()):
         if job >= 0:
-            replica, held = state.replicas[0, state.jobs["replica"][0, job]], (residents == job).any(axis=0)
+            replica, held = state.replicas[state.jobs["replica"][job]], (residents == job).any(axis=0)
             left_s = view.iterations_left(np.array([job]))[0] * replica["solo_s"]
             size = int(replica["sub_batch"])
             partners[slot] = [

@@ -127,14 +127,14 @@ def test_the_default_reward_is_little_s_law() -> None:
 def brute_mask(env: ClusterEnv) -> np.ndarray:
     """What the class promises, from the state alone."""
     simulation, windows = env.simulation, env.windows
-    state, world = simulation.state, simulation.state.world[0]
+    state, world = simulation.arrays, simulation.arrays.world
     mask = []
     for row in env.encoder.queue_slots.tolist():
         for rule in windows.rules:
-            kind, gang = int(state.jobs[0, row]["job_class"]), int(state.jobs[0, row]["gpus"])
-            mask.append(row >= 0 and bool(rule_holds(*simulation.arguments, kind, gang, RULE_NUMBER[rule])))
+            kind, gang = int(state.jobs[row]["job_class"]), int(state.jobs[row]["gpus"])
+            mask.append(row >= 0 and bool(rule_holds(simulation.arrays, kind, gang, RULE_NUMBER[rule])))
     for row in env.encoder.running_slots.tolist():
-        replica = state.replicas[0, state.jobs[0, row]["replica"]]
+        replica = state.replicas[state.jobs[row]["replica"]]
         saving, fresh = replica["phase"] == 2, replica["start_s"] == simulation.now_s
         mask.append(bool(row >= 0 and world["waiting"] > 0 and not saving and not fresh))
     may_wait = world["running"] > 0 or world["next_arrival"] < world["jobs"]

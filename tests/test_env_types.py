@@ -39,7 +39,7 @@ def expected(env: ClusterEnv) -> dict[str, np.ndarray]:
         if job >= 0:
             held = np.bincount(type_of_gpu[holders == job], minlength=types)
             running[slot] = np.stack([rates[job], held / held.sum()], axis=1)
-            replica = simulation.state.replicas[0, simulation.state.jobs["replica"][0, job]]
+            replica = simulation.arrays.replicas[simulation.arrays.jobs["replica"][job]]
             now = instance.ideal_s[job] / instance.iterations[job] / replica["iteration_s"]
             copies[slot] = [held.sum() / view.gpus[job] / most, now / (1 + now)]
     own = cluster.nodes["gpu_type"]

@@ -42,7 +42,7 @@ def test_metrics_and_simulator_agree(name: str, rules: str, types: int) -> None:
         instance = on_two_gpu_types(instance)
     simulation = Simulation(instance)
     simulation.run(make_scheduler(name))
-    log, world = simulation.log(), simulation.state.world[0]
+    log, world = simulation.log(), simulation.arrays.world
     validate(instance, log)
 
     end = end_of_run(instance, log)

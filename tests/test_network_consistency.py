@@ -14,8 +14,11 @@ from network_play import AtOnce, gpus_of, instance_of, network, paces, started
 from test_network_replay import Restless, draw
 
 from gpusched_env.baselines import make_scheduler
+from gpusched_env.core.events import stuck
 from gpusched_env.core.handle import kernel
-from gpusched_env.core.state import allocate
+from gpusched_env.core.network.flows import MAXMIN, SOLO, list_flow, touch_link
+from gpusched_env.core.network.settling import settle
+from gpusched_env.core.state import Run, allocate
 from gpusched_env.envs.playing import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError, ScheduleError
 from gpusched_env.event_log import COMPLETE, RATE, START, EventLog
@@ -29,9 +32,6 @@ from gpusched_env.simulator import (
     Simulation,
     Start,
     Wait,
-    contention,
-    events,
-    flows,
     simulate,
 )
 
@@ -40,21 +40,19 @@ TWO = [{0: 4, 1: 4}, {0: 4, 1: 4}]
 
 
 @kernel
-def settle_from_scratch(  # type: ignore[no-untyped-def]
-    world, jobs, replicas, nodes, racks, free, holder, gpu_next, gpu_node, waiting, running, paces, log, event_gpus,
-    chosen, links, uses, routes, pairs, ratios, busy, sub_batches, interference, due, b,
-):  # fmt: skip
+def settle_from_scratch(sim: Run) -> None:
     """Forget all rates and levels, then find them anew."""
-    for link in range(links.shape[1]):
-        links[b, link]["level"] = np.inf
-        flows.touch_link(world, links, b, link)
-    for i in range(world[b]["running"]):
-        if replicas[b, running[b, i]]["first_use"] >= 0 and world[b]["contention"] != flows.SOLO:
-            replicas[b, running[b, i]]["settled_s"] = 0.0
-            if world[b]["contention"] == flows.MAXMIN:
-                replicas[b, running[b, i]]["priced_Bps"] = 0.0
-            flows.list_flow(world, replicas, b, running[b, i])
-    contention.settle(world, replicas, links, uses, ratios, b)
+    for link in range(len(sim.links)):
+        sim.links[link]["level"] = np.inf
+        touch_link(sim, link)
+    for i in range(sim.world["running"]):
+        number = sim.running[i]
+        if sim.replicas[number]["first_use"] >= 0 and sim.world["contention"] != SOLO:
+            sim.replicas[number]["settled_s"] = 0.0
+            if sim.world["contention"] == MAXMIN:
+                sim.replicas[number]["priced_Bps"] = 0.0
+            list_flow(sim, number)
+    settle(sim)
 
 
 def chain(uses: np.ndarray, use: int, following: str) -> list[tuple[float, ...]]:
@@ -68,20 +66,20 @@ def chain(uses: np.ndarray, use: int, following: str) -> list[tuple[float, ...]]
 
 def told(simulation: Simulation) -> list[bytes]:
     """All that a question must leave as it is: the state but for its scratch, the flows in the order of each link."""
-    state, b = simulation.state, simulation.b
+    state = simulation.arrays
     simulation.view_for(AtOnce([])).network.loads_Bps()  # settles
-    world = state.world[b : b + 1].copy()
-    running = state.running[b, : world["running"][0]]
-    links = [state.links[name][b] for name in ("total", "level", "first_use", "flows", "can_fill", "is_changed")]
+    world = state.world.copy()
+    running = state.running[: world["running"]]
+    links = [state.links[name] for name in ("total", "level", "first_use", "flows", "can_fill", "is_changed")]
     chains = [
-        chain(state.uses[b], first, following)
+        chain(state.uses, first, following)
         for heads, following in (
-            (state.links["first_use"][b], "next_of_link"),
-            (state.replicas["first_use"][b, running], "next_of_replica"),
+            (state.links["first_use"], "next_of_link"),
+            (state.replicas["first_use"][running], "next_of_replica"),
         )
         for first in heads.tolist()
     ]
-    replicas = state.replicas[b, running].copy()
+    replicas = state.replicas[running].copy()
     replicas["listed"] = 0
     arrays = [
         world, state.jobs, replicas, state.nodes, state.holder, state.free, state.waiting,
@@ -102,7 +100,7 @@ class Curious(Restless):
         if not len(view.waiting):
             return
         job = int(self.other.choice(view.waiting))
-        free = np.flatnonzero(view._state.holder[view._b, : view.cluster.gpus] < 0)
+        free = np.flatnonzero(view._arrays.holder[: view.cluster.gpus] < 0)
         gang = int(view.gpus[job])
         if len(free) >= gang:
             gpus = self.other.permutation(free)[:gang].tolist()
@@ -123,7 +121,7 @@ class Curious(Restless):
     def check_scratch(self, view: ClusterView) -> None:
         simulation = view._simulation
         before = told(simulation)
-        settle_from_scratch(*simulation.arguments)
+        settle_from_scratch(simulation.arrays)
         assert told(simulation) == before
         self.checked += 1
 
@@ -153,7 +151,7 @@ def test_what_if_tells_what_then_happens(seed: int, tmp_path: Path) -> None:
                     yield decision
                     continue
                 gang = int(view.gpus[decision.job])
-                free = np.flatnonzero(view._state.holder[view._b, : view.cluster.gpus] < 0)
+                free = np.flatnonzero(view._arrays.holder[: view.cluster.gpus] < 0)
                 if len(free) >= gang:
                     gpus = tuple(rng.permutation(free)[:gang].tolist())
                     expected = view.network.what_if_s(decision.job, gpus)
@@ -225,7 +223,7 @@ def test_a_place_in_a_batch_changes_nothing(tmp_path: Path) -> None:
     instances = [draw(seed, folder) for seed, folder in enumerate(folders)]
     state = allocate(instances, list(range(6)))
     for b in (3, 0, 5, 1, 4, 2):
-        simulation = Simulation(instances[b], state=state, b=b)
+        simulation = Simulation(instances[b], arrays=state.handle(b))
         simulation.run(Restless(b))
         assert simulation.log().digest() == simulate(instances[b], Restless(b), seed=b).digest()
 
@@ -254,7 +252,7 @@ def test_the_size_of_the_log_buffer_changes_nothing(size: int, tmp_path: Path, m
     shrunk = size - 8 * instance.cluster.gpus  # allocate adds so much for the rates of all gangs
     monkeypatch.setattr("gpusched_env.core.state.EVENT_BUFFER", shrunk)
     simulation = Simulation(instance)
-    assert simulation.state.events.shape[1] == size
+    assert len(simulation.arrays.events) == size
     simulation.run(Restless(0))
     assert simulation.log().digest() == whole
 
@@ -350,8 +348,7 @@ def test_kernels_see_that_gangs_stand_still_as_the_simulation_does(second_s: flo
     instance, scheduler = instance_of("2x8", TWO, net, slot_s=0.07, arrival=[0.0, second_s])
     simulation = started(instance, scheduler)
     simulation.advance()
-    state = simulation.state
-    assert simulation._stuck() == events.stuck(state.world, state.replicas, state.running, simulation.b) == stands
+    assert simulation._stuck() == stuck(simulation.arrays) == stands
 
 
 def test_gangs_that_stand_still_for_ever() -> None:

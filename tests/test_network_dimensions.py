@@ -203,7 +203,7 @@ def test_environments_with_and_without_shapes_share_a_batch() -> None:
     state = allocate([plain, shaped])
     for b, instance in enumerate((plain, shaped)):
         scheduler, alone = make_scheduler("fifo"), simulate(instance, make_scheduler("fifo"))
-        simulation = Simulation(instance, state=state, b=b)
+        simulation = Simulation(instance, arrays=state.handle(b))
         scheduler.reset(simulation.view_for(scheduler))
         while simulation.advance() is Outcome.DECIDE:
             for decision in scheduler.decide(simulation.view_for(scheduler)):

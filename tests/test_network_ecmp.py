@@ -9,16 +9,22 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from gpusched_env.core.handle import helper, int64, kernel
+from gpusched_env.core.handle import Handle, array, kernel
+from gpusched_env.core.network import flows
 from gpusched_env.network.ecmp import path_hash
 
-compiled_hash = helper(path_hash)
+compiled_hash = flows.path_hash
+
+
+class Hashes(Handle):
+    seeds = array(np.int64, "words")
+    found = array(np.int64, "words")
 
 
 @kernel
-def fill(seeds: np.ndarray, out: np.ndarray) -> None:
-    for i in range(len(seeds)):
-        out[i] = compiled_hash(seeds[i], int64(i), int64(1), int64(7))
+def fill(these: Hashes) -> None:
+    for i in range(len(these.seeds)):
+        these.found[i] = compiled_hash(these.seeds[i], i, 1, 7)
 
 
 def test_the_hash_never_changes() -> None:
@@ -30,7 +36,7 @@ def test_the_hash_never_changes() -> None:
 def test_plain_numpy_and_compiled_words_agree() -> None:
     seeds = np.random.default_rng(0).integers(0, 2**63 - 1, 500)
     out = np.zeros(len(seeds), np.int64)
-    fill(seeds, out)
+    fill(Hashes(seeds=seeds, found=out))
     assert out.tolist() == [path_hash(seed, i, 1, 7) for i, seed in enumerate(seeds.tolist())]
     assert out.tolist() == path_hash(seeds, np.arange(len(seeds)), 1, 7).tolist()
     scalars = [path_hash(seed, np.int64(i), np.int64(1), np.int64(7)) for i, seed in enumerate(seeds)]

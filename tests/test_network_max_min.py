@@ -221,7 +221,8 @@ def test_the_bottleneck_that_is_told_is_full(seed: int) -> None:
         network.add(number, row, caps[number])
     rates = network.rates()
     use = rates @ weights
-    for rate, row, cap, link in zip(rates, weights, caps, network.replicas["bottleneck"][0], strict=True):
+    bottlenecks = network.sim.replicas["bottleneck"][: len(weights)]
+    for rate, row, cap, link in zip(rates, weights, caps, bottlenecks, strict=True):
         if link >= 0:
             assert row[link] > 0
             assert use[link] == pytest.approx(capacity[link], rel=1e-9)

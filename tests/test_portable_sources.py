@@ -36,6 +36,13 @@ def sources() -> list[Path]:
     return sorted(path for path in inside if not str(path.relative_to(ROOT)).startswith(FREE))
 
 
+# Single lines: what is taken from the machine there decides no result.
+ALLOWED = {
+    # where the last bits could change the float32 that becomes of it, the portable log1p decides (test_env_squashing)
+    "gpusched_env/envs/observation/squashing.py": ["math.log"],
+}
+
+
 def is_whole(node: ast.expr) -> bool:
     """Whether an exponent is a whole number: such powers are products, or of whole numbers."""
     return isinstance(node, ast.Constant) and isinstance(node.value, int)
@@ -64,7 +71,8 @@ def found_in(tree: ast.AST) -> list[str]:
 
 @pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_results_take_nothing_from_the_machine(path):
-    assert found_in(ast.parse(path.read_text(encoding="utf-8"))) == []
+    found = [told.split(": ")[1] for told in found_in(ast.parse(path.read_text(encoding="utf-8")))]
+    assert found == ALLOWED.get(str(path.relative_to(ROOT)), [])
 
 
 def test_what_would_be_taken_is_found():

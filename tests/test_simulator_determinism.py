@@ -64,7 +64,7 @@ def test_a_place_in_a_batch_changes_nothing(name: str) -> None:
     ]
     state = allocate(instances, [0, 1, 2])
     for b in (2, 0, 1):
-        simulation = Simulation(instances[b], state=state, b=b)
+        simulation = Simulation(instances[b], arrays=state.handle(b))
         simulation.run(make_scheduler(name))
         assert simulation.log().digest() == simulate(instances[b], make_scheduler(name), seed=b).digest()
 
@@ -72,7 +72,7 @@ def test_a_place_in_a_batch_changes_nothing(name: str) -> None:
 def test_steps_of_different_environments_may_alternate() -> None:
     instances = [random_instance(seed, 30) for seed in (1, 2)]
     state = allocate(instances)
-    simulations = [Simulation(instance, state=state, b=b) for b, instance in enumerate(instances)]
+    simulations = [Simulation(instance, arrays=state.handle(b)) for b, instance in enumerate(instances)]
     scheduler, busy = make_scheduler("srtf"), [0, 1]
     views = [simulation.view_for(scheduler) for simulation in simulations]
     scheduler.reset(views[0])

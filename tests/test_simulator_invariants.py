@@ -14,8 +14,8 @@ from gpusched_env.core.events import (
     MAY_NOT_SHARE,
     NO_MEMORY,
     REFUSALS,
-    progress,
 )
+from gpusched_env.core.queries import Asked, progress
 from gpusched_env.core.state import CHECKPOINTING, FINISHED, FUTURE, RUNNING, WAITING
 from gpusched_env.event_log import COMPLETE, EVENT_KINDS
 from gpusched_env.instance import TIE_ORDERS, Instance, Semantics
@@ -78,7 +78,7 @@ def draw_decision(rng: np.random.Generator, simulation: Simulation) -> Decision:
         return Start(job, str(rng.choice(list(PLACEMENT_RULES))))
     if kind < 0.75:
         gang = int(simulation.instance.workload.jobs["gpus"][job % jobs]) + int(rng.random() < 0.1)
-        free = np.flatnonzero(simulation.state.holder[0] == -1)
+        free = np.flatnonzero(simulation.arrays.holder == -1)
         choice = rng.integers(-1, simulation.instance.cluster.gpus + 1, gang) if rng.random() < 0.3 else free[:gang]
         return Start(job, gpus=tuple(choice.tolist()))
     if kind < 0.85:
@@ -92,12 +92,12 @@ def expected_refusals(simulation: Simulation, decision: Decision) -> set[str]:
     """Say independently why a decision must be refused; several reasons may hold at once."""
     if isinstance(decision, Wait):
         return {""}
-    state, world = simulation.state, simulation.state.world[0]
+    state, world = simulation.arrays, simulation.arrays.world
     known = 0 <= decision.job < world["jobs"]
     explicit = isinstance(decision, Start) and decision.gpus is not None and len(decision.gpus) > world["gpus"]
     if not known and not explicit:
         return {"no such job in this scenario"}
-    job = state.jobs[0, decision.job if known else 0]
+    job = state.jobs[decision.job if known else 0]
     if explicit:
         return {
             "the number of explicit GPUs is not the job's gang size, or that of its copies"
@@ -105,7 +105,7 @@ def expected_refusals(simulation: Simulation, decision: Decision) -> set[str]:
     if isinstance(decision, Preempt | Lease):
         if job["status"] != RUNNING:
             return {"the job has finished"} if job["status"] == FINISHED else {"the job is not running"}
-        replica = state.replicas[0, job["replica"]]
+        replica = state.replicas[job["replica"]]
         if replica["phase"] == CHECKPOINTING:
             return {"the gang is being checkpointed"}
         if isinstance(decision, Lease):
@@ -115,7 +115,7 @@ def expected_refusals(simulation: Simulation, decision: Decision) -> set[str]:
     if job["status"] != WAITING:
         return {reasons[int(job["status"])]}
     found = set()
-    if job["gpus"] > (state.holder[0] == -1).sum():
+    if job["gpus"] > (state.holder == -1).sum():
         found.add("too few free GPUs")
     if decision.gpus is None:
         if not found and decision.rule in MAY_REFUSE:
@@ -123,7 +123,7 @@ def expected_refusals(simulation: Simulation, decision: Decision) -> set[str]:
         return found or {""}
     if len(decision.gpus) != job["gpus"]:
         found.add("the number of explicit GPUs is not the job's gang size, or that of its copies")
-    free = set(np.flatnonzero(state.holder[0] == -1).tolist())
+    free = set(np.flatnonzero(state.holder == -1).tolist())
     if len(set(decision.gpus)) != len(decision.gpus) or not set(decision.gpus) <= free:
         found.add("an explicit GPU does not exist, is listed twice or is not free")
     return found or {""}
@@ -131,9 +131,9 @@ def expected_refusals(simulation: Simulation, decision: Decision) -> set[str]:
 
 def work_of(simulation: Simulation) -> np.ndarray:
     rows = np.arange(len(simulation.instance.workload), dtype=np.int32)
-    left, service = np.empty(len(rows)), np.empty(len(rows))
-    progress(*simulation.arguments, rows, left, service)
-    return left
+    answers = np.empty((2, len(rows)))
+    progress(simulation.arrays, Asked(rows=rows, answers=answers))
+    return answers[0]
 
 
 @settings(max_examples=120)

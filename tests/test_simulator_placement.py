@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Callable
@@ -12,9 +13,9 @@ from helpers import Script, begin, check_counts, play, state_bytes, two_types, u
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpusched_env.baselines import list_baselines, make_scheduler
 from gpusched_env.cluster import MACHINE, NETWORK, RACK, Cluster, NodeGroup
-from gpusched_env.core.events import REFUSALS
-from gpusched_env.core.placement.placing import ANYWHERE, BRANCHES
+from gpusched_env.core.placement.rules import goes_anywhere, rule_number
 from gpusched_env.errors import GpuschedError
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import Network
@@ -96,7 +97,7 @@ def situations(draw: Callable) -> tuple[Cluster, tuple[int, ...], int]:
 def test_every_rule_gives_a_whole_gang_of_free_gpus_or_changes_nothing(situation, rule: str) -> None:
     cluster, busy, gang = situation
     gpus = place(cluster, busy, gang, rule)
-    if RULE_NUMBER[rule] in ANYWHERE:
+    if goes_anywhere(rule):
         assert (gpus is not None) == (gang <= cluster.gpus - len(busy))
 
 
@@ -265,29 +266,52 @@ def test_most_free_goes_from_the_emptiest_machine_to_the_next(situation) -> None
     assert Counter(cluster.node_of_gpu[list(gpus or ())].tolist()) == expected
 
 
-# --- rules that no kernel knows
+# --- rules that nobody has registered
 
 
-def test_every_rule_has_a_branch() -> None:
-    for rule, number in RULE_NUMBER.items():
-        assert number in BRANCHES
-        assert place(Cluster.parse("2x2"), (), 1, rule) is not None
+@pytest.mark.parametrize("rule", PLACEMENT_RULES)
+def test_every_rule_places_a_gang_of_one(rule: str) -> None:
+    assert place(Cluster.parse("2x2"), (), 1, rule) is not None
 
 
-@pytest.mark.parametrize("where", [len(RULE_NUMBER), -5, 99])
-def test_a_rule_that_no_kernel_knows_is_refused(where: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(RULE_NUMBER, "unplayed", where)
-    with pytest.raises(GpuschedError, match=r"placement rule 'unplayed': no kernel knows it.*BRANCHES"):
-        play(unit_instance([0], [1], [1]), "fifo:placement=unplayed")
+NEAREST = r"unknown placement rule 'consolidte': did you mean 'consolidate'"
+PLACED = sorted(
+    name for name in list_baselines() if "placement" in {field.name for field in dataclasses.fields(make_scheduler(name))}
+)
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_no_scheduler_plays_an_unknown_rule(name: str) -> None:
+    with pytest.raises(GpuschedError, match=NEAREST):
+        play(unit_instance([0], [1], [1]), f"{name}:placement=consolidte")
+
+
+def test_decisions_and_questions_refuse_an_unknown_rule() -> None:
     simulation = occupied(Cluster.parse("2x2"), (0,), 1)
     view, before = ClusterView(simulation), state_bytes(simulation)
-    for asked in (view.can_place, view.where):
-        with pytest.raises(GpuschedError, match="no kernel knows it"):
-            asked(1, "unplayed")
+    order = np.array([1], np.int32)
+    for ask in (
+        lambda rule: simulation.apply(Start(1, rule)),
+        lambda rule: view.can_place(1, rule),
+        lambda rule: view.where(1, rule),
+        lambda rule: list(view.list_schedule(order, rule)),
+        lambda rule: list(view.preemptive_schedule(order, rule)),
+        rule_number,
+    ):
+        with pytest.raises(GpuschedError, match=NEAREST):
+            ask("consolidte")
+    assert state_bytes(simulation) == before
+
+
+@pytest.mark.parametrize("number", [len(RULE_NUMBER), -5, 99, 1 << 40])
+def test_numbers_that_no_rule_has_are_refused(number: int) -> None:
+    simulation = occupied(Cluster.parse("2x2"), (0,), 1)
+    view, before = ClusterView(simulation), state_bytes(simulation)
     for planned in (view.list_schedule, view.preemptive_schedule):
-        with pytest.raises(GpuschedError, match=rf"placement rule number {where}: no kernel knows it"):
-            list(planned(np.array([1]), np.array([where])))
-    assert REFUSALS[simulation.start(1, where)] == "the placement rule finds no place now"
+        with pytest.raises(GpuschedError, match=rf"placement rule number {number}: no rule has it.*RULE_NUMBER"):
+            list(planned(np.array([1]), np.array([number])))
+    with pytest.raises(GpuschedError, match=rf"placement rule number {number}: no rule has it.*RULE_NUMBER"):
+        simulation.start(1, number)
     assert state_bytes(simulation) == before
 
 
@@ -315,7 +339,7 @@ def test_random_placement_is_uniform_over_seeds() -> None:
     for seed in range(1600):
         simulation = begin(instance, seed)
         simulation.apply(Start(0, "random"))
-        counts[simulation.state.chosen[0, 0]] += 1
+        counts[simulation.arrays.chosen[0]] += 1
     assert ((counts - 200) ** 2 / 200).sum() < 31.0
 
 

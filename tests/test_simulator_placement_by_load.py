@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.cluster import Cluster, NodeGroup
-from gpusched_env.core.placement.placing import RULE_NUMBER
-from gpusched_env.core.planning import plan_starts
+from gpusched_env.core.placement.rules import RULE_NUMBER
+from gpusched_env.core.planning import Walk, plan_starts
 from gpusched_env.event_log import COMPLETE, RELEASE, RESUME, START, EventLog
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import Contention, Network, TopologySpec, build_topology
@@ -223,7 +223,7 @@ def test_random_servers_are_drawn_uniformly() -> None:
     for seed in range(1_000):
         simulation = begin(unit_instance([0.0], [3], [1.0], "5x2"), seed)
         simulation.apply(Start(0, "random-servers"))
-        chosen = simulation.state.chosen[0, :3]
+        chosen = simulation.arrays.chosen[:3]
         assert chosen[1] == chosen[0] + 1
         counts[chosen[0] // 2] += 1
     assert ((counts - 200) ** 2 / 200).sum() < 23.5
@@ -233,7 +233,8 @@ def test_random_servers_are_drawn_uniformly() -> None:
 def test_in_a_walk_gangs_do_not_take_the_same_gpus(rule: str) -> None:
     simulation = begin(unit_instance([0.0] * 3, [3, 2, 4], [9.0] * 3, "4x2/2"))
     order, starts = np.arange(3, dtype=np.int32), np.zeros(3, np.int32)
-    number = plan_starts(*simulation.arguments, order, np.full(3, RULE_NUMBER[rule], np.int32), False, starts)
+    walk = Walk(order=order, rules=np.full(3, RULE_NUMBER[rule], np.int32), verdicts=starts)
+    number = plan_starts(simulation.arrays, walk, False)
     assert number == 2  # 3 + 2 of 8 GPUs; 4 do not fit
     for job in starts[:number].tolist():
         assert simulation.apply(Start(job, rule)) == ""

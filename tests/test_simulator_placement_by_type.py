@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.cluster import MACHINE, NETWORK, Cluster, NodeGroup
-from gpusched_env.core.planning import plan_starts
+from gpusched_env.core.planning import Walk, plan_starts
 from gpusched_env.errors import WorkloadError
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times, validate
@@ -107,7 +107,7 @@ def test_fork_puts_a_copy_on_each_machine_that_has_room(situation, copies: int) 
     assert ROOM.node_of_gpu[list(gpus)].tolist() == np.repeat(expected, gang).tolist()
     if len(gpus):
         rates = 1.0 / instance.iteration_s[instance.job_class[-1], MACHINE, ROOM.nodes["gpu_type"][expected]]
-        told = simulation.state.replicas[0]["iteration_s"][simulation.state.jobs[0, len(busy)]["replica"]]
+        told = simulation.arrays.replicas["iteration_s"][simulation.arrays.jobs[len(busy)]["replica"]]
         assert told == pytest.approx(1.0 / rates.sum(), rel=1e-12)
 
 
@@ -118,13 +118,13 @@ def test_a_plan_counts_the_gpus_of_all_copies() -> None:
     before = state_bytes(simulation)
     starts = np.empty(3, np.int32)
     order, rules = np.arange(3, dtype=np.int32), np.full(3, RULE_NUMBER["fork"], np.int32)
-    assert plan_starts(*simulation.arguments, order, rules, False, starts) == 2
+    assert plan_starts(simulation.arrays, Walk(order=order, rules=rules, verdicts=starts), False) == 2
     assert starts[:2].tolist() == [0, 1]
     assert state_bytes(simulation) == before
     for job in (0, 1):
         assert simulation.apply(Start(job, "fork")) == ""
     assert simulation.apply(Start(2, "fork")) == "the placement rule finds no place now"
-    assert simulation.state.world[0]["free_gpus"] == 17 - 8 - 4
+    assert simulation.arrays.world["free_gpus"] == 17 - 8 - 4
 
 
 @pytest.mark.parametrize("scheduler", ["fifo-skip", "srtf", "las-2d"])

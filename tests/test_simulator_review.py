@@ -144,7 +144,7 @@ def test_a_time_limit_ends_a_stalled_run() -> None:
 def test_the_windows_of_every_environment_of_a_batch_show_the_same() -> None:
     instances = [unit_instance([0, 0, 5], [1, 2, 2], [50, 70, 20], "2x2") for _ in range(3)]
     state = allocate(instances)
-    seen = [Encoder(Windows(4, 2), Simulation(instances[b], state=state, b=b)).play(RESUME)[0] for b in range(3)]
+    seen = [Encoder(Windows(4, 2), Simulation(instances[b], arrays=state.handle(b))).play(RESUME)[0] for b in range(3)]
     for key in seen[0]:
         np.testing.assert_array_equal(seen[0][key], seen[2][key])
     assert seen[0]["queue"][:, 0].sum() == 2

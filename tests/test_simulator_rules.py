@@ -60,7 +60,7 @@ def test_time_limit_cuts_the_run_and_keeps_events_on_the_limit() -> None:
     instance = unit_instance([0, 4, 11], [1, 1, 1], [10, 3, 1], "1x2", time_limit_s=10)
     simulation = Simulation(instance)
     while (outcome := simulation.advance()) is Outcome.DECIDE:
-        for job in waiting_rows(simulation.state, 0).tolist():
+        for job in waiting_rows(simulation.arrays).tolist():
             simulation.apply(Start(job))
     assert outcome is Outcome.TIME_LIMIT
     assert simulation.now_s == 10

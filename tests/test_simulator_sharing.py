@@ -107,7 +107,7 @@ def fits_somewhere(simulation: Simulation, job: int) -> bool:
 
 def check_view(simulation: Simulation) -> None:
     view = ClusterView(simulation)
-    jobs = simulation.state.replicas["job"][simulation.b]
+    jobs = simulation.arrays.replicas["job"]
     told = [[int(job) for job in column if job >= 0] for column in view.residents.T]
     assert told == [jobs[here].tolist() for here in residents(simulation)]
     assert view.holders.tolist() == [here[0] if here else -1 for here in told]
@@ -130,7 +130,7 @@ def play(seed: int, limit: int | None = None, points: int = 120) -> tuple[Instan
             break
         for _ in range(int(rng.integers(0, 6))):
             decision = draw_decision(rng, simulation)
-            waits = isinstance(decision, Start) and simulation.state.jobs["status"][0, decision.job] == WAITING
+            waits = isinstance(decision, Start) and simulation.arrays.jobs["status"][decision.job] == WAITING
             expected: tuple[set[str], bool] = set(), False
             if waits and isinstance(decision, Start):
                 against = reasons_against(simulation, decision) if decision.gpus is not None else set()
@@ -150,7 +150,7 @@ def play(seed: int, limit: int | None = None, points: int = 120) -> tuple[Instan
                 gang = instance.workload.jobs["gpus"][decision.job]
                 if decision.gpus is None and not reason and free >= gang:
                     here = residents(simulation)
-                    number = simulation.state.jobs["replica"][0, decision.job]
+                    number = simulation.arrays.jobs["replica"][decision.job]
                     assert all(len(some) == 1 for some in here if number in some), "shared though GPUs were free"
                 exact = decision.gpus is None and not decision.rule.startswith("share") and decision.sub_steps is None
                 if exact and decision.rule not in MAY_REFUSE:
@@ -177,7 +177,7 @@ def test_random_play_keeps_every_invariant(seed: int) -> None:
     held = held_gpus(instance, log)
     assert held.values.max(initial=0) <= instance.cluster.gpus
     area = float(held.integral(simulation.now_s))
-    assert area == pytest.approx(simulation.state.world["busy_gpu_seconds"][0], rel=1e-9, abs=1e-6)
+    assert area == pytest.approx(simulation.arrays.world["busy_gpu_seconds"], rel=1e-9, abs=1e-6)
 
 
 def test_random_play_meets_every_refusal_of_sharing() -> None:
@@ -239,7 +239,7 @@ def test_a_batch_plays_as_each_alone() -> None:
     state = allocate(instances, range(len(instances)))
     together = []
     for number, instance in enumerate(instances):
-        simulation = Simulation(instance, state=state, b=number)
+        simulation = Simulation(instance, arrays=state.handle(number))
         drive(simulation, number)
         together.append(simulation.log().digest())
     assert together == digests()

@@ -9,7 +9,7 @@ from helpers import unit_instance
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusched_env.core.state import empty_state, lengths
+from gpusched_env.core.state import allocate
 from gpusched_env.core.waiting import dequeue, enqueue, waiting_rows
 
 JOBS = 12
@@ -18,27 +18,28 @@ INSTANCE = unit_instance(list(range(JOBS)), [1] * JOBS, [1] * JOBS, "1x2")
 
 @given(st.lists(st.integers(0, JOBS - 1), max_size=80))
 def test_rows_stay_sorted_and_never_leave_the_array(rows: list[int]) -> None:
-    state = empty_state(2, lengths(INSTANCE))
+    state = allocate([INSTANCE, INSTANCE])
+    sim = state.handle(1)
     waiting: list[int] = []
     for row in rows:
         if row in waiting:
             waiting.remove(row)
-            dequeue(state.world, state.waiting, 1, row)
+            dequeue(sim, row)
         else:
             bisect.insort(waiting, row)
-            enqueue(state.world, state.waiting, 1, row)
-        assert waiting_rows(state, 1).tolist() == waiting
-        assert 0 <= state.world["first_waiting"][1] <= JOBS - len(waiting)
+            enqueue(sim, row)
+        assert waiting_rows(sim).tolist() == waiting
+        assert 0 <= sim.world["first_waiting"] <= JOBS - len(waiting)
     assert not state.waiting[0].any()
 
 
 def test_the_oldest_of_many_leaves_and_the_newest_comes_without_a_move() -> None:
-    state = empty_state(1, lengths(INSTANCE))
+    sim = allocate([INSTANCE]).handle(0)
     for row in range(JOBS - 1):
-        enqueue(state.world, state.waiting, 0, row)
-    before = state.waiting.copy()
+        enqueue(sim, row)
+    before = sim.waiting.copy()
     for row in range(5):
-        dequeue(state.world, state.waiting, 0, row)
-    enqueue(state.world, state.waiting, 0, JOBS - 1)
-    before[0, JOBS - 1] = JOBS - 1
-    np.testing.assert_array_equal(state.waiting, before)
+        dequeue(sim, row)
+    enqueue(sim, JOBS - 1)
+    before[JOBS - 1] = JOBS - 1
+    np.testing.assert_array_equal(sim.waiting, before)

@@ -96,7 +96,7 @@ def test_littles_law_holds_on_every_run(name: str, rules: dict) -> None:
     log = simulation.log()
     total = job_times(instance, log)["jct_s"].sum()
     assert jobs_in_system(log).integral(end_of_run(instance, log)) == pytest.approx(total, rel=1e-9)
-    assert simulation.state.world[0]["job_seconds"] == pytest.approx(total, rel=1e-9)
+    assert simulation.arrays.world["job_seconds"] == pytest.approx(total, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", list_baselines())
