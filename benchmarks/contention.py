@@ -28,12 +28,15 @@ from rich.table import Table
 
 import gpusched_env
 from gpusched_env.cluster import Cluster
+from gpusched_env.core.events import APPLIED, EXPLICIT, REFUSALS, advance, start
+from gpusched_env.core.handle import Handle, array, kernel
+from gpusched_env.core.network.flows import list_flow, touch_link
+from gpusched_env.core.network.settling import settle
+from gpusched_env.core.state import Run
 from gpusched_env.event_log import RATE
 from gpusched_env.instance import Instance
 from gpusched_env.network import Contention, Network, TopologySpec
-from gpusched_env.simulator import Simulation, contention, events, flows
-from gpusched_env.simulator.jit import helper, int64, kernel
-from gpusched_env.simulator.moves import advance_by, start_by
+from gpusched_env.simulator import Simulation
 from gpusched_env.workload import Profiles, Workload
 
 RACKS: Final = 32
@@ -83,43 +86,52 @@ MIXES: Final[dict[str, Callable[[np.random.Generator], np.ndarray]]] = {
 }
 
 
-@helper
-def forget(world, replicas, running, links, b):  # type: ignore[no-untyped-def]
-    """Have all rates solved from scratch."""
-    for link in range(links.shape[1]):
-        links[b, link]["level"] = np.inf
-        flows.touch_link(world, links, b, link)
-    for i in range(world[b]["running"]):
-        flows.list_flow(world, replicas, b, running[b, i])
+class Wandering(Handle):
+    """What one repeat needs beside the run: places, where each gang stands, and what comes next."""
+
+    places = array(np.int32, "gangs", "gpus")
+    place_of = array(np.int64, "jobs")  # row of ``places`` of each
+    row = array(np.int64, "one")  # of the next gang
+    gap = array(np.int64, "one")  # row of ``places`` where it starts
+    rates = array(np.int64, "one")  # RATE records written
 
 
 @kernel
-def play(  # type: ignore[no-untyped-def]
-    world, replicas, running, log, chosen, links, uses, ratios, b, moves, places, place_of, row, gap, count, scratch
-):
-    """Let ``count`` gangs complete and start; return the next row, the gap, and RATE records written."""
-    rates = 0
+def forget(sim: Run) -> None:
+    """Have all rates solved from scratch."""
+    for link in range(len(sim.links)):
+        sim.links[link]["level"] = np.inf
+        touch_link(sim, link)
+    for i in range(sim.world["running"]):
+        list_flow(sim, sim.running[i])
+
+
+@kernel
+def play(sim: Run, mix: Wandering, count: int, scratch: bool) -> int:
+    """Let ``count`` gangs complete and start; return why one could not, 0 = all could."""
+    w = sim.world
     for _ in range(count):
-        world[b]["events"] = 0
-        world[b]["event_gpus"] = 0
+        w["events"] = 0
+        w["event_gpus"] = 0
         if scratch:
-            forget(world, replicas, running, links, b)
-        advance_by(moves, b)
-        for i in range(world[b]["events"]):
-            if log[b, i]["kind"] == RATE:
-                rates += 1
-        done = log[b, world[b]["events"] - 1]["job"]
+            forget(sim)
+        advance(sim)
+        for i in range(w["events"]):
+            if sim.events[i]["kind"] == RATE:
+                mix.rates[0] += 1
+        done = sim.events[w["events"] - 1]["job"]
         for i in range(GANG):
-            chosen[b, i] = places[gap, i]
+            sim.chosen[i] = mix.places[mix.gap[0], i]
         if scratch:
-            forget(world, replicas, running, links, b)
-            contention.settle(world, replicas, links, uses, ratios, b)
-        if start_by(moves, b, row, int64(events.EXPLICIT), int64(GANG)):
-            return -1, gap, rates
-        place_of[row] = gap
-        gap = place_of[done]
-        row += 1
-    return row, gap, rates
+            forget(sim)
+            settle(sim)
+        refusal = start(sim, mix.row[0], EXPLICIT, GANG, False, 0)
+        if refusal != APPLIED:
+            return refusal
+        mix.place_of[mix.row[0]] = mix.gap[0]
+        mix.gap[0] = mix.place_of[done]
+        mix.row[0] += 1
+    return APPLIED
 
 
 def measure(settings: Settings, mix: str, oversubscription: float, scratch: bool) -> dict[str, Any]:
@@ -145,24 +157,22 @@ def measure(settings: Settings, mix: str, oversubscription: float, scratch: bool
     )
     instance = Instance(Cluster.parse(f"{RACKS * MACHINES}x{GPUS}/{MACHINES}"), workload, network)
     simulation = Simulation(instance)
-    state = simulation.arrays
     simulation.advance()
     for job in range(GANGS - 1):
         simulation.arrays.chosen[:GANG] = places[job]
-        assert simulation.start(job, events.EXPLICIT, GANG) == 0
+        assert simulation.start(job, EXPLICIT, GANG) == APPLIED
     place_of = np.zeros(count, np.int64)
     place_of[:GANGS] = np.arange(GANGS)
-    row, gap = GANGS - 1, GANGS - 1
+    one = np.array([GANGS - 1])
+    wandering = Wandering(places=places, place_of=place_of, row=one.copy(), gap=one.copy(), rates=np.zeros(1, np.int64))
     seconds, rates = [], []
     for _ in range(settings.repeats + 1):
+        wandering.rates[0] = 0
         begin = time.process_time()
-        row, gap, written = play(
-            state.world, state.replicas, state.running, state.events, state.chosen, state.links, state.uses,
-            state.ratios, simulation.b, simulation.moves, places, place_of, row, gap, pairs, scratch,
-        )  # fmt: skip
+        refusal = play(simulation.arrays, wandering, pairs, scratch)
         seconds.append((time.process_time() - begin) / (2 * pairs))
-        rates.append(written / (2 * pairs))
-        assert row >= 0
+        rates.append(int(wandering.rates[0]) / (2 * pairs))
+        assert refusal == APPLIED, REFUSALS[refusal]
     running = simulation.arrays.running[: simulation.arrays.world["running"]]
     bits = simulation.arrays.replicas["rate_Bps"][running].tobytes()
     return {

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from makespan_reference import Gangs, least_makespan_s
 
-from gpusched_env.baselines import bco_search, make_scheduler
+from gpusched_env.baselines import make_scheduler
+from gpusched_env.baselines.bco import search
 from gpusched_env.baselines.bco.kernels import MOST_OF_A_MACHINE, sum_of
 from gpusched_env.baselines.bco.ledger import Ledger, NoPlaceError
 from gpusched_env.baselines.bco.plans import Plan
@@ -89,13 +90,13 @@ def test_b4_theta_that_leaves_the_last_job_no_place(reading: str) -> None:
 def test_b4_the_bisection_tries_these_thetas(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the guard "all placed": 25 fails although its partial makespan is smaller. 45 is found at 50."""
     tried: list[float] = []
-    original = bco_search.try_all
+    original = search.try_all
 
     def spy(view, make, theta_s, sizes, best):
         tried.append(theta_s)
         return original(view, make, theta_s, sizes, best)
 
-    monkeypatch.setattr(bco_search, "try_all", spy)
+    monkeypatch.setattr(search, "try_all", spy)
     assert makespan(example(), "sjf-bco:theta=bisect,horizon_s=100") == 45.0
     assert tried == [50, 25, 37, 43, 46, 48, 49]
     assert makespan(example(), "sjf-bco") == 45.0
@@ -190,7 +191,7 @@ def test_b7_fa_ffp_for_all_is_ls_in_the_same_order_and_lbsgf_of_all_servers(seed
 def test_what_is_played_is_what_was_rehearsed(reading: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The best rehearsed end is the makespan of the run, although contention moves every end."""
     found: list[float] = []
-    original = bco_search.by_grid
+    original = search.by_grid
 
     def spy(*arguments):
         found.append(original(*arguments).end_s)

@@ -85,8 +85,9 @@ def mark_starts(sim: Run, env: Screen) -> int:
             if sharing:
                 choices += mark_sizes(sim, env, row, found, option, at)
             else:
-                env.mask[at] = 1 if found > 0 else 0
-                choices += env.mask[at]
+                fits = 1 if found > 0 else 0  # an int8 would overflow in plain Python
+                env.mask[at] = fits
+                choices += fits
             at += columns
         if len(env.partners) > 0:
             choices += mark_partners(sim, env, k, at)
