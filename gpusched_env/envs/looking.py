@@ -85,7 +85,7 @@ def mark_starts(sim: Run, env: Screen) -> int:
             if sharing:
                 choices += mark_sizes(sim, env, row, found, option, at)
             else:
-                fits = 1 if found > 0 else 0  # an int8 would overflow in plain Python
+                fits = 1 if found > 0 else 0  # a sum of int8 would overflow in plain Python
                 env.mask[at] = fits
                 choices += fits
             at += columns

@@ -96,7 +96,7 @@ def mark_partners(sim: Run, env: Screen, slot: int, at: int) -> int:
             back = (slot - earlier) * slot_starts
             for i in range(at, at + len(env.partners) * max(sizes, 1)):
                 env.mask[i] = env.mask[i - back]
-                choices += env.mask[i]
+                choices += int(env.mask[i])
             return choices
     for i in range(len(env.partners)):
         number = sim.jobs[env.partners[i]]["replica"] if env.partners[i] >= 0 else -1
