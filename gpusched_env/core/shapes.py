@@ -84,7 +84,7 @@ def placed(sim: Run, kind: int, at: int, gang: int) -> tuple[int, int, int]:
     row = tier
     if sim.paces.shape[1] > FIRST_SHAPE:
         used_racks, machines, slots = used_parts(sim, at, gang)
-        _, slot, machine, rack = dimensions(gang, used_racks, machines, slots)
+        _, slot, machine, rack = dimensions(int(gang), used_racks, machines, slots)
         found = shape_row(sim, kind, shape_key(slot, machine, rack))
         if found >= 0:
             row = found

@@ -58,7 +58,7 @@ def show_queue(sim: Run, env: Screen, filled: int, stands: bool) -> None:
         job = sim.jobs[row]
         out[k, 3] = squash(w["clock_s"] - job["last_stop_s"])
         out[k, 4] = squash(w["clock_s"] - job["arrival_s"])
-        who = showing(row, job["preemptions"])
+        who = showing(row, int(job["preemptions"]))
         if env.seen_queue[k] == who:  # it has waited since: nothing else has changed
             continue
         env.seen_queue[k] = who
