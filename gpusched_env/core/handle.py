@@ -99,6 +99,8 @@ class Handle:
     def replace(self, name: str, value: Any) -> None:
         """Go on with another array in the place of ``name``."""
         field, at = self.fields[name], self._words[name]
+        if not isinstance(value, np.ndarray):
+            raise TypeError(f"{type(self).__name__}.{name}: a {type(value).__name__} is no array")
         if value.dtype != field.dtype or value.ndim != len(field.axes) or not value.flags.c_contiguous:
             raise TypeError(
                 f"{type(self).__name__}.{name}: {value.dtype} {value.shape} is not a contiguous {field.dtype} of "
@@ -412,6 +414,7 @@ else:
             self.signature = _numba_type(self._result)(*map(_numba_type, self._hints))
             self._functions: list[Any] = []
             self._callbacks: list[Any] = []
+            self._is_linked = False
             self._addresses = np.zeros(most, np.int64)
             llvm.add_symbol(self.name, self._addresses.ctypes.data)
 
@@ -432,10 +435,13 @@ else:
             elif function.signature != self.signature:
                 raise TypeError(f"{self.name}: {function.symbol} is {function.signature}, not {self.signature}")
             self._functions.append(function)
+            if self._is_linked:  # kernels that may call it are compiled already
+                self.link()
             return len(self._functions) - 1
 
         def link(self) -> None:
             """Let kernels find all functions: each is compiled when it is first called."""
+            self._is_linked = True
             for number, function in enumerate(self._functions):
                 if not self._addresses[number]:
                     self._addresses[number] = function.stub
@@ -491,31 +497,34 @@ else:
         digest = hashlib.sha256(f"{numba.__version__} {np.__version__} {kernel.symbol} {kernel.signature}".encode())
         digest.update(
             repr(
-                (llvm.get_host_cpu_name(), numba.config.CPU_NAME, sorted(llvm.get_host_cpu_features().items()))
+                (
+                    llvm.get_host_cpu_name(), numba.config.CPU_NAME, sorted(llvm.get_host_cpu_features().items()),
+                    numba.config.BOUNDSCHECK,
+                )
             ).encode()
         )
         for hint in _types_of(kernel.function)[0]:
             if isinstance(hint, type) and issubclass(hint, Handle):
                 digest.update(repr(hint.fields).encode())
-        _add_code(digest, kernel.function.__code__)
+        _add_code(digest, kernel.function)
         for name, value in _reads(kernel.function):
             plain = getattr(value, "py_func", value)
             if isinstance(value, Kernel | Numbered):
                 digest.update(f"{name} {value.symbol} {value.signature}".encode())
             elif isinstance(plain, FunctionType):
                 digest.update(f"{plain.__module__}.{plain.__qualname__}".encode())
-                _add_code(digest, plain.__code__)
+                _add_code(digest, plain)
             elif not isinstance(value, ModuleType | type):
                 digest.update(f"{name} {value!r}".encode())
         return digest.hexdigest()[:24]
 
-    def _add_code(digest: Any, code: CodeType) -> None:
-        digest.update(code.co_code)
-        for part in code.co_consts:
-            if isinstance(part, CodeType):
-                _add_code(digest, part)
-            elif not isinstance(part, str):  # documentation
-                digest.update(repr(part).encode())
+    def _add_code(digest: Any, function: Any) -> None:
+        codes = [function.__code__]
+        while codes:
+            code = codes.pop()
+            parts = [part for part in code.co_consts if not isinstance(part, CodeType) and part != function.__doc__]
+            digest.update(repr((code.co_code, code.co_names, parts)).encode())
+            codes += [part for part in code.co_consts if isinstance(part, CodeType)]
 
     CACHE_BASE: Final = os.environ.get("NUMBA_CACHE_DIR") or platformdirs.user_cache_dir("gpusched_env")
     CACHE_FOLDER: Final[Path | None] = Path(CACHE_BASE) / "kernels"
@@ -569,12 +578,12 @@ else:
         made.library.add_ir_module(module)
 
     def _kept(path: Path) -> Any:
-        """Read compiled code; None where there is none."""
+        """Read compiled code; None where there is none, or a damaged file."""
         try:
             data = path.read_bytes()
-        except OSError:
+            return CompileResult._rebuild(cpu_target.target_context, *pickle.loads(data))
+        except Exception:  # whatever a damaged file leads to
             return None
-        return CompileResult._rebuild(cpu_target.target_context, *pickle.loads(data))
 
     def _keep(path: Path, made: Any) -> None:
         """Write compiled code for later processes, all or nothing; a full disk does no harm."""
@@ -590,6 +599,7 @@ else:
     def _resolve(number):
         return _kernels[number].load()
 
+    @global_compiler_lock
     def _make_stub(kernel):
         """Lower: call the kernel through its address, which is found first if it is 0."""
         context = cpu_target.target_context
