@@ -207,12 +207,11 @@ if INTERPRETED:
 
         def __init__(self, name: str, signature: Any, most: int) -> None:
             self.name, self.most = name, most
-            self._functions: list[Any] = []
+            self._functions: dict[int, Any] = {}
 
-        def add(self, function: Any) -> int:
-            """Add a function and give its number."""
-            self._functions.append(function)
-            return len(self._functions) - 1
+        def put(self, number: int, function: Any) -> None:
+            """Give a function a number."""
+            self._functions[number] = function
 
         def __call__(self, number: int, *arguments: Any) -> Any:
             """Call one."""
@@ -410,33 +409,36 @@ else:
             self.name, self.symbol, self.most = name, name, most
             self._hints, self._result = _types_of(signature)
             self.signature = _numba_type(self._result)(*map(_numba_type, self._hints))
-            self._functions: list[Any] = []
+            self._functions: dict[int, Any] = {}
             self._callbacks: list[Any] = []
+            self._is_linked = False
             self._addresses = np.zeros(most, np.int64)
             llvm.add_symbol(self.name, self._addresses.ctypes.data)
 
-        def add(self, function: Any) -> int:
-            """Add a kernel, or a plain Python function, and give its number.
+        def put(self, number: int, function: Any) -> None:
+            """Give a kernel, or a plain Python function, a number.
 
             Raises
             ------
-            TypeError : a kernel of another signature, or too many functions
+            TypeError : a kernel of another signature, or too large a number
             """
-            if len(self._functions) == self.most:
-                raise TypeError(f"{self.name}: there are {self.most} already, no more fit")
+            if number >= self.most:
+                raise TypeError(f"{self.name}: {self.most} functions at most")
             if not isinstance(function, Kernel):
                 kinds = [_C.get(hint, ctypes.c_int64) for hint in self._hints]
                 back = ctypes.CFUNCTYPE(_C[self._result], *kinds)(partial(_called_back, function, self._hints))
                 self._callbacks.append(back)
-                self._addresses[len(self._functions)] = ctypes.cast(back, ctypes.c_void_p).value
+                self._addresses[number] = ctypes.cast(back, ctypes.c_void_p).value
             elif function.signature != self.signature:
                 raise TypeError(f"{self.name}: {function.symbol} is {function.signature}, not {self.signature}")
-            self._functions.append(function)
-            return len(self._functions) - 1
+            elif self._is_linked:
+                self._addresses[number] = function.stub
+            self._functions[number] = function
 
         def link(self) -> None:
             """Let kernels find all functions: each is compiled when it is first called."""
-            for number, function in enumerate(self._functions):
+            self._is_linked = True
+            for number, function in self._functions.items():
                 if not self._addresses[number]:
                     self._addresses[number] = function.stub
 
