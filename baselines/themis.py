@@ -94,7 +94,7 @@ class Themis(EstimatingScheduler):
         rules = view.semantics
         # Bids count everyone; where gangs share GPUs or have copies, jobs hold other numbers of GPUs than they ask for.
         self._asks_all = self.auction or rule_number(self.placement) in SHARING or rules.max_copies > 1
-        self._stopping = False  # whether gangs may be being checkpointed
+        self._stopping: list[int] = []  # jobs that were preempted, and may be being checkpointed
         # Noise makes what is left fall faster than time passes; in whole steps or slots it falls by jerks.
         by_jerks = rules.step_iterations > 0 or rules.slot_s > 0
         bounded = not (self._asks_all or self.maxmin or self.estimator == "noisy" or by_jerks)
@@ -106,35 +106,40 @@ class Themis(EstimatingScheduler):
         waiting, ended = view.waiting, view.lease_ended
         if not len(waiting) and not (self._asks_all and len(ended)):
             return self._renewed(view, ended)
-        stopping = self._stopping_rows(view)
+        stopping = self._stopping_rows(view, waiting)
         if not self._asks_all:
             # Gangs larger than what is not leased get nothing: they need no rank.
-            gangs = view.gpus
-            waiting = waiting[
-                gangs[waiting] <= view.free_gpus + sum(gangs[ended].tolist()) + sum(gangs[stopping].tolist())
-            ]
-            if not len(waiting) or self._all_stay(view, ended, waiting):
+            gangs, free = view.gpus, view.free_gpus
+            budget = free + sum(gangs[ended].tolist()) + sum(gangs[stopping].tolist())
+            asked = gangs[waiting]
+            smallest = asked.min()
+            if smallest > budget:
+                return self._renewed(view, ended)
+            waiting = waiting[asked <= budget]
+            if smallest > free and self._all_stay(view, ended, waiting):  # and nobody can start now
                 return self._renewed(view, ended)
         candidates = np.sort(np.concatenate([waiting, ended]))
         if len(candidates) > 1:
             candidates = self._by_share(view, candidates) if self.maxmin else self._by_fairness(view, candidates)
         return self._offer(view, ended, candidates, stopping)
 
-    def _stopping_rows(self, view: ClusterView) -> np.ndarray:
-        """Rows of the jobs that are being checkpointed: there may be some after a preemption, or where copies merge."""
-        if not self._stopping and not self._asks_all:
+    def _stopping_rows(self, view: ClusterView, waiting: np.ndarray) -> np.ndarray:
+        """Rows of the jobs that are being checkpointed: those that were preempted and do not wait yet."""
+        if self._asks_all:  # copies may stop one by one
+            return view.running[view.checkpointing]
+        if not self._stopping:
             return _NOBODY
-        stopping = view.running[view.checkpointing]
-        self._stopping = len(stopping) > 0
-        return stopping
+        places = waiting.searchsorted(self._stopping).tolist()
+        self._stopping = [
+            job for job, at in zip(self._stopping, places, strict=True) if at == len(waiting) or waiting[at] != job
+        ]
+        return np.array(self._stopping, np.int32)
 
     def _all_stay(self, view: ClusterView, ended: np.ndarray, waiting: np.ndarray) -> bool:
-        """Tell whether nobody that waits can start now, and clearly everybody whose lease has ended is chosen again."""
-        if view.gpus[waiting].min() <= view.free_gpus:
-            return False
-        return not len(ended) or (
-            self._bounds is not None and self._bounds.stay_first(ended, waiting, view.now_s, self._load)
-        )
+        """Tell whether everybody whose lease has ended is clearly worse off than all that wait."""
+        if not len(ended):
+            return True
+        return self._bounds is not None and self._bounds.stay_first(ended, waiting, view.now_s, self._load)
 
     def _renewed(self, view: ClusterView, ended: np.ndarray) -> list[Decision]:
         """Renew the leases of gangs whose GPUs nobody else can get now."""
@@ -169,7 +174,7 @@ class Themis(EstimatingScheduler):
                     self._bounds.start(decision.job, view.now_s)
             elif isinstance(decision, Preempt):
                 kept.pop(decision.job, None)
-                self._stopping = True
+                self._stopping.append(decision.job)
                 if self._bounds is not None:
                     left_s = self._left_s(view, np.array([decision.job]))
                     self._bounds.stop(decision.job, left_s[0], view.arrival_s[decision.job])
