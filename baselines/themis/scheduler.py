@@ -47,7 +47,7 @@ class Themis(EstimatingScheduler):
     lease has ended, is sorted by rho, largest first, and takes its whole gang until the cluster is full. Jobs that are
     chosen again keep their GPUs, and lose nothing; the others are preempted. Nobody is ranked where no waiting
     gang fits into what is free, being checkpointed or at the end of its lease, nor where none could start now and those
-    whose lease has ended are worse off by clear bounds (``themis_bounds.py``): then leases are renewed.
+    whose lease has ended are worse off by clear bounds (``bounds.py``): then leases are renewed.
 
     Lite: one job is one app; a gang takes all its GPUs or none, so that a bid has two entries, rho with the gang now
     and rho after another lease of waiting, and a winner that may keep the share c of what it won keeps it for c of the
