@@ -214,6 +214,12 @@ if INTERPRETED:
         """Make the function by which kernels look a handle up by its address, an int64."""
         return lambda address: _handles[int(address)]
 
+    kernels: list[Any] = []
+
+    def cache_folder() -> Path | None:
+        """Give the folder of the machine code: there is none."""
+        return None
+
     class Numbered:
         """Functions of one signature that kernels call by number: ``these(number, ...)``."""
 
@@ -312,7 +318,7 @@ else:
             return HandleType(hint)
         return _PLAIN[hint]
 
-    _kernels: list[Kernel] = []  # by number
+    kernels: list[Kernel] = []  # by number
     _addresses: Final = np.zeros(4096, np.int64)  # of each, once it is compiled
 
     class Kernel:
@@ -323,8 +329,8 @@ else:
             self.__name__, self.__doc__, self.__module__ = function.__name__, function.__doc__, function.__module__
             self.__wrapped__ = function
             self.symbol = f"{function.__module__}.{function.__qualname__}"
-            self.number = len(_kernels)
-            _kernels.append(self)
+            self.number = len(kernels)
+            kernels.append(self)
             self._signature: Any = None
             self._entry: Any = None
             self._stub = 0
@@ -662,7 +668,7 @@ else:
         is_main = threading.current_thread() is threading.main_thread()
         before = signal.signal(signal.SIGINT, lambda *_: interrupts.append(1)) if is_main else None
         try:
-            _kernels[number].load()
+            kernels[number].load()
         except BaseException:  # nothing could go on from here
             traceback.print_exc()
             os._exit(1)
