@@ -20,6 +20,7 @@ import contextlib
 import ctypes
 import hashlib
 import math
+import operator
 import os
 import pickle
 import shutil
@@ -247,7 +248,7 @@ else:
     from numba.core.imputils import lower_builtin, lower_getattr_generic
     from numba.core.registry import cpu_target
     from numba.core.typing.templates import AttributeTemplate, ConcreteTemplate, infer_getattr
-    from numba.np.arrayobj import make_array, populate_array
+    from numba.np.arrayobj import getitem_array_tuple, make_array, populate_array, setitem_array
 
     class HandleType(types.Type):  # type: ignore[misc]
         """Numba's type of a handle."""
@@ -263,6 +264,39 @@ else:
         def __init__(self, manager: Any, kind: Any) -> None:
             super().__init__(manager, kind, manager.lookup(types.intp).get_value_type())
 
+    class Rows(types.Array):  # type: ignore[misc]
+        """An array of a handle. No index counts from its end, so that no access looks at a sign."""
+
+        def __init__(self, dtype: Any, axes: int) -> None:
+            super().__init__(dtype, axes, "C", name=f"Rows({dtype}, {axes})")
+
+    register_model(Rows)(models.ArrayModel)
+
+    def _unsigned(context: Any, builder: Any, kind: Any, index: Any) -> tuple[Any, Any]:
+        """Lower: an index, or a tuple of them, as one in which no integer has a sign."""
+        kinds = kind.types if isinstance(kind, types.BaseTuple) else (kind,)
+        parts = cgutils.unpack_tuple(builder, index) if isinstance(kind, types.BaseTuple) else [index]
+        unsigned = types.Tuple([types.uintp if isinstance(one, types.Integer) else one for one in kinds])
+        cast = [
+            context.cast(builder, part, one, types.intp) if isinstance(one, types.Integer) else part
+            for one, part in zip(kinds, parts, strict=True)
+        ]
+        return unsigned, context.make_tuple(builder, unsigned, cast)
+
+    def _get(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind, index = _unsigned(context, builder, signature.args[1], arguments[1])
+        wanted = signature.return_type(signature.args[0], kind)
+        return getitem_array_tuple(context, builder, wanted, (arguments[0], index))
+
+    def _set(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind, index = _unsigned(context, builder, signature.args[1], arguments[1])
+        wanted = signature.return_type(signature.args[0], kind, signature.args[2])
+        return setitem_array(context, builder, wanted, (arguments[0], index, arguments[2]))
+
+    for _index in (types.Integer, types.BaseTuple):
+        lower_builtin(operator.getitem, Rows, _index)(_get)
+    lower_builtin(operator.setitem, Rows, types.Any, types.Any)(_set)
+
     @infer_getattr
     class HandleAttributes(AttributeTemplate):  # type: ignore[misc]
         """Types of the arrays of a handle."""
@@ -274,7 +308,7 @@ else:
             if field is None:
                 return None
             element = _element(field.dtype)
-            return types.Array(element, len(field.axes), "C") if field.axes else element
+            return Rows(element, len(field.axes)) if field.axes else element
 
     _elements: dict[np.dtype[Any], Any] = {}
 
@@ -298,7 +332,7 @@ else:
         element = _element(field.dtype)
         if not field.axes:
             return builder.inttoptr(word(first), context.get_value_type(element))
-        whole = make_array(types.Array(element, len(field.axes), "C"))(context, builder)
+        whole = make_array(Rows(element, len(field.axes)))(context, builder)
         size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(element)))
         shape = [word(first + 1 + axis) for axis in range(len(field.axes))]
         strides = [size]
