@@ -13,7 +13,7 @@ import numpy as np
 from gpusched_env.baselines.gandiva.servers import Servers
 from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Start, Wait
 
-# How far work may begin after a multiple of the quantum and still count as begun at it, in quanta.
+# How far work may begin after a multiple of the slice and still count as begun at it, in slices.
 _ROUNDING: Final = 1e-9
 
 
@@ -68,9 +68,12 @@ class PlainGandiva(Scheduler):
 
     quantum_s: float = 60.0
     migrate_s: float = 60.0
+    overhead: float = 0.1
 
     def reset(self, view: ClusterView) -> None:
         """Unassign all servers."""
+        rules = view.semantics
+        self._slice_s = max(self.quantum_s, (rules.checkpoint_s + rules.restore_s) / self.overhead)
         self._servers = Servers(view.cluster)
         self._sets: dict[tuple[tuple[int, ...], int], ServerSet] = {}
         self._waits_in: dict[int, ServerSet] = {}  # the set in which a suspended or new gang waits for its turn
@@ -176,11 +179,11 @@ class PlainGandiva(Scheduler):
         return sorted(((self._turn_end_s(seat), group, seat) for group, seat in at_work), key=lambda turn: turn[0])
 
     def _turn_end_s(self, seat: Seat) -> float:
-        """Give the first multiple of the quantum at which the gang has worked for a whole one [s]."""
-        return self.quantum_s * (math.ceil(seat.since_s / self.quantum_s - _ROUNDING) + 1)
+        """Give the first multiple of the slice at which the gang has worked for a whole one [s]."""
+        return self._slice_s * (math.ceil(seat.since_s / self._slice_s - _ROUNDING) + 1)
 
     def _end_turns(self, view: ClusterView) -> Iterator[Decision]:
-        """Suspend the gangs whose quantum is over, the longest at work first, and let the next ones have the place."""
+        """Suspend the gangs whose slice is over, the longest at work first, and let the next ones have the place."""
         now_s = view.now_s
         over = [(group, seat) for end_s, group, seat in self._turns() if end_s <= now_s]
         changes = {id(group): len(group.turns) for group, _ in over}

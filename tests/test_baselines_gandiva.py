@@ -65,7 +65,24 @@ def test_a_turn_is_a_quantum_of_work_and_suspension_costs_what_the_scenario_says
     Turns end at multiples of 60 s, so that job 1 works for 90 s.
     """
     instance = unit_instance([0, 0], [4, 4], [120, 120], "1x4", checkpoint_s=30, restore_s=30)
-    assert finish(instance, "gandiva-lite") == [300, 360]
+    assert finish(instance, "gandiva-lite:overhead=inf") == [300, 360]
+
+
+def test_a_slice_is_ten_times_as_long_as_a_suspension_and_a_resumption() -> None:
+    """Slices of 600 s: job 0 works 0-600, checkpoints to 630; job 1 works 630-1800, since turns end at multiples.
+
+    Job 0 restores 1830-1860 and ends at 2460; job 1 restores to 2490, with 30 s left.
+    """
+    instance = unit_instance([0, 0], [4, 4], [1200, 1200], "1x4", checkpoint_s=30, restore_s=30)
+    assert finish(instance, "gandiva-lite") == [2460, 2520]
+    assert finish(instance, "gandiva-lite:overhead=0.05") == [1200, 2400]  # 1200 s: job 0 has ended by then
+
+
+@pytest.mark.parametrize(("cost", "overhead", "turn"), [(0, 0.1, 60), (3, 0.1, 60), (6, 0.1, 120), (30, 0.5, 120)])
+def test_a_slice_is_a_quantum_where_suspensions_cost_little_of_it(cost: float, overhead: float, turn: float) -> None:
+    instance = unit_instance([0, 0], [4, 4], [1000, 1000], "1x4", checkpoint_s=cost, restore_s=cost)
+    log = play(instance, f"gandiva-lite:overhead={overhead}")
+    assert cuts(log)[0] == (turn, turn)
 
 
 def test_two_places_of_a_server_and_three_gangs() -> None:
@@ -98,14 +115,14 @@ def cuts(log: EventLog) -> list[tuple[float, float]]:
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 30.0]), st.sampled_from([60.0, 17.3]))
 def test_no_turn_is_shorter_than_a_quantum(seed: int, cost: float, quantum: float) -> None:
     instance = random_instance(seed, 30, checkpoint_s=cost, restore_s=cost)
-    log = play(instance, f"gandiva-lite:quantum_s={quantum},migrate_s=inf")
+    log = play(instance, f"gandiva-lite:quantum_s={quantum},migrate_s=inf,overhead=inf")
     assert all(work >= quantum - 1e-6 for _, work in cuts(log))
 
 
 def test_turns_are_as_long_where_rates_change_all_the_time() -> None:
     """Contention brings gangs' progress up to date at every event; their turns go on."""
     instance = linked_scenario(jobs=60).instance(1)
-    log = play(instance, "gandiva-lite:migrate_s=inf")
+    log = play(instance, "gandiva-lite:migrate_s=inf,overhead=inf")
     works = [work for _, work in cuts(log)]
     assert len(works) > 20
     # a turn lasts longer only while nobody waits for it
@@ -188,7 +205,9 @@ def test_small_scenario_with_contention_is_deterministic() -> None:
     assert len({simulate(instance, make_scheduler("gandiva-lite")).digest() for _ in range(2)}) == 1
 
 
-@pytest.mark.parametrize("spec", ["quantum_s=0", "quantum_s=inf", "migrate_s=0", "migrate_s=nan"])
+@pytest.mark.parametrize(
+    "spec", ["quantum_s=0", "quantum_s=inf", "migrate_s=0", "migrate_s=nan", "overhead=0", "overhead=nan"]
+)
 def test_periods_are_above_zero(spec: str) -> None:
     with pytest.raises(SchedulerError, match="> 0"):
         play(scattered(), f"gandiva-lite:{spec}")
@@ -204,14 +223,17 @@ def test_periods_are_above_zero(spec: str) -> None:
     st.sampled_from([0.0, 45.0]),
     st.sampled_from([60.0, 17.3]),
     st.sampled_from([60.0, 500.0, np.inf]),
+    st.sampled_from([0.1, 0.7, np.inf]),
     st.integers(0, 2),
 )
 def test_plain_loops_decide_the_same(
-    seed: int, cost: float, round_s: float, quantum_s: float, migrate_s: float, mixed: int
+    seed: int, cost: float, round_s: float, quantum_s: float, migrate_s: float, overhead: float, mixed: int
 ) -> None:
     cluster = (None, two_types(), two_types((3, 4), (2, 4), 2))[mixed]
     instance = random_instance(seed, 50, cluster, checkpoint_s=cost, restore_s=cost, round_s=round_s)
-    ours, plain = (simulate(instance, policy(quantum_s, migrate_s)).digest() for policy in (Gandiva, PlainGandiva))
+    ours, plain = (
+        simulate(instance, policy(quantum_s, migrate_s, overhead)).digest() for policy in (Gandiva, PlainGandiva)
+    )
     assert ours == plain
 
 

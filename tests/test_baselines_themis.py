@@ -15,6 +15,7 @@ from themis_reference import FullThemis
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.themis.auction import partial_allocation
+from gpusched_env.baselines.themis.bounds import RhoBounds
 from gpusched_env.baselines.themis.fairness import fair_time_s, finish_time_fairness, max_min_shares
 from gpusched_env.baselines.themis.scheduler import Themis
 from gpusched_env.cluster import Cluster
@@ -199,17 +200,31 @@ def test_parameters_are_checked(spec: str, message: str) -> None:
     st.sampled_from([120.0, 1200.0, np.inf]),
     st.sampled_from([{}, {"maxmin": True}, {"auction": True}, {"estimator": "noisy"}]),
     st.sampled_from(["pack", "consolidate", "random", "fork"]),
+    st.sampled_from([0, 7]),
     st.booleans(),
 )
 def test_nobody_is_ranked_in_vain(
-    seed: int, cost: float, round_s: float, lease_s: float, options: dict[str, Any], placement: str, mixed: bool
+    seed: int,
+    cost: float,
+    round_s: float,
+    lease_s: float,
+    options: dict[str, Any],
+    placement: str,
+    step: int,
+    mixed: bool,
 ) -> None:
     assume(math.isfinite(lease_s) or not options.get("auction"))  # refused, see below
     machines = two_types() if mixed else Cluster.parse("4x4/2")
     copies = 2 if placement == "fork" else 1
     largest = machines.gpus if copies == 1 else 2  # copies are of gangs that fit into each machine
     workload = random_workload(np.random.default_rng(seed), 40, largest, machines.gpu_types)
-    rules = Semantics(checkpoint_s=cost, restore_s=cost, round_s=round_s, max_copies=copies)
+    rules = Semantics(
+        checkpoint_s=cost,
+        restore_s=cost,
+        round_s=round_s,
+        max_copies=copies,
+        step_iterations=step if copies == 1 else 0,
+    )
     instance = Instance(machines, workload, None, rules)
     parameters = {"lease_s": lease_s, "placement": placement, **options}
     ours, full = (simulate(instance, policy(**parameters)).digest() for policy in (Themis, FullThemis))
@@ -241,4 +256,35 @@ def test_leases_are_renewed_without_a_look_at_anybody_where_nobody_could_take_th
     scheduler = Ranked(lease_s=100)
     instance = unit_instance([0, 50, 60], [4, 4, 8], [10_000, 10_000, 50], "1x8")
     assert finish(instance, scheduler) == [10_000, 10_050, 10_100]
-    assert scheduler.ranked == 3  # each when it starts
+    assert scheduler.ranked == 0  # each starts alone
+
+
+def test_leases_are_renewed_without_a_ranking_of_those_that_are_clearly_better_off() -> None:
+    """Job 0 has most of its 10,000 s behind it when job 1 comes, with 50,000 s; ten leases of 100 s end meanwhile."""
+    scheduler = Ranked(lease_s=100)
+    instance = unit_instance([0, 9050], [8, 8], [10_000, 50_000], "1x8")
+    assert finish(instance, scheduler) == [10_000, 60_000]
+    assert scheduler.ranked == 0
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10**6), st.integers(1, 30))
+def test_bounds_of_rho_are_bounds(seed: int, jobs: int) -> None:
+    """Waiting jobs are rated from above, running ones from below, and neither by much."""
+    rng = np.random.default_rng(seed)
+    arrival, ideal, gangs = np.sort(rng.uniform(0, 1e4, jobs)), rng.uniform(1, 1e5, jobs), rng.integers(1, 65, jobs)
+    load = np.cumsum(rng.uniform(0, 1e5, jobs))  # the integral of the jobs in the system when each came
+    bounds = RhoBounds(64)
+    for i in range(jobs):
+        part = slice(i, i + 1)
+        bounds.arrive(gangs[part], ideal[part], ideal[part], arrival[part], arrival[i], load[i])
+    bounds.start(0, 10_500.0)
+    now, total = 11_000.0, load[-1] + rng.uniform(0, 1e5)
+    fair = fair_time_s(ideal, gangs, 64 / ((total - load) / (now - arrival)))
+    rho = finish_time_fairness(now - arrival, ideal - np.eye(1, jobs)[0] * 500.0, fair)  # 500 s of job 0 are done
+    for i in range(1, jobs):
+        first = bounds.stay_first(np.array([0]), np.array([i]), now, total)
+        assert first == (rho[0] > rho[i] * (1 + 1e-6)) or rho[0] == pytest.approx(rho[i], rel=1e-5)
+    if jobs > 1:
+        first = bounds.stay_first(np.array([0]), np.arange(1, jobs), now, total)
+        assert first <= (rho[0] > rho[1:].max())

@@ -24,6 +24,4 @@ class FullThemis(Themis):
         if not len(candidates):
             return
         ranked = self._by_share(view, candidates) if self.maxmin else self._by_fairness(view, candidates)
-        checkpointing = running[view.checkpointing]
-        leased = running[~np.isin(running, [*ended, *checkpointing])]
-        yield from self._offer(view, ended, ranked, leased, checkpointing)
+        yield from self._offer(view, ended, ranked, running[view.checkpointing])

@@ -27,8 +27,9 @@ class Gandiva(Scheduler):
 
     Parameters
     ----------
-    quantum_s : time slice: so long a gang works at least before another of its server set takes its GPUs; turns end at
-        multiples of it [s]
+    quantum_s : shortest time slice: so long a gang works at least before another of its server set takes its GPUs [s]
+    overhead : suspending and resuming a gang take at most this share of a slice; where they would take more of
+        ``quantum_s``, slices are longer. inf = slices are ``quantum_s``, whatever a suspension costs
     migrate_s : a running gang may move to a strictly tighter tier once in so many seconds [s]; inf = never
 
     Notes
@@ -41,10 +42,12 @@ class Gandiva(Scheduler):
 
     Left out, so that it is the lite one: packing of two jobs on a GPU, growing and shrinking, and the measurements that
     steer them. The paper's suspension takes about 0.1 s and its migration 1 to 2 s; here both cost what every
-    preemption costs in the scenario (``checkpoint_s`` and ``restore_s``), and a slice counts work, not restoring: with
-    30 s + 30 s half of the time of shared GPUs is lost. A decision point costs O((gangs that start or stop) x turns)
-    and array operations over the jobs in the system and the GPUs. An overloaded cluster suspends gangs millions of
-    times, and each time is a decision.
+    preemption costs in the scenario (``checkpoint_s`` and ``restore_s``). The paper's slice of 60 s suits its
+    suspension; with 30 s + 30 s half of the time of shared GPUs would be lost. So a slice is
+    max(quantum_s, (checkpoint_s + restore_s) / overhead) long, 600 s there, which is our choice: where a suspension
+    costs 6 s or less, as in the paper, it is ``quantum_s``. Slices count work, not restoring, and turns end at
+    multiples of them. A decision point costs O((gangs that start or stop) x turns) and array operations over the jobs
+    in the system and the GPUs.
 
     References
     ----------
@@ -53,6 +56,7 @@ class Gandiva(Scheduler):
 
     quantum_s: float = 60.0
     migrate_s: float = 60.0
+    overhead: float = 0.1
 
     def __post_init__(self) -> None:
         """Check the parameters."""
@@ -60,6 +64,10 @@ class Gandiva(Scheduler):
             raise SchedulerError(f"gandiva-lite: quantum_s is {self.quantum_s}: give a finite number of seconds > 0")
         if not self.migrate_s > 0:
             raise SchedulerError(f"gandiva-lite: migrate_s is {self.migrate_s}: give seconds > 0 (inf = never)")
+        if not self.overhead > 0:
+            raise SchedulerError(
+                f"gandiva-lite: overhead is {self.overhead}: give a share of a slice > 0 (inf = any share)"
+            )
 
     @property
     def name(self) -> str:
@@ -76,7 +84,10 @@ class Gandiva(Scheduler):
         self._waits_in: dict[int, ServerSet] = {}  # the set in which a suspended or new gang waits for its turn
         self._kept: list[Seat] = []  # places whose jobs have yet to start
         self._stands = np.zeros(64, np.int8)  # of each waiting job
-        self._turns = Turns(self.quantum_s)
+        rules = view.semantics
+        self._turns = Turns(max(self.quantum_s, (rules.checkpoint_s + rules.restore_s) / self.overhead))
+        self._seen = 0  # jobs that had arrived when somebody was placed last
+        self._new_sets = False  # whether there have been new sets since
         self._numbers = count()
         self._finished = view.finished_count
         self._moved_s = -math.inf
@@ -159,10 +170,10 @@ class Gandiva(Scheduler):
         if (machines, gang) not in self._sets:
             group = ServerSet(next(self._numbers), machines, gang, *self._servers.tier(machines, gang))
             self._sets[machines, gang] = self._by_gang[gang][group.number] = group
-            self._hosted[gang] = True
+            self._hosted[gang] = self._new_sets = True
         self._servers.occupy(machines, gang)
         group = self._sets[machines, gang]
-        seat = Seat(group, next(self._numbers), gpus, job)
+        seat = Seat(group, next(self._numbers), gpus, job, self._servers.lacks(gpus, group.tier))
         group.seats.append(seat)
         return seat
 
@@ -177,6 +188,9 @@ class Gandiva(Scheduler):
 
     def _place(self, view: ClusterView) -> Iterator[Seat]:
         """Steps 1 to 5 for all that wait, by arrival."""
+        if view.arrived == self._seen and not self._new_sets and not view.free_gpus:
+            return  # all that wait have looked at all sets
+        self._seen, self._new_sets = view.arrived, False
         if view.arrived > len(self._stands):
             self._stands = np.pad(self._stands, (0, 2 * view.arrived - len(self._stands)))
         waiting = view.waiting
@@ -227,7 +241,7 @@ class Gandiva(Scheduler):
     # --- turns
 
     def _end_turns(self, view: ClusterView) -> list[int]:
-        """Suspend the gangs whose quantum is over, the longest at work first, and let the next ones have the place."""
+        """Suspend the gangs whose slice is over, the longest at work first, and let the next ones have the place."""
         over = self._turns.over(view.now_s)
         changes = {seat.group: len(seat.group.turns) for seat in over}
         suspended = []
@@ -257,12 +271,17 @@ class Gandiva(Scheduler):
 
     def _better_place(self, view: ClusterView) -> tuple[Seat, np.ndarray] | None:
         """Find the first gang by arrival that works, shares with nobody and would fit on a tighter tier."""
-        now_s = view.now_s
-        scattered = [group for group in self._sets.values() if group.scattered and not group.turns]
-        seats = [seat for group in scattered for seat in group.seats if seat.since_s < now_s]
-        if not seats:
+        if not view.free_gpus:
             return None
-        free = self._free(view)
+        now_s, free = view.now_s, self._free(view)
+        room = self._servers.largest_room(free)
+        seats = [
+            seat
+            for group in self._sets.values()
+            if group.scattered and not group.turns
+            for seat in group.seats
+            if seat.lacks <= room[group.tier] and seat.since_s < now_s  # true of few, and a search takes long
+        ]
         for seat in sorted(seats, key=lambda seat: seat.job):
             usable = free.copy()
             usable[seat.gpus] = True

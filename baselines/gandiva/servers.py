@@ -78,6 +78,16 @@ class Servers:
                 return gpus
         return self._gather(free, room, gang, NETWORK)
 
+    def lacks(self, gpus: np.ndarray, tier: int) -> int:
+        """Count the GPUs of a gang outside the machine, if it spans racks the rack, that holds most of it."""
+        places = self.node_of_gpu[gpus]
+        return len(gpus) - int(np.bincount(self.rack[places] if tier == NETWORK else places).max())
+
+    def largest_room(self, free: np.ndarray) -> dict[int, int]:
+        """Give by tier of a gang the most free GPUs on one place of a tighter one: a machine, a rack for NETWORK."""
+        room = np.bincount(self.node_of_gpu[free], minlength=len(self.rack))
+        return {RACK: int(room.max()), NETWORK: int(np.bincount(self.rack, weights=room).max())}
+
     def tighter(self, free: np.ndarray, gang: int, tier: int) -> np.ndarray | None:
         """Find GPUs for a gang on a strictly tighter tier than ``tier``; None = there are none."""
         return self._gather(free, np.bincount(self.node_of_gpu[free], minlength=len(self.rack)), gang, tier - 1)

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-# How far work may begin after a multiple of the quantum and still count as begun at it, in quanta.
+# How far work may begin after a multiple of the slice and still count as begun at it, in slices.
 _ROUNDING: Final = 1e-9
 
 
@@ -47,15 +47,17 @@ class Seat:
     group, number : its set; seats are numbered as they come about
     gpus : GPU ids
     job : row of the job whose place it is
+    lacks : so many GPUs of its gang the place that holds most of it lacks, a machine, or a rack if it spans racks
     since_s : when the job's work began, or will after its restore [s]; inf = it has yet to start: the GPUs are kept for
         it while those who held them are being checkpointed
-    turn_end_s : when it has worked for a quantum [s]
+    turn_end_s : when it has worked for a slice [s]
     """
 
     group: ServerSet
     number: int
     gpus: np.ndarray
     job: int
+    lacks: int
     since_s: float = math.inf
     turn_end_s: float = math.inf
 
@@ -69,18 +71,18 @@ class Turns:
 
     Parameters
     ----------
-    quantum_s : time slice [s]
+    slice_s : time slice [s]
     """
 
-    def __init__(self, quantum_s: float) -> None:
-        self.quantum_s = quantum_s
+    def __init__(self, slice_s: float) -> None:
+        self.slice_s = slice_s
         # by end, then by number of set and of seat: the order in which these came about
         self._sorted: list[tuple[float, int, int, Seat]] = []
 
     def begin(self, seat: Seat, since_s: float) -> None:
-        """Note that a gang works from a time on [s]: to the first multiple at which it has worked for a quantum."""
+        """Note that a gang works from a time on [s]: to the first multiple at which it has worked for a slice."""
         seat.since_s = since_s
-        seat.turn_end_s = self.quantum_s * (math.ceil(since_s / self.quantum_s - _ROUNDING) + 1)
+        seat.turn_end_s = self.slice_s * (math.ceil(since_s / self.slice_s - _ROUNDING) + 1)
         if seat.group.turns:
             insort(self._sorted, _key(seat))
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from gpusched_env.baselines.estimates import EstimatingScheduler
 from gpusched_env.baselines.themis.auction import partial_allocation
+from gpusched_env.baselines.themis.bounds import RhoBounds
 from gpusched_env.baselines.themis.fairness import fair_time_s, finish_time_fairness, max_min_shares
 from gpusched_env.core.placement.rules import shares_by
 from gpusched_env.errors import SchedulerError
@@ -22,6 +23,7 @@ from gpusched_env.simulator.growing import GrowingArray
 _LEAST_SHARE: Final = 0.05
 # A job that runs longer than its user claimed needs more time than none.
 _LEAST_S: Final = 1e-3  # [s]
+_NOBODY: Final = np.empty(0, np.int32)
 
 
 @dataclass
@@ -44,7 +46,8 @@ class Themis(EstimatingScheduler):
     there; a gang larger than that share takes so much longer. Leases end one by one; whoever waits, and whoever's
     lease has ended, is sorted by rho, largest first, and takes its whole gang until the cluster is full. Jobs that are
     chosen again keep their GPUs, and lose nothing; the others are preempted. Nobody is ranked where no waiting
-    gang fits into what is free, being checkpointed or at the end of its lease: then leases are renewed.
+    gang fits into what is free, being checkpointed or at the end of its lease, nor where none could start now and those
+    whose lease has ended are worse off by clear bounds (``bounds.py``): then leases are renewed.
 
     Lite: one job is one app; a gang takes all its GPUs or none, so that a bid has two entries, rho with the gang now
     and rho after another lease of waiting, and a winner that may keep the share c of what it won keeps it for c of the
@@ -88,8 +91,14 @@ class Themis(EstimatingScheduler):
         self._load = self._asked_s = 0.0
         self._present = 0
         self._gpus = view.cluster.gpus
-        # Bids count everyone; and where gangs share GPUs, leased gangs may ask for more GPUs than there are.
-        self._asks_all = self.auction or shares_by(self.placement) > 0
+        rules = view.semantics
+        # Bids count everyone; where gangs share GPUs or have copies, jobs hold other numbers of GPUs than they ask for.
+        self._asks_all = self.auction or shares_by(self.placement) > 0 or rules.max_copies > 1
+        self._stopping: list[int] = []  # jobs that were preempted, and may be being checkpointed
+        # Noise makes what is left fall faster than time passes; in whole steps or slots it falls by jerks.
+        by_jerks = rules.step_iterations > 0 or rules.slot_s > 0
+        bounded = not (self._asks_all or self.maxmin or self.estimator == "noisy" or by_jerks)
+        self._bounds = RhoBounds(self._gpus) if bounded else None
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Offer what is free and what comes free by the end of a lease; renew leases where nobody could take over."""
@@ -97,20 +106,40 @@ class Themis(EstimatingScheduler):
         waiting, ended = view.waiting, view.lease_ended
         if not len(waiting) and not (self._asks_all and len(ended)):
             return self._renewed(view, ended)
-        running, checkpointing = view.running, view.checkpointing
-        leased = running[~checkpointing & (running[:, None] != ended).all(axis=1)]
-        gangs = view.gpus
-        budget = self._gpus - int(gangs[leased].sum())
-        if not self._asks_all:  # gangs larger than the budget get nothing: they need no rank
-            waiting = waiting[gangs[waiting] <= budget]
-            if not len(waiting):
+        stopping = self._stopping_rows(view, waiting)
+        if not self._asks_all:
+            # Gangs larger than what is not leased get nothing: they need no rank.
+            gangs, free = view.gpus, view.free_gpus
+            budget = free + sum(gangs[ended].tolist()) + sum(gangs[stopping].tolist())
+            asked = gangs[waiting]
+            smallest = asked.min()
+            if smallest > budget:
+                return self._renewed(view, ended)
+            waiting = waiting[asked <= budget]
+            if smallest > free and self._all_stay(view, ended, waiting):  # and nobody can start now
                 return self._renewed(view, ended)
         candidates = np.sort(np.concatenate([waiting, ended]))
-        ranked = self._by_share(view, candidates) if self.maxmin else self._by_fairness(view, candidates)
-        stay = not self._asks_all and set(ranked[: len(ended)].tolist()) == set(ended.tolist())
-        if stay and gangs[waiting].min() > budget - gangs[ended].sum():
-            return self._renewed(view, ended)
-        return self._offer(view, ended, ranked, leased, running[checkpointing])
+        if len(candidates) > 1:
+            candidates = self._by_share(view, candidates) if self.maxmin else self._by_fairness(view, candidates)
+        return self._offer(view, ended, candidates, stopping)
+
+    def _stopping_rows(self, view: ClusterView, waiting: np.ndarray) -> np.ndarray:
+        """Rows of the jobs that are being checkpointed: those that were preempted and do not wait yet."""
+        if self._asks_all:  # copies may stop one by one
+            return view.running[view.checkpointing]
+        if not self._stopping:
+            return _NOBODY
+        places = waiting.searchsorted(self._stopping).tolist()
+        self._stopping = [
+            job for job, at in zip(self._stopping, places, strict=True) if at == len(waiting) or waiting[at] != job
+        ]
+        return np.array(self._stopping, np.int32)
+
+    def _all_stay(self, view: ClusterView, ended: np.ndarray, waiting: np.ndarray) -> bool:
+        """Tell whether everybody whose lease has ended is clearly worse off than all that wait."""
+        if not len(ended):
+            return True
+        return self._bounds is not None and self._bounds.stay_first(ended, waiting, view.now_s, self._load)
 
     def _renewed(self, view: ClusterView, ended: np.ndarray) -> list[Decision]:
         """Renew the leases of gangs whose GPUs nobody else can get now."""
@@ -118,7 +147,7 @@ class Themis(EstimatingScheduler):
         return [Lease(job, until_s) for job in ended.tolist()]
 
     def _offer(
-        self, view: ClusterView, ended: np.ndarray, ranked: np.ndarray, leased: np.ndarray, checkpointing: np.ndarray
+        self, view: ClusterView, ended: np.ndarray, ranked: np.ndarray, stopping: np.ndarray
     ) -> Iterator[Decision]:
         """Let the best hold what is not leased, and lease it to them.
 
@@ -126,20 +155,29 @@ class Themis(EstimatingScheduler):
         ----------
         ended : rows of the jobs whose lease ends now
         ranked : rows of these and of those that wait, the worst off first
-        leased, checkpointing : rows of the other running jobs
+        stopping : rows of the jobs that are being checkpointed
         """
+        leased = view.running
+        for job in (*ended.tolist(), *stopping.tolist()):
+            leased = leased[leased != job]
         shares = None
         if self.auction:
             ranked, shares = self._auction(view, ranked, view.free_gpus + int(view.gpus[ended].sum()))
         # Leases that run are kept; GPUs that are being checkpointed are spoken for once they are free.
-        order = np.concatenate([leased, ranked, checkpointing])
+        order = np.concatenate([leased, ranked, stopping])
         kept = dict.fromkeys(ended.tolist())
         for decision in view.preemptive_schedule(order, self.placement):
             yield decision
             if isinstance(decision, Start):
                 yield self._lease(view, decision.job, shares)
+                if self._bounds is not None:
+                    self._bounds.start(decision.job, view.now_s)
             elif isinstance(decision, Preempt):
                 kept.pop(decision.job, None)
+                self._stopping.append(decision.job)
+                if self._bounds is not None:
+                    left_s = self._left_s(view, np.array([decision.job]))
+                    self._bounds.stop(decision.job, left_s[0], view.arrival_s[decision.job])
         for job in kept:
             yield self._lease(view, job, shares)
 
@@ -182,6 +220,11 @@ class Themis(EstimatingScheduler):
         if new := arrived - len(self._seen_s):
             self._seen_s.add(np.full(new, now_s))
             self._load_before.add(np.full(new, self._load))
+            if self._bounds is not None:
+                rows = np.arange(arrived - new, arrived)
+                ideal_s = np.maximum(self.ideal_s(view, rows), _LEAST_S)
+                left_s, arrival_s = self._left_s(view, rows), view.arrival_s[rows]
+                self._bounds.arrive(view.gpus[rows], ideal_s, left_s, arrival_s, now_s, self._load)
         self._asked_s, self._present = now_s, arrived - view.finished_count
 
     def _contenders(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:

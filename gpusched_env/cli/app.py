@@ -18,6 +18,7 @@ from gpusched_env.cli.networking import draw_scenario
 from gpusched_env.cli.playing import compare, run
 from gpusched_env.cli.ranking import leaderboard_app
 from gpusched_env.cli.reproducing import reproduce
+from gpusched_env.cli.warming import warmup
 from gpusched_env.consoles import prepare_output, tell_interrupt
 from gpusched_env.errors import GpuschedError
 
@@ -74,6 +75,7 @@ def root(
 app.command()(run)
 app.command()(compare)
 app.command()(reproduce)
+app.command()(warmup)
 scenarios_app.command("draw")(draw_scenario)
 app.add_typer(scenarios_app, name="scenarios")
 app.add_typer(schedulers_app, name="schedulers")

@@ -191,7 +191,7 @@ def give_back(sim: Run, replica: int) -> None:
     w["running"] = last
 
 
-@kernel
+@kernel(lazy=True)
 def release(sim: Run, replica: int) -> None:
     """End a checkpoint: the GPUs are free, the job waits again."""
     w = sim.world
@@ -373,7 +373,7 @@ def preempt(sim: Run, row: int) -> int:
     return APPLIED
 
 
-@kernel
+@kernel(lazy=True)
 def lease(sim: Run, row: int, until_s: float) -> int:
     """Let a running gang hold its GPUs until a time, in rounds until the first round then; inf = no lease."""
     refusal = preempt_refusal(sim, row)
@@ -489,7 +489,7 @@ def complete(sim: Run, replica: int) -> None:
     write_event(sim, COMPLETE, row, replica, 0.0, 0, -1)
 
 
-@kernel
+@kernel(lazy=True)
 def commit_rates(sim: Run) -> None:
     """Let every gang run at its settled rate from now on, and log those that change; the log must have room for all."""
     w = sim.world

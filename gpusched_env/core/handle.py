@@ -15,15 +15,24 @@ of its handles. With ``NUMBA_DISABLE_JIT=1`` kernels are the plain functions and
 
 from __future__ import annotations
 
+import _thread
+import contextlib
 import ctypes
 import hashlib
 import math
+import operator
 import os
 import pickle
+import shutil
+import signal
+import sys
 import tempfile
+import threading
+import time
+import traceback
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar
@@ -34,6 +43,10 @@ import numpy as np
 import platformdirs
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+_LONG_S: Final = 30 * 86_400.0
+# Told of compiling: how many kernels are done, of how many, and which comes next; upper layers set it.
+listener: Callable[[int, int, str], None] = lambda done, missing, name: None  # noqa: E731
 
 INTERPRETED: Final = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]
 # Kernels never allocate, so reference counting of arrays is pure cost. Floating-point stays strict: results must be
@@ -204,17 +217,22 @@ if INTERPRETED:
         """Make the function by which kernels look a handle up by its address, an int64."""
         return lambda address: _handles[int(address)]
 
+    kernels: list[Any] = []
+
+    def cache_folder() -> Path | None:
+        """Give the folder of the machine code: there is none."""
+        return None
+
     class Numbered:
         """Functions of one signature that kernels call by number: ``these(number, ...)``."""
 
         def __init__(self, name: str, signature: Any, most: int) -> None:
             self.name, self.most = name, most
-            self._functions: list[Any] = []
+            self._functions: dict[int, Any] = {}
 
-        def add(self, function: Any) -> int:
-            """Add a function and give its number."""
-            self._functions.append(function)
-            return len(self._functions) - 1
+        def put(self, number: int, function: Any) -> None:
+            """Give a function a number."""
+            self._functions[number] = function
 
         def __call__(self, number: int, *arguments: Any) -> Any:
             """Call one."""
@@ -222,6 +240,7 @@ if INTERPRETED:
 
 else:
     import llvmlite.binding as llvm
+    from filelock import FileLock
     from llvmlite import ir
     from numba.core import cgutils, types
     from numba.core.compiler import Compiler, CompileResult
@@ -231,7 +250,7 @@ else:
     from numba.core.imputils import lower_builtin, lower_getattr_generic
     from numba.core.registry import cpu_target
     from numba.core.typing.templates import AttributeTemplate, ConcreteTemplate, infer_getattr
-    from numba.np.arrayobj import make_array, populate_array
+    from numba.np.arrayobj import getitem_array_tuple, make_array, populate_array, setitem_array
 
     class HandleType(types.Type):  # type: ignore[misc]
         """Numba's type of a handle."""
@@ -247,6 +266,39 @@ else:
         def __init__(self, manager: Any, kind: Any) -> None:
             super().__init__(manager, kind, manager.lookup(types.intp).get_value_type())
 
+    class Rows(types.Array):  # type: ignore[misc]
+        """An array of a handle. No index counts from its end, so that no access looks at a sign."""
+
+        def __init__(self, dtype: Any, axes: int) -> None:
+            super().__init__(dtype, axes, "C", name=f"Rows({dtype}, {axes})")
+
+    register_model(Rows)(models.ArrayModel)
+
+    def _unsigned(context: Any, builder: Any, kind: Any, index: Any) -> tuple[Any, Any]:
+        """Lower: an index, or a tuple of them, as one in which no integer has a sign."""
+        kinds = kind.types if isinstance(kind, types.BaseTuple) else (kind,)
+        parts = cgutils.unpack_tuple(builder, index) if isinstance(kind, types.BaseTuple) else [index]
+        unsigned = types.Tuple([types.uintp if isinstance(one, types.Integer) else one for one in kinds])
+        cast = [
+            context.cast(builder, part, one, types.intp) if isinstance(one, types.Integer) else part
+            for one, part in zip(kinds, parts, strict=True)
+        ]
+        return unsigned, context.make_tuple(builder, unsigned, cast)
+
+    def _get(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind, index = _unsigned(context, builder, signature.args[1], arguments[1])
+        wanted = signature.return_type(signature.args[0], kind)
+        return getitem_array_tuple(context, builder, wanted, (arguments[0], index))
+
+    def _set(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind, index = _unsigned(context, builder, signature.args[1], arguments[1])
+        wanted = signature.return_type(signature.args[0], kind, signature.args[2])
+        return setitem_array(context, builder, wanted, (arguments[0], index, arguments[2]))
+
+    for _index in (types.Integer, types.BaseTuple):
+        lower_builtin(operator.getitem, Rows, _index)(_get)
+    lower_builtin(operator.setitem, Rows, types.Any, types.Any)(_set)
+
     @infer_getattr
     class HandleAttributes(AttributeTemplate):  # type: ignore[misc]
         """Types of the arrays of a handle."""
@@ -258,7 +310,7 @@ else:
             if field is None:
                 return None
             element = _element(field.dtype)
-            return types.Array(element, len(field.axes), "C") if field.axes else element
+            return Rows(element, len(field.axes)) if field.axes else element
 
     _elements: dict[np.dtype[Any], Any] = {}
 
@@ -282,7 +334,7 @@ else:
         element = _element(field.dtype)
         if not field.axes:
             return builder.inttoptr(word(first), context.get_value_type(element))
-        whole = make_array(types.Array(element, len(field.axes), "C"))(context, builder)
+        whole = make_array(Rows(element, len(field.axes)))(context, builder)
         size = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(element)))
         shape = [word(first + 1 + axis) for axis in range(len(field.axes))]
         strides = [size]
@@ -302,7 +354,7 @@ else:
             return HandleType(hint)
         return _PLAIN[hint]
 
-    _kernels: list[Kernel] = []  # by number
+    kernels: list[Kernel] = []  # by number
     _addresses: Final = np.zeros(4096, np.int64)  # of each, once it is compiled
 
     class Kernel:
@@ -313,8 +365,8 @@ else:
             self.__name__, self.__doc__, self.__module__ = function.__name__, function.__doc__, function.__module__
             self.__wrapped__ = function
             self.symbol = f"{function.__module__}.{function.__qualname__}"
-            self.number = len(_kernels)
-            _kernels.append(self)
+            self.number = len(kernels)
+            kernels.append(self)
             self._signature: Any = None
             self._entry: Any = None
             self._stub = 0
@@ -360,23 +412,60 @@ else:
         def load(self) -> int:
             """Compile it, and all that it calls at once, or read it from disk; give its address."""
             if not self.address:
-                _addresses[self.number] = -1  # a circle of calls goes through the stub
-                for callee in self.calls:
-                    if not callee.lazy:
-                        callee.load()
-                for _, value in _reads(self.function):
-                    if isinstance(value, Numbered):
-                        value.link()
-                for callee in self.calls:
-                    llvm.add_symbol(callee.symbol, callee.address if callee.address > 0 else callee.stub)
-                _addresses[self.number] = _machine_code(self)
+                wanted = list(self._closure())
+                missing = [one for one in wanted if not one.is_kept]
+                for one in wanted:
+                    if missing and one in missing:
+                        listener(len(missing) - sum(not m.address for m in missing), len(missing), one.__name__)
+                    one._link()
+                if missing:
+                    listener(len(missing), len(missing), "")
             return self.address
+
+        def _closure(self, seen: set[Kernel] | None = None) -> Iterator[Kernel]:
+            """List what must be loaded with it: all that it calls at once, and that they call, the called ones first."""
+            seen = set() if seen is None else seen
+            seen.add(self)
+            for callee in self.calls:
+                if not (callee.lazy or callee.address or callee in seen):
+                    yield from callee._closure(seen)
+            yield self
+
+        def _link(self) -> None:
+            """Load it alone; what it calls later, or in a circle, it calls by a stub."""
+            for _, value in _reads(self.function):
+                if isinstance(value, Numbered):
+                    value.link()
+            for callee in self.calls:
+                llvm.add_symbol(callee.symbol, callee.address or callee.stub)
+            found = _machine_code(self)
+            self.library = found.library  # the machine code lasts as long as this
+            _addresses[self.number] = found.library.get_pointer_to_function(found.fndesc.llvm_cfunc_wrapper_name)
+
+        @property
+        def is_kept(self) -> bool:
+            """Whether its machine code is on disk."""
+            return self.path is not None and self.path.exists()
+
+        @cached_property
+        def path(self) -> Path | None:
+            """Where its machine code is kept; None where nothing can be written."""
+            folder = cache_folder()
+            return None if folder is None else folder / f"{self.symbol}-{_key(self)}"
+
+        @global_compiler_lock
+        def compile_ahead(self) -> None:
+            """Compile it for other processes, unless that is done; this process never calls it."""
+            for callee in self.calls:
+                llvm.add_symbol(callee.symbol, 1)
+            _machine_code(self)
 
         @property
         def stub(self) -> int:
             """Address of a function that loads the kernel when it is first called, and calls it."""
             if not self._stub:
-                self._stub = _make_stub(self)
+                self._stub_library = _make_stub(self)
+                self._stub = int(self._stub_library.get_pointer_to_function(f"{self.symbol}.stub"))
             return self._stub
 
     @typeof_impl.register(Kernel)
@@ -412,37 +501,36 @@ else:
             self.name, self.symbol, self.most = name, name, most
             self._hints, self._result = _types_of(signature)
             self.signature = _numba_type(self._result)(*map(_numba_type, self._hints))
-            self._functions: list[Any] = []
+            self._functions: dict[int, Any] = {}
             self._callbacks: list[Any] = []
             self._is_linked = False
             self._addresses = np.zeros(most, np.int64)
             llvm.add_symbol(self.name, self._addresses.ctypes.data)
 
-        def add(self, function: Any) -> int:
-            """Add a kernel, or a plain Python function, and give its number.
+        def put(self, number: int, function: Any) -> None:
+            """Give a kernel, or a plain Python function, a number.
 
             Raises
             ------
-            TypeError : a kernel of another signature, or too many functions
+            TypeError : a kernel of another signature, or too large a number
             """
-            if len(self._functions) == self.most:
-                raise TypeError(f"{self.name}: there are {self.most} already, no more fit")
+            if number >= self.most:
+                raise TypeError(f"{self.name}: {self.most} functions at most")
             if not isinstance(function, Kernel):
                 kinds = [_C.get(hint, ctypes.c_int64) for hint in self._hints]
                 back = ctypes.CFUNCTYPE(_C[self._result], *kinds)(partial(_called_back, function, self._hints))
                 self._callbacks.append(back)
-                self._addresses[len(self._functions)] = ctypes.cast(back, ctypes.c_void_p).value
+                self._addresses[number] = ctypes.cast(back, ctypes.c_void_p).value
             elif function.signature != self.signature:
                 raise TypeError(f"{self.name}: {function.symbol} is {function.signature}, not {self.signature}")
-            self._functions.append(function)
-            if self._is_linked:  # kernels that may call it are compiled already
-                self.link()
-            return len(self._functions) - 1
+            elif self._is_linked:
+                self._addresses[number] = function.stub
+            self._functions[number] = function
 
         def link(self) -> None:
             """Let kernels find all functions: each is compiled when it is first called."""
             self._is_linked = True
-            for number, function in enumerate(self._functions):
+            for number, function in self._functions.items():
                 if not self._addresses[number]:
                     self._addresses[number] = function.stub
 
@@ -492,17 +580,16 @@ else:
                             todo.append(plain)
                         yield name, value
 
+    @cache
+    def _machine() -> str:
+        """Name the compiler, its settings and the processor."""
+        settings = [getattr(numba.config, name) for name in ("CPU_NAME", "CPU_FEATURES", "BOUNDSCHECK", "OPT")]
+        parts = (sys.version, numba.__version__, np.__version__, llvm.get_host_cpu_name(), *settings)
+        return repr((parts, sorted(llvm.get_host_cpu_features().items())))
+
     def _key(kernel: Kernel) -> str:
         """Name all that the machine code of a kernel depends on."""
-        digest = hashlib.sha256(f"{numba.__version__} {np.__version__} {kernel.symbol} {kernel.signature}".encode())
-        digest.update(
-            repr(
-                (
-                    llvm.get_host_cpu_name(), numba.config.CPU_NAME, sorted(llvm.get_host_cpu_features().items()),
-                    numba.config.BOUNDSCHECK,
-                )
-            ).encode()
-        )
+        digest = hashlib.sha256(f"{_machine()} {kernel.symbol} {kernel.signature}".encode())
         for hint in _types_of(kernel.function)[0]:
             if isinstance(hint, type) and issubclass(hint, Handle):
                 digest.update(repr(hint.fields).encode())
@@ -526,8 +613,19 @@ else:
             digest.update(repr((code.co_code, code.co_names, parts)).encode())
             codes += [part for part in code.co_consts if isinstance(part, CodeType)]
 
-    CACHE_BASE: Final = os.environ.get("NUMBA_CACHE_DIR") or platformdirs.user_cache_dir("gpusched_env")
-    CACHE_FOLDER: Final[Path | None] = Path(CACHE_BASE) / "kernels"
+    @cache
+    def cache_folder() -> Path | None:
+        """Give the folder of the machine code, without what older versions have left there; None = it cannot be written."""
+        folder = Path(os.environ.get("NUMBA_CACHE_DIR") or platformdirs.user_cache_dir("gpusched_env"))
+        try:
+            (folder / "kernels").mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder / "kernels"):
+                pass
+        except OSError:
+            return None
+        for old in folder.glob("kernels-*"):
+            shutil.rmtree(old, ignore_errors=True)
+        return folder / "kernels"
 
     class _Compiler(_FunctionCompiler):  # type: ignore[misc]
         """Numba's compiler, without the entries that Numba makes for Python."""
@@ -537,16 +635,18 @@ else:
             flags.enable_pyobject = False
             return flags
 
-    def _machine_code(kernel: Kernel) -> int:
-        """Read a kernel's machine code from disk, or compile it; give its address."""
-        path = None if CACHE_FOLDER is None else CACHE_FOLDER / f"{kernel.__name__}-{_key(kernel)}"
-        found = None if path is None else _kept(path)
+    def _machine_code(kernel: Kernel) -> Any:
+        """Read a kernel's machine code from disk, or compile it and keep it there; one process compiles, others wait."""
+        if kernel.path is None:
+            return _compiled(kernel)
+        found = _kept(kernel.path)
         if found is None:
-            found = _compiled(kernel)
-            if path is not None:
-                _keep(path, found)
-        kernel.library = found.library  # the machine code lasts as long as this
-        return int(found.library.get_pointer_to_function(found.fndesc.llvm_cfunc_wrapper_name))
+            with FileLock(kernel.path.with_name(f".{kernel.path.name}.lock")):
+                found = _kept(kernel.path)
+                if found is None:
+                    found = _compiled(kernel)
+                    _keep(kernel.path, found)
+        return found
 
     def _compiled(kernel: Kernel) -> Any:
         compiler = _Compiler(kernel.function, cpu_target, _OPTIONS | {"forceinline": True}, {}, Compiler)
@@ -578,54 +678,59 @@ else:
         made.library.add_ir_module(module)
 
     def _kept(path: Path) -> Any:
-        """Read compiled code; None where there is none, or a damaged file."""
+        """Read compiled code; None where there is none, or not all of it."""
         try:
-            data = path.read_bytes()
-            return CompileResult._rebuild(cpu_target.target_context, *pickle.loads(data))
-        except Exception:  # whatever a damaged file leads to
+            return CompileResult._rebuild(cpu_target.target_context, *pickle.loads(path.read_bytes()))
+        except (OSError, EOFError, pickle.UnpicklingError):
             return None
 
     def _keep(path: Path, made: Any) -> None:
-        """Write compiled code for later processes, all or nothing; a full disk does no harm."""
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+        """Write compiled code for later processes, all or nothing; a full disk does no harm.
+
+        What the same kernel was long ago goes: no version that is in use leaves its files unread for so long.
+        """
+        with contextlib.suppress(OSError):
             with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
                 file.write(pickle.dumps(made._reduce()))
             os.replace(file.name, path)
-        except OSError:
-            pass
+            for old in path.parent.glob(f"*{path.name.rpartition('-')[0]}-*"):
+                if time.time() - old.stat().st_atime > _LONG_S:
+                    old.unlink()
 
-    @ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
-    def _resolve(number):
-        return _kernels[number].load()
+    @ctypes.CFUNCTYPE(None, ctypes.c_int64)
+    def _load_now(number: int) -> None:
+        """Load a kernel that a stub has been called for; the kernels that called it cannot be left: Ctrl-C waits."""
+        interrupts: list[Any] = []
+        is_main = threading.current_thread() is threading.main_thread()
+        before = signal.signal(signal.SIGINT, lambda *_: interrupts.append(1)) if is_main else None
+        try:
+            kernels[number].load()
+        except BaseException:  # nothing could go on from here
+            traceback.print_exc()
+            os._exit(1)
+        if is_main:
+            signal.signal(signal.SIGINT, before)
+        if interrupts:
+            threading.Timer(0.0, _thread.interrupt_main).start()
 
-    @global_compiler_lock
-    def _make_stub(kernel):
-        """Lower: call the kernel through its address, which is found first if it is 0."""
-        context = cpu_target.target_context
-        fnty = _function_type(context, kernel.signature)
-        module = ir.Module(name=kernel.symbol + ".stub")
-        function = ir.Function(module, fnty, name=kernel.symbol + ".stub")
+    def _make_stub(kernel: Kernel) -> Any:
+        """Make the function that stands for a kernel until it is loaded: it has it loaded, and calls it."""
+        context, word = cpu_target.target_context, ir.IntType(64)
+        kind, name = _function_type(context, kernel.signature), f"{kernel.symbol}.stub"
+        module = ir.Module(name=name)
+        function = ir.Function(module, kind, name=name)
         builder = ir.IRBuilder(function.append_basic_block())
-        i64 = ir.IntType(64)
-        cell = builder.inttoptr(i64(int(_addresses.ctypes.data + 8 * kernel.number)), i64.as_pointer())
-        found = builder.load(cell)
-        with builder.if_then(builder.icmp_signed("<=", found, i64(0)), likely=False) as _:
-            resolve = builder.inttoptr(
-                i64(ctypes.cast(_resolve, ctypes.c_void_p).value), ir.FunctionType(i64, [i64]).as_pointer()
-            )
-            builder.call(resolve, [i64(kernel.number)])
-        target = builder.inttoptr(builder.load(cell), fnty.as_pointer())
-        result = builder.call(target, function.args, tail=True)
-        if isinstance(fnty.return_type, ir.VoidType):
-            builder.ret_void()
-        else:
-            builder.ret(result)
-        library = context.codegen().create_library(kernel.symbol + ".stub")
+        cell = builder.inttoptr(word(int(_addresses[kernel.number :].ctypes.data)), word.as_pointer())
+        with builder.if_then(builder.icmp_signed("==", builder.load(cell), word(0)), likely=False):
+            load = ir.FunctionType(ir.VoidType(), [word]).as_pointer()
+            address = ctypes.cast(_load_now, ctypes.c_void_p).value
+            builder.call(builder.inttoptr(word(address), load), [word(kernel.number)])
+        target = builder.inttoptr(builder.load(cell), kind.as_pointer())
+        builder.ret(builder.call(target, function.args, tail=True))
+        library = context.codegen().create_library(name)
         library.add_ir_module(module)
         library.finalize()
-        kernel.stub_library = library
-        return library.get_pointer_to_function(kernel.symbol + ".stub")
+        return library
 
     def kernel(function: Any = None, *, lazy: bool = False) -> Any:
         """Make a kernel of a function; see the top of this file."""

@@ -33,7 +33,7 @@ def tier_of(sim: Run, at: int, gang: int) -> int:
     return tier
 
 
-@kernel
+@kernel(lazy=True)
 def used_parts(sim: Run, at: int, gang: int) -> tuple[int, int, int]:
     """Racks, machines and slots on which ``gang`` chosen GPUs from ``at`` on are."""
     used_racks = 0
@@ -96,7 +96,7 @@ def placed(sim: Run, kind: int, at: int, gang: int) -> tuple[int, int, int]:
     return tier, row, slowest
 
 
-@kernel
+@kernel(lazy=True)
 def placed_copies(sim: Run, kind: int, gang: int, taken: int) -> tuple[int, float]:
     """Tier of the chosen GPUs of several copies of a gang, and seconds of one iteration: their rates add up [s]."""
     rate = 0.0

@@ -245,6 +245,17 @@ RULE_DTYPE: Final = np.dtype(
         ("shares", "<i8"),  # flags of sharing_choices.py by which it looks for company; 0 = it never does
     ]
 )
+MODEL_DTYPE: Final = np.dtype(
+    [
+        ("is_known", "<i8"),
+        ("reaches_ports", "<i8"),  # 1 = a change of flows may change the gangs on the same machine ports
+        ("begins", "<i8"),  # 1 = it changes what a gang that starts computes and sends
+        ("is_own_alone", "<i8"),  # 1 = it tells what an iteration takes without other gangs
+        ("solves", "<i8"),  # 1 = it finds the rates of all flows first
+        ("keeps_idle_flows", "<i8"),  # 1 = a gang that sends no bytes counts on its links all the same
+    ]
+)
+MODEL_FLAGS: Final = np.zeros(64, MODEL_DTYPE)  # of each contention model by its number, for all runs
 RULE_FLAGS: Final = np.zeros(128, RULE_DTYPE)  # of each placement rule by its number, for all runs
 
 
@@ -286,6 +297,7 @@ class Run(Handle):
     interference = array(np.float64, "sharers", "sharers", "sharer_types", fill=1.0)  # xi of a class beside another
     due = array(DUE_DTYPE, "gangs_twice")  # what gangs do next, the tournament of due.py
     rules = array(RULE_DTYPE, "rules")  # RULE_FLAGS
+    models = array(MODEL_DTYPE, "models")  # MODEL_FLAGS
 
 
 class State(Batched):
@@ -304,7 +316,7 @@ class State(Batched):
             "gangs_twice": 2 * sizes["seats"],
             "event_gpus": 4 * sizes["gpus"] + 64,
         }
-        super().__init__(Run, batch, sizes | derived, rules=RULE_FLAGS)
+        super().__init__(Run, batch, sizes | derived, rules=RULE_FLAGS, models=MODEL_FLAGS)
         for b in range(batch):
             self._number(b)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -26,7 +27,7 @@ from gpusched_env.instance import Instance
 
 NO_LIMIT: Final = 1 << 62  # of steps
 _EVERY: Final = columns.LINK_TABLES | TYPE_TABLES | SHARING_TABLES  # that an observation can have
-_COPIED: Final = ("queue", "running", "nodes", "links", "cluster", "flows")  # by the step itself
+_WRITTEN: Final = ("queue", "running", "nodes", "links", "cluster", "flows")  # of which a step writes what has changed
 _UNCOPIED: Final = ("_screens", "_crowd", "play", "action", "row")  # what a copy of a batch must bind anew
 
 
@@ -51,10 +52,7 @@ class Batch:
     episodes : EPISODE_DTYPE [B]
     row : its column ``row``, for quick access
     action : ``actions``, likewise
-    copied : names of what :meth:`copy_into` may have copied
     """
-
-    copied: Final = frozenset((*_COPIED, "action_mask"))
 
     def __init__(
         self,
@@ -116,7 +114,16 @@ class Batch:
             if len(shape) == 2:
                 sizes[f"{name}_columns"] = shape[1]
         sizes["queue"], sizes["running"] = windows.queue_window, windows.running_window
+        sizes["block"] = sum(math.prod(shape) for shape in self._shapes.values()) if len(runs) == 1 else 0
         return Batched(Screen, len(runs), sizes, **self._shared)
+
+    def parts(self) -> Iterator[tuple[str, slice, tuple[int, ...]]]:
+        """Tell where in the block of one environment each array of its observation lies, and its shape."""
+        begin = 0
+        for name, shape in self._shapes.items():
+            end = begin + math.prod(shape)
+            yield name, slice(begin, end), shape
+            begin = end
 
     def bind(self, runs: Sequence[Run]) -> None:
         """Look at other runs, whose arrays are at least as large as those before, from now on."""
@@ -127,6 +134,9 @@ class Batch:
                 old = getattr(arrays, name)
                 getattr(self.arrays, name)[tuple(slice(length) for length in old.shape)] = old
         arrays = self.arrays
+        if len(runs) == 1:  # a copy of a batch has arrays of its own
+            for name, part, shape in self.parts():
+                setattr(arrays, f"out_{name}", arrays.block[:, part].reshape(1, *shape))
         self.mask, self.told, self.episodes = arrays.mask, arrays.told, arrays.episode
         self.queue_slots, self.running_slots, self.partner_slots = arrays.queue, arrays.victims, arrays.partners
         self.observations = {name: getattr(arrays, f"out_{name}") for name in self._shapes}
@@ -142,13 +152,14 @@ class Batch:
         self.action = memoryview(self.actions)  # type: ignore[arg-type]
         self.row = memoryview(self.episodes["row"])  # type: ignore[arg-type]
 
-    def copy_into(self, name: str, array: np.ndarray) -> None:
-        """Have one of ``copied`` of environment 0 copied to row ``row`` of an array."""
-        self._screens[0].replace("copy_mask" if name == "action_mask" else f"copy_{name}", array)
+    def copy_into(self, copies: np.ndarray, masks: np.ndarray) -> None:
+        """Have what environment 0 shows copied to row ``row`` of these: float32 [rows, block], int8 [rows, actions]."""
+        self._screens[0].replace("copies", copies)
+        self._screens[0].replace("copies_of_mask", masks)
 
     def _forget(self, b: int) -> None:
         """Let the next look write everything: nothing of another instance is left."""
-        for name in _COPIED:
+        for name in _WRITTEN:
             if name in self.observations:
                 self.observations[name][b] = 0.0
         self.arrays.seen[b] = 0

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 
 from gpusched_env.cluster import NETWORK, RACK
 from gpusched_env.core.events import DECIDE
-from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.settling import settle
 from gpusched_env.core.placement.placing import goes_anywhere_now, look_for
 from gpusched_env.core.placement.shared import find_shared
@@ -33,8 +32,6 @@ from gpusched_env.errors import ScenarioError
 from gpusched_env.instance import Instance
 from gpusched_env.network import LINK_TIERS
 from gpusched_env.simulator import RULE_NUMBER, Simulation
-
-Array: Final = np.ndarray
 
 
 @kernel
@@ -117,26 +114,14 @@ def mark_others(sim: Run, env: Screen, starts: int, choices: int) -> bool:
     return choices > 0 or waits > 1
 
 
-@helper
-def copy_row(source: Array, target: Array) -> None:
-    """Copy an array that has no gaps."""
-    numbers, copies = source.reshape(source.size), target.reshape(source.size)
-    for i in range(len(numbers)):
-        copies[i] = numbers[i]
-
-
 @kernel
 def copy_observation(env: Screen) -> None:
     """Copy mask and observation to their row of the arrays for copies."""
     row = env.episode["row"]
-    copy_row(env.out_queue, env.copy_queue[row])
-    copy_row(env.out_running, env.copy_running[row])
-    copy_row(env.out_nodes, env.copy_nodes[row])
-    copy_row(env.out_links, env.copy_links[row])
-    copy_row(env.out_cluster, env.copy_cluster[row])
-    if env.out_flows.shape[0] > 0:
-        copy_row(env.out_flows, env.copy_flows[row])
-    copy_row(env.mask, env.copy_mask[row])
+    for i in range(len(env.block)):
+        env.copies[row, i] = env.block[i]
+    for i in range(len(env.mask)):
+        env.copies_of_mask[row, i] = env.mask[i]
 
 
 @kernel(lazy=True)
@@ -183,7 +168,7 @@ def look(sim: Run, env: Screen, outcome: int, changed: int) -> bool:
         show_types(sim, env)
     if env.out_seats.shape[0] > 0:
         show_sharing(sim, env)
-    if env.copy_mask.shape[0] > 0:
+    if env.copies.shape[0] > 0:
         copy_observation(env)
     return True
 

@@ -117,14 +117,10 @@ class Screen(Handle):
     out_partners = array(np.float32, "partner_rows", "partners_columns")
     out_pairs = array(np.float32, "pairs", "pairs_columns")
     out_seats = array(np.float32, "seats")
-    # copies of it that are given away; without rows where nobody wants them
-    copy_queue = array(np.float32, "rows", "queue", "queue_columns")
-    copy_running = array(np.float32, "rows", "running", "running_columns")
-    copy_nodes = array(np.float32, "rows", "nodes", "nodes_columns")
-    copy_links = array(np.float32, "rows", "links", "links_columns")
-    copy_cluster = array(np.float32, "rows", "cluster")
-    copy_flows = array(np.float32, "rows", "flows", "flows_columns")
-    copy_mask = array(np.int8, "rows", "actions")
+    # of one environment alone: the arrays of its observation lie side by side, to be copied and given away at once
+    block = array(np.float32, "block")
+    copies = array(np.float32, "rows", "block")  # without rows where nobody wants them
+    copies_of_mask = array(np.int8, "rows", "actions")
 
 
 class Crowd(Handle):

@@ -10,8 +10,9 @@ from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.files import file_digest
 from gpusched_env.network.checks import MOST
 
-# The order gives the numbers that kernels know (gpusched_env.core.network.flows).
-CONTENTION_MODELS: Final = {
+# The order gives the numbers that kernels know. gpusched_env.core.network.models has their kernels; others are added by
+# gpusched_env.core.network.contention.contention_model.
+CONTENTION_MODELS: Final[dict[str, str]] = {
     "none": "every gang communicates as if it were alone",
     "maxmin": "max-min fair rates over all links; a gang is one flow whose ring edges move in lock step",
     "kway": "bytes take k + alpha (k - 1) times as long, k from the gangs that straddle one (SJF-BCO, Wang et al.)",

@@ -79,7 +79,7 @@ def lay_network(state: State, b: int, instance: Instance) -> None:
     assert topology is not None
     contention = network.contention
     world = state.world[b]
-    world["contention"] = 1 + list(CONTENTION_MODELS).index(contention.model)
+    world["contention"] = 1 + list(CONTENTION_MODELS).index(contention.model)  # core.network.contention.model_number
     of_profile = collectives_of(network, instance.workload.profiles.rows["name"].tolist())
     numbers = np.array([list(COLLECTIVES).index(name) for name in of_profile])
     state.paces["collective"][b, : len(instance.classes)] = numbers[instance.classes[:, 0], None, None]

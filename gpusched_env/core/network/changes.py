@@ -17,7 +17,7 @@ def next_change_s(sim: Run) -> float:
     return sim.links[w["next_change"]]["change_s"] if w["next_change"] < w["changes"] else np.inf
 
 
-@kernel
+@kernel(lazy=True)
 def change_links(sim: Run) -> None:
     """Give the links of a tier the capacity of the next change; price the rings on them anew, where they are."""
     w = sim.world

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE
 from gpusched_env.core import arithmetic as arithmetic
 from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.network.contention import begin
 from gpusched_env.core.state import Run
 from gpusched_env.network import ecmp
 from gpusched_env.network.collectives import ALIKE
@@ -17,11 +17,8 @@ from gpusched_env.portable.elementary import log2, power
 path_hash = kernel(ecmp.path_hash)
 
 
-# Numbers of the collectives (gpusched_env.network.collectives.COLLECTIVES) and of the contention models
-# (gpusched_env.network.contention.CONTENTION_MODELS), in the order of those registries.
+# Numbers of the collectives, in the order of gpusched_env.network.collectives.COLLECTIVES.
 RING, HIERARCHICAL, TREE, SHARDED, BEST = range(5)
-NO_CONTENTION, SOLO, MAXMIN, KWAY, FLAT, TABLE, BUDGET, TIERED = range(8)
-BUDGET_MACHINES: Final = 8  # machines at which each half of the budget is used up (SJF-BCO, section 7)
 
 
 @kernel
@@ -40,6 +37,15 @@ def list_flow(sim: Run, number: int) -> None:
         sim.replicas[number]["is_listed"] = 1
         sim.replicas[sim.world["listed"]]["listed"] = number
         sim.world["listed"] += 1
+
+
+@kernel
+def list_flows_on(sim: Run, link: int) -> None:
+    """Remember that the rates or iterations of all gangs on a link may change."""
+    use = sim.links[link]["first_use"]
+    while use >= 0:
+        list_flow(sim, sim.uses[use]["replica"])
+        use = sim.uses[use]["next_of_link"]
 
 
 @kernel
@@ -156,7 +162,7 @@ def micro_s(pace: Any, compute_share: float) -> float:
     return overlap_norm(pace["compute_s"] * compute_share, pace["communication_s"], pace["overlap"])
 
 
-@kernel
+@kernel(lazy=True)
 def begin_flow(sim: Run, number: int, slowest: int) -> None:
     """Lay a gang's ring on the links: machines in order of their number, so that racks are crossed once each."""
     w = sim.world
@@ -223,16 +229,10 @@ def begin_flow(sim: Run, number: int, slowest: int) -> None:
     r["solo_Bps"] = solo
     r["rate_Bps"] = solo
     r["priced_Bps"] = solo
-    if w["contention"] == BUDGET:  # extra time is all that a placement costs: bytes do not count beside it
-        alone = sim.paces[sim.jobs[r["job"]]["job_class"], MACHINE, slowest]
-        r["compute_s"] = micro_s(alone, r["compute_share"])
-        r["fixed_s"] = 0.0
-        r["wire_bytes"] = 0.0
-    if w["contention"] == TIERED:  # the tier alone stretches the iteration
-        r["compute_s"] = micro_s(pace, r["compute_share"])
-        r["fixed_s"] = 0.0
-        r["wire_bytes"] = 0.0
-    if w["contention"] != BUDGET and r["wire_bytes"] == 0.0:  # nothing to send: no flow
+    flags = sim.models[w["contention"]]
+    if flags["begins"] > 0:
+        begin(w["contention"], sim, number, slowest)
+    if flags["keeps_idle_flows"] == 0 and r["wire_bytes"] == 0.0:  # nothing to send: no flow
         end_flow(sim, number)
     r["settled_s"] = iteration_at(sim, number, 1.0)
     r["iteration_s"] = r["settled_s"]
@@ -253,7 +253,7 @@ def iteration_at(sim: Run, number: int, slowdown: float) -> float:
     return overlap_norm(r["compute_s"], communication, r["overlap"])
 
 
-@kernel
+@kernel(lazy=True)
 def end_flow(sim: Run, number: int) -> None:
     """Take a gang's ring off the links."""
     w = sim.world

@@ -23,7 +23,7 @@ def room_beside(sim: Run, kind: int, option: int, number: int) -> int:
     return count
 
 
-@kernel
+@kernel(lazy=True)
 def find_beside(sim: Run, row: int, partner: int, option: int) -> tuple[int, int]:
     """Write the GPUs on which a waiting job would join the running job ``partner`` to ``chosen``.
 

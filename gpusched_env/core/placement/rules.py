@@ -56,13 +56,17 @@ def placement_rule(name: str, meaning: str, *, anywhere: bool = False, shares: i
 
     Raises
     ------
-    GpuschedError : the name is taken, or there are too many rules
+    GpuschedError : the name is taken, the kernel has another signature, or there are too many rules
     """
 
     def register(function: Any) -> Any:
         if name in _rules:
             raise GpuschedError(f"placement rule {name!r} exists already; choose another name")
-        number = place.add(function)
+        number = len(_rules)
+        try:
+            place.put(number, function)
+        except TypeError as error:
+            raise GpuschedError(f"placement rule {name!r}: {error}") from None
         RULE_FLAGS[number] = anywhere, shares
         _rules[name] = Rule(name, number, meaning, function)
         return function

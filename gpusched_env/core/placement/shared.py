@@ -160,7 +160,7 @@ def on_one_node(sim: Run, kind: int, gang: int, choices: int) -> tuple[int, int]
                 return count, option
 
 
-@kernel
+@kernel(lazy=True)
 def find_shared(sim: Run, row: int, choices: int) -> tuple[int, int]:
     """Write the GPUs that a waiting job would get now to ``chosen``: free ones, and shared ones if they are too few.
 

@@ -79,7 +79,7 @@ def unable_somewhere(sim: Run, kind: int) -> bool:
     return False
 
 
-@kernel
+@kernel(lazy=True)
 def hide_unusable(sim: Run, kind: int) -> int:
     """Let the machines on which a job class cannot run look full, and marked (taken); return the free GPUs there."""
     hidden = 0
@@ -96,7 +96,7 @@ def hide_unusable(sim: Run, kind: int) -> int:
     return hidden
 
 
-@kernel
+@kernel(lazy=True)
 def show_unusable(sim: Run, kind: int) -> None:
     """Undo :func:`hide_unusable`."""
     for node in range(sim.world["nodes"]):

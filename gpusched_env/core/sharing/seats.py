@@ -23,7 +23,7 @@ def has_seat(sim: Run, gpu: int) -> bool:
     return sim.holder[gpu + (sim.world["gpu_jobs"] - 1) * sim.world["gpus"]] == FREE
 
 
-@kernel
+@kernel(lazy=True)
 def may_share(sim: Run, gpu: int, kind: int) -> bool:
     """Tell whether a job class may run beside all gangs on a GPU, as far as their models go."""
     gpu_type = sim.nodes[sim.gpu_node[gpu]]["gpu_type"]
@@ -49,7 +49,7 @@ def memory_left(sim: Run, gpu: int) -> float:
     return left
 
 
-@kernel
+@kernel(lazy=True)
 def largest_sub_batch(sim: Run, kind: int, taken: int, sub_steps: int) -> int:
     """Largest sub-batch of ``sub_steps`` sub-steps (0 = any) that fits on all chosen GPUs; -1 = none."""
     for option in range(sim.sub_batches.shape[1]):
@@ -76,7 +76,7 @@ def has_option(sim: Run, kind: int, sub_steps: int) -> bool:
     return sub_steps == 0
 
 
-@kernel
+@kernel(lazy=True)
 def take_seat(sim: Run, gpu: int, share: bool) -> bool:
     """Reserve the lowest seat of a GPU, if ``share`` one beside others; False = no such GPU, no seat, or twice."""
     if gpu < 0 or gpu >= sim.world["gpus"]:
@@ -98,7 +98,7 @@ def take_seat(sim: Run, gpu: int, share: bool) -> bool:
     return False
 
 
-@kernel
+@kernel(lazy=True)
 def leave_seats(sim: Run, begin: int, end: int) -> None:
     """Give back the reserved seats on the GPUs ``chosen[begin:end]``."""
     for i in range(begin, end):
@@ -121,7 +121,7 @@ def reserved_seat(sim: Run, gpu: int) -> int:
     return seat
 
 
-@kernel
+@kernel(lazy=True)
 def move_down(sim: Run, seat: int) -> None:
     """Let the gangs above a seat that has become free move down by one."""
     w = sim.world
@@ -142,7 +142,7 @@ def move_down(sim: Run, seat: int) -> None:
         above = seat + w["gpus"]
 
 
-@kernel
+@kernel(lazy=True)
 def tell_neighbours(sim: Run, gpu: int) -> None:
     """Note that the company of all gangs on a GPU has changed."""
     for layer in range(sim.world["gpu_jobs"]):
@@ -152,7 +152,7 @@ def tell_neighbours(sim: Run, gpu: int) -> None:
     sim.world["uncommitted"] = 1
 
 
-@kernel
+@kernel(lazy=True)
 def slowdown_by_company(sim: Run, number: int) -> float:
     """How many times longer a gang's iteration takes beside its company: its slowest GPU holds it (sjf_bsbf.md 2)."""
     w = sim.world

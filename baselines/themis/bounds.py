@@ -1,0 +1,82 @@
+"""Bounds of finish-time fairness that cost few operations: where they decide, nobody needs to be ranked."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+# What is larger by so much is larger however it is computed and rounded.
+_CLEAR: Final = 1.0 + 1e-6
+# Stands for less: in the instant in which a job comes no quotient shall be infinite [s].
+_INSTANT_S: Final = 1e-6
+# Rows of the table [s], but LOAD_BEFORE [job s]. LEFT_SINCE: run time left minus arrival, while a job waits. DUE: what
+# it had waited plus what was left when it started; that never falls while it runs, since no place beats the best.
+_SEEN, _LOAD_BEFORE, _IDEAL, _IDEAL_PER_CONTENDER, _LEFT_SINCE, _DUE = range(6)
+
+
+class RhoBounds:
+    """rho of waiting jobs from above and of running ones from below, to a millionth or so of what it is.
+
+    Parameters
+    ----------
+    gpus : GPUs of the cluster
+    """
+
+    def __init__(self, gpus: int) -> None:
+        self._gpus = gpus
+        self._table = np.empty((6, 64))
+        self._jobs = 0
+
+    def arrive(
+        self,
+        gangs: np.ndarray,
+        ideal_s: np.ndarray,
+        left_s: np.ndarray,
+        arrival_s: np.ndarray,
+        seen_s: float,
+        load: float,
+    ) -> None:
+        """Add the next rows.
+
+        Parameters
+        ----------
+        gangs, arrival_s : GPUs, submission [s]
+        ideal_s, left_s : run time in all and run time left on the best placement [s], > 0
+        seen_s, load : now [s], and the integral of the number of jobs in the system until now [job s]
+        """
+        jobs = self._jobs + len(gangs)
+        if jobs > self._table.shape[1]:
+            self._table = np.pad(self._table, ((0, 0), (0, 2 * jobs - self._table.shape[1])))
+        new = self._table[:, self._jobs : jobs]
+        new[_SEEN], new[_LOAD_BEFORE] = seen_s, load
+        new[_IDEAL], new[_IDEAL_PER_CONTENDER] = ideal_s, ideal_s * gangs / self._gpus
+        new[_LEFT_SINCE] = left_s - arrival_s
+        self._jobs = jobs
+
+    def start(self, row: int, now_s: float) -> None:
+        """Note that a job that has waited starts."""
+        self._table[_DUE, row] = now_s + self._table[_LEFT_SINCE, row]
+
+    def stop(self, row: int, left_s: float, arrival_s: float) -> None:
+        """Note that a job waits again, with so much left [s]."""
+        self._table[_LEFT_SINCE, row] = left_s - arrival_s
+
+    def stay_first(self, ended: np.ndarray, waiting: np.ndarray, now_s: float, load: float) -> bool:
+        """Tell whether all jobs whose lease ends are clearly worse off than all that wait.
+
+        Parameters
+        ----------
+        ended, waiting : their rows, at least one of each
+        now_s, load : time [s], and the integral of the number of jobs in the system until now [job s]
+        """
+        least = math.inf
+        for row in ended.tolist():
+            seen_s, before, ideal_s, per_contender_s, _, due_s = self._table[:, row].tolist()
+            least = min(
+                least, due_s / max(ideal_s, per_contender_s * (load - before) / max(now_s - seen_s, _INSTANT_S))
+            )
+        seen, befores, ideals, per_contender, left, _ = self._table[:, waiting]
+        fair_s = np.maximum(ideals, per_contender * (load - befores) / np.maximum(now_s - seen, _INSTANT_S))
+        return least > float(((now_s + left) / fair_s).max()) * _CLEAR

@@ -1,0 +1,35 @@
+"""``gpusched warmup``: compile ahead what runs would compile when they first need it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def warmup(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also the loops of all schedulers, not only the simulator and environments.")
+    ] = False,
+    workers: Annotated[
+        int | None, typer.Option("--workers", "-w", min=1, help="Processes.", show_default="one a core", metavar="N")
+    ] = None,
+) -> None:
+    """Compile the simulator ahead, so that no run has to wait; what is compiled already costs nothing.
+
+    Containers and CI call it once. The machine code is kept in a folder of the user's caches, or in NUMBA_CACHE_DIR.
+    """
+    from gpusched_env.compilation import warm_up
+    from gpusched_env.core.handle import cache_folder
+    from gpusched_env.errors import GpuschedError
+    from gpusched_env.evaluation.progress import ProgressBar
+
+    folder = cache_folder()
+    if folder is None:
+        raise GpuschedError(
+            "warmup: the folder of the machine code cannot be written, or NUMBA_DISABLE_JIT is set; name another one in "
+            "NUMBA_CACHE_DIR"
+        )
+    with ProgressBar(1, delay_s=0.0) as bar:
+        count = warm_up(everything, workers, lambda done, missing: bar.advanced("compiling: kernels", done, missing))
+    print(f"{count} kernels compiled; machine code: {folder}")

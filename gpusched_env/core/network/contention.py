@@ -1,0 +1,92 @@
+"""The registry of contention models: what gangs that share links do to each other. Users add their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from gpusched_env.core.handle import Numbered
+from gpusched_env.core.state import MODEL_FLAGS, Run
+from gpusched_env.errors import GpuschedError
+from gpusched_env.network.contention import CONTENTION_MODELS
+
+OWN, PORTS = range(2)  # which gangs a change of flows can reach: those that have begun; also those on changed ports
+
+
+def _of_gang(sim: Run, number: int) -> None:
+    raise NotImplementedError
+
+
+def _at_start(sim: Run, number: int, slowest: int) -> None:
+    raise NotImplementedError
+
+
+def _seconds(sim: Run, number: int) -> float:
+    raise NotImplementedError
+
+
+def _of_all(sim: Run) -> None:
+    raise NotImplementedError
+
+
+# In a kernel: price(model, sim, number) and so on, where model is sim.world["contention"].
+price: Final = Numbered("contention-price", _of_gang, most=len(MODEL_FLAGS))
+begin: Final = Numbered("contention-begin", _at_start, most=len(MODEL_FLAGS))
+alone: Final = Numbered("contention-alone", _seconds, most=len(MODEL_FLAGS))
+solve: Final = Numbered("contention-solve", _of_all, most=len(MODEL_FLAGS))
+
+
+def model_number(name: str) -> int:
+    """Give the number by which kernels know a contention model; 0 = the network is no topology."""
+    return 1 + list(CONTENTION_MODELS).index(name)
+
+
+def contention_model(
+    name: str,
+    meaning: str,
+    *,
+    reach: int = PORTS,
+    at_start: Any = None,
+    alone_s: Any = None,
+    solver: Any = None,
+    keeps_idle_flows: bool = False,
+) -> Callable[[Any], Any]:
+    """Register a contention model under a name, which ``Contention(model=...)`` then takes.
+
+    It decorates a function ``(sim: Run, number: int) -> None``: a kernel, or a plain Python function where speed does
+    not matter. It prices gang ``number`` under the flows as they are: it sets ``settled_s``, seconds of one iteration,
+    and ``bottleneck``, the link that holds the gang (-1 = none), of ``sim.replicas[number]``. The result must depend on
+    the flows alone.
+
+    Parameters
+    ----------
+    meaning : half a sentence for tables
+    reach : OWN = a flow that begins or ends changes no other gang; PORTS = it may change the gangs on its machines' ports
+    at_start : ``(sim, number, slowest)`` may change what a gang that starts computes and sends; ``slowest`` = GPU type
+    alone_s : ``(sim, number) -> float``, seconds of one iteration if no other gang used the network; by default what
+        its bytes take on an idle network [s]
+    solver : ``(sim)`` finds the rates of all flows before gangs are priced, and lists those that change
+    keeps_idle_flows : a gang that sends no bytes counts on its links all the same
+
+    Raises
+    ------
+    GpuschedError : the name has kernels already, or a kernel has another signature
+    """
+
+    def register(function: Any) -> Any:
+        if MODEL_FLAGS["is_known"][model_number(name)] if name in CONTENTION_MODELS else False:
+            raise GpuschedError(f"contention model {name!r} exists already; choose another name")
+        CONTENTION_MODELS[name] = meaning
+        number = model_number(name)
+        hooks = ((price, function), (begin, at_start), (alone, alone_s), (solve, solver))
+        try:
+            for table, hook in hooks:
+                if hook is not None:
+                    table.put(number, hook)
+        except TypeError as error:
+            raise GpuschedError(f"contention model {name!r}: {error}") from None
+        flags = (True, reach == PORTS, at_start is not None, alone_s is not None, solver is not None, keeps_idle_flows)
+        MODEL_FLAGS[number] = flags
+        return function
+
+    return register

@@ -1,0 +1,30 @@
+"""Each tier stretches the whole iteration, whoever else is there (Themis)."""
+
+from __future__ import annotations
+
+from gpusched_env.core.handle import kernel
+from gpusched_env.core.network.contention import contention_model
+from gpusched_env.core.network.flows import micro_s
+from gpusched_env.core.network.models.ports import busiest_port
+from gpusched_env.core.state import Run
+
+
+@kernel(lazy=True)
+def begin_stretched(sim: Run, number: int, slowest: int) -> None:
+    """The tier alone stretches the iteration."""
+    r = sim.replicas[number]
+    r["compute_s"] = micro_s(sim.paces[r["job_class"], r["tier"], slowest], r["compute_share"])
+    r["fixed_s"] = 0.0
+    r["wire_bytes"] = 0.0
+
+
+@contention_model(
+    "tiers",
+    "each tier stretches the whole iteration by network.tier_slowdown, whoever else is there (Themis)",
+    at_start=begin_stretched,
+)
+@kernel(lazy=True)
+def price_stretched(sim: Run, number: int) -> None:
+    """Change no rate; note the port that other gangs use too."""
+    most, port = busiest_port(sim, number)
+    sim.replicas[number]["bottleneck"] = port if most > 1 else -1
