@@ -713,6 +713,7 @@ else:
         if interrupts:
             threading.Timer(0.0, _thread.interrupt_main).start()
 
+    @global_compiler_lock
     def _make_stub(kernel: Kernel) -> Any:
         """Make the function that stands for a kernel until it is loaded: it has it loaded, and calls it."""
         context, word = cpu_target.target_context, ir.IntType(64)
