@@ -110,10 +110,10 @@ def test_the_look_ahead_at_the_end_of_a_lease_frees_what_was_won_in_its_last_ste
     rows: list[Row] = [*((k, 0.0, 3, 72000.0) for k in (1, 2, 3)), (4, 3590.0, 12, 600.0)]
     run = DelayRun(problem(1, 3, rows, slowdown), authors(0.5, 9.0, preset="authors_published"))
     run.play(3595.0)
-    assert run.delay.tasks["leaked"][0].tolist() == [3, 0, 0, 0]
+    assert run.delay.tasks["leaked"].tolist() == [3, 0, 0, 0]
     run.play(3601.0)
-    assert run.delay.tasks["leaked"][0].tolist() == [left, 0, 0, 0]
-    assert (run.delay.leaker[0] >= 0).sum() == left
+    assert run.delay.tasks["leaked"].tolist() == [left, 0, 0, 0]
+    assert (run.delay.leaker >= 0).sum() == left
 
 
 def test_tiresias_of_the_authors_counts_a_step_when_it_has_ended() -> None:
@@ -122,7 +122,7 @@ def test_tiresias_of_the_authors_counts_a_step_when_it_has_ended() -> None:
     rules: dict[str, Any] = {"preset": "authors_published", "policy": "tiresias", "priority": "gpu-time"}
     run = DelayRun(problem(1, 3, rows), Dally(**rules))
     run.play(30.0)
-    assert run.delay.tasks["leaked"][0].tolist() == [4, 0]
+    assert run.delay.tasks["leaked"].tolist() == [4, 0]
 
 
 def test_a5_the_network_is_refused_until_two_leases_have_passed() -> None:
@@ -143,8 +143,8 @@ def tuned(machine: list[float], rack: list[float], hist: float = 24.0, **rules: 
     """Timers [leases] of gangs of four after such waits."""
     run = DelayRun(problem(2, 2, [(1, 0.0, 4, 600.0)]), Dally(preset="authors", hist=hist, **rules))
     for which, waits in ((MACHINE_WAITS, machine), (RACK_WAITS, rack)):
-        run.delay.samples["wait"][0, 0, which, : len(waits)] = waits
-        run.delay.counts[0, 0, which] = len(waits)
+        run.delay.samples["wait"][0, which, : len(waits)] = waits
+        run.delay.counts[0, which] = len(waits)
     run.tune_by_hand()
     rack_s, network_s = run.waits_s[4]
     return rack_s / 3600.0, network_s / 3600.0
@@ -200,7 +200,7 @@ def test_a7_nw_is_the_time_weighted_mean_of_the_efficiency() -> None:
     rows: list[Row] = [(1, 0.0, 4, 18000.0), *((k, 3600.0, 3, 90000.0) for k in (2, 3, 4, 5))]
     run = DelayRun(problem(4, 1, rows), authors(0.0, 0.0))
     assert run.play(7201.0) is Outcome.DECIDE
-    task = run.delay.tasks[0, 0]
+    task = run.delay.tasks[0]
     assert (task["run_s"], task["left"]) == (7200.0, 4 * 13500.0)
     assert task["nw"] == pytest.approx(0.625, rel=1e-12)
     assert run.nw(np.array([0])) == pytest.approx([0.625], rel=1e-12)
@@ -431,8 +431,8 @@ def test_g6_nw_is_compute_over_running_seconds(seed: int, priority: str) -> None
         waiting = run.waiting
         assert sorted(waiting.tolist()) == waiting_rows(state).tolist()
         if priority == "nw":  # frozen while it waits, and the order in which jobs are asked
-            np.testing.assert_allclose(nw[waiting], run.delay.tasks["nw"][0, waiting], rtol=2e-9, atol=1e-12)
-            assert (np.diff(run.delay.tasks["nw"][0, waiting]) >= 0).all()
+            np.testing.assert_allclose(nw[waiting], run.delay.tasks["nw"][waiting], rtol=2e-9, atol=1e-12)
+            assert (np.diff(run.delay.tasks["nw"][waiting]) >= 0).all()
 
 
 def test_verdicts_tell_who_took_and_refused_what() -> None:
@@ -574,8 +574,8 @@ def test_slots_are_visited_machine_by_machine_unless_their_order_is_given(
     path = tmp_path / "order.json"
     path.write_text(json.dumps(given))
     run = DelayRun(random_instance(1, cluster=Cluster.parse("3x8s2")), Dally(order=str(path)))
-    assert run.delay.node_order[0].tolist() == given["machines"]
-    assert run.delay.slot_order[0].tolist() == slots
+    assert run.delay.node_order.tolist() == given["machines"]
+    assert run.delay.slot_order.tolist() == slots
 
 
 def test_the_leak_needs_steps() -> None:

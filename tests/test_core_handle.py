@@ -164,7 +164,7 @@ def test_functions_that_cannot_be_called_by_number_are_refused() -> None:
     with pytest.raises(TypeError, match=r"more rules .*: test_core_handle\.play is .*, not "):
         own.put(0, play)
     own.put(0, halved)
-    with pytest.raises(TypeError, match="more rules .*: 1 functions at most"):
+    with pytest.raises(TypeError, match=r"more rules .*: 1 functions at most"):
         own.put(1, doubled)
 
 

@@ -9,7 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from gpusched_env.core import arithmetic as arithmetic  # kernels may call the functions
+from gpusched_env.core import arithmetic  # noqa: F401 - kernels may call the functions
 from gpusched_env.core.handle import Handle, array, kernel
 from gpusched_env.portable import arrays, elementary
 from gpusched_env.portable.elementary import cos, exp, expm1, log, log1p, log2, power, sin

@@ -276,7 +276,9 @@ def test_every_rule_places_a_gang_of_one(rule: str) -> None:
 
 NEAREST = r"unknown placement rule 'consolidte': did you mean 'consolidate'"
 PLACED = sorted(
-    name for name in list_baselines() if "placement" in {field.name for field in dataclasses.fields(make_scheduler(name))}
+    name
+    for name in list_baselines()
+    if "placement" in {field.name for field in dataclasses.fields(make_scheduler(name))}
 )
 
 
