@@ -160,6 +160,26 @@ def resolve_source(source: str) -> tuple[str, Path]:
     return (recognise(path, SIGNATURES) if name == AUTO else name), path
 
 
+def trace_format(name: str) -> Callable[[Reader], Reader]:
+    """Register a reader under the name of its format: ``name:path`` then reads with it.
+
+    It decorates a function of a :class:`pathlib.Path` that gives the workload and a :class:`ReadReport`;
+    :mod:`gpusched_env.traces.parsing` has what readers share.
+
+    Raises
+    ------
+    TraceError : the name is taken
+    """
+
+    def register(reader: Reader) -> Reader:
+        if name in READERS:
+            raise TraceError(f"trace format {name!r} exists already; choose another name")
+        READERS[name] = reader
+        return reader
+
+    return register
+
+
 def source_files(name: str, path: Path) -> list[Path]:
     """Files that the reader of a format opens: ``path`` itself, but for formats of several tables.
 
