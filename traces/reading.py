@@ -145,6 +145,7 @@ def split_source(source: str) -> tuple[str, Path]:
     TraceError : no colon, no path, or an unknown format
     FetchError : an unknown name
     """
+    load_plugins()
     return split(source, "workload", (AUTO, *READERS))
 
 
@@ -156,6 +157,7 @@ def resolve_source(source: str) -> tuple[str, Path]:
     TraceError : as :func:`split_source`; a file that was not fetched; for ``auto``, no format or several fit, or the
         file cannot be read
     """
+    load_plugins()
     name, path = split_here(source, "workload", (AUTO, *READERS))
     return (recognise(path, SIGNATURES) if name == AUTO else name), path
 
