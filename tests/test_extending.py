@@ -43,7 +43,8 @@ def place_last_plainly(sim, at, kind, gang, supply):
     return at
 
 for spec in ("fifo-skip", "srtf", "las"):
-    logs = {simulate(lab, make_scheduler(f"{spec}:placement={rule}")).digest() for rule in ("last-fit", "last-fit-plain")}
+    rules = ("last-fit", "last-fit-plain")
+    logs = {simulate(lab, make_scheduler(f"{spec}:placement={rule}")).digest() for rule in rules}
     assert len(logs) == 1, spec
 
 # a contention model: alone every gang runs at its ideal pace, two on one port take four times as long for their bytes

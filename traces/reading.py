@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpusched_env.errors import TraceError, WorkloadError
+from gpusched_env.plugins import load_plugins
 from gpusched_env.traces.estimates import join_estimates
 from gpusched_env.traces.formats import (
     acme,
