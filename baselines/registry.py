@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import dataclasses
 import keyword
+from collections.abc import Callable
 from math import inf
 from typing import Any, Final, NamedTuple
 
 from gpusched_env.baselines.own_code import import_named
 from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.plugins import load_plugins
 from gpusched_env.simulator import Scheduler
 
 
@@ -193,6 +195,31 @@ BASELINES: Final[dict[str, Baseline]] = {
 }
 
 
+def register_scheduler(name: str, summary: str, **parameters: Any) -> Callable[[type[Scheduler]], type[Scheduler]]:
+    """Register a class of schedulers under a name, which :func:`make_scheduler` and the command line then take.
+
+    Parameters
+    ----------
+    name : as specs name it
+    summary : half a sentence for tables
+    parameters : those that the name stands for, of the class
+
+    Raises
+    ------
+    SchedulerError : the name is taken, or cannot stand in a spec
+    """
+
+    def register(cls: type[Scheduler]) -> type[Scheduler]:
+        if name in BASELINES:
+            raise SchedulerError(f"scheduler {name!r} exists already; choose another name")
+        if not name or set(name) & set(":,=. "):
+            raise SchedulerError(f"scheduler {name!r}: a name has no blanks and none of : , = .")
+        BASELINES[name] = Baseline(f"{cls.__module__}:{cls.__qualname__}", parameters, summary)
+        return cls
+
+    return register
+
+
 def list_baselines(links: bool = True, types: bool = False, variants: bool = True, sharing: bool = False) -> list[str]:
     """Names of the heuristics that :func:`make_scheduler` builds without further parameters.
 
@@ -203,6 +230,7 @@ def list_baselines(links: bool = True, types: bool = False, variants: bool = Tru
     variants : False leaves out those that show one side of another one
     sharing : True adds those that are about jobs which share GPUs
     """
+    load_plugins()
     return [
         name
         for name, baseline in BASELINES.items()
@@ -227,6 +255,7 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
     ------
     SchedulerError : unknown name, module, class, parameter or value
     """
+    load_plugins()
     name, _, rest = spec.partition(":")
     if name in BASELINES:
         baseline = BASELINES[name]

@@ -8,7 +8,7 @@ from gpusched_env.traces.layouts import LAYOUTS
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.profiles import PROFILE_RULES, assign_profiles, mix_profiles
 from gpusched_env.traces.read_options import ReadOptions
-from gpusched_env.traces.reading import READERS, read_trace, read_workload
+from gpusched_env.traces.reading import READERS, read_trace, read_workload, trace_format
 from gpusched_env.traces.tables import Table, read_layers, read_table
 from gpusched_env.traces.transform import (
     clip_gpus,
@@ -46,6 +46,7 @@ __all__ = [
     "read_workload",
     "sample",
     "scale_to_load",
+    "trace_format",
     "up_to_gpus",
     "where",
     "window",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpusched_env.errors import TraceError, WorkloadError
+from gpusched_env.plugins import load_plugins
 from gpusched_env.traces.estimates import join_estimates
 from gpusched_env.traces.formats import (
     acme,
@@ -145,6 +146,7 @@ def split_source(source: str) -> tuple[str, Path]:
     TraceError : no colon, no path, or an unknown format
     FetchError : an unknown name
     """
+    load_plugins()
     return split(source, "workload", (AUTO, *READERS))
 
 
@@ -156,8 +158,29 @@ def resolve_source(source: str) -> tuple[str, Path]:
     TraceError : as :func:`split_source`; a file that was not fetched; for ``auto``, no format or several fit, or the
         file cannot be read
     """
+    load_plugins()
     name, path = split_here(source, "workload", (AUTO, *READERS))
     return (recognise(path, SIGNATURES) if name == AUTO else name), path
+
+
+def trace_format(name: str) -> Callable[[Reader], Reader]:
+    """Register a reader under the name of its format: ``name:path`` then reads with it.
+
+    It decorates a function of a :class:`pathlib.Path` that gives the workload and a :class:`ReadReport`;
+    :mod:`gpusched_env.traces.parsing` has what readers share.
+
+    Raises
+    ------
+    TraceError : the name is taken
+    """
+
+    def register(reader: Reader) -> Reader:
+        if name in READERS:
+            raise TraceError(f"trace format {name!r} exists already; choose another name")
+        READERS[name] = reader
+        return reader
+
+    return register
 
 
 def source_files(name: str, path: Path) -> list[Path]:

@@ -15,20 +15,21 @@ from gpusched_env.core.state import Run
 from gpusched_env.envs.encoder import WINDOW_ORDERS, Windows
 from gpusched_env.envs.looking import class_table, link_table
 from gpusched_env.envs.observation import columns
+from gpusched_env.envs.observation.extras import EXTRAS, Extra
 from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
 from gpusched_env.envs.observation.type_columns import TYPE_TABLES
 from gpusched_env.envs.observation.types import relative_rates
-from gpusched_env.envs.rewards import COMPONENTS, scales
+from gpusched_env.envs.rewards import COMPONENTS
 from gpusched_env.envs.screen import CONFIG_DTYPE, UNSEEN, Crowd, Screen
 from gpusched_env.envs.slots import KEPT
-from gpusched_env.envs.step import DRAIN, LEVELS, NO_ACTION, OVER, REFUSED, RESUME, STANDS, step_all
+from gpusched_env.envs.step import DRAIN, NO_ACTION, OVER, REFUSED, RESUME, STANDS, step_all
 from gpusched_env.envs.told import FIRST_COMPONENT
 from gpusched_env.instance import Instance
 
 NO_LIMIT: Final = 1 << 62  # of steps
 _EVERY: Final = columns.LINK_TABLES | TYPE_TABLES | SHARING_TABLES  # that an observation can have
 _WRITTEN: Final = ("queue", "running", "nodes", "links", "cluster", "flows")  # of which a step writes what has changed
-_UNCOPIED: Final = ("_screens", "_crowd", "play", "action", "row")  # what a copy of a batch must bind anew
+_UNCOPIED: Final = ("_screens", "_crowd", "_kept", "play", "action", "row")  # what a copy of a batch must bind anew
 
 
 class Batch:
@@ -76,8 +77,9 @@ class Batch:
             "config": config,
             "rules": np.array([rule_number(rule) for rule in windows.rules], np.int32),
             "delays": np.array(windows.delays_s, np.float64),
-            "components": np.array([LEVELS.index(COMPONENTS[name][0]) for name in weights], np.int64),
+            "components": np.array([COMPONENTS[name].number for name in weights], np.int64),
             "weights": np.array(list(weights.values()), np.float64),
+            "extra_numbers": np.array([EXTRAS[name].number for name in windows.extras], np.int64),
         }
         self.actions = np.zeros(len(runs), np.int64)
         self.arrays = self._laid_out(runs)
@@ -105,6 +107,7 @@ class Batch:
             "types": 0,
             "shown_links": max(len(run.links), 1),
             "places": len(run.free),
+            "extras": len(windows.extras),
             "rows": 0,
         }
         for name, table in _EVERY.items():
@@ -134,14 +137,23 @@ class Batch:
                 old = getattr(arrays, name)
                 getattr(self.arrays, name)[tuple(slice(length) for length in old.shape)] = old
         arrays = self.arrays
-        if len(runs) == 1:  # a copy of a batch has arrays of its own
-            for name, part, shape in self.parts():
-                setattr(arrays, f"out_{name}", arrays.block[:, part].reshape(1, *shape))
+        self.observations = {}
+        for name, part, shape in self.parts():
+            if len(runs) == 1:  # side by side in one block, which a copy of the batch has of its own
+                shown = arrays.block[:, part].reshape(1, *shape)
+            elif name in EXTRAS:
+                shown = np.zeros((len(runs), *shape), np.float32)
+            else:
+                shown = getattr(arrays, f"out_{name}")
+            self.observations[name] = shown
+            if name not in EXTRAS:
+                setattr(arrays, f"out_{name}", shown)
+        outs = [[Extra(values=self.observations[name][b]) for name in self._windows.extras] for b in range(len(runs))]
+        arrays.extra_addresses[:] = np.array([[out.address for out in row] for row in outs]).reshape(len(runs), -1)
+        self._kept = list(runs), outs  # whose addresses the kernels have
         self.mask, self.told, self.episodes = arrays.mask, arrays.told, arrays.episode
         self.queue_slots, self.running_slots, self.partner_slots = arrays.queue, arrays.victims, arrays.partners
-        self.observations = {name: getattr(arrays, f"out_{name}") for name in self._shapes}
         self._screens = [arrays.handle(b) for b in range(len(runs))]
-        self._runs = list(runs)
         self._crowd = Crowd(
             runs=np.array([run.address for run in runs]),
             screens=np.array([screen.address for screen in self._screens]),
@@ -178,8 +190,7 @@ class Batch:
         self._forget(b)
         nodes, shown = instance.cluster.nodes, self.observations["nodes"][b, : len(instance.cluster.nodes)]
         shown[:, 1], shown[:, 3] = nodes["gpus"] / nodes["gpus"].max(), nodes["rack"] / len(instance.cluster.racks)
-        of_component = scales(instance) if self.names else {}
-        arrays.scales[b] = [of_component[name] for name in self.names]
+        arrays.scales[b] = [COMPONENTS[name].scale(instance) for name in self.names]
         arrays.levels[b] = 0.0
         self.told[b] = 0.0
         kept = self.episodes["keeps_log"][b], self.episodes["row"][b]
@@ -206,7 +217,7 @@ class Batch:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what looks at the arrays: a copy has arrays of its own."""
-        return {name: value for name, value in self.__dict__.items() if name not in (*_UNCOPIED, "_runs")}
+        return {name: value for name, value in self.__dict__.items() if name not in _UNCOPIED}
 
     def shown(self) -> dict[str, np.ndarray]:
         """Give the observations that have elements: no learner accepts an array without."""

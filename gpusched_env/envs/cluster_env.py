@@ -106,6 +106,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         checkpointed, or whose GPUs take no further job, are left out
     sub_batches : S, sub-batches that a start may name, each half of the one before; 0 = starts name none
     pair_benefit : show what the mean JCT of a waiting job and a partner gains by sharing (Theorem 1 of SJF-BSBF)
+    extras : observation arrays that a user has registered (gpusched_env.envs.observation.extras)
     reward : component, or weights of components
     skip_forced_waits : do not ask while waiting is the only feasible action
     mask_in_observation : put the mask into the observation too, as key ``action_mask``
@@ -137,6 +138,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         partner_window: int = 0,
         sub_batches: int = 0,
         pair_benefit: bool = True,
+        extras: Sequence[str] = (),
         reward: str | Mapping[str, float] = "jct",
         skip_forced_waits: bool = True,
         mask_in_observation: bool = False,
@@ -149,7 +151,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self.scenario = get_scenario(scenario) if isinstance(scenario, str) else scenario
         self.windows = Windows(
             queue_window, running_window, rules, delays_s, queue_order, running_order, clairvoyant, migration, lease_s,
-            partner_window, sub_batches, pair_benefit,
+            partner_window, sub_batches, pair_benefit, extras,
         )  # fmt: skip
         shares = self.scenario.sharing is not None
         self.windows.check_sharing(shares)

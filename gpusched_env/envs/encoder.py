@@ -13,6 +13,7 @@ from gpusched_env.cluster import TIERS, Cluster
 from gpusched_env.core.placement.rules import RULE_NUMBER, rule_number, shares_by
 from gpusched_env.core.sharing.choices import BENEFIT
 from gpusched_env.envs.observation import columns
+from gpusched_env.envs.observation.extras import EXTRAS, check_extras
 from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
 from gpusched_env.envs.observation.type_columns import TYPE_TABLES
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
@@ -48,6 +49,7 @@ class Windows:
     partner_window: int = 0
     sub_batches: int = 0
     pair_benefit: bool = True
+    extras: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -79,6 +81,8 @@ class Windows:
             raise ScenarioError(
                 f"lease_s is {self.lease_s}: give a finite number of seconds > 0, or None for no leases"
             )
+        check_extras(self.extras)
+        object.__setattr__(self, "extras", tuple(self.extras))
         object.__setattr__(self, "rules", tuple(self.rules))
         object.__setattr__(self, "delays_s", tuple(float(delay) for delay in self.delays_s))
 
@@ -142,7 +146,11 @@ class Windows:
             tables = tables | SHARING_TABLES
             rows |= {"sub_batches": self.queue_window * max(self.sub_batches, 1), "company": self.running_window}
             rows |= {"partners": self.partner_window, "pairs": self.queue_window * self.partner_window}
-        return {name: (rows[name], len(table)) if name in rows else (len(table),) for name, table in tables.items()}
+        shapes = {name: (rows[name], len(table)) if name in rows else (len(table),) for name, table in tables.items()}
+        extras = {name: (rows.get(EXTRAS[name].rows, 1), len(EXTRAS[name].columns)) for name in self.extras}
+        if twice := sorted(shapes.keys() & extras):
+            raise ScenarioError(f"extras: {twice[0]!r} is an array that every observation has; register another name")
+        return shapes | extras
 
     def space(self, nodes: int, links: int, types: int = 0, shares: bool = False) -> dict[str, spaces.Space[Any]]:
         """Observation spaces; an array without elements is left out, since no learner accepts it."""

@@ -14,6 +14,7 @@ from gpusched_env.core.placement.placing import goes_anywhere_now, look_for
 from gpusched_env.core.placement.shared import find_shared
 from gpusched_env.core.queries import rule_holds
 from gpusched_env.core.state import Run
+from gpusched_env.envs.observation.extras import extra_at, show_extra
 from gpusched_env.envs.observation.sharing import show_sharing
 from gpusched_env.envs.observation.showing import (
     show_cluster,
@@ -168,6 +169,8 @@ def look(sim: Run, env: Screen, outcome: int, changed: int) -> bool:
         show_types(sim, env)
     if env.out_seats.shape[0] > 0:
         show_sharing(sim, env)
+    for i in range(len(env.extra_numbers)):
+        show_extra(env.extra_numbers[i], sim, env, extra_at(env.extra_addresses[i]))
     if env.copies.shape[0] > 0:
         copy_observation(env)
     return True

@@ -94,7 +94,7 @@ class Screen(Handle):
     seen_running = array(np.int64, "running", fill=UNSEEN)
     tier_sums = array(np.float64, "tiers", "tier_columns")
     # rewards
-    components = array(np.int64, "components")  # numbers of LEVELS
+    components = array(np.int64, "components")  # numbers of rewards.COMPONENTS
     weights = array(np.float64, "components")
     scales = array(np.float64, "components")
     levels = array(np.float64, "components")  # as of the last step
@@ -117,6 +117,9 @@ class Screen(Handle):
     out_partners = array(np.float32, "partner_rows", "partners_columns")
     out_pairs = array(np.float32, "pairs", "pairs_columns")
     out_seats = array(np.float32, "seats")
+    # arrays that users have registered (observation/extras.py): their numbers, and where this environment's are
+    extra_numbers = array(np.int64, "extras")
+    extra_addresses = array(np.int64, "extras")
     # of one environment alone: the arrays of its observation lie side by side, to be copied and given away at once
     block = array(np.float32, "block")
     copies = array(np.float32, "rows", "block")  # without rows where nobody wants them

@@ -17,10 +17,11 @@ from gpusched_env.core.events import (
     preempt,
     start,
 )
-from gpusched_env.core.handle import handle_at, helper, kernel
+from gpusched_env.core.handle import handle_at, kernel
 from gpusched_env.core.placement.beside import find_beside
 from gpusched_env.core.state import Run
 from gpusched_env.envs.looking import look
+from gpusched_env.envs.rewards import level_of
 from gpusched_env.envs.screen import Crowd, Screen
 from gpusched_env.envs.sharing_actions import chosen_steps
 from gpusched_env.envs.slots import ANY_JOB
@@ -33,8 +34,6 @@ NEARLY_FULL: Final = 16
 NO_ACTION: Final = -1
 RESUME: Final = -2
 SKIP: Final = -3
-# A component is minus the increase of one of these, see rewards.COMPONENTS.
-LEVELS: Final = ("job_seconds", "slowdown_seconds", "clock_s", "fairness_sum")
 # What step_all returns beside 0, as bits: some log should be drained; is full, so that its environment stands still;
 # some episode is over; some action was infeasible, so that no observation was written.
 DRAIN, STANDS, OVER, REFUSED = 1, 2, 4, 8
@@ -125,17 +124,6 @@ def play(sim: Run, env: Screen, action: int) -> int:
     return outcome
 
 
-@helper
-def level_of(sim: Run, number: int) -> float:
-    """Read one of LEVELS."""
-    w = sim.world
-    if number == 0:
-        return w["job_seconds"]  # type: ignore[no-any-return]
-    if number == 1:
-        return w["slowdown_seconds"]  # type: ignore[no-any-return]
-    return w["clock_s"] if number == 2 else w["fairness_sum"]  # type: ignore[no-any-return]
-
-
 @kernel
 def throw_log_away(sim: Run) -> None:
     """Empty the log buffers."""
@@ -152,7 +140,7 @@ def pay(sim: Run, env: Screen) -> bool:
     episode = env.episode
     reward = 0.0
     for i in range(len(env.components)):
-        level = level_of(sim, env.components[i])
+        level = level_of(env.components[i], sim)
         env.told[FIRST_COMPONENT + i] = (env.levels[i] - level) / env.scales[i]
         reward += env.weights[i] * env.told[FIRST_COMPONENT + i]
         env.levels[i] = level

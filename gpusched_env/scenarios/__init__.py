@@ -2,7 +2,7 @@
 
 from gpusched_env.scenarios.family import Parameter, ScenarioFamily
 from gpusched_env.scenarios.files import load_scenario, save_scenario, scenario_from_dict
-from gpusched_env.scenarios.registry import FAMILIES, SCENARIOS, get_scenario, list_scenarios
+from gpusched_env.scenarios.registry import FAMILIES, SCENARIOS, get_scenario, list_scenarios, register_scenario
 from gpusched_env.scenarios.ring_all_reduce import ring_all_reduce
 from gpusched_env.scenarios.scenario import RESULTS_VERSION, Scenario
 from gpusched_env.scenarios.seeds import Seeds
@@ -20,6 +20,7 @@ __all__ = [
     "get_scenario",
     "list_scenarios",
     "load_scenario",
+    "register_scenario",
     "ring_all_reduce",
     "save_scenario",
     "scenario_from_dict",

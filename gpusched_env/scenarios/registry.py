@@ -12,6 +12,7 @@ from gpusched_env.cluster import NodeGroup
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.instance import Semantics
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network
+from gpusched_env.plugins import load_plugins
 from gpusched_env.scenarios.family import ScenarioFamily
 from gpusched_env.scenarios.files import load_scenario
 from gpusched_env.scenarios.hadar import HADAR
@@ -154,8 +155,25 @@ RETIRED: Final = {f"{name}-v0": f"{name}-v1" for name in (
 )}  # fmt: skip
 
 
+def register_scenario(scenario: Scenario | ScenarioFamily) -> None:
+    """Register a scenario, or a family with parameters, under its name.
+
+    Raises
+    ------
+    ScenarioError : the name is taken or retired
+    """
+    name = scenario.name
+    if name in _BY_NAME or name in RETIRED:
+        raise ScenarioError(f"scenario {name!r} exists already; choose another name")
+    if isinstance(scenario, ScenarioFamily):
+        FAMILIES[name] = scenario
+        scenario = scenario.scenario()
+    _BY_NAME[name] = scenario
+
+
 def list_scenarios() -> tuple[str, ...]:
     """Names of the registered scenarios."""
+    load_plugins()
     return tuple(_BY_NAME)
 
 
@@ -173,6 +191,7 @@ def get_scenario(name_or_path: str) -> Scenario:
     """
     if str(name_or_path).endswith((".json", ".toml")):
         return load_scenario(name_or_path)
+    load_plugins()
     name, colon, parameters = str(name_or_path).partition(":")
     if name in RETIRED:
         raise ScenarioError(

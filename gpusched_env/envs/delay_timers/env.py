@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES, TimerActions
 from gpusched_env.envs.delay_timers.observer import Observation, TimerObserver, observation_space
-from gpusched_env.envs.rewards import scales
+from gpusched_env.envs.rewards import COMPONENTS
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.event_log import EventLog
 
@@ -126,7 +126,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         drawn = int(self.np_random.integers(*self.train_seeds)) if seed is None else seed
         instance = self.scenario.instance(drawn)
         self._run = self._new_run(instance, drawn)
-        self._scale = scales(instance)["jct"] if self.scale is None else float(self.scale)
+        self._scale = COMPONENTS["jct"].scale(instance) if self.scale is None else float(self.scale)
         self._limit_s = min(instance.semantics.time_limit_s, self.horizon_s)
         self._observer = TimerObserver(self.simulation, self.timers, self.interval_s)
         self._steps, self._finished, self._clock_s, self._paid_s, self._over = 0, 0, 0.0, 0.0, False

@@ -105,7 +105,7 @@ def page() -> str:
     for key, shape in _SHARING_SHAPES.items():
         lines += _table(key, shape, SHARING_TABLES[key])
     lines += ["", "## Rewards", "", sections["Rewards"], "", "| component | return of an episode |", "|---|---|"]
-    lines += [f"| `{name}` | {meaning} |" for name, (_, meaning) in COMPONENTS.items()]
+    lines += [f"| `{name}` | {component.meaning} |" for name, component in COMPONENTS.items()]
     lines += ["", "## Episode", "", sections["Starting state"], "", sections["Episode end"]]
     return "\n".join(lines) + "\n"
 

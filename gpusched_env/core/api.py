@@ -1,0 +1,36 @@
+"""What others may use of the core: schedulers' loops, environments and users' own kernels import from here."""
+
+from gpusched_env.core.events import (
+    DECIDE,
+    DONE,
+    EXPLICIT,
+    LOG_FULL,
+    STALLED,
+    TIME_LIMIT,
+    advance,
+    attained_service,
+    lease,
+    preempt,
+    seconds_left,
+    start,
+    work_left,
+)
+from gpusched_env.core.handle import Handle, array, kernel
+from gpusched_env.core.network.contention import OWN, PORTS, contention_model
+from gpusched_env.core.network.flows import iteration_at
+from gpusched_env.core.network.models.ports import busiest_port
+from gpusched_env.core.placement.beside import find_beside
+from gpusched_env.core.placement.placing import fits, look_for
+from gpusched_env.core.placement.rules import placement_rule
+from gpusched_env.core.placement.shared import find_shared
+from gpusched_env.core.placement.taking import take, take_this
+from gpusched_env.core.planning import Walk, plan_preemptive, plan_starts
+from gpusched_env.core.queries import Asked, link_load, progress, what_if
+from gpusched_env.core.state import Run
+
+__all__ = [
+    "DECIDE", "DONE", "EXPLICIT", "LOG_FULL", "OWN", "PORTS", "STALLED", "TIME_LIMIT", "Asked", "Handle", "Run", "Walk",
+    "advance", "array", "attained_service", "busiest_port", "contention_model", "find_beside", "find_shared", "fits",
+    "iteration_at", "kernel", "lease", "link_load", "look_for", "placement_rule", "plan_preemptive", "plan_starts",
+    "preempt", "progress", "seconds_left", "start", "take", "take_this", "what_if", "work_left",
+]  # fmt: skip

@@ -1,0 +1,90 @@
+"""The registry of observation arrays that users add."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from gpusched_env.core.handle import Handle, Numbered, array, handle_at
+from gpusched_env.core.state import Run
+from gpusched_env.envs.observation.columns import Column
+from gpusched_env.envs.screen import Screen
+from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
+
+ROWS: Final = ("queue", "running", "nodes", "links", "cluster")  # what an array has a row for; "cluster" = one row
+_MOST: Final = 64
+
+
+class Extra(Handle):
+    """An array that a user's kernel writes."""
+
+    values = array(np.float32, "rows", "columns")
+
+
+class Shown(NamedTuple):
+    """An observation array that a user has registered."""
+
+    number: int
+    columns: tuple[Column, ...]
+    rows: str
+
+
+def _signature(sim: Run, env: Screen, out: Extra) -> None:
+    raise NotImplementedError
+
+
+# In a kernel: show_extra(number, sim, env, out).
+show_extra: Final = Numbered("observation-extras", _signature, most=_MOST)
+extra_at = handle_at(Extra)
+EXTRAS: Final[dict[str, Shown]] = {}
+
+
+def observation_array(name: str, columns: Sequence[Column], rows: str = "cluster") -> Callable[[Any], Any]:
+    """Register an observation array, which environments made with ``extras=(name,)`` show.
+
+    It decorates a function ``(sim: Run, env: Screen, out: Extra) -> None``: a kernel, or a plain Python function where
+    speed does not matter. It writes all of ``out.values``, float32 [rows, columns] in [0, 1], after each step; row k
+    belongs to the job in ``env.queue[k]`` or ``env.victims[k]`` (-1 = empty slot), to node or link k.
+
+    Parameters
+    ----------
+    name : its key in the observation
+    columns : what each column means, for documentation
+    rows : one of ROWS
+
+    Raises
+    ------
+    GpuschedError : the name is taken, unknown rows, no columns, or a kernel of another signature
+    """
+
+    def register(function: Any) -> Any:
+        if name in EXTRAS:
+            raise GpuschedError(f"observation array {name!r} exists already; choose another name")
+        if rows not in ROWS:
+            raise GpuschedError(f"observation array {name!r}: {unknown_name('rows', rows, ROWS)}")
+        if not columns:
+            raise GpuschedError(f"observation array {name!r}: give at least one column")
+        try:
+            show_extra.put(len(EXTRAS), function)
+        except TypeError as error:
+            raise GpuschedError(f"observation array {name!r}: {error}") from None
+        EXTRAS[name] = Shown(len(EXTRAS), tuple(columns), rows)
+        return function
+
+    return register
+
+
+def check_extras(names: Sequence[str]) -> None:
+    """Refuse names that nobody has registered, and names given twice.
+
+    Raises
+    ------
+    ScenarioError : an unknown name
+    """
+    for name in names:
+        if name not in EXTRAS:
+            raise ScenarioError(f"extras: {unknown_name('observation array', str(name), EXTRAS)}")
+    if len(set(names)) < len(names):
+        raise ScenarioError(f"extras: {tuple(names)} names one twice")

@@ -1,0 +1,36 @@
+"""Modules of users: imported once, so that what they register is known by name everywhere, in worker processes too."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Final
+
+from gpusched_env.errors import GpuschedError
+
+GROUP: Final = "gpusched_env.plugins"  # entry points of installed packages
+VARIABLE: Final = "GPUSCHED_PLUGINS"  # names of modules, separated by commas
+
+
+@cache
+def load_plugins() -> None:
+    """Import the modules that GPUSCHED_PLUGINS names, and those of the entry points ``gpusched_env.plugins``.
+
+    Modules are found in the working folder too.
+
+    Raises
+    ------
+    GpuschedError : a module cannot be imported
+    """
+    named = [(name.strip(), VARIABLE) for name in os.environ.get(VARIABLE, "").split(",") if name.strip()]
+    named += [(entry.value, f"entry point {entry.name!r}") for entry in entry_points(group=GROUP)]
+    if named and os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.append(os.getcwd())
+    for name, where in named:
+        try:
+            import_module(name)
+        except ImportError as error:
+            raise GpuschedError(f"{where}: cannot import module {name!r} ({error})") from error
