@@ -19,6 +19,7 @@ import _thread
 import contextlib
 import ctypes
 import hashlib
+import itertools
 import math
 import operator
 import os
@@ -344,6 +345,7 @@ else:
         populate_array(whole, data=data, shape=shape, strides=strides, itemsize=size, meminfo=None, parent=None)
         return whole._getvalue()
 
+    _LIBRARIES: Final = (np, math)  # of which Numba knows the functions
     _PLAIN: Final = {int: types.int64, float: types.float64, bool: types.boolean, type(None): types.void}
     _C: Final = {int: ctypes.c_int64, float: ctypes.c_double, bool: ctypes.c_bool, type(None): None}
 
@@ -361,6 +363,8 @@ else:
         """A function that is compiled when it is first needed; called from Python and, by its name, from kernels."""
 
         def __init__(self, function: Any, lazy: bool) -> None:
+            if free := function.__code__.co_freevars:
+                raise TypeError(f"{function.__qualname__}: kernels read names of their module alone, not local {free}")
             self.function, self.lazy = function, lazy
             self.__name__, self.__doc__, self.__module__ = function.__name__, function.__doc__, function.__module__
             self.__wrapped__ = function
@@ -563,7 +567,7 @@ else:
         return numbered.callable
 
     def _reads(function: Any) -> Iterator[tuple[str, Any]]:
-        """List the names of a module, and their values, that a function and the helpers that it calls read."""
+        """List the names that a function and the helpers that it calls read, of their modules or by ``module.name``."""
         seen, todo = set(), [function]
         while todo:
             one = todo.pop()
@@ -571,9 +575,11 @@ else:
             while codes:
                 code = codes.pop()
                 codes += [part for part in code.co_consts if isinstance(part, CodeType)]
-                for name in code.co_names:
-                    if name in one.__globals__:
-                        value = one.__globals__[name]
+                modules = [one.__globals__.get(name) for name in code.co_names]
+                names = [vars(module) for module in modules if isinstance(module, ModuleType) and module not in _LIBRARIES]
+                for name, place in itertools.product(code.co_names, [one.__globals__, *names]):
+                    if name in place:
+                        value = place[name]
                         plain = getattr(value, "py_func", value)
                         if isinstance(plain, FunctionType) and plain not in seen:
                             seen.add(plain)
