@@ -168,6 +168,18 @@ def test_functions_that_cannot_be_called_by_number_are_refused() -> None:
         own.put(1, doubled)
 
 
+@compiled_only
+def test_kernels_that_depend_on_local_names_are_refused() -> None:
+    """Two of them would have one name, and one file."""
+    factor = 2.0
+
+    def times(these: Table, at: int) -> float:
+        return float(these.numbers[at] * factor)
+
+    with pytest.raises(TypeError, match=r"times: kernels read names of their module alone, not local \('factor',\)"):
+        kernel(times)
+
+
 # --- arrays
 
 
@@ -392,6 +404,25 @@ def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(SOURCE, encoding="utf-8")
     (tmp_path / "cache").write_text("a file where a folder would be", encoding="utf-8")
     assert ended(begun(tmp_path, OFTEN)) == [116.0]
+
+
+BY_MODULE = """
+import limits, mine
+from gpusched_env.core.handle import kernel
+
+@kernel
+def through(numbers: mine.Numbers) -> float:
+    return mine.scale(numbers) + limits.MOST
+
+print(through(mine.numbers()))
+"""
+
+
+@compiled_only
+def test_kernels_and_constants_may_be_named_by_their_module(again: Path) -> None:
+    for most in (1.0, 5.0):
+        (again / "limits.py").write_text(f"MOST = {most}", encoding="utf-8")
+        assert ended(begun(again, program=BY_MODULE)) == [6.0 + most]
 
 
 LATE = """
