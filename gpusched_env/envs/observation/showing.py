@@ -28,7 +28,7 @@ def attained_by(sim: Run, number: int) -> float:
 @helper
 def showing(row: int, times: int) -> int:
     """Name what a slot shows: a job that waits after so many stops, or a start of that number, x 2 + 1 if it stops."""
-    return times << 31 | row
+    return int(times) << 31 | int(row)  # both 32 bits wide in plain Python
 
 
 @helper
@@ -58,7 +58,7 @@ def show_queue(sim: Run, env: Screen, filled: int, stands: bool) -> None:
         job = sim.jobs[row]
         out[k, 3] = squash(w["clock_s"] - job["last_stop_s"])
         out[k, 4] = squash(w["clock_s"] - job["arrival_s"])
-        who = showing(row, int(job["preemptions"]))
+        who = showing(row, job["preemptions"])
         if env.seen_queue[k] == who:  # it has waited since: nothing else has changed
             continue
         env.seen_queue[k] = who
