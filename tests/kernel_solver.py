@@ -6,7 +6,8 @@ import numpy as np
 from helpers import unit_instance
 
 from gpusched_env.core.handle import Handle, array, kernel
-from gpusched_env.core.network.flows import MAXMIN, cross, end_flow, list_flow
+from gpusched_env.core.network.contention import model_number
+from gpusched_env.core.network.flows import cross, end_flow, list_flow
 from gpusched_env.core.network.settling import settle
 from gpusched_env.core.state import Run, State, lengths
 
@@ -34,7 +35,7 @@ class KernelNetwork:
         count = len(self.capacity)
         sizes = {"links": count, "uses": flows_at_most * count, "seats": flows_at_most}
         self.sim: Run = State(1, lengths(unit_instance([0.0], [1], [1.0], "1x1")) | sizes).handle(0)
-        self.sim.world["contention"] = MAXMIN
+        self.sim.world["contention"] = model_number("maxmin")
         for name, value in (("first_use", -1), ("bottleneck", -1), ("compute_s", 1.0), ("overlap", 1.0)):
             self.sim.replicas[name] = value
         self.sim.links["capacity"], self.sim.links["level"] = self.capacity, np.inf

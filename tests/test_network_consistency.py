@@ -16,7 +16,8 @@ from test_network_replay import Restless, draw
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.core.events import stuck
 from gpusched_env.core.handle import kernel
-from gpusched_env.core.network.flows import MAXMIN, SOLO, list_flow, touch_link
+from gpusched_env.core.network.contention import model_number
+from gpusched_env.core.network.flows import list_flow, touch_link
 from gpusched_env.core.network.settling import settle
 from gpusched_env.core.state import Run, allocate
 from gpusched_env.envs.playing import play_scheduler, wide_open
@@ -36,6 +37,7 @@ from gpusched_env.simulator import (
 )
 
 SEEDS = range(0, 24, 2)
+MAXMIN, SOLO = model_number("maxmin"), model_number("none")
 TWO = [{0: 4, 1: 4}, {0: 4, 1: 4}]
 
 
