@@ -401,7 +401,7 @@ def test_a_cache_that_cannot_be_written_is_told_once(tmp_path: Path, monkeypatch
     told = shell("compare", *TINY, "--schedulers", "fifo,random", "--seeds", "2", "--workers", "2", *plot)
     assert told.returncode == 0
     [line] = told.stderr.splitlines()
-    assert "cannot be written; NUMBA_CACHE_DIR names another folder" in line
+    assert "its folder cannot be written; NUMBA_CACHE_DIR names another" in line
 
 
 def test_a_log_that_takes_long_shows_how_far_it_is_read(
