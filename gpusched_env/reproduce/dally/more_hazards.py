@@ -75,7 +75,7 @@ def measure_leak(instance: Instance, log: EventLog, scheduler: str) -> dict[str,
     run, working, found = DelayRun(instance, player), held_gpus(instance, log), {}
     for hours in SAMPLES_H:
         run.play(hours * HOUR)
-        leaked = int((run.delay.leaker[0] >= 0).sum())
+        leaked = int((run.delay.leaker >= 0).sum())
         at_work = float(working.at(hours * HOUR))
         found[f"leased_at_{hours}h"] = (at_work + leaked) / instance.cluster.gpus
         found[f"working_at_{hours}h"] = at_work / instance.cluster.gpus
