@@ -53,8 +53,8 @@ def plan_starts(sim: Run, walk: Walk, strict: bool) -> int:
 def first_shared(sim: Run, walk: Walk, begin: int, choices: int, strict: bool) -> int:
     """Find the first of the waiting jobs ``walk.order[begin:]`` that can start now, beside others if need be.
 
-    Writes its GPUs to ``chosen`` and its option of ``sub_batches`` to its verdict. Returns its position in ``order``; the
-    length of ``order`` if there is none.
+    Writes its GPUs to ``chosen`` and its option of ``sub_batches`` to its verdict. Returns its position in ``order``,
+    the length of ``order`` if there is none.
     """
     for i in range(begin, len(walk.order)):
         count, option = find_shared(sim, walk.order[i], choices)

@@ -42,19 +42,19 @@ class Carrying(Simulation):
     def _lease_end_s(self, decision: Lease) -> float:
         """When the job's lease ends as it is [s], inf = it has none; NaN where the job has never run."""
         row = self._row(decision)
-        replica = -1 if row < 0 else int(self.state.jobs["replica"][self.b, row])
-        return math.nan if replica < 0 else float(self.state.replicas["lease_s"][self.b, replica])
+        replica = -1 if row < 0 else int(self.arrays.jobs["replica"][row])
+        return math.nan if replica < 0 else float(self.arrays.replicas["lease_s"][replica])
 
     def _free_gpus(self) -> np.ndarray:
         """Boolean [G]: nobody holds the GPU."""
-        free: np.ndarray = self.state.holder[self.b, : self._world["gpus"]] == FREE
+        free: np.ndarray = self.arrays.holder[: self._world["gpus"]] == FREE
         return free
 
     def _started(self, job: int, was_free: np.ndarray | None) -> Start:
         """Tell what a start has just got, from its event."""
-        event = self.state.events[self.b, self._world["events"] - 1]
+        event = self.arrays.events[self._world["events"] - 1]
         end = int(self._world["event_gpus"])
-        gpus = tuple(self.state.event_gpus[self.b, end - int(event["gpu_count"]) : end].tolist())
+        gpus = tuple(self.arrays.event_gpus[end - int(event["gpu_count"]) : end].tolist())
         if self.instance.sharing is None:
             return Start(job, gpus=gpus)
         shares = was_free is not None and not bool(was_free[list(gpus)].all())

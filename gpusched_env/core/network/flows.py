@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpusched_env.core import arithmetic as arithmetic
+from gpusched_env.core import arithmetic  # noqa: F401 - kernels may call log2 and power
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.network.contention import begin
 from gpusched_env.core.state import Run

@@ -44,8 +44,8 @@ def placement_rule(name: str, meaning: str, *, anywhere: bool = False, shares: i
     It decorates a function ``(sim: Run, at: int, kind: int, gang: int, supply: int) -> int``: a kernel, or a plain
     Python function where speed does not matter. The function reserves the GPUs of a gang of job class ``kind`` with
     ``take`` and its kin (taking.py), which append them to ``sim.chosen`` from ``at`` on, and returns the end of what it
-    appended: ``at + gang``; ``at`` if it reserved nothing. ``supply`` >= gang GPUs are free. Machines on which the class
-    cannot run look full.
+    appended: ``at + gang``; ``at`` if it reserved nothing. ``supply`` >= gang GPUs are free. Machines on which the
+    class cannot run look full.
 
     Parameters
     ----------
