@@ -221,4 +221,4 @@ def find_shared(sim: Run, row: int, choices: int) -> tuple[int, int]:
         return 0, 0
     if w["gpu_jobs"] == 1:
         return 0, 0
-    return share_within(sim, kind, gang, choices, 0, w["gpus"])
+    return share_within(sim, row, choices, EVERYWHERE)
