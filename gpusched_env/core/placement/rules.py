@@ -36,6 +36,7 @@ def _signature(sim: Run, at: int, kind: int, gang: int, supply: int) -> int:
 # In a kernel: place(rule, sim, at, kind, gang, supply).
 place: Final = Numbered("placement-rules", _signature, most=len(RULE_FLAGS))
 _rules: Final[dict[str, Rule]] = {}
+_names: Final[list[str]] = []  # by number
 
 
 def placement_rule(name: str, meaning: str, *, anywhere: bool = False, shares: int = 0) -> Callable[[Any], Any]:
@@ -69,6 +70,7 @@ def placement_rule(name: str, meaning: str, *, anywhere: bool = False, shares: i
             raise GpuschedError(f"placement rule {name!r}: {error}") from None
         RULE_FLAGS[number] = anywhere, shares
         _rules[name] = Rule(name, number, meaning, function)
+        _names.append(name)
         return function
 
     return register
@@ -108,7 +110,7 @@ def rule_number(name: str) -> int:
 
 def rule_name(number: int) -> str:
     """Give the name of a placement rule by its number."""
-    return list(_rules)[number]
+    return _names[number]
 
 
 def check_numbers(numbers: np.ndarray) -> None:
