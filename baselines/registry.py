@@ -214,6 +214,8 @@ def register_scheduler(name: str, summary: str, **parameters: Any) -> Callable[[
             raise SchedulerError(f"scheduler {name!r} exists already; choose another name")
         if not name or set(name) & set(":,=. "):
             raise SchedulerError(f"scheduler {name!r}: a name has no blanks and none of : , = .")
+        if "name" not in vars(cls):
+            cls.name = name  # type: ignore[assignment, method-assign]
         BASELINES[name] = Baseline(f"{cls.__module__}:{cls.__qualname__}", parameters, summary)
         return cls
 

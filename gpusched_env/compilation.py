@@ -73,7 +73,7 @@ def _kernels(modules: Iterable[str]) -> dict[str, Any]:
 
     for name in modules:
         import_module(name)
-    return {kernel.symbol: kernel for kernel in handle.kernels}
+    return {kernel.symbol: kernel for kernel in handle.all_kernels()}
 
 
 def _compile(task: tuple[list[str], str]) -> str:

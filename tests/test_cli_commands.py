@@ -393,7 +393,9 @@ def test_an_encoding_that_lacks_characters_is_told_once(monkeypatch: pytest.Monk
     assert "the encoding ascii lacks" in notes[0]
 
 
-def test_a_cache_that_cannot_be_written_is_told_by_the_process_that_was_started_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_written_is_told_by_the_process_that_was_started_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").touch()
     for name in ("NUMBA_CACHE_DIR", "MPLCONFIGDIR"):  # a folder in a file cannot be made by anyone, root included
         monkeypatch.setitem(ENVIRONMENT, name, str(tmp_path / "file" / "folder"))

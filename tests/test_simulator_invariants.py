@@ -132,7 +132,7 @@ def expected_refusals(simulation: Simulation, decision: Decision) -> set[str]:
 def work_of(simulation: Simulation) -> np.ndarray:
     rows = np.arange(len(simulation.instance.workload), dtype=np.int32)
     answers = np.empty((2, len(rows)))
-    progress(simulation.arrays, Asked(rows=rows, answers=answers))
+    progress(simulation.arrays, Asked(rows=rows, answers=answers), len(rows))
     return answers[0]
 
 

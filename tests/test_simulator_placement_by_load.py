@@ -234,7 +234,7 @@ def test_in_a_walk_gangs_do_not_take_the_same_gpus(rule: str) -> None:
     simulation = begin(unit_instance([0.0] * 3, [3, 2, 4], [9.0] * 3, "4x2/2"))
     order, starts = np.arange(3, dtype=np.int32), np.zeros(3, np.int32)
     walk = Walk(order=order, rules=np.full(3, RULE_NUMBER[rule], np.int32), verdicts=starts)
-    number = plan_starts(simulation.arrays, walk, False)
+    number = plan_starts(simulation.arrays, walk, 3, False)
     assert number == 2  # 3 + 2 of 8 GPUs; 4 do not fit
     for job in starts[:number].tolist():
         assert simulation.apply(Start(job, rule)) == ""

@@ -118,7 +118,7 @@ def test_a_plan_counts_the_gpus_of_all_copies() -> None:
     before = state_bytes(simulation)
     starts = np.empty(3, np.int32)
     order, rules = np.arange(3, dtype=np.int32), np.full(3, RULE_NUMBER["fork"], np.int32)
-    assert plan_starts(simulation.arrays, Walk(order=order, rules=rules, verdicts=starts), False) == 2
+    assert plan_starts(simulation.arrays, Walk(order=order, rules=rules, verdicts=starts), 3, False) == 2
     assert starts[:2].tolist() == [0, 1]
     assert state_bytes(simulation) == before
     for job in (0, 1):

@@ -72,7 +72,7 @@ class DelayRun:
 
     @property
     def _rules(self) -> np.void:
-        return self.delay.rules  # type: ignore[no-any-return]
+        return self.delay.rules
 
     # --- play
 

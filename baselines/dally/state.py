@@ -82,6 +82,7 @@ RULES_DTYPE: Final = np.dtype(
         # the decision that ``next_decision`` has found
         ("row", "<i8"),
         ("until_s", "<f8"),  # [s]
+        ("marks", "<i4"),  # scratch: 1 = victims that are counted are let stop
     ]
 )
 TASK_DTYPE: Final = np.dtype(

@@ -55,17 +55,15 @@ def range_of(sim: Run, delay: Delay, tier: int, i: int) -> tuple[int, int]:
 
 
 @kernel
-def count_victims(
-    sim: Run, delay: Delay, row: int, least_nw: float, begin: int, end: int, most: int, mark: bool
-) -> int:
+def count_victims(sim: Run, delay: Delay, row: int, begin: int, end: int, most: int) -> int:
     """Count the fewest gangs to stop so that a job finds room in ``begin:end``; NO_LIMIT if that takes over ``most``.
 
     Those that hold most of the place go first, which makes them fewest; of equal ones those with the lowest GPUs.
-
-    Parameters
-    ----------
-    mark : let them stop, and keep the place for the job: GPUs on offer first, the lowest of each gang then
+    Where ``rules.marks`` is set they are let stop, and the place is kept for the job: GPUs on offer first, the lowest of
+    each gang then.
     """
+    mark = delay.rules["marks"] > 0
+    least_nw = delay.tasks[row]["nw"] + delay.rules["victim_margin"]
     left = delay.tasks[row]["gpus"]
     for gpu in range(begin, end):
         if sim.holder[gpu] >= 0:
@@ -117,7 +115,6 @@ def evict_for(sim: Run, delay: Delay, row: int, rack_too: bool, network_too: boo
     """
     r = delay.rules
     gang = delay.tasks[row]["gpus"]
-    least_nw = delay.tasks[row]["nw"] + r["victim_margin"]
     slots = delay.slot_order.shape[0]
     machines = delay.node_order.shape[0]
     fewest = NO_LIMIT
@@ -137,12 +134,14 @@ def evict_for(sim: Run, delay: Delay, row: int, rack_too: bool, network_too: boo
             begin, end = range_of(sim, delay, tier, i)
             if end - begin < gang:
                 continue
-            count = count_victims(sim, delay, row, least_nw, begin, end, fewest - 1, False)
+            count = count_victims(sim, delay, row, begin, end, fewest - 1)
             if count < fewest:
                 fewest = count
                 best_tier = tier
                 best_place = i
     if best_tier != REFUSED:
         begin, end = range_of(sim, delay, best_tier, best_place)
-        count_victims(sim, delay, row, least_nw, begin, end, fewest, True)
+        r["marks"] = 1
+        count_victims(sim, delay, row, begin, end, fewest)
+        r["marks"] = 0
     return best_tier

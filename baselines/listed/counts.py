@@ -31,7 +31,7 @@ def start_surely(sim: Run, plan: ListState) -> int:
     first = -1  # of those taken
     granted = 0
     while True:
-        line = first_line(plan.lines, plan.waiters, plan.keys, plan.ranks, plan.failed, sim.world["gpus"], False)
+        line = first_line(plan, sim.world["gpus"], False)
         if line < 0:
             return granted
         head = plan.waiters[plan.lines[line]["begin"]]
@@ -73,7 +73,7 @@ def plan_by_count(sim: Run, plan: ListState) -> None:
     at = 0
     while True:
         head = -1
-        line = first_line(plan.lines, plan.waiters, plan.keys, plan.ranks, plan.failed, budget, False)
+        line = first_line(plan, budget, False)
         if line >= 0:
             head = plan.waiters[plan.lines[line]["begin"]]
         elif at == taken:

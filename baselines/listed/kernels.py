@@ -183,9 +183,7 @@ def play_list(sim: Run, plan: ListState, walk: Walk) -> int:
                         break
                     row = sim.waiting[w["first_waiting"]]
                 else:
-                    line = first_line(
-                        plan.lines, plan.waiters, plan.keys, plan.ranks, plan.failed, w["gpus"], not r["strict"]
-                    )
+                    line = first_line(plan, w["gpus"], not r["strict"])
                     if line < 0:
                         break
                     row = plan.waiters[plan.lines[line]["begin"]]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.core.handle import helper
+from gpusched_env.baselines.listed.state import ListState
+from gpusched_env.core.handle import helper, kernel
 
 Array = np.ndarray
 
@@ -62,19 +63,19 @@ def leave_line(lines: Array, waiters: Array, keys: Array, ranks: Array, number: 
     waiters[begin + at] = row
 
 
-@helper
-def first_line(lines: Array, waiters: Array, keys: Array, ranks: Array, failed: Array, most: int, passes: bool) -> int:
+@kernel
+def first_line(plan: ListState, most: int, passes: bool) -> int:
     """Find the line of the job that comes first of all gangs of up to ``most`` GPUs; -1 = nobody waits.
 
     ``passes``: gang sizes that have failed do not count.
     """
     best = -1
     first = -1
-    for number in range(len(lines)):
-        line = lines[number]
-        if line["count"] > 0 and line["gpus"] <= most and not (passes and failed[line["gpus"]]):
-            row = waiters[line["begin"]]
-            if best < 0 or before(keys, ranks, row, first):
+    for number in range(len(plan.lines)):
+        line = plan.lines[number]
+        if line["count"] > 0 and line["gpus"] <= most and not (passes and plan.failed[line["gpus"]]):
+            row = plan.waiters[line["begin"]]
+            if best < 0 or before(plan.keys, plan.ranks, row, first):
                 best = number
                 first = row
     return best

@@ -75,18 +75,18 @@ EXPLICIT: Final = -1  # rule number of "these GPUs", given in ``chosen``
 
 
 @kernel
-def write_event(sim: Run, kind: int, job: int, replica: int, value: float, gpu_count: int, tier: int) -> None:
+def write_event(sim: Run, kind: int, job: int, replica: int, value: float) -> None:
     """Append a record to the log buffer."""
     w = sim.world
     event = sim.events[w["events"]]
     event["time_s"] = w["clock_s"]
     event["value"] = value
-    event["gpu_at"] = w["gpus_before"] + w["event_gpus"] if gpu_count > 0 else -1
+    event["gpu_at"] = -1
     event["kind"] = kind
     event["job"] = job
     event["replica"] = replica
-    event["gpu_count"] = gpu_count
-    event["tier"] = tier
+    event["gpu_count"] = 0
+    event["tier"] = -1
     event["sub_steps"] = 1
     w["events"] += 1
 
@@ -203,7 +203,7 @@ def release(sim: Run, replica: int) -> None:
     job["last_stop_s"] = w["clock_s"]
     enqueue(sim, row)
     w["waiting_gpus"] += job["gpus"]
-    write_event(sim, RELEASE, row, replica, 0.0, 0, -1)
+    write_event(sim, RELEASE, row, replica, 0.0)
 
 
 @kernel
@@ -333,8 +333,12 @@ def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: 
     r["sequence"] = w["starts"]
     w["starts"] += 1
     set_due(sim, number)
-    write_event(sim, RESUME if resumed else START, row, number, r["since_s"], taken, tier)
-    sim.events[w["events"] - 1]["sub_steps"] = sim.sub_batches[kind, option, 0]["sub_steps"]
+    write_event(sim, RESUME if resumed else START, row, number, r["since_s"])
+    event = sim.events[w["events"] - 1]
+    event["gpu_at"] = w["gpus_before"] + w["event_gpus"]
+    event["gpu_count"] = taken
+    event["tier"] = tier
+    event["sub_steps"] = sim.sub_batches[kind, option, 0]["sub_steps"]
     w["event_gpus"] += taken
     w["running"] += 1
 
@@ -406,7 +410,7 @@ def stop(sim: Run, row: int) -> None:
     touch(sim, number)
     sim.jobs[row]["preemptions"] += 1
     w["preemptions"] += 1
-    write_event(sim, PREEMPT, row, number, sim.jobs[row]["remaining"], 0, -1)
+    write_event(sim, PREEMPT, row, number, sim.jobs[row]["remaining"])
     if w["contention"] > 0:
         end_flow(sim, number)
     if w["checkpoint_s"] > 0.0:
@@ -461,7 +465,7 @@ def arrive(sim: Run) -> None:
     w["waiting_gpus"] += job["gpus"]
     w["next_arrival"] += 1
     w["slowdown_weight"] += 1.0 / job["ideal_s"]
-    write_event(sim, ARRIVAL, row, -1, 0.0, 0, -1)
+    write_event(sim, ARRIVAL, row, -1, 0.0)
 
 
 @kernel
@@ -486,7 +490,7 @@ def complete(sim: Run, replica: int) -> None:
         contenders = (w["job_seconds"] - job["job_seconds"]) / jct
         share = max(1.0, job["gpus"] * contenders / w["gpus"])
         w["fairness_sum"] += jct / (job["ideal_s"] * share)
-    write_event(sim, COMPLETE, row, replica, 0.0, 0, -1)
+    write_event(sim, COMPLETE, row, replica, 0.0)
 
 
 @kernel(lazy=True)
@@ -509,7 +513,8 @@ def commit_rates(sim: Run) -> None:
         since_s = max(r["since_s"], w["clock_s"])
         r["until_s"] = finish_time(sim, since_s, sim.jobs[r["job"]]["remaining"], r["iteration_s"])
         set_due(sim, number)
-        write_event(sim, RATE, r["job"], number, r["iteration_s"], 0, r["tier"])
+        write_event(sim, RATE, r["job"], number, r["iteration_s"])
+        sim.events[w["events"] - 1]["tier"] = r["tier"]
         sim.events[w["events"] - 1]["gpu_at"] = r["bottleneck"]
 
 
@@ -588,7 +593,7 @@ def happen(sim: Run) -> int:
         sim.replicas[replica]["lease_over"] = 1
         set_due(sim, replica)
         w["leases_over"] += 1
-        write_event(sim, LEASE_END, sim.replicas[replica]["job"], replica, 0.0, 0, -1)
+        write_event(sim, LEASE_END, sim.replicas[replica]["job"], replica, 0.0)
     elif phase == ARRIVES:
         arrive(sim)
     elif phase == CHANGES:

@@ -20,8 +20,8 @@ class Walk(Handle):
 
 
 @kernel
-def plan_starts(sim: Run, walk: Walk, strict: bool) -> int:
-    """Walk waiting jobs in order and list those that can start now; nothing is started.
+def plan_starts(sim: Run, walk: Walk, count: int, strict: bool) -> int:
+    """Walk the waiting jobs ``order[:count]`` and list those that can start now; nothing is started.
 
     ``strict`` stops at the first job that does not fit; else the walk goes on. Fills ``verdicts`` with positions in
     ``order`` and returns their number.
@@ -30,7 +30,7 @@ def plan_starts(sim: Run, walk: Walk, strict: bool) -> int:
     supply = sim.world["free_gpus"]
     found = 0
     at = 0
-    for i in range(len(walk.order)):
+    for i in range(count):
         if supply == 0:
             break
         gang = sim.jobs[walk.order[i]]["gpus"]
@@ -50,20 +50,20 @@ def plan_starts(sim: Run, walk: Walk, strict: bool) -> int:
 
 
 @kernel
-def first_shared(sim: Run, walk: Walk, begin: int, choices: int, strict: bool) -> int:
-    """Find the first of the waiting jobs ``walk.order[begin:]`` that can start now, beside others if need be.
+def first_shared(sim: Run, walk: Walk, count: int, begin: int, choices: int, strict: bool) -> int:
+    """Find the first of the waiting jobs ``order[begin:count]`` that can start now, beside others if need be.
 
-    Writes its GPUs to ``chosen`` and its option of ``sub_batches`` to its verdict. Returns its position in ``order``; the
-    length of ``order`` if there is none.
+    Writes its GPUs to ``chosen`` and its option of ``sub_batches`` to its verdict. Returns its position in ``order``,
+    ``count`` if there is none.
     """
-    for i in range(begin, len(walk.order)):
+    for i in range(begin, count):
         count, option = find_shared(sim, walk.order[i], choices)
         if count > 0:
             walk.verdicts[i] = option
             return i
         if strict:
             break
-    return len(walk.order)
+    return count
 
 
 @kernel

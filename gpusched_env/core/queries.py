@@ -24,9 +24,9 @@ class Asked(Handle):
 
 
 @kernel
-def progress(sim: Run, asked: Asked) -> None:
+def progress(sim: Run, asked: Asked, count: int) -> None:
     """Answer iterations left and productive seconds of the jobs ``rows`` as of the clock."""
-    for i in range(len(asked.rows)):
+    for i in range(count):
         row = asked.rows[i]
         asked.answers[0, i] = work_left(sim, row)
         asked.answers[1, i] = sim.jobs[row]["service_s"] + productive_s(sim, sim.jobs[row]["replica"])
@@ -156,12 +156,12 @@ def link_loads(sim: Run, asked: Asked) -> None:
 
 
 @kernel
-def end_times(sim: Run, asked: Asked) -> None:
+def end_times(sim: Run, asked: Asked, count: int) -> None:
     """Answer when each running job of ``rows`` ends at the settled rates [s]; inf if it makes no progress."""
     if sim.world["contention"] > 0:
         settle(sim)
     meet_company(sim)
-    for i in range(len(asked.rows)):
+    for i in range(count):
         asked.answers[0, i] = np.inf
         number = sim.jobs[asked.rows[i]]["replica"]
         if number < 0 or sim.replicas[number]["phase"] != ACTIVE:

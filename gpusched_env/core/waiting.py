@@ -14,7 +14,7 @@ from gpusched_env.core.state import Run
 def waiting_rows(sim: Run) -> np.ndarray:
     """int32: rows of the waiting jobs, ascending; what the next decision may write into."""
     first = sim.world["first_waiting"]
-    return sim.waiting[first : first + sim.world["waiting"]]  # type: ignore[no-any-return]
+    return sim.waiting[first : first + sim.world["waiting"]]
 
 
 @kernel

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.cluster import TIERS
-from gpusched_env.core.handle import Batched
+from gpusched_env.core.handle import Batched, entry_of
 from gpusched_env.core.placement.rules import goes_anywhere, rule_number
 from gpusched_env.core.state import Run
 from gpusched_env.envs.encoder import WINDOW_ORDERS, Windows
@@ -159,7 +159,7 @@ class Batch:
             screens=np.array([screen.address for screen in self._screens]),
             actions=self.actions,
         )
-        entry, crowd = step_all.entry, self._crowd.parameter
+        entry, crowd = entry_of(step_all), self._crowd.parameter
         self.play: Callable[[int, int], int] = lambda first, end: entry(crowd, first, end)
         self.action = memoryview(self.actions)  # type: ignore[arg-type]
         self.row = memoryview(self.episodes["row"])  # type: ignore[arg-type]

@@ -66,7 +66,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     Where the scenario's network is a topology, ``links`` is [L, 5], one row a link, and ``flows`` [V, 6] says for each
     running slot what contention does to it. Where GPUs are of several types, or gangs may run in copies, six more
     arrays tell types apart; where jobs may share GPUs, five more say who shares with whom, and who might.
-    Every column is defined in ``gpusched_env.envs.observation.columns`` and on the page ``docs/observation_and_action.md``.
+    Every column is defined in ``gpusched_env.envs.observation.columns`` and on the page
+    ``docs/observation_and_action.md``.
 
     ## Rewards
     By default minus the integral of the number of jobs in the system over the elapsed time, scaled so that an

@@ -146,7 +146,9 @@ class Windows:
             tables = tables | SHARING_TABLES
             rows |= {"sub_batches": self.queue_window * max(self.sub_batches, 1), "company": self.running_window}
             rows |= {"partners": self.partner_window, "pairs": self.queue_window * self.partner_window}
-        shapes = {name: (rows[name], len(table)) if name in rows else (len(table),) for name, table in tables.items()}
+        shapes: dict[str, tuple[int, ...]] = {
+            name: (rows[name], len(table)) if name in rows else (len(table),) for name, table in tables.items()
+        }
         extras = {name: (rows.get(EXTRAS[name].rows, 1), len(EXTRAS[name].columns)) for name in self.extras}
         if twice := sorted(shapes.keys() & extras):
             raise ScenarioError(f"extras: {twice[0]!r} is an array that every observation has; register another name")

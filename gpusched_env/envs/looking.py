@@ -76,10 +76,8 @@ def mark_starts(sim: Run, env: Screen) -> int:
             if sim.rules[rule]["shares"] > 0 and sim.world["gpu_jobs"] > 1:
                 found, option = find_shared(sim, row, sim.rules[rule]["shares"])
             elif gang <= supply:
-                if not sharing and goes_anywhere_now(sim, kind, rule):
-                    found = gang
-                else:
-                    found = look_for(sim, kind, gang, rule)
+                surely = not sharing and goes_anywhere_now(sim, kind, rule)
+                found = gang if surely else look_for(sim, kind, gang, rule)
             if sharing:
                 choices += mark_sizes(sim, env, row, found, option, at)
             else:
@@ -148,10 +146,8 @@ def look(sim: Run, env: Screen, outcome: int, changed: int) -> bool:
     filled = env.ranked["queue_slots"]
     fill_running(sim, env, env.config["running_order"], changed)
     plain = w["sharing"] == 0 and w["gpu_jobs"] == 1 and sim.paces.shape[2] == 1 and len(env.partners) == 0
-    if env.config["anywhere"] > 0 and plain:
-        choices = mark_by_count(sim, env, filled, before)
-    else:
-        choices = mark_starts(sim, env)
+    by_count = env.config["anywhere"] > 0 and plain
+    choices = mark_by_count(sim, env, filled, before) if by_count else mark_starts(sim, env)
     choice = mark_others(sim, env, starts, choices)
     may_wait = env.mask[starts + len(env.victims)] != 0
     if outcome == DECIDE and not choice and env.config["skip_forced_waits"] > 0 and may_wait:

@@ -69,7 +69,7 @@ def reward_component(name: str, meaning: str, scale: Callable[[Instance], float]
 @kernel(lazy=True)
 def job_seconds(sim: Run) -> float:
     """Seconds of jobs in the system [s]."""
-    return sim.world["job_seconds"]  # type: ignore[no-any-return]
+    return sim.world["job_seconds"]
 
 
 @reward_component(
@@ -80,7 +80,7 @@ def job_seconds(sim: Run) -> float:
 @kernel(lazy=True)
 def slowdown_seconds(sim: Run) -> float:
     """Sum over jobs of seconds in the system / ideal run time."""
-    return sim.world["slowdown_seconds"]  # type: ignore[no-any-return]
+    return sim.world["slowdown_seconds"]
 
 
 @reward_component(
@@ -91,7 +91,7 @@ def slowdown_seconds(sim: Run) -> float:
 @kernel(lazy=True)
 def clock(sim: Run) -> float:
     """Simulated time [s]."""
-    return sim.world["clock_s"]  # type: ignore[no-any-return]
+    return sim.world["clock_s"]
 
 
 @reward_component(
@@ -102,7 +102,7 @@ def clock(sim: Run) -> float:
 @kernel(lazy=True)
 def fairness_sum(sim: Run) -> float:
     """Finish-time fairness rho summed over finished jobs."""
-    return sim.world["fairness_sum"]  # type: ignore[no-any-return]
+    return sim.world["fairness_sum"]
 
 
 def parse_reward(reward: str | Mapping[str, float]) -> dict[str, float]:

@@ -19,7 +19,7 @@ from gpusched_env.envs.observation.showing import attained_by
 from gpusched_env.envs.screen import Screen
 from gpusched_env.envs.sharing_actions import open_gpus
 
-Array: Final = np.ndarray
+Array = np.ndarray
 
 ARRIVAL_ORDER, START_ORDER, SHORTEST, LONGEST, LEAST_ATTAINED, MOST_ATTAINED = range(len(WINDOW_ORDERS))
 KEPT: Final = 2  # times as many as are shown

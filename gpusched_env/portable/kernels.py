@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.core import arithmetic as arithmetic  # kernels may call the functions
+from gpusched_env.core import arithmetic  # noqa: F401 - kernels may call the functions
 from gpusched_env.core.handle import Handle, array, kernel
 from gpusched_env.portable.elementary import exp, log, log1p, log2, power
 from gpusched_env.portable.normal import normal_quantile

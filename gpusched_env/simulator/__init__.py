@@ -9,7 +9,7 @@ from gpusched_env.simulator.scheduler import Scheduler
 from gpusched_env.simulator.simulation import Outcome, Simulation, Until, simulate
 from gpusched_env.simulator.view import ClairvoyantView, ClusterView
 
-handle.listener = Teller()
+handle.set_listener(Teller())
 
 __all__ = [
     "PLACEMENT_RULES",

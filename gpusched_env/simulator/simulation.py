@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpusched_env.core import events
-from gpusched_env.core.placement.rules import rule_name, rule_number
+from gpusched_env.core.placement.rules import RULE_NUMBER, check_numbers, rule_number
 from gpusched_env.core.state import FINISHED, Run, allocate
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.event_log import EVENT_DTYPE, EventLog
@@ -183,8 +183,8 @@ class Simulation:
         ------
         GpuschedError : a number that no rule has
         """
-        if rule != events.EXPLICIT:
-            rule_name(rule)
+        if not events.EXPLICIT <= rule < len(RULE_NUMBER):
+            check_numbers(np.array([rule]))
         code: int = events.start(self.arrays, job, rule, explicit, share, sub_steps)
         if code == events.BUFFER_FULL:
             self.drain()

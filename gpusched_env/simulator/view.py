@@ -38,6 +38,8 @@ class ClusterView:
         self._simulation = simulation
         self._requests: dict[str, np.ndarray] = {}  # columns that somebody has asked for
         self._type_rates: np.ndarray | None = None
+        self._asked = queries.Asked(rows=np.empty(0, np.int32), answers=np.empty((2, 0)))
+        self._list = _empty_walk(0)
 
     # State is looked up anew each time: a stored view would part from its array in a copy.
     @property
@@ -292,9 +294,17 @@ class ClusterView:
         return known
 
     def _progress(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        answers = np.empty((2, len(rows)))
-        queries.progress(self._arrays, queries.Asked(rows=self._known(rows), answers=answers))
-        return answers[0], answers[1]
+        asked, count = self._asked_of(rows), len(rows)
+        queries.progress(self._arrays, asked, count)
+        return asked.answers[0, :count].copy(), asked.answers[1, :count].copy()
+
+    def _asked_of(self, rows: np.ndarray) -> queries.Asked:
+        """Write rows into the question, which is used again and again: a handle takes longer to make than to ask."""
+        if len(rows) > len(self._asked.rows):
+            length = 2 * len(rows)
+            self._asked = queries.Asked(rows=np.empty(length, np.int32), answers=np.empty((2, length)))
+        self._asked.rows[: len(rows)] = self._known(rows)
+        return self._asked
 
     # --- questions
 
@@ -329,15 +339,15 @@ class ClusterView:
         if isinstance(rules, str) and shares_by(rules) and self._world["gpu_jobs"] > 1:
             return self._shared(order, shares_by(rules), strict)
         walk = self._walk(order, rules)
-        count = planning.plan_starts(self._arrays, walk, strict)
+        count = planning.plan_starts(self._arrays, walk, len(order), strict)
         return [Start(int(walk.order[i]), rule_name(walk.rules[i])) for i in walk.verdicts[:count]]
 
     def _shared(self, order: np.ndarray, choices: int, strict: bool) -> Iterator[Decision]:
         """Start the jobs of an order one after the other, beside others if need be."""
-        walk = self._walk(order, "pack")
+        walk = self._walk(order, "pack").copy()  # others may ask between two of these decisions
         at = 0
         while True:
-            at = planning.first_shared(self._arrays, walk, at, choices, strict)
+            at = planning.first_shared(self._arrays, walk, len(order), at, choices, strict)
             if at == len(order):
                 return
             job = int(walk.order[at])
@@ -360,9 +370,9 @@ class ClusterView:
         """
         if not len(order):
             return []
-        walk = self._walk(order, rules)
-        order, verdict = walk.order, walk.verdicts
-        planning.plan_preemptive(self._arrays, walk, len(order))
+        walk, count = self._walk(order, rules), len(order)
+        planning.plan_preemptive(self._arrays, walk, count)
+        order, verdict = walk.order[:count], walk.verdicts[:count]
         holds = self._job_state["replica"][order] >= 0
         victims = order[(verdict == planning.SKIPPED) & holds]
         newcomers = np.flatnonzero(verdict == planning.NEWCOMER)
@@ -374,12 +384,21 @@ class ClusterView:
         return decisions
 
     def _walk(self, order: np.ndarray, rules: str | np.ndarray) -> planning.Walk:
-        if isinstance(rules, str):
-            numbers = np.full(len(order), rule_number(rules), np.int32)
-        else:
+        """Write an order and its placement rules into a list, which is used again and again."""
+        count = len(order)
+        if count > len(self._list.order):
+            self._list = _empty_walk(2 * count)
+        walk = self._list
+        if not isinstance(rules, str):
             check_numbers(np.asarray(rules))
-            numbers = np.ascontiguousarray(rules, np.int32)
-        return planning.Walk(order=self._known(order), rules=numbers, verdicts=np.empty(len(order), np.int32))
+        walk.order[:count] = self._known(order)
+        walk.rules[:count] = rule_number(rules) if isinstance(rules, str) else rules
+        return walk
+
+
+def _empty_walk(length: int) -> planning.Walk:
+    order, rules, verdicts = (np.zeros(length, np.int32) for _ in range(3))
+    return planning.Walk(order=order, rules=rules, verdicts=verdicts)
 
 
 class ClairvoyantView(ClusterView):
@@ -493,7 +512,6 @@ class ClairvoyantView(ClusterView):
 
     def end_s(self, rows: np.ndarray) -> np.ndarray:
         """float64 [s]: when each of the running jobs ``rows`` will end as it is; inf if it makes no progress."""
-        known = self._known(rows)
-        ends = np.empty((1, len(known)))
-        queries.end_times(self._arrays, queries.Asked(rows=known, answers=ends))
-        return ends[0]
+        asked, count = self._asked_of(rows), len(rows)
+        queries.end_times(self._arrays, asked, count)
+        return asked.answers[0, :count].copy()

@@ -61,7 +61,7 @@ def contention_model(
     Parameters
     ----------
     meaning : half a sentence for tables
-    reach : OWN = a flow that begins or ends changes no other gang; PORTS = it may change the gangs on its machines' ports
+    reach : OWN = a flow that begins or ends changes no other gang; PORTS = it may change gangs on its machines' ports
     at_start : ``(sim, number, slowest)`` may change what a gang that starts computes and sends; ``slowest`` = GPU type
     alone_s : ``(sim, number) -> float``, seconds of one iteration if no other gang used the network; by default what
         its bytes take on an idle network [s]

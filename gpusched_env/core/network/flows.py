@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpusched_env.core import arithmetic as arithmetic
+from gpusched_env.core import arithmetic  # noqa: F401 - kernels may call log2 and power
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.network.contention import begin
 from gpusched_env.core.state import Run
@@ -109,16 +109,18 @@ def solo_rate(sim: Run, replica: int, cap_Bps: float, built: bool) -> float:
 
 @kernel
 def price(
-    sim: Run, collective: int, gang: int, machines: int, largest: int, gradient_bytes: float, step_s: float
+    sim: Run, number: int, collective: int, largest: int, gradient_bytes: float, step_s: float
 ) -> tuple[float, float]:
     """Seconds that do not depend on the rate between machines, and bytes over each ring edge (network.md 3.2).
 
     Parameters
     ----------
-    gang, machines, largest : GPUs, machines, most GPUs on one machine
+    number : of the gang, whose GPUs and machines are known
+    largest : most GPUs on one machine
     step_s : latency of one step between machines [s]
     """
     w = sim.world
+    gang, machines = sim.replicas[number]["gpus"], sim.replicas[number]["machines"]
     inside_s = w["gpu_latency_s"]
     if machines == 1 or collective in (RING, SHARDED):
         steps = 2.0 * (gang - 1)
@@ -211,12 +213,12 @@ def begin_flow(sim: Run, number: int, slowest: int) -> None:
         best = np.inf
         for candidate in range(SHARDED):
             rate = min(solo, port_rate(sim, candidate, machines, largest))
-            fixed, wire = price(sim, candidate, gang, machines, largest, gradient, step_s)
+            fixed, wire = price(sim, number, candidate, largest, gradient, step_s)
             if (fixed + wire / rate) * ALIKE < best:
                 best = fixed + wire / rate
                 choice = candidate
     solo = min(solo, port_rate(sim, choice, machines, largest))
-    fixed, wire = price(sim, choice, gang, machines, largest, gradient, step_s)
+    fixed, wire = price(sim, number, choice, largest, gradient, step_s)
     if gradient == 0.0:
         fixed = 0.0
     fixed += gradient * (gang - 1) / gang / w["reduction_Bps"] + w["machine_overhead_s"] * machines

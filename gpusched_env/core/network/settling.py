@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.core.handle import helper, kernel
-from gpusched_env.core.network import models as models  # registers them
+from gpusched_env.core.network import models  # noqa: F401 - registers them
 from gpusched_env.core.network.contention import alone, price, solve
 from gpusched_env.core.network.flows import iteration_at, list_flows_on
 from gpusched_env.core.state import Run

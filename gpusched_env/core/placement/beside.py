@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpusched_env.core.handle import kernel
-from gpusched_env.core.placement.shared import append_by_id, append_gpus_of
+from gpusched_env.core.placement.shared import EVERYWHERE, append_by_id, append_gpus_of
 from gpusched_env.core.sharing.partners import has_room
 from gpusched_env.core.state import ACTIVE, WAITING, Run
 
@@ -40,13 +40,12 @@ def find_beside(sim: Run, row: int, partner: int, option: int) -> tuple[int, int
         return 0, 0
     gang = sim.jobs[row]["gpus"]
     kind = sim.jobs[row]["job_class"]
-    gpus = sim.world["gpus"]
     for size in range(sim.sub_batches.shape[1]):
         if sim.sub_batches[kind, size, 0]["sub_steps"] == 0 or (option >= 0 and size != option):
             continue
-        at = append_gpus_of(sim, kind, 0, gang, size, number, 0, gpus)
+        at = append_gpus_of(sim, row, 0, size, number, EVERYWHERE)
         if at > 0:
-            at = append_by_id(sim, kind, at, gang, size, False, 0, gpus)
+            at = append_by_id(sim, row, at, size, False, EVERYWHERE)
         if at == gang:
             return gang, size
     return 0, 0

@@ -36,6 +36,7 @@ def _signature(sim: Run, at: int, kind: int, gang: int, supply: int) -> int:
 # In a kernel: place(rule, sim, at, kind, gang, supply).
 place: Final = Numbered("placement-rules", _signature, most=len(RULE_FLAGS))
 _rules: Final[dict[str, Rule]] = {}
+_names: Final[list[str]] = []  # by number
 
 
 def placement_rule(name: str, meaning: str, *, anywhere: bool = False, shares: int = 0) -> Callable[[Any], Any]:
@@ -44,8 +45,8 @@ def placement_rule(name: str, meaning: str, *, anywhere: bool = False, shares: i
     It decorates a function ``(sim: Run, at: int, kind: int, gang: int, supply: int) -> int``: a kernel, or a plain
     Python function where speed does not matter. The function reserves the GPUs of a gang of job class ``kind`` with
     ``take`` and its kin (taking.py), which append them to ``sim.chosen`` from ``at`` on, and returns the end of what it
-    appended: ``at + gang``; ``at`` if it reserved nothing. ``supply`` >= gang GPUs are free. Machines on which the class
-    cannot run look full.
+    appended: ``at + gang``; ``at`` if it reserved nothing. ``supply`` >= gang GPUs are free. Machines on which the
+    class cannot run look full.
 
     Parameters
     ----------
@@ -69,6 +70,7 @@ def placement_rule(name: str, meaning: str, *, anywhere: bool = False, shares: i
             raise GpuschedError(f"placement rule {name!r}: {error}") from None
         RULE_FLAGS[number] = anywhere, shares
         _rules[name] = Rule(name, number, meaning, function)
+        _names.append(name)
         return function
 
     return register
@@ -107,15 +109,8 @@ def rule_number(name: str) -> int:
 
 
 def rule_name(number: int) -> str:
-    """Give the name of a placement rule by its number.
-
-    Raises
-    ------
-    GpuschedError : a number that no rule has
-    """
-    if not 0 <= number < len(_rules):
-        raise GpuschedError(f"placement rule number {number}: no rule has it; take numbers from RULE_NUMBER")
-    return list(_rules)[number]
+    """Give the name of a placement rule by its number."""
+    return _names[number]
 
 
 def check_numbers(numbers: np.ndarray) -> None:
@@ -127,7 +122,7 @@ def check_numbers(numbers: np.ndarray) -> None:
     """
     bad = numbers[(numbers < 0) | (numbers >= len(_rules))]
     if len(bad):
-        rule_name(bad[0])
+        raise GpuschedError(f"placement rule number {bad[0]}: no rule has it; take numbers from RULE_NUMBER")
 
 
 def goes_anywhere(name: str) -> bool:

@@ -16,6 +16,7 @@ from gpusched_env.core.sharing.seats import MEMORY_SLACK
 from gpusched_env.core.state import WAITING, Run
 
 PACK: Final = rule_number("pack")
+EVERYWHERE: Final = -1
 # Of free GPUs, if they are enough, both take what pack takes; find_shared chooses the others.
 placement_rule(
     "share-first-fit",
@@ -30,8 +31,19 @@ placement_rule(
 
 
 @kernel
-def append_gpus_of(sim: Run, kind: int, at: int, gang: int, option: int, number: int, low: int, high: int) -> int:
-    """Append the GPUs of a running gang in ``[low, high)`` that have room at a sub-batch, ascending; return the end."""
+def gpus_of(sim: Run, node: int) -> tuple[int, int]:
+    """First GPU of a machine, and the one behind its last; of the whole cluster if ``node`` is EVERYWHERE."""
+    if node == EVERYWHERE:
+        return 0, sim.world["gpus"]
+    first = sim.nodes[node]["first_gpu"]
+    return first, first + sim.nodes[node]["gpus"]
+
+
+@kernel
+def append_gpus_of(sim: Run, row: int, at: int, option: int, number: int, node: int) -> int:
+    """Append the GPUs of a running gang on a machine that have room for a job at a sub-batch; return the end."""
+    low, high = gpus_of(sim, node)
+    gang, kind = sim.jobs[row]["gpus"], sim.jobs[row]["job_class"]
     last = low - 1
     while at < gang:
         following = -1
@@ -54,12 +66,13 @@ def append_gpus_of(sim: Run, kind: int, at: int, gang: int, option: int, number:
 
 
 @kernel
-def by_benefit(sim: Run, kind: int, at: int, gang: int, low: int, high: int) -> tuple[int, int]:
-    """Append GPUs in ``[low, high)`` of the gangs that the job should join, the best pair first, to ``chosen``.
+def by_benefit(sim: Run, row: int, at: int, node: int) -> tuple[int, int]:
+    """Append GPUs on a machine of the gangs that the job should join, the best pair first, to ``chosen``.
 
     Returns the end of what it appended from ``at``, and the smallest of the sub-batches at which it joins them.
     """
     w = sim.world
+    gang = sim.jobs[row]["gpus"]
     option = 0
     joined = -1
     while at < gang:
@@ -76,7 +89,7 @@ def by_benefit(sim: Run, kind: int, at: int, gang: int, low: int, high: int) -> 
             break
         joined = best
         size = sim.replicas[best]["option"]
-        end = append_gpus_of(sim, kind, at, gang, size, best, low, high)
+        end = append_gpus_of(sim, row, at, size, best, node)
         if end > at:
             option = max(option, size)
         at = end
@@ -84,11 +97,13 @@ def by_benefit(sim: Run, kind: int, at: int, gang: int, low: int, high: int) -> 
 
 
 @kernel
-def append_by_id(sim: Run, kind: int, at: int, gang: int, option: int, held: bool, low: int, high: int) -> int:
-    """Append the first GPUs in ``[low, high)`` that have room at a sub-batch to ``chosen``; return the end.
+def append_by_id(sim: Run, row: int, at: int, option: int, held: bool, node: int) -> int:
+    """Append the first GPUs of a machine that have room for a job at a sub-batch to ``chosen``; return the end.
 
     ``held``: those that others hold, else the free ones.
     """
+    low, high = gpus_of(sim, node)
+    gang, kind = sim.jobs[row]["gpus"], sim.jobs[row]["job_class"]
     for gpu in range(low, high):
         if at < gang and (sim.holder[gpu] != FREE) == held and has_room(sim, kind, option, gpu):
             sim.chosen[at] = gpu
@@ -97,16 +112,16 @@ def append_by_id(sim: Run, kind: int, at: int, gang: int, option: int, held: boo
 
 
 @kernel
-def append_shared_by_gangs(sim: Run, kind: int, at: int, gang: int, option: int) -> int:
+def append_shared_by_gangs(sim: Run, row: int, at: int, option: int) -> int:
     """Append held GPUs that have room, of the machines with the fewest gangs first, to ``chosen``; return the end."""
+    gang = sim.jobs[row]["gpus"]
     key, node = -1, -1
     while at < gang:
         node = next_node(sim, gang, False, key, node)
         if node < 0:
             break
         key = node_key(sim, gang, False, node)
-        low = sim.nodes[node]["first_gpu"]
-        at = append_by_id(sim, kind, at, gang, option, True, low, low + sim.nodes[node]["gpus"])
+        at = append_by_id(sim, row, at, option, True, node)
     return at
 
 
@@ -120,42 +135,43 @@ def fits_all(sim: Run, kind: int, gang: int, option: int) -> bool:
 
 
 @kernel
-def share_within(sim: Run, kind: int, gang: int, choices: int, low: int, high: int) -> tuple[int, int]:
-    """Choose all free GPUs in ``[low, high)``, and for the rest of a gang shared ones; see :func:`find_shared`."""
+def share_within(sim: Run, row: int, choices: int, node: int) -> tuple[int, int]:
+    """Choose all free GPUs of a machine, and for the rest of a gang shared ones; see :func:`find_shared`."""
+    low, high = gpus_of(sim, node)
+    gang, kind = sim.jobs[row]["gpus"], sim.jobs[row]["job_class"]
     by_gangs = choices & (FEWEST_GANGS | ONE_NODE) > 0 and high - low == sim.world["gpus"]
     last = last_option(sim, kind, choices)
     if choices & BENEFIT:
-        at = append_by_id(sim, kind, 0, gang, last, False, low, high)
-        at, option = by_benefit(sim, kind, at, gang, low, high)
+        at = append_by_id(sim, row, 0, last, False, node)
+        at, option = by_benefit(sim, row, at, node)
         while at == gang and option <= last:  # the best for its company may be too large for the other GPUs
             if fits_all(sim, kind, gang, option):
                 return gang, option
             option += 1
         return 0, 0
     for size in range(last + 1):
-        at = append_by_id(sim, kind, 0, gang, size, False, low, high)
+        at = append_by_id(sim, row, 0, size, False, node)
         if by_gangs:
-            at = append_shared_by_gangs(sim, kind, at, gang, size)
+            at = append_shared_by_gangs(sim, row, at, size)
         else:
-            at = append_by_id(sim, kind, at, gang, size, True, low, high)
+            at = append_by_id(sim, row, at, size, True, node)
         if at == gang:
             return gang, size
     return 0, 0
 
 
 @kernel
-def on_one_node(sim: Run, kind: int, gang: int, choices: int) -> tuple[int, int]:
+def on_one_node(sim: Run, row: int, choices: int) -> tuple[int, int]:
     """Choose a gang's GPUs on one machine, free or shared: the tightest on which free ones suffice, else any."""
+    gang = sim.jobs[row]["gpus"]
     key, node = -1, -1
     while True:
         node = next_node(sim, gang, True, key, node)
         if node < 0:
             return 0, 0
         key = node_key(sim, gang, True, node)
-        low = sim.nodes[node]["first_gpu"]
-        high = low + sim.nodes[node]["gpus"]
-        if gang <= high - low:
-            count, option = share_within(sim, kind, gang, choices, low, high)
+        if gang <= sim.nodes[node]["gpus"]:
+            count, option = share_within(sim, row, choices, node)
             if count > 0:
                 return count, option
 
@@ -186,7 +202,7 @@ def find_shared(sim: Run, row: int, choices: int) -> tuple[int, int]:
     if judged and (gang > supply or choices & ONE_NODE or unable_somewhere(sim, kind)):
         judge_pairs(sim, row, choices)
     if choices & ONE_NODE:
-        count, option = on_one_node(sim, kind, gang, choices)
+        count, option = on_one_node(sim, row, choices)
         if count > 0:
             return count, option
     if in_sight:
@@ -205,4 +221,4 @@ def find_shared(sim: Run, row: int, choices: int) -> tuple[int, int]:
         return 0, 0
     if w["gpu_jobs"] == 1:
         return 0, 0
-    return share_within(sim, kind, gang, choices, 0, w["gpus"])
+    return share_within(sim, row, choices, EVERYWHERE)

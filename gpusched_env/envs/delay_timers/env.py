@@ -41,8 +41,8 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
 
     ## Observation space
     ``Dict`` of float32 arrays: ``classes`` [D, 24] in [0, 1], and ``cluster`` [17] in [0, 1] but for sine and cosine of
-    the day. No durations and nothing of the future. Every column is defined in ``gpusched_env.envs.delay_timers.columns`` and
-    on the page ``docs/delay_timers.md``.
+    the day. No durations and nothing of the future. Every column is defined in
+    ``gpusched_env.envs.delay_timers.columns`` and on the page ``docs/delay_timers.md``.
 
     ## Rewards
     Minus the integral of the number of jobs in the system over the interval, divided by ``scale``: summed over a

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from gpusched_env.core.events import work_left
@@ -18,7 +16,7 @@ from gpusched_env.envs.observation.squashing import squash
 from gpusched_env.envs.screen import Screen
 from gpusched_env.envs.sharing_actions import open_gpus, place_beside
 
-Array: Final = np.ndarray
+Array = np.ndarray
 
 
 @helper

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.core import arithmetic as arithmetic  # kernels may call log1p
+from gpusched_env.core import arithmetic  # noqa: F401 - kernels may call log1p
 from gpusched_env.core.handle import kernel
 from gpusched_env.envs.observation.columns import LONGEST_S
 from gpusched_env.portable.elementary import log1p
