@@ -226,6 +226,8 @@ class Kernel:
             hints, result = types_of(self.function)
             kinds = [_C.get(hint, ctypes.c_int64) for hint in hints]
             self._entry = ctypes.CFUNCTYPE(_C[result], *kinds)(self.address)
+            if _calls_python:
+                self._entry.errcheck = _raise_error
         return self._entry
 
     @property
@@ -307,7 +309,8 @@ class Kernel:
     def stub(self) -> int:
         """Address of a function that loads the kernel when it is first called, and calls it."""
         if not self._stub:
-            self._stub_library = _make_stub(self)
+            with global_compiler_lock:
+                self._stub_library = _make_stub(self)
             self._stub = int(self._stub_library.get_pointer_to_function(f"{self.symbol}.stub"))
         return self._stub
 
@@ -367,6 +370,7 @@ class Numbered:
             kinds = [_C.get(hint, ctypes.c_int64) for hint in self._hints]
             back = ctypes.CFUNCTYPE(_C[self._result], *kinds)(partial(_called_back, function, self._hints))
             self._callbacks.append(back)
+            _watch_for_errors()
             self._addresses[number] = ctypes.cast(back, ctypes.c_void_p).value or 0
         elif function.signature != self.signature:
             raise TypeError(f"{self.name}: {function.symbol} is {function.signature}, not {self.signature}")
@@ -397,14 +401,39 @@ class Numbered:
         return types.Function(type(self.name, (ConcreteTemplate,), {"key": self, "cases": [signature]}))
 
 
+_calls_python: Final[list[bool]] = []  # not empty = some kernels may call plain Python functions
+_errors: Final[list[BaseException]] = []  # of these; kernels cannot be left, so Python raises them when one returns
+
+
 def _called_back(function: Any, hints: Any, *arguments: Any) -> Any:
-    """Call a plain Python function from a kernel."""
-    return function(
-        *(
-            handles[argument] if isinstance(hint, type) and issubclass(hint, Handle) else argument
-            for hint, argument in zip(hints, arguments, strict=True)
-        )
+    """Call a plain Python function from a kernel; 0 if it raises an error."""
+    own = (
+        handles[argument] if isinstance(hint, type) and issubclass(hint, Handle) else argument
+        for hint, argument in zip(hints, arguments, strict=True)
     )
+    try:
+        return function(*own)
+    except BaseException as error:
+        _errors.append(error)
+        return 0
+
+
+def _raise_error(result: Any, *_: Any) -> Any:
+    """Raise the first error that plain Python functions have met in a kernel that has just returned."""
+    if _errors:
+        first = _errors[0]
+        _errors.clear()
+        raise first
+    return result
+
+
+def _watch_for_errors() -> None:
+    """Look for errors after each kernel that Python calls; where no kernel calls Python it costs nothing."""
+    if not _calls_python:
+        _calls_python.append(True)
+        for kernel in _kernels:
+            if kernel._entry is not None:
+                kernel._entry.errcheck = _raise_error
 
 
 @typeof_impl.register(Numbered)
@@ -580,7 +609,6 @@ def _load_now(number: int) -> None:
 _loader: Final = ctypes.CFUNCTYPE(None, ctypes.c_int64)(_load_now)  # as machine code calls it
 
 
-@global_compiler_lock
 def _make_stub(kernel: Kernel) -> Any:
     """Make the function that stands for a kernel until it is loaded: it has it loaded, and calls it."""
     context, word = cpu_target.target_context, ir.IntType(64)
