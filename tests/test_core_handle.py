@@ -406,6 +406,46 @@ def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path: Path) -> None:
     assert ended(begun(tmp_path, OFTEN)) == [116.0]
 
 
+ERRORS = """
+import mine
+from gpusched_env.core.handle import Numbered, kernel
+
+def rule(numbers: mine.Numbers) -> float: ...
+rules = Numbered("rules with errors", rule, most=4)
+
+@kernel
+def by_rule(numbers: mine.Numbers, number: int) -> float:
+    return rules(number, numbers)
+
+@kernel
+def twice(numbers: mine.Numbers) -> float:
+    return by_rule(numbers, 1) + by_rule(numbers, 1)
+
+def divide(numbers):
+    numbers.others[0] += 1.0
+    return 1.0 / float(numbers.some[0] - 3.0)
+
+n = mine.numbers()
+rules.put(0, mine.scale)
+print(by_rule(n, 0))
+rules.put(1, divide)
+for ask in (lambda: by_rule(n, 1), lambda: twice(n)):
+    try:
+        print(ask())
+    except ZeroDivisionError:
+        print(n.others[0])
+n.some[0] = 4.0
+print(by_rule(n, 1), twice(n))
+"""
+
+
+def test_an_error_of_a_plain_function_is_raised_where_python_has_called_the_kernel(again: Path) -> None:
+    found = ended(begun(again, program=ERRORS))
+    assert found[:2] == [6.0, 11.0]
+    assert found[2] >= 12.0  # a kernel goes on until it returns, plain Python does not
+    assert found[3:] == [1.0, 2.0]
+
+
 BY_MODULE = """
 import limits, mine
 from gpusched_env.core.handle import kernel
