@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from gpusched_env.core.handle import Function, handles
 
+_WIDE: Final[dict[Any, Callable[[Any], Any]]] = {"int": int, "float": float, "bool": bool}  # by annotation
+
 
 def kernel(function: Any = None, *, lazy: bool = False) -> Any:
-    """Leave a function as it is."""
-    return kernel if function is None else function
+    """Widen a function's numbers as compiled kernels do: arrays hold some of 8 and 32 bits, which would overflow."""
+    if function is None:
+        return kernel
+    code = function.__code__
+    given = [function.__annotations__.get(name) for name in code.co_varnames[: code.co_argcount]]
+    wide = [_WIDE.get(kind) for kind in given]
+
+    @wraps(function)
+    def call(*arguments: Any) -> Any:
+        return function(*(a if w is None else w(a) for w, a in zip(wide, arguments, strict=True)))
+
+    return call
 
 
-def helper(function: Function) -> Function:
-    """Leave a function as it is."""
-    return function
+def helper(function: Any) -> Any:
+    """Widen a function's numbers, as :func:`kernel`."""
+    return kernel(function)
 
 
 def plain(function: Function) -> Function:
