@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 from max_min_reference import max_min_rates
+from network_interference import flat_goodput_factor, part_time_slowdown
 
 from gpusched_env.event_log import COMPLETE, PREEMPT, RATE, RESUME, START, EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.network import LINK_TIERS, kway
 from gpusched_env.network.collectives import Gangs, Links, collective_cost
 from gpusched_env.network.ecmp import path_hash
-from gpusched_env.network.interference import flat_goodput_factor, part_time_slowdown
 from gpusched_env.network.pairwise import pairwise_ratios
 from gpusched_env.performance import overlapped
 

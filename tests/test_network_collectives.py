@@ -1,4 +1,4 @@
-"""Cost of an all-reduce against hand-computed times, bus bandwidth, and the store-and-forward reference."""
+"""Cost of an all-reduce against hand-computed times, and the store-and-forward reference."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from link_queue import finish_ns, ring_route, unaware_ns
+from network_interference import part_time_slowdown
 
-from gpusched_env.errors import GpuschedError, ScenarioError
-from gpusched_env.network.busbw import NVLS_GBps, bus_bandwidth_factor, simai_bus_bandwidth_GBps
+from gpusched_env.errors import ScenarioError
 from gpusched_env.network.collectives import COLLECTIVES, LATENCY_MODELS, Gangs, Links, collective_cost, solo_rate_Bps
-from gpusched_env.network.interference import part_time_slowdown
 from gpusched_env.network.kway import sharing_degradation
 from gpusched_env.performance import overlapped
 
@@ -101,7 +100,7 @@ def test_identities(gpus: int, servers: int, extra: int, gradient_bytes: float) 
     gang = Gangs(gpus, servers, widest, gradient_bytes)
     instant = DGX._replace(gpu_latency_s=0.0, server_latency_s=0.0)
     rate = 120e9 if servers == 1 else 12e9
-    bus = bus_bandwidth_factor("all-reduce", gpus) * gradient_bytes / seconds("ring", gang, instant)
+    bus = 2 * (gpus - 1) / gpus * gradient_bytes / seconds("ring", gang, instant)
     assert float(bus) == pytest.approx(rate, rel=1e-12)  # of the slowest edge
     times = {name: float(seconds(name, gang)) for name in COLLECTIVES}
     assert times["best"] == min(times.values())
@@ -147,36 +146,6 @@ def test_refusals() -> None:
         collective_cost("ring", EIGHT, DGX, "slow")
     with pytest.raises(ScenarioError, match="has no constants for collective 'hierarchical'"):
         collective_cost("hierarchical", EIGHT, DGX, "nccl")
-    with pytest.raises(GpuschedError, match="unknown operation 'all-reduction': did you mean 'all-reduce'"):
-        bus_bandwidth_factor("all-reduction", 8)
-    with pytest.raises(GpuschedError, match="unknown algorithm 'rings': did you mean 'ring'"):
-        simai_bus_bandwidth_GBps("rings", 8, 2, 475.0, 94.0)
-    with pytest.raises(GpuschedError, match="'nvls' is known for 8 GPUs a server, not 4"):
-        simai_bus_bandwidth_GBps("nvls", 4, 2, 475.0, 94.0)
-
-
-def test_bus_bandwidth() -> None:
-    for operation, factor in (("all-reduce", 1.75), ("all-gather", 0.875), ("reduce-scatter", 0.875), ("broadcast", 1)):
-        assert bus_bandwidth_factor(operation, 8) == factor
-    assert bus_bandwidth_factor("all-to-all", np.array([2, 4])).tolist() == [0.5, 0.75]
-    assert bus_bandwidth_factor("reduce", 5) == 1
-
-
-def test_bus_bandwidth_of_simai() -> None:
-    for servers in (2, 3, 4, 64):
-        assert simai_bus_bandwidth_GBps("ring", 8, servers, 240.0, 94.0) == 94.0
-    expected = {2: (176.25, 94 * 2 * 15 / 16), 3: (120.1111, 94 * 4 / 3 * 23 / 24), 4: (91.0625, 94 * 31 / 32)}
-    for servers, (printed, closed) in expected.items():
-        found = simai_bus_bandwidth_GBps("tree", 8, servers, 240.0, 94.0)
-        assert found == pytest.approx(printed, abs=5e-5)
-        assert found == pytest.approx(closed, rel=1e-9)
-    assert simai_bus_bandwidth_GBps("nvls", 8, 1, NVLS_GBps["H100"], 388.0) == 475.0
-    assert simai_bus_bandwidth_GBps("nvls", 8, 2, NVLS_GBps["H800"], 376.0) == pytest.approx(215 * 8 / 7 * 15 / 16)
-    assert simai_bus_bandwidth_GBps("tree", 8, 1, 240.0, 94.0) == 210.0
-    assert simai_bus_bandwidth_GBps("ring", 8, 1, 240.0, 94.0) == 240.0
-    assert simai_bus_bandwidth_GBps("ring", 8, 2, 80.0, 94.0) == 80.0
-    assert simai_bus_bandwidth_GBps("ring", 8, 2, 80.0, 94.0, crosses_ports=True) == pytest.approx(80 * 8 / 7)
-    assert simai_bus_bandwidth_GBps("tree", 1, 4, 240.0, 12.0) == 9.0
 
 
 CHUNK = 2**20  # [byte]

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from network_interference import flat_goodput_factor, locality_iteration_s, part_time_slowdown
 
 from gpusched_env.errors import ScenarioError
 from gpusched_env.network import kway
 from gpusched_env.network.collectives import Cost
-from gpusched_env.network.interference import flat_goodput_factor, locality_iteration_s, part_time_slowdown
 from gpusched_env.network.pairwise import PairwiseTable, pairwise_ratios, read_pairwise
 
 GPUS_ON = np.array([[2, 2, 0, 0], [0, 1, 1, 0], [0, 0, 0, 4], [1, 0, 3, 0], [0, 1, 0, 1]])  # gangs A to E

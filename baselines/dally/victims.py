@@ -59,8 +59,8 @@ def count_victims(sim: Run, delay: Delay, row: int, begin: int, end: int, most: 
     """Count the fewest gangs to stop so that a job finds room in ``begin:end``; NO_LIMIT if that takes over ``most``.
 
     Those that hold most of the place go first, which makes them fewest; of equal ones those with the lowest GPUs.
-    Where ``rules.marks`` is set they are let stop, and the place is kept for the job: GPUs on offer first, the lowest of
-    each gang then.
+    Where ``rules.marks`` is set they are let stop, and the place is kept for the job: GPUs on offer first, then the
+    lowest of each gang.
     """
     mark = delay.rules["marks"] > 0
     least_nw = delay.tasks[row]["nw"] + delay.rules["victim_margin"]

@@ -27,8 +27,8 @@ def warmup(
     folder = cache_folder()
     if folder is None:
         raise GpuschedError(
-            "warmup: the folder of the machine code cannot be written, or NUMBA_DISABLE_JIT is set; name another folder "
-            "in NUMBA_CACHE_DIR"
+            "warmup: the folder of the machine code cannot be written, or NUMBA_DISABLE_JIT is set; name another "
+            "folder in NUMBA_CACHE_DIR"
         )
     with ProgressBar(1, delay_s=0.0) as bar:
         count = warm_up(everything, workers, lambda done, missing: bar.advanced("compiling: kernels", done, missing))

@@ -247,7 +247,7 @@ class Encoder:
         return cls(windows, view._simulation, skip_forced_waits=False)
 
     def play(self, action: int) -> tuple[Observation, int, bool]:
-        """Play an action (or one_action.NO_ACTION, one_action.RESUME) and look.
+        """Play an action (or one of step.NO_ACTION, step.RESUME) and look.
 
         Returns
         -------

@@ -151,10 +151,7 @@ def share_within(sim: Run, row: int, choices: int, node: int) -> tuple[int, int]
         return 0, 0
     for size in range(last + 1):
         at = append_by_id(sim, row, 0, size, False, node)
-        if by_gangs:
-            at = append_shared_by_gangs(sim, row, at, size)
-        else:
-            at = append_by_id(sim, row, at, size, True, node)
+        at = append_shared_by_gangs(sim, row, at, size) if by_gangs else append_by_id(sim, row, at, size, True, node)
         if at == gang:
             return gang, size
     return 0, 0

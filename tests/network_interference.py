@@ -1,4 +1,4 @@
-"""Coarse interference rules of published schedulers and simulators; none of them looks at a link."""
+"""References: interference rules of published schedulers and simulators that look at no link."""
 
 from __future__ import annotations
 
