@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from published import digests, here, published_digests
 
 import gpusched_env
@@ -142,6 +143,15 @@ def test_pins_cover_every_dependency() -> None:
     ]
     names = {_normal(re.split(r"[\[<>=]", item)[0]) for item in wanted}
     assert names - {"gpusched-env"} <= pinned
+
+
+def test_ci_runs_both_ends_of_the_range_of_numba() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    [allowed] = [Requirement(item) for item in project["dependencies"] if item.startswith("numba")]
+    [oldest] = re.findall(r"^oldest_numba=(\S+)", (ROOT / ".ci" / "run").read_text(), re.M)
+    [newest] = re.findall(r"^numba==(\S+)$", (ROOT / "constraints.txt").read_text(), re.M)
+    major, minor, _ = newest.split(".")
+    assert allowed.specifier == SpecifierSet(f">={oldest},<{major}.{int(minor) + 1}")
 
 
 @pytest.mark.parametrize(
