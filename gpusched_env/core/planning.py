@@ -57,8 +57,8 @@ def first_shared(sim: Run, walk: Walk, count: int, begin: int, choices: int, str
     ``count`` if there is none.
     """
     for i in range(begin, count):
-        count, option = find_shared(sim, walk.order[i], choices)
-        if count > 0:
+        found, option = find_shared(sim, walk.order[i], choices)
+        if found > 0:
             walk.verdicts[i] = option
             return i
         if strict:
