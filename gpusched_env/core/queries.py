@@ -125,7 +125,8 @@ def what_if(sim: Run, row: int) -> float:
     r = sim.replicas[number]
     r["job"] = row
     kind = sim.jobs[row]["job_class"]
-    r["gpus"] = r["gang"] = sim.jobs[row]["gpus"]
+    r["gpus"] = sim.jobs[row]["gpus"]
+    r["gang"] = sim.jobs[row]["gpus"]
     r["job_class"] = kind
     tier, _, slowest = placed(sim, kind, 0, r["gpus"])
     r["tier"] = tier
