@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -17,10 +18,13 @@ def lines_run(call: Callable[..., Any], *arguments: Any) -> int:
         count += event == "line"
         return trace
 
-    before = sys.gettrace()
+    before, collects = sys.gettrace(), gc.isenabled()
+    gc.disable()  # what it frees, whenever that is, tells weak references of it in Python
     sys.settrace(trace)
     try:
         call(*arguments)
     finally:
         sys.settrace(before)
+        if collects:
+            gc.enable()
     return count

@@ -124,8 +124,10 @@ def what_if(sim: Run, row: int) -> float:
     number = sim.running[w["running"]]  # an idle row
     r = sim.replicas[number]
     r["job"] = row
-    r["gpus"] = sim.jobs[row]["gpus"]
     kind = sim.jobs[row]["job_class"]
+    r["gpus"] = sim.jobs[row]["gpus"]
+    r["gang"] = sim.jobs[row]["gpus"]
+    r["job_class"] = kind
     tier, _, slowest = placed(sim, kind, 0, r["gpus"])
     r["tier"] = tier
     whole = sim.sub_batches[kind, 0, slowest]

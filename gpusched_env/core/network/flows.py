@@ -90,7 +90,7 @@ def cross_edge(sim: Run, replica: int, source: int, target: int, edge: int) -> f
         if members > 1:
             job = sim.replicas[replica]["job"]
             start = sim.jobs[job]["preemptions"]  # restarts draw anew
-            link += path_hash(w["path_seed"], int(job), int(start), edge) % members
+            link += path_hash(w["path_seed"], int(job), int(start), edge) % int(members)
         cross(sim, replica, link, weight * sim.routes[i]["share"])
     return pair["latency_s"]
 
