@@ -68,9 +68,11 @@ def _modules(packages: Iterable[str]) -> list[str]:
 
 
 def _kernels(modules: Iterable[str]) -> dict[str, Any]:
-    """Import modules, and give all kernels by name."""
+    """Import modules, and those of users, and give all kernels by name."""
     from gpusched_env.core import handle
+    from gpusched_env.plugins import load_plugins
 
+    load_plugins()
     for name in modules:
         import_module(name)
     return {kernel.symbol: kernel for kernel in handle.all_kernels()}

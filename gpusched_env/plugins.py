@@ -32,5 +32,5 @@ def load_plugins() -> None:
     for name, where in named:
         try:
             import_module(name)
-        except ImportError as error:
+        except (ImportError, SyntaxError) as error:
             raise GpuschedError(f"{where}: cannot import module {name!r} ({error})") from error

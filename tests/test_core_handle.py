@@ -446,6 +446,115 @@ def test_an_error_of_a_plain_function_is_raised_where_python_has_called_the_kern
     assert found[3:] == [1.0, 2.0]
 
 
+WRONG = """
+import mine
+from gpusched_env.core.handle import Numbered, kernel
+
+def rule(numbers: mine.Numbers) -> float: ...
+rules = Numbered("rules that go wrong", rule, most=4)
+
+@kernel
+def by_rule(numbers: mine.Numbers, number: int) -> float:
+    return rules(number, numbers)
+
+@kernel
+def two(numbers: mine.Numbers) -> tuple[float, float]:
+    return 1.0, 2.0
+
+n = mine.numbers()
+rules.put(0, lambda numbers: None)
+for ask in (lambda: by_rule(n, 0), lambda: two(n)):
+    try:
+        print(ask())
+    except TypeError:
+        print(1)
+rules.put(0, mine.scale)
+print(by_rule(n, 0))
+"""
+
+
+@compiled_only
+def test_what_is_no_number_is_refused_and_a_number_may_be_given_anew(again: Path) -> None:
+    assert ended(begun(again, program=WRONG)) == [1.0, 1.0, 6.0]
+
+
+INTERRUPTED = """
+import ctypes, mine, signal
+from gpusched_env.core.handle import Numbered, kernel
+
+def send(number: int) -> int: ...
+native = Numbered("signals", send, most=1)  # of C: Python learns of the signal when it next runs
+native._addresses[0] = ctypes.cast(getattr(ctypes.CDLL(None), "raise"), ctypes.c_void_p).value
+
+@kernel
+def interrupted(numbers: mine.Numbers) -> float:
+    native(0, 2)
+    return mine.seldom(numbers, 0)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    print(interrupted(mine.numbers()))
+except KeyboardInterrupt:
+    print(2.0)
+"""
+
+
+@compiled_only
+@pytest.mark.skipif(sys.platform == "win32", reason="raise of the C library")
+def test_an_interrupt_before_a_kernel_is_loaded_does_no_harm(again: Path) -> None:
+    assert ended(begun(again, program=INTERRUPTED)) == [2.0]
+
+
+@compiled_only
+def test_only_folders_of_earlier_versions_are_removed(again: Path) -> None:
+    for name in ("kernels-0123456789abcdef", "kernels-of-my-paper"):
+        (again / "cache" / name).mkdir()
+    assert ended(begun(again, SELDOM)) == [2.0]  # which is not compiled yet
+    assert sorted(path.name for path in (again / "cache").iterdir()) == ["kernels", "kernels-of-my-paper"]
+
+
+DEEP = """
+import deep.limits, mine
+from deep.limits import Kind, TABLE
+from gpusched_env.core.handle import helper, kernel
+
+@helper
+def plus(number: float, more: float = deep.limits.DEFAULT) -> float:
+    return number + more
+
+@kernel
+def through(numbers: mine.Numbers) -> float:
+    return plus(deep.limits.MOST) + TABLE[1500] + Kind.ONE.value
+
+print(through(mine.numbers()))
+"""
+LIMITS = """
+import enum
+import numpy as np
+MOST, DEFAULT, LATE, NUMBER = 1.0, 10.0, 100.0, 1000
+TABLE = np.zeros(2000)
+TABLE[1500] = LATE
+class Kind(enum.IntEnum):
+    ONE = NUMBER
+"""
+
+
+@compiled_only
+def test_what_a_kernel_reads_from_afar_is_part_of_its_key(again: Path) -> None:
+    (again / "deep").mkdir()
+    (again / "deep" / "__init__.py").touch()
+    for source, result in (
+        (LIMITS, 1111.0),
+        (LIMITS.replace("= 1.0,", "= 2.0,"), 1112.0),
+        (LIMITS.replace(" 10.0,", " 20.0,"), 1121.0),
+        (LIMITS.replace(" 100.0,", " 200.0,"), 1211.0),
+        (LIMITS.replace(" 1000\n", " 2000\n"), 2111.0),
+    ):
+        (again / "deep" / "limits.py").write_text(source, encoding="utf-8")
+        shutil.rmtree(again / "deep" / "__pycache__", ignore_errors=True)  # two edits within a second look alike
+        assert ended(begun(again, program=DEEP)) == [result]
+
+
 BY_MODULE = """
 import limits, mine
 from gpusched_env.core.handle import kernel

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers import small_scenario
 
-from gpusched_env.core.queries import rule_holds
+from gpusched_env.core.placement.placing import fits
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.errors import GpuschedError
 from gpusched_env.instance import Semantics
@@ -132,7 +132,7 @@ def brute_mask(env: ClusterEnv) -> np.ndarray:
     for row in env.encoder.queue_slots.tolist():
         for rule in windows.rules:
             kind, gang = int(state.jobs[row]["job_class"]), int(state.jobs[row]["gpus"])
-            mask.append(row >= 0 and bool(rule_holds(simulation.arrays, kind, gang, RULE_NUMBER[rule])))
+            mask.append(row >= 0 and bool(fits(simulation.arrays, kind, gang, RULE_NUMBER[rule])))
     for row in env.encoder.running_slots.tolist():
         replica = state.replicas[state.jobs[row]["replica"]]
         saving, fresh = replica["phase"] == 2, replica["start_s"] == simulation.now_s

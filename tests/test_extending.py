@@ -124,9 +124,39 @@ def test_a_plugin_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
     assert "GPUSCHED_PLUGINS: cannot import module 'no_such_module'" in result.stderr
 
 
+def test_the_command_line_lists_what_a_users_module_adds(tmp_path: Path) -> None:
+    """Schedulers and scenarios, and a scenario file that names a model of the module."""
+    for command, name in ((["schedulers"], "last-come"), (["schedulers", "show", "last-come"], "last-come"),
+                          (["scenarios"], "lab-v0")):  # fmt: skip
+        result = run(tmp_path, "-m", "gpusched_env.cli", *command)
+        assert result.returncode == 0, result.stderr
+        assert name in result.stdout
+    scenario = run(tmp_path, "-m", "gpusched_env.cli", "scenarios", "show", "leaf-spine-256-v1").stdout
+    assert scenario.count('"model": "maxmin"') == 1
+    written = scenario.replace('"model": "maxmin"', '"model": "square"').replace('"jobs": 800', '"jobs": 80')
+    (tmp_path / "mine.json").write_text(written, encoding="utf-8")
+    result = run(tmp_path, "-m", "gpusched_env.cli", "run", "--scenario", "mine.json", "--scheduler", "fifo")
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_plugin_with_a_syntax_error_is_named(tmp_path: Path) -> None:
+    """One line, not a traceback."""
+    (tmp_path / "broken.py").write_text("def rule(:\n", encoding="utf-8")
+    command = ["run", "--scenario", "tiny-v1", "--scheduler", "fifo"]
+    result = run(tmp_path, "-m", "gpusched_env.cli", *command, GPUSCHED_PLUGINS="broken")
+    assert result.returncode == 2
+    assert "GPUSCHED_PLUGINS: cannot import module 'broken'" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 @pytest.mark.parametrize(
     ("code", "message"),
     [
+        ("observation_array('queue', [Column('x', 'x', 'x')])(lambda *a: None)", "observation array 'queue' exists already"),
+        (
+            "try:\n    contention_model('mine', 'x')(kernel(wrong))\nexcept Exception:\n    Contention('mine')",
+            "unknown value 'mine'",
+        ),
         ("placement_rule('pack', 'again')(lambda *a: 0)", "placement rule 'pack' exists already"),
         ("contention_model('kway', 'again')(lambda *a: 0)", "contention model 'kway' exists already"),
         ("Start_rule = simulate(lab, make_scheduler('fifo:placement=las-fit'))", "did you mean 'last-fit'"),
@@ -142,6 +172,8 @@ def test_wrong_names_and_signatures_are_refused(tmp_path: Path, code: str, messa
     begin = (
         "import gymnasium as gym\nfrom gpusched_env import make_scheduler, simulate\n"
         "from gpusched_env.core.api import Run, contention_model, kernel, placement_rule\n"
+        "from gpusched_env.envs.observation.columns import Column\n"
+        "from gpusched_env.envs.observation.extras import observation_array\n"
         "from gpusched_env.network import Contention\nfrom gpusched_env.scenarios import get_scenario\n"
         "lab = get_scenario('lab-v0').instance(0)\ndef wrong(sim: Run, at: int) -> int:\n    return at\n"
     )

@@ -1,6 +1,6 @@
 """A rehearsal of SJF-BCO, compiled: place a job, play on, until all have ended or the plan fails.
 
-It does what HeadOfLine (bco_plans.py) and Ledger (bco_ledger.py) do, to the last bit; tests compare them.
+It does what HeadOfLine (plans.py) and Ledger (ledger.py) do, to the last bit; tests compare them.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ QUEUE_DTYPE: Final = np.dtype(
     [
         ("by_size", "<i8"),  # 1 = by run time left, 0 = by arrival
         ("strict", "<i8"),  # 1 = the first job that does not fit blocks all behind it
-        ("choices", "<i8"),  # flags of sharing_choices.py
+        ("choices", "<i8"),  # flags of core/sharing/choices.py
         ("round_s", "<f8"),  # [s] decide at its multiples only; 0 = at every event
         ("until_s", "<f8"),  # [s] when to stop
         # where it stands

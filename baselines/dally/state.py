@@ -123,7 +123,7 @@ VERDICT_DTYPE: Final = np.dtype(
         ("rack_wait_s", "<f8"),  # [s] its timers then
         ("network_wait_s", "<f8"),  # [s]
         ("job", "<i4"),  # row
-        ("tier", "<i4"),  # of delay_placing: 0 slot, 1 machine, 2 rack, 3 anywhere, 4 random; -1 = it has refused
+        ("tier", "<i4"),  # of placing.py: 0 slot, 1 machine, 2 rack, 3 anywhere, 4 random; -1 = it has refused
     ]
 )
 

@@ -34,7 +34,7 @@ class Timers(Protocol):
 
 
 class HandTimers:
-    """The authors' auto-tuner (dally.md 3.5): follows the recorded waits, compiled in ``delay_tuning``."""
+    """The authors' auto-tuner (docs/dally.md): follows the recorded waits, compiled in ``tuning``."""
 
     interval_s = math.inf
     by_hand = True

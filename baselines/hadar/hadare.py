@@ -24,7 +24,7 @@ class HadarE(Scheduler):
     slot_s : length of a slot [s]
     copies : of a job, at most; 0 = as many as the scenario allows (``semantics.max_copies``). 1 = a single-copy rival:
         there is nothing to merge, so a job that keeps its node goes on at no cost
-    order : of the jobs' first copies, a name in ORDERS (``hadare_slots.py``); a choice. "forked" = as a published
+    order : of the jobs' first copies, a name in ORDERS (``slots.py``); a choice. "forked" = as a published
         figure has it: the forker hands all copies to the scheduler, those of the first job before other jobs
     spare_order : who gets idle nodes, a name in SPARE_ORDERS
     sticky : a job stays on the node on which it started; for single copies

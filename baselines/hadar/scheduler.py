@@ -34,7 +34,7 @@ class Hadar(Scheduler):
 
     Parameters
     ----------
-    utility : a name in UTILITIES (``hadar_prices.py``); results depend on it more than on anything else
+    utility : a name in UTILITIES (``prices.py``); results depend on it more than on anything else
     round_s : length of a round [s]; the next one begins earlier if nothing runs any more
     eta, price_ratio : of the price bounds, see price_range
     order : of the walk: "density" = utility of ending soonest, per GPU, descending; "arrival"

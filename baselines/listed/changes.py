@@ -2,7 +2,7 @@
 
 The times in the heap were right when they were computed, but for rounding; whoever asks now gets what the clock of now
 makes of them, so all that might be the first are computed anew. Jobs whose queue has changed leave their sorted lists
-then (runner_kernels.py).
+then (runners.py).
 """
 
 from __future__ import annotations

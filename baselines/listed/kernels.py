@@ -2,7 +2,7 @@
 
 It decides what their ``decide`` decides, in the same sequence; tests compare the logs. What it need not do: look again
 at jobs that could not start before, while no GPU has come back; and, where counts of GPUs decide who starts, look at
-all who wait or run (line_kernels.py, runner_kernels.py, count_kernels.py).
+all who wait or run (lines.py, runners.py, counts.py).
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ LIST_DTYPE: Final = np.dtype(
         ("phase", "<i8"),
         ("at", "<i8"),  # entry of the list that comes next
         ("listed", "<i8"),  # entries of ``order``
-        ("walked", "<i8"),  # entries of ``walk``: what is walked along, or, along LINES, who runs (runner_kernels.py)
+        ("walked", "<i8"),  # entries of ``walk``: what is walked along, or, along LINES, who runs (runners.py)
         ("apart", "<i8"),  # entries of ``walk`` that this decision point has not taken
         ("taken", "<i8"),  # running jobs that it has taken, ``tail``
         ("taken_gpus", "<i8"),  # that they hold [GPU]

@@ -29,10 +29,11 @@ def list_scenarios(context: typer.Context) -> None:
     from rich.table import Table
 
     from gpusched_env.cli.console import show
-    from gpusched_env.scenarios import FAMILIES, SCENARIOS
+    from gpusched_env.scenarios import FAMILIES, get_scenario
+    from gpusched_env.scenarios import list_scenarios as names
 
     table = Table("scenario", "GPUs", "nodes", "racks", "jobs", "workload", "description")
-    for scenario in SCENARIOS:
+    for scenario in map(get_scenario, names()):
         cluster = scenario.cluster
         counts = (cluster.gpus, len(cluster.nodes), len(cluster.racks), scenario.workload.jobs or 0)
         name = f"{scenario.name}{'*' if scenario.name in FAMILIES else ''}"
@@ -86,8 +87,10 @@ def list_schedulers(context: typer.Context) -> None:
     from gpusched_env.baselines import BASELINES
     from gpusched_env.cli.console import show
     from gpusched_env.consoles import console
+    from gpusched_env.plugins import load_plugins
     from gpusched_env.simulator import PLACEMENT_RULES
 
+    load_plugins()
     table = Table("scheduler", "summary", "parameters and defaults")
     table.columns[0].no_wrap = True
     for name, baseline in BASELINES.items():
@@ -107,7 +110,9 @@ def show_scheduler(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None
 
     from gpusched_env.baselines import BASELINES
     from gpusched_env.errors import SchedulerError, unknown_name
+    from gpusched_env.plugins import load_plugins
 
+    load_plugins()
     if name not in BASELINES:
         raise SchedulerError(unknown_name("scheduler", name, BASELINES))
     cls = _class_of(BASELINES[name].target)
@@ -164,7 +169,8 @@ def _class_of(target: str) -> Any:
 def _defaults(cls: Any) -> dict[str, Any]:
     import dataclasses
 
-    return {field.name: field.default for field in dataclasses.fields(cls) if field.init}
+    fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()  # users' classes may have none
+    return {field.name: field.default for field in fields if field.init}
 
 
 def _clairvoyant(name: str) -> bool:

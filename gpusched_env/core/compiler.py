@@ -12,12 +12,14 @@ from __future__ import annotations
 import _thread
 import contextlib
 import ctypes
+import enum
 import hashlib
 import itertools
 import math
 import operator
 import os
 import pickle
+import re
 import shutil
 import signal
 import sys
@@ -32,6 +34,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
+import llvmlite
 import llvmlite.binding as llvm
 import numba
 import numpy as np
@@ -224,6 +227,8 @@ class Kernel:
         if self._entry is None:
             self.load()
             hints, result = types_of(self.function)
+            if result not in _C:
+                raise TypeError(f"{self.symbol} returns {result}: kernels alone can call it")
             kinds = [_C.get(hint, ctypes.c_int64) for hint in hints]
             self._entry = ctypes.CFUNCTYPE(_C[result], *kinds)(self.address)
             if _calls_python:
@@ -259,12 +264,14 @@ class Kernel:
             if not self.address:
                 wanted = list(self._closure())
                 missing = [one for one in wanted if not one.is_kept]
-                for one in wanted:
-                    if one in missing:
-                        _listener(missing.index(one), len(missing), one.__name__)
-                    one._link()
-                if missing:
-                    _listener(len(missing), len(missing), "")
+                try:
+                    for one in wanted:
+                        if one in missing:
+                            _listener(missing.index(one), len(missing), one.__name__)
+                        one._link()
+                finally:
+                    if missing:
+                        _listener(len(missing), len(missing), "")
             return self.address
 
     def _closure(self, seen: set[Kernel] | None = None) -> Iterator[Kernel]:
@@ -290,19 +297,18 @@ class Kernel:
     @property
     def is_kept(self) -> bool:
         """Whether its machine code is on disk."""
-        return self.path is not None and self.path.exists()
+        return self.path.exists()
 
     @cached_property
-    def path(self) -> Path | None:
-        """Where its machine code is kept; None where nothing can be written."""
-        folder = cache_folder()
-        return None if folder is None else folder / f"{self.symbol}-{_key(self)}"
+    def path(self) -> Path:
+        """Where its machine code is kept."""
+        return _folder() / f"{self.symbol}-{_key(self)}"
 
     def compile_ahead(self) -> None:
         """Compile it for other processes, unless that is done; this process never calls it."""
         with locked:
             for callee in self.calls:
-                llvm.add_symbol(callee.symbol, 1)
+                llvm.add_symbol(callee.symbol, callee.address or 1)
             _machine_code(self)
 
     @property
@@ -368,14 +374,16 @@ class Numbered:
             raise TypeError(f"{self.name}: {self.most} functions at most")
         if not isinstance(function, Kernel):
             kinds = [_C.get(hint, ctypes.c_int64) for hint in self._hints]
-            back = ctypes.CFUNCTYPE(_C[self._result], *kinds)(partial(_called_back, function, self._hints))
+            back = ctypes.CFUNCTYPE(_C[self._result], *kinds)(
+                partial(_called_back, function, self._hints, self._result)
+            )
             self._callbacks.append(back)
             _watch_for_errors()
             self._addresses[number] = ctypes.cast(back, ctypes.c_void_p).value or 0
         elif function.signature != self.signature:
             raise TypeError(f"{self.name}: {function.symbol} is {function.signature}, not {self.signature}")
-        elif self._is_linked:
-            self._addresses[number] = function.stub
+        else:
+            self._addresses[number] = function.stub if self._is_linked else 0
         self._functions[number] = function
 
     def link(self) -> None:
@@ -405,14 +413,15 @@ _calls_python: Final[list[bool]] = []  # not empty = some kernels may call plain
 _errors: Final[list[BaseException]] = []  # of these; kernels cannot be left, so Python raises them when one returns
 
 
-def _called_back(function: Any, hints: Any, *arguments: Any) -> Any:
-    """Call a plain Python function from a kernel; 0 if it raises an error."""
+def _called_back(function: Any, hints: Any, result: Any, *arguments: Any) -> Any:
+    """Call a plain Python function from a kernel; 0 if it raises an error or returns something else."""
     own = (
         handles[argument] if isinstance(hint, type) and issubclass(hint, Handle) else argument
         for hint, argument in zip(hints, arguments, strict=True)
     )
     try:
-        return function(*own)
+        found = function(*own)
+        return None if result is type(None) else operator.index(found) if result is int else result(found)
     except BaseException as error:
         _errors.append(error)
         return 0
@@ -450,9 +459,13 @@ def _reads(function: Any) -> Iterator[tuple[str, Any]]:
         while codes:
             code = codes.pop()
             codes += [part for part in code.co_consts if isinstance(part, CodeType)]
-            modules = [one.__globals__.get(name) for name in code.co_names]
-            places = [vars(module) for module in modules if isinstance(module, ModuleType) and module not in _LIBRARIES]
-            for name, place in itertools.product(code.co_names, [one.__globals__, *places]):
+            places, modules = [one.__globals__], list(_LIBRARIES)
+            for place in places:  # they grow: module.module.name
+                for module in map(place.get, code.co_names):
+                    if isinstance(module, ModuleType) and module not in modules:
+                        modules.append(module)
+                        places.append(vars(module))
+            for name, place in itertools.product(code.co_names, places):
                 if name in place:
                     value = place[name]
                     plain = getattr(value, "py_func", value)
@@ -467,7 +480,8 @@ def _machine() -> str:
     """Name the compiler, its settings and the processor."""
     own = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
     settings = [getattr(numba.config, name) for name in ("CPU_NAME", "CPU_FEATURES", "BOUNDSCHECK", "OPT")]
-    parts = (own, sys.version, numba.__version__, np.__version__, llvm.get_host_cpu_name(), *settings)
+    versions = (sys.version, numba.__version__, llvmlite.__version__, np.__version__)
+    parts = (own, *versions, llvm.get_host_cpu_name(), *settings)
     return repr((parts, sorted(llvm.get_host_cpu_features().items())))
 
 
@@ -476,7 +490,7 @@ def _key(kernel: Kernel) -> str:
     digest = hashlib.sha256(f"{_machine()} {kernel.symbol} {kernel.signature}".encode())
     for hint in types_of(kernel.function)[0]:
         if isinstance(hint, type) and issubclass(hint, Handle):
-            digest.update(repr(hint.fields).encode())
+            digest.update(repr((hint.fields, hint._words)).encode())
     _add_code(digest, kernel.function)
     for name, value in _reads(kernel.function):
         plain = getattr(value, "py_func", value)
@@ -485,12 +499,17 @@ def _key(kernel: Kernel) -> str:
         elif isinstance(plain, FunctionType):
             digest.update(f"{plain.__module__}.{plain.__qualname__}".encode())
             _add_code(digest, plain)
+        elif isinstance(value, np.ndarray):
+            digest.update(f"{name} {value.dtype} {value.shape}".encode() + value.tobytes())
+        elif isinstance(value, enum.EnumMeta):
+            digest.update(f"{name} {list(value)!r}".encode())
         elif not isinstance(value, ModuleType | type):
             digest.update(f"{name} {value!r}".encode())
     return digest.hexdigest()[:24]
 
 
 def _add_code(digest: Any, function: Any) -> None:
+    digest.update(repr((function.__defaults__, function.__kwdefaults__)).encode())
     codes = [function.__code__]
     while codes:
         code = codes.pop()
@@ -500,18 +519,24 @@ def _add_code(digest: Any, function: Any) -> None:
 
 
 @cache
+def _folder() -> Path:
+    return Path(os.environ.get("NUMBA_CACHE_DIR") or platformdirs.user_cache_dir("gpusched_env")) / "kernels"
+
+
+@cache
 def cache_folder() -> Path | None:
     """Give the folder of the machine code, without what older versions have left there; None = it cannot be written."""
-    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or platformdirs.user_cache_dir("gpusched_env"))
+    folder = _folder()
     try:
-        (folder / "kernels").mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder / "kernels"):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError:
         return None
-    for old in folder.glob("kernels-*"):
-        shutil.rmtree(old, ignore_errors=True)
-    return folder / "kernels"
+    for old in folder.parent.glob("kernels-*"):
+        if re.fullmatch("kernels-[0-9a-f]{16}", old.name):  # of earlier versions, which named them so
+            shutil.rmtree(old, ignore_errors=True)
+    return folder
 
 
 class _Compiler(FunctionCompiler):  # type: ignore[misc]
@@ -525,11 +550,13 @@ class _Compiler(FunctionCompiler):  # type: ignore[misc]
 
 def _machine_code(kernel: Kernel) -> Any:
     """Read a kernel's machine code from disk, or compile it and keep it there; one process compiles, others wait."""
-    if kernel.path is None:
-        return _compiled(kernel)
     found = _kept(kernel.path)
+    if found is None and cache_folder() is None:
+        return _compiled(kernel)
     if found is None:
-        with FileLock(kernel.path.with_name(f".{kernel.path.name}.lock")):
+        with contextlib.ExitStack() as stack:
+            with contextlib.suppress(OSError, NotImplementedError):  # no lock to be had: it is compiled twice
+                stack.enter_context(FileLock(kernel.path.with_name(f".{kernel.path.name}.lock")))
             found = _kept(kernel.path)
             if found is None:
                 found = _compiled(kernel)
@@ -572,7 +599,7 @@ def _kept(path: Path) -> Any:
     """Read compiled code; None where there is none, or not all of it."""
     try:
         return CompileResult._rebuild(cpu_target.target_context, *pickle.loads(path.read_bytes()))
-    except (OSError, EOFError, pickle.UnpicklingError):
+    except (OSError, EOFError, pickle.UnpicklingError, ImportError, AttributeError):
         return None
 
 
@@ -584,6 +611,7 @@ def _keep(path: Path, made: Any) -> None:
     with contextlib.suppress(OSError):
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
             file.write(pickle.dumps(made._reduce()))
+        os.chmod(file.name, 0o644)  # an image may be warmed up by one user and run by another
         os.replace(file.name, path)
         for old in path.parent.glob(f"*{path.name.rpartition('-')[0]}-*"):
             if time.time() - old.stat().st_atime > _LONG_S:
@@ -593,14 +621,15 @@ def _keep(path: Path, made: Any) -> None:
 def _load_now(number: int) -> None:
     """Load a kernel that a stub has been called for; the kernels that called it cannot be left: Ctrl-C waits."""
     interrupts: list[Any] = []
-    is_main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGINT, lambda *_: interrupts.append(1)) if is_main else None
+    before = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+    if before is not None:
+        signal.signal(signal.SIGINT, lambda *_: interrupts.append(1))
     try:
         _kernels[number].load()
     except BaseException:  # nothing could go on from here
         traceback.print_exc()
         os._exit(1)
-    if is_main:
+    if before is not None:
         signal.signal(signal.SIGINT, before)
     if interrupts:
         threading.Timer(0.0, _thread.interrupt_main).start()
@@ -610,19 +639,28 @@ _loader: Final = ctypes.CFUNCTYPE(None, ctypes.c_int64)(_load_now)  # as machine
 
 
 def _make_stub(kernel: Kernel) -> Any:
-    """Make the function that stands for a kernel until it is loaded: it has it loaded, and calls it."""
+    """Make the function that stands for a kernel until it is loaded: it has it loaded, and calls it.
+
+    It looks again after that: a Ctrl-C that has waited for Python is raised as the loader begins, and ends it at once.
+    """
     context, word = cpu_target.target_context, ir.IntType(64)
     kind, name = _function_type(context, kernel.signature), f"{kernel.symbol}.stub"
     module = ir.Module(name=name)
     function = ir.Function(module, kind, name=name)
-    builder = ir.IRBuilder(function.append_basic_block())
+    begin, look, load, call = map(function.append_basic_block, ("begin", "look", "load", "call"))
+    builder = ir.IRBuilder(begin)
     cell = builder.inttoptr(word(int(_addresses[kernel.number :].ctypes.data)), word.as_pointer())
-    with builder.if_then(builder.icmp_signed("==", builder.load(cell), word(0)), likely=False):
-        load = ir.FunctionType(ir.VoidType(), [word]).as_pointer()
-        address = ctypes.cast(_loader, ctypes.c_void_p).value
-        builder.call(builder.inttoptr(word(address), load), [word(kernel.number)])
-    target = builder.inttoptr(builder.load(cell), kind.as_pointer())
-    builder.ret(builder.call(target, function.args, tail=True))
+    builder.branch(look)
+    builder.position_at_end(look)
+    found = builder.load(cell)
+    builder.cbranch(builder.icmp_signed("==", found, word(0)), load, call)
+    builder.position_at_end(load)
+    loader = ir.FunctionType(ir.VoidType(), [word]).as_pointer()
+    address = ctypes.cast(_loader, ctypes.c_void_p).value
+    builder.call(builder.inttoptr(word(address), loader), [word(kernel.number)])
+    builder.branch(look)
+    builder.position_at_end(call)
+    builder.ret(builder.call(builder.inttoptr(found, kind.as_pointer()), function.args, tail=True))
     library = context.codegen().create_library(name)
     library.add_ir_module(module)
     library.finalize()

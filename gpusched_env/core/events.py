@@ -40,9 +40,8 @@ ARRIVES: Final = LEASE_ENDS + 1
 CHANGES: Final = LEASE_ENDS + 2
 WAKES: Final = LEASE_ENDS + 3
 NO_EVENT: Final = LEASE_ENDS + 4
-# Relative: how far from the end of a step its end may be taken for one.
 IDLE_LIMIT: Final = 100_000  # decision points in a row at which nothing makes progress and nothing can come
-STEP_SLACK: Final = 1e-9
+STEP_SLACK: Final = 1e-9  # relative: how far from the end of a step its end may be taken for one
 
 # Why a decision was refused; the index is the code kernels return, 0 = applied.
 REFUSALS: Final = (

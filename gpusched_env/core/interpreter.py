@@ -9,7 +9,10 @@ from typing import Any, Final
 
 from gpusched_env.core.handle import Function, handles
 
-_WIDE: Final[dict[Any, Callable[[Any], Any]]] = {"int": int, "float": float, "bool": bool}  # by annotation
+# By annotation, which is a string where a module imports annotations from __future__.
+_WIDE: Final[dict[Any, Callable[[Any], Any]]] = {
+    "int": int, "float": float, "bool": bool, int: int, float: float, bool: bool,
+}  # fmt: skip
 
 
 def kernel(function: Any = None, *, lazy: bool = False) -> Any:

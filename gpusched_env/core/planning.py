@@ -111,13 +111,12 @@ def plan_preemptive(sim: Run, walk: Walk, count: int) -> int:
     """Decide who should hold GPUs when running jobs may be preempted; return how many are to start now.
 
     Walks ``order[:count]`` (waiting and running jobs, best first) with all GPUs of the cluster as budget and takes what
-    fits (Tiresias, NSDI 2019; baselines_common 5.4). Taken running jobs keep their GPUs. Taken waiting jobs are placed,
-    in order, on what the others leave; one that finds no place hands its budget on, and so do worse gangs of its size
-    and rule. GPUs of gangs that are just being checkpointed count as free here, since they will be soon.
+    fits (Tiresias, NSDI 2019). Taken running jobs keep their GPUs. Taken waiting jobs are placed, in order, on what the
+    others leave; one that finds no place hands its budget on, and so do worse gangs of its size and rule. GPUs of gangs
+    that are just being checkpointed count as free here, since they will be soon.
 
-    Fills ``verdicts[:count]``: KEPT; NEWCOMER (start it now); NOT_NOW (taken, but its
-    GPUs, or those of a better gang that needs a particular place, are still being checkpointed); SKIPPED (preempt it
-    if it runs); BLOCKED (no place).
+    Fills ``verdicts[:count]``: KEPT; NEWCOMER (start it now); NOT_NOW (taken, but its GPUs, or those of a better gang
+    that needs a particular place, are still being checkpointed); SKIPPED (preempt it if it runs); BLOCKED (no place).
     """
     w = sim.world
     for i in range(count):

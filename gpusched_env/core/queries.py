@@ -66,12 +66,6 @@ def find_place_beside(sim: Run, row: int, partner: int, option: int) -> int:
 
 
 @kernel
-def rule_holds(sim: Run, kind: int, gang: int, rule: int) -> bool:
-    """Tell whether a gang of a given job class and size could be placed now by a rule."""
-    return fits(sim, kind, gang, rule)
-
-
-@kernel
 def link_load(sim: Run, link: int) -> float:
     """What crosses a link one way, at the settled rates [byte/s]."""
     load = 0.0

@@ -242,7 +242,7 @@ BUSY_DTYPE: Final = np.dtype(
 RULE_DTYPE: Final = np.dtype(
     [
         ("anywhere", "<i8"),  # 1 = a gang that finds enough free GPUs always finds a place
-        ("shares", "<i8"),  # flags of sharing_choices.py by which it looks for company; 0 = it never does
+        ("shares", "<i8"),  # flags of core/sharing/choices.py by which it looks for company; 0 = it never does
     ]
 )
 MODEL_DTYPE: Final = np.dtype(

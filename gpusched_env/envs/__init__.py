@@ -1,5 +1,5 @@
 """The Gymnasium environments.
 
-``cluster_env`` is the environment, ``columns`` what it shows, ``encoding`` the kernels that show it, ``rewards`` what
+``cluster_env`` is the environment, ``observation`` what it shows, ``step`` the kernel of an action, ``rewards`` what
 it pays, ``rendering`` how it looks, ``playing`` lets any scheduler play through ``env.step``.
 """

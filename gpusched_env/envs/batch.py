@@ -141,12 +141,12 @@ class Batch:
         for name, part, shape in self.parts():
             if len(runs) == 1:  # side by side in one block, which a copy of the batch has of its own
                 shown = arrays.block[:, part].reshape(1, *shape)
-            elif name in EXTRAS:
+            elif name in self._windows.extras:
                 shown = np.zeros((len(runs), *shape), np.float32)
             else:
                 shown = getattr(arrays, f"out_{name}")
             self.observations[name] = shown
-            if name not in EXTRAS:
+            if name not in self._windows.extras:
                 setattr(arrays, f"out_{name}", shown)
         outs = [[Extra(values=self.observations[name][b]) for name in self._windows.extras] for b in range(len(runs))]
         arrays.extra_addresses[:] = np.array([[out.address for out in row] for row in outs]).reshape(len(runs), -1)

@@ -10,9 +10,8 @@ from gpusched_env.cluster import NETWORK, RACK
 from gpusched_env.core.events import DECIDE
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.settling import settle
-from gpusched_env.core.placement.placing import goes_anywhere_now, look_for
+from gpusched_env.core.placement.placing import fits, goes_anywhere_now, look_for
 from gpusched_env.core.placement.shared import find_shared
-from gpusched_env.core.queries import rule_holds
 from gpusched_env.core.state import Run
 from gpusched_env.envs.observation.extras import extra_at, show_extra
 from gpusched_env.envs.observation.sharing import show_sharing
@@ -44,10 +43,10 @@ def mark_by_count(sim: Run, env: Screen, filled: int, before: int) -> int:
     choices = 0
     rules = len(env.rules)
     for k in range(filled):
-        fits = 1 if sim.jobs[env.queue[k]]["gpus"] <= sim.world["free_gpus"] else 0
-        choices += fits * rules
+        feasible = 1 if sim.jobs[env.queue[k]]["gpus"] <= sim.world["free_gpus"] else 0
+        choices += feasible * rules
         for p in range(rules):
-            env.mask[k * rules + p] = fits
+            env.mask[k * rules + p] = feasible
     for i in range(filled * rules, before * rules):
         env.mask[i] = 0
     return choices
@@ -81,9 +80,9 @@ def mark_starts(sim: Run, env: Screen) -> int:
             if sharing:
                 choices += mark_sizes(sim, env, row, found, option, at)
             else:
-                fits = 1 if found > 0 else 0  # a sum of int8 would overflow in plain Python
-                env.mask[at] = fits
-                choices += fits
+                feasible = 1 if found > 0 else 0  # a sum of int8 would overflow in plain Python
+                env.mask[at] = feasible
+                choices += feasible
             at += columns
         if len(env.partners) > 0:
             choices += mark_partners(sim, env, k, at)
@@ -209,7 +208,7 @@ def check_rules(simulation: Simulation, rules: Sequence[str], known: set[tuple[i
     for kind, (profile, gang) in enumerate(simulation.instance.classes.tolist()):
         if (profile, gang) in known:
             continue
-        if not any(rule_holds(simulation.arrays, kind, gang, RULE_NUMBER[rule]) for rule in rules):
+        if not any(fits(simulation.arrays, kind, gang, RULE_NUMBER[rule]) for rule in rules):
             raise ScenarioError(
                 f"rules {tuple(rules)}: none of them places a gang of {gang} GPUs even on the empty cluster; "
                 "add a rule that may cross racks, such as 'pack'"

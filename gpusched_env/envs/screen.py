@@ -77,7 +77,7 @@ class Screen(Handle):
     shown_links = array(SHOWN_LINK_DTYPE, "shown_links")
     rates = array(
         np.float64, "type_classes", "types"
-    )  # of each job class on each GPU type, type_encoding.relative_rates
+    )  # of each job class on each GPU type, observation.types.relative_rates
     # what actions mean
     queue = array(np.int32, "queue", fill=-1)  # job rows in the queue slots; -1 = empty
     victims = array(np.int32, "running", fill=-1)

@@ -1,4 +1,4 @@
-"""Company: who shares GPUs with whom, read off the log, and what that costs each gang (sjf_bsbf.md, section 2)."""
+"""Company: who shares GPUs with whom, read off the log, and what that costs each gang (docs/sjf_bsbf.md)."""
 
 from __future__ import annotations
 

@@ -189,9 +189,9 @@ def get_scenario(name_or_path: str) -> Scenario:
     ScenarioError : an unknown or retired name, an unknown parameter or value, with the known ones; or a file that
         cannot be read
     """
+    load_plugins()
     if str(name_or_path).endswith((".json", ".toml")):
         return load_scenario(name_or_path)
-    load_plugins()
     name, colon, parameters = str(name_or_path).partition(":")
     if name in RETIRED:
         raise ScenarioError(

@@ -14,7 +14,7 @@ from gpusched_env.portable.elementary import exp
 from gpusched_env.portable.normal import normal_quantile
 from gpusched_env.workload import Workload
 
-# xi = 1 + a lognormal excess (choice), between the tables measured by Gavel and by Lucid (sjf_bsbf.md 2).
+# xi = 1 + a lognormal excess (choice), between the tables measured by Gavel and by Lucid (docs/sjf_bsbf.md).
 MEDIAN_EXCESS: Final = 0.3
 SIGMA: Final = 0.8  # of the excess's logarithm
 LARGEST: Final = 4.0

@@ -29,7 +29,7 @@ class SharingTables(NamedTuple):
 def sub_step_options(batch: int, passes: int = 1) -> list[int]:
     """Sub-steps at which a GPU may work off ``batch`` samples, ascending, ``passes`` first.
 
-    Sub-batches of b = B, ceil(B/2), ceil(B/4), ..., 1 samples take s = ceil(B/b) sub-steps (sjf_bsbf.md 3.2).
+    Sub-batches of b = B, ceil(B/2), ceil(B/4), ..., 1 samples take s = ceil(B/b) sub-steps (docs/sjf_bsbf.md).
     """
     steps = {-(-batch // -(-batch // (1 << k))) for k in range(max(batch - 1, 0).bit_length() + 1)}
     return [passes, *sorted(step for step in steps if step > passes)]

@@ -361,7 +361,7 @@ class ClusterView:
         """Let the best jobs of an order hold the GPUs: preempt running jobs not among them, start those that are.
 
         The walk takes whatever fits by GPU count with the whole cluster as budget; running jobs keep their GPUs;
-        a waiting job that then finds no place hands its budget on (baselines_common 5.4).
+        a waiting job that then finds no place hands its budget on (Tiresias, NSDI 2019).
 
         Parameters
         ----------
@@ -482,7 +482,7 @@ class ClairvoyantView(ClusterView):
         placement: str = "consolidate",
         strict: bool = False,
     ) -> Iterator[Decision]:
-        """Start waiting jobs in an order, whatever fits on free GPUs or beside running jobs (sjf_bsbf.md 3.2, 3.3).
+        """Start waiting jobs in an order, whatever fits on free GPUs or beside running jobs (docs/sjf_bsbf.md).
 
         Each start sees those before it: take the decisions one by one, as ``yield from`` does.
 

@@ -74,10 +74,9 @@ def contention_model(
     """
 
     def register(function: Any) -> Any:
-        if MODEL_FLAGS["is_known"][model_number(name)] if name in CONTENTION_MODELS else False:
+        number = model_number(name) if name in CONTENTION_MODELS else 1 + len(CONTENTION_MODELS)
+        if number < len(MODEL_FLAGS) and MODEL_FLAGS["is_known"][number]:
             raise GpuschedError(f"contention model {name!r} exists already; choose another name")
-        CONTENTION_MODELS[name] = meaning
-        number = model_number(name)
         hooks = ((price, function), (begin, at_start), (alone, alone_s), (solve, solver))
         try:
             for table, hook in hooks:
@@ -87,6 +86,7 @@ def contention_model(
             raise GpuschedError(f"contention model {name!r}: {error}") from None
         flags = (True, reach == PORTS, at_start is not None, alone_s is not None, solver is not None, keeps_idle_flows)
         MODEL_FLAGS[number] = flags
+        CONTENTION_MODELS[name] = meaning  # now that it can be played
         return function
 
     return register

@@ -111,7 +111,7 @@ def solo_rate(sim: Run, replica: int, cap_Bps: float, built: bool) -> float:
 def price(
     sim: Run, number: int, collective: int, largest: int, gradient_bytes: float, step_s: float
 ) -> tuple[float, float]:
-    """Seconds that do not depend on the rate between machines, and bytes over each ring edge (network.md 3.2).
+    """Seconds that do not depend on the rate between machines, and bytes over each ring edge (docs/network.md).
 
     Parameters
     ----------

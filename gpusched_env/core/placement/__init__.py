@@ -1,4 +1,4 @@
-"""Placement: one file a rule; each is registered when it is imported, and gets the next number."""
+"""Placement: a file for each rule or family of rules, which get their numbers in the order of these imports."""
 
 from gpusched_env.core.placement import (  # noqa: I001 - the order of the numbers
     in_order, pack, consolidate, yarn, drawn, contention, least_busy, fastest_type, fork, shared, most_free,

@@ -1,4 +1,4 @@
-"""Orders of machines in the authors' code of SJF-BSBF, by free GPUs and gangs (sjf_bsbf.md 3.2, end)."""
+"""Orders of machines in the authors' code of SJF-BSBF, by free GPUs and gangs (docs/sjf_bsbf.md)."""
 
 from __future__ import annotations
 

@@ -45,15 +45,15 @@ def placement_rule(name: str, meaning: str, *, anywhere: bool = False, shares: i
     It decorates a function ``(sim: Run, at: int, kind: int, gang: int, supply: int) -> int``: a kernel, or a plain
     Python function where speed does not matter. The function reserves the GPUs of a gang of job class ``kind`` with
     ``take`` and its kin (taking.py), which append them to ``sim.chosen`` from ``at`` on, and returns the end of what it
-    appended: ``at + gang``; ``at`` if it reserved nothing. ``supply`` >= gang GPUs are free. Machines on which the
-    class cannot run look full.
+    appended: ``at + gang``, more if it places several copies; ``at`` if it reserved nothing. ``supply`` >= gang GPUs
+    are free. Machines on which the class cannot run look full.
 
     Parameters
     ----------
     name : as decisions name it
     meaning : half a sentence for tables
     anywhere : a gang that finds ``supply`` free GPUs always finds a place by this rule
-    shares : 0, or flags of sharing_choices.py by which a gang looks for company where it finds too few free GPUs
+    shares : 0, or flags of core/sharing/choices.py by which a gang looks for company where it finds too few free GPUs
 
     Raises
     ------
@@ -131,5 +131,5 @@ def goes_anywhere(name: str) -> bool:
 
 
 def shares_by(name: str) -> int:
-    """Flags of sharing_choices.py by which a rule looks for company; 0 = it never does."""
+    """Flags of core/sharing/choices.py by which a rule looks for company; 0 = it never does."""
     return int(RULE_FLAGS[rule_number(name)]["shares"])

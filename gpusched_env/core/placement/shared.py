@@ -1,4 +1,4 @@
-"""Placement beside other jobs: the rules share-first-fit and share-best-benefit (SJF-FFS, SJF-BSBF; sjf_bsbf.md 3)."""
+"""Placement beside other jobs: the rules share-first-fit and share-best-benefit (docs/sjf_bsbf.md)."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def find_shared(sim: Run, row: int, choices: int) -> tuple[int, int]:
     """Write the GPUs that a waiting job would get now to ``chosen``: free ones, and shared ones if they are too few.
 
     Nothing is reserved. Returns their number, 0 = no place, and the option of ``sub_batches`` at which the job fits.
-    ``choices`` are flags of sharing_choices.py.
+    ``choices`` are flags of core/sharing/choices.py.
     """
     w = sim.world
     if row < 0 or row >= w["jobs"] or sim.jobs[row]["status"] != WAITING:

@@ -1,4 +1,4 @@
-"""Which running gangs a waiting job should join, and at which sub-batch: Theorem 1 of SJF-BSBF (sjf_bsbf.md 3)."""
+"""Which running gangs a waiting job should join, and at which sub-batch: Theorem 1 of SJF-BSBF (docs/sjf_bsbf.md)."""
 
 from __future__ import annotations
 

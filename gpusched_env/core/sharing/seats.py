@@ -154,7 +154,7 @@ def tell_neighbours(sim: Run, gpu: int) -> None:
 
 @kernel(lazy=True)
 def slowdown_by_company(sim: Run, number: int) -> float:
-    """How many times longer a gang's iteration takes beside its company: its slowest GPU holds it (sjf_bsbf.md 2)."""
+    """How many times longer a gang's iteration takes beside its company (docs/sjf_bsbf.md): its slowest GPU counts."""
     w = sim.world
     kind = sim.jobs[sim.replicas[number]["job"]]["job_class"]
     worst = 1.0

@@ -1,4 +1,4 @@
-"""Theorem 1 of SJF-BSBF: when two jobs should share a GPU, and what their mean JCT is then (sjf_bsbf.md 3.1)."""
+"""Theorem 1 of SJF-BSBF: when two jobs should share a GPU, and what their mean JCT is then (docs/sjf_bsbf.md)."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ class Tally(Handle):
     gangs = array(GANG_DTYPE, "jobs")
     placements = array(PLACEMENT_DTYPE, "placements")  # the recent ones come first
     compute_s = array(np.float64, "job_classes", "types")  # [s] of an iteration, wherever the gang runs
-    classes = array(np.float64, "classes", "class_columns")  # delay_columns.CLASS_COLUMNS
-    cluster = array(np.float64, "cluster_columns")  # delay_columns.CLUSTER_COLUMNS
+    classes = array(np.float64, "classes", "class_columns")  # columns.CLASS_COLUMNS
+    cluster = array(np.float64, "cluster_columns")  # columns.CLUSTER_COLUMNS
 
 
 @helper

@@ -9,7 +9,9 @@ import numpy as np
 
 from gpusched_env.core.handle import Handle, Numbered, array, handle_at
 from gpusched_env.core.state import Run
-from gpusched_env.envs.observation.columns import Column
+from gpusched_env.envs.observation.columns import LINK_TABLES, Column
+from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
+from gpusched_env.envs.observation.type_columns import TYPE_TABLES
 from gpusched_env.envs.screen import Screen
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 
@@ -60,7 +62,7 @@ def observation_array(name: str, columns: Sequence[Column], rows: str = "cluster
     """
 
     def register(function: Any) -> Any:
-        if name in EXTRAS:
+        if name in EXTRAS or name in LINK_TABLES | TYPE_TABLES | SHARING_TABLES:
             raise GpuschedError(f"observation array {name!r} exists already; choose another name")
         if rows not in ROWS:
             raise GpuschedError(f"observation array {name!r}: {unknown_name('rows', rows, ROWS)}")

@@ -16,7 +16,7 @@ BUDGET_MACHINES: Final = 8  # machines at which each half of the budget is used 
 
 @kernel
 def budget_used(sim: Run, straddling: int, machines: int) -> float:
-    """Extra time of a gang over its compute: half for contention, half for overhead (sjf_bco.md section 5, budget)."""
+    """Extra time of a gang over its compute: half for contention, half for overhead (SJF-BCO)."""
     w = sim.world
     if machines <= 1:
         return 0.0

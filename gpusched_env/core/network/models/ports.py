@@ -10,7 +10,7 @@ RAW, CLAMP, AFFINE = range(3)  # how a straddle count becomes effective contende
 
 @kernel
 def effective_contenders(sim: Run, straddling: int) -> float:
-    """Effective contenders k of a straddle count (sjf_bco.md, eq. 7 and network.md 3.3)."""
+    """Effective contenders k of a straddle count (SJF-BCO, eq. 7; docs/network.md)."""
     w = sim.world
     if straddling == 0:
         return 1.0
