@@ -152,7 +152,10 @@ def test_a_plugin_with_a_syntax_error_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("observation_array('queue', [Column('x', 'x', 'x')])(lambda *a: None)", "observation array 'queue' exists already"),
+        (
+            "observation_array('queue', [Column('x', 'x', 'x')])(lambda *a: 0)",
+            "observation array 'queue' exists already",
+        ),
         (
             "try:\n    contention_model('mine', 'x')(kernel(wrong))\nexcept Exception:\n    Contention('mine')",
             "unknown value 'mine'",
