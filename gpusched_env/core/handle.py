@@ -93,7 +93,7 @@ class Handle:
                 f"{type(self).__name__}.{name}: {value.dtype} {value.shape} is not a contiguous {field.dtype} of "
                 f"{len(field.axes)} axes"
             )
-        self._table[at] = value.__array_interface__["data"][0]
+        self._table[at] = value.ctypes.data
         self._table[at + 1 : at + 1 + value.ndim] = value.shape
         self._arrays[name] = value
         setattr(self, name, value if field.axes else value[()])
