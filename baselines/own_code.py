@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from gpusched_env.errors import SchedulerError
+from gpusched_env.plugins import search_working_folder
 
 
 def import_named(target: str, what: str) -> Any:
@@ -22,10 +23,7 @@ def import_named(target: str, what: str) -> Any:
     SchedulerError : the module cannot be imported
     """
     module_name, _, name = target.partition(":")
-    # A console script does not search the working folder, where a user's own module usually is.
-    added = os.getcwd() not in sys.path and "" not in sys.path
-    if added:
-        sys.path.append(os.getcwd())
+    added = search_working_folder()
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import pkgutil
 import sys
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module, resources
 from typing import TYPE_CHECKING, Any, Final
 
@@ -78,28 +76,25 @@ def _kernels(modules: Iterable[str]) -> dict[str, Any]:
     return {kernel.symbol: kernel for kernel in handle.all_kernels()}
 
 
-def _compile(task: tuple[list[str], str]) -> str:
-    """Compile one kernel in a process of its own; give its name."""
-    modules, symbol = task
+def _compile(modules: list[str], symbol: str) -> None:
+    """Compile one kernel, in a process that calls none."""
     _kernels(modules)[symbol].compile_ahead()
-    return symbol
 
 
-def warm_up(schedulers: bool, workers: int | None, tell: Callable[[int, int], None]) -> int:
+def warm_up(schedulers: bool, workers: int, tell: Callable[[int, int], None]) -> int:
     """Compile ahead all kernels that are not on disk, in several processes; return how many there were.
 
     Parameters
     ----------
     schedulers : those of schedulers too
-    workers : processes; None = as many as there are cores
+    workers : processes; -1 = as many as there are cores
     tell : called with (kernels done, kernels in all)
     """
+    from gpusched_env.evaluation.processes import in_processes
+
     modules = _modules([*_PACKAGES, *([_SCHEDULERS] if schedulers else [])])
     missing = [symbol for symbol, kernel in _kernels(modules).items() if not kernel.is_kept]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     tell(0, len(missing))
-    if missing:
-        with ProcessPoolExecutor(min(workers or cores, len(missing)), multiprocessing.get_context("spawn")) as pool:
-            for done, _ in enumerate(pool.map(_compile, [(modules, symbol) for symbol in missing]), 1):
-                tell(done, len(missing))
+    for done, _ in enumerate(in_processes(_compile, [(modules, symbol) for symbol in missing], workers), 1):
+        tell(done, len(missing))
     return len(missing)

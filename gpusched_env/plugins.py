@@ -15,6 +15,17 @@ GROUP: Final = "gpusched_env.plugins"  # entry points of installed packages
 VARIABLE: Final = "GPUSCHED_PLUGINS"  # names of modules, separated by commas
 
 
+def search_working_folder() -> bool:
+    """Have imports find modules of the working folder too, last; return whether they did not before.
+
+    A console script does not search it, and a user's own module usually is there.
+    """
+    added = os.getcwd() not in sys.path and "" not in sys.path
+    if added:
+        sys.path.append(os.getcwd())
+    return added
+
+
 @cache
 def load_plugins() -> None:
     """Import the modules that GPUSCHED_PLUGINS names, and those of the entry points ``gpusched_env.plugins``.
@@ -27,8 +38,8 @@ def load_plugins() -> None:
     """
     named = [(name.strip(), VARIABLE) for name in os.environ.get(VARIABLE, "").split(",") if name.strip()]
     named += [(entry.value, f"entry point {entry.name!r}") for entry in entry_points(group=GROUP)]
-    if named and os.getcwd() not in sys.path and "" not in sys.path:
-        sys.path.append(os.getcwd())
+    if named:
+        search_working_folder()
     for name, where in named:
         try:
             import_module(name)

@@ -406,17 +406,20 @@ def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path: Path) -> None:
     assert ended(begun(tmp_path, OFTEN)) == [116.0]
 
 
-ERRORS = """
+BY_RULE = """
 import mine
 from gpusched_env.core.handle import Numbered, kernel
 
 def rule(numbers: mine.Numbers) -> float: ...
-rules = Numbered("rules with errors", rule, most=4)
+rules = Numbered("rules of a user", rule, most=4)
 
 @kernel
 def by_rule(numbers: mine.Numbers, number: int) -> float:
     return rules(number, numbers)
-
+"""
+ERRORS = (
+    BY_RULE
+    + """
 @kernel
 def twice(numbers: mine.Numbers) -> float:
     return by_rule(numbers, 1) + by_rule(numbers, 1)
@@ -437,6 +440,7 @@ for ask in (lambda: by_rule(n, 1), lambda: twice(n)):
 n.some[0] = 4.0
 print(by_rule(n, 1), twice(n))
 """
+)
 
 
 def test_an_error_of_a_plain_function_is_raised_where_python_has_called_the_kernel(again: Path) -> None:
@@ -446,17 +450,9 @@ def test_an_error_of_a_plain_function_is_raised_where_python_has_called_the_kern
     assert found[3:] == [1.0, 2.0]
 
 
-WRONG = """
-import mine
-from gpusched_env.core.handle import Numbered, kernel
-
-def rule(numbers: mine.Numbers) -> float: ...
-rules = Numbered("rules that go wrong", rule, most=4)
-
-@kernel
-def by_rule(numbers: mine.Numbers, number: int) -> float:
-    return rules(number, numbers)
-
+WRONG = (
+    BY_RULE
+    + """
 @kernel
 def two(numbers: mine.Numbers) -> tuple[float, float]:
     return 1.0, 2.0
@@ -471,6 +467,7 @@ for ask in (lambda: by_rule(n, 0), lambda: two(n)):
 rules.put(0, mine.scale)
 print(by_rule(n, 0))
 """
+)
 
 
 @compiled_only
@@ -574,17 +571,9 @@ def test_kernels_and_constants_may_be_named_by_their_module(again: Path) -> None
         assert ended(begun(again, program=BY_MODULE)) == [6.0 + most]
 
 
-LATE = """
-import mine
-from gpusched_env.core.handle import Numbered, kernel
-
-def rule(numbers: mine.Numbers) -> float: ...
-rules = Numbered("rules of a user", rule, most=4)
-
-@kernel
-def by_rule(numbers: mine.Numbers, number: int) -> float:
-    return rules(number, numbers)
-
+LATE = (
+    BY_RULE
+    + """
 @kernel
 def plus(numbers: mine.Numbers) -> float:
     return numbers.some[0] + 1.0
@@ -594,6 +583,7 @@ for number, function in enumerate((mine.scale, plus, lambda numbers: 7.0)):
     rules.put(number, function)
     print(by_rule(n, number))
 """
+)
 
 
 @compiled_only

@@ -31,5 +31,7 @@ def warmup(
             "folder in NUMBA_CACHE_DIR"
         )
     with ProgressBar(1, delay_s=0.0) as bar:
-        count = warm_up(everything, workers, lambda done, missing: bar.advanced("compiling: kernels", done, missing))
+        count = warm_up(
+            everything, workers or -1, lambda done, missing: bar.advanced("compiling: kernels", done, missing)
+        )
     print(f"{count} kernels compiled; machine code: {folder}")

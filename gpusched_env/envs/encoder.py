@@ -150,8 +150,6 @@ class Windows:
             name: (rows[name], len(table)) if name in rows else (len(table),) for name, table in tables.items()
         }
         extras = {name: (rows.get(EXTRAS[name].rows, 1), len(EXTRAS[name].columns)) for name in self.extras}
-        if twice := sorted(shapes.keys() & extras):
-            raise ScenarioError(f"extras: {twice[0]!r} is an array that every observation has; register another name")
         return shapes | extras
 
     def space(self, nodes: int, links: int, types: int = 0, shares: bool = False) -> dict[str, spaces.Space[Any]]:

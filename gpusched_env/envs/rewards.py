@@ -8,8 +8,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpusched_env.core.handle import Numbered, kernel
+from gpusched_env.core.registering import put_named
 from gpusched_env.core.state import Run
-from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
+from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.instance import Instance
 from gpusched_env.portable.arrays import total
 
@@ -49,12 +50,7 @@ def reward_component(name: str, meaning: str, scale: Callable[[Instance], float]
     """
 
     def register(function: Any) -> Any:
-        if name in COMPONENTS:
-            raise GpuschedError(f"reward component {name!r} exists already; choose another name")
-        try:
-            level_of.put(len(COMPONENTS), function)
-        except TypeError as error:
-            raise GpuschedError(f"reward component {name!r}: {error}") from None
+        put_named("reward component", name, name in COMPONENTS, len(COMPONENTS), [(level_of, function)])
         COMPONENTS[name] = Component(len(COMPONENTS), meaning, scale)
         return function
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from gpusched_env.core.handle import Numbered
+from gpusched_env.core.registering import put_named
 from gpusched_env.core.state import MODEL_FLAGS, Run
-from gpusched_env.errors import GpuschedError
 from gpusched_env.network.contention import CONTENTION_MODELS
 
 OWN, PORTS = range(2)  # which gangs a change of flows can reach: those that have begun; also those on changed ports
@@ -75,15 +75,9 @@ def contention_model(
 
     def register(function: Any) -> Any:
         number = model_number(name) if name in CONTENTION_MODELS else 1 + len(CONTENTION_MODELS)
-        if number < len(MODEL_FLAGS) and MODEL_FLAGS["is_known"][number]:
-            raise GpuschedError(f"contention model {name!r} exists already; choose another name")
+        is_taken = number < len(MODEL_FLAGS) and bool(MODEL_FLAGS["is_known"][number])
         hooks = ((price, function), (begin, at_start), (alone, alone_s), (solve, solver))
-        try:
-            for table, hook in hooks:
-                if hook is not None:
-                    table.put(number, hook)
-        except TypeError as error:
-            raise GpuschedError(f"contention model {name!r}: {error}") from None
+        put_named("contention model", name, is_taken, number, hooks)
         flags = (True, reach == PORTS, at_start is not None, alone_s is not None, solver is not None, keeps_idle_flows)
         MODEL_FLAGS[number] = flags
         CONTENTION_MODELS[name] = meaning  # now that it can be played

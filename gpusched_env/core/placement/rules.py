@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpusched_env.core.handle import Numbered
+from gpusched_env.core.registering import put_named
 from gpusched_env.core.state import RULE_FLAGS, Run
 from gpusched_env.errors import GpuschedError, unknown_name
 
@@ -61,13 +62,8 @@ def placement_rule(name: str, meaning: str, *, anywhere: bool = False, shares: i
     """
 
     def register(function: Any) -> Any:
-        if name in _rules:
-            raise GpuschedError(f"placement rule {name!r} exists already; choose another name")
         number = len(_rules)
-        try:
-            place.put(number, function)
-        except TypeError as error:
-            raise GpuschedError(f"placement rule {name!r}: {error}") from None
+        put_named("placement rule", name, name in _rules, number, [(place, function)])
         RULE_FLAGS[number] = anywhere, shares
         _rules[name] = Rule(name, number, meaning, function)
         _names.append(name)

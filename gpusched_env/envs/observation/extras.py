@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpusched_env.core.handle import Handle, Numbered, array, handle_at
+from gpusched_env.core.registering import put_named
 from gpusched_env.core.state import Run
 from gpusched_env.envs.observation.columns import LINK_TABLES, Column
 from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
@@ -62,16 +63,12 @@ def observation_array(name: str, columns: Sequence[Column], rows: str = "cluster
     """
 
     def register(function: Any) -> Any:
-        if name in EXTRAS or name in LINK_TABLES | TYPE_TABLES | SHARING_TABLES:
-            raise GpuschedError(f"observation array {name!r} exists already; choose another name")
         if rows not in ROWS:
             raise GpuschedError(f"observation array {name!r}: {unknown_name('rows', rows, ROWS)}")
         if not columns:
             raise GpuschedError(f"observation array {name!r}: give at least one column")
-        try:
-            show_extra.put(len(EXTRAS), function)
-        except TypeError as error:
-            raise GpuschedError(f"observation array {name!r}: {error}") from None
+        is_taken = name in EXTRAS or name in LINK_TABLES | TYPE_TABLES | SHARING_TABLES
+        put_named("observation array", name, is_taken, len(EXTRAS), [(show_extra, function)])
         EXTRAS[name] = Shown(len(EXTRAS), tuple(columns), rows)
         return function
 
