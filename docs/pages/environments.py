@@ -1,0 +1,165 @@
+"""A page for each environment id, in the form of Gymnasium's own documentation, from the environment's class and spaces."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+from gymnasium import spaces
+from pages.markdown import parameters, table, text_of
+from pages.markdown import write as write_page
+
+from gpusched_env.envs.cluster_env import ClusterEnv
+from gpusched_env.envs.delay_timers.columns import CLASS_COLUMNS, CLUSTER_COLUMNS
+from gpusched_env.envs.delay_timers.env import DelayTimersEnv
+from gpusched_env.envs.observation.columns import LINK_TABLES, TABLES, Column, markdown_rows
+from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
+from gpusched_env.envs.observation.type_columns import TYPE_TABLES
+from gpusched_env.envs.registration import DELAY_TIMERS, ENVIRONMENTS
+from gpusched_env.envs.rewards import COMPONENTS
+from gpusched_env.simulator import PLACEMENT_RULES
+
+# One sentence for the list of environments, and whether the task is mostly about that.
+SUMMARIES = {
+    "gpusched/Cluster-v0": "One cluster and any scenario: which job starts next, where, and who is preempted.",
+    "gpusched/RingAllReduce-v0": "All jobs arrive at time 0; placements contend for server ports, and the makespan counts.",
+    "gpusched/NetworkSensitive-v0": "Wait for a near placement, or start at once across racks whose links are shared.",
+    "gpusched/Heterogeneous-v0": "Three GPU types whose speeds depend on the model: which job runs on which type.",
+    "gpusched/Sharing-v0": "Two jobs may share a GPU: which job joins which, and with how small a sub-batch.",
+    DELAY_TIMERS: "Dally schedules; the agent sets how long gangs wait for a nearer placement.",
+}
+
+
+def write(folder: Path) -> None:
+    """Write an index and a page for each registered id."""
+    for name, arguments in ENVIRONMENTS.items():
+        write_page(folder / f"{slug(name)}.md", _page(name, ClusterEnv, arguments))
+    write_page(folder / f"{slug(DELAY_TIMERS)}.md", _page(DELAY_TIMERS, DelayTimersEnv, {}))
+    write_page(folder / "index.md", _index())
+
+
+def slug(name: str) -> str:
+    """Name of an id's page: ``gpusched/Cluster-v0`` is on ``Cluster``."""
+    return re.sub(r"-v\d+$", "", name.partition("/")[2])
+
+
+def _index() -> str:
+    rows = []
+    for name, summary in SUMMARIES.items():
+        env = gym.make(name, disable_env_checker=True).unwrapped
+        rows.append([f"[`{name}`]({slug(name)}.md)", summary, _space(env.action_space), f"`{env.scenario.name}`"])
+    pages = "\n".join(slug(name) for name in SUMMARIES)
+    return (
+        "# Environments\n\n"
+        "Every environment plays the same simulator. They differ in the scenario that they start from, in the actions that\n"
+        "they offer and in the reward. Every argument of every environment can be changed in `gymnasium.make`, and\n"
+        "`gymnasium.make_vec` runs hundreds of copies in one call.\n\n"
+        f"{table(['id', 'the decision', 'actions', 'scenario'], rows)}\n\n"
+        f"```{{toctree}}\n:hidden:\n\n{pages}\n../observation_and_action\n```\n"
+    )
+
+
+def _page(name: str, cls: type[gym.Env[Any, Any]], arguments: dict[str, Any]) -> str:
+    env = gym.make(name, disable_env_checker=True).unwrapped
+    sections = _sections(cls)
+    call = f'gymnasium.make("gpusched_env:{name}")'
+    facts = [
+        ["Action space", _space(env.action_space)],
+        ["Observation space", _space(env.observation_space)],
+        ["Scenario", f"`{env.scenario.name}`: {env.scenario.description}"],
+        ["Import", f"`{call}`"],
+    ]
+    parts = [
+        f"# {slug(name)}",
+        f"```{{image}} ../_static/environments/{slug(name)}.webp\n:alt: An episode of {name}\n:width: 100%\n```",
+        SUMMARIES[name],
+        table(["", f"`{name}`"], facts),
+        "## Description",
+        sections["Description"],
+        "## Action space",
+        *(_sizes(env) if cls is ClusterEnv else []),
+        sections["Action space"],
+        *(_rules(env) if cls is ClusterEnv else []),
+        "## Observation space",
+        sections["Observation space"],
+        *_arrays(env),
+        "## Rewards",
+        sections["Rewards"],
+        *([table(["component", "return of an episode"], _components())] if cls is ClusterEnv else []),
+        "## Starting state",
+        sections["Starting state"],
+        "## Episode end",
+        sections["Episode end"],
+        "## Arguments",
+        f"```python\n{call}\n```",
+        *([f"`{name}` is `gpusched/Cluster-v0` with other defaults, in bold here."] if arguments else []),
+        table(["argument", "default", "meaning"], _arguments(cls, arguments)),
+        "## Version history",
+        "\n".join(f"- {line}" for line in sections["Version history"].splitlines()),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _sections(cls: type) -> dict[str, str]:
+    """Cut the class docstring, which is Markdown, at its headings; the numpydoc part is left out."""
+    document = inspect.cleandoc(cls.__doc__ or "")
+    parts = {part.split("\n", 1)[0]: part.split("\n", 1)[1] for part in document.split("\n## ")[1:]}
+    return {title: text_of(re.sub(r"\nParameters\n---.*", "", text, flags=re.DOTALL).strip()) for title, text in parts.items()}
+
+
+def _space(space: spaces.Space[Any]) -> str:
+    if isinstance(space, spaces.Discrete):
+        return f"`Discrete({space.n})`"
+    if isinstance(space, spaces.Dict):
+        return ", ".join(f"`{key}` {list(box.shape or ())}" for key, box in space.items())
+    assert isinstance(space, spaces.Box)
+    return f"`Box({space.low.min():g}, {space.high.max():g}, {space.shape}, {space.dtype})`"
+
+
+def _sizes(env: Any) -> list[str]:
+    windows = env.windows
+    letters = [
+        ("K", "queue slots", windows.queue_window),
+        ("P", "placement rules", len(windows.rules)),
+        ("V", "running slots", windows.running_window),
+        ("W", "bounded waits", len(windows.delays_s)),
+    ]
+    if windows.partner_window or windows.sub_batches:
+        letters += [("C", "partner slots", windows.partner_window), ("S", "sub-batches", max(windows.sub_batches, 1))]
+    sizes = ", ".join(f"{letter} = {count} {what}" for letter, what, count in letters)
+    return [f"With the defaults of this environment: {sizes}; {env.action_space.n} actions in all."]
+
+
+def _rules(env: Any) -> list[str]:
+    rows = [[f"`{rule}`", PLACEMENT_RULES[rule]] for rule in env.windows.rules]
+    return ["Placement rules of this environment; `rules` takes any others:", table(["rule", "GPUs that the gang gets"], rows)]
+
+
+def _arrays(env: Any) -> list[str]:
+    """Give a section for each array that this environment shows."""
+    known: dict[str, tuple[Column, ...]] = {**TABLES, **TYPE_TABLES, **SHARING_TABLES}
+    if isinstance(env, DelayTimersEnv):
+        known = {"classes": CLASS_COLUMNS, "cluster": CLUSTER_COLUMNS}
+    elif "flows" in env.observation_space.spaces:
+        known |= LINK_TABLES
+    parts = []
+    for key, box in env.observation_space.items():
+        parts += [f"### `{key}` {list(box.shape)}", "\n".join(markdown_rows(known[key]))]
+    return parts
+
+
+def _components() -> list[list[str]]:
+    return [[f"`{name}`", component.meaning] for name, component in COMPONENTS.items()]
+
+
+def _arguments(cls: type, arguments: dict[str, Any]) -> list[list[str]]:
+    meanings = parameters(cls)
+    rows = []
+    for name, parameter in list(inspect.signature(cls.__init__).parameters.items())[1:]:
+        default = f"**`{arguments[name]!r}`**" if name in arguments else f"`{parameter.default!r}`"
+        rows.append([f"`{name}`", default, meanings[name]])
+    return rows
+

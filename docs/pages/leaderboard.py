@@ -1,0 +1,107 @@
+"""Results of the registered schedulers on each track, from the entries that the package ships."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from pages.markdown import table
+from pages.markdown import write as write_page
+
+from gpusched_env.leaderboard.baseline_entries import shipped_entries
+from gpusched_env.leaderboard.entry_files import read_entry
+from gpusched_env.leaderboard.scoring import score
+from gpusched_env.leaderboard.tracks import TRACKS, Track
+from gpusched_env.metrics import Interval, mean_interval
+from gpusched_env.units import unit_for
+
+
+class Result(NamedTuple):
+    """One scheduler on one track.
+
+    Attributes
+    ----------
+    scheduler : its registered name
+    clairvoyant : whether it reads true run times
+    value : what the track ranks by, mean JCT or makespan [s]
+    score : 0 = FIFO, 1 = the lower bound
+    p99 : 99th percentile of the JCT [s]
+    preemptions : a job
+    rank, of : its place on the track, and how many entries there are
+    """
+
+    track: Track
+    scheduler: str
+    clairvoyant: bool
+    value: Interval
+    score: Interval
+    p99: Interval
+    preemptions: Interval
+    rank: int
+    of: int
+
+
+def read_results() -> list[Result]:
+    """Read the shipped entries, track by track, best first."""
+    return [result for track in TRACKS for result in _results(track)]
+
+
+def _results(track: Track) -> Iterator[Result]:
+    entries = [read_entry(path) for path in shipped_entries(track.name)]
+    fifo = next(entry for entry in entries if entry.player.spec == "fifo")
+    found = [
+        Result(
+            track,
+            entry.player.spec,
+            entry.player.clairvoyant,
+            mean_interval([run.metrics[track.metric] for run in entry.runs]),
+            score(entry.runs, fifo.runs, track.metric),
+            mean_interval([run.metrics["p99_jct_s"] for run in entry.runs]),
+            mean_interval([run.metrics["preemptions_per_job"] for run in entry.runs]),
+            0,
+            len(entries),
+        )
+        for entry in entries
+    ]
+    found.sort(key=lambda result: (result.value.mean, result.scheduler))
+    for rank, result in enumerate(found, 1):
+        yield result._replace(rank=rank)
+
+
+def number(interval: Interval, unit: float = 1.0) -> str:
+    """Write a mean in a unit, with half the width of its interval."""
+    return f"{interval.mean / unit:.2f} ± {interval.half_width / unit:.2f}"
+
+
+def write_track(track: Track, results: list[Result]) -> str:
+    """Give the section of one track."""
+    unit = unit_for([results[0].value.mean])
+    rows = [
+        [
+            str(result.rank),
+            f"[{result.scheduler}](../schedulers/{result.scheduler}.md){'*' if result.clairvoyant else ''}",
+            number(result.value, unit.seconds),
+            number(result.score),
+            number(result.p99, unit.seconds),
+            number(result.preemptions),
+        ]
+        for result in results
+    ]
+    head = ["rank", "scheduler", f"{track.scored} [{unit.sign}]", "score", f"p99 JCT [{unit.sign}]", "preemptions a job"]
+    where = f"Scenario `{track.scenario_name}`, {track.reports} seeds."
+    return f"## {track.title}: `{track.name}`\n\n{track.parts} {where}\n\n{table(head, rows)}\n"
+
+
+def write(folder: Path, results: list[Result]) -> None:
+    """Write one page with a table for each track."""
+    tracks = list(dict.fromkeys(result.track for result in results))
+    parts = [write_track(track, [result for result in results if result.track == track]) for track in tracks]
+    introduction = (
+        "# Results of the baselines\n\n"
+        "These are the entries that the package ships, one for each scheduler that fits a track. Each number is the mean\n"
+        "over the track's report seeds with its 95 % interval. A score of 0 is that of FIFO; 1 is the lower bound.\n"
+        "A scheduler with * reads true run times. `gpusched leaderboard verify` replays an entry and checks every\n"
+        "number; [the leaderboard](../leaderboard.md) explains how to enter.\n"
+    )
+    write_page(folder / "baselines.md", "\n".join([introduction, *parts]))
