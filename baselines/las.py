@@ -54,7 +54,7 @@ class LeastAttainedService(Scheduler):
 
     @property
     def name(self) -> str:
-        """las or las-2d."""
+        """Name: las or las-2d."""
         return "las-2d" if self.two_dimensional else "las"
 
     def player(self, simulation: Simulation) -> ListedRun | None:

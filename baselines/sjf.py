@@ -43,7 +43,7 @@ class ShortestJobFirst(SizeOrderedScheduler):
 
     @property
     def name(self) -> str:
-        """sjf or ssf."""
+        """Name: sjf or ssf."""
         return "sjf" if self.key == "time" else "ssf"
 
     def player(self, simulation: Simulation) -> ListedRun | None:

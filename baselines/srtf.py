@@ -44,7 +44,7 @@ class ShortestRemainingFirst(SizeOrderedScheduler):
 
     @property
     def name(self) -> str:
-        """srtf or srsf."""
+        """Name: srtf or srsf."""
         return "srtf" if self.key == "time" else "srsf"
 
     def player(self, simulation: Simulation) -> ListedRun | None:
