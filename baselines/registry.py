@@ -229,7 +229,7 @@ def register_scheduler(name: str, summary: str, **parameters: Any) -> Callable[[
         if name in BASELINES:
             raise SchedulerError(f"scheduler {name!r} exists already; choose another name")
         if not name or set(name) & set(":,=. "):
-            raise SchedulerError(f"scheduler {name!r}: a name has no blanks and none of : , = .")
+            raise SchedulerError(f"scheduler {name!r}: a name must not be empty or contain blanks or : , = .")
         if "name" not in vars(cls):
             cls.name = name  # type: ignore[assignment, method-assign]
         BASELINES[name] = Baseline(f"{cls.__module__}:{cls.__qualname__}", parameters, summary)

@@ -255,7 +255,7 @@ class Gandiva(Scheduler):
     # --- turns
 
     def _end_turns(self, view: ClusterView) -> list[int]:
-        """Suspend the gangs whose slice is over, in the order of their ends, and keep their places for the next gangs."""
+        """Suspend the gangs whose slice is over, in order of their ends, and keep their places for the next gangs."""
         over = self._turns.over(view.now_s)
         changes = {seat.group: len(seat.group.turns) for seat in over}
         suspended = []

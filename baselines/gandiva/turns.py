@@ -80,7 +80,7 @@ class Turns:
         self._sorted: list[tuple[float, int, int, Seat]] = []
 
     def begin(self, seat: Seat, since_s: float) -> None:
-        """Note that a gang works from ``since_s`` [s] on; its turn ends at the first multiple after a whole slice of work."""
+        """Note that a gang works from ``since_s`` [s] on; its turn ends at the first multiple after a slice of work."""
         seat.since_s = since_s
         seat.turn_end_s = self.slice_s * (math.ceil(since_s / self.slice_s - _ROUNDING) + 1)
         if seat.group.turns:

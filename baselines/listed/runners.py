@@ -58,7 +58,7 @@ def join_runners(sim: Run, plan: ListState, number: int, row: int) -> None:
 
 @kernel
 def leave_runners(plan: ListState, number: int, row: int, runs: bool) -> None:
-    """Remove a job from the list of its gang size, if it is there; if it still holds GPUs (``runs``), add it to ``walk``."""
+    """Remove a job from the list of its gang size, if it is there; with ``runs`` (it holds GPUs) add it to ``walk``."""
     if plan.member[row] == IN_LIST:
         of_size = plan.runners[number]
         begin = of_size["begin"]

@@ -85,7 +85,7 @@ class Themis(EstimatingScheduler):
         if self.auction and self.maxmin:
             raise SchedulerError("themis-lite: give auction or maxmin, not both")
         if self.auction and math.isinf(self.lease_s):  # the value of a bid is the cost of waiting for another lease
-            raise SchedulerError("themis-lite: auction=true wants a finite lease_s")
+            raise SchedulerError("themis-lite: auction=true needs a finite lease_s")
 
     @property
     def name(self) -> str:
@@ -210,7 +210,7 @@ class Themis(EstimatingScheduler):
         return rows[np.lexsort((-rounded_keys(due[rows]), -rounded_keys(ratio)))]
 
     def fairness(self, view: ClusterView, rows: np.ndarray, later_s: float = 0.0) -> np.ndarray:
-        """float64: rho of each of the jobs ``rows`` if it got its gang on the best placement ``later_s`` from now [s]."""
+        """float64: rho of each of the jobs ``rows`` if it got its gang on the best placement in ``later_s`` seconds."""
         waited_s = view.now_s - view.arrival_s[rows] + later_s
         return finish_time_fairness(waited_s, self._left_s(view, rows), self._fair_time_s(view, rows))
 
@@ -243,7 +243,7 @@ class Themis(EstimatingScheduler):
         return np.divide(load, there_s, out=np.full(len(rows), float(self._present)), where=there_s > 0)
 
     def _auction(self, view: ClusterView, ranked: np.ndarray, gpus: int) -> tuple[np.ndarray, np.ndarray]:
-        """Let the worst jobs bid; return the ranking, winners first, and the share of its lease that each job keeps, by row."""
+        """Let the worst jobs bid; return the ranking, winners first, and the kept share of each job's lease by row."""
         shares = np.ones(view.arrived)
         bidders = ranked[: max(1, round((1.0 - self.fairness_knob) * len(ranked)))]
         bidders = bidders[view.gpus[bidders] <= gpus]
