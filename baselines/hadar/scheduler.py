@@ -48,7 +48,7 @@ class Hadar(Scheduler):
         a node are nearly free
     order : order in which jobs are granted GPUs: "density" (default) = utility of the earliest possible end per GPU,
         descending; "arrival"
-    dp_max : with at most so many jobs, default 12, the set of largest total payoff is searched instead of the greedy
+    dp_max : with at most this many jobs, default 12, the set of largest total payoff is searched instead of the greedy
         order
     dp_states : most states of that search, default 20,000; beyond it the greedy order decides, and ``truncations``
         counts

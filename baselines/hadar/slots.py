@@ -79,7 +79,7 @@ def plan_slot(
     remaining : remaining steps of J jobs, 0 = finished
     rates : float64 [J, n], steps/s of a copy on each node; 0 = it cannot run there
     most_copies : most copies of a job; None = one on each node, since more can never run
-    spare_order : who gets a spare node: "latest-finish" = the job that would end last with its present copies;
+    spare_order : job that gets a spare node: "latest-finish" = the job that would end last with its present copies;
         "scheduler" = the jobs in turn, in the order of the first pass
     order : order of the first pass: "longest" or "shortest" = by run time on the fastest node; "arrival" = by row;
         "forked" = by row, and each job takes a node for every copy before the next job takes any
