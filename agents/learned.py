@@ -26,20 +26,38 @@ _NUMBER_OF_THREADS: Final = 1  # one small matrix at a time: more threads only g
 
 @dataclass
 class LearnedScheduler(Scheduler):
-    """Play the actions of a saved MaskablePPO model.
+    """Play the actions of a trained agent, a saved MaskablePPO model.
+
+    An agent was trained by reinforcement learning in one of the environments: it sees windows of the queue and of the
+    running jobs, and starts, preempts or waits. Here the trained network takes the place of a heuristic. At each
+    decision point it is asked for actions until it waits; actions that are not feasible are masked.
+
+    Registered as ``learned``; it needs a path, as in ``learned:path=runs/default/model.zip``.
 
     Parameters
     ----------
     path : the model, ``model.zip`` as written by ``train.py``
-    config : its ``config.json``; empty = the one beside the model
-    greedy : take the most likely action; by default actions are drawn from the policy as in training, since a wait
-        may well be more likely than every single one of many good starts
-    seed : seed of the draws
-    untrained : ignore the network and draw feasible actions uniformly: what the windows alone are worth
+    config : its ``config.json``; default empty = the one in the folder of the model
+    greedy : True = take the most likely action; default False = draw actions from the policy as in training, since a
+        wait may be more likely than each single one of many good starts
+    seed : seed of the draws, default 0
+    untrained : True = ignore the network and draw feasible actions uniformly, which shows what the windows alone are
+        worth; default False
 
     Raises
     ------
     SchedulerError : a file is missing, damaged, or does not belong to this version
+
+    Notes
+    -----
+    The scenario must show everything that the agent saw in training: GPU types, copies, sharing and links. Whether the
+    agent reads true run times depends on its windows. Logits are rounded to four decimals, so that the same seed gives
+    the same schedule on every processor.
+
+    References
+    ----------
+    S. Huang, S. Ontanon, "A Closer Look at Invalid Action Masking in Policy Gradient Algorithms", FLAIRS 2022, arXiv
+    2006.14171 (masking); J. Schulman et al., "Proximal Policy Optimization Algorithms", 2017, arXiv 1707.06347.
     """
 
     path: str = ""

@@ -1,4 +1,4 @@
-"""Ada-SRSF: smallest remaining service first, and no gang starts beside another where waiting is better."""
+"""Ada-SRSF: smallest remaining service first, with a gate that limits how many gangs share a machine's network port."""
 
 from __future__ import annotations
 
@@ -17,28 +17,34 @@ GATES: Final = ("adadual", "one", "two")
 
 @dataclass
 class AdaSrsf(Scheduler):
-    """Start waiting jobs in order of gang size x remaining time, but let few gangs share the ports of a machine.
+    """Start waiting jobs in order of remaining GPU-seconds, and hold back gangs that would congest a network port.
+
+    Two gangs that communicate through the port of the same machine slow each other down. Before a gang of several
+    machines starts, AdaDUAL compares two schedules of the transfers: start now and share the port, or wait until the
+    other transfer has ended. The gang starts only if sharing gives the smaller sum of end times; otherwise other jobs
+    may pass it.
 
     Parameters
     ----------
-    gate : when a gang of several machines may start beside another on one of them: "adadual" = if that makes the sum
-        of the ends of their transfers smaller, and never beside two; "one" = never (SRSF(1) of the paper);
-        "two" = beside one other (SRSF(2))
-    alpha : eta / b, loss by sharing a port
-    placement : placement rule of all jobs
+    gate : when a gang of several machines may start beside another one on a machine. "adadual" (default) = if that
+        makes the sum of the end times of their transfers smaller, and never beside two gangs; "one" = never (SRSF(1) of
+        the paper); "two" = beside at most one other gang (SRSF(2))
+    alpha : eta / b of the paper: the loss by sharing a port, relative to the time to send a byte alone; default 0.2. A
+        larger value makes "adadual" stricter
+    placement : placement rule of all jobs; default best fit
 
     Notes
     -----
-    The paper gates every transfer of every iteration, and jobs share GPUs. Here GPUs belong to one gang and rates are
-    those of whole iterations, so that the gate stands at the start of a job, and a transfer is all that the job has yet
-    to send over an edge of its ring. A job that must wait is passed by others. The paper's placement, LWF-kappa, ranks
-    GPUs by the work of the jobs that share them; with GPUs of one's own there is none on those that are free, so any
-    placement rule takes its place. O(waiting x GPUs) a decision point.
+    The paper gates every transfer of every iteration, and jobs share GPUs. Here a GPU belongs to one gang, and rates
+    are those of whole iterations. So the gate acts once, at the start of a job, and "transfer" means all bytes that the
+    job still has to send over an edge of its ring. The paper's placement LWF-kappa ranks GPUs by the work of the jobs
+    that share them. Free GPUs have no such work here, so any placement rule takes its place. O(waiting x GPUs) at a
+    decision point.
 
     References
     ----------
     Q. Wang, S. Shi, C. Wang, X. Chu, "Communication Contention Aware Scheduling of Multiple Deep Learning Training
-    Jobs", arXiv 2002.10105 (AdaDUAL, Ada-SRSF).
+    Jobs", arXiv 2002.10105 (AdaDUAL, Ada-SRSF, LWF-kappa).
     """
 
     gate: str = "adadual"
@@ -55,11 +61,11 @@ class AdaSrsf(Scheduler):
 
     @property
     def name(self) -> str:
-        """ada-srsf, or srsf-1 and srsf-2 as the paper calls the fixed gates."""
+        """ada-srsf; srsf-1 and srsf-2, the paper's names, for the fixed gates."""
         return {"adadual": "ada-srsf", "one": "srsf-1", "two": "srsf-2"}[self.gate]
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Start whatever fits and may, smallest first."""
+        """Start the jobs that fit and that the gate lets through, smallest first."""
         assert isinstance(view, ClairvoyantView)
         waiting = view.waiting
         size = view.remaining_s(waiting) * view.gpus[waiting]
@@ -71,13 +77,13 @@ class AdaSrsf(Scheduler):
                 yield Start(job, self.placement)
 
     def _may_start(self, view: ClairvoyantView, job: int, gpus: np.ndarray) -> bool:
-        """Ask the gate about every machine of the gang; a gang on one machine, or with nothing to send, may always."""
+        """Ask the gate about every machine of the gang; a gang on one machine or with nothing to send passes."""
         node_of_gpu, holders = view.cluster.node_of_gpu, view.holders
         machines = np.unique(node_of_gpu[gpus])
         own = view.remaining_bytes(np.array([job]))[0]
         if len(machines) == 1 or own == 0.0:
             return True
-        held = np.unique(np.stack([holders, node_of_gpu])[:, holders >= 0], axis=1)  # (job, machine), each pair once
+        held = np.unique(np.stack([holders, node_of_gpu])[:, holders >= 0], axis=1)  # distinct pairs (job, machine)
         rows, spans = np.unique(held[0], return_counts=True)
         sending = rows[(spans > 1) & (view.remaining_bytes(rows) > 0)]
         beside = held[:, np.isin(held[0], sending) & np.isin(held[1], machines)]

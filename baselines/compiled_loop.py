@@ -1,4 +1,4 @@
-"""A run of a scheduler whose loop is one kernel."""
+"""A run of a scheduler whose whole loop is one compiled kernel."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from gpusched_env.simulator import Outcome, Simulation
 
 
 class CompiledLoop:
-    """Play a simulation from its first event.
+    """Play a simulation from its first event in a compiled loop.
 
     Parameters
     ----------
-    simulation : before its first event
-    kernel : called with the run's arrays and ``handles``; goes on where it stopped
-    memory : one record, where the kernel stands; ``until_s`` is when it is to stop [s]
+    simulation : a simulation before its first event
+    kernel : called with the run's arrays and ``handles``; each call continues where the last one stopped
+    memory : one record with the state of the kernel; its field ``until_s`` is the time at which to stop [s]
     """
 
     def __init__(self, simulation: Simulation, kernel: Any, memory: np.ndarray, *handles: Handle) -> None:
@@ -29,7 +29,17 @@ class CompiledLoop:
         self._kernel, self._memory, self._handles = kernel, memory, handles
 
     def play(self, until_s: float = math.inf, tell: Callable[[], None] | None = None) -> Outcome:
-        """Play to the end, or until a time, and there until something is to be decided."""
+        """Play to the end of the run, or until a time.
+
+        Parameters
+        ----------
+        until_s : stop at the first decision point at or after this time [s]
+        tell : called whenever the kernel returns to Python, for progress
+
+        Returns
+        -------
+        Outcome : DECIDE if it stopped at ``until_s``, else the reason why the run ended
+        """
         self._memory["until_s"] = until_s
         while True:
             code = self._kernel(self.simulation.arrays, *self._handles)

@@ -1,4 +1,4 @@
-"""Classic delay scheduling: a job that is offered GPUs too far apart declines them for a while."""
+"""Classic delay scheduling: a job declines GPUs that are too far apart for a limited time."""
 
 from __future__ import annotations
 
@@ -15,38 +15,44 @@ from gpusched_env.portable.elementary import log, power
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, Start, Wait, rule_number
 
 CLOCKS: Final = ("declining", "waiting", "offers")
-# Which rule takes the tightest free place, but none beyond a tier: a machine, a rack, the network.
+# Index = loosest accepted tier (machine, rack, network); the rule takes the tightest free place within it.
 _RULE_WITHIN: Final = np.array([rule_number("consolidate"), rule_number("rack"), rule_number("pack")], np.int32)
-# A wait is a sum of differences of clock times, which may round either way.
+# A wait is a sum of differences of clock times: forgive rounding errors.
 _TOLERANCE_S: Final = 1e-6  # [s]
 
 
 @dataclass
 class DelayScheduling(Scheduler):
-    """Start jobs in fair-share order on the tightest tier; after a wait a tier further out will do.
+    """Start jobs by arrival on the tightest tier; accept a looser tier only after a wait.
+
+    A job that takes whatever is free now may get GPUs that are far apart and run slowly. If it waits a little, a
+    tighter place often comes free. So a job first declines offers beyond its tightest tier, and accepts a rack after W1
+    and the whole network after W1 + W2; other jobs may use the declined GPUs meanwhile.
 
     Parameters
     ----------
-    waits : W1 and W2, what a job waits for a machine before it takes a rack, and then for a rack before it goes
-        anywhere; the waits are stacked [s], or [offers] = D of the paper's skip counts
-    clock : what a wait counts: "declining" = seconds in which enough GPUs are free and the job declines them
-        (Zaharia); "waiting" = all seconds since it came (Spark: ``spark.locality.wait``); "offers" = how often GPUs
-        came free and it was offered enough: it takes the W1-th offer within a rack, the (W1 + W2)-th anywhere
+    waits : W1 and W2: the wait for a machine before the job accepts a rack, then the further wait before it accepts any
+        GPUs. In seconds, or in offers (D of the paper) if ``clock`` is "offers". Default 3, 3, Spark's default
+    clock : what a wait counts. "declining" (default) = seconds in which enough GPUs are free and the job declines them
+        (Zaharia et al.); "waiting" = all seconds since its arrival (Spark: ``spark.locality.wait``); "offers" = the
+        number of times that GPUs came free and the job was offered enough of them: it accepts the W1-th offer within a
+        rack, the (W1 + W2)-th anywhere
 
     Notes
     -----
-    The job is the unit: a gang is placed once and as a whole. "Local" is the tightest tier that can hold it on the
-    empty cluster, so a gang larger than a machine begins at its rack and waits W2 only, as Spark leaves out levels
-    without tasks. Fair sharing puts the job with the fewest running tasks first; a waiting gang runs none, so equals
-    are served by arrival, and a job that declines is passed by the others. The paper's skip count takes the offer
-    after the D-th; here it takes the D-th, because declined GPUs stay free and would be offered again at once. Nothing
-    is preempted. Expiries are exact timers, not heartbeats, unless the scenario plays in rounds. The default is Spark's
-    3 s for each level; seconds suit short tasks, not gangs that stay for hours. O(waiting) a decision point.
+    The paper schedules small tasks of large jobs; here the unit is the gang, which is placed once and as a whole.
+    "Local" means the tightest tier that can hold the gang on the empty cluster. A gang larger than a machine therefore
+    begins at the rack and waits only W2, just as Spark leaves out levels without tasks. Fair sharing serves the job
+    with the fewest running tasks first; a waiting gang runs none, so the order is by arrival. The paper's skip count
+    accepts the offer after the D-th. Here a job accepts the D-th, because declined GPUs stay free and would be offered
+    again at once. Nothing is preempted. Waits end at their exact times, not at heartbeats, unless the scenario plays in
+    rounds. Waits of seconds suit short tasks, not gangs that keep their placement for hours. O(waiting) at a decision
+    point.
 
     References
     ----------
-    M. Zaharia et al., "Delay scheduling: a simple technique for achieving locality and fairness in cluster
-    scheduling", EuroSys 2010, algorithms 1 and 2, section 4.1.
+    M. Zaharia et al., "Delay scheduling: a simple technique for achieving locality and fairness in cluster scheduling",
+    EuroSys 2010, algorithms 1 and 2, section 4.1.
     """
 
     waits: tuple[float, ...] = (3.0, 3.0)
@@ -61,7 +67,7 @@ class DelayScheduling(Scheduler):
                 f"delay-zaharia: waits are {self.waits}: give two numbers >= 0, before a rack and before the network"
             )
 
-        # Row = tightest tier of a job, column = tier: the sum of the waits between them.
+        # Entry [own, tier] = sum of the waits from a job's tightest tier ``own`` to ``tier``.
         self._limits = np.array(
             [[sum(self.waits[own:tier]) for tier in range(NETWORK + 1)] for own in range(NETWORK + 1)]
         )
@@ -72,14 +78,14 @@ class DelayScheduling(Scheduler):
         return "delay-zaharia"
 
     def reset(self, view: ClusterView) -> None:
-        """Nobody has waited."""
+        """Set all waits to 0."""
         self._waited = np.zeros(64)  # [s] or [offers], by job row
-        self._declining = np.empty(0, np.int32)  # rows that stood declining since the last decision point
+        self._declining = np.empty(0, np.int32)  # rows that have declined GPUs since the last decision point
         self._asked_s = 0.0
         self._free_before = 0
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Bring the waits up to date, start whoever finds a place near enough, and wake when a wait is over."""
+        """Update the waits, start jobs that find a place on an accepted tier, and wake at the next end of a wait."""
         waiting, free = view.waiting, view.free_gpus
         if view.arrived > len(self._waited):
             self._waited = np.pad(self._waited, (0, max(view.arrived, 2 * len(self._waited)) - len(self._waited)))
@@ -96,21 +102,21 @@ class DelayScheduling(Scheduler):
 
         gangs = view.gpus[waiting]
         started = np.isin(waiting, [start.job for start in starts if isinstance(start, Start)])
-        in_turn = free - np.cumsum(np.where(started, gangs, 0))  # what those before it left each waiting job
+        in_turn = free - np.cumsum(np.where(started, gangs, 0))  # GPUs that earlier starts left to each job
         if self.clock == "offers" and free > self._free_before:
-            self._waited[waiting[~started & (gangs > in_turn)]] -= 1  # it was offered nothing
+            self._waited[waiting[~started & (gangs > in_turn)]] -= 1  # too few GPUs were left: this was no offer
         self._asked_s, self._free_before = view.now_s, view.free_gpus
         self._declining = waiting[~started & (gangs <= view.free_gpus)]
         if self.clock != "offers":
             _, left = self._reach(view, self._declining)
             wake_s = view.now_s + float(left.min(initial=math.inf))
-            # an expiry closer than the clock can tell is still an expiry
+            # an end within the resolution of the clock must still wake the scheduler at a later time
             yield Wait(max(wake_s, math.nextafter(view.now_s, math.inf)))
 
     def _reach(self, view: ClusterView, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Give the widest tier that each of the jobs ``rows`` takes by now, and what it still waits for the next."""
+        """Give the loosest tier that each of the jobs ``rows`` accepts now, and its remaining wait for the next."""
         tightest = view.cluster.tightest_tier(view.gpus[rows])
-        tightest = np.where(tightest > NETWORK, MACHINE, tightest)  # inside a machine nothing is waited for
+        tightest = np.where(tightest > NETWORK, MACHINE, tightest)  # there is no wait for a tier below the machine
         limits = self._limits[tightest]
         waited = self._waited[rows][:, None]
         over = limits <= waited + _TOLERANCE_S
@@ -119,13 +125,13 @@ class DelayScheduling(Scheduler):
 
 
 def skips_for_locality(machines: float, replicas: float, locality: float, tasks: float) -> float:
-    """Give D: how many offers each job must decline for a share ``locality`` of its tasks to be local.
+    """Give D: how many offers each job must decline so that a share ``locality`` of its tasks is local.
 
     Parameters
     ----------
     machines, replicas : each task can be local on ``replicas`` of so many machines
-    locality : share of local tasks that is wanted, 0 <= locality < 1
-    tasks : tasks of a job, which wants fewer and fewer machines as they are launched
+    locality : wanted share of local tasks, 0 <= locality < 1
+    tasks : tasks of a job; it wants fewer and fewer machines as they are launched
 
     References
     ----------
@@ -136,5 +142,5 @@ def skips_for_locality(machines: float, replicas: float, locality: float, tasks:
 
 
 def chance_of_no_local_offer(local: float, offers: float) -> float:
-    """Probability that none of so many independent offers is local, if each is with probability ``local``."""
+    """Probability that none of ``offers`` independent offers is local, if each is local with probability ``local``."""
     return power(1.0 - local, offers)

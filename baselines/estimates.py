@@ -1,4 +1,4 @@
-"""Where a scheduler's run times come from: the truth, the truth with noise, or the users' claims."""
+"""Sources of run times for schedulers: the truth, the truth with noise, or the users' estimates."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ KEYS: Final = ("time", "gpu-time")
 
 @dataclass
 class EstimatingScheduler(Scheduler):
-    """Base of the schedulers that order jobs by run time.
+    """Base of the schedulers that read run times.
 
     Parameters
     ----------
-    estimator : "oracle" = true run times; "noisy" = truth x a log-normal factor fixed for each job; "user" = the
-        workload's claims
-    sigma : standard deviation of the noise's logarithm
-    estimator_seed : seed of the noise
+    estimator : "oracle" (default) = true run times; "noisy" = the true run time x a log-normal factor, drawn once for
+        each job; "user" = the attribute ``estimate_s`` of the workload's jobs [s]
+    sigma : standard deviation of the logarithm of the factor of "noisy", default 0.5; 0 = no noise
+    estimator_seed : seed of the factors of "noisy", default 0
     """
 
     estimator: str = "oracle"
@@ -33,7 +33,7 @@ class EstimatingScheduler(Scheduler):
     _factors: np.ndarray = field(init=False, repr=False, default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
-        """Check the parameters; noise around the truth is still clairvoyant."""
+        """Check the parameters; noise around the true run times still counts as clairvoyant."""
         if self.estimator not in ESTIMATORS:
             raise SchedulerError(unknown_name("estimator", self.estimator, ESTIMATORS))
         if not self.sigma >= 0:
@@ -41,12 +41,12 @@ class EstimatingScheduler(Scheduler):
         self.clairvoyant = self.estimator != "user"
 
     def reset(self, view: ClusterView) -> None:
-        """Draw the noise anew, from the same seed."""
+        """Draw the factors again, from the same seed."""
         self._generator = np.random.default_rng(self.estimator_seed)
         self._factors = np.empty(0)
 
     def remaining_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        """Estimate the run time left [s] of each of the jobs ``rows`` on the ideal placement."""
+        """Estimate the remaining run time [s] of each of the jobs ``rows`` on the ideal placement."""
         if not isinstance(view, ClairvoyantView):
             return self._claims(view, rows)
         return view.remaining_s(rows) * self._noise(view, rows)
@@ -58,13 +58,13 @@ class EstimatingScheduler(Scheduler):
         return view.ideal_s[rows] * self._noise(view, rows)
 
     def longest_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        """Estimate the run time left [s] of each of the jobs ``rows`` on the worst placement."""
+        """Estimate the remaining run time [s] of each of the jobs ``rows`` on the worst placement."""
         if not isinstance(view, ClairvoyantView):
             return self._claims(view, rows)
         return view.slowest_remaining_s(rows) * self._noise(view, rows)
 
     def ends_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        """Estimate when each of the running jobs ``rows`` will end where it is [s]."""
+        """Estimate when each of the running jobs ``rows`` will end on its present GPUs [s]."""
         if not isinstance(view, ClairvoyantView):
             return view.now_s + self._claims(view, rows)
         if self.estimator == "oracle":
@@ -85,7 +85,7 @@ class EstimatingScheduler(Scheduler):
         if self.estimator == "oracle":
             return 1.0
         missing = view.arrived - len(self._factors)
-        if missing > 0:  # rows arrive in order, so each job's factor is fixed by the seed
+        if missing > 0:  # rows are numbered by arrival, so the seed fixes the factor of each job
             fresh = arrays.exp(self.sigma * draws.normal(self._generator, missing))
             self._factors = np.concatenate([self._factors, fresh])
         return self._factors[rows]
@@ -97,8 +97,8 @@ class SizeOrderedScheduler(EstimatingScheduler):
 
     Parameters
     ----------
-    key : what the size of a job is: "time" = run time left, "gpu-time" = gang size x run time left
-    placement : placement rule of all jobs
+    key : size of a job: "time" (default) = remaining run time [s], "gpu-time" = gang size x remaining run time [GPU s]
+    placement : placement rule of all jobs; default best fit
     """
 
     key: str = "time"
@@ -111,7 +111,7 @@ class SizeOrderedScheduler(EstimatingScheduler):
             raise SchedulerError(unknown_name("key", self.key, KEYS))
 
     def smallest_first(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        """Sort rows by size; equal ones keep their order."""
+        """Sort rows by size, ascending; equal sizes keep their order."""
         size = self.remaining_s(view, rows)
         if self.key == "gpu-time":
             size = size * view.gpus[rows]
@@ -119,5 +119,5 @@ class SizeOrderedScheduler(EstimatingScheduler):
 
 
 def is_strict(view: ClusterView, own: bool) -> bool:
-    """Tell whether the first job that does not fit blocks the queue: the scenario's word, else the scheduler's."""
+    """Tell whether the first job that does not fit blocks the queue: the scenario decides, else the scheduler."""
     return own if view.semantics.queue == "scheduler" else view.semantics.queue == "strict"

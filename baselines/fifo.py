@@ -19,21 +19,31 @@ VARIANTS: Final = ("strict", "skip", "easy")
 
 @dataclass
 class Fifo(EstimatingScheduler):
-    """Start jobs in order of arrival.
+    """Start jobs in order of arrival: FIFO with or without backfill.
+
+    A job that does not fit leaves GPUs idle that later jobs could use. The three variants differ in what later jobs may
+    do meanwhile: nothing, start whatever fits, or start only if that does not delay the first waiting job.
+
+    * ``fifo``: ``variant="strict"``. The first job that does not fit blocks all jobs behind it (head-of-line blocking).
+    * ``fifo-skip``: ``variant="skip"``. Jobs that do not fit are skipped; large gangs may starve.
+    * ``fifo-easy``: ``variant="easy"``. EASY backfill: the first waiting job has a reservation.
 
     Parameters
     ----------
-    variant : "strict" = the first job that does not fit blocks all behind it; "skip" = walk on and start whatever
-        fits; "easy" = a later job may pass if it does not delay the head's reservation
-    placement : placement rule of all jobs
+    variant : "strict" (default), "skip" or "easy", see above
+    placement : placement rule of all jobs; default best fit
+    estimator, sigma, estimator_seed : source of run times for "easy", see :class:`EstimatingScheduler`; the other
+        variants read no run times
 
     Notes
     -----
-    EASY reserves GPU counts, not places: ``shadow`` is the earliest time at which enough GPUs for the head are free by
-    estimated ends, ``extra`` what is then left over. A job passes only if even the worst placement would end it by
-    then, so true run times never delay the head (under a rule that takes any free GPUs); noisy ones may.
-    Recomputed at every decision point. O(running log running).
-    The scenario's ``queue`` overrides strict and skip.
+    EASY reserves numbers of GPUs, not places. ``shadow`` is the earliest time at which enough GPUs for the first job
+    are free by the estimated ends of running jobs; ``extra`` is the number of GPUs left over at that time. A later job
+    may start if it ends by ``shadow`` even on the worst placement, or if it needs at most ``extra`` GPUs. So true run
+    times never delay the first job, provided that its placement rule takes any free GPUs; noisy estimates may delay it.
+    The reservation is recomputed at every decision point, in O(running log running).
+
+    The field ``queue`` of a scenario overrides "strict" and "skip".
 
     References
     ----------
@@ -48,7 +58,7 @@ class Fifo(EstimatingScheduler):
     }
 
     def __post_init__(self) -> None:
-        """Only EASY looks at run times."""
+        """Check the variant; only EASY reads run times."""
         super().__post_init__()
         if self.variant not in VARIANTS:
             raise SchedulerError(unknown_name("FIFO variant", self.variant, VARIANTS))
@@ -58,11 +68,11 @@ class Fifo(EstimatingScheduler):
 
     @property
     def name(self) -> str:
-        """Name the variant always: papers rarely say which FIFO they ran."""
+        """Name with the variant: papers rarely say which FIFO they ran."""
         return f"fifo-{self._played}"
 
     def reset(self, view: ClusterView) -> None:
-        """See whether the scenario overrides the discipline."""
+        """Read whether the scenario overrides the queue discipline."""
         super().reset(view)
         if self.variant != "easy":
             self._played = "strict" if is_strict(view, self.variant == "strict") else "skip"
@@ -92,11 +102,11 @@ class Fifo(EstimatingScheduler):
         by_end = np.argsort(ends, kind="stable")
         supply = view.free_gpus + np.cumsum(view.gpus[running][by_end])
         enough = int(np.searchsorted(supply, view.gpus[head]))
-        if enough == len(supply):  # nothing runs: the head's placement rule refuses, there is nothing to reserve
+        if enough == len(supply):  # nothing runs and the placement rule refuses the head: nothing to reserve
             shadow, extra = np.inf, 0
         else:
             shadow = ends[by_end[enough]]
-            by_shadow = int(np.searchsorted(ends[by_end], shadow, side="right")) - 1  # all that end together
+            by_shadow = int(np.searchsorted(ends[by_end], shadow, side="right")) - 1  # with all that end at once
             extra = int(supply[by_shadow] - view.gpus[head])
         fits_before = view.now_s + self.longest_s(view, later) <= shadow
         for job, before in zip(later.tolist(), fits_before.tolist(), strict=True):

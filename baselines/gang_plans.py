@@ -1,4 +1,4 @@
-"""Carry out who shall hold how many GPUs of which node: keep, preempt, start, and start later what is still blocked."""
+"""Carry out a plan of GPUs for each job and node: keep, preempt, start now, or start when the GPUs come free."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Lease
 
 
 def unfinished(view: ClairvoyantView) -> np.ndarray:
-    """Rows, ascending, of all jobs in the system but those that end now."""
+    """Rows, ascending, of all jobs in the system except those that end now."""
     running = view.running
     lasting = view.end_s(running) > view.now_s * (1.0 + LEASE_SLACK)
     rows: np.ndarray = np.sort(np.concatenate([running[lasting], view.waiting]))
@@ -19,7 +19,7 @@ def unfinished(view: ClairvoyantView) -> np.ndarray:
 
 
 def held_counts(view: ClusterView, rows: np.ndarray) -> np.ndarray:
-    """int32 [Q, N]: GPUs of each node that each of the jobs ``rows`` holds."""
+    """int32 [Q, N]: number of GPUs of each node that each of the jobs ``rows`` holds."""
     counts = np.zeros((len(rows), len(view.cluster.nodes)), np.int32)
     entry = np.full(view.arrived, -1)
     entry[rows] = np.arange(len(rows))
@@ -31,10 +31,10 @@ def held_counts(view: ClusterView, rows: np.ndarray) -> np.ndarray:
 
 
 class GangPlan:
-    """Which GPUs each job shall hold until a common time; carried out at once, and later where GPUs come free later.
+    """A plan of the GPUs that each job should hold until a common time.
 
-    A job that shall hold as many GPUs of each node as it does keeps them, at no cost. All others are preempted.
-    Starts that wait for a checkpoint are kept, and tried again by :meth:`start`.
+    A job whose planned number of GPUs of each node equals what it holds keeps its GPUs, at no cost. All others are
+    preempted. Starts that wait for the end of a checkpoint are remembered; :meth:`start` tries them again.
     """
 
     def __init__(self) -> None:
@@ -44,14 +44,14 @@ class GangPlan:
     def carry_out(
         self, view: ClusterView, rows: np.ndarray, counts: np.ndarray, until_s: float, keep: bool = True
     ) -> Iterator[Decision]:
-        """Yield the decisions that turn what is held into what shall be held.
+        """Yield the decisions that lead from the GPUs that jobs hold to those of the plan.
 
         Parameters
         ----------
-        rows : jobs, first those that are to start first
-        counts : int32 [len(rows), N], GPUs of each node that each of them shall hold; none at all = it waits
+        rows : jobs, in the order in which they are started
+        counts : int32 [len(rows), N], GPUs of each node that each job should hold; a row of zeros = the job waits
         until_s : end of the leases [s]
-        keep : False = all gangs stop, also those that shall hold what they hold
+        keep : False = every gang is stopped, even if the plan gives it what it holds
         """
         self.until_s = until_s
         running = view.running[~view.checkpointing]
@@ -87,7 +87,7 @@ class GangPlan:
 
     @staticmethod
     def _pools(view: ClusterView, kept: np.ndarray) -> list[list[int]]:
-        """GPUs of each node that no kept job holds, free ones first."""
+        """GPUs of each node that no kept job holds, free GPUs first."""
         holders = view.holders
         pools: list[list[int]] = [[] for _ in view.cluster.nodes]
         available = np.flatnonzero(~np.isin(holders, kept) | (holders < 0))

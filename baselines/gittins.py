@@ -1,4 +1,4 @@
-"""The Gittins index of a job of unknown size, from an empirical distribution of sizes."""
+"""The Gittins index of a job of unknown size, from an empirical distribution of job sizes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpusched_env.portable.normal import normal_quantile
 
 
 def gittins_index(sample: np.ndarray, attained: np.ndarray, quantum: np.ndarray | float) -> np.ndarray:
-    """float64 [n]: P(S - a <= D | S > a) / E[min(S - a, D) | S > a]; larger = serve first.
+    """float64 [n]: P(S - a <= D | S > a) / E[min(S - a, D) | S > a]; the job with the largest index is served first.
 
     Parameters
     ----------
@@ -19,7 +19,7 @@ def gittins_index(sample: np.ndarray, attained: np.ndarray, quantum: np.ndarray 
 
     Notes
     -----
-    A job that has attained more than the largest sample has index 0.
+    A job that has attained more than the largest size in the sample has index 0.
 
     References
     ----------
@@ -27,7 +27,7 @@ def gittins_index(sample: np.ndarray, attained: np.ndarray, quantum: np.ndarray 
     """
     total = np.concatenate([[0.0], np.cumsum(sample)])
     begin = np.searchsorted(sample, attained, side="right")
-    reached = attained + quantum  # not max(sample) for an endless quantum: attained + (max - attained) may round below
+    reached = attained + quantum  # inf stays inf: a + (max(sample) - a) may round below max(sample)
     end = np.searchsorted(sample, reached, side="right")
     beyond = len(sample) - end
     beyond_s = np.multiply(beyond, quantum, out=np.zeros(len(attained)), where=beyond > 0)
@@ -36,9 +36,9 @@ def gittins_index(sample: np.ndarray, attained: np.ndarray, quantum: np.ndarray 
 
 
 def published_sizes() -> np.ndarray:
-    """float64 [500]: sizes of past jobs [GPU s], ascending, like those that Tiresias' authors published.
+    """float64 [500]: sizes of past jobs [GPU s], ascending, distributed like those that Tiresias' authors published.
 
-    Quantiles of the log-normal distribution (mu 8.15, sigma 2.12) fitted to the GPU times of 10,000 jobs in
+    They are quantiles of the log-normal distribution (mu 8.15, sigma 2.12) fitted to the GPU times of 10,000 jobs in
     SymbioticLab/Tiresias, simulator/yarn-gput10000.csv.
     """
     return np.array([exp(8.15 + 2.12 * normal_quantile((i + 0.5) / 500)) for i in range(500)])

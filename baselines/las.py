@@ -1,4 +1,4 @@
-"""Least attained service: no run times needed, preemptive, in rounds."""
+"""Least attained service: preemptive, in rounds, without known run times."""
 
 from __future__ import annotations
 
@@ -16,24 +16,31 @@ from gpusched_env.simulator import ClusterView, Decision, Scheduler, Simulation,
 
 @dataclass
 class LeastAttainedService(Scheduler):
-    """Every ``round_s``, let the jobs that have run least hold the GPUs.
+    """Give the GPUs in each round to the jobs that have run least so far.
+
+    A job that has run little may well be short. Serving it first gives short jobs small completion times although no
+    run time is known. Long jobs are preempted whenever newer jobs need their GPUs.
+
+    * ``las``: attained service = productive seconds.
+    * ``las-2d``: attained service = gang size x productive seconds (2D-LAS of the Tiresias paper).
 
     Parameters
     ----------
-    two_dimensional : attained service is gang size x productive seconds (2D-LAS), else productive seconds
-    round_s : quantum [s]; rounds lie at its multiples
-    placement : placement rule of all jobs
+    two_dimensional : True = sort by gang size x productive seconds [GPU s]; default False = by productive seconds [s]
+    round_s : length of a round [s], default 60; rounds begin at its multiples. Running jobs are preempted only there
+    placement : placement rule of all jobs; default best fit
 
     Notes
     -----
-    Between rounds free GPUs are filled in the same order, without preemption. Ties by arrival, then id, running or
-    not. Continuous LAS would time-share equal jobs for ever: results without the quantum are not comparable.
-    O(n log n) a decision point.
+    Between two rounds free GPUs are filled in the same order without preemption. In a scenario that plays in rounds,
+    every decision point is a round. Ties: arrival, then id, whether a job runs or waits. LAS without rounds would
+    time-share jobs of equal service for ever, so compare results only at the same ``round_s``. O(n log n) at a decision
+    point, n = jobs in the system.
 
     References
     ----------
-    M. Nuyens, A. Wierman, "The foreground-background queue: a survey", Performance Evaluation 65, 2008;
-    J. Gu et al., "Tiresias", NSDI 2019 (2D-LAS).
+    M. Nuyens, A. Wierman, "The foreground-background queue: a survey", Performance Evaluation 65, 2008; J. Gu et al.,
+    "Tiresias: A GPU cluster manager for distributed deep learning", NSDI 2019, section 3.2 (2D-LAS).
     """
 
     two_dimensional: bool = False
@@ -41,7 +48,7 @@ class LeastAttainedService(Scheduler):
     placement: str = "pack"
 
     def __post_init__(self) -> None:
-        """Check the quantum."""
+        """Check the length of a round."""
         if not (self.round_s > 0 and math.isfinite(self.round_s)):
             raise SchedulerError(f"las: round_s is {self.round_s}: it must be a finite number of seconds > 0")
 
@@ -58,13 +65,13 @@ class LeastAttainedService(Scheduler):
         return listed_run(self, simulation, rules)
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Re-sort at a round; only fill free GPUs otherwise."""
+        """Sort all jobs at a round; between rounds only fill free GPUs."""
         waiting = view.waiting
         if not len(waiting):
             return []
         now = view.now_s
         rounds = max(math.floor(now / self.round_s) - 1, 0)
-        while (rounds + 1) * self.round_s <= now:  # a division may round either way
+        while (rounds + 1) * self.round_s <= now:  # the division may round up or down
             rounds += 1
         at_round = rounds * self.round_s == now or view.semantics.round_s > 0
         rows = np.sort(np.concatenate([view.running, waiting])) if at_round else waiting

@@ -1,4 +1,4 @@
-"""Find what a user names as ``package.module:name``."""
+"""Import what a user names as ``package.module:name``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def import_named(target: str, what: str) -> Any:
 
     Parameters
     ----------
-    what : begins the error, such as "scheduler" or "dally: order"
+    what : first words of the error message, such as "scheduler" or "dally: order"
 
     Raises
     ------

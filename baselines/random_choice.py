@@ -1,4 +1,4 @@
-"""Uniform choice among what is feasible: the floor that every scheduler must clear."""
+"""Uniform choice among the feasible decisions: the lower bound for every other scheduler."""
 
 from __future__ import annotations
 
@@ -12,12 +12,23 @@ from gpusched_env.simulator import ClusterView, Decision, Scheduler, Start
 
 @dataclass
 class RandomChoice(Scheduler):
-    """Start a random feasible job or wait, each choice equally likely; never wait while the cluster is idle.
+    """Start a random waiting job that fits, or wait, each choice with equal probability.
+
+    It is the floor that every scheduler should beat. At a decision point it draws one of the waiting jobs that fit, or
+    "wait", until "wait" is drawn or nothing fits. While the whole cluster is idle, it never waits.
 
     Parameters
     ----------
-    seed : seed of the choices
-    placement : placement rule of all jobs
+    seed : seed of the draws, default 0
+    placement : placement rule of all jobs; default best fit
+
+    Notes
+    -----
+    Run times are not read, and nothing is preempted. Each draw tests all waiting jobs: O(waiting) placement tests.
+
+    References
+    ----------
+    None: it is a control, not a published policy.
     """
 
     seed: int = 0
@@ -30,11 +41,11 @@ class RandomChoice(Scheduler):
         return "random"
 
     def reset(self, view: ClusterView) -> None:
-        """Begin the sequence of choices anew."""
+        """Restart the generator from the seed."""
         self._generator = np.random.default_rng(self.seed)
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Draw until the draw says wait or nothing fits."""
+        """Start random jobs until "wait" is drawn or nothing fits."""
         while True:
             feasible = [job for job in view.waiting.tolist() if view.can_place(job, self.placement)]
             if not feasible:

@@ -1,4 +1,4 @@
-"""Names of the schedulers, and how a text such as ``tiresias:knob=8`` becomes one."""
+"""Scheduler names, and how a spec such as ``tiresias:knob=8`` is turned into a scheduler."""
 
 from __future__ import annotations
 
@@ -16,47 +16,61 @@ from gpusched_env.simulator import Scheduler
 
 
 class Baseline(NamedTuple):
-    """A registered scheduler: where its class is and which parameters its name stands for."""
+    """A registered scheduler: where its class is, and which parameters its name stands for."""
 
     target: str  # "module:Class"
     parameters: dict[str, Any]
     summary: str
-    variant_of: str = ""  # the name of which it shows one side; tables of all schedulers leave such names out
-    needs_links: bool = False  # its idea is about gangs that share links; without them it is another policy's shadow
-    needs_types: bool = False  # its idea is about GPU types that differ; on one type it says little
-    needs_sharing: bool = False  # its idea is about jobs that share GPUs; where they may not it is another policy
+    variant_of: str = (
+        ""  # name of the scheduler of which this is a variant; tables of all schedulers leave variants out
+    )
+    needs_links: bool = (
+        False  # True = designed for gangs that share links; without links it adds little to a simpler policy
+    )
+    needs_types: bool = False  # True = designed for clusters of several GPU types; on one type it adds little
+    needs_sharing: bool = (
+        False  # True = designed for jobs that share GPUs; where sharing is off it equals another policy
+    )
 
 
 _HERE: Final = "gpusched_env.baselines"
-# How a truth value may be written in a spec.
+# Accepted spellings of a truth value in a spec.
 _TRUTH: Final = {
     "true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False,
 }  # fmt: skip
-# To add a scheduler: one file and one line here.
+# A new scheduler needs one file and one line here.
 BASELINES: Final[dict[str, Baseline]] = {
-    "fifo": Baseline(f"{_HERE}.fifo:Fifo", {}, "first in, first out; head of line blocks"),
-    "fifo-skip": Baseline(f"{_HERE}.fifo:Fifo", {"variant": "skip"}, "first in, first out; whatever fits starts"),
-    "fifo-easy": Baseline(f"{_HERE}.fifo:Fifo", {"variant": "easy"}, "EASY backfill: the head has a reservation"),
-    "sjf": Baseline(f"{_HERE}.sjf:ShortestJobFirst", {}, "shortest run time first"),
-    "ssf": Baseline(f"{_HERE}.sjf:ShortestJobFirst", {"key": "gpu-time"}, "smallest GPU-time first"),
+    "fifo": Baseline(f"{_HERE}.fifo:Fifo", {}, "first in, first out; the first job that does not fit blocks the queue"),
+    "fifo-skip": Baseline(
+        f"{_HERE}.fifo:Fifo", {"variant": "skip"}, "first in, first out; jobs that do not fit are skipped"
+    ),
+    "fifo-easy": Baseline(f"{_HERE}.fifo:Fifo", {"variant": "easy"}, "EASY backfill: the first job has a reservation"),
+    "sjf": Baseline(f"{_HERE}.sjf:ShortestJobFirst", {}, "shortest run time first, non-preemptive"),
+    "ssf": Baseline(f"{_HERE}.sjf:ShortestJobFirst", {"key": "gpu-time"}, "smallest GPU-time first, non-preemptive"),
     "srtf": Baseline(f"{_HERE}.srtf:ShortestRemainingFirst", {}, "shortest remaining time first, preemptive"),
     "srsf": Baseline(
         f"{_HERE}.srtf:ShortestRemainingFirst", {"key": "gpu-time"}, "shortest remaining GPU-time first, preemptive"
     ),
-    "las": Baseline(f"{_HERE}.las:LeastAttainedService", {}, "least attained seconds first, in rounds"),
+    "las": Baseline(f"{_HERE}.las:LeastAttainedService", {}, "least attained seconds first, preemptive, in rounds"),
     "las-2d": Baseline(
-        f"{_HERE}.las:LeastAttainedService", {"two_dimensional": True}, "least attained GPU-seconds first, in rounds"
+        f"{_HERE}.las:LeastAttainedService",
+        {"two_dimensional": True},
+        "least attained GPU-seconds first, preemptive, in rounds",
     ),
     "tiresias": Baseline(f"{_HERE}.tiresias:Tiresias", {}, "discretised 2D-LAS with skew-based consolidation"),
     "tiresias-g": Baseline(
         f"{_HERE}.tiresias:Tiresias", {"policy": "gittins"}, "discretised 2D-Gittins with skew-based consolidation"
     ),
-    "yarn-cs": Baseline(f"{_HERE}.yarn_cs:YarnCapacity", {}, "arrival order; a gang below one switch, or it waits"),
+    "yarn-cs": Baseline(f"{_HERE}.yarn_cs:YarnCapacity", {}, "arrival order; each gang below one switch, or it waits"),
     "delay-zaharia": Baseline(
-        f"{_HERE}.delay_scheduling:DelayScheduling", {}, "arrival order; declines GPUs that are far apart for a while"
+        f"{_HERE}.delay_scheduling:DelayScheduling",
+        {},
+        "arrival order; a job declines GPUs that are far apart for a limited time",
     ),
     "gandiva-lite": Baseline(
-        f"{_HERE}.gandiva.scheduler:Gandiva", {}, "affinity placement, time slices where gangs share GPUs, migration"
+        f"{_HERE}.gandiva.scheduler:Gandiva",
+        {},
+        "affinity placement, time slicing of full machines, migration to tighter places",
     ),
     "themis-lite": Baseline(
         f"{_HERE}.themis.scheduler:Themis", {}, "leases to the jobs with the worst finish-time fairness"
@@ -64,113 +78,115 @@ BASELINES: Final[dict[str, Baseline]] = {
     "sjf-bco": Baseline(
         f"{_HERE}.bco.scheduler:SjfBco",
         {},
-        "plans for least makespan under contention, smallest gang first",
+        "plans for the least makespan under contention, smallest gang first",
         needs_links=True,
     ),
     "bco-ff": Baseline(
         f"{_HERE}.bco.scheduler:SjfBco",
         {"policy": "ff", "order": "trace"},
-        "SJF-BCO's rival FF: first fit, theta by rehearsal",
+        "baseline of SJF-BCO: first fit; rehearsals choose the load limit theta",
         needs_links=True,
     ),
     "bco-ls": Baseline(
         f"{_HERE}.bco.scheduler:SjfBco",
         {"policy": "ls", "order": "trace"},
-        "SJF-BCO's rival LS: least charged GPUs first",
+        "baseline of SJF-BCO: least loaded GPUs first",
         needs_links=True,
     ),
     "bco-rand": Baseline(
         f"{_HERE}.bco.scheduler:SjfBco",
         {"policy": "rand", "order": "trace"},
-        "SJF-BCO's rival RAND: random GPUs",
+        "baseline of SJF-BCO: random GPUs",
         needs_links=True,
     ),
     "ada-srsf": Baseline(
         f"{_HERE}.ada_srsf:AdaSrsf",
         {},
-        "smallest GPU-time first; AdaDUAL gates the sharing of ports",
+        "smallest remaining GPU-time first; AdaDUAL decides which gangs may share ports",
         needs_links=True,
     ),
     "gavel": Baseline(
-        f"{_HERE}.gavel.scheduler:Gavel", {}, "LAS over time shares on GPU types, in rounds", needs_types=True
+        f"{_HERE}.gavel.scheduler:Gavel", {}, "LAS by time shares on GPU types, in rounds", needs_types=True
     ),
     "gavel-las": Baseline(
         f"{_HERE}.gavel.scheduler:Gavel",
         {"policy": "max_min_fairness"},
-        "the same, blind to the types' speeds",
+        "as gavel, but it ignores the speeds of the GPU types",
         needs_types=True,
     ),
     "gavel-ftf": Baseline(
         f"{_HERE}.gavel.scheduler:Gavel",
         {"policy": "finish_time_fairness_perf"},
-        "finish-time fairness over time shares on GPU types",
+        "finish-time fairness by time shares on GPU types",
         needs_types=True,
     ),
     "gavel-makespan": Baseline(
         f"{_HERE}.gavel.scheduler:Gavel",
         {"policy": "min_total_duration_perf"},
-        "least makespan over time shares on GPU types",
+        "least makespan by time shares on GPU types",
         needs_types=True,
     ),
     "gavel-fifo": Baseline(
         f"{_HERE}.gavel.scheduler:Gavel",
         {"policy": "fifo_perf"},
-        "first in, first out, each gang on its fastest type",
+        "first in, first out, each gang on its fastest type with room",
         needs_types=True,
     ),
     "hadar": Baseline(
         f"{_HERE}.hadar.scheduler:Hadar",
         {},
-        "a reconstruction: gangs on mixed GPU types, granted by prices in rounds",
+        "reconstruction: gangs on mixed GPU types, admitted by prices, in rounds",
         needs_types=True,
     ),
     "hadare": Baseline(
         f"{_HERE}.hadar.hadare:HadarE",
         {},
-        "copies of a job on separate nodes, planned anew in each slot",
+        "reconstruction: copies of a job on separate nodes, replanned in each slot",
         needs_types=True,
     ),
     "hadare-single": Baseline(
         f"{_HERE}.hadar.hadare:HadarE",
         {"copies": 1},
-        "HadarE's rival: one copy, moves each slot to the fastest free node",
+        "baseline of HadarE: one copy, moves to the fastest free node in each slot",
         needs_types=True,
     ),
     "hadare-sticky": Baseline(
         f"{_HERE}.hadar.hadare:HadarE",
         {"copies": 1, "sticky": True},
-        "HadarE's rival: one copy, stays on its first node",
+        "baseline of HadarE: one copy, stays on its first node",
         needs_types=True,
     ),
     "sjf-bsbf": Baseline(
         f"{_HERE}.bsbf.scheduler:SjfBsbf",
         {},
-        "shortest run time first; beside running jobs where the mean JCT of the pair falls",
+        "shortest run time first; shares GPUs where the mean JCT of the pair falls",
         needs_sharing=True,
     ),
     "sjf-ffs": Baseline(
         f"{_HERE}.bsbf.scheduler:SjfBsbf",
         {"benefit_test": False},
-        "shortest run time first; beside running jobs wherever there is room",
+        "shortest run time first; shares GPUs wherever there is room",
         needs_sharing=True,
     ),
-    "dally": Baseline(f"{_HERE}.dally.scheduler:Dally", {}, "delay scheduling, Nw priority, leases, tuned timers"),
+    "dally": Baseline(
+        f"{_HERE}.dally.scheduler:Dally", {}, "delay scheduling, network-sensitive priority, leases, tuned timers"
+    ),
     "dally-no-wait": Baseline(
         f"{_HERE}.dally.scheduler:Dally",
         {"tuner": "off", "rack_wait": 0.0, "nw_wait": 0.0},
-        "Dally without delay",
+        "Dally without waiting: both timers 0",
         variant_of="dally",
     ),
     "dally-fully-consolidated": Baseline(
         f"{_HERE}.dally.scheduler:Dally",
         {"tuner": "off", "rack_wait": inf, "nw_wait": inf},
-        "Dally that always waits",
+        "Dally with infinite timers: a gang waits for its tightest tier",
         variant_of="dally",
     ),
     "dally-manual": Baseline(
         f"{_HERE}.dally.scheduler:Dally",
         {"tuner": "off"},
-        "Dally with fixed timers, 6 and 12 leases",
+        "Dally with fixed timers of 6 and 12 leases",
         variant_of="dally",
     ),
     "dally-no-preempt": Baseline(
@@ -179,41 +195,41 @@ BASELINES: Final[dict[str, Baseline]] = {
     "tiresias-dally": Baseline(
         f"{_HERE}.dally.scheduler:Dally",
         {"policy": "tiresias", "priority": "gpu-time"},
-        "Tiresias of Dally's simulator",
+        "Tiresias as Dally's simulator implements it",
         variant_of="dally",
     ),
     "gandiva-dally": Baseline(
         f"{_HERE}.dally.scheduler:Dally",
         {"policy": "gandiva", "priority": "first-start"},
-        "Gandiva of Dally's simulator",
+        "Gandiva as Dally's simulator implements it",
         variant_of="dally",
     ),
     "learned": Baseline(
         "gpusched_env.agents.learned:LearnedScheduler", {}, "a trained agent: learned:path=.../model.zip"
     ),
-    "random": Baseline(f"{_HERE}.random_choice:RandomChoice", {}, "uniform over feasible starts and waiting"),
+    "random": Baseline(f"{_HERE}.random_choice:RandomChoice", {}, "uniform choice among feasible starts and waiting"),
 }
 
 
 def register_scheduler(name: str, summary: str, **parameters: Any) -> Callable[[type[Scheduler]], type[Scheduler]]:
-    """Register a class of schedulers under a name, which :func:`make_scheduler` and the command line then take.
+    """Register a class of schedulers under a name for :func:`make_scheduler` and the command line.
 
     Parameters
     ----------
-    name : as specs name it
-    summary : half a sentence for tables
-    parameters : those that the name stands for, of the class
+    name : the name in specs
+    summary : a phrase for tables
+    parameters : parameters of the class for which the name stands
 
     Raises
     ------
-    SchedulerError : the name is taken, or cannot stand in a spec
+    SchedulerError : the name is taken, or has a character that a spec does not allow
     """
 
     def register(cls: type[Scheduler]) -> type[Scheduler]:
         if name in BASELINES:
             raise SchedulerError(f"scheduler {name!r} exists already; choose another name")
         if not name or set(name) & set(":,=. "):
-            raise SchedulerError(f"scheduler {name!r}: a name has no blanks and none of : , = .")
+            raise SchedulerError(f"scheduler {name!r}: a name must not be empty or contain blanks or : , = .")
         if "name" not in vars(cls):
             cls.name = name  # type: ignore[assignment, method-assign]
         BASELINES[name] = Baseline(f"{cls.__module__}:{cls.__qualname__}", parameters, summary)
@@ -227,10 +243,10 @@ def list_baselines(links: bool = True, types: bool = False, variants: bool = Tru
 
     Parameters
     ----------
-    links : False leaves out those that are about gangs which share links
-    types : True adds those that are about GPU types which differ; most run each gang on one type
-    variants : False leaves out those that show one side of another one
-    sharing : True adds those that are about jobs which share GPUs
+    links : False leaves out schedulers designed for gangs that share links
+    types : True adds schedulers designed for clusters of several GPU types; most of them run each gang on one type
+    variants : False leaves out variants of another scheduler in the list
+    sharing : True adds schedulers designed for jobs that share GPUs
     """
     load_plugins()
     return [
@@ -249,9 +265,9 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
 
     Parameters
     ----------
-    spec : what to build; tuples are written with slashes, truth values as true or false, on or off, yes or no, for
-        example ``tiresias:thresholds=3250/7200,incumbents_first=on``
-    overrides : parameters as Python values
+    spec : what to build. Elements of a tuple are separated by slashes; truth values are true or false, on or off, yes
+        or no. Example: ``tiresias:thresholds=3250/7200,incumbents_first=on``
+    overrides : parameters as Python values; they replace those of ``spec``
 
     Raises
     ------
@@ -289,7 +305,7 @@ def _load(target: str) -> type[Scheduler]:
 
 
 def _parse(cls: type[Scheduler], spec: str, text: str) -> dict[str, Any]:
-    """Turn ``a=1,b=x`` into keyword arguments typed like the fields' defaults."""
+    """Turn ``a=1,b=x`` into keyword arguments with the types of the fields' defaults."""
     if not text:
         return {}
     fields = {f.name: f for f in dataclasses.fields(cls) if f.init} if dataclasses.is_dataclass(cls) else None
@@ -300,7 +316,7 @@ def _parse(cls: type[Scheduler], spec: str, text: str) -> dict[str, Any]:
         if not equals or not key:
             raise SchedulerError(f"scheduler {spec!r}: {item!r} is not of the form parameter=value")
         if fields is not None and key not in fields:
-            # a scheduler may say what to write in place of a parameter that others have
+            # A scheduler may name a replacement for a parameter that only other schedulers have.
             instead = getattr(cls, "not_parameters", {}).get(key)
             known = unknown_name("parameter", key, fields)
             raise SchedulerError(f"scheduler {spec!r}: " + (f"no parameter {key!r}: {instead}" if instead else known))
@@ -324,7 +340,7 @@ def _value(text: str, default: Any, where: str) -> Any:
             return text
         return ast.literal_eval(text)
     except (ValueError, KeyError, SyntaxError) as error:
-        if default is None:  # a word: a number or truth value in the spelling of the other parameters, or a name
+        if default is None:  # the text of a number or truth value as other parameters spell it, or a name
             return {"true": True, "false": False, "inf": inf}.get(text.lower(), text)
         like = "true or false, on or off, yes or no" if isinstance(default, bool) else f"a value like {default!r}"
         raise SchedulerError(f"{where}: expected {like}") from error

@@ -1,4 +1,4 @@
-"""Shortest remaining time first and shortest remaining service first: preemptive orders by what is left."""
+"""Shortest remaining time first and shortest remaining service first: preemptive orders by remaining work."""
 
 from __future__ import annotations
 
@@ -15,22 +15,31 @@ from gpusched_env.simulator import ClusterView, Decision, Simulation
 
 @dataclass
 class ShortestRemainingFirst(SizeOrderedScheduler):
-    """Let the jobs with the least remaining time (x gang size) hold the GPUs; preempt the others.
+    """Give the GPUs to the jobs with the least remaining work; preempt the others.
+
+    At every decision point all jobs in the system are sorted by remaining work. GPUs go to the first jobs that fit, and
+    running jobs further back in the order are preempted. With free preemption on one GPU no other policy has a smaller
+    mean completion time.
+
+    * ``srtf``: remaining work = remaining run time.
+    * ``srsf``: remaining work = gang size x remaining run time, the reference policy of the Tiresias paper.
 
     Parameters
     ----------
-    key : "time" = SRTF; "gpu-time" = SRSF (the yardstick of Tiresias)
-    placement : placement rule of all jobs
+    key : "time" (default) = sort by remaining run time [s]; "gpu-time" = sort by gang size x remaining run time [GPU s]
+    placement : placement rule of all jobs; default best fit
+    estimator, sigma, estimator_seed : source of run times, see :class:`EstimatingScheduler`; default the true ones
 
     Notes
     -----
-    Re-sorted at every decision point; the walk takes what fits; running jobs win ties, then arrival, then id.
-    Optimal in mean JCT on one GPU with free preemption (Schrage, 1968). The order does not weigh what a preemption
-    costs. O(n log n) a decision point, n jobs in the system.
+    A job that does not fit is skipped. Ties: running jobs, then arrival, then id. The order ignores the cost of a
+    preemption. O(n log n) at a decision point, n = jobs in the system.
 
     References
     ----------
-    J. Gu et al., "Tiresias: A GPU cluster manager for distributed deep learning", NSDI 2019 (SRSF).
+    L. Schrage, "A proof of the optimality of the shortest remaining processing time discipline", Operations Research
+    16, 1968 (optimal mean completion time on one machine); J. Gu et al., "Tiresias: A GPU cluster manager for
+    distributed deep learning", NSDI 2019 (SRSF).
     """
 
     @property
@@ -39,16 +48,16 @@ class ShortestRemainingFirst(SizeOrderedScheduler):
         return "srtf" if self.key == "time" else "srsf"
 
     def player(self, simulation: Simulation) -> ListedRun | None:
-        """Give the compiled loop; there is none for estimates."""
+        """Give the compiled loop, which exists for true run times only."""
         if type(self) is not ShortestRemainingFirst or self.estimator != "oracle":
             return None
         by_gpus = self.key == "gpu-time"
         return listed_run(self, simulation, ListRules(SIZE, self.placement, preempts=True, by_gpus=by_gpus))
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Re-sort, keep, preempt and start."""
+        """Sort all jobs; keep, preempt and start accordingly."""
         waiting = view.waiting
         if not len(waiting):
             return []
-        rows = np.concatenate([np.sort(view.running), waiting])  # running first: they win ties
+        rows = np.concatenate([np.sort(view.running), waiting])  # the sort is stable: running jobs win ties
         return view.preemptive_schedule(self.smallest_first(view, rows), self.placement)

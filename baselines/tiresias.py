@@ -18,31 +18,46 @@ from gpusched_env.portable.keys import rounded_keys
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, Simulation, Wait, rule_number
 
 POLICIES: Final = ("las", "gittins")
-# Demotion times are computed from attained service and back: forgive rounding.
+# The attained service at a computed demotion time may miss the threshold by a rounding error.
 _TOLERANCE: Final = 1e-6  # [GPU s]
 
 
 @dataclass
 class Tiresias(Scheduler):
-    """Queues by attained service; lower queues are served first, preemptively.
+    """Multi-level queues by attained GPU-seconds, preemptive, with consolidation of models with skewed tensors.
+
+    A job begins in the first queue and is demoted when gang size x productive seconds reaches the limit of its queue.
+    The first queue is served first, so short and small jobs finish early although no run time is known. Because a job
+    changes its queue only a few times, jobs of similar service do not preempt each other for ever.
+
+    * ``tiresias``: ``policy="las"``. Inside a queue jobs are ordered by first start (discretised 2D-LAS).
+    * ``tiresias-g``: ``policy="gittins"``. Inside a queue jobs are ordered by Gittins index, computed from the sizes of
+      past jobs (discretised 2D-Gittins).
 
     Parameters
     ----------
-    policy : order inside a queue: "las" = by first start, never-started jobs last; "gittins" = largest index first
-    thresholds : upper bounds of all queues but the last [GPU s]; one threshold makes K = 2 queues
-    knob : PROMOTEKNOB: a job that has waited knob x its executed time goes back to the first queue; inf = off
-    packlimit : models with more skew are placed on the fewest possible machines or wait; inf = no such test
-    placement : placement rule of the other models; "most-free" is that of Pollux' simulator for its Tiresias
-    incumbents_first : running jobs lead their queue, and go by first start like all others. Not published. In the
-        authors' repository they lead, too, but running and waiting jobs each keep the order of its list, which is that
-        of their coming into the queue
-    history : GPU-seconds of past jobs for "gittins"; never those of the jobs played. Empty = quantiles of the
-        log-normal fit (8.15, 2.12) to the 10,000 GPU times that the authors published
+    policy : order inside a queue: "las" (default) = by first start, jobs that never started last; "gittins" = largest
+        Gittins index first
+    thresholds : upper limits of all queues but the last [GPU s], ascending; default one limit of 3,600, so K = 2 queues
+    knob : PROMOTEKNOB: a job that has waited ``knob`` x its executed seconds returns to the first queue; default inf =
+        no promotion
+    packlimit : a model whose skew exceeds this limit takes the fewest possible machines or waits; default 0.3, inf = no
+        such rule. Skew = bytes of the largest tensor / bytes of all tensors
+    placement : placement rule of the other models; default best fit. "most-free" is the rule of the Pollux simulator
+        for its Tiresias
+    incumbents_first : True = running jobs come first in their queue, ordered by first start; default False. The paper
+        has no such rule. In the authors' repository running jobs come first too, but running and waiting jobs each keep
+        the order in which they entered the queue
+    history : sizes of past jobs for "gittins" [GPU s]; never those of the workload itself. Default empty = quantiles of
+        the log-normal distribution (8.15, 2.12) fitted to the 10,000 GPU times that the authors published
 
     Notes
     -----
-    Demotions and promotions are exact timers, not polls. The queue follows from the attained service, which counts
-    productive seconds since the last promotion. O(n log n) a decision point, n jobs in the system.
+    The queue of a job follows from its attained service, which counts productive seconds since its last promotion.
+    Demotions and promotions happen at their exact times, not at polls. Our choices where the paper is silent: packlimit
+    0.3; one threshold of 3,600 GPU s; in the last queue the quantum of the Gittins index is the largest past size - the
+    attained service; the wait for a promotion counts from the time at which the job last ran or was promoted. O(n log
+    n) at a decision point, n = jobs in the system.
 
     References
     ----------
@@ -74,13 +89,13 @@ class Tiresias(Scheduler):
 
     def reset(self, view: ClusterView) -> None:
         """Put every job into the first queue."""
-        self._forgiven_s = np.zeros(64)  # executed seconds before the last promotion
-        self._waits_since_s = np.zeros(64)  # the latest promotion; the wait is counted from it
+        self._forgiven_s = np.zeros(64)  # executed seconds up to the last promotion
+        self._waits_since_s = np.zeros(64)  # [s] time of the last promotion; the wait counts from it
         self._sample = np.sort(self.history) if self.history else published_sizes()
         self._upper = np.array([*self.thresholds, math.inf])
 
     def player(self, simulation: Simulation) -> ListedRun | None:
-        """Give the compiled loop; there is none for Gittins indices and promotion."""
+        """Give the compiled loop, which exists only for policy "las" without promotion."""
         if type(self) is not Tiresias or self.policy != "las" or math.isfinite(self.knob):
             return None
         rules = ListRules(
@@ -94,7 +109,7 @@ class Tiresias(Scheduler):
         return listed_run(self, simulation, rules)
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Promote, let the best jobs hold the GPUs, and ask to be woken when a job changes its queue."""
+        """Promote starved jobs, give the GPUs to the best jobs, and wake at the next change of a queue."""
         waiting = view.waiting
         if not len(waiting):
             return
@@ -108,13 +123,13 @@ class Tiresias(Scheduler):
         order = rows[np.lexsort((*self._ranks(view, rows, attained, queue), queue))]
         yield from view.preemptive_schedule(order, self._rules(view, order))
 
-        # As of now, after the starts and preemptions.
+        # State after the starts and preemptions above.
         running, waiting = view.running, view.waiting
         attained = self._attained(view, running)
         begin = np.maximum(view.progress_since_s(running), view.now_s)
         demotion = begin + (self._upper[self._queue(attained)] - attained) / view.gpus[running]
         changes = np.concatenate([demotion, self._promotion_s(view, waiting)])
-        # a change closer than the clock can tell is still a change
+        # a change within the resolution of the clock must still wake the scheduler at a later time
         yield Wait(max(float(changes.min(initial=math.inf)), math.nextafter(view.now_s, math.inf)))
 
     def _grow(self, jobs: int) -> None:
@@ -131,7 +146,7 @@ class Tiresias(Scheduler):
         return np.searchsorted(self._upper[:-1] - _TOLERANCE, attained, side="right")
 
     def _promotion_s(self, view: ClusterView, waiting: np.ndarray) -> np.ndarray:
-        """When each waiting job will have starved [s]; inf in the first queue."""
+        """Time at which each waiting job will have starved [s]; inf in the first queue."""
         if math.isinf(self.knob):
             return np.full(len(waiting), math.inf)
         executed = view.service_s(waiting) - self._forgiven_s[waiting]
@@ -140,7 +155,7 @@ class Tiresias(Scheduler):
         return np.where(demoted, since + self.knob * executed, math.inf)
 
     def _ranks(self, view: ClusterView, rows: np.ndarray, attained: np.ndarray, queue: np.ndarray) -> list[np.ndarray]:
-        """Sort keys inside a queue, least important first; equal keys keep the order of rows."""
+        """Sort keys inside a queue, least significant first; equal keys keep the order of ``rows``."""
         keys = [view.first_start_s[rows]]
         if self.policy == "gittins":
             keys.append(-rounded_keys(gittins_index(self._sample, attained, self._upper[queue])))

@@ -1,4 +1,4 @@
-"""YARN's capacity scheduler as the papers on learning clusters play it: arrival order, one switch for each gang."""
+"""YARN-CS: YARN's capacity scheduler as papers on deep learning clusters use it, without its queues."""
 
 from __future__ import annotations
 
@@ -14,20 +14,23 @@ from gpusched_env.simulator import ClusterView, Decision, Scheduler, rule_number
 
 @dataclass
 class YarnCapacity(Scheduler):
-    """Start jobs in order of arrival, each on one machine or on whole machines and a rest below one switch.
+    """Start jobs in order of arrival, each gang below one switch; a gang that finds no such place waits.
+
+    It is the baseline that many papers compare with: no preemption and strict consolidation. A gang gets one machine,
+    or whole machines and a remainder on one more machine, all below the same switch. The gang waits for such a place
+    even if enough GPUs are free elsewhere, and it blocks all jobs behind it.
 
     Parameters
     ----------
-    placement : placement rule; "yarn" waits although GPUs are free elsewhere, "random" and "count" (GPU counting only)
-        are the other modes of the authors' repository
-    beyond : placement rule of the gangs that ``placement`` = "yarn" could not place below any one switch of the empty
-        cluster; without it they would wait for ever
+    placement : placement rule; default "yarn", see above. "random" and "count" (any free GPUs) are other modes of the
+        authors' repository
+    beyond : placement rule of gangs for which the empty cluster has no place under ``placement`` = "yarn"; without it
+        they would wait for ever. Default "consolidate"
 
     Notes
     -----
-    The first job that finds no place blocks all behind it, unless the scenario's ``queue`` says otherwise. Queues with
-    capacities of their own, from which YARN has its name, are not played: jobs carry no queue. O(waiting) a decision
-    point.
+    The field ``queue`` of a scenario overrides the head-of-line blocking. Queues with capacities, which give the YARN
+    scheduler its name, are left out, because jobs have no queue attribute. O(waiting) at a decision point.
 
     References
     ----------
@@ -45,7 +48,7 @@ class YarnCapacity(Scheduler):
         return "yarn-cs"
 
     def reset(self, view: ClusterView) -> None:
-        """Forget which gangs one switch can hold: the cluster may be another one."""
+        """Forget the rules by gang size; they depend on the cluster."""
         self._rules = {}
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
@@ -62,7 +65,10 @@ class YarnCapacity(Scheduler):
 
 
 def fits_one_switch(cluster: Cluster, gang: int) -> bool:
-    """Tell whether the empty cluster has a machine, or below one switch whole machines and a rest, for a gang."""
+    """Tell whether the empty cluster has a "yarn" place for a gang.
+
+    Such a place is one machine, or whole machines and a remainder below one switch.
+    """
     size = cluster.nodes["gpus"].max()
     if gang <= size:
         return True

@@ -242,8 +242,8 @@ def test_parameters_are_checked() -> None:
         ({"policy": "las"}, "unknown policy 'las'"),
         ({"tie_break": "random"}, "unknown tie_break"),
         ({"equal_share": "rate"}, "unknown equal_share"),
-        ({"tie_break": "interior", "policy": "max_min_fairness_water_filling"}, "knows no tie_break=interior"),
-        ({"tie_break": "interior", "policy": "allox"}, "allox knows no tie_break=interior"),
+        ({"tie_break": "interior", "policy": "max_min_fairness_water_filling"}, "has no tie_break=interior"),
+        ({"tie_break": "interior", "policy": "allox"}, "allox has no tie_break=interior"),
         ({"round_s": 0.0}, "round_s is 0"),
         ({"resolve_s": -1.0}, "resolve_s -1"),
     ):

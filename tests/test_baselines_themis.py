@@ -232,7 +232,7 @@ def test_nobody_is_ranked_in_vain(
 
 
 def test_an_auction_wants_leases_that_end() -> None:
-    with pytest.raises(SchedulerError, match="auction=true wants a finite lease_s"):
+    with pytest.raises(SchedulerError, match="auction=true needs a finite lease_s"):
         Themis(auction=True, lease_s=math.inf)
 
 

@@ -116,9 +116,7 @@ def test_no_scheduler_places_a_job_where_it_cannot_run(scheduler: str, seed: int
 
 
 def test_dally_says_that_it_does_not_look_at_types() -> None:
-    with pytest.raises(
-        SchedulerError, match=r"dally: '.' on \d GPUs cannot run on ., and offers do not look at GPU types"
-    ):
+    with pytest.raises(SchedulerError, match=r"dally: '.' on \d GPUs cannot run on ., and offers ignore GPU types"):
         play(drawn(3), "dally")
 
 

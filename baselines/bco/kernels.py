@@ -1,6 +1,6 @@
-"""A rehearsal of SJF-BCO, compiled: place a job, play on, until all have ended or the plan fails.
+"""A rehearsal of SJF-BCO, compiled: place jobs and play events until all jobs have ended or the plan fails.
 
-It does what HeadOfLine (plans.py) and Ledger (ledger.py) do, to the last bit; tests compare them.
+It does exactly what HeadOfLine (plans.py) and Ledger (ledger.py) do, to the last bit; tests compare them.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from gpusched_env.core.state import Run
 Array = np.ndarray
 
 FIRST_FIT, LEAST_CHARGED, BALANCED = range(3)  # policies "ff", "ls", "bco"
-NO_PLACE: Final = 100  # outcome beside those of ``advance``: some job finds no place under theta
-MOST_OF_A_MACHINE: Final = 129  # [GPU] NumPy adds up more in another order
+NO_PLACE: Final = 100  # outcome in addition to those of ``advance``: a job finds no place under theta
+MOST_OF_A_MACHINE: Final = 129  # [GPU] NumPy sums more values in another order
 
 LEDGER_DTYPE: Final = np.dtype(
     [
         ("policy", "<i8"),
-        ("theta_s", "<f8"),  # [s] the most that a GPU may be charged
-        ("small", "<f8"),  # [GPU] gangs of up to so many are small
+        ("theta_s", "<f8"),  # [s] largest charge of a GPU
+        ("small", "<f8"),  # [GPU] largest small gang
         ("capacity", "<f8"),  # lambda
-        ("binding", "<i8"),  # 1 = theta has shut some GPU out
+        ("binding", "<i8"),  # 1 = theta has excluded a GPU
     ]
 )
 
 
 class Book(Handle):
-    """What a rehearsal reads and writes beside the run."""
+    """What a rehearsal reads and writes, in addition to the run."""
 
     memory = array(LEDGER_DTYPE)
     order = array(np.int64, "placed")  # rows of the jobs
     gangs = array(np.int64, "placed")  # [GPU]
-    charges_s = array(np.float64, "placed")  # [s] that each adds to its GPUs
-    able = array(np.bool_, "able", "gpus")  # GPUs that can run each; one row for all if there is no difference
+    charges_s = array(np.float64, "placed")  # [s] that each job adds to its GPUs
+    able = array(np.bool_, "able", "gpus")  # GPUs that can run each job; one row if they are the same for all
     charged_s = array(np.float64, "gpus")  # [s]
     mean_s = array(np.float64, "nodes")  # scratch
     kept = array(np.int8, "nodes")  # scratch
@@ -46,7 +46,7 @@ class Book(Handle):
 
 @helper
 def sum_of(values: Array, begin: int, end: int) -> float:
-    """Add up in the order of numpy.add.reduceat, up to MOST_OF_A_MACHINE values."""
+    """Sum in the order of numpy.add.reduceat, for up to MOST_OF_A_MACHINE values."""
     total = 0.0
     at = begin + 1
     if end - at >= 8:
@@ -72,7 +72,7 @@ def sum_of(values: Array, begin: int, end: int) -> float:
 
 @helper
 def keep_servers(sim: Run, book: Book, able: Array, wanted: float) -> None:
-    """Mark the fewest servers, least mean charge first, that have ``wanted`` GPUs on which the gang can run."""
+    """Mark the fewest servers, by ascending mean charge, that have ``wanted`` GPUs able to run the gang."""
     for node in range(len(book.mean_s)):
         first = sim.nodes[node]["first_gpu"]
         gpus = sim.nodes[node]["gpus"]
@@ -94,7 +94,7 @@ def keep_servers(sim: Run, book: Book, able: Array, wanted: float) -> None:
 
 @helper
 def place_gang(sim: Run, book: Book, able: Array, gang: int, charge_s: float) -> int:
-    """Choose a gang's GPUs and charge them: 1 = done, 0 = not now, -1 = it would find no place on free GPUs either."""
+    """Choose a gang's GPUs and charge them: 1 = done, 0 = not now, -1 = no place even if all GPUs were free."""
     rules = book.memory
     gpus = len(book.charged_s)
     limited = rules["policy"] == BALANCED and gang > rules["small"]
@@ -114,7 +114,7 @@ def place_gang(sim: Run, book: Book, able: Array, gang: int, charge_s: float) ->
             continue
         candidates += 1
         at = taken
-        if rules["policy"] != FIRST_FIT:  # the least charged so far, in order
+        if rules["policy"] != FIRST_FIT:  # insertion sort: the least charged GPUs so far
             while at > 0 and book.charged_s[gpu] < book.charged_s[sim.chosen[at - 1]]:
                 at -= 1
         if at < gang:
@@ -133,9 +133,10 @@ def place_gang(sim: Run, book: Book, able: Array, gang: int, charge_s: float) ->
 
 @kernel
 def rehearse_in_line(sim: Run, book: Book) -> int:
-    """Place one job after the other, each when it can be, and play to the end; the log is thrown away.
+    """Place one job after another, each as soon as it fits, and play to the end; the event log is discarded.
 
-    ``able`` has one row for all jobs, or one for each. Returns NO_PLACE, or what stopped ``advance``.
+    ``able`` has one row for all jobs, or one for each. Returns NO_PLACE, or the outcome of ``advance`` that ended the
+    run.
     """
     w = sim.world
     at = 0

@@ -1,4 +1,4 @@
-"""Where SJF-BCO and its rivals put a gang: by the charge that each GPU has taken on."""
+"""Placement of SJF-BCO and its baselines: by the charge that each GPU has accumulated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpusched_env.cluster import Cluster
 from gpusched_env.errors import SchedulerError
 
 POLICIES: Final = ("bco", "ff", "ls", "rand")
-SLACK_S: Final = 1e-9  # [s] by which rounding may put a charge beyond theta
+SLACK_S: Final = 1e-9  # [s] tolerance for rounding in the comparison with theta
 
 
 class NoPlaceError(SchedulerError):
@@ -19,27 +19,27 @@ class NoPlaceError(SchedulerError):
 
 
 class Ledger:
-    """Choose the GPUs of one gang after the other, and charge them.
+    """Choose the GPUs of one gang after another, and charge them.
 
     Parameters
     ----------
     cluster : the machines
     charged_s : float64 [G], charge U_g of each GPU so far [s]; it is copied
     policy : "ff" = the lowest GPU ids; "ls" = the least charged GPUs; "rand" = GPUs drawn uniformly; "bco" = for small
-        gangs as "ls" (FA-FFP), for large ones the least charged GPUs of the least charged servers (LBSGF)
-    theta_s : the most charge that a GPU may have [s]
-    small : gangs of up to so many GPUs are small
+        gangs as "ls" (FA-FFP), for large gangs the least charged GPUs of the least charged servers (LBSGF)
+    theta_s : largest charge of a GPU [s]
+    small : largest small gang [GPU]
     capacity : lambda: LBSGF keeps the fewest servers that have this many times the gang's GPUs
-    generator : draws for "rand"
+    generator : source of the draws for "rand"
 
     Attributes
     ----------
-    charged_s : as above, with all that was placed since
-    binding : theta has shut some GPU out; while it has not, a larger theta would give the same places
+    charged_s : as above, including all gangs placed since
+    binding : whether theta has excluded a GPU; if not, a larger theta would give the same placements
 
     References
     ----------
-    Yu, Ji, Rajan and Liu, MobiHoc 2022 (arXiv 2207.07817), algorithms 2 and 3; section 7 for the rivals.
+    M. Yu, B. Ji, H. Rajan, J. Liu, MobiHoc 2022 (arXiv 2207.07817), algorithms 2 and 3; section 7 for the baselines.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Ledger:
         self._node_of_gpu = cluster.node_of_gpu
 
     def place(self, gang: int, charge_s: float, free: np.ndarray, able: np.ndarray | None = None) -> np.ndarray | None:
-        """Choose a gang's GPUs and charge them; None = not now, but when others have finished.
+        """Choose a gang's GPUs and charge them; None = not now, but after other jobs have finished.
 
         Parameters
         ----------
@@ -69,7 +69,7 @@ class Ledger:
 
         Raises
         ------
-        NoPlaceError : it would find no place if all GPUs were free, either
+        NoPlaceError : there would be no place even if all GPUs were free
         """
         allowed = self.charged_s + charge_s <= self.theta_s + SLACK_S
         self.binding |= not allowed.all()
@@ -96,7 +96,7 @@ class Ledger:
         return candidates[np.argsort(self.charged_s[candidates], kind="stable")[:gang]]
 
     def _least_charged_servers(self, wanted: float, able: np.ndarray | None) -> np.ndarray:
-        """Boolean [G]: GPUs of the fewest servers, least mean charge first, that have ``wanted`` GPUs, free or not."""
+        """Boolean [G]: GPUs of the fewest servers, by ascending mean charge, that have ``wanted`` GPUs, free or not."""
         mean_s = np.add.reduceat(self.charged_s, self._first_gpu) / self._sizes
         order = np.argsort(mean_s, kind="stable")
         sizes = self._sizes if able is None else np.add.reduceat(able, self._first_gpu, dtype=np.int64)

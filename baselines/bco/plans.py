@@ -42,10 +42,10 @@ class Plan(abc.ABC):
 
 
 class HeadOfLine(Plan):
-    """Reading "idle": a gang takes GPUs that nobody holds; one that has to wait blocks all behind it."""
+    """Reading "idle": a gang takes GPUs that no job holds; a gang that has to wait blocks all gangs behind it."""
 
     def starts(self, view: ClusterView) -> Iterator[Start]:
-        """Place the first job, and so on, until one must wait."""
+        """Place jobs in order until one must wait."""
         while self._jobs:
             job, gang, charge_s, able = self._jobs[0]
             gpus = self.ledger.place(gang, charge_s, view.holders < 0, able)
@@ -56,7 +56,7 @@ class HeadOfLine(Plan):
 
 
 class Queues(Plan):
-    """Reading "queue": all jobs are placed at once; one starts when it heads the queues of all its GPUs."""
+    """Reading "queue": all jobs are placed at once; a job starts when it heads the queues of all its GPUs."""
 
     def __init__(
         self,
@@ -69,16 +69,16 @@ class Queues(Plan):
         super().__init__(ledger, order, gangs, charges_s, able)
         everywhere = np.ones(len(ledger.charged_s), bool)
         placed = [ledger.place(gang, charge_s, everywhere, allowed) for _, gang, charge_s, allowed in self._jobs]
-        self._job, self._size = order, gangs  # of the jobs that have not started, in order
-        self._gpu = np.concatenate([gpus for gpus in placed if gpus is not None])  # one job's after the other's
+        self._job, self._size = order, gangs  # jobs that have not started, in order
+        self._gpu = np.concatenate([gpus for gpus in placed if gpus is not None])  # GPUs of these jobs, concatenated
 
     def starts(self, view: ClusterView) -> Iterator[Start]:
-        """Start every job whose GPUs are free and wanted by no earlier job."""
+        """Start every job whose GPUs are free and not claimed by an earlier job."""
         if not len(self._job):
             return
         rank = np.repeat(np.arange(len(self._job)), self._size)
         head = np.zeros(len(self.ledger.charged_s), np.int64)
-        head[self._gpu[::-1]] = rank[::-1]  # of equal indices the last one stays: the earliest job
+        head[self._gpu[::-1]] = rank[::-1]  # the last assignment to an index wins: the earliest job
         mine = (view.holders[self._gpu] < 0) & (head[self._gpu] == rank)
         ready = np.logical_and.reduceat(mine, np.cumsum(self._size) - self._size)
         starting = [Start(int(self._job[i]), gpus=tuple(self._gpu[rank == i].tolist())) for i in np.flatnonzero(ready)]

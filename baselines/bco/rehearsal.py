@@ -1,4 +1,4 @@
-"""Rehearsals: a plan is played in a copy of the simulation, so that contention is what it will be."""
+"""Rehearsals: a plan is played in a copy of the simulation, so that contention is exactly that of the real run."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ POLICY: Final = {"ff": kernels.FIRST_FIT, "ls": kernels.LEAST_CHARGED, "bco": ke
 
 
 class Rehearser:
-    """Play plans ahead from where a run stands; the run itself does not change.
+    """Play plans ahead from the present state of a run; the run itself does not change.
 
     Plans of the reading "idle" are played in a compiled loop.
 
     Parameters
     ----------
-    view : of the run; its jobs that have not arrived yet do not exist in the copy
-    compiled : False = every plan is asked at every decision point
+    view : view of the run; jobs that have not arrived do not exist in the copy
+    compiled : False = ask the plan at every decision point in Python
     """
 
     def __init__(self, view: ClairvoyantView, compiled: bool = True) -> None:
@@ -32,7 +32,7 @@ class Rehearser:
         self._copy: Simulation | None = None
 
     def end_s(self, plan: Plan, limit_s: float) -> float:
-        """When the last of the jobs that have arrived would end under a plan [s]; inf = not before ``limit_s``.
+        """Time at which the last arrived job would end under a plan [s]; inf = not before ``limit_s``.
 
         Raises
         ------

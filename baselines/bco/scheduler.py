@@ -1,4 +1,4 @@
-"""SJF-BCO: smallest job first with balanced contention and overhead; and the rivals of its evaluation."""
+"""SJF-BCO: smallest job first with balanced contention and overhead; and the baselines of its evaluation."""
 
 from __future__ import annotations
 
@@ -24,41 +24,54 @@ KAPPA_RULES: Final = ("le", "lt")
 
 @dataclass
 class SjfBco(Scheduler):
-    """Plan all waiting jobs by rehearsal, least makespan; then start them in that order on those GPUs.
+    """Plan all waiting jobs for the least makespan by rehearsal; then start them in that order on those GPUs.
 
-    Every GPU is charged with the least run time of the jobs placed on it, and theta limits its charge. Small gangs
-    take the least charged GPUs (FA-FFP), large ones those of the least charged servers (LBSGF); kappa splits them. The
-    theta and kappa whose rehearsal ends first are played. Jobs that arrive later have all waiting jobs planned anew;
-    running ones stay, and charges are kept.
+    Gangs that span servers slow each other down on the network, so balancing load over GPUs conflicts with keeping
+    gangs on few servers. SJF-BCO spreads small gangs over the least loaded GPUs and keeps large gangs on the least
+    loaded servers. It tries many combinations of two thresholds, plays each resulting plan in a copy of the simulation,
+    and uses the plan that ends first.
+
+    Each GPU is charged with a lower bound of the run time of every job placed on it, and theta limits this charge.
+    Gangs of up to kappa GPUs take the least charged GPUs (FA-FFP), larger ones the least charged GPUs of the least
+    charged servers (LBSGF).
+
+    * ``sjf-bco``: ``policy="bco"``. Searches theta and kappa.
+    * ``bco-ff``, ``bco-ls``, ``bco-rand``: baselines of the paper, in order of arrival. First fit by GPU number and
+      least charged GPUs, both with a search for theta; random GPUs without a search.
 
     Parameters
     ----------
-    policy : "bco" = SJF-BCO; its rivals "ff" = first fit by GPU number, "ls" = least charged GPUs, "rand" = random GPUs
-    semantics : what the paper leaves open: "idle" = a gang takes GPUs that nobody holds, and while it has to wait it
-        blocks all behind it; "queue" = every GPU has a queue, and a gang starts when it heads those of all its GPUs
-    order : "smallest" = fewest GPUs first, then by arrival; "trace" = by arrival
-    kappa : gangs of up to kappa GPUs are small; "search" = try every split of the sizes that wait
-    lambda_ : LBSGF keeps the fewest servers with lambda x the gang's GPUs (``lambda=`` in a spec)
-    theta : limit on the charge of a GPU [s]; "grid" = the best of ten, from 0.8 to 6 times the mean load of a GPU;
+    policy : placement: "bco" (default), "ff", "ls" or "rand", see above
+    semantics : reading of an open point of the paper. "idle" (default) = a gang takes GPUs that no job holds, and
+        blocks all gangs behind it while it waits; "queue" = every GPU has a queue, and a gang starts when it heads
+        those of all its GPUs
+    order : order of the jobs: "smallest" (default) = fewest GPUs first, then by arrival; "trace" = by arrival
+    kappa : largest small gang [GPU]; "search" (default) = try every distinct split of the waiting gang sizes
+    lambda_ : LBSGF keeps the fewest servers that together have lambda x the gang's GPUs, default 1; written ``lambda=``
+        in a spec. A larger value lets large gangs wait less but spread more
+    theta : largest charge of a GPU [s]. "grid" (default) = the best of ten values: the present mean charge plus 0.8 to
+        6 times the mean load that the waiting jobs add to a GPU (or the largest single charge, if that is more);
         "bisect" = bisection in whole seconds, as published
-    kappa_rule : "le" = small is up to kappa GPUs, as the text says; "lt" = below kappa
-    charge : "profile" = run time on one server; "estimate" = the workload's estimate / u
-    u : the most by which an estimate exceeds the run time
-    horizon_s : T: what ends later is no plan, and the upper bound of the bisection [s]; inf = no limit, and the charge
-        of all jobs together as the upper bound
-    seed : of "rand"
+    kappa_rule : "le" (default) = a gang is small up to kappa GPUs, as the text of the paper says; "lt" = below kappa
+    charge : "profile" (default) = run time on one server; "estimate" = the workload's estimate / ``u``
+    u : the most by which an estimate exceeds the run time, as a factor >= 1, default 5
+    horizon_s : T of the paper [s]: a plan that ends later is discarded, and it is the upper end of the bisection.
+        Default inf = no limit, and the sum of all charges as upper end
+    seed : seed of "rand", default 0
 
     Notes
     -----
-    Offline in the paper: all jobs are there at time 0. With later arrivals the name ends in ``-online``, which is ours.
-    Deviations: a theta under which some job finds no place is dropped (the published loop would compare the makespan of
-    the others); if all are, none limits the charge. "rand" does not search, so it needs no run times.
-    One plan takes (thetas x kappas) rehearsals of all waiting jobs.
+    The paper plans offline: all jobs are present at time 0. If jobs arrive later, all waiting jobs are planned again,
+    while running jobs stay and charges are kept; the name then ends in ``-online``. This is our extension. Other
+    deviations: a theta under which some job finds no place is discarded (the published loop would compare the makespan
+    of the other jobs), and if every theta is discarded, the plan is made without a limit. "rand" does not search, so it
+    needs no run times. No authors' code is known; ``docs/reproduce_sjf_bco.md`` lists what the paper leaves open. One
+    plan takes (thetas x kappas) rehearsals of all waiting jobs.
 
     References
     ----------
     M. Yu, B. Ji, H. Rajan, J. Liu, "On Scheduling Ring-All-Reduce Learning Jobs in Multi-Tenant GPU Clusters with
-    Communication Contention", MobiHoc 2022 (arXiv 2207.07817), algorithms 1 to 3.
+    Communication Contention", MobiHoc 2022, arXiv 2207.07817, algorithms 1 to 3; section 7 for the baselines.
     """
 
     policy: str = "bco"
@@ -74,7 +87,7 @@ class SjfBco(Scheduler):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Check the parameters; whoever rehearses, or charges by profile, knows run times."""
+        """Check the parameters; rehearsals and charges by profile read true run times."""
         for name, known in (
             ("policy", POLICIES),
             ("semantics", tuple(READINGS)),
@@ -99,19 +112,19 @@ class SjfBco(Scheduler):
 
     @property
     def name(self) -> str:
-        """sjf-bco, bco-ff, bco-ls or bco-rand; with ``-online`` once jobs have come after the first plan."""
+        """sjf-bco, bco-ff, bco-ls or bco-rand; with ``-online`` once jobs have arrived after the first plan."""
         name = "sjf-bco" if self.policy == "bco" else f"bco-{self.policy}"
         return f"{name}-online" if self._online else name
 
     def reset(self, view: ClusterView) -> None:
         """Forget charges and plan."""
         self._generator = np.random.default_rng(self.seed)
-        self._charged_s = np.zeros(view.cluster.gpus)  # by jobs that have started
+        self._charged_s = np.zeros(view.cluster.gpus)  # [s] charges of jobs that have started
         self._known_jobs = 0
         self._online = False
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Plan anew if jobs have arrived; start what the plan lets start now."""
+        """Plan again if jobs have arrived; start the jobs that the plan allows to start now."""
         try:
             yield from self._decide(view)
         except NoPlaceError as error:
@@ -127,7 +140,7 @@ class SjfBco(Scheduler):
             self._charged_s[list(start.gpus or ())] += self._charge_s[start.job]
 
     def _planned(self, view: ClusterView) -> Plan:
-        """Plan the waiting jobs: search theta and kappa by rehearsal, unless both are given."""
+        """Plan the waiting jobs; search theta and kappa by rehearsal unless both are given."""
         waiting = view.waiting
         order = waiting[np.argsort(view.gpus[waiting], kind="stable")] if self.order == "smallest" else waiting
         gangs, charges_s = view.gpus[order].astype(np.int64), self._charges_s(view, order)
@@ -163,16 +176,16 @@ class SjfBco(Scheduler):
         return by_grid(rehearser, make, [math.inf], splits, math.inf)
 
     def _splits(self, gangs: np.ndarray) -> list[float]:
-        """Largest small gang of every split to be tried."""
+        """Largest small gang of every split to try."""
         if self.policy != "bco":
             return [0.0]
         if not isinstance(self.kappa, str):
             return [self.kappa if self.kappa_rule == "le" else math.ceil(self.kappa) - 1.0]
-        least = 1 if self.kappa_rule == "le" else 0  # of kappa = 1
+        least = 1 if self.kappa_rule == "le" else 0  # largest small gang for kappa = 1
         return [float(size) for size in np.unique([least, *gangs])]
 
     def _charges_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        """float64 [s]: a lower bound of each job's run time; nothing for "rand", which never looks at it."""
+        """float64 [s]: a lower bound of each job's run time; zeros for "rand", which never reads it."""
         if self.policy == "rand":
             return np.zeros(len(rows))
         if self.charge == "profile":
@@ -186,7 +199,7 @@ class SjfBco(Scheduler):
 
 
 def _number(name: str, value: str | float, words: tuple[str, ...]) -> str | float:
-    """Read a number >= 0 that may have been written as text; ``words`` stay as they are."""
+    """Read a number >= 0, which may be given as text; ``words`` are returned unchanged."""
     if value in words:
         return value
     try:

@@ -1,4 +1,4 @@
-"""SJF-BCO's search: a limit theta on the charge of a GPU, and a size kappa that splits small gangs from large ones."""
+"""SJF-BCO's search: a limit theta on the charge of a GPU, and a size kappa that separates small from large gangs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MakePlan = Callable[[float, float], Plan]  # from theta [s] and the largest smal
 
 
 class Trial(NamedTuple):
-    """The best end of the last job so far, and what gave it."""
+    """The earliest end of the last job so far, and the parameters that gave it."""
 
     end_s: float
     theta_s: float
@@ -29,19 +29,19 @@ class Trial(NamedTuple):
 def try_all(
     rehearser: Rehearser, make: MakePlan, theta_s: float, sizes: Sequence[float], best: Trial
 ) -> tuple[Trial, list[float]]:
-    """Rehearse a theta with every split of small and large gangs.
+    """Rehearse a theta with every split into small and large gangs.
 
     Returns
     -------
-    best : the earliest end, of these and the best one before; of equal ones the first
-    bound : sizes with which a larger theta might place gangs otherwise
+    best : the earliest end among these and the previous best; ties: the first
+    bound : sizes for which a larger theta might change the placement
     """
     bound = []
     for small in sizes:
         try:
             plan = make(theta_s, small)
-            end_s = rehearser.end_s(plan, best.end_s)  # later than the best is all the same
-        except NoPlaceError:  # not all jobs are placed: no plan at all (the paper's loop would compare its makespan)
+            end_s = rehearser.end_s(plan, best.end_s)  # any later end counts as inf
+        except NoPlaceError:  # not all jobs are placed: discard (the paper's loop would compare its makespan)
             bound.append(small)
             continue
         if plan.ledger.binding:

@@ -1,6 +1,6 @@
-"""The compiled loop of SJF-FFS and SJF-BSBF: one waiting job after the other, alone or beside running ones.
+"""The compiled loop of SJF-FFS and SJF-BSBF: start waiting jobs one after another, alone or beside running jobs.
 
-It decides what ``SjfBsbf.decide`` decides; tests compare the logs.
+It makes the same decisions as ``SjfBsbf.decide``; tests compare the event logs.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from gpusched_env.core.handle import Handle, array, helper, kernel
 from gpusched_env.core.placement.shared import find_shared
 from gpusched_env.core.state import WAITING, Run
 
-WALKS: Final = 2  # phase: along ``order``
+WALKS: Final = 2  # phase: walk along ``order``
 
 QUEUE_DTYPE: Final = np.dtype(
     [
-        ("by_size", "<i8"),  # 1 = by run time left, 0 = by arrival
-        ("strict", "<i8"),  # 1 = the first job that does not fit blocks all behind it
+        ("by_size", "<i8"),  # 1 = by remaining run time, 0 = by arrival
+        ("strict", "<i8"),  # 1 = the first job that does not fit blocks all jobs behind it
         ("choices", "<i8"),  # flags of core/sharing/choices.py
-        ("round_s", "<f8"),  # [s] decide at its multiples only; 0 = at every event
+        ("round_s", "<f8"),  # [s] decide only at its multiples; 0 = at every event
         ("until_s", "<f8"),  # [s] when to stop
-        # where it stands
+        # state of the loop
         ("phase", "<i8"),
-        ("at", "<i8"),  # entry of ``order`` that comes next
-        ("queued", "<i8"),  # entries of ``order``
+        ("at", "<i8"),  # next entry of ``order``
+        ("queued", "<i8"),  # entries in use of ``order``
         ("seen", "<i8"),  # jobs that have arrived
         ("idle", "<i8"),
     ]
@@ -37,7 +37,7 @@ QUEUE_DTYPE: Final = np.dtype(
 
 
 class Line(Handle):
-    """Where the loop stands, and the waiting jobs in order."""
+    """State of the loop, and the waiting jobs in order."""
 
     memory = array(QUEUE_DTYPE)
     order = array(np.int32, "jobs")
@@ -50,14 +50,14 @@ class Line(Handle):
 def round_after(round_s: float, now_s: float) -> float:
     """Give the first round after a time [s]."""
     rounds = max(math.floor(now_s / round_s) - 1, 0)
-    while rounds * round_s <= now_s:  # a division may round either way
+    while rounds * round_s <= now_s:  # the division may round up or down
         rounds += 1
     return rounds * round_s
 
 
 @kernel
 def order_jobs(sim: Run, line: Line) -> None:
-    """Bring the order of the waiting jobs up to date; what a job is ordered by does not change while it waits."""
+    """Update the order of the waiting jobs; the key of a job does not change while it waits."""
     q = line.memory
     kept = 0
     for i in range(q["queued"]):
@@ -78,7 +78,7 @@ def order_jobs(sim: Run, line: Line) -> None:
 
 @kernel
 def play_shared(sim: Run, line: Line) -> int:
-    """Play on until ``until_s`` (PAUSED), the log is full, or ``advance`` ends the run."""
+    """Play until ``until_s`` (PAUSED), until the log is full, or until ``advance`` ends the run."""
     w = sim.world
     q = line.memory
     while True:

@@ -1,4 +1,4 @@
-"""SJF-BSBF: shortest job first, and beside a running job where the pair's mean JCT falls; SJF-FFS shares first fit."""
+"""SJF-BSBF and SJF-FFS: shortest job first, where jobs may share GPUs with running jobs."""
 
 from __future__ import annotations
 
@@ -21,32 +21,47 @@ RUNNING_TIMES: Final = ("solo", "measured")
 
 @dataclass
 class SjfBsbf(Scheduler):
-    """Start waiting jobs in order of run time, beside running ones if too few GPUs are free; never preempt.
+    """Start waiting jobs shortest first; if free GPUs are too few, share GPUs with running jobs; never preempt.
+
+    Two jobs on one GPU slow each other down, but the second one need not wait for the first to end. For a pair of jobs,
+    Theorem 1 of the paper compares the mean completion time (JCT) of sharing now with that of running one after the
+    other. SJF-BSBF lets a job join only partners with which sharing is better, the best ones first.
+
+    * ``sjf-bsbf``: ``benefit_test=True`` (best sharing benefit first).
+    * ``sjf-ffs``: ``benefit_test=False`` (first-fit sharing): no test, the job takes the first GPUs that have room.
 
     Parameters
     ----------
-    benefit_test : a job joins running ones only where Theorem 1 says that the mean JCT of the pair falls, best pairs
-        first; off = SJF-FFS: the first GPUs with room
-    sub_batch_search : the newcomer's batch may be worked off in parts that need less memory; off = whole batches only
-    running_time : the time left of a running job: "solo" = alone on its GPUs, which is what the theorem is about;
-        "measured" = at the rate it runs at now, slowed where it shares already (the authors' code)
-    placement : "consolidate" = best fit on free GPUs; "bsbf" = free GPUs of the machines with the fewest gangs;
-        "bsbfs" = one machine, alone or sharing, else as bsbf (both the authors' code)
-    order : "sjf" = by run time left, alone with the whole batch, on the ideal placement; "fifo" = by arrival
-    strict : the first job that does not fit blocks all behind it (default: skip it)
-    round_s : 0 = decide at every event; > 0 = only at multiples of so many seconds (the authors' code: 60 or 150)
+    benefit_test : True = Theorem 1 must predict a smaller mean JCT for the pair, and partners are taken in order of
+        that mean; False = SJF-FFS
+    sub_batch_search : True (default) = the newcomer may process its batch in smaller parts (gradient accumulation),
+        which need less memory but more time; False = whole batches only
+    running_time : remaining time of a running job in Theorem 1: "solo" (default) = alone on its GPUs, as the theorem
+        assumes; "measured" = at its present rate, which is lower if it shares already (the authors' code)
+    placement : GPUs of a job: "consolidate" (default) = best fit on free GPUs; "bsbf" = free GPUs of the machines with
+        the fewest gangs; "bsbfs" = one machine, alone or sharing, else as "bsbf" (the last two from the authors' code)
+    order : "sjf" (default) = by remaining run time [s], alone with the whole batch on the ideal placement; "fifo" = by
+        arrival
+    strict : True = the first job that does not fit blocks all jobs behind it; default False = skip it
+    round_s : 0 (default) = decide at every event; > 0 = decide only at multiples of so many seconds (the authors' code:
+        60 or 150)
 
     Notes
     -----
-    Ties by arrival, then id. A job that is not started waits for the next event, and is judged again then. Where GPUs
-    are not shared this is ``sjf``. The scenario's ``queue`` overrides ``strict``. A waiting job costs O(seats + running
-    jobs) at a decision point.
+    A reconstruction: only the abstract of the paper is certain. Model and algorithm are rebuilt and checked against the
+    behaviour of the authors' prototype, which has no search for sub-batches. Our choices where nothing is known: a gang
+    beside several jobs is slowed by the largest slow-down; the smallest sub-batch over its partners holds for all its
+    GPUs; exact ties of the test do not share. ``docs/sjf_bsbf.md`` has the theorem and all choices.
+
+    Ties: arrival, then id. A job that does not start is judged again at the next event. Without GPU sharing both
+    policies equal ``sjf``. The field ``queue`` of a scenario overrides ``strict``. Each waiting job costs O(seats +
+    running jobs) at a decision point.
 
     References
     ----------
-    Y. Luo et al., "Scheduling Deep Learning Jobs in Multi-Tenant GPU Clusters via Wise Resource Sharing", IWQoS 2024,
-    arXiv 2407.13088. Rebuilt from the abstract, and checked against what the authors' prototype does
-    (docs/sjf_bsbf.md).
+    Y. Luo, Q. Wang, S. Shi, J. Lai, S. Qi, J. Zhang, X. Wang, "Scheduling Deep Learning Jobs in Multi-Tenant GPU
+    Clusters via Wise Resource Sharing", IWQoS 2024, arXiv 2407.13088 (Theorem 1). Prototype: Lai-JX/Scheduler, May
+    2024.
     """
 
     benefit_test: bool = True
@@ -72,7 +87,7 @@ class SjfBsbf(Scheduler):
 
     @property
     def name(self) -> str:
-        """sjf-bsbf or sjf-ffs."""
+        """Name: sjf-bsbf or sjf-ffs."""
         return "sjf-bsbf" if self.benefit_test else "sjf-ffs"
 
     def player(self, simulation: Simulation) -> SharingRun | None:
@@ -89,7 +104,7 @@ class SjfBsbf(Scheduler):
         return SharingRun(simulation, self.order == "sjf", strict, choices, self.round_s)
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Start whatever fits, alone or in company, shortest first."""
+        """Start the jobs that fit, alone or beside running jobs, in order."""
         assert isinstance(view, ClairvoyantView)
         waiting = view.waiting
         if not len(waiting):
@@ -114,6 +129,6 @@ class SjfBsbf(Scheduler):
     def _round_after(self, now_s: float) -> float:
         """Give the first round after a time [s]."""
         rounds = max(math.floor(now_s / self.round_s) - 1, 0)
-        while rounds * self.round_s <= now_s:  # a division may round either way
+        while rounds * self.round_s <= now_s:  # the division may round up or down
             rounds += 1
         return rounds * self.round_s

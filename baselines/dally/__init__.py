@@ -1,1 +1,1 @@
-"""Delay scheduling: Dally and its rivals in the same simulator."""
+"""Delay scheduling: Dally, and the Tiresias and Gandiva of the same simulator."""

@@ -1,4 +1,4 @@
-"""Gandiva as Dally's simulator has it: machines that have an affinity for a gang size, and moves to a tighter tier."""
+"""Gandiva as Dally's simulator implements it: machines with an affinity for a gang size, and migrations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpusched_env.core.state import RUNNING, Run
 
 @kernel
 def may_move(sim: Run, delay: Delay, row: int) -> bool:
-    """Tell whether a running gang spans machines and fits in one, or spans racks and fits in one."""
+    """Tell whether a running gang spans machines but fits in one, or spans racks but fits in one."""
     if not may_stop(sim, delay, row):
         return False
     tier = sim.replicas[sim.jobs[row]["replica"]]["tier"]
@@ -23,10 +23,11 @@ def may_move(sim: Run, delay: Delay, row: int) -> bool:
 
 @kernel
 def place_by_affinity(sim: Run, delay: Delay, row: int) -> tuple[int, int]:
-    """Find a place for a gang; one that runs accepts only a machine, or a rack if no machine is large enough.
+    """Find a place for a gang.
 
-    Of the machines with room: those of the gang's affinity, then those of none, then any; of each kind the one with
-    most on offer. As in the authors' code all machines with the same number in their racks have one affinity.
+    A running gang accepts only a machine, or a rack if no machine is large enough. Machines with room are tried in this
+    order: those whose affinity is the gang size, those without an affinity, then any; within each group, the one with
+    most GPUs on offer. As in the authors' code, all machines with the same number in their racks share one affinity.
     """
     r = delay.rules
     gang = delay.tasks[row]["gpus"]

@@ -1,4 +1,4 @@
-"""Gangs that stop before their lease is over, and GPUs that are kept for a job until whoever holds them has stopped."""
+"""Gangs that stop before the end of their lease, and GPUs that are kept for a job until their holders have stopped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpusched_env.core.state import CHECKPOINTING, RUNNING, Run
 
 @kernel
 def steps_done(sim: Run, delay: Delay, row: int) -> int:
-    """Count the steps that a running gang has ended since its start."""
+    """Count the steps that a running gang has completed since its start."""
     end_s = sim.replicas[sim.jobs[row]["replica"]]["since_s"] + delay.tasks[row]["step_s"]
     steps = 0
     while end_s <= sim.world["clock_s"]:
@@ -21,7 +21,7 @@ def steps_done(sim: Run, delay: Delay, row: int) -> int:
 
 @kernel
 def may_stop(sim: Run, delay: Delay, row: int) -> bool:
-    """Tell whether a gang can be stopped; one that starts now cannot, one whose last step it is stops anyway."""
+    """Tell whether a gang can be stopped; not one that starts now, nor one in its last step, which stops anyway."""
     task = delay.tasks[row]
     if sim.jobs[row]["status"] != RUNNING or task["stops"] or task["leaked"] > 0:
         return False
@@ -33,7 +33,7 @@ def may_stop(sim: Run, delay: Delay, row: int) -> bool:
 
 @kernel
 def stop_next(sim: Run, delay: Delay) -> bool:
-    """Find a gang that is to stop, and when: at the end of its step, or now where work flows; False if none is."""
+    """Find a gang that must stop, and when: at the end of its step, or now without steps; False if none must."""
     r = delay.rules
     for i in range(r["held"]):
         row = delay.held[i]
@@ -55,14 +55,14 @@ def stop_next(sim: Run, delay: Delay) -> bool:
 
 @helper
 def keep(delay: Delay, row: int, gpu: int) -> None:
-    """Keep a GPU for a job: it is offered to nobody else."""
+    """Keep a GPU for a job: it is offered to no other job."""
     delay.leaker[gpu] = row
     delay.tasks[row]["leaked"] += 1
 
 
 @kernel
 def take_kept(sim: Run, delay: Delay) -> int:
-    """Find a waiting job all of whose kept GPUs are free, and choose them; -1 = none."""
+    """Find a waiting job whose kept GPUs are all free, and choose them; -1 = none."""
     for i in range(delay.rules["queued"]):
         row = delay.queue[i]
         if delay.tasks[row]["leaked"] == 0:

@@ -13,8 +13,8 @@ from gpusched_env.core.state import Run
 def outlives_lease(sim: Run, delay: Delay, row: int) -> bool:
     """Tell whether the GPUs that a running gang has just won stay leased when the gang's own lease ends.
 
-    The look-ahead then frees them if a step on them would not fit into their lease. It sees only what was won in the
-    last step of the gang's lease, and forgets that, too, where it ends the gang's lease early itself.
+    At the end of the gang's lease the look-ahead frees the GPUs on which a step would not fit into their own lease. It
+    considers only GPUs won in the last step of the lease, and none if the look-ahead itself ended the lease early.
     """
     r = delay.rules
     task = delay.tasks[row]
@@ -43,7 +43,7 @@ def leak(sim: Run, delay: Delay, row: int) -> None:
 
 @kernel
 def give_back(delay: Delay, row: int, finished: bool) -> None:
-    """Free the GPUs that a gang has leased in vain: all at its end, at the end of a lease what the look-ahead frees."""
+    """Free leaked GPUs: all of them when the gang finishes; at the end of a lease those that the look-ahead frees."""
     task = delay.tasks[row]
     if task["leaked"] == 0:
         return

@@ -1,7 +1,7 @@
-"""Delay scheduling, one decision after the other: who is offered GPUs when, and what he accepts.
+"""Delay scheduling as a state machine: when GPUs are offered to which job, and what the job accepts.
 
-``next_decision`` finds the next decision of a decision point. Python yields it (``Dally.decide``), or ``play`` carries
-it out and plays on: both give the same event log.
+``next_decision`` finds the next decision of a decision point. Either Python yields it (``Dally.decide``), or ``play``
+applies it and continues; both give the same event log.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from gpusched_env.portable.keys import rounded_key
 
 Array = np.ndarray
 
-# What ``next_decision`` has found; the row is in ``rules.row``, the time in ``rules.until_s``, the GPUs in ``chosen``.
+# Results of ``next_decision``; the row is in ``rules.row``, the time in ``rules.until_s``, the GPUs in ``chosen``.
 NOTHING, START, LEASE, PREEMPT, WAIT, TUNE, GROW, SORT = range(8)
-# What stopped ``play`` beside the codes of ``advance``.
+# Results of ``play`` in addition to those of ``advance``.
 PAUSED, TOO_SMALL, UNSORTED = 100, 101, 102
 # Phases of a decision point.
 ASLEEP, BEGUN, OBSERVES, OFFERS, WALKS, GRANTED, EVICTS, STOPS, ENDS = range(9)
@@ -69,7 +69,7 @@ def before(delay: Delay, one: int, other: int) -> bool:
 
 @helper
 def insert(delay: Delay, line: Array, length: int, row: int) -> None:
-    """Put a job into a sorted line of so many jobs."""
+    """Insert a job into a sorted array of ``length`` jobs."""
     at = length
     while at > 0 and before(delay, row, line[at - 1]):
         line[at] = line[at - 1]
@@ -79,7 +79,7 @@ def insert(delay: Delay, line: Array, length: int, row: int) -> None:
 
 @helper
 def remove(line: Array, length: int, row: int) -> None:
-    """Take a job out of a line of so many jobs."""
+    """Remove a job from an array of ``length`` jobs."""
     at = 0
     while line[at] != row:
         at += 1
@@ -89,7 +89,7 @@ def remove(line: Array, length: int, row: int) -> None:
 
 @kernel
 def offer_at(sim: Run, delay: Delay, time_s: float) -> None:
-    """Queue an offer; those of this instant are counted."""
+    """Schedule an offer; an offer at the present time is counted as due."""
     if time_s <= sim.world["clock_s"]:
         delay.rules["due"] += 1
     else:
@@ -99,17 +99,17 @@ def offer_at(sim: Run, delay: Delay, time_s: float) -> None:
 
 @kernel
 def rank(sim: Run, delay: Delay, row: int, left: float, run_s: float, gpu_s: float) -> None:
-    """Set Nw and what a job is ordered by, after so much work and so many seconds."""
+    """Set Nw and the sort key of a job from its remaining work, running seconds and GPU-seconds."""
     task = delay.tasks[row]
     if run_s > 0.0:
         seconds = sim.world["clock_s"] - task["arrival_s"] if delay.rules["wall"] else run_s
-        # rounded, because jobs without communication have 1 but for rounding, and tie
+        # rounded, so that jobs without communication, whose Nw is 1, tie
         task["nw"] = rounded_key((1.0 - left / task["iterations"]) / (seconds / task["ideal_s"]))
     if delay.rules["priority"] == BY_NW:
         task["key"] = task["nw"]
     elif delay.rules["priority"] == BY_GPU_TIME:
         task["key"] = gpu_s
-    elif delay.rules["priority"] == BY_FIRST_START:  # the latest first; who has never started comes last
+    elif delay.rules["priority"] == BY_FIRST_START:  # latest first start first; jobs that never started come last
         first_s = sim.jobs[row]["first_start_s"]
         task["key"] = -first_s if first_s < np.inf else np.inf
     else:
@@ -118,7 +118,7 @@ def rank(sim: Run, delay: Delay, row: int, left: float, run_s: float, gpu_s: flo
 
 @kernel
 def close_lease(sim: Run, delay: Delay, row: int) -> None:
-    """Add what a job has done since its start."""
+    """Add to a job's totals what it has done since its start."""
     task = delay.tasks[row]
     if task["step_s"] > 0.0:
         for _ in range(task["steps"]):
@@ -134,10 +134,11 @@ def close_lease(sim: Run, delay: Delay, row: int) -> None:
 
 @kernel
 def plan_lease(sim: Run, delay: Delay, row: int) -> float:
-    """Find when the lease of a gang that has just started ends; inf if it has none, or its work ends before [s].
+    """Compute when the lease of a gang that has just started ends [s]; inf = it has no lease, or finishes before.
 
-    In steps it ends with the step at whose end the lease is over, or the next step seems not to fit (quirk Q2: a step
-    counts as if its seconds, too, were shared by the gang). Ends of steps are added up as the authors do.
+    With steps, the lease ends at the end of the step in which it expires, or at the end of an earlier step if the
+    look-ahead finds that the next step does not fit (quirk Q2: it takes a step for step / gang size seconds). Step ends
+    are summed one by one as in the authors' code, so that the times agree to the last bit.
     """
     r = delay.rules
     task = delay.tasks[row]
@@ -169,7 +170,7 @@ def plan_lease(sim: Run, delay: Delay, row: int) -> float:
 
 @kernel
 def bids_again(sim: Run, delay: Delay, row: int) -> bool:
-    """Tell whether a running gang bids (quirk Q1: once in each step), and set what it is ordered by."""
+    """Tell whether a running gang bids (quirk Q1: once in each step), and set its sort key."""
     task = delay.tasks[row]
     steps = steps_done(sim, delay, row)
     if task["won_step"] == steps:
@@ -187,7 +188,7 @@ def bids_again(sim: Run, delay: Delay, row: int) -> bool:
 
 @kernel
 def end_of_task(sim: Run, delay: Delay, row: int) -> None:
-    """Take note that a job has finished: its GPUs, and those that it has leaked, are offered in a while."""
+    """Handle the end of a job: offer its GPUs and those that it has leaked after the delay for freed GPUs."""
     task = delay.tasks[row]
     freed = task["gpus"] + task["leaked"]
     give_back(delay, row, True)
@@ -197,7 +198,7 @@ def end_of_task(sim: Run, delay: Delay, row: int) -> None:
 
 @kernel
 def end_of_lease(sim: Run, delay: Delay, row: int) -> None:
-    """Take note that a job has given back its GPUs: it waits again."""
+    """Handle a job that has given back its GPUs: it waits again."""
     task = delay.tasks[row]
     if delay.rules["rebid"]:
         give_back(delay, row, False)
@@ -214,7 +215,7 @@ def end_of_lease(sim: Run, delay: Delay, row: int) -> None:
 
 @kernel
 def observe(sim: Run, delay: Delay) -> int:
-    """Take note of arrivals and of gangs that have stopped; renew or end one lease that is over."""
+    """Handle arrivals and stopped gangs; renew or end one expired lease."""
     w = sim.world
     r = delay.rules
     while r["seen"] < w["next_arrival"]:
@@ -256,21 +257,21 @@ def observe(sim: Run, delay: Delay) -> int:
 
 @kernel
 def accepts(delay: Delay, now_s: float, row: int, timer: int) -> bool:
-    """Tell whether a job takes a tier: its timer has expired, or it fits on no tighter one."""
+    """Tell whether a job accepts a tier: its timer has expired, or the job fits on no tighter tier."""
     tighter_gpus = delay.rules["machine_gpus"] if timer == RACK_TIMER else delay.rules["rack_gpus"]
     if delay.tasks[row]["gpus"] > tighter_gpus:
         return True
     wait_s = delay.waits_s[delay.tasks[row]["gpus"], timer]
     if timer == NETWORK_TIMER and delay.rules["stacked"]:
         wait_s += delay.waits_s[delay.tasks[row]["gpus"], RACK_TIMER]
-    if delay.rules["exact"]:  # an expiry is an event at this very time
+    if delay.rules["exact"]:  # the expiry is an event at exactly this sum
         return now_s >= delay.tasks[row]["last_s"] + wait_s
     return now_s - delay.tasks[row]["last_s"] >= wait_s
 
 
 @kernel
 def place_by_skew(delay: Delay, row: int) -> tuple[int, int]:
-    """Find a tier and a place by the rules of Tiresias in the authors' simulator: no waiting."""
+    """Find a tier and a place as the Tiresias of the authors' simulator does, without waiting."""
     r = delay.rules
     gang = delay.tasks[row]["gpus"]
     slots = delay.slot_order.shape[0]
@@ -290,7 +291,7 @@ def place_by_skew(delay: Delay, row: int) -> tuple[int, int]:
 
 @kernel
 def remember(delay: Delay, now_s: float, row: int, tier: int) -> None:
-    """Record how long a job has waited for the tier that it takes; censored waits for those that it gives up, too."""
+    """Record the wait of a job for the tier that it takes; in mode "censored" also for the tighter tiers given up."""
     r = delay.rules
     task = delay.tasks[row]
     demand = task["demand"]
@@ -303,7 +304,7 @@ def remember(delay: Delay, now_s: float, row: int, tier: int) -> None:
 
 @kernel
 def place_by_delay(delay: Delay, now_s: float, row: int) -> tuple[int, int]:
-    """Find the tightest tier that the job accepts, and a place in it; remember how long it has waited for it."""
+    """Find the tightest tier that the job accepts, and a place on it; record its wait."""
     r = delay.rules
     task = delay.tasks[row]
     gang = task["gpus"]
@@ -331,10 +332,10 @@ def place_by_delay(delay: Delay, now_s: float, row: int) -> tuple[int, int]:
 
 @kernel
 def begin_offer(sim: Run, delay: Delay) -> None:
-    """Put all free GPUs on offer, and line up who is asked: who waits, who runs with quirk Q1, or may move."""
+    """Put all free GPUs on offer, and list the jobs to ask: waiting jobs, and running ones that bid or may move."""
     r = delay.rules
     others = r["rebid"] or r["policy"] == GANDIVA
-    if others or r["queued"] > 0:  # counting is a look at every GPU: not for nobody
+    if others or r["queued"] > 0:  # counting visits every GPU: skip it if no job is asked
         count_offer(sim, delay)
     for i in range(r["queued"]):
         delay.order[i] = delay.queue[i]
@@ -358,7 +359,7 @@ def begin_offer(sim: Run, delay: Delay) -> None:
 
 @kernel
 def walk_offer(sim: Run, delay: Delay) -> int:
-    """Ask one job after the other until one starts; GPUs that quirk Q1 leaks, or moves claim, need no decision."""
+    """Ask one job after another until one starts; GPUs leaked by quirk Q1 or kept for a move need no decision."""
     r = delay.rules
     now_s = sim.world["clock_s"]
     while r["cursor"] < r["ordered"] and r["free"] > 0:
@@ -366,7 +367,7 @@ def walk_offer(sim: Run, delay: Delay) -> int:
         task = delay.tasks[row]
         gang = task["gpus"]
         waits = sim.jobs[row]["status"] == WAITING
-        if gang > r["free"] or (waits and task["leaked"] > 0 and not r["rebid"]):  # it waits for GPUs kept for it
+        if gang > r["free"] or (waits and task["leaked"] > 0 and not r["rebid"]):  # GPUs are kept for it already
             r["cursor"] += 1
             continue
         room = delay.samples.shape[2]
@@ -411,7 +412,7 @@ def walk_offer(sim: Run, delay: Delay) -> int:
 
 @kernel
 def next_wake(sim: Run, delay: Delay) -> float:
-    """Find when the scheduler wants to be asked next: an offer, an expiry or a look at the timers; inf = never [s]."""
+    """Time of the next offer, timer expiry or tuning [s]; inf = never."""
     w = sim.world
     r = delay.rules
     at_s = r["next_tune_s"]
@@ -428,7 +429,7 @@ def next_wake(sim: Run, delay: Delay) -> float:
         return at_s
     if r["later"] == 0 and r["held"] == 0 and r["queued"] > 0 and w["next_arrival"] == w["jobs"]:
         retry_s = w["clock_s"]
-        if r["statistics"]:  # from a second after the first arrival on, until they find nothing else in the queue
+        if r["statistics"]:  # from 1 s after the first arrival, until the statistics find no other event
             first_s = delay.tasks[0]["arrival_s"] + 1.0
             every_s = 0.1 * r["lease_s"]
             retry_s = first_s + max(np.floor((retry_s - first_s) / every_s) + 1.0, 0.0) * every_s
@@ -441,7 +442,7 @@ def next_wake(sim: Run, delay: Delay) -> float:
 
 @kernel
 def take_due(sim: Run, delay: Delay) -> None:
-    """Count the queued offers whose time has come as due."""
+    """Count the scheduled offers whose time has come as due."""
     r = delay.rules
     kept = 0
     for i in range(r["later"]):
@@ -455,7 +456,7 @@ def take_due(sim: Run, delay: Delay) -> None:
 
 @kernel
 def evict(sim: Run, delay: Delay) -> int:
-    """Let gangs stop for the first waiting job to which that gives a tier that it accepts, tighter than now."""
+    """Stop gangs for the first waiting job that thereby gets an accepted tier, tighter than what it could have now."""
     r = delay.rules
     now_s = sim.world["clock_s"]
     largest_nw = rate_victims(sim, delay)
@@ -489,7 +490,7 @@ def evict(sim: Run, delay: Delay) -> int:
 
 @kernel
 def next_decision(sim: Run, delay: Delay) -> int:
-    """Find the next decision of this decision point, which begins where the phase is BEGUN; NOTHING ends it."""
+    """Find the next decision of a decision point, which begins with phase BEGUN; NOTHING = no more decisions."""
     r = delay.rules
     while True:
         if r["phase"] == BEGUN:
@@ -541,7 +542,7 @@ def next_decision(sim: Run, delay: Delay) -> int:
                 r["phase"] = GRANTED
             if found != NOTHING:
                 return found
-            # a wait that was recorded may have lowered the timer of a job that had been asked before
+            # a recorded wait may have lowered the timer of a job that was asked earlier in this offer
             if r["exact"] and r["retuned"]:
                 r["due"] = 1
             r["phase"] = OFFERS
@@ -572,7 +573,7 @@ def next_decision(sim: Run, delay: Delay) -> int:
 
 @kernel
 def play(sim: Run, delay: Delay) -> int:
-    """Play on until a look at the timers is due (PAUSED), an array is TOO_SMALL, or ``advance`` ends the run."""
+    """Play until tuning is due (PAUSED), an array is TOO_SMALL, places are UNSORTED, or ``advance`` ends the run."""
     w = sim.world
     r = delay.rules
     while True:
@@ -584,7 +585,7 @@ def play(sim: Run, delay: Delay) -> int:
             r["idle"] = r["idle"] + 1 if stuck(sim) else 0
             if r["idle"] > IDLE_LIMIT:
                 return STALLED
-        # whatever is decided next finds room in the log
+        # the log must have room for any next decision
         if w["events"] + 2 > sim.events.shape[0] or w["event_gpus"] + w["gpus"] > sim.event_gpus.shape[0]:
             return LOG_FULL
         found = next_decision(sim, delay)
@@ -609,6 +610,6 @@ def play(sim: Run, delay: Delay) -> int:
 
 @kernel
 def nw_now(sim: Run, delay: Delay, asked: Asked) -> None:
-    """Answer the Nw of jobs as of the clock: work done in seconds without communication / productive seconds."""
+    """Write the Nw of jobs as of the clock: work done in seconds without communication / productive seconds."""
     for i in range(len(asked.rows)):
         asked.answers[0, i] = nw_of(sim, delay, asked.rows[i])

@@ -1,4 +1,4 @@
-"""Orders in which a delay scheduler visits slots and machines: fixed ones, or a function of those with free GPUs."""
+"""Orders in which a delay scheduler visits slots and machines: fixed, or a function of the places with free GPUs."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from gpusched_env.errors import SchedulerError
 Place = tuple[int, ...]  # (rack, machine of the rack), or (rack, machine of the rack, slot of the machine); from 0
 SortPlaces = Callable[[list[Place]], Sequence[Place]]
 
-FEWEST_BUCKETS: Final = 16  # of a MultiKeyMap; it doubles them when it holds three quarters as many keys
+FEWEST_BUCKETS: Final = 16  # of a new MultiKeyMap, which doubles them when it holds 3/4 as many keys
 _32_BITS: Final = 0xFFFFFFFF
 
 
 def java_order(places: Sequence[Place]) -> list[Place]:
-    """Sort places as the hash maps of the authors' simulator do, which depends on which places have free GPUs.
+    """Sort places as the hash maps of the authors' simulator do; the order depends on which places have free GPUs.
 
     Parameters
     ----------
-    places : in the order in which they are put into the map: ascending
+    places : in the order of insertion into the map: ascending
 
     References
     ----------
@@ -55,7 +55,7 @@ def _java_hash(place: Place) -> int:
 
 
 def function_of(order: str) -> SortPlaces | None:
-    """Give the function that ``order`` names; None where the order is a fixed one.
+    """Give the function that ``order`` names; None if the order is a fixed one.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def function_of(order: str) -> SortPlaces | None:
 
 
 def fixed_orders(order: str, seed: int, per_machine: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Give the orders of machines and slots: "asc", "hash" = shuffled, or those of a JSON file.
+    """Give the orders of machines and slots: "asc", "hash" = shuffled, or from a JSON file.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def fixed_orders(order: str, seed: int, per_machine: np.ndarray) -> tuple[np.nda
 
     Raises
     ------
-    SchedulerError : no such file, or it does not list every machine and slot once
+    SchedulerError : no such file, or it does not list every machine and slot exactly once
     """
     machines, slots = len(per_machine), int(per_machine.sum())
     if order == "asc":
@@ -95,7 +95,7 @@ def fixed_orders(order: str, seed: int, per_machine: np.ndarray) -> tuple[np.nda
         listed, listed_slots = sorted(given["machines"]), sorted(given.get("slots", range(slots)))
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise SchedulerError(
-            f"dally: order {order!r} is none of asc, hash and java, no function (module:name), and no JSON file with "
+            f"dally: order {order!r} is none of asc, hash and java, nor a function (module:name), nor a JSON file with "
             f'{{"machines": [...], "slots": [...]}} ({error})'
         ) from error
     for what, numbers, count in (("machines", listed, machines), ("slots", listed_slots, slots)):
@@ -107,13 +107,13 @@ def fixed_orders(order: str, seed: int, per_machine: np.ndarray) -> tuple[np.nda
 
 
 class SortedPlaces:
-    """Places that a function sorts anew whenever GPUs have come on offer or gone.
+    """Places that a function sorts again whenever the GPUs on offer have changed.
 
     Parameters
     ----------
-    cluster : whose machines and slots they are
-    sort : gets the places with GPUs on offer, ascending, and gives them back in the order in which they are visited
-    name : of the function, for errors
+    cluster : its machines and slots are the places
+    sort : gets the places with GPUs on offer, ascending, and returns them in the order in which they are visited
+    name : name of the function, for errors
     """
 
     def __init__(self, cluster: Cluster, sort: SortPlaces, name: str) -> None:
@@ -128,16 +128,16 @@ class SortedPlaces:
         self._function, self._name = sort, name
 
     def sort(self, delay: Delay) -> None:
-        """Write the orders of all machines and slots: those with GPUs on offer as the function says, then the rest.
+        """Write the orders of all machines and slots: those with GPUs on offer in the function's order, then the rest.
 
         Raises
         ------
-        SchedulerError : the function does not give back what it got
+        SchedulerError : the function does not return exactly the places that it got
         """
         slots = len(self.slots)
         on_offer = delay.on_offer
         delay.node_order[:] = self._sorted(self.machines, on_offer[slots : slots + len(self.machines)])
-        if slots == len(self.machines):  # one each: the authors' simulator has no slots then
+        if slots == len(self.machines):  # one slot each: then the authors' simulator has no slots
             delay.slot_order[:] = delay.node_order[:]
         else:
             delay.slot_order[:] = self._sorted(self.slots, on_offer[:slots])

@@ -1,4 +1,4 @@
-"""Which GPUs an offer gives to a gang: the tightest tier that it accepts, in the order in which places are visited."""
+"""Choice of the GPUs of an offer: the tightest tier that a gang accepts, places in visiting order."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gpusched_env.core.state import Run
 
 Array = np.ndarray
 
-# How far an offer went; ascending from tight to loose.
+# Accepted tier of an offer, from tight to loose.
 REFUSED: Final = -1
-ON_SLOT, ON_MACHINE, IN_RACK, ANYWHERE, SCATTERED = range(5)  # the last = random GPUs
+ON_SLOT, ON_MACHINE, IN_RACK, ANYWHERE, SCATTERED = range(5)  # SCATTERED = random GPUs
 
 
 @kernel
 def count_offer(sim: Run, delay: Delay) -> None:
-    """Count the GPUs on offer: those that nobody holds and that no job has leased in vain."""
+    """Count the GPUs on offer: those that no job holds, and that are not leaked or kept."""
     slots = delay.slot_order.shape[0]
     first_rack = slots + delay.node_order.shape[0]
     for i in range(delay.on_offer.shape[0]):
@@ -39,7 +39,7 @@ def count_offer(sim: Run, delay: Delay) -> None:
 
 @kernel
 def measure_offer(delay: Delay) -> None:
-    """Find how many GPUs are on offer at most in one slot, machine and rack, and in all."""
+    """Compute the most GPUs on offer in one slot, machine and rack, and their total."""
     slots = delay.slot_order.shape[0]
     first_rack = slots + delay.node_order.shape[0]
     r = delay.rules
@@ -59,7 +59,7 @@ def measure_offer(delay: Delay) -> None:
 
 @helper
 def visit(delay: Delay, order: Array, first: int, places: int, gang: int, best: int) -> int:
-    """Find the first place in visiting order with room for the gang, or the fullest one; -1 = none."""
+    """Find the first place in visiting order with room for the gang, or with ``best`` the fullest one; -1 = none."""
     found = -1
     least = NO_LIMIT
     for i in range(places):
@@ -75,7 +75,7 @@ def visit(delay: Delay, order: Array, first: int, places: int, gang: int, best: 
 
 @kernel
 def first_rack_with(delay: Delay, first: int, racks: int, gang: int, best: int) -> int:
-    """Find the first rack, ascending, with room for the gang, or the fullest one; -1 = none."""
+    """Find the first rack, ascending, with room for the gang, or with ``best`` the fullest one; -1 = none."""
     found = -1
     least = NO_LIMIT
     for rack in range(racks):
@@ -90,7 +90,7 @@ def first_rack_with(delay: Delay, first: int, racks: int, gang: int, best: int) 
 
 @kernel
 def take_offered(sim: Run, delay: Delay, begin: int, end: int, count: int, at: int) -> int:
-    """Choose the ``count`` lowest GPUs on offer of ``begin:end``, append them from ``at``; return the new end."""
+    """Append the ``count`` lowest GPUs on offer in ``begin:end`` to ``chosen`` from index ``at``; give the new end."""
     slots = delay.slot_order.shape[0]
     first_rack = slots + delay.node_order.shape[0]
     left = count
@@ -110,7 +110,7 @@ def take_offered(sim: Run, delay: Delay, begin: int, end: int, count: int, at: i
 
 @kernel
 def emptiest_first(sim: Run, delay: Delay, begin: int, end: int, count: int, at: int) -> int:
-    """Choose GPUs of the machines ``begin:end``, those with most on offer first, the last part by best fit."""
+    """Choose GPUs of the machines ``begin:end``: most on offer first, the last part by best fit; return the new end."""
     slots = delay.slot_order.shape[0]
     left = count
     while left > 0:
@@ -139,7 +139,7 @@ def emptiest_first(sim: Run, delay: Delay, begin: int, end: int, count: int, at:
 
 @kernel
 def scatter(sim: Run, delay: Delay, gang: int) -> None:
-    """Choose GPUs on offer at random: every set of so many is equally likely."""
+    """Choose GPUs on offer at random; every set of ``gang`` GPUs is equally likely."""
     left = gang
     offered = delay.rules["free"]
     for gpu in range(sim.world["gpus"]):
@@ -152,7 +152,7 @@ def scatter(sim: Run, delay: Delay, gang: int) -> None:
 
 @kernel
 def choose_gpus(sim: Run, delay: Delay, gang: int, tier: int, place: int) -> None:
-    """Write the GPUs that a gang gets at a place of a tier to ``chosen``, and take them off the offer."""
+    """Write the GPUs of a gang at a place of a tier to ``chosen``, and take them off the offer."""
     if tier == SCATTERED:
         scatter(sim, delay, gang)
     elif tier >= IN_RACK:

@@ -1,4 +1,4 @@
-"""One run under delay scheduling: the simulation, the scheduler's memory, and the compiled loop that plays them."""
+"""One run under delay scheduling: the simulation, the scheduler's memory, and the compiled loop."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 
 class DelayRun:
-    """Play an instance under a delay scheduler, in pieces if you like.
+    """Play an instance under a delay scheduler, optionally in pieces.
 
     Parameters
     ----------
     instance : the problem
-    scheduler : its rules; the run keeps all that changes, so one scheduler may serve many runs
-    seed : decides the "random" placement rule, nothing else
-    simulation : join a simulation before its first event instead of beginning a new one
-    timers : what sets the timers instead of the scheduler's own strategy
-    keep_verdicts : write down who took or refused what, see :attr:`verdicts`
+    scheduler : the rules; all changing state is in the run, so one scheduler may serve many runs
+    seed : seed of the simulation; it matters only for random placement
+    simulation : a simulation before its first event to use instead of a new one
+    timers : strategy that sets the timers, instead of the scheduler's own
+    keep_verdicts : record every acceptance and refusal, see :attr:`verdicts`
 
     Examples
     --------
@@ -77,21 +77,21 @@ class DelayRun:
     # --- play
 
     def play(self, until_s: float = math.inf, tell: Callable[[], None] | None = None) -> Outcome:
-        """Play on, all of it compiled.
+        """Continue the run in compiled code.
 
         Parameters
         ----------
-        until_s : stop here, once all events of that instant have been played and before anything is decided at it:
-            timers that are set now count for it
-        tell : called whenever the loop comes back to Python, for progress
+        until_s : stop at this time [s], after all events of that time and before its decisions, so timers that are set
+            then apply to these decisions
+        tell : called whenever the loop returns to Python, for progress
 
         Returns
         -------
-        Outcome : DECIDE if it stopped at ``until_s``, else what ended the run
+        Outcome : DECIDE if it stopped at ``until_s``, else the reason why the run ended
         """
         self._until_s = until_s
         self._set_alarm()
-        if self.timers.by_hand:  # the factors may have been changed
+        if self.timers.by_hand:  # the caller may have changed the factors
             self.tune_by_hand()
         while True:
             code = delay_offers.play(self.simulation.arrays, self.delay)
@@ -110,25 +110,27 @@ class DelayRun:
                 return Outcome(code)
 
     def _set_alarm(self) -> None:
-        """Let the loop stop when Python wants to look at the timers next."""
+        """Make the loop stop at the next time at which Python tunes the timers."""
         self._rules["next_tune_s"] = min(self._next_tune_s, self._until_s)
         self.simulation.wake_at(float(self._rules["next_tune_s"]))
 
     def tune(self) -> bool:
-        """Let the strategy set the timers if it is time; tell whether the run goes on."""
+        """Let the strategy set the timers if it is time; tell whether the run continues."""
         now_s = self.simulation.now_s
         if now_s >= self._next_tune_s:
             self.timers.tune(self)
             interval_s = self.timers.interval_s
             number = math.floor(now_s / interval_s) + 1
-            while number * interval_s <= now_s:  # a division may round down, and the run would stay here for ever
+            while (
+                number * interval_s <= now_s
+            ):  # the division may round down: without this loop the clock would not advance
                 number += 1
             self._next_tune_s = number * interval_s
         self._set_alarm()
         return now_s < self._until_s
 
     def next_decision(self) -> int:
-        """Find the next decision of the decision point, after growing arrays and sorting places where that is due."""
+        """Find the next decision of the decision point; grow arrays and sort places where needed."""
         while True:
             found = int(delay_offers.next_decision(self.simulation.arrays, self.delay))
             if found == delay_offers.GROW:
@@ -140,44 +142,44 @@ class DelayRun:
 
     @property
     def decision(self) -> tuple[int, float]:
-        """Row of the latest decision's job, and its time [s]."""
+        """Row of the job of the latest decision, and its time [s]."""
         return int(self._rules["row"]), float(self._rules["until_s"])
 
     def chosen(self, row: int) -> tuple[int, ...]:
-        """GPUs of the latest decision to start the job ``row``."""
+        """GPUs of the latest decision, which starts the job ``row``."""
         gpus = self.simulation.arrays.chosen[: self.delay.tasks["gpus"][row]]
         return tuple(gpus.tolist())
 
     def begin_decision(self) -> None:
-        """A decision point begins."""
+        """Begin a decision point."""
         self._rules["phase"] = delay_offers.BEGUN
 
     def grow(self) -> None:
-        """Double the arrays whose size no rule bounds: histories, queued offers, verdicts."""
+        """Double the arrays whose size has no bound: histories, scheduled offers, verdicts."""
         for name in ("samples", "offers", "verdicts"):
             array = getattr(self.delay, name)
             self.delay.replace(name, np.concatenate([array, np.zeros_like(array)], axis=-1))
 
     def sort_places(self) -> None:
-        """Let the scheduler's function sort the slots and machines that have GPUs on offer."""
+        """Let the scheduler's function sort the slots and machines with GPUs on offer."""
         assert self._places is not None
         self._places.sort(self.delay)
         self._rules["unsorted"] = 0
 
     def tune_by_hand(self) -> None:
-        """Set the timers of all demands by their histories."""
+        """Set the timers of all demand classes from their histories."""
         delay_tuning.tune_all(self.delay)
 
-    # --- what a tuner may look at
+    # --- state that a tuner may read
 
     @property
     def waits_s(self) -> np.ndarray:
-        """float64 [G + 1, 2] [s], writable: wait for a rack, wait for the network, by gang size; inf = for ever."""
+        """float64 [G + 1, 2] [s], writable: wait for a rack and wait for the network, by gang size; inf = for ever."""
         return self.delay.waits_s
 
     @property
     def factors(self) -> np.ndarray:
-        """float64 [G + 1, 2], writable: what the hand tuner's timers are multiplied by, from the next ``play`` on."""
+        """float64 [G + 1, 2], writable: factors on the hand tuner's timers; they apply from the next ``play`` on."""
         return self.delay.factors
 
     @property
@@ -186,12 +188,12 @@ class DelayRun:
         return self.delay.queue[: self._rules["queued"]].copy()
 
     def waited_s(self, rows: np.ndarray) -> np.ndarray:
-        """float64 [s]: for how long each of the waiting jobs ``rows`` has held no GPUs."""
+        """float64 [s]: how long each of the waiting jobs ``rows`` has held no GPUs."""
         return self.simulation.now_s - self.delay.tasks["last_s"][rows]
 
     @property
     def gangs(self) -> np.ndarray:
-        """int32 [J] [GPU]: gang size of every job; read those of arrived jobs only."""
+        """int32 [J] [GPU]: gang size of every job; read only those of arrived jobs."""
         return self.delay.tasks["gpus"]
 
     def history(self, gang: int) -> tuple[np.ndarray, np.ndarray]:
@@ -212,10 +214,10 @@ class DelayRun:
 
     @property
     def offers_made(self) -> int:
-        """How many offers there have been to somebody."""
+        """Number of offers at which at least one job was asked."""
         return int(self._rules["made"])
 
     @property
     def verdicts(self) -> np.ndarray:
-        """VERDICT_DTYPE: which tier each job took or refused whenever it was asked; empty unless they are kept."""
+        """VERDICT_DTYPE: which tier each asked job took or refused; empty unless ``keep_verdicts`` is set."""
         return self.delay.verdicts[: self._rules["verdicts"]].copy()

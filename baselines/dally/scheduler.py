@@ -44,56 +44,78 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
 class Dally(Scheduler):
     """Offer free GPUs by priority; a gang refuses a loose placement until it has waited long enough for a tight one.
 
-    Every gang gives its GPUs back at the end of its lease and competes again. Parameters that are None are those of the
-    preset; waits and histories count in leases.
+    Training over a slow network wastes GPU time, so it often pays to wait for GPUs in one machine or rack. Each gang
+    has two delay timers: it accepts a rack, and later the network, only after a timer has expired. A tuner sets the
+    timers from recent waits. Every gang gives its GPUs back at the end of its lease and competes again; jobs that
+    suffer most from the network are served first.
+
+    * ``dally``: tuned timers.
+    * ``dally-no-wait``: both timers 0 (``tuner="off"``).
+    * ``dally-fully-consolidated``: both timers infinite; only a gang that fits on no tighter tier is spread.
+    * ``dally-manual``: constant timers of 6 and 12 leases, the tuner's lower limits.
+    * ``dally-no-preempt``: tuned timers, no leases: a gang keeps its GPUs until it finishes.
+    * ``tiresias-dally``: ``policy="tiresias"``, ``priority="gpu-time"``. Least attained GPU-seconds first, no queues
+      and no timers; models called insensitive by name may be spread.
+    * ``gandiva-dally``: ``policy="gandiva"``, ``priority="first-start"``. Latest first start first; machines host gangs
+      of one size, and running gangs move to a tighter tier. No time slicing.
 
     Parameters
     ----------
-    preset : "suite" = on any scenario, every decision point is an offer; "authors" = the authors' simulator to the
-        rounding; "authors_published" = with its GPU leak, too
-    policy : who accepts what: "dally", or "tiresias" or "gandiva" as that simulator has them
-    tuner : timers by "hand" (the authors' auto-tuner), "off" (``rack_wait``, ``nw_wait``), "static" (the same, or the
-        table in the file ``timers``) or "learned" (a trained agent; ``timers`` names its file, empty = the one that
-        ships); None = "hand", and where the policy has no delay timers nothing else
-    rack_wait, nw_wait : leases that a gang waits for a machine before it takes a rack, or the network; inf = for ever,
-        None = 6 and 12
-    timers : a file, see ``tuner``; for "static" also the table itself: 8:900:inf/256:0:3600 lets gangs of up to 8 GPUs
-        wait 900 s for a rack and for ever for the network, larger ones 0 s and 3,600 s
-    timer_mode : "absolute" = both timers begin together; "stacked" = the network timer when the rack timer ends
-    preemption : "lease" = gangs give their GPUs back at the end of each lease; "victim" = and waiting jobs may have
-        others checkpointed before; "none" = they keep them
-    victim_margin : how much larger the Nw of a gang must be than that of the job for which it is checkpointed
-    victim_held_s : seconds for which it must have held its GPUs [s]
-    victim_limit : how often a gang may be checkpointed for others
-    lease_s : length of a lease [s]
-    ckpt_per_gpu_s : seconds for each freed GPU until they are offered [s]; polled offers only
-    idle_retry_s : seconds to the next offer if nothing else will happen [s]; polled offers only
-    offers : "polled" = at arrivals, ends of jobs and of leases; "exact" = at every decision point and every expiry
-    fit : "first" = the first place with room, "best" = the fullest, and in a rack the emptiest machines first
-    order : in which order slots and machines are visited: "asc" = ascending; "hash" = shuffled once (seeded by
-        ``order_seed``); "java" = as the hash maps of the authors' simulator, anew whenever the places with free GPUs
-        change; a JSON file with ``{"machines": [...], "slots": [...]}``, numbers of all of them in order (without
-        slots those of one machine after the other), one order for the whole run; or ``module:function``, which gets
-        the places with free GPUs, ascending, as (rack, machine of the rack) or (rack, machine, slot) from 0, and gives
-        them back in order, depending on nothing else
-    order_seed : seed of the shuffle
-    priority : who is asked first: "nw" = smallest compute / running seconds, "gpu-time" = least attained GPU-seconds,
-        "arrival", "first-start" = latest first start; who has never started comes last
-    nw_ideal : ideal time of Nw: "compute" = without communication, "best-tier" = on the best placement
-    nw_denominator : what Nw divides by: "run" = running seconds, "wall" = seconds since arrival
-    stat : statistic of a history: "mean_sigma", "mean", "p95", "max"
-    k_sigma : standard deviations above the mean
-    min_sample : shorter waits are not recorded [leases]
-    empty_value : statistic of an empty history [leases]
-    hist : length of the histories and largest network wait [leases]
-    cap_rack : largest rack wait as a share of ``hist``
-    floor_rack, floor_nw : smallest waits [leases]
-    record_mode : "granted" = waits for the tier that was taken; "censored" = for every tighter one given up, too
-    demand_key : gang sizes that share a history: "exact" = equal ones, "pow2" = up to the same power of two
-    renew : a lease ends without effect if no job waits and no placement would be tighter
-    quirks : quirks of the authors' code that are copied, such as "Q2/Q3", or "none": Q1 running jobs bid and leak what
-        they win, Q2 the look-ahead counts a step as step / gang, Q3 its leases are offered without delay, Q4
-        statistics delay the retry, Q5 forgetting passes over neighbours
+    preset : values of all parameters that are None. "suite" (default) = for any scenario, every decision point is an
+        offer; "authors" = as the authors' simulator, equal to rounding; "authors_published" = with its GPU leak (Q1)
+        too
+    policy : rule by which jobs accept GPUs: "dally" (default), or "tiresias" or "gandiva" as the authors' simulator has
+        them
+    tuner : source of the timers: "hand" (default) = the authors' auto-tuner; "off" = ``rack_wait`` and ``nw_wait``;
+        "static" = the same, or the table ``timers``; "learned" = a trained agent, whose file ``timers`` names (empty =
+        the shipped one). Leave it out for the other policies, which have no timers
+    rack_wait, nw_wait : constant timers [leases]: the wait for a machine before a gang accepts a rack, and before it
+        accepts the network. inf = for ever; default None = 6 and 12
+    timers : file for ``tuner`` "static" or "learned". For "static" also the table itself: 8:900:inf/256:0:3600 makes
+        gangs of up to 8 GPUs wait 900 s for a rack and for ever for the network, larger ones 0 s and 3,600 s
+    timer_mode : "absolute" (default) = both timers start together; "stacked" = the network timer starts when the rack
+        timer ends
+    preemption : "lease" (default) = gangs give their GPUs back at the end of each lease; "victim" = in addition a
+        waiting job may have running gangs preempted earlier; "none" = no leases
+    victim_margin : how much larger than the waiting job's Nw the Nw of a victim must be, default 0.1
+    victim_held_s : how long a victim must have held its GPUs [s], default 1,200
+    victim_limit : how often a gang may be a victim, default 8
+    lease_s : length of a lease [s]; 3,600 in all presets
+    ckpt_per_gpu_s : delay of an offer for each freed GPU [s], for polled offers only; 0 in "suite", else 1
+    idle_retry_s : time to the next offer if no other event is left [s], for polled offers only; 60 in all presets
+    offers : "exact" (preset "suite") = an offer at every decision point and timer expiry; "polled" (other presets) =
+        only at arrivals, ends of jobs and ends of leases
+    fit : "best" (preset "suite") = the fullest place with room, and in a rack the emptiest machines first; "first"
+        (other presets) = the first place with room
+    order : order in which slots and machines are visited. "asc" (default) = ascending; "hash" = shuffled once with
+        ``order_seed``; "java" = as the hash maps of the authors' simulator, again whenever the places with free GPUs
+        change; a JSON file ``{"machines": [...], "slots": [...]}`` with the numbers of all of them, one order for the
+        whole run (without slots: machine by machine); or ``module:function``, a function that gets the places with free
+        GPUs, ascending, as (rack, machine of the rack) or (rack, machine, slot) from 0, and returns them in order. It
+        must depend on nothing else
+    order_seed : seed of "hash", default 0
+    priority : order of the jobs: "nw" (default) = smallest network sensitivity Nw first; "gpu-time" = least attained
+        GPU-seconds; "arrival"; "first-start" = latest first start, jobs that never started last
+    nw_ideal : ideal time in Nw: "compute" (default) = without communication; "best-tier" = on the best placement
+    nw_denominator : divisor in Nw: "run" (default) = running seconds; "wall" = seconds since arrival
+    stat : statistic of a history of waits: "mean_sigma" (default) = mean + ``k_sigma`` standard deviations, "mean",
+        "p95" or "max"
+    k_sigma : number of standard deviations in "mean_sigma", default 2
+    min_sample : shorter waits are not recorded [leases], default 1
+    empty_value : statistic of an empty history [leases], default 1
+    hist : length of the histories and upper limit of the network timer [leases]; 24 in all presets
+    cap_rack : upper limit of the rack timer as a share of ``hist``, default 0.8
+    floor_rack, floor_nw : lower limits of the tuned timers [leases], default 6 and 12
+    record_mode : "granted" (default) = record the wait for the tier that was taken; "censored" = also for every tighter
+        tier given up
+    demand_key : gang sizes that share a history: "exact" (default) = equal ones; "pow2" = those up to the same power of
+        two
+    renew : True (preset "suite") = an expired lease continues if no job waits and no placement would be tighter; False
+        (other presets) = gangs always give their GPUs back
+    quirks : quirks of the authors' code that are copied, such as "Q2/Q3"; "none" in "suite". Q1: running jobs bid, and
+        leak the GPUs that they win. Q2: the look-ahead takes a step for step / gang size seconds. Q3: a lease that the
+        look-ahead ends is offered without delay. Q4: statistics events delay the idle retry. Q5: pruning a history
+        skips the sample after each removed one
 
     Raises
     ------
@@ -101,14 +123,19 @@ class Dally(Scheduler):
 
     Notes
     -----
-    The paper's text may differ from its code, which this follows; the arguments behind its figures are unknown. Leases
-    of an hour, 24 leases of history, and everything of the preset "suite" are our choice. A decision point costs
-    O(GPUs + waiting jobs x places).
+    Nw of a job = its compute seconds so far / its running seconds so far, 0 before its first start. So new jobs and
+    jobs slowed by the network come first.
+
+    The rules follow the code of the authors' simulator; the text of the paper may differ from it, and which arguments
+    gave its figures is unknown. Our choices: leases of an hour, 24 leases of history, ``preemption="victim"``, the
+    learned tuner, and everything in the preset "suite". ``docs/dally.md`` has all rules, presets, quirks and hazards.
+    O(GPUs + waiting jobs x places) at a decision point.
 
     References
     ----------
-    A. Sharma et al., "Dally: A network-placement sensitive cluster scheduler for deep learning" (v2; v1: "GPU Cluster
-    Scheduling for Network-Sensitive Deep Learning"), arXiv 2401.16492. Code: aakash-sharma/cluster-sim, 4cd660e.
+    A. Sharma, V. M. Bhasi, S. Singh, G. Kesidis, M. T. Kandemir, C. R. Das, "Dally: A network-placement sensitive
+    cluster scheduler for deep learning" (v2; v1: "GPU Cluster Scheduling for Network-Sensitive Deep Learning"), 2024,
+    arXiv 2401.16492. Code: aakash-sharma/cluster-sim, commit 4cd660e.
     """
 
     preset: str = "suite"
@@ -161,7 +188,7 @@ class Dally(Scheduler):
         assert self.lease_s is not None
         if not 0 < self.lease_s < math.inf:
             raise SchedulerError(
-                f"dally: lease_s is {self.lease_s}: it must be > 0 and finite, waits count in leases; "
+                f"dally: lease_s is {self.lease_s}: it must be > 0 and finite, because waits count in leases; "
                 "preemption=none lets gangs keep their GPUs"
             )
         if not isinstance(self.renew, bool):
@@ -170,14 +197,14 @@ class Dally(Scheduler):
             if quirk not in QUIRKS:
                 raise SchedulerError(f"dally: quirks: {unknown_name('quirk', quirk, QUIRKS)}")
         if self.preemption == "victim" and self.policy != "dally":
-            raise SchedulerError(f"dally: preemption=victim goes by delay timers: not with policy={self.policy}")
+            raise SchedulerError(f"dally: preemption=victim needs delay timers: not with policy={self.policy}")
         if "Q1" in self._quirks and (self.policy == "gandiva" or self.preemption == "victim"):
             raise SchedulerError(
-                "dally: quirk Q1 leaks the GPUs that policy=gandiva and preemption=victim keep for a job: leave it out"
+                "dally: quirk Q1 would leak the GPUs that policy=gandiva and preemption=victim keep: leave Q1 out"
             )
 
     def _check_tuner(self) -> None:
-        """Refuse what would be ignored; fill in the tuner and the waits."""
+        """Refuse parameters that would be ignored; fill in the tuner and the waits."""
         if self.policy != "dally":
             for name in ("tuner", "timers", *WAITS):
                 if getattr(self, name) not in (None, ""):
@@ -193,7 +220,9 @@ class Dally(Scheduler):
                 setattr(self, name, leases)
             elif not constant:
                 own = "timers names a table" if self.tuner == "static" else f"tuner={self.tuner} sets the timers"
-                raise SchedulerError(f"dally: {name} is for constant timers, but {own}: leave it out, or tuner=off")
+                raise SchedulerError(
+                    f"dally: {name} is for constant timers, but {own}: leave it out, or give tuner=off"
+                )
 
     def _check_name(self, field: str, known: tuple[str, ...]) -> None:
         value = getattr(self, field)
@@ -206,7 +235,7 @@ class Dally(Scheduler):
 
     @property
     def name(self) -> str:
-        """Name the variant by its timers, or which rival in the same simulator it is."""
+        """Name of the variant: by its timers, or by its policy."""
         if self.policy != "dally":
             return f"{self.policy}-dally"
         if self.preemption == "none":
@@ -224,7 +253,7 @@ class Dally(Scheduler):
         if self.tuner == "static" and self.timers:
             return TableTimers.load(self.timers)
         if self.tuner == "learned":
-            # found when it is needed: agents know baselines, not the other way round
+            # imported late: agents import baselines, not the other way round
             learned = importlib.import_module("gpusched_env.agents.learned_timers")
             timers: Timers = learned.LearnedTimers.load(self.timers)
             return timers
@@ -234,7 +263,7 @@ class Dally(Scheduler):
         return ConstantTimers(self.lease_s * self.rack_wait, self.lease_s * self.nw_wait)
 
     def fill(self, delay: Delay, instance: Instance) -> None:
-        """Write the rules and what does not change into the arrays of a run."""
+        """Write the rules and the constant data of the jobs into the arrays of a run."""
         rules, cluster = delay.rules, instance.cluster
         for name in ("lease_s", "ckpt_per_gpu_s", "idle_retry_s", "hist", "cap_rack", "floor_rack", "floor_nw",
                      "k_sigma", "min_sample", "empty_value", "victim_margin", "victim_held_s"):  # fmt: skip
@@ -252,12 +281,12 @@ class Dally(Scheduler):
         restore_s = instance.semantics.restore_s
         if rules["leased"] and self.lease_s is not None and self.lease_s <= restore_s:
             raise SchedulerError(
-                f"dally: lease_s is {self.lease_s:g}, but a resumed gang only begins to work after {restore_s:g} s "
+                f"dally: lease_s is {self.lease_s:g}, but a resumed gang begins to work only after {restore_s:g} s "
                 "(semantics.restore_s): gangs that alternate would never finish; give longer leases"
             )
         if rules["rebid"] and not (rules["step_iterations"] > 0 and rules["leased"] and instance.topology is None):
             raise SchedulerError(
-                "dally: quirk Q1 happens between the steps of a job: play it on a scenario with "
+                "dally: quirk Q1 happens between the steps of a job: take a scenario with "
                 "semantics.step_iterations > 0 and without contention, and with preemption=lease"
             )
         rules["machine_gpus"], rules["rack_gpus"] = cluster.nodes["gpus"].max(), cluster.racks["gpus"].max()
@@ -272,22 +301,22 @@ class Dally(Scheduler):
         delay.node_order[: len(by_machine)], delay.slot_order[: len(by_slot)] = by_machine, by_slot
 
     def places_for(self, cluster: Cluster) -> SortedPlaces | None:
-        """Give the places that a function sorts while the run goes on; None where their order is a fixed one."""
+        """Give the places that a function sorts during the run; None if their order is fixed."""
         function = function_of(self.order)
         return None if function is None else SortedPlaces(cluster, function, self.order)
 
     # --- play
 
     def player(self, simulation: Simulation) -> DelayRun:
-        """Give the compiled loop that plays what :meth:`decide` would decide."""
+        """Give the compiled loop, which makes the same decisions as :meth:`decide`."""
         return DelayRun(simulation.instance, self, simulation=simulation)
 
     def reset(self, view: ClusterView) -> None:
-        """Forget everything."""
+        """Begin a new run."""
         self._run = DelayRun(view.simulation.instance, self, simulation=view.simulation)
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Offer the free GPUs; end or renew leases that are over."""
+        """Offer the free GPUs; end or renew expired leases."""
         run = self._run
         run.begin_decision()
         while (found := run.next_decision()) != delay_offers.NOTHING:

@@ -1,4 +1,4 @@
-"""What a delay scheduler remembers: every array once."""
+"""Memory of a delay scheduler: its rules, tasks and arrays."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from gpusched_env.instance import Instance
 STATISTICS: Final = ("mean_sigma", "mean", "p95", "max")
 PRIORITIES: Final = ("nw", "gpu-time", "arrival", "first-start")
 POLICIES: Final = ("dally", "tiresias", "gandiva")
-# Axis of the histories and of the table of waits: what a wait was for, or which timer.
-MACHINE_WAITS, RACK_WAITS = 0, 1  # histories: waits that ended on a machine, in a rack
-RACK_TIMER, NETWORK_TIMER = 0, 1  # table of waits
+# Indices into the histories and into the table of waits.
+MACHINE_WAITS, RACK_WAITS = 0, 1  # histories: waits that ended on a machine, or in a rack
+RACK_TIMER, NETWORK_TIMER = 0, 1  # table of waits: which timer
 
 RULES_DTYPE: Final = np.dtype(
     [
-        # rules, fixed
+        # rules; they do not change during a run
         ("lease_s", "<f8"),  # [s] inf = none
-        ("ckpt_per_gpu_s", "<f8"),  # [s] for each GPU freed until they are offered
+        ("ckpt_per_gpu_s", "<f8"),  # [s] delay of an offer for each freed GPU
         ("idle_retry_s", "<f8"),  # [s]
         ("hist", "<f8"),  # [leases] length of the histories
         ("cap_rack", "<f8"),  # share of hist
@@ -31,96 +31,96 @@ RULES_DTYPE: Final = np.dtype(
         ("k_sigma", "<f8"),
         ("min_sample", "<f8"),  # [leases] shorter waits are not recorded
         ("empty_value", "<f8"),  # [leases] statistic of an empty history
-        ("step_iterations", "<f8"),  # iterations of a gang in a step; 0 = work flows
+        ("step_iterations", "<f8"),  # iterations of a gang in a step; 0 = no steps
         ("stat", "<i4"),  # index into STATISTICS
         ("priority", "<i4"),  # index into PRIORITIES
         ("policy", "<i4"),  # index into POLICIES
-        ("tuned", "<i4"),  # 1 = the waits follow from the histories
-        ("exact", "<i4"),  # 1 = every decision point and every expiry is an offer
+        ("tuned", "<i4"),  # 1 = the timers are set from the histories
+        ("exact", "<i4"),  # 1 = every decision point and every timer expiry is an offer
         ("best_fit", "<i4"),
         ("stacked", "<i4"),  # 1 = the network timer begins when the rack timer ends
-        ("censored", "<i4"),  # 1 = waits for a tier that was given up are recorded too
-        ("renew", "<i4"),  # 1 = a lease is renewed if nobody waits and no tier would be better
+        ("censored", "<i4"),  # 1 = waits for tighter tiers given up are recorded too
+        ("renew", "<i4"),  # 1 = a lease is renewed if no job waits and no tier would be tighter
         ("rebid", "<i4"),  # quirk Q1
         ("look_ahead", "<i4"),  # quirk Q2
         ("alias", "<i4"),  # quirk Q3
-        ("statistics", "<i4"),  # quirk Q4: 1 = statistics are still taken
+        ("statistics", "<i4"),  # quirk Q4: 1 = statistics events still occur
         ("prune", "<i4"),  # quirk Q5
         ("wall", "<i4"),  # 1 = Nw divides by the seconds since arrival
         ("leased", "<i4"),  # 1 = gangs are started with a lease
-        ("sorted", "<i4"),  # 1 = a function sorts the places before each look at them
-        ("victims", "<i4"),  # 1 = waiting jobs may have others checkpointed
-        ("victim_limit", "<i4"),  # so often each
-        ("victim_margin", "<f8"),  # whose Nw is so much larger
-        ("victim_held_s", "<f8"),  # [s] and who have held their GPUs for so long
+        ("sorted", "<i4"),  # 1 = a function sorts the places after each change
+        ("victims", "<i4"),  # 1 = waiting jobs may have running gangs preempted (victims)
+        ("victim_limit", "<i4"),  # how often one gang may be a victim
+        ("victim_margin", "<f8"),  # by how much a victim's Nw must be larger
+        ("victim_held_s", "<f8"),  # [s] for how long a victim must have held its GPUs
         ("machine_gpus", "<i8"),  # [GPU] of the largest machine
         ("rack_gpus", "<i8"),  # [GPU] of the largest rack
-        # where the run stands
-        ("next_tune_s", "<f8"),  # [s] when Python wants to look at the timers; inf = never
+        # state of the run
+        ("next_tune_s", "<f8"),  # [s] next time at which Python tunes the timers; inf = never
         ("phase", "<i8"),
         ("seen", "<i8"),  # jobs that have arrived and are in the queue
         ("queued", "<i8"),  # entries in use of ``queue``
         ("held", "<i8"),  # entries in use of ``held``
-        ("returned", "<i8"),  # gangs that have been seen to have given their GPUs back
+        ("returned", "<i8"),  # releases of GPUs handled so far
         ("due", "<i8"),  # offers to be made now
         ("later", "<i8"),  # entries in use of ``offers``
         ("cursor", "<i8"),  # next entry of ``order``
         ("ordered", "<i8"),  # entries in use of ``order``
-        ("granted_in", "<i8"),  # phase in which a job has just been started
+        ("granted_in", "<i8"),  # phase to return to after a start
         ("offered", "<i8"),  # 1 = there has been an offer at this decision point
-        ("stopped", "<i8"),  # 1 = gangs have been stopped since GPUs were counted last
-        ("retuned", "<i8"),  # 1 = a timer has changed in this offer
-        ("unsorted", "<i8"),  # 1 = what is on offer has changed since the places were sorted
+        ("stopped", "<i8"),  # 1 = gangs have been stopped at this decision point since the last OBSERVES
+        ("retuned", "<i8"),  # 1 = a timer has changed during this offer
+        ("unsorted", "<i8"),  # 1 = the GPUs on offer have changed since the places were sorted
         ("free", "<i8"),  # [GPU] on offer
-        ("free_before", "<i8"),  # [GPU] on offer after the latest decision
+        ("free_before", "<i8"),  # [GPU] on offer at the end of the last decision point
         ("most_in_slot", "<i8"),  # [GPU] on offer in one slot, at most
         ("most_in_machine", "<i8"),
         ("most_in_rack", "<i8"),
-        ("idle", "<i8"),  # decision points in a row at which nothing runs
+        ("idle", "<i8"),  # consecutive decision points at which nothing runs
         ("verdicts", "<i8"),  # entries in use of ``verdicts``
-        ("made", "<i8"),  # offers made to somebody
+        ("made", "<i8"),  # offers at which at least one job was asked
         # the decision that ``next_decision`` has found
         ("row", "<i8"),
         ("until_s", "<f8"),  # [s]
-        ("marks", "<i4"),  # scratch: 1 = victims that are counted are let stop
+        ("marks", "<i4"),  # scratch: 1 = counted victims are marked to stop
     ]
 )
 TASK_DTYPE: Final = np.dtype(
     [
         ("id", "<i8"),
-        ("iterations", "<f8"),  # of one GPU: N of the papers
+        ("iterations", "<f8"),  # on one GPU: N of the paper's simulator
         ("compute_s", "<f8"),  # [s] of an iteration without communication
         ("ideal_s", "<f8"),  # [s] N x compute_s / gang
-        ("left", "<f8"),  # iterations of one GPU that are left at the latest release
+        ("left", "<f8"),  # remaining iterations on one GPU at the latest release
         ("run_s", "<f8"),  # [s] running seconds up to the latest release
-        ("service_gpu_s", "<f8"),  # [GPU s] the same, of all GPUs
+        ("service_gpu_s", "<f8"),  # [GPU s] the same x gang size
         ("nw", "<f8"),  # Nw, frozen while it waits
-        ("key", "<f8"),  # what it is ordered by, smaller first
+        ("key", "<f8"),  # sort key, smaller first
         ("arrival_s", "<f8"),  # [s]
         ("last_s", "<f8"),  # [s] arrival, then the latest start, then the latest release
         ("lease_end_s", "<f8"),  # [s] when the lease ends
-        ("step_s", "<f8"),  # [s] of a step where it runs
-        ("victim_nw", "<f8"),  # Nw of a gang that may be checkpointed for another job; -1 = it may not
-        ("won_step", "<i8"),  # quirk Q1: step in which it has won GPUs that it will not use; -1 = none
-        ("steps", "<i8"),  # steps in this lease, as far as they are known
+        ("step_s", "<f8"),  # [s] of a step on its placement
+        ("victim_nw", "<f8"),  # Nw if it may be a victim; -1 = it may not
+        ("won_step", "<i8"),  # quirk Q1: step in which it has leaked GPUs; -1 = none
+        ("steps", "<i8"),  # steps planned in this lease so far
         ("gpus", "<i4"),  # [GPU]
         ("demand", "<i4"),  # row of the histories
         ("best_tier", "<i4"),  # tightest tier of the empty cluster; -1 = a slot
         ("early", "<i4"),  # 1 = the look-ahead ends its lease
-        ("leaked", "<i4"),  # [GPU] that it has leased and does not use: quirk Q1, or kept until they are free
-        ("low_skew", "<i4"),  # 1 = Tiresias' list of models that may be spread
-        ("stops", "<i4"),  # 1 = it is to stop before its lease is over
-        ("evicted", "<i4"),  # how often it has been checkpointed for another job
-        ("inside", "<i4"),  # [GPU] that it holds in the place that is being looked at
+        ("leaked", "<i4"),  # [GPU] leased but unused: quirk Q1, or kept until they are free
+        ("low_skew", "<i4"),  # 1 = Tiresias may spread its model
+        ("stops", "<i4"),  # 1 = it must stop before its lease ends
+        ("evicted", "<i4"),  # how often it has been a victim
+        ("inside", "<i4"),  # scratch: [GPU] that it holds in the place being examined
         ("padding", "<i4"),
     ]
 )
-SAMPLE_DTYPE: Final = np.dtype([("time_s", "<f8"), ("wait", "<f8")])  # when, [leases]
+SAMPLE_DTYPE: Final = np.dtype([("time_s", "<f8"), ("wait", "<f8")])  # [s] time, [leases]
 VERDICT_DTYPE: Final = np.dtype(
     [
         ("time_s", "<f8"),  # [s]
         ("waited_s", "<f8"),  # [s] since it last held GPUs
-        ("rack_wait_s", "<f8"),  # [s] its timers then
+        ("rack_wait_s", "<f8"),  # [s] its timers at that time
         ("network_wait_s", "<f8"),  # [s]
         ("job", "<i4"),  # row
         ("tier", "<i4"),  # of placing.py: 0 slot, 1 machine, 2 rack, 3 anywhere, 4 random; -1 = it has refused
@@ -129,46 +129,48 @@ VERDICT_DTYPE: Final = np.dtype(
 
 
 class Delay(Handle):
-    """The arrays of a delay scheduler for one run, which kernels take beside those of the simulation.
+    """The arrays of a delay scheduler for one run; kernels take them in addition to those of the simulation.
 
-    Axes: jobs, gpus, slots, nodes, racks, nodes of the largest rack, demand classes, samples, queued offers.
+    Axes: jobs, gpus, slots, nodes, racks, nodes of the largest rack, demand classes, samples, scheduled offers.
     """
 
     rules = array(RULES_DTYPE)
     tasks = array(TASK_DTYPE, "jobs")
-    queue = array(np.int32, "jobs")  # waiting jobs, best first
-    order = array(np.int32, "jobs")  # jobs to which the current offer goes
+    queue = array(np.int32, "jobs")  # waiting jobs in the order in which they are asked
+    order = array(np.int32, "jobs")  # jobs that the current offer asks
     held = array(np.int32, "gpus")  # jobs that hold GPUs
-    offers = array(np.float64, "offers")  # [s] when offers are due
+    offers = array(np.float64, "offers")  # [s] times of scheduled offers
     samples = array(SAMPLE_DTYPE, "demand_classes", "spreads", "samples")  # waits that ended on a machine, in a rack
     counts = array(np.int32, "demand_classes", "spreads")  # samples in use
     demands = array(np.int32, "gangs")  # demand class of each gang size
     waits_s = array(np.float64, "gangs", "timers")  # [s] wait for a rack, wait for the network, of each gang size
-    factors = array(np.float64, "gangs", "timers")  # what the hand tuner's timers are multiplied by
-    leaker = array(np.int32, "gpus")  # row of the job that has leased a GPU it does not use (yet); -1 = none; J more if
-    # the end of that job's lease frees it (quirk Q1)
+    factors = array(np.float64, "gangs", "timers")  # factors on the hand tuner's timers
+    leaker = array(
+        np.int32, "gpus"
+    )  # row of the job for which a GPU is leaked or kept; -1 = none; row + J = the end of
+    # that job's lease frees it (quirk Q1)
     gpu_slot = array(np.int32, "gpus")  # slot of each GPU
     slot_gpu = array(np.int32, "slots_and_end")  # first GPU of each slot
     slot_order = array(np.int32, "slots")  # slots as they are visited
     node_order = array(np.int32, "nodes")  # machines as they are visited
     on_offer = array(np.int32, "places")  # GPUs on offer in each slot, machine, rack
-    affinity = array(np.int32, "machine_numbers")  # Gandiva: gang size that machines so numbered in their racks host
-    verdicts = array(VERDICT_DTYPE, "verdicts")  # who took or refused what; none are kept if it is empty
+    affinity = array(np.int32, "machine_numbers")  # Gandiva: affinity by machine number in its rack
+    verdicts = array(VERDICT_DTYPE, "verdicts")  # acceptances and refusals; empty = not recorded
 
 
 def allocate_delay(instance: Instance) -> Delay:
-    """Lay out the arrays for an instance; rules and orders are those of the defaults until they are filled in.
+    """Allocate the arrays for an instance; rules and orders are filled in later.
 
     Raises
     ------
-    SchedulerError : a job cannot run on one of the cluster's GPU types: offers do not look at types
+    SchedulerError : a job cannot run on one of the cluster's GPU types: offers ignore GPU types
     """
     if np.isinf(instance.iteration_s).any():
         kind, _, column = np.argwhere(np.isinf(instance.iteration_s))[0].tolist()
         name = instance.workload.profiles.rows["name"][instance.classes[kind, 0]]
         raise SchedulerError(
             f"dally: {str(name)!r} on {instance.classes[kind, 1]} GPUs cannot run on "
-            f"{instance.cluster.gpu_types[column]}, and offers do not look at GPU types; leave out such jobs, or "
+            f"{instance.cluster.gpu_types[column]}, and offers ignore GPU types; leave out such jobs, or "
             "take another scheduler"
         )
     cluster, jobs = instance.cluster, len(instance.workload)
@@ -199,23 +201,23 @@ def allocate_delay(instance: Instance) -> Delay:
 
 
 def slot_sizes(instance: Instance) -> np.ndarray:
-    """int32 [S] [GPU]: size of each slot, in GPU order; a machine without slots is one."""
+    """int32 [S] [GPU]: size of each slot, in GPU order; a machine without slots is one slot."""
     return np.repeat(instance.cluster.slot_gpus, instance.cluster.slots)
 
 
 def fill_tasks(delay: Delay, instance: Instance, best_ideal: bool, pow2: bool) -> None:
-    """Write down what does not change of each job.
+    """Write the constant data of each job.
 
     Parameters
     ----------
-    best_ideal : the ideal time is that on the best placement, communication included
-    pow2 : demands share a history with all up to the same power of two
+    best_ideal : the ideal time is the one on the best placement, communication included
+    pow2 : gang sizes up to the same power of two share a history
     """
     jobs, cluster = instance.workload.jobs, instance.cluster
     gang = jobs["gpus"].astype(np.int64)
     tasks = delay.tasks
     tasks["id"], tasks["gpus"] = jobs["id"], gang
-    # N is a whole number in the papers' job files: undo the rounding of N / g.
+    # N is an integer in the authors' job files: undo the rounding of N / g.
     asked = np.where(np.isfinite(jobs["iterations"]), jobs["iterations"], instance.iterations) * gang
     whole = np.rint(asked)
     tasks["iterations"] = tasks["left"] = np.where(np.abs(whole - asked) <= 1e-9 * whole, whole, asked)
@@ -234,10 +236,10 @@ def fill_tasks(delay: Delay, instance: Instance, best_ideal: bool, pow2: bool) -
     tasks["demand"] = delay.demands[gang]
 
 
-# Models that the authors' Tiresias calls insensitive to placement (its class TiresiasInterJobScheduler names them).
+# Models that the authors' class TiresiasInterJobScheduler calls insensitive to placement.
 LOW_SKEW: Final = ("resnet50", "resnet18", "bert")
 
 
 def _model(profile: str) -> str:
-    """Name of a profile's model; tables may add a setting after a comma."""
+    """Normalised name of a profile's model; tables may add a setting after a comma."""
     return "".join(letter for letter in profile.partition(",")[0].lower() if letter.isalnum())

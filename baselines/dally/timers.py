@@ -1,4 +1,4 @@
-"""Where the timers of a delay scheduler come from: strategy objects, one for each way."""
+"""Sources of the timers of a delay scheduler, one strategy class each."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _ROWS: Final = re.compile(r"\d+(:([\d.]+|inf)){2}(/\d+(:([\d.]+|inf)){2})*")
 
 
 class Timers(Protocol):
-    """Fill ``run.waits_s``: seconds for which a gang of each size waits for a rack, and for the network."""
+    """Fill ``run.waits_s``: seconds that a gang of each size waits for a rack, and for the network."""
 
-    interval_s: float  # [s] between two calls of ``tune``; inf = never
-    by_hand: bool  # the compiled hand tuner sets them instead, at each recorded wait
+    interval_s: float  # [s] between two calls of ``tune``; inf = it is never called
+    by_hand: bool  # True = the compiled hand tuner sets the timers at each recorded wait
 
     def begin(self, run: DelayRun) -> None:
         """Set the timers before the first event."""
 
     def tune(self, run: DelayRun) -> None:
-        """Set the timers anew; called every ``interval_s`` of simulated time, before the decisions of that instant."""
+        """Set the timers; called every ``interval_s`` of simulated time, before the decisions of that time."""
 
 
 class HandTimers:
-    """The authors' auto-tuner (docs/dally.md): follows the recorded waits, compiled in ``tuning``."""
+    """The authors' auto-tuner (docs/dally.md, "The rules"): it follows the recorded waits, in ``tuning.py``."""
 
     interval_s = math.inf
     by_hand = True
@@ -44,11 +44,11 @@ class HandTimers:
         run.tune_by_hand()
 
     def tune(self, run: DelayRun) -> None:
-        """Nothing to do: the kernels tune."""
+        """Do nothing: the kernels tune."""
 
 
 class ConstantTimers:
-    """The same two timers for every gang size; 0 = no wait, inf = until a machine is free.
+    """The same two timers for every gang size; 0 = no wait, inf = wait until a tighter place is free.
 
     Parameters
     ----------
@@ -62,16 +62,18 @@ class ConstantTimers:
         self.rack_s, self.network_s = rack_s, network_s
 
     def begin(self, run: DelayRun) -> None:
-        """Set all of them."""
+        """Set all timers."""
         run.waits_s[:, RACK_TIMER] = self.rack_s
         run.waits_s[:, NETWORK_TIMER] = self.network_s
 
     def tune(self, run: DelayRun) -> None:
-        """They stay."""
+        """Do nothing: the timers are constant."""
 
 
 class TableTimers:
-    """Timers by gang size, from rows ``(gpus, rack_s, network_s)``: each holds up to its gang size, the last for all.
+    """Timers by gang size, from rows ``(gpus, rack_s, network_s)``.
+
+    A row applies to gang sizes up to its own, the last row to all larger ones.
 
     Parameters
     ----------
@@ -88,18 +90,18 @@ class TableTimers:
     def __init__(self, rows: np.ndarray) -> None:
         table = np.asarray(rows, np.float64)
         if table.ndim != 2 or table.shape[1:] != (3,) or not len(table):
-            raise SchedulerError("timers: give rows of three numbers: gang size, wait for a rack, for the network [s]")
+            raise SchedulerError("timers: give rows of gang size, wait for a rack [s], wait for the network [s]")
         if (np.diff(table[:, 0]) <= 0).any() or not (table[:, 1:] >= 0).all():
-            raise SchedulerError("timers: gang sizes must ascend, and waits be >= 0 (inf = until a tighter place)")
+            raise SchedulerError("timers: gang sizes must ascend, and waits must be >= 0 (inf = until a tighter place)")
         self.rows = table
 
     @classmethod
     def load(cls, path: str) -> TableTimers:
-        """Read the rows from a JSON file, where a wait of null is infinite, or from ``GPUS:RACK:NETWORK/...`` itself.
+        """Read the rows from a JSON file (a wait of null is infinite), or from ``GPUS:RACK:NETWORK/...`` itself.
 
         Raises
         ------
-        SchedulerError : the file cannot be read, or is no such table
+        SchedulerError : the file cannot be read, or holds no such table
         """
         if _ROWS.fullmatch(path):
             return cls(np.array([[float(value) for value in row.split(":")] for row in path.split("/")]))
@@ -108,7 +110,7 @@ class TableTimers:
             table = np.array([[math.inf if value is None else float(value) for value in row] for row in rows])
         except (OSError, ValueError, TypeError) as error:
             raise SchedulerError(
-                f"timers {path!r}: neither a file with a JSON list of [gang size, rack wait, network wait] in seconds "
+                f"timers {path!r}: neither a JSON file with a list of [gang size, rack wait, network wait] in seconds "
                 f"nor such rows, as in 8:900:inf/256:0:3600 ({error})"
             ) from error
         return cls(table)
@@ -121,4 +123,4 @@ class TableTimers:
         run.waits_s[:, NETWORK_TIMER] = self.rows[row, 2]
 
     def tune(self, run: DelayRun) -> None:
-        """They stay."""
+        """Do nothing: the timers are constant."""

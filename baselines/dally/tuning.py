@@ -1,4 +1,4 @@
-"""The hand auto-tuner of the authors' simulator: timers from the mean and spread of recent waits of the same demand."""
+"""The hand auto-tuner of the authors' simulator: timers from mean and spread of recent waits of a demand class."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ P95_SHARE: Final = 0.95
 
 @kernel
 def statistic(delay: Delay, demand: int, which: int) -> float:
-    """Condense a history [leases]; the value of an empty one, or one of zeros only, is a rule."""
+    """Statistic of a history [leases]; ``empty_value`` if the history is empty or all zeros."""
     count = delay.counts[demand, which]
     total = 0.0
     largest = 0.0
@@ -32,7 +32,7 @@ def statistic(delay: Delay, demand: int, which: int) -> float:
         return delay.rules["empty_value"]
     if delay.rules["stat"] == MAX:
         return largest
-    if delay.rules["stat"] == P95:  # nearest rank: the smallest sample that 95 % do not exceed
+    if delay.rules["stat"] == P95:  # nearest rank: the smallest sample that at least 95 % do not exceed
         best = largest
         for i in range(count):
             value = delay.samples[demand, which, i]["wait"]
@@ -55,7 +55,7 @@ def statistic(delay: Delay, demand: int, which: int) -> float:
 
 @kernel
 def retune(delay: Delay, demand: int) -> None:
-    """Set the timers of a demand class by its histories."""
+    """Set the timers of a demand class from its histories."""
     r = delay.rules
     machine = statistic(delay, demand, MACHINE_WAITS)
     rack = statistic(delay, demand, RACK_WAITS)
@@ -73,7 +73,7 @@ def retune(delay: Delay, demand: int) -> None:
 
 @kernel
 def forget(delay: Delay, demand: int, which: int, now_s: float) -> None:
-    """Drop expired samples; with quirk Q5 the one behind each dropped sample is passed over."""
+    """Drop expired samples; with quirk Q5 the sample after each dropped one is kept without a test."""
     oldest_s = now_s - delay.rules["lease_s"] * delay.rules["hist"]
     count = delay.counts[demand, which]
     kept = 0
@@ -92,7 +92,7 @@ def forget(delay: Delay, demand: int, which: int, now_s: float) -> None:
 
 @kernel
 def record(delay: Delay, demand: int, which: int, now_s: float, wait_s: float) -> None:
-    """Remember a wait that has ended, if it was long enough, and tune the timers if they follow from the histories."""
+    """Record a wait that has ended, if it was long enough, and retune the timers if they follow from the histories."""
     wait = wait_s / delay.rules["lease_s"]
     if wait < delay.rules["min_sample"]:
         return
@@ -107,7 +107,7 @@ def record(delay: Delay, demand: int, which: int, now_s: float, wait_s: float) -
 
 @kernel
 def tune_all(delay: Delay) -> None:
-    """Set the timers of all demand classes by their histories."""
+    """Set the timers of all demand classes from their histories."""
     for demand in range(delay.counts.shape[0]):
         retune(delay, demand)
     delay.rules["retuned"] = 0

@@ -1,4 +1,4 @@
-"""Whom a waiting job may have checkpointed: the fewest gangs that suffer less from the network than it does."""
+"""Victims: the fewest running gangs, less sensitive to the network than a waiting job, that are preempted for it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def nw_of(sim: Run, delay: Delay, row: int) -> float:
 
 @kernel
 def rate_victims(sim: Run, delay: Delay) -> float:
-    """Set the Nw of all gangs that may be checkpointed, -1 of the others; return the largest."""
+    """Set ``victim_nw`` of all gangs that may be victims, and -1 for the others; return the largest."""
     r = delay.rules
     largest = -1.0
     for i in range(r["held"]):
@@ -43,7 +43,7 @@ def rate_victims(sim: Run, delay: Delay) -> float:
 
 @kernel
 def range_of(sim: Run, delay: Delay, tier: int, i: int) -> tuple[int, int]:
-    """Find the GPUs of the ``i``-th place of a tier in visiting order, as ``begin, end``."""
+    """Range of GPUs of the ``i``-th place of a tier in visiting order, as ``begin, end``."""
     if tier == ON_SLOT:
         slot = delay.slot_order[i]
         return delay.slot_gpu[slot], (delay.slot_gpu[slot + 1])
@@ -56,11 +56,11 @@ def range_of(sim: Run, delay: Delay, tier: int, i: int) -> tuple[int, int]:
 
 @kernel
 def count_victims(sim: Run, delay: Delay, row: int, begin: int, end: int, most: int) -> int:
-    """Count the fewest gangs to stop so that a job finds room in ``begin:end``; NO_LIMIT if that takes over ``most``.
+    """Count the fewest victims that make room for a job in ``begin:end``; NO_LIMIT if that needs more than ``most``.
 
-    Those that hold most of the place go first, which makes them fewest; of equal ones those with the lowest GPUs.
-    Where ``rules.marks`` is set they are let stop, and the place is kept for the job: GPUs on offer first, then the
-    lowest of each gang.
+    Gangs that hold most GPUs of the place are chosen first, which minimises their number; ties: the lowest GPUs. If
+    ``rules.marks`` is set, the victims are marked to stop, and the place is kept for the job: GPUs on offer first, then
+    the victims' GPUs from the lowest on.
     """
     mark = delay.rules["marks"] > 0
     least_nw = delay.tasks[row]["nw"] + delay.rules["victim_margin"]
@@ -109,9 +109,9 @@ def count_victims(sim: Run, delay: Delay, row: int, begin: int, end: int, most: 
 
 @kernel
 def evict_for(sim: Run, delay: Delay, row: int, rack_too: bool, network_too: bool) -> int:
-    """Let the fewest gangs stop for a job, and keep their place for it; give its tier, REFUSED where none will do.
+    """Mark the fewest victims for a job, and keep their place for it; return its tier, REFUSED if no place will do.
 
-    Of equally few gangs those of the tightest tier, then of the first place.
+    Ties: the tightest tier, then the first place.
     """
     r = delay.rules
     gang = delay.tasks[row]["gpus"]

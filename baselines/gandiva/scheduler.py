@@ -1,4 +1,4 @@
-"""Gandiva-lite: placement by affinity, time slices where gangs share their GPUs, migration to tighter places."""
+"""Gandiva-lite: placement by affinity, time slicing of full machines, migration to tighter places."""
 
 from __future__ import annotations
 
@@ -16,38 +16,50 @@ from gpusched_env.baselines.gandiva.turns import Seat, ServerSet, Turns
 from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Start, Wait
 
-# Where a waiting job stands: in no queue, in the queue of a set, or before a place that is kept for it.
+# State of a waiting job: in no queue, in the queue of a server set, or before a place that is kept for it.
 _NOWHERE, _IN_TURN, _KEPT = range(3)
 _NONE: Final = np.empty(0, bool)
 
 
 @dataclass
 class Gandiva(Scheduler):
-    """Place by affinity, let gangs of one server set take turns, move scattered gangs together.
+    """Place gangs by affinity, time-slice gangs on the same servers, and migrate scattered gangs to tighter places.
+
+    Early feedback on a new training job is worth more than its completion time, so no job should wait long. If no GPUs
+    are free, a job shares those of other gangs of its size by turns (time slicing). Machines host gangs of one size
+    (their affinity), which avoids fragmentation, and migration later repairs placements that were not tight.
 
     Parameters
     ----------
-    quantum_s : shortest time slice: so long a gang works at least before another of its server set takes its GPUs [s]
-    overhead : suspending and resuming a gang take at most this share of a slice; where they would take more of
-        ``quantum_s``, slices are longer. inf = slices are ``quantum_s``, whatever a suspension costs
-    migrate_s : a running gang may move to a strictly tighter tier once in so many seconds [s]; inf = never
+    quantum_s : shortest time slice [s], default 60: a gang works at least so long before another gang of its server set
+        gets its GPUs
+    overhead : largest share of a slice that suspending and resuming a gang may take, default 0.1. Where they would take
+        more of ``quantum_s``, slices are longer; inf = slices are always ``quantum_s``
+    migrate_s : least time between two migrations in the cluster [s], default 60; inf = no migration. Each one moves a
+        running gang to a strictly tighter tier
 
     Notes
     -----
-    A new gang goes to: 1. the least-loaded servers of its affinity, the gang size that they host, if GPUs are free;
-    2. unassigned servers; 3. any servers; 4. a turn on the GPUs of the set of its size that has the fewest members for
-    each place; 5. the queue. Gangs larger than a machine use several servers in steps 1 and 2, the others in step 3
-    only. A suspended gang goes on wherever GPUs have come free. Turns are round robin in order of arrival; a gang that
-    shares its GPUs does not migrate.
+    A new gang goes to the first of these that exists:
 
-    Left out, so that it is the lite one: packing of two jobs on a GPU, growing and shrinking, and the measurements that
-    steer them. The paper's suspension takes about 0.1 s and its migration 1 to 2 s; here both cost what every
+    1. free GPUs of the least loaded servers of its affinity, which is the gang size that a server hosts;
+    2. free GPUs of unassigned servers;
+    3. free GPUs of any servers;
+    4. a turn on the GPUs of the set of its size that has the fewest waiting members per place;
+    5. the queue.
+
+    Gangs larger than a machine use several servers in steps 1 and 2, smaller ones only in step 3. A suspended gang
+    resumes on any GPUs that have come free. Turns are round robin by arrival. A gang that shares its GPUs does not
+    migrate.
+
+    What makes this "lite": packing of two jobs on a GPU, growing and shrinking of jobs, and the measurements that steer
+    them are left out. The paper's suspension takes about 0.1 s and its migration 1 to 2 s. Here both cost what every
     preemption costs in the scenario (``checkpoint_s`` and ``restore_s``). The paper's slice of 60 s suits its
-    suspension; with 30 s + 30 s half of the time of shared GPUs would be lost. So a slice is
-    max(quantum_s, (checkpoint_s + restore_s) / overhead) long, 600 s there, which is our choice: where a suspension
-    costs 6 s or less, as in the paper, it is ``quantum_s``. Slices count work, not restoring, and turns end at
-    multiples of them. A decision point costs O((gangs that start or stop) x turns) and array operations over the jobs
-    in the system and the GPUs.
+    suspension; with 30 s + 30 s, half of the time of shared GPUs would be lost. So a slice is max(quantum_s,
+    (checkpoint_s + restore_s) / overhead), here 600 s, which is our choice. Where a suspension costs at most 6 s, as in
+    the paper, a slice is ``quantum_s``. Slices count work, not restoring, and turns end at multiples of the slice. A
+    decision point costs O((gangs that start or stop) x turns) and array operations over the jobs in the system and the
+    GPUs.
 
     References
     ----------
@@ -75,25 +87,27 @@ class Gandiva(Scheduler):
         return "gandiva-lite"
 
     def reset(self, view: ClusterView) -> None:
-        """Unassign all servers."""
+        """Unassign all servers, and forget all places and turns."""
         self._servers = Servers(view.cluster)
         self._sets: dict[tuple[tuple[int, ...], int], ServerSet] = {}
-        self._by_gang: defaultdict[int, dict[int, ServerSet]] = defaultdict(dict)  # the same, by gang size and number
+        self._by_gang: defaultdict[int, dict[int, ServerSet]] = defaultdict(
+            dict
+        )  # the same sets by gang size and number
         self._hosted = np.zeros(view.cluster.gpus + 1, bool)  # whether there is a set of each gang size
-        self._at_work: dict[int, Seat] = {}  # places of the jobs that have started
+        self._at_work: dict[int, Seat] = {}  # places of the running jobs
         self._waits_in: dict[int, ServerSet] = {}  # the set in which a suspended or new gang waits for its turn
-        self._kept: list[Seat] = []  # places whose jobs have yet to start
-        self._stands = np.zeros(64, np.int8)  # of each waiting job
+        self._kept: list[Seat] = []  # places whose jobs have not started yet
+        self._stands = np.zeros(64, np.int8)  # state of each waiting job
         rules = view.semantics
         self._turns = Turns(max(self.quantum_s, (rules.checkpoint_s + rules.restore_s) / self.overhead))
-        self._seen = 0  # jobs that had arrived when somebody was placed last
-        self._new_sets = False  # whether there have been new sets since
+        self._seen = 0  # jobs that had arrived at the last placement
+        self._new_sets = False  # whether sets have been added since then
         self._numbers = count()
         self._finished = view.finished_count
         self._moved_s = -math.inf
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Hand vacated places on, place newcomers, end turns, move one gang."""
+        """Hand over vacated places, place new jobs, end turns, and move one gang."""
         self._vacate(view)
         yield from self._start(view, self._ready(view))
         yield from self._start(view, self._place(view))
@@ -108,7 +122,7 @@ class Gandiva(Scheduler):
     # --- places
 
     def _start(self, view: ClusterView, seats: Iterable[Seat]) -> Iterator[Decision]:
-        """Let the jobs of some places begin, and note when their turns will end."""
+        """Start the jobs of some places, and compute when their turns end."""
         begun = []
         for seat in seats:
             yield Start(seat.job, gpus=seat.ids)
@@ -120,7 +134,7 @@ class Gandiva(Scheduler):
                 self._turns.begin(seat, start_s)
 
     def _ready(self, view: ClusterView) -> list[Seat]:
-        """Take the kept places whose GPUs are free, and whose jobs are not being checkpointed elsewhere any more."""
+        """Take the kept places whose GPUs are free and whose jobs have finished their checkpoint elsewhere."""
         if not self._kept or not view.free_gpus:
             return []
         free = view.holders < 0
@@ -136,7 +150,7 @@ class Gandiva(Scheduler):
         return ready
 
     def _vacate(self, view: ClusterView) -> None:
-        """Give the places of finished gangs to whose turn is next, or give them up."""
+        """Give the places of finished gangs to the next job in turn, or give them up."""
         if view.finished_count == self._finished:
             return
         self._finished = view.finished_count
@@ -148,7 +162,7 @@ class Gandiva(Scheduler):
                 self._give_up(seat)
 
     def _hand_on(self, seat: Seat) -> None:
-        """Keep the place for whose turn is next."""
+        """Keep the place for the job whose turn is next."""
         del self._at_work[seat.job]
         job = self._turns.hand_on(seat)
         self._kept.append(seat)
@@ -156,7 +170,7 @@ class Gandiva(Scheduler):
         del self._waits_in[job]
 
     def _give_up(self, seat: Seat) -> None:
-        """Give a place up that nobody waits for."""
+        """Give up a place for which no job waits."""
         group = seat.group
         del self._at_work[seat.job]
         group.seats.remove(seat)
@@ -178,7 +192,7 @@ class Gandiva(Scheduler):
         return seat
 
     def _free(self, view: ClusterView) -> np.ndarray:
-        """Boolean [G]: GPUs that nobody holds, and that are kept for nobody."""
+        """Boolean [G]: GPUs that no job holds and that are kept for no job."""
         free = view.holders < 0
         if self._kept:
             free[np.concatenate([seat.gpus for seat in self._kept])] = False
@@ -187,9 +201,9 @@ class Gandiva(Scheduler):
     # --- newcomers
 
     def _place(self, view: ClusterView) -> Iterator[Seat]:
-        """Steps 1 to 5 for all that wait, by arrival."""
+        """Steps 1 to 5 for all waiting jobs, by arrival."""
         if view.arrived == self._seen and not self._new_sets and not view.free_gpus:
-            return  # all that wait have looked at all sets
+            return  # nothing has changed for the waiting jobs
         self._seen, self._new_sets = view.arrived, False
         if view.arrived > len(self._stands):
             self._stands = np.pad(self._stands, (0, 2 * view.arrived - len(self._stands)))
@@ -200,8 +214,8 @@ class Gandiva(Scheduler):
             free = self._free(view)
             room = int(np.count_nonzero(free))
         fits, nowhere = gangs <= room, stands == _NOWHERE
-        # Who waits for a turn leaves that queue only for free GPUs, and a kept place is the job's own. Who stands
-        # nowhere finds a set to share only if there is one of its size, or a gang that starts now makes one.
+        # A job that waits for a turn leaves that queue only for free GPUs; a job with a kept place needs nothing. A job
+        # in no queue finds a set to share only if one of its size exists, or if a gang that starts now creates one.
         visited = fits & (stands != _KEPT) | nowhere & (fits.any() | self._hosted[gangs])
         jobs = waiting[visited]
         able = view.able_gpus(jobs) if len(jobs) else None
@@ -224,7 +238,7 @@ class Gandiva(Scheduler):
             self._turns.leave(self._waits_in.pop(job), job)
 
     def _share(self, job: int, gang: int, able: np.ndarray | None) -> None:
-        """Step 4: wait for a turn where the fewest gangs share a place, on machines that can run the job."""
+        """Step 4: wait for a turn in the set with the fewest gangs per place, on machines that can run the job."""
         groups: Iterable[ServerSet] = self._by_gang[gang].values()
         if able is not None:
             groups = [group for group in groups if self._servers.all_able(group.machines, able)]
@@ -241,12 +255,12 @@ class Gandiva(Scheduler):
     # --- turns
 
     def _end_turns(self, view: ClusterView) -> list[int]:
-        """Suspend the gangs whose slice is over, the longest at work first, and let the next ones have the place."""
+        """Suspend the gangs whose slice is over, in order of their ends, and keep their places for the next gangs."""
         over = self._turns.over(view.now_s)
         changes = {seat.group: len(seat.group.turns) for seat in over}
         suspended = []
         for seat in over:
-            if changes[seat.group] > 0:  # who has just been suspended does not take the next place
+            if changes[seat.group] > 0:  # a gang suspended just now must not take the next place
                 changes[seat.group] -= 1
                 suspended.append(seat.job)
                 self._wait_in(seat.group, seat.job)
@@ -256,7 +270,7 @@ class Gandiva(Scheduler):
     # --- migration
 
     def _migrate(self, view: ClusterView) -> tuple[list[int], float]:
-        """Move one gang to a tighter tier, if it is time; give its row, and when to look again [s]."""
+        """Move one gang to a tighter tier, if it is time; return its row, and when to look again [s]."""
         if math.isinf(self.migrate_s) or not (move := self._better_place(view)):
             return [], math.inf
         due_s = self._moved_s + self.migrate_s
@@ -270,7 +284,7 @@ class Gandiva(Scheduler):
         return [seat.job], self._moved_s + self.migrate_s
 
     def _better_place(self, view: ClusterView) -> tuple[Seat, np.ndarray] | None:
-        """Find the first gang by arrival that works, shares with nobody and would fit on a tighter tier."""
+        """Find the first gang by arrival that works, does not share its GPUs, and would fit on a tighter tier."""
         if not view.free_gpus:
             return None
         now_s, free = view.now_s, self._free(view)
@@ -280,7 +294,7 @@ class Gandiva(Scheduler):
             for group in self._sets.values()
             if group.scattered and not group.turns
             for seat in group.seats
-            if seat.lacks <= room[group.tier] and seat.since_s < now_s  # true of few, and a search takes long
+            if seat.lacks <= room[group.tier] and seat.since_s < now_s  # a cheap test before the search
         ]
         for seat in sorted(seats, key=lambda seat: seat.job):
             usable = free.copy()

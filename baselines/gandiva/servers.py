@@ -1,4 +1,4 @@
-"""Gandiva's servers: which gang size each of them hosts, and where the next gang goes."""
+"""Gandiva's servers: the gang size that each of them hosts, and the place of the next gang."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Servers:
 
     Attributes
     ----------
-    affinity : int64 [N] [GPU], the gang size that came to each machine while it was unassigned; 0 = unassigned
-    seats : int64 [N], gangs placed on each machine
+    affinity : int64 [N] [GPU], size of the first gang on each machine since it was last unassigned; 0 = unassigned
+    seats : int64 [N], number of gangs placed on each machine
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -37,14 +37,14 @@ class Servers:
         return bool(able[np.isin(self.node_of_gpu, machines)].all())
 
     def tier(self, machines: tuple[int, ...], gang: int) -> tuple[int, bool]:
-        """Give the tier of a gang on these machines, and whether the empty cluster could hold it on a tighter one."""
+        """Give the tier of a gang on these machines, and whether the empty cluster could hold it on a tighter tier."""
         if len(machines) == 1:
             return MACHINE, False
         tier = RACK if len(set(self.rack[list(machines)].tolist())) == 1 else NETWORK
         return tier, gang <= (self.largest if tier == RACK else self.largest_rack)
 
     def occupy(self, machines: tuple[int, ...], gang: int) -> None:
-        """Note that a gang has got a place; unassigned machines take its size as their affinity."""
+        """Note that a gang has a place; unassigned machines take its size as their affinity."""
         for machine in machines:
             if self.seats[machine] == 0:
                 self.affinity[machine] = gang
@@ -66,7 +66,7 @@ class Servers:
 
         Returns
         -------
-        int64 [gang], GPU ids, the least-loaded servers first; None = not enough GPUs are free
+        int64 [gang], GPU ids, the least loaded servers first; None = too few GPUs are free
         """
         room = np.bincount(self.node_of_gpu[free], minlength=len(self.rack))
         if room.sum() < gang:
@@ -79,12 +79,12 @@ class Servers:
         return self._gather(free, room, gang, NETWORK)
 
     def lacks(self, gpus: np.ndarray, tier: int) -> int:
-        """Count the GPUs of a gang outside the machine, if it spans racks the rack, that holds most of it."""
+        """Count the GPUs of a gang outside the machine, or for ``tier`` NETWORK the rack, that holds most of it."""
         places = self.node_of_gpu[gpus]
         return len(gpus) - int(np.bincount(self.rack[places] if tier == NETWORK else places).max())
 
     def largest_room(self, free: np.ndarray) -> dict[int, int]:
-        """Give by tier of a gang the most free GPUs on one place of a tighter one: a machine, a rack for NETWORK."""
+        """Most free GPUs on one tighter place, by the tier of a gang: on a machine for RACK, in a rack for NETWORK."""
         room = np.bincount(self.node_of_gpu[free], minlength=len(self.rack))
         return {RACK: int(room.max()), NETWORK: int(np.bincount(self.rack, weights=room).max())}
 
@@ -93,14 +93,14 @@ class Servers:
         return self._gather(free, np.bincount(self.node_of_gpu[free], minlength=len(self.rack)), gang, tier - 1)
 
     def _gather(self, free: np.ndarray, room: np.ndarray, gang: int, widest: int) -> np.ndarray | None:
-        """Take a gang's GPUs on the tightest tier that has ``room``, up to ``widest``, from few machines."""
+        """Choose GPUs on the tightest tier with enough ``room``, at most ``widest``, on few machines; None = none."""
         if room.max() >= gang:
             order = np.array([room.argmax()])
         else:
             by_rack = np.bincount(self.rack, weights=room)
             if widest == MACHINE or room.sum() < gang or (widest == RACK and by_rack.max() < gang):
                 return None
-            order = np.lexsort((-room, self.rack, -by_rack[self.rack]))  # the emptiest rack first
+            order = np.lexsort((-room, self.rack, -by_rack[self.rack]))  # the rack with most room first
             order = order[np.cumsum(room[order]) - room[order] < gang]
         gpus = [np.flatnonzero(free & (self.node_of_gpu == machine))[: room[machine]] for machine in order]
         return np.concatenate(gpus)[:gang]

@@ -1,4 +1,4 @@
-"""Gandiva's time slices: which gangs share places, and when the turns of those at work end."""
+"""Gandiva's time slices: the gangs that share places, and the ends of turns."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Final
 
 import numpy as np
 
-# How far work may begin after a multiple of the slice and still count as begun at it, in slices.
+# Tolerance, in slices, for work that begins just after a multiple of the slice.
 _ROUNDING: Final = 1e-9
 
 
 @dataclass(eq=False)
 class ServerSet:
-    """Gangs of one size that share the same machines: those that run, and those whose turn will come.
+    """Gangs of one size that share the same machines: running ones, and ones that wait for their turn.
 
     Parameters
     ----------
-    number : sets are numbered as they come about
-    machines, gang : what it is about
+    number : serial number in order of creation
+    machines, gang : the machines, and the gang size [GPU]
     tier : tier of its gangs
-    scattered : the empty cluster could hold a gang of this size on a tighter tier
-    seats : places of the gangs that run
-    turns : rows of the others, the next first
+    scattered : whether the empty cluster could hold a gang of this size on a tighter tier
+    seats : places of the running gangs
+    turns : rows of the other gangs, in the order of their turns
     """
 
     number: int
@@ -40,17 +40,17 @@ class ServerSet:
 
 @dataclass(eq=False)
 class Seat:
-    """A gang's place.
+    """The place of a gang.
 
     Parameters
     ----------
-    group, number : its set; seats are numbered as they come about
+    group, number : its set; serial number in order of creation
     gpus : GPU ids
-    job : row of the job whose place it is
-    lacks : so many GPUs of its gang the place that holds most of it lacks, a machine, or a rack if it spans racks
-    since_s : when the job's work began, or will after its restore [s]; inf = it has yet to start: the GPUs are kept for
-        it while those who held them are being checkpointed
-    turn_end_s : when it has worked for a slice [s]
+    job : row of the job that owns the place now
+    lacks : GPUs of its gang outside the machine that holds most of it; outside the rack, if the gang spans racks
+    since_s : time at which the job's work began, or will begin after its restore [s]; inf = it has not started: the
+        GPUs are kept for it while the jobs that held them are being checkpointed
+    turn_end_s : time at which it will have worked for a slice [s]
     """
 
     group: ServerSet
@@ -62,12 +62,12 @@ class Seat:
     turn_end_s: float = math.inf
 
     def __post_init__(self) -> None:
-        """Give the GPUs as decisions name them."""
+        """Store the GPUs in the form in which decisions take them."""
         self.ids: tuple[int, ...] = tuple(self.gpus.tolist())
 
 
 class Turns:
-    """Turns of the gangs at work for whose places others wait, the first to end first.
+    """Turns of working gangs for whose places other gangs wait, sorted by end.
 
     Parameters
     ----------
@@ -76,18 +76,18 @@ class Turns:
 
     def __init__(self, slice_s: float) -> None:
         self.slice_s = slice_s
-        # by end, then by number of set and of seat: the order in which these came about
+        # ties: by set, then by place, in order of creation
         self._sorted: list[tuple[float, int, int, Seat]] = []
 
     def begin(self, seat: Seat, since_s: float) -> None:
-        """Note that a gang works from a time on [s]: to the first multiple at which it has worked for a slice."""
+        """Note that a gang works from ``since_s`` [s] on; its turn ends at the first multiple after a slice of work."""
         seat.since_s = since_s
         seat.turn_end_s = self.slice_s * (math.ceil(since_s / self.slice_s - _ROUNDING) + 1)
         if seat.group.turns:
             insort(self._sorted, _key(seat))
 
     def join(self, group: ServerSet, job: int) -> None:
-        """Let a job be the last in the queue of a set; from the first one on, turns of the set end."""
+        """Append a job to the queue of a set; while that queue is not empty, turns of the set end."""
         group.turns.append(job)
         if len(group.turns) == 1:
             for seat in group.seats:
@@ -95,12 +95,12 @@ class Turns:
                     insort(self._sorted, _key(seat))
 
     def leave(self, group: ServerSet, job: int) -> None:
-        """Take a job out of the queue of a set."""
+        """Remove a job from the queue of a set."""
         group.turns.remove(job)
         self._end_none(group)
 
     def hand_on(self, seat: Seat) -> int:
-        """End the turn of a place; give whose turn is next, who has yet to start there."""
+        """End the turn of a place; return the next job, which has not started there yet."""
         self._drop(seat)
         seat.job, seat.since_s = seat.group.turns.popleft(), math.inf
         self._end_none(seat.group)
@@ -111,7 +111,7 @@ class Turns:
         return [turn[-1] for turn in self._sorted[: self._until(now_s)]]
 
     def next_end_s(self, now_s: float) -> float:
-        """Give when the next turn ends after now [s]; inf = none."""
+        """Time of the first end of a turn after ``now_s`` [s]; inf = none."""
         at = self._until(now_s)
         return self._sorted[at][0] if at < len(self._sorted) else math.inf
 
@@ -122,7 +122,7 @@ class Turns:
         del self._sorted[bisect_left(self._sorted, _key(seat))]
 
     def _end_none(self, group: ServerSet) -> None:
-        """Let the gangs of a set work on if nobody waits for their places any more."""
+        """Cancel the ends of turns in a set if no job waits for its places any more."""
         if not group.turns:
             for seat in group.seats:
                 if seat.since_s < math.inf:

@@ -1,1 +1,1 @@
-"""Gavel's policies."""
+"""Gavel: policies, and the rounds that carry them out."""

@@ -1,4 +1,4 @@
-"""Water filling over entities, such as groups of users: each has a weight, and shares it among its jobs by a rule."""
+"""Water filling over entities, such as groups of users: each entity has a weight and splits it among its jobs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ RULES: Final = ("fairness", "fifo")
 
 @dataclass(frozen=True)
 class Entity:
-    """Jobs that have one weight together.
+    """Jobs that share one weight.
 
     Parameters
     ----------
     jobs : positions in the problem, in order of arrival
-    weight : of all of them
-    rule : "fairness" = in proportion to the weights of those that can still rise; "fifo" = all of it for the first
+    weight : weight of all of them together
+    rule : how the weight is split: "fairness" = in proportion to the weights of the jobs that can still rise; "fifo" =
+        all of it to the first such job
 
     Raises
     ------
@@ -38,12 +39,14 @@ class Entity:
     def __post_init__(self) -> None:
         """Check every field."""
         if not len(self.jobs) or not self.weight > 0:
-            raise SchedulerError(f"entity of jobs {list(self.jobs)}, weight {self.weight}: give jobs, and a weight > 0")
+            raise SchedulerError(
+                f"entity of jobs {list(self.jobs)}, weight {self.weight}: give at least one, and a weight > 0"
+            )
         if self.rule not in RULES:
             raise SchedulerError(f"entity: {unknown_name('rule', self.rule, RULES)}")
 
     def split(self, weights: np.ndarray, rising: np.ndarray) -> dict[int, float]:
-        """Weight of each of its jobs that can still rise; ``weights`` are those of all jobs."""
+        """Weight of each job that can still rise; ``weights`` are those of all jobs."""
         left = [job for job in self.jobs if rising[job]]
         if self.rule == "fifo":
             return dict.fromkeys(left[:1], self.weight)
@@ -52,14 +55,14 @@ class Entity:
 
 
 def fill_by_entity(problem: Problem, entities: Sequence[Entity], feasible: Feasible = None) -> Optimum | None:
-    """Raise z_m thr(m) / thr_prop(m) of all jobs by their parts of their entities' weights, as far as each can go.
+    """Raise z_m thr(m) / thr_prop(m) of all jobs by their parts of their entities' weights, as far as possible.
 
-    When jobs can rise no more, their entity's weight goes to its others. Jobs are frozen when their constraints have
-    positive multipliers, as in :func:`~gpusched_env.baselines.gavel.objectives.water_filling`.
+    When a job cannot rise any more, its weight goes to the other jobs of its entity. Jobs are frozen when their
+    constraints have positive multipliers, as in :func:`~gpusched_env.baselines.gavel.objectives.water_filling`.
 
     Parameters
     ----------
-    entities : each job is in one of them
+    entities : every job is in exactly one of them
 
     Raises
     ------
@@ -84,7 +87,7 @@ def fill_by_entity(problem: Problem, entities: Sequence[Entity], feasible: Feasi
         if found is None:
             return None
         level += weights * found.value
-        stuck = found.binding if found.binding.any() else weights > 0  # rounding hides every multiplier
+        stuck = found.binding if found.binding.any() else weights > 0  # fallback: rounding hides all multipliers
         rising &= ~stuck
         if not rising.any():
             return found._replace(value=float(level.min()))

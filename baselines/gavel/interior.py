@@ -1,4 +1,4 @@
-"""Gavel's programs as its published code solves them: by ECOS, whose solutions lie inside the optimal set."""
+"""Gavel's programs solved by ECOS, the solver of its published code, whose solutions lie inside the optimal set."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from scipy import sparse
 
 from gpusched_env.baselines.gavel.problem import Problem
 
-# A precise ratio leaves shares loose in their last digits, and jobs that should tie would be ordered by noise.
+# The program determines the ratio precisely but the shares only roughly: without rounding, noise would break ties.
 SHARE_DIGITS: Final = 5
-SOLVED: Final = 0  # exit flags of ECOS: to full precision
-CLOSE: Final = 10  # or close to it
+SOLVED: Final = 0  # exit flag of ECOS: solved to full precision
+CLOSE: Final = 10  # exit flag of ECOS: solved to reduced precision
 
 
 def installed() -> bool:
-    """Whether the solver is there: it is an extra."""
+    """Whether ECOS is installed; it is an optional dependency."""
     return importlib.util.find_spec("ecos") is not None
 
 
@@ -34,7 +34,8 @@ def least(
     ----------
     objective : float64 [N]
     rows, limits : rows x <= limits, float64 [L + 3 cones, N] and [L + 3 cones]
-    cones : of the last rows each three ask that limits - rows x = (a, b, c) has a >= sqrt(b^2 + c^2)
+    cones : the last 3 x ``cones`` rows are cones: each three rows limits - rows x = (a, b, c) demand a >= sqrt(b^2 +
+        c^2)
     accepted : exit flags that count as a solution
 
     References
@@ -49,7 +50,7 @@ def least(
 
 
 def highest_level(rows: sparse.sparray, limits: np.ndarray) -> np.ndarray | None:
-    """Maximise the last variable; all others are at least 0."""
+    """Maximise the last variable under rows x <= limits; all other variables are at least 0."""
     count = rows.shape[1] - 1
     objective = np.zeros(count + 1)
     objective[-1] = -1.0
@@ -67,16 +68,17 @@ def least_finish_time_ratio(
 ) -> np.ndarray | None:
     """Minimise the largest (t_m + R_m / thr(m)) / D_m over X >= 0, base X <= limits, thr = throughput X.
 
-    s_m >= 1 / thr(m) stands for the quotient: a cone, (thr + s)^2 >= (thr - s)^2 + 4. The program is what cvxpy makes
-    of the published one, unscaled: an interior solution depends on that.
+    The variable s_m >= 1 / thr(m) replaces the quotient; this is the cone (thr + s)^2 >= (thr - s)^2 + 4. The program
+    is the one that cvxpy makes of the published formulation, without scaling, because an interior solution depends on
+    it.
 
     Parameters
     ----------
-    alone_s : float64 [M], D_m: seconds that the job takes on an equal share
+    alone_s : float64 [M], D_m: run time of each job on an equal share [s]
 
     Returns
     -------
-    float64 : X to five digits, then s, then the ratio
+    float64 : X rounded to five digits, then s, then the ratio
     """
     jobs, count = throughput.shape
     wide = sparse.hstack([base, sparse.csr_array((base.shape[0], jobs + 1))])
@@ -96,6 +98,6 @@ def least_finish_time_ratio(
 
 
 def _not_negative(rows: sparse.sparray, limits: np.ndarray, count: int) -> tuple[sparse.sparray, np.ndarray]:
-    """Add that the first variables are at least 0."""
+    """Append the rows x >= 0 for the first ``count`` variables."""
     signs = -sparse.eye_array(count, rows.shape[1])
     return sparse.vstack([rows, signs]), np.concatenate([limits, np.zeros(count)])

@@ -1,4 +1,4 @@
-"""Gavel's packed programs for many jobs: how long each job runs beside a partner of each kind, not beside each job."""
+"""Gavel's packed programs for many jobs: the time of each job beside each kind of partner, not beside each job."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ class KindProgram(Program):
     Parameters
     ----------
     problem : with pairs and kinds
-    useful : Boolean [P, R], on which types pairs may share GPUs
+    useful : Boolean [P, R], on which types each pair may share GPUs
 
     Notes
     -----
-    Jobs of kind a have as much time beside kind b as those of b beside a. Each of the two has half of the GPUs. Beside
-    its own kind no job has more time than all others of it together. These conditions are enough: times are laid out
-    side by side, those of a kind with itself on a circle, where a job meets whom it finds half a turn ahead. So the
-    optimum is that of the program over pairs, and every solution is one of pairs.
+    The constraints are: all jobs of kind a together spend as much time beside kind b as those of b beside a. Each
+    partner counts half of the GPUs. No job spends more time beside its own kind than all other jobs of that kind
+    together do.
+
+    They are sufficient, because every solution can be turned into pairs. For two kinds, lay the times of their jobs
+    along two lines side by side; jobs at the same position are a pair. For one kind, lay the times on a circle; a job
+    is paired with the job half a turn ahead. So the optimum equals that of the program over pairs.
 
     References
     ----------
-    stanford-futuredata/gavel, scheduler/policies/max_min_fairness.py, which in addition gives all jobs of a kind the
-    same time beside their own kind.
+    stanford-futuredata/gavel, scheduler/policies/max_min_fairness.py; in addition, it gives all jobs of a kind the same
+    time beside their own kind.
     """
 
     def __init__(self, problem: Problem, useful: np.ndarray) -> None:
@@ -38,7 +41,7 @@ class KindProgram(Program):
         jobs, types = problem.rates.shape
         names, kind = np.unique(problem.kinds, return_inverse=True)
         kinds, self._kind = len(names), kind.reshape(-1)
-        beside = np.zeros((kinds, kinds, types))  # rate of the first beside the second
+        beside = np.zeros((kinds, kinds, types))  # rate of a job of the first kind beside one of the second
         first, second = self._kind[problem.pairs].T
         beside[first, second] = problem.pair_rates[:, 0] * useful
         beside[second, first] = problem.pair_rates[:, 1] * useful
@@ -49,7 +52,7 @@ class KindProgram(Program):
         self._paired = job, partner, gpu_type
         singles, paired = len(alone_job), len(job)
         own = partner == self._kind[job]
-        halves = kinds * types  # one variable each: half of a kind's time beside itself on a type
+        halves = kinds * types  # one variable per kind and type: half of the kind's time beside itself
         count = singles + paired + halves
         at = singles + np.arange(paired)
         half_at = singles + paired + self._kind[job] * types + gpu_type
@@ -86,7 +89,7 @@ class KindProgram(Program):
         self._assemble(problem, throughput, base, limits)
 
     def _shares_of(self, solution: np.ndarray) -> np.ndarray:
-        """float64 [M + P, R]: of single jobs, then of the problem's pairs."""
+        """float64 [M + P, R]: shares of single jobs, then of the problem's pairs."""
         problem = self._problem
         assert problem.pairs is not None
         jobs, types = problem.rates.shape
@@ -116,7 +119,7 @@ class KindProgram(Program):
 def _side_by_side(
     jobs: np.ndarray, times: np.ndarray, others: np.ndarray, beside: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Who meets whom, and how long, when the times of two lists of jobs are laid out along each other."""
+    """Pairs of jobs, and their time together, when the times of two lists of jobs are laid out side by side."""
     mine, theirs = np.cumsum(times), np.cumsum(beside)
     ends = np.unique(np.concatenate([mine, theirs]))
     ends = ends[ends <= min(mine[-1], theirs[-1])]
@@ -126,7 +129,7 @@ def _side_by_side(
 
 
 def _half_turn(jobs: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Who meets whom, and how long, when the times of jobs lie on a circle and each faces what is half a turn ahead."""
+    """Pairs of jobs, and their time together, when times lie on a circle and partners are half a turn apart."""
     ends = np.cumsum(times)
     half = ends[-1] / 2
     cuts = np.unique(np.concatenate([ends[ends <= half], ends[ends > half] - half, [half]]))

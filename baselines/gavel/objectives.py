@@ -1,7 +1,7 @@
-"""Gavel's objectives as pure functions: problem in, optimum out; None where the solver finds no solution.
+"""Gavel's objectives as pure functions from a problem to an optimum; None if the solver finds no solution.
 
 D. Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads", OSDI 2020.
-Give an agnostic problem (``problem.agnostic()``, ``problem.at_reference()``) for the forms that ignore GPU types.
+For the forms that ignore GPU types pass an agnostic problem (``problem.agnostic()``, ``problem.at_reference()``).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from gpusched_env.baselines.gavel.problem import Problem
 from gpusched_env.baselines.gavel.program import INTERIOR, Entries, Optimum, Program, program_of
 
 Feasible: TypeAlias = Entries | Program | None
-"""What can be given GPUs, or a program over it; None = no job shares GPUs."""
+"""Entries that may get GPUs, or a program over them; None = no job shares GPUs."""
 
-PRECISION: Final = 1e-7  # relative, of a finish-time fairness
-SLACKS: Final = (1e-8, 1e-7, 1e-6)  # tried one after the other
-LEAST_S, MOST_S, RATIO = 100.0, 1e6, 1.05  # where the published search for the makespan begins and ends
-WIDENINGS: Final = 6  # times ten, before the published search gives up
-MOST_STEPS: Final = 60  # of a search: halving alone would get to PRECISION in half of it
+PRECISION: Final = 1e-7  # relative precision of a finish-time fairness
+SLACKS: Final = (1e-8, 1e-7, 1e-6)  # tried in this order
+LEAST_S, MOST_S, RATIO = 100.0, 1e6, 1.05  # bounds [s] and final ratio of the published search for the makespan
+WIDENINGS: Final = 6  # by a factor of ten each, before the published search gives up
+MOST_STEPS: Final = 60  # of the search for rho: bisection alone needs half as many for PRECISION
 
 
 def max_min_fairness(problem: Problem, entries: Feasible = None, tie_break: str = "vertex") -> Optimum | None:
@@ -29,11 +29,11 @@ def max_min_fairness(problem: Problem, entries: Feasible = None, tie_break: str 
 
 
 def water_filling(problem: Problem, entries: Feasible = None, tie_break: str = "vertex") -> Optimum | None:
-    """Max-min fairness beyond the first bottleneck: who can still rise when others cannot, does.
+    """Max-min fairness beyond the first bottleneck: jobs that can still rise when others cannot are raised further.
 
-    The published code finds those that cannot rise by a Boolean program. Their constraints have positive multipliers
-    in the dual solution (strict complementarity), which the solver gives along: here one linear program a level. Equal
-    jobs rise together, since they could change places.
+    The published code finds the jobs that cannot rise by a Boolean program. By strict complementarity these are the
+    jobs whose constraints have positive multipliers in the dual solution, which the solver returns anyway; so one
+    linear program per level suffices. Equal jobs rise together, because they could change places.
     """
     program, scale = program_of(problem, entries), problem.fairness_scale()
     level = np.full(len(scale), np.nan)
@@ -44,12 +44,12 @@ def water_filling(problem: Problem, entries: Feasible = None, tie_break: str = "
         alike = np.unique(columns, axis=0, return_inverse=True)[1].reshape(-1)
     while True:
         found = program.max_min(scale, "vertex", level)
-        for slack in SLACKS:  # levels of very different size may be out of the solver's reach by a rounding error
+        for slack in SLACKS:  # levels of very different size may be infeasible by a rounding error
             found = program.max_min(scale, "vertex", level, slack=slack) if found is None else found
         if found is None:
             return None
         stuck = found.binding
-        if not stuck.any():  # rounding hides every multiplier: none of them can rise by more than that
+        if not stuck.any():  # rounding hides all multipliers: no job can rise by more than rounding
             stuck = np.isnan(level)
         if alike is not None:
             stuck = np.isin(alike, alike[stuck]) & np.isnan(level)
@@ -65,15 +65,15 @@ def water_filling(problem: Problem, entries: Feasible = None, tie_break: str = "
 def min_total_duration(problem: Problem, entries: Feasible = None, tie_break: str = "vertex") -> Optimum | None:
     """Smallest T such that every job gets thr(m) >= R_m / T; the value is 1 / T.
 
-    One linear program, without the published bisection: maximise the least thr(m) / R_m.
+    It maximises the least thr(m) / R_m: one linear program instead of the published bisection.
     """
     return program_of(problem, entries).max_min(1.0 / problem.steps_left, tie_break)
 
 
 def bisected_total_duration(problem: Problem, entries: Feasible = None, tie_break: str = "vertex") -> Optimum | None:
-    """The same by the published search: arithmetic halving until 5 % are left; the value is 1 / T.
+    """The same by the published search: bisection at the arithmetic mean until 5 % are left; the value is 1 / T.
 
-    The shares are those of the last T that was feasible. None if no T up to 10^11 s is.
+    The shares are those of the last feasible T; None if no T up to 10^11 s is feasible.
     """
     program = program_of(problem, entries)
     best, least_s, most_s = None, LEAST_S, MOST_S
@@ -102,14 +102,15 @@ def finish_time_fairness(
 
     Parameters
     ----------
-    isolated_s : float64 [M], I_m: seconds that the steps done so far would have taken on an equal share
-    isolated_rate : float64 [M], thr_iso: steps a second on an equal share now
+    isolated_s : float64 [M], I_m: time that the steps done so far would have taken on an equal share [s]
+    isolated_rate : float64 [M], thr_iso: present rate on an equal share [steps/s]
 
     Notes
     -----
-    For a given rho the condition is linear: thr(m) >= R_m / (rho D_m - t_m), D_m the denominator. The program finds
-    how many times these rates every job can have, less one: an excess that grows with rho. Its root is found by the
-    secant; the rho of every solution is an upper bound, and a rho without excess a lower one.
+    For a given rho the condition is linear: thr(m) >= R_m / (rho D_m - t_m), where D_m is the denominator. A linear
+    program finds the largest factor by which all jobs can have these rates; factor - 1, the excess, grows with rho. The
+    secant method finds its root. The rho of every solution is an upper bound, and a rho without excess is a lower
+    bound.
     """
     program = program_of(problem, entries)
     alone_s = isolated_s + problem.steps_left / isolated_rate
@@ -133,7 +134,7 @@ def finish_time_fairness(
         if found is None:
             return None
         seen = [*seen[-1:], (trial, found.value - 1.0)]
-        if found.value <= 1.0 + PRECISION / 3:  # a rho smaller by twice as much would ask for more than there is
+        if found.value <= 1.0 + PRECISION / 3:  # a rho smaller by PRECISION would need more than there is
             lower = max(lower, trial * (1.0 - PRECISION))
         if (rho := rho_of(found)) < upper:
             best, upper = found, rho
@@ -142,7 +143,7 @@ def finish_time_fairness(
 
 
 def _next_trial(seen: list[tuple[float, float]], lower: float, upper: float) -> float:
-    """Where the line through the last two (rho, excess) has none, if that lies between the bounds; else halfway."""
+    """Root of the line through the last two (rho, excess), if it lies between the bounds; else the midpoint."""
     if len(seen) == 2 and seen[0][1] != seen[1][1]:
         (first, excess), (second, less) = seen
         secant = second - less * (second - first) / (less - excess)
@@ -152,13 +153,13 @@ def _next_trial(seen: list[tuple[float, float]], lower: float, upper: float) -> 
 
 
 def max_sum_throughput(problem: Problem, entries: Feasible = None) -> Optimum | None:
-    """Maximise the sum of all throughputs; gang sizes do not weigh."""
+    """Maximise the sum of all throughputs; gang sizes have no weight."""
     program = program_of(problem, entries)
     return program.most(program.gain_of(np.ones(len(problem.gangs))))
 
 
 def max_throughput_by_cost(problem: Problem, deadlines: bool = False) -> Optimum | None:
-    """Maximise the sum of T_mr X_mr / price_r, as published; all deadlines are dropped if they cannot all be met."""
+    """Maximise the sum of T_mr X_mr / price_r, as published; if not all deadlines can be met, all are dropped."""
     program, gain = Program(problem), problem.rates / problem.prices
     if deadlines:
         with np.errstate(divide="ignore"):

@@ -10,18 +10,18 @@ import numpy as np
 from gpusched_env.baselines.gavel.problem import Problem
 from gpusched_env.baselines.gavel.queues import one_type_each, serve_fastest
 
-JOINS_FROM: Final = 1.5  # sum of normalised rates above which a job of the queue joins a running one
-STAYS_FROM: Final = 1.0  # sum of normalised rates, over both jobs and all types, below which a pair is dissolved
+JOINS_FROM: Final = 1.5  # least sum of normalised rates for a queued job to join a running one
+STAYS_FROM: Final = 1.0  # least sum of normalised rates, over both jobs and all types, for a pair to stay
 
 
 def padded(problem: Problem, shares: np.ndarray) -> np.ndarray:
-    """float64 [M + P, R]: shares of single jobs, and none of pairs."""
+    """float64 [M + P, R]: the shares of single jobs, and zeros for pairs."""
     assert problem.pairs is not None
     return np.concatenate([shares, np.zeros((len(problem.pairs), shares.shape[1]))])
 
 
 def pair_numbers(problem: Problem) -> np.ndarray:
-    """int64 [M, M]: which pair two jobs are, the earlier one first; -1 = they cannot share GPUs."""
+    """int64 [M, M]: index of the pair of two jobs, the earlier job first; -1 = they cannot share GPUs."""
     assert problem.pairs is not None
     numbers = np.full((len(problem.gangs), len(problem.gangs)), -1)
     numbers[tuple(problem.pairs.T)] = np.arange(len(problem.pairs))
@@ -29,7 +29,7 @@ def pair_numbers(problem: Problem) -> np.ndarray:
 
 
 def normalised(problem: Problem) -> np.ndarray:
-    """float64 [P, 2, R]: rates of the members of each pair over their rates alone; 0 where one cannot run at all."""
+    """float64 [P, 2, R]: rate of each member of each pair / its rate alone; 0 where it cannot run alone."""
     assert problem.pairs is not None
     assert problem.pair_rates is not None
     alone = problem.rates[problem.pairs]
@@ -38,25 +38,25 @@ def normalised(problem: Problem) -> np.ndarray:
 
 
 def fifo_packed(problem: Problem, order: list[int]) -> np.ndarray:
-    """FIFO on the fastest type; then the heads of the queue join the single running jobs with which they do best.
+    """FIFO on the fastest type; then queued jobs join the running single jobs with which they do best.
 
-    A job joins one of equal gang size if their normalised rates sum to more than 1.5, and the queue stops at the first
-    that finds none. Jobs that were passed over do not join.
+    A job joins a running job of equal gang size if their normalised rates sum to more than 1.5. The queue stops at the
+    first job that finds no partner. Jobs that were skipped do not join.
 
     Parameters
     ----------
-    order : columns of the GPU types; of equally fast types the first counts
+    order : columns of the GPU types; among equally fast types the first counts
 
     References
     ----------
-    stanford-futuredata/gavel, scheduler/policies/fifo.py. There, of gangs, the first job that fits nowhere is passed
-    over when the queue joins; here it is the first to join.
+    stanford-futuredata/gavel, scheduler/policies/fifo.py. There, with gangs, the first job that fits nowhere is skipped
+    when the queue joins; here it is the first to join.
     """
     assert problem.pairs is not None
     type_of, stop = serve_fastest(problem, order)
     shares = padded(problem, one_type_each(problem, type_of))
     jobs = len(problem.gangs)
-    worth = np.vstack([normalised(problem).sum(axis=1), np.zeros((1, shares.shape[1]))])  # the last: no such pair
+    worth = np.vstack([normalised(problem).sum(axis=1), np.zeros((1, shares.shape[1]))])  # last row: no such pair
     number = pair_numbers(problem)
     singles = np.flatnonzero(shares[:jobs].any(axis=1))
     columns = shares[singles].argmax(axis=1)
@@ -74,20 +74,20 @@ def fifo_packed(problem: Problem, order: list[int]) -> np.ndarray:
 
 
 class Gandiva:
-    """Random pairs of jobs share time where jobs want more GPUs than there are (Xiao et al., OSDI 2018), as in Gavel.
+    """Gandiva in Gavel's form: random pairs of jobs share GPUs when jobs want more GPUs than there are.
 
-    While all jobs fit, each has an equal share of each type. Else jobs without a partner are grouped at random, and
-    pairs and the jobs that are left have equal shares. A pair is dissolved at the next solution if its normalised
-    rates, summed over both jobs and all types, are below 1, or if one of them is 0: so it may stay where every type
-    loses.
+    While all jobs fit, each has an equal share of each type. Otherwise jobs without a partner are paired at random, and
+    pairs and remaining single jobs have equal shares. At the next solution a pair is dissolved if one of its normalised
+    rates is 0, or if these rates, summed over both jobs and all types, are below 1. So a pair may stay although it
+    loses on every type.
 
     Parameters
     ----------
-    seed : of the draws
+    seed : seed of the draws
 
     References
     ----------
-    stanford-futuredata/gavel, scheduler/policies/gandiva.py.
+    W. Xiao et al., "Gandiva", OSDI 2018; stanford-futuredata/gavel, scheduler/policies/gandiva.py.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -95,7 +95,7 @@ class Gandiva:
         self._partner: dict[int, int] = {}  # by row, both ways
 
     def __call__(self, problem: Problem) -> np.ndarray:
-        """Give X."""
+        """Compute X."""
         assert problem.pairs is not None
         rows = problem.rows.tolist()
         at = {row: job for job, row in enumerate(rows)}
@@ -110,13 +110,15 @@ class Gandiva:
             return padded(problem, problem.isolated)
         self._group([row for row in rows if row not in self._partner], at, problem.gangs)
         shares = padded(problem, np.zeros_like(problem.rates))
-        chosen = [row for row in rows if row < self._partner.get(row, rows[-1] + 1)]  # the first of each pair
+        chosen = [
+            row for row in rows if row < self._partner.get(row, rows[-1] + 1)
+        ]  # the first member of each pair, and single jobs
         for row in chosen:
             part = problem.gpus / len(chosen) / problem.gangs[at[row]]
             part = part / max(1.0, part.sum())
             if row not in self._partner:
                 shares[at[row]] = part
-            elif (pair := number[at[row], at[self._partner[row]]]) >= 0:  # others can share GPUs of no type
+            elif (pair := number[at[row], at[self._partner[row]]]) >= 0:  # pair -1 shares GPUs of no type
                 shares[len(rows) + pair] = part
         return shares
 

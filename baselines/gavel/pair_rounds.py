@@ -1,4 +1,4 @@
-"""Gavel's round mechanism where two jobs may share GPUs: a pair of jobs is one entry beside the single jobs."""
+"""Gavel's round mechanism with GPU sharing: a pair of jobs is an entry like a single job."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ import numpy as np
 
 from gpusched_env.baselines.gavel.rounds import ALONE, NONE, priority
 
-AT_ONCE: Final = 512  # entries: most are of jobs that are taken by the time it is their turn
+AT_ONCE: Final = 512  # entries per block: most members are taken already by the time of their turn
 PairRates: TypeAlias = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""Rows of two jobs each -> float64 [n, 2, R], steps a second of both together; 0 = they cannot share such GPUs."""
+"""Rows of two jobs each -> float64 [n, 2, R], steps/s of both together; 0 = they cannot share such GPUs."""
 
 
 class PairRounds:
-    """How long each job, and each pair of jobs, has had each type, and who is next.
+    """Time that each job and each pair of jobs has had on each type, and the choice for the next round.
 
     Parameters
     ----------
     gpus : int [R], GPUs of each type
-    credit_s : seconds that every entry is taken to have had of each type when counting begins: half a round
-    fill : single jobs without a share fill what is left of a type
-    fill_by_pairs : pairs without a share do so as well, as in the published simulator
-    pair_rates : gives the rates of two jobs that share GPUs
+    credit_s : seconds that every entry is assumed to have had on each type when counting begins: half a round
+    fill : single jobs without a share fill the GPUs left of a type
+    fill_by_pairs : pairs without a share do so too, as in the published simulator
+    pair_rates : function that gives the rates of two jobs that share GPUs
 
     Notes
     -----
-    Types are served in the order of their columns: all packed policies know types. Entries stand in the order in which
-    the published simulator meets them: a job by arrival, then its pairs with the jobs before it; ties follow it.
+    Types are served in the order of their columns, because all packed policies know types. Entries are stored in the
+    order of the published simulator: each job by arrival, followed by its pairs with earlier jobs. Ties follow this
+    order.
     """
 
     def __init__(
@@ -51,11 +52,11 @@ class PairRounds:
         self._planned = np.empty(0, bool)
         self._total_s = np.zeros(types)
         self.since_s = 0.0
-        # of the present round, by job row
+        # entry of each chosen job of the present round, by row
         self._entry_of: dict[int, int] = {}
 
     def admit(self, rows: np.ndarray, rates: np.ndarray, gangs: np.ndarray) -> None:
-        """Count new jobs, and all their pairs with jobs of the same gang size that can share GPUs of some type."""
+        """Add new jobs, and all pairs of them with jobs of the same gang size that can share GPUs of some type."""
         while rows.max(initial=-1) >= len(self.gangs):
             self.rates = np.concatenate([self.rates, np.zeros_like(self.rates)])
             self.gangs = np.concatenate([self.gangs, np.zeros_like(self.gangs)])
@@ -86,15 +87,15 @@ class PairRounds:
         self._planned = np.concatenate([self._planned, np.zeros(len(members), bool)])
 
     def keep(self, rows: np.ndarray) -> None:
-        """Forget all jobs but ``rows``, and the pairs of the others."""
-        present = np.zeros(len(self.gangs) + 1, bool)  # the last stands for ALONE
+        """Forget all jobs except ``rows``, and the pairs of forgotten jobs."""
+        present = np.zeros(len(self.gangs) + 1, bool)  # the last entry is that of ALONE
         present[rows] = present[ALONE] = True
         kept = present[self.members].all(axis=1)
         for name in ("members", "entry_rates", "_shares", "_time_s", "_deficit_s", "_planned"):
             setattr(self, name, getattr(self, name)[kept])
 
     def book(self, rows: np.ndarray, types: np.ndarray, seconds: np.ndarray) -> None:
-        """Add the time that entries had a type in the last round: that of a pair lasts as long as its longer member."""
+        """Add the time of the last round by entry; the time of a pair is that of its longer member."""
         had: dict[int, tuple[int, float]] = {}
         for row, column, time_s in zip(rows.tolist(), types.tolist(), seconds.tolist(), strict=True):
             entry = self._entry_of[row]
@@ -104,14 +105,14 @@ class PairRounds:
             self._total_s[column] += time_s
 
     def begin_counting(self, rows: np.ndarray, now_s: float) -> None:
-        """Turn what entries have had too little or too much into deficits, and count anew."""
+        """Turn the missing or excess time of each entry into its deficit, and reset the counters."""
         self._deficit_s += self._shares * (now_s - self.since_s) - (self._time_s - self._credit_s)
         self._time_s[:] = self._credit_s
         self._total_s[:] = self._credit_s * len(self.members)
         self.since_s = now_s
 
     def plan(self, rows: np.ndarray, shares: np.ndarray) -> None:
-        """Set X: float64 [M + P, R], of the single jobs, then of the pairs of :attr:`pairs`."""
+        """Set X: float64 [M + P, R], the rows of the single jobs, then those of the pairs of :attr:`pairs`."""
         paired = self.members[:, 1] != ALONE
         singles = int((~paired).sum())
         self._shares[~paired], self._shares[paired] = shares[:singles], shares[singles:]
@@ -124,7 +125,7 @@ class PairRounds:
         return self.members[paired], self.entry_rates[paired]
 
     def choose(self, rows: np.ndarray) -> np.ndarray:
-        """int64 [n]: type of each of the jobs ``rows``, in order of arrival, in the next round; NONE = it waits."""
+        """int64 [n]: type of each of the jobs ``rows``, by arrival, in the next round; NONE = it waits."""
         able = (self.entry_rates > 0)[:, 0]
         priorities = priority(self._shares * able, self._time_s, self._total_s)
         single = self.members[:, 1] == ALONE
@@ -140,7 +141,7 @@ class PairRounds:
         return type_of[rows]
 
     def _serve(self, column: int, entries: np.ndarray, taken: np.ndarray, type_of: np.ndarray) -> None:
-        """Take entries of a type, in order, whose members are free and which fit into what is left."""
+        """Choose entries of a type, in order, whose members are not taken and which fit."""
         room = int(self._gpus[column])
         for begin in range(0, len(entries), AT_ONCE):
             if not room:
@@ -159,7 +160,7 @@ class PairRounds:
                     self._entry_of[row] = entry
 
     def ready(self, rows: np.ndarray) -> np.ndarray:
-        """Boolean [n]: X has an entry for what the jobs ``rows`` were chosen for."""
+        """Boolean [n]: whether X has a row for the entry of each of the chosen jobs ``rows``."""
         return np.array([row in self._entry_of and self._planned[self._entry_of[row]] for row in rows.tolist()], bool)
 
     def partner(self, row: int) -> int:
@@ -168,6 +169,6 @@ class PairRounds:
         return int(first if second == row else second)
 
     def rate(self, row: int, column: int) -> float:
-        """Steps a second of a chosen job in this round, beside its partner if it has one."""
+        """Rate of a chosen job in this round, beside its partner if it has one [steps/s]."""
         entry = self._entry_of[row]
         return float(self.entry_rates[entry, int(self.members[entry, 1] == row), column])

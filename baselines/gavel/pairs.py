@@ -1,4 +1,4 @@
-"""Two jobs on the same GPUs: the pairs that Gavel's packed policies may choose."""
+"""Pairs of jobs on the same GPUs, among which Gavel's packed policies choose."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gpusched_env.baselines.gavel.kinds import KindProgram
 from gpusched_env.baselines.gavel.problem import Problem
 from gpusched_env.baselines.gavel.program import Entries, Optimum, Program
 
-MOST_JOBS_IN_PAIRS: Final = 64  # of more, each job and kind of partner is a variable: the same optimum, sooner
+MOST_JOBS_IN_PAIRS: Final = 64  # beyond, variables are (job, kind of partner): same optimum, faster
 
 
 def useful(problem: Problem, pairs: np.ndarray, rates: np.ndarray) -> np.ndarray:
     """Boolean [P, R]: which pairs are worth their GPUs on which types.
 
-    On a type where the two together get no more than one GPU's worth of work done, taking turns serves them as well:
-    the pair may be dropped there, which loses nothing.
+    A pair is dropped on a type where its normalised rates sum to at most 1. Taking turns is as good there, so nothing
+    is lost.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         worth = np.nan_to_num(rates / problem.rates[pairs]).sum(axis=1)
@@ -34,17 +34,17 @@ def possible(problem: Problem, pairs: np.ndarray, rates: np.ndarray) -> np.ndarr
 
 
 def with_pairs(problem: Problem, pairs: np.ndarray, rates: np.ndarray, worth: np.ndarray | None = None) -> Entries:
-    """Every job alone, and every pair that is worth its GPUs somewhere.
+    """Every job alone, and every pair that is worth its GPUs on some type.
 
     Parameters
     ----------
     pairs : int [P, 2], positions of two jobs of equal gang size
-    rates : float64 [P, 2, R], steps a second of each of the two together; 0 = they do not fit
-    worth : Boolean [P, R]; None = see :func:`useful`
+    rates : float64 [P, 2, R], steps/s of each of the two together; 0 = they do not fit
+    worth : Boolean [P, R]; None = as :func:`useful` finds
 
     Notes
     -----
-    Constraints are one row a job, so jobs may have any number of pairs.
+    Constraints are one row per job, so a job may have any number of pairs.
     """
     worth = useful(problem, pairs, rates) if worth is None else worth
     kept = worth.any(axis=1)
@@ -61,15 +61,15 @@ def solve_packed(
     most_in_pairs: int = MOST_JOBS_IN_PAIRS,
     as_published: bool = False,
 ) -> np.ndarray | None:
-    """Shares of single jobs, then of the problem's pairs; None where the solver finds no solution.
+    """Shares of single jobs, then of the problem's pairs; None if the solver finds no solution.
 
     Parameters
     ----------
     objective : maximises something over the program of single jobs and pairs
-    most_in_pairs : up to so many jobs each pair is a variable on each type; beyond, each job and kind of partner is
+    most_in_pairs : up to this number of jobs, a variable is a pair on a type; beyond it, a job beside a kind of partner
         (see :class:`KindProgram`)
-    as_published : every pair that can share GPUs is a variable, useful or not, however many there are: an interior
-        solution depends on that
+    as_published : every pair that can share GPUs is a variable, useful or not, for any number of jobs, because an
+        interior solution depends on that
 
     Returns
     -------

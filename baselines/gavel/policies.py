@@ -1,4 +1,4 @@
-"""The policies of Gavel by name: what each needs, and how it turns a problem into shares of time X."""
+"""Gavel's policies by name: what each of them reads, and how it turns a problem into shares of time X."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from gpusched_env.baselines.gavel.queues import AlloX, FifoAsCoded, alphabetical
 EQUAL_SHARES: Final = ("steps", "age")
 
 View: TypeAlias = Callable[[Problem], Problem]
-"""What a policy knows of a problem."""
+"""What a policy sees of a problem."""
 Allocate: TypeAlias = Callable[[Problem], np.ndarray | None]
-"""float64 [M, R] X of a problem, [M + P, R] if packed; None if the solver finds none. It may remember problems."""
+"""Problem -> X, float64 [M, R], or [M + P, R] if packed; None if the solver finds none. It may keep state."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a policy is built from.
+    """Parameters from which a policy is built.
 
     Parameters
     ----------
     gpu_types : names, in the order of the problem's columns
-    seed : of random draws
+    seed : seed of random draws
     tie_break : see :meth:`Program.max_min`
-    bisect : min_total_duration by the published search
+    bisect : solve min_total_duration by the published search
     equal_share : see :class:`FinishTime`
     alpha : see :class:`AlloX`
-    everywhere : policies that are agnostic of types plan time for a job also on types where it cannot run, and interior
-        solutions count shares of such types as variables
+    everywhere : agnostic policies plan time for a job also on types where it cannot run, and shares of such types are
+        variables of interior solutions
     """
 
     gpu_types: tuple[str, ...]
@@ -51,16 +51,16 @@ class Settings:
 
 @dataclass(frozen=True)
 class Policy:
-    """A policy and how the rounds treat it.
+    """A policy, and how the rounds treat it.
 
     Parameters
     ----------
     build : makes the function for one run
     summary : one phrase
-    aware : it knows that GPU types differ: rounds then serve them in a fixed order, else in a random one
-    queue : jobs without a share of a type never run there; else they fill what is left
-    reads_work : it reads how many steps jobs have left
-    packed : jobs may share GPUs in pairs; its X has a row for each job, then one for each of the problem's pairs
+    aware : the policy knows that GPU types differ: rounds then serve the types in a fixed order, else in a random one
+    queue : a job without a share of a type never runs there; False = such jobs fill the GPUs that are left
+    reads_work : the policy reads the remaining steps of jobs
+    packed : jobs may share GPUs in pairs; X has a row for each job, then one for each of the problem's pairs
     """
 
     build: Callable[[Settings], Allocate]
@@ -72,13 +72,13 @@ class Policy:
 
 
 class FinishTime:
-    """Finish-time fairness from one solution to the next: it remembers what an equal share would have done.
+    """Finish-time fairness over successive problems: it remembers how long an equal share would have taken so far.
 
     Parameters
     ----------
-    aware : knows that types differ
-    settings : with equal_share "age" a job's age stands for what an equal share would have taken for the steps done,
-        and types that do not differ give a step a second, as in an earlier version of the published code
+    aware : the policy knows that types differ
+    settings : with equal_share "age", the age of a job replaces the time that an equal share would have taken, and
+        policies that are not aware use 1 step/s on every type, as in an earlier version of the published code
 
     References
     ----------
@@ -93,7 +93,7 @@ class FinishTime:
         self._last: dict[int, tuple[float, float, float]] = {}  # job -> I_m, steps left, thr_iso at the last problem
 
     def __call__(self, problem: Problem) -> np.ndarray | None:
-        """Give X; an equal share where the solver finds no solution."""
+        """Compute X; an equal share if the solver finds no solution."""
         seen = self._view(problem)
         rate = (seen.isolated * seen.rates).sum(axis=1)
         isolated_s = problem.age_s if self._by_age else self._equal_share_s(problem, rate)
@@ -105,7 +105,7 @@ class FinishTime:
         return seen.isolated if found is None else found.shares
 
     def _equal_share_s(self, problem: Problem, rate: np.ndarray) -> np.ndarray:
-        """float64 [M], I_m: seconds that an equal share would have taken for the steps done [s]."""
+        """float64 [M], I_m: time that the steps done so far would have taken on an equal share [s]."""
         isolated_s = np.zeros(len(rate))
         for job, row in enumerate(problem.rows.tolist()):
             if row in self._last:
@@ -133,7 +133,7 @@ def _solved(
 
 
 def _everything(settings: Settings, problem: Problem) -> Program | None:
-    """Give the program that the published solver gets; None = any that has the same optimum."""
+    """Give the program of the published solver; None = any program with the same optimum."""
     return Program(problem, everywhere=True) if settings.everywhere and settings.tie_break == INTERIOR else None
 
 
@@ -176,36 +176,36 @@ def _fastest_first(settings: Settings) -> Allocate:
 _las, _filled = objectives.max_min_fairness, objectives.water_filling
 _cheap, _timely = objectives.max_throughput_by_cost, partial(objectives.max_throughput_by_cost, deadlines=True)
 POLICIES: Final[Mapping[str, Policy]] = {
-    "max_min_fairness": Policy(partial(_solved, _las, _agnostic), "LAS: least attained service, types alike"),
-    "max_min_fairness_perf": Policy(partial(_solved, _las, _aware), "LAS that knows the types", aware=True),
+    "max_min_fairness": Policy(partial(_solved, _las, _agnostic), "LAS: least attained service, ignores GPU types"),
+    "max_min_fairness_perf": Policy(partial(_solved, _las, _aware), "LAS, aware of GPU types", aware=True),
     "max_min_fairness_water_filling": Policy(
-        partial(_solved, _filled, _agnostic), "LAS beyond the first bottleneck, types alike"
+        partial(_solved, _filled, _agnostic), "LAS beyond the first bottleneck, ignores GPU types"
     ),
     "max_min_fairness_water_filling_perf": Policy(
         partial(_solved, _filled, _aware), "LAS beyond the first bottleneck", aware=True
     ),
     "max_min_fairness_packed": Policy(
-        partial(_packed, _las), "LAS that knows the types, pairs of jobs share GPUs", aware=True, packed=True
+        partial(_packed, _las), "LAS, aware of GPU types, pairs of jobs share GPUs", aware=True, packed=True
     ),
     "max_min_fairness_water_filling_packed": Policy(
         partial(_packed, _filled), "LAS beyond the first bottleneck, pairs share GPUs", aware=True, packed=True
     ),
     "finish_time_fairness": Policy(
-        partial(FinishTime, False), "least largest rho (Themis), types alike", reads_work=True
+        partial(FinishTime, False), "smallest maximum rho (Themis), ignores GPU types", reads_work=True
     ),
     "finish_time_fairness_perf": Policy(
-        partial(FinishTime, True), "least largest rho (Themis)", aware=True, reads_work=True
+        partial(FinishTime, True), "smallest maximum rho (Themis)", aware=True, reads_work=True
     ),
     "finish_time_fairness_packed": Policy(
         partial(FinishTime, True, packed=True),
-        "least largest rho (Themis), pairs share GPUs",
+        "smallest maximum rho (Themis), pairs share GPUs",
         aware=True,
         reads_work=True,
         packed=True,
     ),
     "min_total_duration": Policy(
         lambda settings: _solved(_duration(settings), _at_reference, settings),
-        "least makespan, types alike",
+        "least makespan, ignores GPU types",
         reads_work=True,
     ),
     "min_total_duration_perf": Policy(
@@ -230,7 +230,7 @@ POLICIES: Final[Mapping[str, Policy]] = {
     "isolated": Policy(lambda _: lambda problem: problem.isolated, "an equal share of each type for every job"),
     "fifo": Policy(
         lambda settings: FifoAsCoded(settings.gpu_types, settings.seed),
-        "first in, first out, as Gavel's code plays it",
+        "first in, first out, as in Gavel's code",
         queue=True,
     ),
     "fifo_stored": Policy(
@@ -241,14 +241,14 @@ POLICIES: Final[Mapping[str, Policy]] = {
     "fifo_perf": Policy(_fastest_first, "first in, first out, each on its fastest type", aware=True, queue=True),
     "fifo_packed": Policy(
         lambda settings: partial(fifo_packed, order=alphabetical(settings.gpu_types)),
-        "first in, first out on the fastest type; the next in the queue join running jobs",
+        "first in, first out on the fastest type; then queued jobs join running ones",
         aware=True,
         queue=True,
         packed=True,
     ),
     "gandiva": Policy(
         lambda settings: Gandiva(settings.seed),
-        "random pairs, dissolved where they lose, share time equally",
+        "equal time shares; random pairs, dissolved if they lose",
         aware=True,
         packed=True,
     ),

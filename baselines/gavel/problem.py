@@ -1,4 +1,4 @@
-"""What a policy of Gavel decides on: the jobs in the system, what each GPU type gives them, and its normalisers."""
+"""The input of a Gavel policy: the jobs in the system, their rates on each GPU type, and normalisers."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ class Problem:
 
     Attributes
     ----------
-    rates : float64 [M, R], T_mr: steps a second of the whole gang on that type; 0 = it cannot run there
+    rates : float64 [M, R], T_mr: steps/s of the whole gang on that type; 0 = it cannot run there
     gangs : int [M], z_m: GPUs of each job
     gpus : int [R], c_r: GPUs of each type
-    weights : float64 [M], w_m: a job with more is entitled to more
-    rows : int [M], which job is which from one problem to the next
-    steps_left : float64 [M], R_m
+    weights : float64 [M], w_m: a job of larger weight is entitled to more
+    rows : int [M], identity of each job across problems
+    steps_left : float64 [M], R_m: remaining steps
     age_s : float64 [M], t_m: seconds since arrival
     slack_s : float64 [M], seconds to the deadline; inf = none
-    prices : float64 [R], of an hour of one GPU
-    reference : column of the GPU type that stands for all where a policy is agnostic of them (V100)
+    prices : float64 [R], price of one GPU for an hour
+    reference : column of the GPU type (V100) that represents all types in policies that ignore types
     pairs : int64 [P, 2], positions of two jobs of equal gang size that can share GPUs, ascending by the second
-    pair_rates : float64 [P, 2, R], steps a second of each of the two together; 0 = not on this type
+    pair_rates : float64 [P, 2, R], steps/s of each of the two together; 0 = not on this type
     kinds : int [M], jobs of one kind have the same rates, alone and beside any other kind
     """
 
@@ -58,7 +58,7 @@ class Problem:
         rows: np.ndarray | list[int] | None = None,
         reference: int = 0,
     ) -> Self:
-        """Build a problem from what matters; jobs have one GPU, weight 1, one step, age 0 and no deadline if untold."""
+        """Build a problem; defaults: one GPU, weight 1, one step, age 0, no deadline, price 1."""
         table = np.asarray(rates, float)
         jobs, types = table.shape
 
@@ -80,22 +80,22 @@ class Problem:
 
     @property
     def proportional(self) -> np.ndarray:
-        """float64 [M], thr_prop: steps a second of a job that gets each type in proportion to its GPUs."""
+        """float64 [M], thr_prop: steps/s of a job that gets each type in proportion to its GPUs."""
         shares: np.ndarray = (self.rates * (self.gpus / self.gpus.sum())).sum(axis=1)
         return shares
 
     @property
     def isolated(self) -> np.ndarray:
-        """float64 [M, R], X_iso: every job has an equal share of each type for itself, also where it cannot run."""
+        """float64 [M, R], X_iso: an equal share of each type for every job, also on types where it cannot run."""
         shares = self.gpus / len(self.gangs) / self.gangs[:, None]
         return shares / np.maximum(1.0, shares.sum(axis=1, keepdims=True))
 
     def agnostic(self, everywhere: bool = False) -> Self:
-        """All types alike: a step a second wherever the job can run; ``everywhere`` = also where it cannot."""
+        """All types alike: 1 step/s wherever the job can run; ``everywhere`` = also where it cannot."""
         return dataclasses.replace(self, rates=((self.rates > 0) | everywhere).astype(float))
 
     def at_reference(self, everywhere: bool = False) -> Self:
-        """All types like the reference; like its fastest for a job that cannot run on the reference."""
+        """All types like the reference type; like its fastest type for a job that cannot run on the reference."""
         like = np.where(self.rates[:, self.reference] > 0, self.rates[:, self.reference], self.rates.max(axis=1))
         return dataclasses.replace(self, rates=like[:, None] * ((self.rates > 0) | everywhere))
 

@@ -1,4 +1,4 @@
-"""Gavel's policies as linear programs: shares of time X of each job, or pair of jobs, on each GPU type; by HiGHS."""
+"""Gavel's policies as linear programs over the shares of time X of jobs, or pairs of jobs, on GPU types; by HiGHS."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gpusched_env.baselines.gavel import interior as gavel_interior
 from gpusched_env.baselines.gavel.problem import Problem
 from gpusched_env.portable.keys import rounded_keys
 
-TINY: Final = 1e-9  # shares below count as none
-HELD_SLACK: Final = 1e-8  # share of its level that a job may miss: the solver may be off by a rounding error
+TINY: Final = 1e-9  # smaller shares count as 0
+HELD_SLACK: Final = 1e-8  # relative amount by which a held job may miss its level: rounding of the solver
 TOLERANCES: Final = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
 INTERIOR: Final = "interior"
 TIE_BREAKS: Final = ("vertex", "two_stage", INTERIOR)
@@ -22,12 +22,12 @@ TIE_BREAKS: Final = ("vertex", "two_stage", INTERIOR)
 
 @dataclass(frozen=True)
 class Entries:
-    """What can be given GPUs: single jobs, and pairs of jobs of equal gang size that share them.
+    """The entries that may get GPUs: single jobs, and pairs of jobs of equal gang size that share them.
 
     Attributes
     ----------
-    members : int64 [K, 2], jobs of each entry; -1 = a single job has no second
-    rates : float64 [K, 2, R], steps a second of each member on each type; 0 = the entry cannot run there
+    members : int64 [K, 2], jobs of each entry; second = -1 for a single job
+    rates : float64 [K, 2, R], steps/s of each member on each type; 0 = the entry cannot run there
     """
 
     members: np.ndarray
@@ -35,7 +35,7 @@ class Entries:
 
     @classmethod
     def alone(cls, problem: Problem) -> Entries:
-        """Every job for itself."""
+        """Every job as a single entry."""
         jobs = np.arange(len(problem.gangs))
         members = np.stack([jobs, np.full(len(jobs), -1)], axis=1)
         return cls(members, np.stack([problem.rates, np.zeros_like(problem.rates)], axis=1))
@@ -47,18 +47,18 @@ class Optimum(NamedTuple):
     shares: np.ndarray  # float64 [K, R], X
     throughput: np.ndarray  # float64 [M] steps/s, thr
     value: float
-    binding: np.ndarray  # Boolean [M]: no optimal solution gives the job more than its bound
+    binding: np.ndarray  # Boolean [M]: no optimal solution gives the job more than its level
 
 
 class Program:
-    """The constraints that all policies share: X >= 0, at most all the time of a job, and all GPUs of a type.
+    """The constraints of all policies: X >= 0, at most all the time of a job, and at most all GPUs of a type.
 
     Parameters
     ----------
     problem : jobs and GPU types
     entries : None = no job shares GPUs
-    everywhere : a job has a share also of types on which its rate is 0, as in the published code: interior solutions
-        depend on that
+    everywhere : a job has variables also for types on which its rate is 0, as in the published code, because interior
+        solutions depend on that
     """
 
     def __init__(self, problem: Problem, entries: Entries | None = None, everywhere: bool = False) -> None:
@@ -85,17 +85,17 @@ class Program:
     def _assemble(
         self, problem: Problem, throughput: sparse.csr_array, base: sparse.csr_array, limits: np.ndarray
     ) -> None:
-        """Keep what the constraints say: base X <= limits, and thr = throughput X."""
+        """Store the constraints: base X <= limits, and thr = throughput X."""
         self.throughput, self._base, self._limits = throughput, base, limits
         self.fastest = problem.rates.max(axis=1)
-        # Below the base constraints one row a job: level <= scaled throughput; the level is the last column.
+        # Below the base constraints, one row per job: level <= scaled throughput. The level is the last column.
         level = sparse.csr_array(np.ones((len(self.fastest), 1)))
         rows = sparse.block_array([[self._base, None], [-self.throughput, level]], format="csc")
         rows.sort_indices()
         self._leveled: sparse.csc_array = rows
 
     def gain_of(self, scale: np.ndarray) -> np.ndarray:
-        """float64 [K, R]: what a share adds to the sum of scale_m thr(m)."""
+        """float64 [K, R]: contribution of a share to the sum of scale_m thr(m)."""
         gain = np.zeros(self.shape)
         gain[self._entry, self._type] = scale @ self.throughput
         return gain
@@ -106,11 +106,11 @@ class Program:
         Parameters
         ----------
         gain : float64 [K, R]
-        least : float64 [M] steps/s that each job must get; None = nothing
+        least : float64 [M] steps/s that each job must get; None = no such constraint
         """
         rows, limits = self._base, self._limits
         if least is not None:
-            # Divided by the fastest rate, so that the solver's tolerance means the same for every model.
+            # Divided by the fastest rate, so that the solver's tolerance is relative for every model.
             must = sparse.diags_array(-1.0 / self.fastest) @ self.throughput
             rows, limits = sparse.vstack([rows, must]), np.concatenate([limits, -least / self.fastest])
         objective = gain[self._entry, self._type]
@@ -121,7 +121,7 @@ class Program:
         return self._optimum(found.x, -float(found.fun) * unit, np.zeros(len(self.fastest), bool))
 
     def any_with(self, least: np.ndarray, tie_break: str = "vertex") -> Optimum | None:
-        """Find shares that give each job ``least``, float64 [M] steps/s; None if there are none.
+        """Find shares that give each job at least ``least``, float64 [M] steps/s; None if there are none.
 
         Parameters
         ----------
@@ -146,11 +146,12 @@ class Program:
         Parameters
         ----------
         scale : float64 [M]
-        tie_break : among the many optimal solutions "vertex" = the one that the solver finds; "two_stage" = one with
-            the largest sum of scale_m thr(m); "interior" = the one at which ECOS ends, as in the published code
-        unit : the solver counts values in it; 0 = what the slowest job could get at best, so that the value is about 1
-        level : float64 [M], what scale_m thr(m) of jobs that are not raised any more must keep; NaN = raise the job
-        slack : share of its level that such a job may miss
+        tie_break : choice among optimal solutions. "vertex" = the one that HiGHS finds; "two_stage" = one with the
+            largest sum of scale_m thr(m); "interior" = the one at which ECOS ends, as in the published code
+        level : float64 [M], level of scale_m thr(m) that a job must keep; NaN = raise the job. None = raise all
+        unit : unit of the solver's values; 0 = the best possible value of the slowest job, so that the optimum is about
+            1
+        slack : relative amount by which a held job may miss its level
         """
         rises = np.ones(len(scale), bool) if level is None else ~np.isfinite(level)
         unit = unit or float((scale * self.fastest)[rises].min())
@@ -178,7 +179,7 @@ class Program:
         return self._optimum(solution, value * unit, binding & rises)
 
     def least_finish_time_ratio(self, problem: Problem, alone_s: np.ndarray) -> Optimum | None:
-        """Finish-time fairness as one program with cones, see :mod:`gpusched_env.baselines.gavel.interior`."""
+        """Finish-time fairness as one cone program, see :mod:`gpusched_env.baselines.gavel.interior`."""
         found = gavel_interior.least_finish_time_ratio(problem, alone_s, self.throughput, self._base, self._limits)
         if found is None:
             return None
@@ -204,7 +205,7 @@ class Program:
         return self._optimum(found.x[:-1], float(found.x[-1]) * unit, binding)
 
     def _scaled(self, scale: np.ndarray, rises: np.ndarray) -> sparse.csc_array:
-        """Rows of a max-min program: those of :attr:`_leveled` with other numbers."""
+        """Rows of a max-min program: the structure of :attr:`_leveled` with other values."""
         last = self._leveled.indptr[-2]
         factor = np.concatenate([np.ones(len(self._limits)), scale])
         data = self._leveled.data * factor[self._leveled.indices]
@@ -214,17 +215,17 @@ class Program:
     def _optimum(self, solution: np.ndarray, value: float, binding: np.ndarray) -> Optimum:
         solution = np.clip(solution, 0.0, 1.0)
         solution[solution < TINY] = 0.0
-        # Shares are rounded: machines and versions of a solver differ in their last bits, and noise must not order jobs
-        # that tie. Throughputs are not: searches that compare them would take twice as many programs to come to rest.
+        # Shares are rounded, because their last bits depend on machine and solver version and must not break ties.
+        # Throughputs are not rounded, because searches that compare them would need twice as many programs to converge.
         return Optimum(self._shares_of(rounded_keys(solution)), self.throughput @ solution, value, binding)
 
     def _shares_of(self, solution: np.ndarray) -> np.ndarray:
-        """float64 [K, R]: what each entry has of each type."""
+        """float64 [K, R]: share of each entry on each type."""
         shares = np.zeros(self.shape)
         shares[self._entry, self._type] = solution
         return shares
 
 
 def program_of(problem: Problem, entries: Entries | Program | None) -> Program:
-    """Constraints over entries; a program is taken as it is."""
+    """Constraints over entries; a program is returned unchanged."""
     return entries if isinstance(entries, Program) else Program(problem, entries)

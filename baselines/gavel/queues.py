@@ -17,24 +17,24 @@ def alphabetical(gpu_types: tuple[str, ...]) -> list[int]:
 
 
 class FifoAsCoded:
-    """Non-preemptive first in, first out, as Gavel's code plays it: this is not the FIFO of other papers.
+    """Non-preemptive first in, first out, as in Gavel's code; it differs from the FIFO of other papers.
 
-    A job that holds a type keeps it. When a job ends, the head of the queue inherits its type if it fits there and
-    has a rate above 0. Then the queue is served in order. Types with a free GPU are listed by name. The code draws one
-    of those where the gang fits, but gives the job the last one of the list, which it may overcommit. When that one is
-    exactly full, the one that was drawn leaves the list. A job with rate 0 on the last one of the list is passed over.
-    The queue stops at a gang that fits nowhere, or when the list is empty.
+    A job keeps its type until it ends. When a job ends, the head of the queue takes over its type if it fits there and
+    has a rate above 0. Then the queue is served in order. Types with a free GPU are listed by name. The code draws a
+    random type among the listed ones on which the gang fits, but gives the job the last type of the list, which it may
+    overcommit. If that last type is then exactly full, the drawn type leaves the list. A job with rate 0 on the last
+    type of the list is skipped. The queue stops at a gang that fits nowhere, or when the list is empty.
 
     Parameters
     ----------
     gpu_types : names, for their order
-    seed : of the draws
-    as_stored : the reading that the published notebook's stored row follows: the job gets the last type by name that
-        has a free GPU now, listed or not, and the draw is among all that are listed
+    seed : seed of the draws
+    as_stored : variant that the stored row of the published notebook follows: the job gets the last type by name that
+        has a free GPU now, listed or not, and the draw is among all listed types
 
     References
     ----------
-    stanford-futuredata/gavel, scheduler/policies/fifo.py; its effect: at low load every job runs on V100.
+    stanford-futuredata/gavel, scheduler/policies/fifo.py. Its effect: at low load every job runs on V100.
     """
 
     def __init__(self, gpu_types: tuple[str, ...], seed: int = 0, as_stored: bool = False) -> None:
@@ -44,12 +44,12 @@ class FifoAsCoded:
         self._type_of: dict[int, int] = {}
 
     def __call__(self, problem: Problem) -> np.ndarray:
-        """Give X, 0 or 1."""
+        """Compute X, 0 or 1."""
         free = problem.gpus.tolist()
         gang_of = dict(zip(problem.rows.tolist(), problem.gangs.tolist(), strict=True))
         runs_on = dict(zip(problem.rows.tolist(), (problem.rates > 0).tolist(), strict=True))
         queue = [row for row in sorted(gang_of) if row not in self._type_of]
-        # As coded, jobs that still run are counted one by one in between; as stored, all of them first.
+        # The code counts running jobs one by one in between; the stored variant counts all of them first.
         for row in sorted(self._type_of, key=lambda row: (self._as_stored and row not in gang_of, row)):
             column = self._type_of[row]
             if row in gang_of:
@@ -81,13 +81,13 @@ class FifoAsCoded:
 
 
 def fifo_perf(problem: Problem, order: list[int]) -> np.ndarray:
-    """Decide anew in order of arrival: each job on its fastest type with room; stop at the first that fits nowhere.
+    """First in, first out, decided again at each call: each job on its fastest type with room.
 
-    A job is passed over if it has a rate above 0 on none of the types with room.
+    The queue stops at the first job that fits nowhere. A job whose rate is 0 on all types with room is skipped.
 
     Parameters
     ----------
-    order : columns of the GPU types; of equally fast types the first counts
+    order : columns of the GPU types; among equally fast types the first counts
     """
     type_of, _ = serve_fastest(problem, order)
     return one_type_each(problem, type_of)
@@ -99,7 +99,7 @@ def serve_fastest(problem: Problem, order: list[int]) -> tuple[dict[int, int], i
     Returns
     -------
     type_of : row of each served job -> column of its type
-    stop : position of the first job that the queue did not come to
+    stop : position of the first job that the queue did not reach
     """
     free = problem.gpus.copy()
     type_of: dict[int, int] = {}
@@ -115,11 +115,11 @@ def serve_fastest(problem: Problem, order: list[int]) -> tuple[dict[int, int], i
 
 
 class AlloX:
-    """Least mean completion time of one-GPU jobs by assignment (Le et al., EuroSys 2020), as Gavel plays it.
+    """Least mean completion time of one-GPU jobs by assignment (Le et al., EuroSys 2020), in Gavel's form.
 
-    Unplaced jobs are assigned to places in the queues of the free GPUs: the k-th place from the end costs k run times
-    there. Only the first of each queue gets its GPU, and keeps it to its end. The time a job has waited would be added
-    to all its costs alike, so it never changes the assignment, and is left out.
+    Unplaced jobs are assigned to positions in queues at the free GPUs: the k-th position from the end costs k x the run
+    time there. Only the first job of each queue gets its GPU, and keeps it until it ends. The published code adds the
+    time that a job has waited to all its costs; this never changes the assignment and is left out.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class AlloX:
         self._type_of: dict[int, int] = {}
 
     def __call__(self, problem: Problem) -> np.ndarray:
-        """Give X, 0 or 1."""
+        """Compute X, 0 or 1."""
         if (problem.gangs > 1).any():
             raise SchedulerError("gavel, policy allox: it assigns single GPUs; leave out gangs, or take another policy")
         present = set(problem.rows.tolist())
@@ -149,7 +149,7 @@ class AlloX:
 
 
 def assign(problem: Problem, jobs: np.ndarray, workers: np.ndarray) -> list[tuple[int, int]]:
-    """Assign jobs to places in the workers' queues at least total flow time; name those that come first.
+    """Assign jobs to positions in the workers' queues with the least total flow time; return the first of each queue.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def assign(problem: Problem, jobs: np.ndarray, workers: np.ndarray) -> list[tupl
 
 
 def one_type_each(problem: Problem, type_of: dict[int, int]) -> np.ndarray:
-    """float64 [M, R], X: all the time of one type for each row in ``type_of``, none for the others."""
+    """float64 [M, R], X: all the time of one type for each row in ``type_of``, 0 for the others."""
     shares = np.zeros(problem.rates.shape)
     for job, row in enumerate(problem.rows.tolist()):
         if row in type_of:

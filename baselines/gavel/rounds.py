@@ -1,4 +1,4 @@
-"""Gavel's round mechanism: shares of time X become a type for each job in each round (section 5 of the paper)."""
+"""Gavel's round mechanism: it turns shares of time X into one type for each job and round (section 5 of the paper)."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Final
 
 import numpy as np
 
-UNTRIED: Final = 1e9  # weight of a share of which nothing has been given yet
+UNTRIED: Final = 1e9  # priority of a share of 1 that has had no time yet
 NONE: Final = -1  # no type
 ALONE: Final = -1  # no partner
 
 
 class Rounds:
-    """How long each job has had each type, and who is next.
+    """Time that each job has had on each type, and the choice for the next round.
 
     Parameters
     ----------
     gpus : int [R], GPUs of each type
-    credit_s : seconds that every job is taken to have had of each type when counting begins: half a round
-    fixed_order : serve the types in the order of their columns; else in an order drawn for each round
-    fill : jobs without a share fill what is left of a type
-    seed : of the draws
+    credit_s : seconds that every job is assumed to have had on each type when counting begins: half a round
+    fixed_order : serve the types in the order of their columns; else in a random order in each round
+    fill : jobs without a share fill the GPUs left of a type
+    seed : seed of the draws
 
     Notes
     -----
-    Priority = share / fraction of the type's time received. One sort for each type and round.
+    Priority = share / fraction of the type's time received. Each round takes one sort per type.
     """
 
     def __init__(self, gpus: np.ndarray, credit_s: float, fixed_order: bool, fill: bool, seed: int = 0) -> None:
@@ -45,7 +45,7 @@ class Rounds:
         self.since_s = 0.0  # when counting began
 
     def admit(self, rows: np.ndarray, rates: np.ndarray, gangs: np.ndarray) -> None:
-        """Count new jobs: rates float64 [n, R] steps/s (0 = never there), gang sizes int [n]."""
+        """Add new jobs: rates float64 [n, R] steps/s (0 = never there), gang sizes int [n]."""
         while rows.max(initial=-1) >= len(self.gangs):
             for name in ("rates", "gangs", "shares", "planned", "_time_s", "_deficit_s"):
                 column = getattr(self, name)
@@ -54,12 +54,12 @@ class Rounds:
         self._time_s[rows] = self._credit_s
 
     def book(self, rows: np.ndarray, types: np.ndarray, seconds: np.ndarray) -> None:
-        """Add the time that jobs had a type in the last round."""
+        """Add the time that jobs had on a type in the last round."""
         self._time_s[rows, types] += seconds
         np.add.at(self._total_s, types, seconds)
 
     def begin_counting(self, rows: np.ndarray, now_s: float) -> None:
-        """Turn what the jobs ``rows`` have had too little or too much into deficits, and count anew."""
+        """Turn the missing or excess time of the jobs ``rows`` into their deficits, and reset the counters."""
         owed = self.shares[rows] * (now_s - self.since_s) - (self._time_s[rows] - self._credit_s)
         self._deficit_s[rows] += owed
         self._time_s[rows] = self._credit_s
@@ -72,11 +72,11 @@ class Rounds:
         self.planned[rows] = True
 
     def priorities(self, rows: np.ndarray) -> np.ndarray:
-        """float64 [n, R]: share over the fraction of the type's time that the job has had."""
+        """float64 [n, R]: share / fraction of the type's time that the job has had."""
         return priority(self.shares[rows] * (self.rates[rows] > 0), self._time_s[rows], self._total_s)
 
     def choose(self, rows: np.ndarray) -> np.ndarray:
-        """int64 [n]: type of each of the jobs ``rows``, in order of arrival, in the next round; NONE = it waits."""
+        """int64 [n]: type of each of the jobs ``rows``, by arrival, in the next round; NONE = it waits."""
         order = list(range(len(self._gpus)))
         if self._random is not None:
             self._random.shuffle(order)
@@ -96,10 +96,10 @@ class Rounds:
         return chosen
 
     def keep(self, rows: np.ndarray) -> None:
-        """Forget all jobs but ``rows``: nothing needs to be done, since rows do not come again."""
+        """Do nothing: rows of finished jobs never come again."""
 
     def ready(self, rows: np.ndarray) -> np.ndarray:
-        """Boolean [n]: X has an entry for the jobs ``rows``."""
+        """Boolean [n]: whether X has a row for each of the jobs ``rows``."""
         return self.planned[rows]
 
     def partner(self, row: int) -> int:
@@ -107,7 +107,7 @@ class Rounds:
         return ALONE
 
     def rate(self, row: int, column: int) -> float:
-        """Steps a second of a job on a type."""
+        """Rate of a job on a type [steps/s]."""
         return float(self.rates[row, column])
 
     @property
@@ -116,13 +116,13 @@ class Rounds:
 
 
 def priority(shares: np.ndarray, had_s: np.ndarray, total_s: np.ndarray) -> np.ndarray:
-    """float64 [n, R]: shares over the fraction of each type's time that was had."""
+    """float64 [n, R]: share / fraction of each type's time that was received."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(had_s > 0, shares / (had_s / total_s), shares * UNTRIED)
 
 
 def _fitting(candidates: np.ndarray, gangs: np.ndarray, room: int) -> np.ndarray:
-    """Take from a list, in order, whatever fits into what is left."""
+    """Choose from a list, in order, the candidates that fit into the remaining room."""
     taken = []
     for candidate, gang in zip(candidates.tolist(), gangs.tolist(), strict=True):
         if gang <= room:

@@ -1,4 +1,4 @@
-"""Gavel: a policy says how much of its time each job gets on each GPU type; rounds turn that into a schedule."""
+"""Gavel: a policy computes each job's share of time on each GPU type; rounds turn the shares into a schedule."""
 
 from __future__ import annotations
 
@@ -19,51 +19,74 @@ from gpusched_env.baselines.gavel.seats import Seats
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Lease, Preempt, Scheduler, Start, Wait
 
-REFERENCE: Final = "V100"  # stands for all types where a policy is agnostic of them; else the first type
-PRICES: Final = {"V100": 0.74, "P100": 0.43, "K80": 0.135}  # [$/h] of a GPU, of the published code
-SHUFFLE_STREAM: Final = 5  # seed + 5 draws the order of types, as in the published code
-LEAST_STEPS: Final = 1e-6  # less is left by rounding only, and would spoil the programs' scale
+REFERENCE: Final = "V100"  # represents all types in policies that ignore types; without V100s the first type does
+PRICES: Final = {"V100": 0.74, "P100": 0.43, "K80": 0.135}  # [$/h] of one GPU, from the published code
+SHUFFLE_STREAM: Final = 5  # seed + 5 seeds the order of types, as in the published code
+LEAST_STEPS: Final = 1e-6  # a smaller remainder is a rounding error, and would spoil the scale of the programs
 INTERIOR_POLICIES: Final = ("max_min_fairness", "finish_time_fairness", "min_total_duration")
-WHOLE: Final = 1e-9  # steps: so little is lacking to a whole one by rounding only
-SAME_S: Final = 1e-6  # times that differ by less do so by rounding only
+WHOLE: Final = 1e-9  # [steps] a step that lacks less is whole but for rounding
+SAME_S: Final = 1e-6  # [s] times that differ by less are equal but for rounding
 
 
 @dataclass
 class Gavel(Scheduler):
-    """Heterogeneity-aware scheduling: linear programs over time shares, realised in rounds; each gang on one GPU type.
+    """Heterogeneity-aware scheduling: linear programs over time shares on GPU types, carried out in rounds.
+
+    Models differ in how much faster they run on a newer GPU type. A policy is an optimisation problem whose solution X
+    says which share of its time each job should have on each type; the objective may be fairness, makespan or others.
+    In each round the jobs that are furthest behind their shares get the GPUs, and a whole gang runs on one type.
+
+    * ``gavel``: ``policy="max_min_fairness_perf"``. Max-min fairness of throughputs (LAS), aware of GPU types.
+    * ``gavel-las``: ``policy="max_min_fairness"``. The same, but as if all types were equally fast.
+    * ``gavel-ftf``: ``policy="finish_time_fairness_perf"``. Smallest maximum of the finish-time fairness rho (Themis).
+    * ``gavel-makespan``: ``policy="min_total_duration_perf"``. Least makespan.
+    * ``gavel-fifo``: ``policy="fifo_perf"``. First in, first out, each gang on its fastest type with room.
 
     Parameters
     ----------
-    policy : a name in POLICIES; ``_perf`` = knows that types differ
-    round_s : length of a round; the next begins when the last gang of this one has ended [s]
-    resolve_s : least time between two resets of the counters [s]
-    tie_break : among optimal shares "vertex", "two_stage" or "interior", see Program.max_min
-    gavel_compat : plan as the published simulator does, see Notes
-    whole_steps : a gang only begins a step that it can end in the round, and leaves its GPUs before the round ends;
-        None = if gavel_compat
-    bisect : min_total_duration by the published search; with tie_break "interior" by the published solver too
-    equal_share : of finish-time fairness: "steps" = what an equal share would have taken for the steps done; "age" =
-        the job's age, and without ``_perf`` a step a second on every type: an earlier version of the published code
-    alpha : of allox
-    prices : of an hour of one GPU of each type, in the cluster's order; () = PRICES
-    seed : of the order of types for policies that are agnostic of them, and of the draws of fifo
+    policy : name of a policy in ``docs/gavel.md``, default "max_min_fairness_perf"; the suffix ``_perf`` means that it
+        is aware of GPU types, ``_packed`` that pairs of jobs share GPUs
+    round_s : length of a round [s], default 360; the next one begins early if all gangs of a round have ended
+    resolve_s : least time between two resets of the time counters [s], default 1,920
+    tie_break : choice among optimal shares: "vertex" (default) = the solution of HiGHS; "two_stage" = then maximise the
+        sum of what was equalised; "interior" = the solution of ECOS, as in the published code (extra ``gavel``)
+    gavel_compat : True = plan as the published simulator does, see Notes; default False
+    whole_steps : True = in a round a gang runs only the whole steps that end within it, at least one, and then leaves
+        its GPUs; default None = as ``gavel_compat``
+    bisect : True = "min_total_duration" uses the published search, with ``tie_break="interior"`` also the published
+        solver; default False = one linear program, whose makespan is up to 5 % shorter
+    equal_share : reference of finish-time fairness: "steps" (default) = the time that an equal share would have taken
+        for the steps done; "age" = the job's age, and without ``_perf`` 1 step/s on every type, as in an earlier
+        version of the published code
+    alpha : share of the waiting jobs that "allox" considers, default 1
+    prices : price of one GPU of each type for an hour, in the cluster's order of types; default () = those of the
+        published code
+    seed : seed of the order of types for policies that ignore types, and of the draws of "fifo" and "gandiva"; default
+        0
 
     Notes
     -----
-    With ``gavel_compat`` shares are computed anew only when the counters are reset; a job that came since then waits
-    for the next reset, though it takes its GPUs out of the round; if nothing runs, nothing is planned before the next
-    arrival; idle time counts as time received; policies that are agnostic of types plan time also on types where a job
-    cannot run. So ``fifo``, ``fifo_perf`` and ``isolated`` meet the published simulator job by job, to the last digits
-    of rounding, and so does ``min_total_duration[_perf]`` with ``bisect`` and tie_break "interior" (docs/gavel.md).
-    Without it shares are computed at each round after a change, and an idle system plans at once. Not reproduced: a
-    gang whose last steps are fewer than its GPUs is never dropped.
+    By default shares are recomputed in each round after a change, and an idle system plans at once. With
+    ``gavel_compat``:
 
-    O(M log M) a round for M jobs in the system; a solve is a linear program of M R variables.
+    * shares are recomputed only when the counters are reset;
+    * a job that has arrived since then takes its GPUs out of the round but waits for the next reset;
+    * if nothing runs, nothing is planned before the next arrival;
+    * idle time counts as time received;
+    * policies that ignore types plan time also on types where a job cannot run.
+
+    Then ``fifo``, ``fifo_perf`` and ``isolated`` agree with the published simulator job by job, to the last digits of
+    rounding, and so does ``min_total_duration[_perf]`` with ``bisect`` and ``tie_break="interior"`` (docs/gavel.md).
+    Not copied: the published simulator drops a gang whose last steps are fewer than its GPUs. Our choices: HiGHS
+    instead of ECOS, one linear program for the makespan, and water filling without a Boolean program.
+
+    O(M log M) in a round for M jobs in the system; a solution takes a linear program of M R variables for R types.
 
     References
     ----------
-    D. Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads", OSDI 2020,
-    sections 4 and 5; stanford-futuredata/gavel, scheduler/scheduler.py.
+    D. Narayanan, K. Santhanam, F. Kazhamiaka, A. Phanishayee, M. Zaharia, "Heterogeneity-Aware Cluster Scheduling
+    Policies for Deep Learning Workloads", OSDI 2020, sections 4 (policies) and 5 (rounds); stanford-futuredata/gavel,
+    scheduler/scheduler.py.
     """
 
     policy: str = "max_min_fairness_perf"
@@ -90,7 +113,7 @@ class Gavel(Scheduler):
             self._check_interior()
         if not 0 < self.round_s < math.inf or not 0 <= self.resolve_s < math.inf:
             raise SchedulerError(
-                f"gavel: round_s is {self.round_s}, resolve_s {self.resolve_s}: seconds > 0, and >= 0, are wanted"
+                f"gavel: round_s is {self.round_s}, resolve_s {self.resolve_s}: give finite seconds > 0, and >= 0"
             )
         self._leases = self.gavel_compat if self.whole_steps is None else self.whole_steps
         self.clairvoyant = POLICIES[self.policy].reads_work or self.gavel_compat
@@ -98,8 +121,8 @@ class Gavel(Scheduler):
     def _check_interior(self) -> None:
         if "water_filling" in self.policy or not self.policy.startswith(INTERIOR_POLICIES):
             raise SchedulerError(
-                f"gavel: {self.policy} knows no tie_break=interior (only {', '.join(INTERIOR_POLICIES)} do, and their "
-                "forms without water filling); take vertex or two_stage"
+                f"gavel: {self.policy} has no tie_break=interior (only {', '.join(INTERIOR_POLICIES)} have it, without "
+                "water filling); take vertex or two_stage"
             )
         if not gavel_interior.installed():
             raise SchedulerError(
@@ -109,17 +132,19 @@ class Gavel(Scheduler):
 
     @property
     def name(self) -> str:
-        """Name of the policy, after Gavel's."""
+        """``gavel:`` and the name of the policy in Gavel's code."""
         return f"gavel:{self.policy}"
 
     def reset(self, view: ClusterView) -> None:
-        """Begin a run: nothing counted, nothing planned."""
+        """Begin a run with empty counters and no plan."""
         types = view.cluster.gpu_types
         policy = POLICIES[self.policy]
         if self.prices and len(self.prices) != len(types):
             raise SchedulerError(f"gavel: {len(self.prices)} prices for {len(types)} GPU types ({', '.join(types)})")
         if "cost" in self.policy and not self.prices and not set(types) <= set(PRICES):
-            raise SchedulerError(f"gavel: not all prices of {', '.join(types)} are known; give them: prices=2/1")
+            raise SchedulerError(
+                f"gavel: not all prices of {', '.join(types)} are known; give them all, such as prices=2/1"
+            )
         self._prices = np.array(self.prices or [PRICES.get(name, 1.0) for name in types])
         self._reference = types.index(REFERENCE) if REFERENCE in types else 0
         self._gpus = np.bincount(view.cluster.nodes["gpu_type"], weights=view.cluster.nodes["gpus"]).astype(np.int64)
@@ -145,11 +170,11 @@ class Gavel(Scheduler):
         self._changed = False
         self._last_reset_s = 0.0 if self.gavel_compat else -math.inf
         self._round_end_s = -math.inf
-        self._booked_to_s = 0.0  # when the round before the present one ended
-        self._clock_s = 0.0  # when the present round began, see _ended_s
-        self._due_s: dict[int, float] = {}  # job of the present round -> when its leased steps end
-        self._partner: dict[int, int] = {}  # jobs of the present round that share their GPUs, both ways
-        self._holding: dict[int, float] = {}  # job of the present round -> when it began to hold its GPUs
+        self._booked_to_s = 0.0  # end of the round before the present one
+        self._clock_s = 0.0  # begin of the present round, see _ended_s
+        self._due_s: dict[int, float] = {}  # job of the present round -> time at which its leased steps end
+        self._partner: dict[int, int] = {}  # job of the present round -> the job that shares its GPUs, both ways
+        self._holding: dict[int, float] = {}  # job of the present round -> time since which it holds its GPUs
         self._pending: list[int] = []  # jobs of the present round whose GPUs are still being checkpointed
         self._ended: list[tuple[int, float, float]] = []  # job, begin and end of its task in the present round
 
@@ -161,7 +186,7 @@ class Gavel(Scheduler):
         return PairRounds(self._gpus, self.round_s / 2, fill, fill and self.gavel_compat, pair_rates)
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Plan a round when the last one is over; inside a round only start what could not start at once."""
+        """Plan a round when the last one is over; within a round only start jobs that could not start at once."""
         now_s = view.now_s
         holding = set(view.running.tolist())
         if self._leases:
@@ -195,7 +220,7 @@ class Gavel(Scheduler):
         gangs = self._rounds.gangs[rows]
         before, company = self._seats.of_job, self._partner
         self._partner = {row: other for row in rows.tolist() if (other := self._rounds.partner(row)) != ALONE}
-        nobody = len(view.arrival_s)  # more than any job
+        nobody = len(view.arrival_s)  # larger than any row
         seated = [at for at, row in enumerate(rows.tolist()) if row < self._partner.get(row, nobody)]
         partner_of = {row: self._partner[row] for row in rows[seated].tolist() if row in self._partner}
         told = (rows[seated].tolist(), types[seated].tolist(), gangs[seated].tolist())
@@ -220,15 +245,15 @@ class Gavel(Scheduler):
             for name, count, rate in zip(names, self._gpus.tolist(), self._rounds.rates[job].tolist(), strict=True)
         )
         return SchedulerError(
-            f"{self.name}: {len(self._active)} jobs wait, no GPU is in use, no job is to come, and the policy gives no "
-            f"job a type on which it can run; the published simulator would go on for ever. The first is job "
+            f"{self.name}: {len(self._active)} jobs wait, no GPU is in use, no job will come, and the policy gives no "
+            f"job a type on which it can run; the published simulator would loop for ever. The first is job "
             f"{view.job_id[job]} of {view.gpus[job]} GPUs ({rates}); leave it out, or take another policy"
         )
 
     def _play(
         self, view: ClusterView, before: dict[int, tuple[int, tuple[int, ...]]], company: dict[int, int]
     ) -> Iterator[Decision]:
-        """Preempt who has lost its GPUs, start who has got some, and come back when the round is over."""
+        """Preempt jobs that lose their GPUs, start jobs that get some, and wake at the end of the round."""
         now_s, seats = view.now_s, self._seats.of_job
         running = view.running.tolist()
         checkpointing = set(view.running[view.checkpointing].tolist())
@@ -240,18 +265,18 @@ class Gavel(Scheduler):
             if self._leases:
                 yield self._lease(view, job)
             elif company.get(job) != self._partner.get(job):
-                yield Lease(job, math.inf)  # its company has changed: the pace of the last round is over
+                yield Lease(job, math.inf)  # its partner has changed: a new lease updates its rate
         yield from self._start_pending(view)
         if seats:
             yield Wait(self._round_end_s)
 
     def _start_pending(self, view: ClusterView) -> Iterator[Decision]:
-        """Start the jobs of this round whose GPUs are free by now."""
+        """Start the jobs of this round whose GPUs have come free."""
         left = []
         for job in self._pending:
             gpus, partner = self._seats.of_job[job][1], self._partner.get(job, ALONE)
             if partner != ALONE and view.semantics.checkpoint_s > 0 and _others_on(view, gpus, partner):
-                left.append(job)  # they are still being checkpointed there
+                left.append(job)  # other jobs are still being checkpointed there
                 continue
             yield Start(job, gpus=gpus, share=partner != ALONE)
             if view.refusal:
@@ -263,7 +288,7 @@ class Gavel(Scheduler):
         self._pending = left
 
     def _lease(self, view: ClusterView, job: int) -> Lease:
-        """Grant the whole steps that end inside the round, one at least."""
+        """Grant the whole steps that end within the round, at least one."""
         rate = self._rounds.rate(job, self._type_of[job])
         at_once = view.now_s - self._clock_s < SAME_S
         begin_s = self._clock_s if at_once else view.now_s
@@ -275,18 +300,21 @@ class Gavel(Scheduler):
         return Lease(job, begin_s + steps / rate)
 
     def _ended_s(self, job: int, now_s: float) -> float:
-        """When a job's task of the round ended [s]: as its steps and rate say, if that is now but for rounding.
+        """End of a job's task of the round [s]: from its steps and rate, if that equals ``now_s`` but for rounding.
 
-        Jobs of one model often tie but for the last bits of such times, and the published simulator has these.
+        Jobs of one model often tie except for the last bits of such times; this gives the bits of the published
+        simulator.
         """
         due_s = self._due_s.get(job, math.inf)
         return due_s if abs(due_s - now_s) < SAME_S else now_s
 
     def _book(self) -> None:
-        """Count what each job had of its type in the round that has ended."""
+        """Add the time of each job on its type in the ended round to the counters."""
         if not self._ended:
             return
-        self._ended.sort(key=lambda task: (-task[2], task[0]))  # as published, which decides the last bits of the sums
+        self._ended.sort(
+            key=lambda task: (-task[2], task[0])
+        )  # the published order; it decides the last bits of the sums
         ends_s = np.array([end_s for _, _, end_s in self._ended])
         begins_s = np.array([begin_s for _, begin_s, _ in self._ended])
         seconds = ends_s - (self._booked_to_s if self.gavel_compat else begins_s)
@@ -296,7 +324,7 @@ class Gavel(Scheduler):
         self._ended = []
 
     def _admit(self, view: ClusterView) -> None:
-        """Take up the jobs that have come, and forget those that have finished."""
+        """Add new jobs to the rounds, and remove finished ones."""
         active = np.sort(np.concatenate([view.running, view.waiting])).astype(np.int64)
         if len(active) != len(self._active) or (active != self._active).any():
             self._rounds.keep(active[active < self._known])
@@ -316,7 +344,7 @@ class Gavel(Scheduler):
         self._active = active
 
     def _plan(self, view: ClusterView) -> None:
-        """Compute shares anew if anything has changed, and reset the counters if that was not done lately."""
+        """Recompute shares if anything has changed, and reset the counters if the last reset was long enough ago."""
         if not self._changed:
             return
         now_s = self._clock_s
@@ -341,7 +369,9 @@ class Gavel(Scheduler):
         weights = view.told("priority_weight", 1.0)[rows]
         if not (weights > 0).all():
             job = rows[int(np.argmin(weights > 0))]
-            raise SchedulerError(f"{self.name}: job {view.job_id[job]} has no priority_weight above 0; give all one")
+            raise SchedulerError(
+                f"{self.name}: job {view.job_id[job]} has no priority_weight above 0; give every job one"
+            )
         steps_left, slack_s = np.ones(len(rows)), np.full(len(rows), np.inf)
         if isinstance(view, ClairvoyantView):
             steps_left = np.maximum(view.iterations_left(rows), LEAST_STEPS)

@@ -1,4 +1,4 @@
-"""Which GPUs the jobs of a round sit on: those of the last round if they can, else as few machines as possible."""
+"""GPUs of the jobs of a round: those of the last round if possible, else on as few machines as possible."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from gpusched_env.cluster import Cluster
 class Seats:
     """GPUs of jobs that each have one GPU type; a pair of jobs keeps those of its first member that has some.
 
-    Larger gangs choose first. In each size those keep their GPUs that had the same type in the last round and find them
-    free; the others take the machine where they leave the fewest GPUs free, else machines in their order.
+    Larger gangs choose first. Among gangs of one size, those that had the same type in the last round and find their
+    GPUs free keep them. The others take the machine on which they leave the fewest GPUs free; if none has room, they
+    fill machines in order.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -26,15 +27,15 @@ class Seats:
         self.of_job: dict[int, tuple[int, tuple[int, ...]]] = {}  # type and GPUs of the last round
 
     def seat(self, jobs: Iterable[tuple[int, int, int]], partner_of: Mapping[int, int] | None = None) -> None:
-        """Seat the jobs of a round: (job, type, gang size) in order; those of a type fit on its GPUs together.
+        """Seat the jobs of a round: (job, type, gang size) in order; the jobs of a type fit on its GPUs together.
 
         Parameters
         ----------
-        partner_of : jobs that share the GPUs of some of them, and are seated along with them
+        partner_of : job -> partner that shares its GPUs and is seated with it
         """
         partner_of = partner_of or {}
         before, self.of_job = self.of_job, {}
-        taken = bytearray(len(self._node_of_gpu))  # one GPU at a time it is faster than an array
+        taken = bytearray(len(self._node_of_gpu))  # for access to single GPUs it is faster than an array
         by_size: dict[int, list[tuple[int, int]]] = {}
         for job, column, gang in jobs:
             by_size.setdefault(gang, []).append((job, column))

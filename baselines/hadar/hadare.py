@@ -1,4 +1,4 @@
-"""HadarE (reconstruction): jobs forked into copies on separate nodes, planned anew in every slot; and its rivals."""
+"""HadarE (reconstruction): jobs run as several copies on separate nodes, replanned in every slot; and its baselines."""
 
 from __future__ import annotations
 
@@ -17,31 +17,42 @@ from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Sched
 
 @dataclass
 class HadarE(Scheduler):
-    """In every slot, give each job its fastest free node, and idle nodes to copies of the jobs that would end last.
+    """Run copies of a job on separate nodes, so that no node is idle; plan all nodes again in every slot.
+
+    With few jobs, most nodes of a cluster would be idle. HadarE forks a job into copies that train at the same time on
+    nodes of different speed, and merges them at the end of each slot. In each slot every job first gets its fastest
+    free node, and idle nodes then go to further copies of the jobs that would end last.
+
+    * ``hadare``: as many copies as the scenario allows.
+    * ``hadare-single``: ``copies=1``. A baseline: one copy, moves to the fastest free node in each slot.
+    * ``hadare-sticky``: ``copies=1, sticky=True``. A baseline: one copy, stays on its first node.
 
     Parameters
     ----------
-    slot_s : length of a slot [s]
-    copies : of a job, at most; 0 = as many as the scenario allows (``semantics.max_copies``). 1 = a single-copy rival:
-        there is nothing to merge, so a job that keeps its node goes on at no cost
-    order : of the jobs' first copies, a name in ORDERS (``slots.py``); a choice. "forked" = as a published
-        figure has it: the forker hands all copies to the scheduler, those of the first job before other jobs
-    spare_order : who gets idle nodes, a name in SPARE_ORDERS
-    sticky : a job stays on the node on which it started; for single copies
-    refill : nodes of a job that ends are given away at once, and not at the end of the slot. A running job that gets
-        one restarts, if it gains by that
+    slot_s : length of a slot [s], default 360. Shorter slots adapt faster but pay the overheads more often
+    copies : most copies of a job; default 0 = as many as the scenario allows (``semantics.max_copies``). With 1 nothing
+        is merged, and a job that keeps its node continues at no cost
+    order : order in which jobs get their first node: "longest" (default) or "shortest" = by remaining time on the
+        fastest node; "arrival"; "forked" = by arrival, and a job takes nodes for all of its copies before the next job
+        takes any, as in a published figure
+    spare_order : order in which jobs get idle nodes: "latest-finish" (default) = the job that would end last;
+        "scheduler" = the jobs in turn
+    sticky : True = a job stays on the node on which it started, needs ``copies=1``; default False
+    refill : True = the nodes of a job that ends are given away at once, and a running job that gets one restarts if it
+        gains by that; default False = they are idle until the end of the slot
 
     Notes
     -----
-    A reconstruction from the abstract, as ``hadar.py``. A node holds one copy of one job, whose whole gang it has room
-    for. In each slot all copies of a job stop together, so that each slot costs ``restore_s`` (the first ``start_s``),
-    and ``merge_s`` where a job has several. Rates are those of an idle network. A slot begins at once when a job finds
-    nobody in the system.
+    A reconstruction: only the abstract of the paper is certain (see ``docs/hadar.md``). Our choices: the orders, and
+    that every job gets a node before any job gets two. A node holds one copy of one job, and has room for its whole
+    gang. In each slot all copies of a job stop together, so each slot costs ``restore_s`` (the first one ``start_s``),
+    and ``merge_s`` if the job has several copies. Rates are those of an idle network. A slot begins at once when a job
+    arrives in an empty system.
 
     References
     ----------
     Sultana, Pakka, Xu, Yuan, Chen, Tzeng, "Resource Heterogeneity-Aware and Utilization-Enhanced Scheduling for Deep
-    Learning Clusters", arXiv 2503.10918.
+    Learning Clusters", 2025, arXiv 2503.10918.
     """
 
     slot_s: float = 360.0
@@ -68,16 +79,16 @@ class HadarE(Scheduler):
 
     @property
     def name(self) -> str:
-        """Name with the kind of rival, which no factor may go without."""
+        """Name with the kind of baseline; a factor of HadarE over a baseline must name it."""
         kind = f"single-copy-{self.order}" if self.copies == 1 else "hadare"
         return kind + "-sticky" * self.sticky + "-refill" * self.refill
 
     def reset(self, view: ClusterView) -> None:
-        """Look at the nodes and the rates.
+        """Read the nodes and the rates.
 
         Raises
         ------
-        SchedulerError : a slot that is over before a job makes progress
+        SchedulerError : the slot is too short for any progress
         """
         assert isinstance(view, ClairvoyantView)
         rules = view.semantics
@@ -93,7 +104,7 @@ class HadarE(Scheduler):
         self._rates = view.rates_per_s[:, MACHINE]
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Plan a slot when one begins; otherwise start what was still blocked, or refill idle nodes."""
+        """Plan a slot when one begins; otherwise start gangs that were blocked, or refill idle nodes."""
         assert isinstance(view, ClairvoyantView)
         alone = not len(view.running) and bool((view.arrival_s[view.waiting] == view.now_s).all())
         begins = alone or view.now_s >= self._slot_end_s
@@ -112,7 +123,7 @@ class HadarE(Scheduler):
         yield Wait(self._slot_end_s)
 
     def _node_rates(self, view: ClairvoyantView, rows: np.ndarray) -> np.ndarray:
-        """float64 [Q, N]: iterations a second of a copy of each of the jobs ``rows`` on each node; 0 = cannot run."""
+        """float64 [Q, N]: iterations/s of a copy of each of the jobs ``rows`` on each node; 0 = it cannot run there."""
         nodes = view.cluster.nodes
         rates: np.ndarray = np.where(
             view.gpus[rows][:, None] <= nodes["gpus"], self._rates[view.job_class[rows]][:, nodes["gpu_type"]], 0.0
@@ -127,7 +138,7 @@ class HadarE(Scheduler):
         return rates
 
     def _held(self, view: ClairvoyantView, rows: np.ndarray) -> np.ndarray:
-        """int64 [N]: which of the jobs ``rows`` holds each node, as its index there; -1 = none."""
+        """int64 [N]: index in ``rows`` of the job that holds each node; -1 = none."""
         counts = held_counts(view, rows) > 0
         held: np.ndarray = np.where(counts.any(axis=0), counts.argmax(axis=0), -1)
         return held
@@ -137,7 +148,7 @@ class HadarE(Scheduler):
         return plan_slot(view.iterations_left(rows), rates, self._limit, self.spare_order, self.order, held)
 
     def _grown(self, view: ClairvoyantView, rows: np.ndarray, held: np.ndarray) -> np.ndarray:
-        """Give idle nodes away, but none to a running job that would lose more by a restart than it gains."""
+        """Give away idle nodes, except to a running job that would lose more by a restart than it gains."""
         given = self._planned(view, rows, held)
         rates, left = self._node_rates(view, rows), view.iterations_left(rows)
         for job in np.unique(held[held >= 0]).tolist():

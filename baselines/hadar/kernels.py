@@ -1,4 +1,4 @@
-"""FIND_ALLOC and the greedy walk of Hadar, compiled: which nodes a gang would get, and who gets some."""
+"""FIND_ALLOC and the greedy walk of Hadar, compiled: the best placement of a gang, and the grants of a round."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ ROUND_DTYPE: Final = np.dtype(
 
 
 class Asking(Handle):
-    """A round's question, and its answer."""
+    """The input of a round and its result."""
 
     round = array(ROUND_DTYPE)
-    jobs = array(ASKING_DTYPE, "jobs")  # best first; ``payoff`` (0 = nothing granted) and ``rate`` are filled
+    jobs = array(ASKING_DTYPE, "jobs")  # best first; the results are ``payoff`` (0 = nothing granted) and ``rate``
     rates = array(np.float64, "classes", "tiers", "types")  # [iterations/s] of each job class
     nodes = array(NODE_DTYPE, "nodes")
-    free = array(np.int32, "nodes")  # [GPU] not granted yet; reduced by what is granted
-    prices = array(np.float64, "nodes", "granted")  # utility per GPU and round by GPUs granted; see prices.py
+    free = array(np.int32, "nodes")  # [GPU] not granted yet
+    prices = array(
+        np.float64, "nodes", "granted"
+    )  # utility per GPU and round, by number of GPUs granted; see prices.py
     trial = array(np.int32, "nodes")  # scratch
     counts = array(np.int32, "jobs", "nodes")  # [GPU] of each node that each job is granted
 
 
 @kernel
 def payoff_of(ask: Asking, i: int, rate: float, price: float) -> float:
-    """Utility of ending at this rate, less the price of the gang's GPUs [per round] in every round until then."""
+    """Utility of ending at this rate, minus the price of the gang's GPUs [per round] in every round until then."""
     job = ask.jobs[i]
     run_s = job["remaining"] / rate
     rounds = math.ceil(run_s / ask.round["round_s"])
@@ -45,9 +47,9 @@ def payoff_of(ask: Asking, i: int, rate: float, price: float) -> float:
 
 @kernel
 def cheapest(ask: Asking, job_class: int, tier: int, slowest: int) -> int:
-    """Find the cheapest node of a type as fast as ``slowest`` that has free GPUs and none in ``trial``; -1 = none.
+    """Find the cheapest node at least as fast as type ``slowest`` with free GPUs and none in ``trial``; -1 = none.
 
-    Of equal prices the node with more free GPUs, then the first. ``mixed`` False: nodes of the type ``slowest`` only.
+    Ties: more free GPUs, then the lower index. Without ``mixed`` only nodes of the type ``slowest`` are considered.
     """
     picked = -1
     lowest = 0.0
@@ -67,7 +69,7 @@ def cheapest(ask: Asking, job_class: int, tier: int, slowest: int) -> int:
 
 @kernel
 def next_type(ask: Asking, job_class: int, tier: int, previous: int) -> int:
-    """Type that follows ``previous`` (-1 = none yet) in the order of descending rates, ties by number; -1 = no more."""
+    """Type after ``previous`` (-1 = none yet) by descending rate, ties by index; -1 = no more types."""
     following = -1
     for gpu_type in range(ask.rates.shape[2]):
         rate = ask.rates[job_class, tier, gpu_type]
@@ -84,7 +86,7 @@ def next_type(ask: Asking, job_class: int, tier: int, previous: int) -> int:
 
 @kernel
 def fill(ask: Asking, job_class: int, gang: int, tier: int, slowest: int) -> float:
-    """Fill a gang from the cheapest nodes of one threshold into ``trial``; its price [per round], -1 = too few GPUs."""
+    """Fill ``trial`` with a gang from the cheapest nodes of one threshold; give its price [per round], -1 = no room."""
     for node in range(len(ask.nodes)):
         ask.trial[node] = 0
     left = gang
@@ -103,7 +105,7 @@ def fill(ask: Asking, job_class: int, gang: int, tier: int, slowest: int) -> flo
 
 @kernel
 def spread_rate(ask: Asking, job_class: int) -> float:
-    """Rate [iterations/s] of a gang on the nodes in ``trial``: that of its slowest type; 0 if it is one node only."""
+    """Rate [iterations/s] of a gang on the nodes in ``trial``: that of its slowest type; 0 if it is only one node."""
     used = 0
     rack = -1
     tier = RACK
@@ -163,7 +165,7 @@ def find_alloc(ask: Asking, i: int) -> float:
 
 @kernel
 def walk(ask: Asking) -> None:
-    """Grant, in order, every job that has nothing yet what FIND_ALLOC finds for it."""
+    """Grant each job without GPUs, in order, the placement that FIND_ALLOC finds."""
     left = 0
     for node in range(len(ask.nodes)):
         left += ask.free[node]

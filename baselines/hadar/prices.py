@@ -1,4 +1,4 @@
-"""Utilities and prices of Hadar: what a job is worth when it ends, and what a GPU costs in a round."""
+"""Utilities and prices of Hadar: the value of a job by its end time, and the price of a GPU in a round."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
 
-# A job as FIND_ALLOC sees it.
+# A job as input and output of FIND_ALLOC.
 ASKING_DTYPE: Final = np.dtype(
     [
         ("remaining", "<f8"),  # iterations left
         ("worth", "<f8"),  # utility = worth / max(end - since_s, 1 s)
         ("since_s", "<f8"),  # [s]
-        ("least_rate", "<f8"),  # [1/s] slower spreads are refused
-        ("payoff", "<f8"),  # out: of what it is granted; 0 = nothing
-        ("rate", "<f8"),  # out: [1/s] of what it is granted
+        ("least_rate", "<f8"),  # [1/s] slower placements on several nodes are refused
+        ("payoff", "<f8"),  # out: payoff of its grant; 0 = nothing granted
+        ("rate", "<f8"),  # out: [1/s] rate of its grant
         ("row", "<i4"),  # of the view
         ("job_class", "<i4"),  # row of the rates
         ("gpus", "<i4"),  # [GPU] gang size
@@ -29,18 +29,18 @@ UTILITIES: Final = {
     "effective_throughput_raw": "raw",
     "inverse_remaining": "remaining",
 }
-LEAST_S: Final = 1.0  # [s] least time in a utility's denominator (a job that has just arrived)
+LEAST_S: Final = 1.0  # [s] lower limit of the denominator of a utility, for a job that has just arrived
 
 
 class Paces(NamedTuple):
-    """Seconds that jobs still need alone on the fastest and on the slowest GPU type that runs them; float64 [Q]."""
+    """Remaining seconds of jobs alone on the fastest and on the slowest GPU type that runs them; float64 [Q]."""
 
     fastest_s: np.ndarray
     slowest_s: np.ndarray
 
 
 class PriceRange(NamedTuple):
-    """Price of a GPU for a round on an empty node, and on a full one (nobody pays that)."""
+    """Price of a GPU for a round on an empty node, and on a full one (never paid)."""
 
     lowest: float
     highest: float
@@ -54,11 +54,11 @@ def set_utility(
     Parameters
     ----------
     jobs : ASKING_DTYPE [Q]
-    utility : a name in UTILITIES: effective throughput is iterations / (end - arrival), raw, or normalised by the rate
-        on the fastest type (then: run time on the fastest type / JCT); inverse_remaining is 1 / (end - now)
+    utility : a name in UTILITIES. Effective throughput = iterations / (end - arrival), raw, or normalised by the rate
+        on the fastest type, which gives run time on the fastest type / JCT. inverse_remaining = 1 / (end - now)
     iterations : float64 [Q], work of each job
     arrival_s : float64 [Q]
-    fastest : float64 [Q], iterations a second on the fastest type
+    fastest : float64 [Q], iterations/s on the fastest type
     """
     if utility == "inverse_remaining":
         jobs["worth"], jobs["since_s"] = 1.0, now_s
@@ -68,7 +68,7 @@ def set_utility(
 
 
 def utility_at(jobs: np.ndarray, end_s: np.ndarray | float) -> np.ndarray:
-    """float64 [Q]: utility of the jobs (ASKING_DTYPE), were they to end at ``end_s``."""
+    """float64 [Q]: utility of the jobs (ASKING_DTYPE) if they ended at ``end_s``."""
     value: np.ndarray = jobs["worth"] / np.maximum(end_s - jobs["since_s"], LEAST_S)
     return value
 
@@ -82,13 +82,13 @@ def price_range(
     ----------
     jobs : ASKING_DTYPE [Q]
     gpus : GPUs of the cluster
-    eta : scale of the lower bound
-    ratio : the upper bound is at least so many times the lower one
+    eta : divisor of the lower bound
+    ratio : least ratio of upper to lower bound
 
     Notes
     -----
-    The horizon is now + all work, shared by all GPUs, + the longest job on its slowest type. Both bounds scale with the
-    utility, so that its unit decides nothing.
+    The horizon is now + all work divided by all GPUs + the run time of the longest job on its slowest type. Both bounds
+    scale with the utility, so its unit has no effect.
     """
     gang = jobs["gpus"]
     horizon_s = now_s + arrays.total(gang * paces.fastest_s) / gpus + float(paces.slowest_s.max())
@@ -101,10 +101,10 @@ def price_range(
 def price_table(prices: PriceRange, capacity: np.ndarray) -> np.ndarray:
     """float64 [N, c + 1]: price of a GPU of each node, of ``capacity`` [GPU], when 0, 1, ... of them are granted.
 
-    Lowest x (highest / lowest)^(granted / capacity), as in OASiS (INFOCOM 2018).
+    Price = lowest x (highest / lowest)^(granted / capacity), as in OASiS (INFOCOM 2018).
     """
     granted = np.arange(int(capacity.max()) + 1)[None, :]
-    if prices.lowest <= 0.0:  # utilities below the smallest number: nothing has a price
+    if prices.lowest <= 0.0:  # utilities below the smallest float: all prices are 0
         return np.zeros((len(capacity), granted.shape[1]))
     share = np.minimum(granted / capacity[:, None], 1.0)
     table: np.ndarray = prices.lowest * arrays.power(prices.highest / prices.lowest, share)
@@ -112,5 +112,5 @@ def price_table(prices: PriceRange, capacity: np.ndarray) -> np.ndarray:
 
 
 def competitive_alpha(prices: PriceRange) -> float:
-    """Alpha of the bound: the jobs admitted have at least 1 / (2 alpha) of the best utility (for small gangs)."""
+    """Alpha of the bound: the admitted jobs have at least 1 / (2 alpha) of the best utility (for small gangs)."""
     return max(1.0, log(prices.highest / prices.lowest))

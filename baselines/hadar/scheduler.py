@@ -1,4 +1,4 @@
-"""Hadar (reconstruction): tasks of a job on several GPU types, by an online primal-dual method in rounds."""
+"""Hadar (reconstruction): gangs on several GPU types, granted by an online primal-dual method in rounds."""
 
 from __future__ import annotations
 
@@ -30,35 +30,47 @@ ORDERS: Final = ("density", "arrival")
 
 @dataclass
 class Hadar(Scheduler):
-    """Every ``round_s``, price the GPUs of each node by what is granted of it, and grant what pays.
+    """Price the GPUs of each node in every round; grant a job GPUs if its utility exceeds their price.
+
+    The tasks of one job may run on different GPU types in the same round, so GPUs need not stay idle because a gang
+    does not fit on one type. A job's utility depends on when it ends, and the price of a node's GPUs rises with the
+    number already granted. A job gets the placement with the largest payoff, which is its utility minus the price, if
+    that is positive.
 
     Parameters
     ----------
-    utility : a name in UTILITIES (``prices.py``); results depend on it more than on anything else
-    round_s : length of a round [s]; the next one begins earlier if nothing runs any more
-    eta, price_ratio : of the price bounds, see price_range
-    order : of the walk: "density" = utility of ending soonest, per GPU, descending; "arrival"
-    dp_max : with so many jobs or fewer, the set of largest total payoff is searched
-    dp_states : the search gives up beyond so many states, and the greedy walk decides (counted in ``truncations``)
-    mixed : a gang may sit on several GPU types; it runs at its slowest
-    work_conserving : what nobody pays for is given, in the same order, to whom it fits
-    spread_guard : a gang is not spread where it runs below this share of its rate on the empty cluster; 0 = never
-        refused
-    guard_patience_s : a job that has waited so long is spread anyway [s]
+    utility : value of a job by its end time, which affects results more than any other parameter.
+        "effective_throughput_normalised" (default) = ideal run time / JCT; "effective_throughput_raw" = iterations /
+        JCT; "inverse_remaining" = 1 / (end - now), which serves short jobs first
+    round_s : length of a round [s], default 360; the next one begins earlier if nothing runs any more
+    eta : divisor of the lower price bound, default 1; see :func:`price_range`
+    price_ratio : least ratio of the upper to the lower price bound, default 1,000; with a large ratio the first GPUs of
+        a node are nearly free
+    order : order in which jobs are granted GPUs: "density" (default) = utility of the earliest possible end per GPU,
+        descending; "arrival"
+    dp_max : with at most this many jobs, default 12, the set of largest total payoff is searched instead of the greedy
+        order
+    dp_states : most states of that search, default 20,000; beyond it the greedy order decides, and ``truncations``
+        counts
+    mixed : True (default) = a gang may use several GPU types, and runs at the rate of the slowest; False = one type
+    work_conserving : True (default) = GPUs for which no job pays are given, in the same order, to jobs that fit
+    spread_guard : a gang is not placed on several nodes if its rate there is below this share of its rate on the empty
+        cluster, default 0.5; 0 = no such rule
+    guard_patience_s : a job that has waited this long is exempt from the guard [s], default 3,600
 
     Notes
     -----
-    A reconstruction from the abstracts and from common knowledge: the body of neither paper was at hand, and no code is
-    public. Certain are task-level mixing, the primal-dual method and the rounds; ``docs/hadar.md`` marks the rest. The
-    scenario's ``restore_s`` stands for the paper's restart. A round is planned as if all GPUs were free; where
-    checkpoints take time, gangs start when their GPUs come free.
-    Rates are those of an idle network. Greedy: O(Q T N W) a round, for Q jobs, T types, N nodes, W GPUs of a gang.
+    A reconstruction: the bodies of both papers were not available to us, nor was any code. Certain (abstract) is an
+    online primal-dual method at the level of tasks; ``docs/hadar.md`` marks what is literature and what is our choice.
+    The scenario's ``restore_s`` is the cost of a restart. A round is planned as if all GPUs were free; if
+    checkpoints take time, gangs start when their GPUs come free. Rates are those of an idle network. Greedy: O(Q T N W)
+    in a round, for Q jobs, T types, N nodes and W GPUs of a gang.
 
     References
     ----------
     Sultana, Pakka, Xu, Yuan, Chen, Tzeng, "Resource Heterogeneity-Aware and Utilization-Enhanced Scheduling for Deep
-    Learning Clusters", arXiv 2503.10918; "Hadar: Heterogeneity-Aware Optimization-Based Online Scheduling for Deep
-    Learning Cluster", IPDPS 2024.
+    Learning Clusters", 2025, arXiv 2503.10918; "Hadar: Heterogeneity-Aware Optimization-Based Online Scheduling for
+    Deep Learning Cluster", IPDPS 2024. The form of the prices: OASiS, INFOCOM 2018.
     """
 
     utility: str = "effective_throughput_normalised"
@@ -92,22 +104,22 @@ class Hadar(Scheduler):
 
     @property
     def name(self) -> str:
-        """Name with the utility, which no result may go without."""
+        """Name with the utility, without which no result has a meaning."""
         return f"hadar-{UTILITIES[self.utility]}"
 
     def reset(self, view: ClusterView) -> None:
-        """Look at the machines and the rates."""
+        """Read the machines and the rates."""
         assert isinstance(view, ClairvoyantView)
         self.truncations = 0
         self._plan = GangPlan()
         self._next_round_s = 0.0
         self._nodes = view.cluster.nodes
         self._rates = view.rates_per_s
-        self._best_rate = np.zeros(len(self._rates))  # [1/s] on the empty cluster; 0 = not yet asked
-        self._excused = np.empty(0, np.int64)  # rows that run spread, slower than the guard allows
+        self._best_rate = np.zeros(len(self._rates))  # [1/s] on the empty cluster; 0 = not computed yet
+        self._excused = np.empty(0, np.int64)  # rows that run on several nodes, slower than the guard allows
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Plan a round when one begins; otherwise start what was still blocked."""
+        """Plan a round when one begins; otherwise start gangs that were blocked."""
         assert isinstance(view, ClairvoyantView)
         if view.now_s >= self._next_round_s or not len(view.running):
             rows = unfinished(view)
@@ -134,12 +146,12 @@ class Hadar(Scheduler):
         yield from self._plan.carry_out(view, jobs["row"], question.counts, self._next_round_s)
 
     def _question(self, view: ClairvoyantView, rows: np.ndarray) -> Round:
-        """Sort the jobs, and price the GPUs."""
+        """Sort the jobs and price the GPUs."""
         now_s, round_s = view.now_s, self.round_s
         jobs = np.zeros(len(rows), ASKING_DTYPE)
         jobs["row"], jobs["gpus"], jobs["job_class"] = rows, view.gpus[rows], view.job_class[rows]
         tier = view.cluster.tightest_tier(jobs["gpus"])
-        jobs["tier"] = np.where(tier == SLOT, MACHINE, tier)  # nodes are the least that is priced
+        jobs["tier"] = np.where(tier == SLOT, MACHINE, tier)  # prices are per node, so a slot counts as a machine
         jobs["remaining"] = view.iterations_left(rows)
         rates = self._rates[jobs["job_class"], jobs["tier"]]
         fastest, slowest = rates.max(axis=1), np.where(rates > 0, rates, np.inf).min(axis=1)
@@ -149,13 +161,15 @@ class Hadar(Scheduler):
         self._set_least_rates(view, jobs)
         if self.order == "density":
             density = utility_at(jobs, now_s + paces.fastest_s) / jobs["gpus"]
-            order = np.argsort(-rounded_keys(density), kind="stable")  # ties by arrival, then id: the order of rows
+            order = np.argsort(
+                -rounded_keys(density), kind="stable"
+            )  # ties: arrival, then id, which is the order of rows
             jobs = jobs[order]
         table = price_table(prices, self._nodes["gpus"])
         return Round(jobs, self._rates, self._nodes, table, now_s, round_s, self.mixed)
 
     def _set_least_rates(self, view: ClairvoyantView, jobs: np.ndarray) -> None:
-        """Say below which rate a job is not spread; 0 for those that have waited long enough."""
+        """Set the rate below which a job is not spread over nodes; 0 for jobs that have waited long enough."""
         classes, first = np.unique(jobs["job_class"], return_index=True)
         for job_class, i in zip(classes.tolist(), first.tolist(), strict=True):
             if self._best_rate[job_class] == 0.0:
@@ -166,9 +180,9 @@ class Hadar(Scheduler):
         jobs["least_rate"] = np.where(patient, 0.0, self.spread_guard * self._best_rate[jobs["job_class"]])
 
     def _rate_alone(self, view: ClairvoyantView, job: np.ndarray) -> float:
-        """Rate [1/s] that FIND_ALLOC gives a job (ASKING_DTYPE [1]) on the empty cluster, where nothing has a price."""
+        """Rate [1/s] that FIND_ALLOC gives a job (ASKING_DTYPE [1]) on the empty cluster at price 0."""
         alone = job.copy()
-        alone["since_s"], alone["worth"] = view.now_s, 1.0  # the sooner the better; of work that takes days
+        alone["since_s"], alone["worth"] = view.now_s, 1.0  # utility 1 / (end - now), for work that takes days
         alone["remaining"] = 1e6 * self._rates[alone["job_class"]].max()
         nothing = np.zeros((len(self._nodes), int(self._nodes["gpus"].max()) + 1))
         question = Round(alone, self._rates, self._nodes, nothing, view.now_s, self.round_s, self.mixed)

@@ -1,4 +1,4 @@
-"""Who is granted GPUs in a round of Hadar: the exact search of short queues, the greedy walk of long ones."""
+"""Grants in a round of Hadar: exact search for short queues, a greedy walk for long ones."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from gpusched_env.baselines.hadar.kernels import ROUND_DTYPE, Asking, find_alloc
 
 
 class StatesExceededError(Exception):
-    """The search would remember more states than it may."""
+    """The search would need more states than allowed."""
 
 
 @dataclass
 class Round:
-    """One round's question, and its answer.
+    """The input of one round and its result.
 
     Attributes
     ----------
     jobs : ASKING_DTYPE [Q], best first
-    rates : float64 [C, tiers, T], iterations a second of each job class
+    rates : float64 [C, tiers, T], iterations/s of each job class
     nodes : NODE_DTYPE [N]
-    prices : float64 [N, c + 1], see price_table
-    now_s, round_s : time and length of the round [s]
-    mixed : a gang may sit on several GPU types
+    prices : float64 [N, c + 1], see :func:`price_table`
+    now_s, round_s : time, and length of the round [s]
+    mixed : a gang may use several GPU types
     free : int32 [N], GPUs not granted yet
     counts : int32 [Q, N], GPUs granted
     """
@@ -42,7 +42,7 @@ class Round:
         """Begin with all GPUs free."""
         self.free = self.nodes["gpus"].astype(np.int32)
         self.counts = np.zeros((len(self.jobs), len(self.nodes)), np.int32)
-        self._free = self.free.copy()  # of a question
+        self._free = self.free.copy()  # input of ``find``
         shared = {
             "jobs": self.jobs,
             "rates": np.ascontiguousarray(self.rates),
@@ -56,20 +56,20 @@ class Round:
         self._granting = Asking(round=times.copy(), free=self.free, **shared)
 
     def find(self, i: int, free: np.ndarray) -> tuple[float, np.ndarray]:
-        """FIND_ALLOC: the payoff of job ``i`` with these free GPUs, 0 = nothing, and its GPUs of each node."""
+        """FIND_ALLOC: payoff of job ``i`` with these free GPUs, 0 = no placement, and its GPUs of each node."""
         self._free[:] = free
         payoff: float = find_alloc(self._asked, i)
         return payoff, self.counts[i].copy()
 
     def greedy(self, priced: bool = True) -> None:
-        """Grant, in order, whatever pays; ``priced`` False: whatever fits, to those that have nothing yet."""
+        """Grant, in order, whatever pays; ``priced`` False: whatever fits, to jobs that have nothing yet."""
         self._granting.round["priced"] = priced
         walk(self._granting)
 
     def exact(self, most_states: int) -> bool:
-        """Grant the set of largest total payoff; False = more states than allowed, and nothing is granted.
+        """Grant the set of largest total payoff; False = it needs more states than allowed, and nothing is granted.
 
-        Take or skip each job in order; prices follow from the free GPUs, so the best rest depends on them alone.
+        Each job in order is either taken or skipped. Prices depend only on the free GPUs, so these are the state.
         """
         best = _remembering(self, most_states)
         try:
@@ -91,7 +91,7 @@ class Round:
 
 
 def _remembering(question: Round, most_states: int) -> Callable[[int, np.ndarray], float]:
-    """Make the function that gives the largest total payoff of the jobs from ``i`` on."""
+    """Make the memoised function that gives the largest total payoff of the jobs from ``i`` on."""
     known: dict[tuple[int, bytes], float] = {}
 
     def best(i: int, free: np.ndarray) -> float:

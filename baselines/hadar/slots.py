@@ -1,7 +1,7 @@
-"""HadarE's (reconstruction) slots as pure functions: which jobs' copies run on which nodes, how steps are divided.
+"""HadarE's (reconstruction) slots as pure functions: the assignment of copies to nodes, and the division of steps.
 
-Sultana et al., arXiv 2503.10918. That a job is forked into copies on separate nodes, which train at once and are merged
-in each slot, is certain; order and overheads are choices: see ``docs/hadar.md``.
+Sultana et al., arXiv 2503.10918. It is certain that a job is forked into copies on separate nodes that train at the
+same time; orders and overheads are our choices: see ``docs/hadar.md``.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from gpusched_env.portable.keys import rounded_keys
 
 ORDERS: Final = ("longest", "shortest", "arrival", "forked")
 SPARE_ORDERS: Final = ("latest-finish", "scheduler")
-ROUNDING: Final = 1e-12  # relative error of a sum of rates x seconds that should be whole
+ROUNDING: Final = 1e-12  # relative rounding error of a sum of rates x seconds that should be whole
 
 
 class Overheads(NamedTuple):
     """Seconds of a slot in which a copy does not train."""
 
     restore_s: float = 10.0  # of every copy
-    consolidate_s: float = 5.0  # of every copy, where a job has several
+    consolidate_s: float = 5.0  # of every copy of a job with several copies
 
 
 def copy_seconds(slot_s: float, copies: int, overheads: Overheads) -> float:
-    """Seconds of a slot in which each of so many copies of a job trains; 0 = the slot is too short."""
+    """Training seconds of each copy in a slot if the job has ``copies``; 0 = the slot is too short."""
     return max(slot_s - overheads.restore_s - (overheads.consolidate_s if copies > 1 else 0.0), 0.0)
 
 
 def exact_steps(remaining: float, rates: np.ndarray, train_s: float) -> np.ndarray:
-    """Divide the work of a slot over a job's copies so that all end together.
+    """Divide the work of a slot among a job's copies so that all end together.
 
     Parameters
     ----------
-    remaining : steps the job still has
-    rates : float64 [k], steps a second of each copy
-    train_s : seconds for which copies can train in the slot
+    remaining : remaining steps of the job
+    rates : float64 [k], steps/s of each copy
+    train_s : training seconds of a copy in the slot
 
     Returns
     -------
-    float64 [k] : steps of each copy, real numbers; in proportion to the rates, at most what fits into the slot
+    float64 [k] : steps of each copy, real numbers in proportion to the rates, at most what fits into the slot
     """
     rates = np.asarray(rates, float)
     seconds = min(remaining / float(rates.sum()), train_s)
@@ -51,10 +51,9 @@ def exact_steps(remaining: float, rates: np.ndarray, train_s: float) -> np.ndarr
 
 
 def whole_steps(remaining: int, rates: np.ndarray, train_s: float) -> np.ndarray:
-    """Divide like :func:`exact_steps`, in whole steps, by largest remainders; int64 [k].
+    """Divide as :func:`exact_steps`, but into whole steps, by largest remainders; int64 [k].
 
-    They add up to ``remaining`` or, if less fits into the slot, to the whole number of steps that does. Equal
-    remainders: the first copy.
+    The steps sum to ``remaining`` or, if less fits into the slot, to the whole number that fits. Ties: the first copy.
     """
     exact = exact_steps(remaining, rates, train_s)
     fits = remaining <= float(np.sum(rates)) * train_s
@@ -73,22 +72,22 @@ def plan_slot(
     order: str = "longest",
     held: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Give every node of a slot to a copy of a job: first one copy each, then the nodes left over.
+    """Give every node of a slot to a copy of a job: first one copy of each job, then the nodes left over.
 
     Parameters
     ----------
-    remaining : steps left of J jobs, 0 = finished
-    rates : float64 [J, n], steps a second of a copy on each node; 0 = does not run there
-    most_copies : of a job; None = one on each node, more can never run
-    spare_order : who gets a spare node: "latest-finish" = the job that would end last with the copies it has;
+    remaining : remaining steps of J jobs, 0 = finished
+    rates : float64 [J, n], steps/s of a copy on each node; 0 = it cannot run there
+    most_copies : most copies of a job; None = one on each node, since more can never run
+    spare_order : job that gets a spare node: "latest-finish" = the job that would end last with its present copies;
         "scheduler" = the jobs in turn, in the order of the first pass
-    order : of the first pass: "longest" or "shortest" = by run time on the fastest node; "arrival" = by row; "forked" =
-        by row, and each job takes a node for every copy before the next job takes any
-    held : int64 [n], nodes that jobs have already and keep, -1 = to be given; None = all are
+    order : order of the first pass: "longest" or "shortest" = by run time on the fastest node; "arrival" = by row;
+        "forked" = by row, and each job takes a node for every copy before the next job takes any
+    held : int64 [n], job that already has and keeps each node, -1 = to be given; None = all nodes are to be given
 
     Returns
     -------
-    int64 [n] : job of each node, -1 = idle. A job's copies are on different nodes by construction
+    int64 [n] : job of each node, -1 = idle. The copies of a job are on different nodes by construction
 
     Raises
     ------
@@ -96,8 +95,8 @@ def plan_slot(
 
     Notes
     -----
-    First pass: jobs without a node, in order, ties by row; each takes its fastest free node, ties by index. Of equal
-    finishes the first in that order gets the spare node.
+    First pass: jobs without a node, in order, ties by row; each takes its fastest free node, ties by index. Spare
+    nodes: equal finishes are ordered as in the first pass.
     """
     if order not in ORDERS:
         raise SchedulerError(f"hadare: {unknown_name('order', order, ORDERS)}")
@@ -139,7 +138,7 @@ def plan_slot(
         if spare_order == "latest-finish":
             with np.errstate(divide="ignore"):
                 ends = rounded_keys(left[candidates] / speed[candidates])
-            chosen = candidates[int(np.argmax(ends))]  # of equal ones the first
+            chosen = candidates[int(np.argmax(ends))]  # ties: the first
         else:
             chosen = candidates[0]
         candidates.remove(chosen)

@@ -1,1 +1,1 @@
-"""The compiled loop of schedulers that are an order of jobs and a walk along it."""
+"""The compiled loop of list schedulers: schedulers that sort the jobs and start them in that order."""

@@ -1,8 +1,8 @@
-"""When running jobs of Tiresias change their queues: the gangs in a heap, by the time at which each will.
+"""Changes of queue of running jobs under Tiresias: a binary heap of gangs, keyed by the time of the change.
 
-The times in the heap were right when they were computed, but for rounding; whoever asks now gets what the clock of now
-makes of them, so all that might be the first are computed anew. Jobs whose queue has changed leave their sorted lists
-then (runners.py).
+A time in the heap is exact but for rounding: recomputed at a later clock it may differ in its last bits. The caller
+needs the value as of the present clock, so all gangs that might come first are recomputed. A job whose queue has
+changed then leaves its sorted list (runners.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpusched_env.core.state import ACTIVE, Run
 
 @kernel
 def change_of_queue_s(sim: Run, plan: ListState, number: int) -> float:
-    """When the job of a gang changes its queue, if the gang goes on; inf = never [s]."""
+    """Time at which the job of a gang changes its queue if the gang continues [s]; inf = never."""
     replica = sim.replicas[number]
     if replica["phase"] != ACTIVE:
         return np.inf
@@ -34,14 +34,14 @@ def change_of_queue_s(sim: Run, plan: ListState, number: int) -> float:
 
 @kernel
 def expect_change(plan: ListState, number: int, time_s: float) -> None:
-    """Put a gang into the heap, or move it there; an infinite time takes it out."""
+    """Insert a gang into the heap or move it; an infinite time removes it."""
     at = plan.places[number]
     if at < 0:
         if time_s == np.inf:
             return
         at = plan.memory["changing"]
         plan.memory["changing"] += 1
-    elif time_s == np.inf:  # the last one takes its place
+    elif time_s == np.inf:  # the last entry fills the gap
         plan.places[number] = -1
         plan.memory["changing"] -= 1
         if at == plan.memory["changing"]:
@@ -71,7 +71,7 @@ def expect_change(plan: ListState, number: int, time_s: float) -> None:
 
 @kernel
 def follow_changes_of_queue(sim: Run, plan: ListState) -> float:
-    """Take jobs whose queue has changed out of their lists; return when the next running job changes its own [s]."""
+    """Remove jobs whose queue has changed from their lists; return the time of the next change of a running job [s]."""
     first_s = np.inf
     slack_s = NEAR_S + NEAR * sim.world["clock_s"]
     count = 0

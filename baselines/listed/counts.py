@@ -1,4 +1,7 @@
-"""Who is preempted for whom where counts of GPUs decide: what plan_preemptive decides where any free GPUs will do."""
+"""Choice of the preempted jobs where only numbers of GPUs matter.
+
+It gives the result of ``plan_preemptive`` for placement rules that accept any free GPUs.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from gpusched_env.core.state import Run
 
 @helper
 def might_precede(plan: ListState, head: int, last: int, near: float) -> bool:
-    """Tell whether a waiting job might come before a running one, or one that rounding might put behind that."""
+    """Tell whether a waiting job may come before a running one, or before one that rounding may order behind it."""
     if near == 0.0:
         return before(plan.keys, plan.ranks, head, last)
     return plan.keys[head] < plan.keys[last] + near
@@ -20,15 +23,16 @@ def might_precede(plan: ListState, head: int, last: int, near: float) -> bool:
 
 @kernel
 def start_surely(sim: Run, plan: ListState) -> int:
-    """List the waiting jobs that come before all that is taken and find room there; return their GPUs.
+    """List the waiting jobs that come before all taken jobs and find room before them; return the number of their GPUs.
 
-    Running jobs are taken from the end until what they hold, and what is free, is enough for all who come before them:
-    then all others keep their GPUs, and each of these waiting jobs fits when its turn comes. One taken with others
-    because of rounding may come before a job listed earlier: it fits too, since nothing listed needed its GPUs.
+    Running jobs are taken from the end of the order until the GPUs that they hold, plus the free GPUs, suffice for all
+    listed jobs. All other running jobs then keep their GPUs, so every listed job fits at its turn. A job that was taken
+    only because of rounding may come before a job that was listed earlier; it still fits, because no listed job needed
+    its GPUs.
     """
     r = plan.memory
     near = rounding(sim, plan)
-    first = -1  # of those taken
+    first = -1  # first taken job in the order
     granted = 0
     while True:
         line = first_line(plan, sim.world["gpus"], False)
@@ -58,7 +62,7 @@ def start_surely(sim: Run, plan: ListState) -> int:
 
 @kernel
 def plan_by_count(sim: Run, plan: ListState) -> None:
-    """List who is to be preempted and who is to start, each in order; all others stay as they are."""
+    """List the jobs to preempt and the jobs to start, in order; all others stay as they are."""
     w = sim.world
     r = plan.memory
     line_up_runners(sim, plan)
@@ -102,7 +106,7 @@ def plan_by_count(sim: Run, plan: ListState) -> None:
             gang = sim.jobs[row]["gpus"]
             if gang <= supply:
                 supply -= gang
-            else:  # GPUs that are still being checkpointed are meant for it
+            else:  # it gets GPUs that are still being checkpointed
                 plan.verdict[i] = NOT_NOW
                 plan.left[r["leaving"]] = row
                 r["leaving"] += 1

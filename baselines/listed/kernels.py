@@ -1,8 +1,8 @@
-"""The compiled loop of schedulers that are an order of jobs and a walk along it: FIFO, SJF, SRTF, LAS, Tiresias.
+"""The compiled loop of list schedulers: FIFO, SJF, SRTF, LAS, Tiresias.
 
-It decides what their ``decide`` decides, in the same sequence; tests compare the logs. What it need not do: look again
-at jobs that could not start before, while no GPU has come back; and, where counts of GPUs decide who starts, look at
-all who wait or run (lines.py, runners.py, counts.py).
+It makes the same decisions as their ``decide``, in the same order; tests compare the event logs. It saves two kinds of
+work. Jobs that could not start are not tried again until GPUs have been released. Where only numbers of GPUs decide
+which jobs start, it does not visit all waiting and running jobs (lines.py, runners.py, counts.py).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from gpusched_env.core.handle import kernel
 from gpusched_env.core.planning import NEWCOMER, SKIPPED, Walk, plan_preemptive
 from gpusched_env.core.state import CHECKPOINTING, WAITING, Run
 
-# Where the loop stands between two calls, beside ASLEEP and DECIDES.
+# Phases of the loop between two calls, in addition to ASLEEP and DECIDES.
 WALKS, STOPS, STARTS, ENDS = range(2, 6)
-# What is walked along: a list made at each decision point, lines of waiting jobs, or the head of the queue alone.
+# What the loop walks along: a list made at each decision point, heaps of waiting jobs, or the head of the queue.
 LIST, LINES, HEAD = range(3)
 
 
 @kernel
 def list_jobs(sim: Run, plan: ListState, with_running: bool) -> int:
-    """List the jobs of this decision point in the order of the last one, newcomers behind; return their number."""
+    """List the jobs of this decision point: those of the last list in its order, then new ones; return their number."""
     w = sim.world
     for i in range(w["waiting"]):
         plan.member[sim.waiting[w["first_waiting"] + i]] = 1
@@ -72,7 +72,7 @@ def rule_of(sim: Run, plan: ListState, row: int) -> int:
 
 @kernel
 def sort_jobs(sim: Run, plan: ListState, count: int) -> None:
-    """Sort the listed jobs, and note the placement rule of each."""
+    """Sort the listed jobs, and note the placement rule of each one."""
     for i in range(count):
         set_key(sim, plan, plan.order[i])
     sort_rows(plan.order, plan.scratch, plan.keys, plan.ranks, count)
@@ -83,7 +83,7 @@ def sort_jobs(sim: Run, plan: ListState, count: int) -> None:
 
 @kernel
 def room_for_all(sim: Run, plan: ListState) -> bool:
-    """Tell whether all waiting jobs find a place on the free GPUs: then nobody is preempted, whatever the order."""
+    """Tell whether all waiting jobs fit on the free GPUs; then no job is preempted, whatever the order."""
     left = sim.world["free_gpus"]
     for i in range(sim.world["waiting"]):
         row = sim.waiting[sim.world["first_waiting"] + i]
@@ -95,18 +95,18 @@ def room_for_all(sim: Run, plan: ListState) -> bool:
 
 @kernel
 def las_round(sim: Run, plan: ListState) -> tuple[bool, float]:
-    """Tell whether this instant is a round of LAS, and when the next one is [s]."""
+    """Tell whether a round of LAS begins now, and when the next one begins [s]."""
     now_s = sim.world["clock_s"]
     round_s = plan.memory["round_s"]
     rounds = max(math.floor(now_s / round_s) - 1, 0)
-    while (rounds + 1) * round_s <= now_s:  # a division may round either way
+    while (rounds + 1) * round_s <= now_s:  # the division may round up or down
         rounds += 1
     return rounds * round_s == now_s or sim.world["round_s"] > 0.0, (rounds + 1) * round_s
 
 
 @kernel
 def join_lines(sim: Run, plan: ListState) -> None:
-    """Line up the jobs that have arrived, and those of ``left`` that wait: who was stopped, or could not start yet."""
+    """Insert new arrivals into the lines, and the jobs of ``left`` that wait: preempted or unable to start before."""
     r = plan.memory
     arrivals = sim.world["next_arrival"] - r["lined"]
     kept = 0
@@ -115,7 +115,7 @@ def join_lines(sim: Run, plan: ListState) -> None:
         if sim.jobs[row]["status"] == WAITING:
             set_key(sim, plan, row)
             join_line(plan.lines, plan.waiters, plan.keys, plan.ranks, plan.line_of[sim.jobs[row]["gpus"]], row)
-        else:  # its checkpoint is being written
+        else:  # its checkpoint is still being written
             plan.left[kept] = row
             kept += 1
     r["lined"] += arrivals
@@ -124,7 +124,7 @@ def join_lines(sim: Run, plan: ListState) -> None:
 
 @kernel
 def play_list(sim: Run, plan: ListState, walk: Walk) -> int:
-    """Play on until ``until_s`` (PAUSED), the log is full, or ``advance`` ends the run."""
+    """Play until ``until_s`` (PAUSED), until the log is full, or until ``advance`` ends the run."""
     w = sim.world
     r = plan.memory
     while True:
@@ -246,6 +246,6 @@ def play_list(sim: Run, plan: ListState, walk: Walk) -> int:
                 wake_at(sim, next_s)
             elif r["order"] == QUEUES:
                 change_s = follow_changes_of_queue(sim, plan)
-                # a change closer than the clock can tell is still a change
+                # a change within the resolution of the clock must still wake the loop later
                 wake_at(sim, max(change_s, np.nextafter(w["clock_s"], np.inf)))
             r["phase"] = ASLEEP

@@ -1,4 +1,4 @@
-"""What jobs are ordered by: a key, a rank among equal keys, and then the row; and how keys change as time passes."""
+"""Order of jobs: by key, then by rank, then by row; and the rate at which keys change."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gpusched_env.core.events import attained_service, productive_s, seconds_lef
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import ACTIVE, Run
 
-# How jobs are ordered.
+# The orders.
 ARRIVAL, SIZE, ATTAINED, QUEUES = range(4)
 
-_TOLERANCE: Final = 1e-6  # [GPU s]: times of changes are computed from attained service and back
-_PACE: Final = 1e-12  # by which a gang may run slower than on the ideal placement, of its pace: below all rounding
-# What was computed once, and what the clock of now makes of it, are this close: [s], and [s] for each second of it.
+_TOLERANCE: Final = 1e-6  # [GPU s] attained service at a computed change of queue may be off by rounding
+_PACE: Final = 1e-12  # relative loss of speed below which a gang counts as running at its ideal speed
+# A stored time and the same time recomputed at a later clock differ by less than NEAR_S [s] + NEAR x time.
 NEAR_S: Final = 1e-3
 NEAR: Final = 1e-9
 
@@ -31,7 +31,7 @@ def queue_of(plan: ListState, attained: float) -> int:
 
 @kernel
 def size_of(sim: Run, plan: ListState, row: int) -> float:
-    """Sort key of a job: what is left of its run time, or what it has attained."""
+    """Sort key of a job: its remaining run time [s] or its attained service [s], or gang size x that [GPU s]."""
     job = sim.jobs[row]
     if plan.memory["order"] == SIZE:
         size = seconds_left(sim, row)
@@ -42,14 +42,14 @@ def size_of(sim: Run, plan: ListState, row: int) -> float:
 
 @kernel
 def queue_key(sim: Run, plan: ListState, row: int) -> float:
-    """Sort key of a job by its queue; within a queue, running jobs may come first."""
+    """Sort key of a job by its queue; with ``incumbents`` running jobs come first in their queue."""
     key = 2.0 * queue_of(plan, attained_service(sim, row))
     return key + 1.0 if plan.memory["incumbents"] and sim.jobs[row]["replica"] < 0 else key
 
 
 @kernel
 def set_key(sim: Run, plan: ListState, row: int) -> None:
-    """Set what a job is ordered by."""
+    """Set the key and the rank of a job."""
     r = plan.memory
     if r["order"] == QUEUES:
         plan.ranks[row] = sim.jobs[row]["first_start_s"]
@@ -61,7 +61,7 @@ def set_key(sim: Run, plan: ListState, row: int) -> None:
 
 @kernel
 def pace_of(plan: ListState, gpus: int) -> float:
-    """How fast the key of a running job of so many GPUs changes, if it keeps pace [1/s]."""
+    """Rate at which the key of a running gang of ``gpus`` GPUs changes at its ideal speed [1/s]."""
     r = plan.memory
     if r["order"] == QUEUES:
         return 0.0
@@ -71,7 +71,7 @@ def pace_of(plan: ListState, gpus: int) -> float:
 
 @kernel
 def keeps_pace(sim: Run, plan: ListState, row: int) -> bool:
-    """Tell whether a running job's key changes by ``pace_of`` until it stops, but for a change of queue."""
+    """Tell whether a running job's key will change at the rate ``pace_of`` until it stops or changes its queue."""
     w = sim.world
     job = sim.jobs[row]
     gang = sim.replicas[job["replica"]]

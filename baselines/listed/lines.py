@@ -1,6 +1,7 @@
-"""Jobs in order: sorted lists, and lines of waiting jobs, one for each gang size, whose first is known at once.
+"""Sorting of jobs, and waiting jobs in lines: one binary heap for each gang size.
 
-A line is a binary heap of rows, ``waiters[begin : begin + count]``. Keys and ranks of a job stay while it waits.
+A line is the heap of rows ``waiters[begin : begin + count]``; its first entry is the job that comes first. Keys and
+ranks of a job do not change while it waits.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ Array = np.ndarray
 
 @helper
 def before(keys: Array, ranks: Array, one: int, other: int) -> bool:
-    """Tell whether a job comes before another: by key, rank among equals, row."""
+    """Tell whether a job comes before another: by key, then by rank, then by row."""
     if keys[one] != keys[other]:
         return keys[one] < keys[other]
     if ranks[one] != ranks[other]:
@@ -25,7 +26,7 @@ def before(keys: Array, ranks: Array, one: int, other: int) -> bool:
 
 @helper
 def join_line(lines: Array, waiters: Array, keys: Array, ranks: Array, number: int, row: int) -> None:
-    """Put a job into a line."""
+    """Insert a job into a line."""
     line = lines[number]
     begin = line["begin"]
     at = line["count"]
@@ -41,7 +42,7 @@ def join_line(lines: Array, waiters: Array, keys: Array, ranks: Array, number: i
 
 @helper
 def leave_line(lines: Array, waiters: Array, keys: Array, ranks: Array, number: int) -> None:
-    """Take the first job of a line out of it."""
+    """Remove the first job of a line."""
     line = lines[number]
     begin = line["begin"]
     line["count"] -= 1
@@ -65,9 +66,9 @@ def leave_line(lines: Array, waiters: Array, keys: Array, ranks: Array, number: 
 
 @kernel
 def first_line(plan: ListState, most: int, passes: bool) -> int:
-    """Find the line of the job that comes first of all gangs of up to ``most`` GPUs; -1 = nobody waits.
+    """Find the line whose first job comes first among all gangs of up to ``most`` GPUs; -1 = no such job waits.
 
-    ``passes``: gang sizes that have failed do not count.
+    ``passes``: gang sizes that have found no place are ignored.
     """
     best = -1
     first = -1
@@ -83,7 +84,7 @@ def first_line(plan: ListState, most: int, passes: bool) -> int:
 
 @helper
 def sort_rows(order: Array, scratch: Array, keys: Array, ranks: Array, count: int) -> None:
-    """Sort rows by natural merging: what is sorted already costs one look."""
+    """Sort rows by natural merge sort, which takes one pass over rows that are sorted already."""
     while True:
         begin = 0
         runs = 0

@@ -1,4 +1,4 @@
-"""One run of a scheduler that is an order of jobs and a walk along it, in a compiled loop."""
+"""One run of a list scheduler in a compiled loop."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from gpusched_env.core.placement.rules import goes_anywhere, rule_number, shares
 from gpusched_env.core.planning import Walk
 from gpusched_env.simulator import Scheduler, Simulation
 
-# Rules that may place a gang once others have taken GPUs, though they could not before.
+# Rules that are not monotone: a gang that finds no place may find one after others have taken GPUs.
 _ERRATIC = ("least-busy-servers",)
 
 
 @dataclasses.dataclass(frozen=True)
 class ListRules:
-    """What the loop must know of a scheduler.
+    """The rules of a list scheduler.
 
     Parameters
     ----------
-    order : ARRIVAL, SIZE, ATTAINED or QUEUES of key_kernels
+    order : ARRIVAL, SIZE, ATTAINED or QUEUES of ``keys.py``
     placement : placement rule
     preempts : running jobs may be preempted
-    strict : the first job that does not fit blocks all behind it
-    by_gpus : sizes are multiplied by the gang
-    round_s : quantum of ATTAINED [s]
-    thresholds : upper bounds of all QUEUES but the last [GPU s]
-    packlimit : models with more skew, of more than one GPU, are placed by "consolidate"
-    incumbents : running jobs lead their queue
+    strict : the first job that does not fit blocks all jobs behind it
+    by_gpus : sizes are multiplied by the gang size
+    round_s : length of a round of ATTAINED [s]
+    thresholds : upper limits of all QUEUES but the last [GPU s]
+    packlimit : gangs of several GPUs whose model has more skew than this are placed by "consolidate"
+    incumbents : running jobs come first in their queue
     """
 
     order: int
@@ -66,7 +66,9 @@ class ListedRun(CompiledLoop):
             memory["along"] = listed_kernels.HEAD
         elif not memory["monotone"]:
             memory["along"] = listed_kernels.LIST
-        elif rules.preempts or rules.order == key_kernels.ATTAINED:  # who starts must follow from counts alone
+        elif (
+            rules.preempts or rules.order == key_kernels.ATTAINED
+        ):  # lines need that numbers of GPUs alone decide which jobs start
             skewed = rules.order == key_kernels.QUEUES and bool(((skew > rules.packlimit) & (gangs > 1)).any())
             if not goes_anywhere(rules.placement) or skewed or instance.gpu_jobs > 1:
                 memory["along"] = listed_kernels.LIST
@@ -75,7 +77,7 @@ class ListedRun(CompiledLoop):
         lines["gpus"], lines["begin"] = sizes, np.cumsum(counts) - counts
         line_of = np.zeros(sizes[-1] + 1, np.int32)
         line_of[sizes] = np.arange(len(sizes))
-        # twice as many as can run, so that those who have ended are seldom cleared away
+        # twice as many entries as gangs can run, so that ended jobs are rarely cleared away
         runners = np.zeros(len(sizes), RUNNERS_DTYPE)
         runners["room"] = 2 * (instance.cluster.gpus // sizes) + 2
         runners["begin"] = np.cumsum(runners["room"]) - runners["room"]
@@ -112,12 +114,12 @@ class ListedRun(CompiledLoop):
 
     @property
     def along(self) -> int:
-        """What the loop walks along: LIST, LINES or HEAD of listed_kernels."""
+        """What the loop walks along: LIST, LINES or HEAD of ``kernels.py``."""
         return int(self._memory["along"])
 
 
 def listed_run(scheduler: Scheduler, simulation: Simulation, rules: ListRules) -> ListedRun | None:
-    """Give the compiled loop of a scheduler; None where the scenario asks for what it does not do."""
+    """Give the compiled loop of a scheduler; None if the scenario needs something that the loop cannot do."""
     if simulation.instance.gpu_jobs > 1 and shares_by(rules.placement):
         return None
     scheduler.reset(simulation.view_for(scheduler))

@@ -1,9 +1,10 @@
-"""Running jobs in order, so that who comes last is known at once.
+"""Running jobs in order, so that the last one is found without sorting all of them.
 
-Jobs whose keys change at the same pace stand in a sorted list, one for each gang size: their order does not change, nor
-does the level of each, which is its key less what the clock has added. Only at a change of queue does one leave. All
-others are in ``walk``, whose keys are computed anew at each decision point: gangs that have just started, restore or
-are being checkpointed, and, where what is left counts, those that do not run as fast as on the ideal placement.
+Jobs whose keys change at the same rate are in one sorted list for each gang size. Their order does not change. The
+level of a job = its key - rate x clock, so it is constant. A job leaves its list early only if it changes its queue.
+All other running jobs are in ``walk``, and their keys are recomputed at each decision point: gangs that have just
+started, restore or are being checkpointed, and, if the order depends on remaining work, gangs that run slower than on
+the ideal placement.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from gpusched_env.baselines.listed.state import ListState
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import Run
 
-# What is known of a job's place: ``member``.
+# Values of ``member``: where a running job is kept.
 NOWHERE, IN_WALK, IN_LIST = range(3)
 
 
 @kernel
 def _jobs_before(plan: ListState, number: int, row: int) -> int:
-    """Count the jobs of a list that come before another one."""
+    """Count the jobs of a list that come before another job, by binary search."""
     begin = plan.runners[number]["begin"]
     low = 0
     high = plan.runners[number]["count"]
@@ -35,10 +36,12 @@ def _jobs_before(plan: ListState, number: int, row: int) -> int:
 
 @kernel
 def join_runners(sim: Run, plan: ListState, number: int, row: int) -> None:
-    """Put a running job into the list of its gang size."""
+    """Insert a running job into the list of its gang size."""
     list_ = plan.runners[number]
     begin = list_["begin"]
-    if list_["count"] == list_["room"]:  # twice as many as can run, so that half of it becomes free
+    if (
+        list_["count"] == list_["room"]
+    ):  # it has room for twice the running gangs, so clearing ended jobs frees half of it
         kept = 0
         for i in range(begin, begin + list_["count"]):
             if sim.jobs[plan.runner_rows[i]]["replica"] >= 0:
@@ -55,7 +58,7 @@ def join_runners(sim: Run, plan: ListState, number: int, row: int) -> None:
 
 @kernel
 def leave_runners(plan: ListState, number: int, row: int, runs: bool) -> None:
-    """Take a job out of the list of its gang size, if it is there; if it holds GPUs (``runs``), it goes to ``walk``."""
+    """Remove a job from the list of its gang size, if it is there; with ``runs`` (it holds GPUs) add it to ``walk``."""
     if plan.member[row] == IN_LIST:
         of_size = plan.runners[number]
         begin = of_size["begin"]
@@ -79,7 +82,7 @@ def note_runner(plan: ListState, row: int) -> None:
 
 @kernel
 def line_up_runners(sim: Run, plan: ListState) -> None:
-    """Bring ``walk`` up to date: who has stopped leaves, who keeps pace joins a list, all others are sorted."""
+    """Update ``walk``: stopped jobs leave, jobs at the common rate join their list, and the others are sorted."""
     r = plan.memory
     count = 0
     for i in range(r["walked"]):
@@ -106,9 +109,9 @@ def line_up_runners(sim: Run, plan: ListState) -> None:
 
 @kernel
 def last_runner(sim: Run, plan: ListState) -> tuple[int, int]:
-    """Find the running job that comes last of those not taken, but for rounding: its list, -1 = none, and its row.
+    """Find the last running job among those not taken, but for rounding; return its list (-1 = none) and its row.
 
-    Jobs that have ended are cleared away from the ends of the lists.
+    Jobs that have ended are removed from the ends of the lists.
     """
     found = -1
     last = -1
@@ -122,7 +125,7 @@ def last_runner(sim: Run, plan: ListState) -> tuple[int, int]:
             row = plan.runner_rows[of_size["begin"] + of_size["count"] - 1 - of_size["taken"]]
             if sim.jobs[row]["replica"] >= 0:
                 break
-            if of_size["taken"] == 0:  # it has ended
+            if of_size["taken"] == 0:  # it has ended: remove it
                 of_size["count"] -= 1
             else:
                 of_size["taken"] += 1
@@ -136,7 +139,7 @@ def last_runner(sim: Run, plan: ListState) -> tuple[int, int]:
 
 @kernel
 def rounding(sim: Run, plan: ListState) -> float:
-    """Difference of keys below which levels do not tell who comes first; 0 = they always do."""
+    """Difference of keys below which levels may order two jobs wrongly; 0 = levels are exact."""
     if plan.memory["order"] == QUEUES:
         return 0.0
     pace = abs(pace_of(plan, plan.lines[len(plan.lines) - 1]["gpus"]))
@@ -145,7 +148,7 @@ def rounding(sim: Run, plan: ListState) -> float:
 
 @kernel
 def take_last(sim: Run, plan: ListState, near: float, number: int, row: int) -> None:
-    """Take the job that ``last_runner`` has found, and all whose keys are nearly the same; set the keys of all."""
+    """Take the job found by ``last_runner`` and all jobs with nearly the same key; recompute the keys of these jobs."""
     r = plan.memory
     while True:
         lowest = plan.keys[row]

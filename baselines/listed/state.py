@@ -1,4 +1,4 @@
-"""What the compiled loop of list scheduling remembers: every array once."""
+"""Memory of the compiled loop of list schedulers."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ LIST_DTYPE: Final = np.dtype(
     [
         ("order", "<i8"),  # ARRIVAL, SIZE, ATTAINED, QUEUES
         ("preempts", "<i8"),  # 1 = running jobs may be preempted
-        ("strict", "<i8"),  # 1 = the first job that does not fit blocks all behind it
-        ("by_gpus", "<i8"),  # 1 = sizes are multiplied by the gang
-        ("incumbents", "<i8"),  # 1 = running jobs lead their queue
+        ("strict", "<i8"),  # 1 = the first job that does not fit blocks all jobs behind it
+        ("by_gpus", "<i8"),  # 1 = sizes are multiplied by the gang size
+        ("incumbents", "<i8"),  # 1 = running jobs come first in their queue
         ("rule", "<i8"),  # placement rule
-        ("skewed_rule", "<i8"),  # that of models with more skew than ``packlimit``
+        ("skewed_rule", "<i8"),  # placement rule of models with more skew than ``packlimit``
         ("packlimit", "<f8"),
-        ("monotone", "<i8"),  # 1 = what does not fit fits no better once others have been placed
-        ("round_s", "<f8"),  # [s] of LAS
+        ("monotone", "<i8"),  # 1 = a gang that finds no place finds none after further starts either
+        ("round_s", "<f8"),  # [s] length of a round of LAS
         ("longest_s", "<f8"),  # [s] run time of the longest job on the ideal placement
         ("along", "<i8"),  # LIST, LINES, HEAD
         ("until_s", "<f8"),  # [s] when to stop
-        # where it stands
+        # state of the loop
         ("phase", "<i8"),
-        ("at", "<i8"),  # entry of the list that comes next
+        ("at", "<i8"),  # next entry of the list
         ("listed", "<i8"),  # entries of ``order``
-        ("walked", "<i8"),  # entries of ``walk``: what is walked along, or, along LINES, who runs (runners.py)
-        ("apart", "<i8"),  # entries of ``walk`` that this decision point has not taken
-        ("taken", "<i8"),  # running jobs that it has taken, ``tail``
-        ("taken_gpus", "<i8"),  # that they hold [GPU]
-        ("returns", "<i8"),  # gangs that had given GPUs back then
+        ("walked", "<i8"),  # entries in use of ``walk``: jobs to start, or along LINES running jobs (runners.py)
+        ("apart", "<i8"),  # entries of ``walk`` not taken yet at this decision point
+        ("taken", "<i8"),  # entries in use of ``tail``: running jobs taken at this decision point
+        ("taken_gpus", "<i8"),  # [GPU] held by the taken jobs
+        ("returns", "<i8"),  # releases of GPUs counted up to the last walk
         ("idle", "<i8"),
-        ("lined", "<i8"),  # jobs that have arrived and joined a line
-        ("leaving", "<i8"),  # entries of ``left``: jobs that join a line when they wait again
-        ("changing", "<i8"),  # gangs in the heap of changes of queue
-        ("reads_round", "<i8"),  # 1 = this decision point is a round of LAS
+        ("lined", "<i8"),  # arrivals that have been put into a line
+        ("leaving", "<i8"),  # entries in use of ``left``: jobs that join a line as soon as they wait
+        ("changing", "<i8"),  # gangs in the heap of changes.py
+        ("reads_round", "<i8"),  # 1 = LAS decided here: wake at its next round
     ]
 )
 LINE_DTYPE: Final = np.dtype(
@@ -49,9 +49,9 @@ LINE_DTYPE: Final = np.dtype(
 RUNNERS_DTYPE: Final = np.dtype(
     [
         ("begin", "<i8"),  # first entry of ``runner_rows`` of this gang size
-        ("count", "<i8"),  # entries in use, in order; jobs that have ended stay until somebody looks
-        ("room", "<i8"),  # entries that it has
-        ("taken", "<i8"),  # entries at its end that this decision point has taken, or passed over since they have ended
+        ("count", "<i8"),  # entries in use, sorted; ended jobs stay until they are found
+        ("room", "<i8"),  # capacity
+        ("taken", "<i8"),  # entries at its end taken at this decision point, or ended
     ]
 )
 
@@ -67,14 +67,14 @@ class ListState(Handle):
     scratch = array(np.int32, "jobs")
     keys = array(np.float64, "jobs")
     ranks = array(np.float64, "jobs")
-    rules = array(np.int32, "jobs")  # numbers of placement rules, of the entries of ``order``
-    verdict = array(np.int32, "jobs")  # of the entries of ``order``
+    rules = array(np.int32, "jobs")  # placement rule of each entry of ``order``
+    verdict = array(np.int32, "jobs")  # verdict of core/planning.py on each entry of ``order``
     member = array(np.int8, "jobs")
     failed = array(np.int8, "gangs")  # 1 = a gang of this size found no place
     lines = array(LINE_DTYPE, "lines")
-    line_of = array(np.int32, "gangs")  # line of each gang size
+    line_of = array(np.int32, "gangs")  # index of the line of each gang size
     waiters = array(np.int32, "jobs")
-    left = array(np.int32, "left")  # who is stopped, who cannot start yet, who was stopped before
+    left = array(np.int32, "left")  # jobs that are being stopped, or that cannot start yet
     runners = array(RUNNERS_DTYPE, "lines")
     runner_rows = array(np.int32, "runners")
     levels = array(np.float64, "jobs")

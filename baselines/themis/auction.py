@@ -1,4 +1,4 @@
-"""Themis's partial allocation: an auction in which truthful bids pay, because winners give a part of it back."""
+"""Partial allocation of Themis: a truthful auction, in which a winner returns part of what it wins."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from gpusched_env.portable.elementary import exp, log
 
 
 def partial_allocation(values: Sequence[np.ndarray], gpus: int) -> tuple[list[int], list[float]]:
-    """Share GPUs out so that the product of the bidders' values is largest, and say what each may keep.
+    """Allocate GPUs so that the product of the bidders' values is largest, and compute the share that each may keep.
 
     Parameters
     ----------
-    values : one array for each bidder: its value V > 0 of 0, 1, 2, ... GPUs; NaN = it does not bid on so many
-    gpus : how many are offered
+    values : for each bidder, its value V > 0 of 0, 1, 2, ... GPUs; NaN = it does not bid on that number
+    gpus : number of GPUs on offer
 
     Returns
     -------
     allocation : GPUs of each bidder
-    shares : what part of it each keeps: the product of the others' values, over what it would be without the bidder
+    shares : share of its allocation that each bidder keeps: the product of the others' values, divided by the same
+        product in an auction without the bidder
 
     Notes
     -----
-    O(bidders^2 x gpus x bids).
+    Because of the returned part, no bidder gains by an untrue bid. O(bidders^2 x gpus x bids).
 
     References
     ----------
@@ -46,14 +47,14 @@ def partial_allocation(values: Sequence[np.ndarray], gpus: int) -> tuple[list[in
 
 
 def _largest_product(logs: Sequence[Sequence[tuple[int, float]]], gpus: int) -> tuple[list[int], float]:
-    """Dynamic program over bidders and GPUs left: allocation with the largest sum of logarithms, and that sum."""
-    best = np.zeros(gpus + 1)  # of the bidders so far, with so many GPUs at most
+    """Dynamic program over bidders and remaining GPUs: allocation with the largest sum of logarithms, and that sum."""
+    best = np.zeros(gpus + 1)  # largest sum of the bidders so far, by number of GPUs
     taken = []
     for bids in logs:
         sums = np.full((len(bids), gpus + 1), -np.inf)
         for row, (n, value) in zip(sums, bids, strict=True):
             row[n:] = best[: gpus + 1 - n] + value
-        choice = sums.argmax(axis=0)  # of equal sums the fewest GPUs
+        choice = sums.argmax(axis=0)  # ties: the fewest GPUs
         taken.append(np.array([n for n, _ in bids])[choice])
         best = sums.max(axis=0)
     allocation: list[int] = []

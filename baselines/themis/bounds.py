@@ -1,4 +1,4 @@
-"""Bounds of finish-time fairness that cost few operations: where they decide, nobody needs to be ranked."""
+"""Cheap bounds of finish-time fairness; where they separate running from waiting jobs, no ranking is needed."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import Final
 
 import numpy as np
 
-# What is larger by so much is larger however it is computed and rounded.
+# A difference by this factor exceeds all rounding errors.
 _CLEAR: Final = 1.0 + 1e-6
-# Stands for less: in the instant in which a job comes no quotient shall be infinite [s].
+# [s] lower limit of a divisor: at the time of a job's arrival the quotient must stay finite
 _INSTANT_S: Final = 1e-6
-# Rows of the table [s], but LOAD_BEFORE [job s]. LEFT_SINCE: run time left minus arrival, while a job waits. DUE: what
-# it had waited plus what was left when it started; that never falls while it runs, since no place beats the best.
+# Rows of the table [s]; LOAD_BEFORE [job s]. LEFT_SINCE: remaining run time - arrival, constant while a job waits.
+# DUE: time in the system + remaining run time at the start. This sum never falls while the job runs, because no
+# placement is faster than the best one.
 _SEEN, _LOAD_BEFORE, _IDEAL, _IDEAL_PER_CONTENDER, _LEFT_SINCE, _DUE = range(6)
 
 
 class RhoBounds:
-    """rho of waiting jobs from above and of running ones from below, to a millionth or so of what it is.
+    """Upper bounds of rho of waiting jobs and lower bounds of rho of running jobs, exact to about a millionth.
 
     Parameters
     ----------
@@ -42,9 +43,9 @@ class RhoBounds:
 
         Parameters
         ----------
-        gangs, arrival_s : GPUs, submission [s]
-        ideal_s, left_s : run time in all and run time left on the best placement [s], > 0
-        seen_s, load : now [s], and the integral of the number of jobs in the system until now [job s]
+        gangs, arrival_s : GPUs, arrival [s]
+        ideal_s, left_s : whole and remaining run time on the best placement [s], > 0
+        seen_s, load : present time [s], and the integral of the number of jobs in the system until then [job s]
         """
         jobs = self._jobs + len(gangs)
         if jobs > self._table.shape[1]:
@@ -56,19 +57,19 @@ class RhoBounds:
         self._jobs = jobs
 
     def start(self, row: int, now_s: float) -> None:
-        """Note that a job that has waited starts."""
+        """Note that a waiting job starts."""
         self._table[_DUE, row] = now_s + self._table[_LEFT_SINCE, row]
 
     def stop(self, row: int, left_s: float, arrival_s: float) -> None:
-        """Note that a job waits again, with so much left [s]."""
+        """Note that a job waits again, with ``left_s`` [s] of run time remaining."""
         self._table[_LEFT_SINCE, row] = left_s - arrival_s
 
     def stay_first(self, ended: np.ndarray, waiting: np.ndarray, now_s: float, load: float) -> bool:
-        """Tell whether all jobs whose lease ends are clearly worse off than all that wait.
+        """Tell whether every job whose lease ends is clearly worse off than all waiting jobs.
 
         Parameters
         ----------
-        ended, waiting : their rows, at least one of each
+        ended, waiting : their rows, at least one each
         now_s, load : time [s], and the integral of the number of jobs in the system until now [job s]
         """
         least = math.inf

@@ -1,4 +1,4 @@
-"""Finish-time fairness, and the shares of time that make the worst of it as good as can be."""
+"""Finish-time fairness rho, and the time shares that minimise the largest rho."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ import numpy as np
 
 from gpusched_env.portable.arrays import total
 
-_HALVINGS: Final = 60  # of the bisection: more than a float64 can tell apart
+_HALVINGS: Final = 60  # of the bisection: enough for the precision of a float64
 
 
 def fair_time_s(ideal_s: np.ndarray, gangs: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """float64 [s]: T_ideal, run time on a share of the cluster; a gang larger than the share takes so much longer.
+    """float64 [s]: T_ideal, the run time on a fair share of the cluster.
+
+    A gang larger than the share takes longer in proportion.
 
     Parameters
     ----------
     ideal_s : run time of each whole job on the best placement [s]
     gangs : GPUs of each job
-    share : the cluster's GPUs over the mean number of contending jobs [GPU]
+    share : GPUs of the cluster / mean number of contending jobs [GPU]
     """
     return ideal_s * np.maximum(1.0, gangs / share)
 
@@ -29,7 +31,7 @@ def finish_time_fairness(waited_s: np.ndarray, left_s: np.ndarray, fair_s: np.nd
     Parameters
     ----------
     waited_s : time in the system so far [s]
-    left_s : run time left on the best placement [s]
+    left_s : remaining run time on the best placement [s]
     fair_s : T_ideal, see :func:`fair_time_s` [s]
 
     References
@@ -42,23 +44,24 @@ def finish_time_fairness(waited_s: np.ndarray, left_s: np.ndarray, fair_s: np.nd
 def max_min_shares(
     waited_s: np.ndarray, left_s: np.ndarray, fair_s: np.ndarray, gangs: np.ndarray, gpus: int
 ) -> np.ndarray:
-    """float64: the share x of the time, 0 < x <= 1, for which each job should hold its gang from now on.
+    """float64: share x of the time, 0 < x <= 1, for which each job should hold its gang from now on.
 
-    Minimises the largest rho = (waited + left / x) / T_ideal where the gangs together use ``gpus`` GPUs at most. x for
-    a given rho is left / (rho T_ideal - waited), so that the least rho is found by bisection.
+    The shares minimise the largest rho = (waited + left / x) / T_ideal under the constraint that the gangs use at most
+    ``gpus`` GPUs on average. For a given rho, x = left / (rho T_ideal - waited); the smallest feasible rho is found by
+    bisection.
 
     Parameters
     ----------
     waited_s, left_s : as in :func:`finish_time_fairness` [s]
     fair_s : T_ideal [s]
-    gangs, gpus : GPUs of each job, of the cluster
+    gangs, gpus : GPUs of each job, and of the cluster
     """
 
     def shares(rho: float) -> np.ndarray:
         return left_s / np.maximum(rho * fair_s - waited_s, left_s)
 
-    # Below ``low`` some job would have to run more than all the time; at ``high`` each uses at most its part of the
-    # cluster, or all of it.
+    # Below ``low`` some job would need a share above 1. ``high`` is feasible: no share exceeds gpus / sum of gangs, or
+    # all gangs fit at once.
     low = float(((waited_s + left_s) / fair_s).max())
     high = float(((waited_s + left_s * np.maximum(1.0, gangs.sum() / gpus)) / fair_s).max())
     for _ in range(_HALVINGS):

@@ -1,4 +1,4 @@
-"""Themis-lite: leases for the jobs that are furthest behind a fair share of the cluster."""
+"""Themis-lite: leases of GPUs to the jobs that are furthest behind a fair share of the cluster."""
 
 from __future__ import annotations
 
@@ -19,44 +19,53 @@ from gpusched_env.portable.keys import rounded_keys
 from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Start
 from gpusched_env.simulator.growing import GrowingArray
 
-# What a winner of the auction keeps of its lease at least: an empty lease would be none.
+# Least share of a lease that a winner of the auction keeps; a lease must not be empty.
 _LEAST_SHARE: Final = 0.05
-# A job that runs longer than its user claimed needs more time than none.
+# Least remaining run time: that of a job that has exceeded its user's estimate.
 _LEAST_S: Final = 1e-3  # [s]
 _NOBODY: Final = np.empty(0, np.int32)
 
 
 @dataclass
 class Themis(EstimatingScheduler):
-    """Lease GPUs to the jobs with the worst finish-time fairness; when a lease ends its GPUs are offered again.
+    """Lease GPUs to the jobs with the worst finish-time fairness; offer them again when the lease ends.
+
+    Finish-time fairness rho compares the time that a job needs in the shared cluster with the time that it would need
+    on a private equal share of it. A large rho means that the job is treated unfairly. So GPUs are leased for a limited
+    time, and at the end of a lease they go to the jobs whose rho is largest.
 
     Parameters
     ----------
-    lease_s : for so long a gang keeps its GPUs [s]
-    placement : placement rule of all jobs
-    auction : the worst jobs bid for the GPUs first (partial allocation); else all are served by fairness alone
-    fairness_knob : f: only the worst 1 - f of the jobs bid
-    maxmin : order by share of time / time had, with the shares that make the largest rho smallest (Themis as Gavel and
-        others model it), instead of by rho
+    lease_s : length of a lease [s], default 1,200; > 0. A short lease is fairer but costs more preemptions
+    placement : placement rule of all jobs; default best fit
+    auction : True = the worst jobs bid for the GPUs first (partial allocation); default False = all jobs are served in
+        order of rho
+    fairness_knob : f, 0 to 1, default 0.8: only the worst 1 - f of the jobs bid in the auction
+    maxmin : True = order jobs by fair share of time / time received, with the shares that minimise the largest rho (the
+        model of Themis in Gavel and others); default False = by rho
+    estimator, sigma, estimator_seed : source of run times, see :class:`EstimatingScheduler`; default the true ones
 
     Notes
     -----
-    Finish-time fairness rho = T_shared / T_ideal. T_shared: time in the system so far and what is left on the best
-    placement; T_ideal: run time on one N-th of the cluster, N = mean number of jobs in the system while the job was
-    there; a gang larger than that share takes so much longer. Leases end one by one; whoever waits, and whoever's
-    lease has ended, is sorted by rho, largest first, and takes its whole gang until the cluster is full. Jobs that are
-    chosen again keep their GPUs, and lose nothing; the others are preempted. Nobody is ranked where no waiting
-    gang fits into what is free, being checkpointed or at the end of its lease, nor where none could start now and those
-    whose lease has ended are worse off by clear bounds (``bounds.py``): then leases are renewed.
+    rho = T_shared / T_ideal. T_shared = time in the system so far + remaining run time on the best placement. T_ideal =
+    run time on 1 / N of the cluster, where N = mean number of jobs in the system while the job was there; a gang larger
+    than that share takes longer in proportion. Each gang's lease ends by itself. All waiting jobs and all jobs whose
+    lease has ended are sorted by rho, largest first, and take their whole gang until the cluster is full. A job that is
+    chosen again keeps its GPUs at no cost; a job that is not chosen is preempted.
 
-    Lite: one job is one app; a gang takes all its GPUs or none, so that a bid has two entries, rho with the gang now
-    and rho after another lease of waiting, and a winner that may keep the share c of what it won keeps it for c of the
-    lease, at least a twentieth. O(n log n) a decision point at which somebody could get GPUs, n jobs in the system,
-    O(n) at the others; with the auction O(bidders^2 x GPUs).
+    What makes this "lite" (our simplifications): one job is one app, and a gang gets all of its GPUs or none. So a bid
+    has two entries, rho with the gang now and rho after another lease of waiting. A winner that may keep only the share
+    c of what it won keeps its whole gang for c of the lease, at least a twentieth.
+
+    The ranking is skipped, and leases are renewed, where it cannot change anything: where no waiting gang fits into the
+    GPUs that are free, being checkpointed or at the end of their lease, or where none could start now and cheap bounds
+    show that the jobs whose lease has ended are worse off. O(n log n) at a decision point at which some job could get
+    GPUs, n = jobs in the system; O(n) at the others; with the auction O(bidders^2 x GPUs).
 
     References
     ----------
-    K. Mahajan et al., "Themis: Fair and efficient GPU cluster scheduling", NSDI 2020.
+    K. Mahajan et al., "Themis: Fair and efficient GPU cluster scheduling", NSDI 2020, section 3 (finish-time fairness),
+    and its partial allocation auction; D. Narayanan et al., OSDI 2020, section 4.2 (``maxmin``).
     """
 
     lease_s: float = 1200.0
@@ -75,16 +84,16 @@ class Themis(EstimatingScheduler):
 
         if self.auction and self.maxmin:
             raise SchedulerError("themis-lite: give auction or maxmin, not both")
-        if self.auction and math.isinf(self.lease_s):  # a bid is worth what another lease of waiting would cost
-            raise SchedulerError("themis-lite: auction=true wants a finite lease_s")
+        if self.auction and math.isinf(self.lease_s):  # the value of a bid is the cost of waiting for another lease
+            raise SchedulerError("themis-lite: auction=true needs a finite lease_s")
 
     @property
     def name(self) -> str:
-        """themis-lite; with -pa (partial allocation) or -maxmin if one of these is on."""
+        """Name: themis-lite, with -pa (partial allocation) or -maxmin if that is on."""
         return "themis-lite" + "-pa" * self.auction + "-maxmin" * self.maxmin
 
     def reset(self, view: ClusterView) -> None:
-        """Nobody has come, nothing is leased."""
+        """Forget all jobs and leases."""
         super().reset(view)
         self._seen_s = GrowingArray(np.dtype(float))  # when each job was first seen [s]
         self._load_before = GrowingArray(np.dtype(float))  # the integral of jobs in the system until then [job s]
@@ -92,23 +101,23 @@ class Themis(EstimatingScheduler):
         self._present = 0
         self._gpus = view.cluster.gpus
         rules = view.semantics
-        # Bids count everyone; where gangs share GPUs or have copies, jobs hold other numbers of GPUs than they ask for.
+        # An auction ranks all jobs. With GPU sharing or copies, a job may hold more or fewer GPUs than it asks for.
         self._asks_all = self.auction or shares_by(self.placement) > 0 or rules.max_copies > 1
-        self._stopping: list[int] = []  # jobs that were preempted, and may be being checkpointed
-        # Noise makes what is left fall faster than time passes; in whole steps or slots it falls by jerks.
+        self._stopping: list[int] = []  # preempted jobs that may still be writing a checkpoint
+        # The bounds need a remaining time that falls no faster than the clock: not with noise, whole steps or slots.
         by_jerks = rules.step_iterations > 0 or rules.slot_s > 0
         bounded = not (self._asks_all or self.maxmin or self.estimator == "noisy" or by_jerks)
         self._bounds = RhoBounds(self._gpus) if bounded else None
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Offer what is free and what comes free by the end of a lease; renew leases where nobody could take over."""
+        """Offer the GPUs that are free or at the end of a lease; renew leases if no job could take over."""
         self._count(view)
         waiting, ended = view.waiting, view.lease_ended
         if not len(waiting) and not (self._asks_all and len(ended)):
             return self._renewed(view, ended)
         stopping = self._stopping_rows(view, waiting)
         if not self._asks_all:
-            # Gangs larger than what is not leased get nothing: they need no rank.
+            # Gangs larger than the number of unleased GPUs get nothing and need no rank.
             gangs, free = view.gpus, view.free_gpus
             budget = free + sum(gangs[ended].tolist()) + sum(gangs[stopping].tolist())
             asked = gangs[waiting]
@@ -116,7 +125,7 @@ class Themis(EstimatingScheduler):
             if smallest > budget:
                 return self._renewed(view, ended)
             waiting = waiting[asked <= budget]
-            if smallest > free and self._all_stay(view, ended, waiting):  # and nobody can start now
+            if smallest > free and self._all_stay(view, ended, waiting):  # no waiting gang can start now
                 return self._renewed(view, ended)
         candidates = np.sort(np.concatenate([waiting, ended]))
         if len(candidates) > 1:
@@ -124,8 +133,8 @@ class Themis(EstimatingScheduler):
         return self._offer(view, ended, candidates, stopping)
 
     def _stopping_rows(self, view: ClusterView, waiting: np.ndarray) -> np.ndarray:
-        """Rows of the jobs that are being checkpointed: those that were preempted and do not wait yet."""
-        if self._asks_all:  # copies may stop one by one
+        """Rows of the jobs that are being checkpointed: preempted jobs that do not wait yet."""
+        if self._asks_all:  # the copies of a job may stop one by one
             return view.running[view.checkpointing]
         if not self._stopping:
             return _NOBODY
@@ -136,25 +145,25 @@ class Themis(EstimatingScheduler):
         return np.array(self._stopping, np.int32)
 
     def _all_stay(self, view: ClusterView, ended: np.ndarray, waiting: np.ndarray) -> bool:
-        """Tell whether everybody whose lease has ended is clearly worse off than all that wait."""
+        """Tell whether every job whose lease has ended is clearly worse off than all waiting jobs."""
         if not len(ended):
             return True
         return self._bounds is not None and self._bounds.stay_first(ended, waiting, view.now_s, self._load)
 
     def _renewed(self, view: ClusterView, ended: np.ndarray) -> list[Decision]:
-        """Renew the leases of gangs whose GPUs nobody else can get now."""
+        """Renew the leases of gangs whose GPUs no other job can get now."""
         until_s = view.now_s + self.lease_s
         return [Lease(job, until_s) for job in ended.tolist()]
 
     def _offer(
         self, view: ClusterView, ended: np.ndarray, ranked: np.ndarray, stopping: np.ndarray
     ) -> Iterator[Decision]:
-        """Let the best hold what is not leased, and lease it to them.
+        """Give the unleased GPUs to the first jobs of the ranking, and lease them.
 
         Parameters
         ----------
         ended : rows of the jobs whose lease ends now
-        ranked : rows of these and of those that wait, the worst off first
+        ranked : rows of these and of the waiting jobs, the worst off first
         stopping : rows of the jobs that are being checkpointed
         """
         leased = view.running
@@ -163,7 +172,7 @@ class Themis(EstimatingScheduler):
         shares = None
         if self.auction:
             ranked, shares = self._auction(view, ranked, view.free_gpus + int(view.gpus[ended].sum()))
-        # Leases that run are kept; GPUs that are being checkpointed are spoken for once they are free.
+        # Running leases are kept; GPUs that are being checkpointed come last and are given away once they are free.
         order = np.concatenate([leased, ranked, stopping])
         kept = dict.fromkeys(ended.tolist())
         for decision in view.preemptive_schedule(order, self.placement):
@@ -189,7 +198,7 @@ class Themis(EstimatingScheduler):
         return rows[np.argsort(-rounded_keys(self.fairness(view, rows)), kind="stable")]
 
     def _by_share(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        """Sort by what is due over what was had; jobs that never ran come first."""
+        """Sort by fair share / time received; jobs that never ran come first."""
         present = np.concatenate([view.waiting, view.running])
         waited_s, fair_s = view.now_s - view.arrival_s[present], self._fair_time_s(view, present)
         due = np.zeros(view.arrived)
@@ -201,7 +210,7 @@ class Themis(EstimatingScheduler):
         return rows[np.lexsort((-rounded_keys(due[rows]), -rounded_keys(ratio)))]
 
     def fairness(self, view: ClusterView, rows: np.ndarray, later_s: float = 0.0) -> np.ndarray:
-        """float64: rho of each of the jobs ``rows`` if it had its gang on the best placement ``later_s`` from now."""
+        """float64: rho of each of the jobs ``rows`` if it got its gang on the best placement in ``later_s`` seconds."""
         waited_s = view.now_s - view.arrival_s[rows] + later_s
         return finish_time_fairness(waited_s, self._left_s(view, rows), self._fair_time_s(view, rows))
 
@@ -213,7 +222,7 @@ class Themis(EstimatingScheduler):
         return fair_time_s(np.maximum(self.ideal_s(view, rows), _LEAST_S), view.gpus[rows], share)
 
     def _count(self, view: ClusterView) -> None:
-        """Keep the integral of the number of jobs in the system."""
+        """Update the integral of the number of jobs in the system."""
         now_s = view.now_s
         self._load += self._present * (now_s - self._asked_s)
         arrived = view.arrived
@@ -234,7 +243,7 @@ class Themis(EstimatingScheduler):
         return np.divide(load, there_s, out=np.full(len(rows), float(self._present)), where=there_s > 0)
 
     def _auction(self, view: ClusterView, ranked: np.ndarray, gpus: int) -> tuple[np.ndarray, np.ndarray]:
-        """Let the worst jobs bid: the winners come first; give what share of its lease each keeps, by row."""
+        """Let the worst jobs bid; return the ranking, winners first, and the kept share of each job's lease by row."""
         shares = np.ones(view.arrived)
         bidders = ranked[: max(1, round((1.0 - self.fairness_knob) * len(ranked)))]
         bidders = bidders[view.gpus[bidders] <= gpus]
