@@ -97,7 +97,7 @@ def check_records(instance: Instance, log: EventLog) -> None:
     if events.dtype != EVENT_DTYPE or events.ndim != 1:
         raise ScheduleError("the events must be a one-dimensional array of EVENT_DTYPE")
     kind, time = events["kind"], events["time_s"]
-    # With slots, an iteration may be longer than a slot: no iteration is ever done, and the rate is infinite.
+    # With slots, an iteration that is longer than a slot never ends: its logged time is infinite.
     stands_still = (kind == RATE) & (events["value"] == np.inf) & (instance.semantics.slot_s > 0)
     finite = np.isfinite(time) & (np.isfinite(events["value"]) | stands_still)
     first = None

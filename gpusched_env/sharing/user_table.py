@@ -83,5 +83,5 @@ def _rate(row: Row, column: str, place: str) -> float:
             raise ScenarioError(f"{place}, field 'lost_share': {row[column]!r}: expected a share from 0 to 1")
         return 1.0 - value
     if value == 0.0:
-        raise ScenarioError(f"{place}, field 'xi': 0: xi must be above 0; for a pair that cannot share give rate 0")
+        raise ScenarioError(f"{place}, field 'xi': 0: xi must be above 0; a pair that cannot share has rate 0")
     return 1.0 / value
