@@ -155,11 +155,11 @@ def test_tracks_and_baselines(tmp_path):
     arguments = ["baselines", "--out", tmp_path, "--tracks", TINY.name, "--schedulers", "fifo,las"]
     assert leaderboard(*arguments).exit_code == 0
     assert {path.name for path in tmp_path.iterdir()} == {"tiny-test-fifo.json.zst", "tiny-test-las.json.zst"}
-    assert leaderboard(*arguments).stdout.count("is there") == 2
+    assert leaderboard(*arguments).stdout.count(": exists") == 2
 
 
 def test_what_comes_with_the_package_is_told():
     told = leaderboard("baselines", "--tracks", "heterogeneous-v1,philly-log-v0")
     assert told.exit_code == 0
-    assert "about links" in told.stdout
+    assert "needs a network with links" in told.stdout
     assert "las-2d" in told.stdout

@@ -49,7 +49,7 @@ def test_what_cannot_be_drawn_is_said() -> None:
     batch = Picture(generate_workload("batch", 0, 50))
     assert "all 50 jobs arrive at once" in said(panel("arrivals", batch))
     assert "all 50 jobs arrive at once" in said(panel("gaps", batch))
-    assert "less than a week" in said(panel("week", batch))
+    assert "within a week" in said(panel("week", batch))
     work = Picture(generate_workload("ring-all-reduce", 0, 160))
     assert "--cluster" in said(panel("load", work))
     assert "iterations" in panel("run-times", work).get_xlabel()

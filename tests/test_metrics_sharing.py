@@ -116,10 +116,10 @@ def twice(events: np.ndarray, gpus: np.ndarray) -> None:
 
 CORRUPTIONS: dict[str, tuple[Callable[[np.ndarray, np.ndarray], np.ndarray | None], str]] = {
     "a wrong rate": (slower, "an iteration takes 1.5 s"),
-    "a rate that is not told": (untold, "no rate tells so"),
+    "a rate that is not told": (untold, "no rate says so"),
     "a rate by a link": (linked, "no such link"),
-    "unknown sub-steps": (steps_of(START, 1, 3), "so many sub-steps"),
-    "no sub-steps": (steps_of(START, 1, 0), "so many sub-steps"),
+    "unknown sub-steps": (steps_of(START, 1, 3), "that many sub-steps"),
+    "no sub-steps": (steps_of(START, 1, 0), "that many sub-steps"),
     "other sub-steps": (steps_of(START, 1, 1), "an iteration takes"),
     "sub-steps of an end": (steps_of(COMPLETE, 0, 2), "sub_steps must be 1"),
     "a GPU twice": (twice, "occurs twice"),

@@ -338,7 +338,7 @@ def test_parallel_edges_bundle() -> None:
     assert network.duplex
     assert rows(network, "rack") == [("s0 -- s1", 5.0, 5)]
     graph.add_edge("s1", "s0", GBps=6.0, latency_s=2e-6)
-    with pytest.raises(ScenarioError, match="'s0' - 's1' occurs twice with other GBps"):
+    with pytest.raises(ScenarioError, match="'s0' - 's1' occurs twice and differs in GBps"):
         compiled(graph)
 
 

@@ -15,41 +15,41 @@ RUNNING, RESTORING, CHECKPOINTING = range(len(PHASES))
 BAR_DTYPE: Final = np.dtype(
     [
         ("job", "<i4"),  # row of the instance's jobs
-        ("row", "<i4"),  # lowest GPU id
-        ("rows", "<i4"),  # [GPU] with the ids that follow
-        ("lane", "<i4"),  # place among the jobs that share these GPUs, in order of their start
-        ("lanes", "<i4"),  # how many share them; 1 = the job has them alone
+        ("row", "<i4"),  # lowest GPU id of the bar
+        ("rows", "<i4"),  # [GPU] number of consecutive ids
+        ("lane", "<i4"),  # index among the jobs that share these GPUs, in order of their start
+        ("lanes", "<i4"),  # number of jobs that share these GPUs; 1 = not shared
         ("phase", "<i4"),  # index into PHASES
         ("start_s", "<f8"),  # [s]
         ("end_s", "<f8"),  # [s]
     ]
 )
-MOST_BARS: Final = 4_000  # more than this are neither told apart on a screen nor drawn at once
+MOST_BARS: Final = 4_000  # more bars cannot be told apart on a screen, and are slow to draw
 MOST_MARKS: Final = 2_000
-PARTS: Final = 2_000  # of a run: phases and gaps that are shorter are not drawn
+PARTS: Final = 2_000  # phases and gaps shorter than 1 / PARTS of the run are not drawn
 
 
 class Bars(NamedTuple):
     """What to draw, and what was left out."""
 
     bars: np.ndarray  # BAR_DTYPE, the largest ones if there are too many
-    crowds: np.ndarray  # BAR_DTYPE of one row and job -1: stays that are too many to draw one by one
-    joined_s: float  # [s] crowds bridge gaps up to this
-    left_out: int  # bars that are in crowds
-    preempted: np.ndarray  # float64 [P, 2]: time [s] of preemptions, and the middle of the lowest GPU's row
-    preemptions: int  # all of them, P or more
+    crowds: np.ndarray  # BAR_DTYPE with rows = 1 and job = -1: merged bars that are too many to draw separately
+    joined_s: float  # [s] longest gap within a crowd
+    left_out: int  # number of bars merged into crowds
+    preempted: np.ndarray  # float64 [P, 2]: time [s] of each shown preemption, and the middle of its lowest GPU's row
+    preemptions: int  # number of all preemptions, at least P
 
 
 def bars(instance: Instance, log: EventLog, most: int = MOST_BARS) -> Bars:
-    """Give the bars of a run.
+    """Compute the bars of a run.
 
     Parameters
     ----------
     instance : the problem that was played
     log : a valid log of it
-    most : with more bars the largest (GPUs x seconds) are kept and the others joined to crowds, on each GPU where they
-        are near each other: nearer than a part in PARTS of the run, or twice, four times, ... as much until no more
-        than half of ``most`` crowds are left, or one a GPU
+    most : upper limit on bars. If there are more, the largest (GPUs x seconds) are kept and the others are merged into
+        crowds: on each GPU, bars with a gap of at most ``joined_s`` become one. ``joined_s`` starts at 1 / PARTS of the
+        run and is doubled until fewer than ``most`` / 2 crowds are left, or one for each GPU
     """
     held = segments(instance, log)
     if not len(held):
@@ -64,7 +64,7 @@ def bars(instance: Instance, log: EventLog, most: int = MOST_BARS) -> Bars:
 
 
 def _pieces(held: np.ndarray, log: EventLog) -> tuple[np.ndarray, np.ndarray]:
-    """Each stay on each of its GPUs, cut wherever the number of jobs on the GPU changes: row of ``held``, and bars."""
+    """Row of ``held``, and bar, of each segment on each of its GPUs, cut where the jobs on a shared GPU change."""
     count = held["gpus"].astype(np.int64)
     stay = np.repeat(np.arange(len(held)), count)
     begins = np.repeat(log.events["gpu_at"][held["start_event"]] - (np.cumsum(count) - count), count)
@@ -89,12 +89,12 @@ def _pieces(held: np.ndarray, log: EventLog) -> tuple[np.ndarray, np.ndarray]:
 def _cuts(
     which: np.ndarray, gpu: np.ndarray, start: np.ndarray, end: np.ndarray
 ) -> list[tuple[int, tuple[float, float, int, int]]]:
-    """Sweep over shared GPUs: (stay, (from, to, lane, lanes)) for all times between two changes of its holders."""
+    """Sweep over each shared GPU: (stay, (from, to, lane, lanes)) for each interval with constant lane and lanes."""
     cut: list[tuple[int, tuple[float, float, int, int]]] = []
     for one in np.split(which, np.flatnonzero(np.diff(gpu[which])) + 1):
         holders: list[int] = []
         since: dict[int, tuple[float, int, int]] = {}
-        coming = one.tolist()[::-1]  # by start, the next one last
+        coming = one.tolist()[::-1]  # sorted by start, the next one last
         for time in np.unique(np.concatenate([start[one], end[one]])).tolist():
             following = [holder for holder in holders if end[holder] > time]
             while coming and start[coming[-1]] == time:
@@ -111,7 +111,7 @@ def _cuts(
 
 
 def _in_phases(held: np.ndarray, pieces: tuple[np.ndarray, np.ndarray], shortest_s: float) -> np.ndarray:
-    """Cut pieces where the gang begins and ends to make progress; shorter phases count as running."""
+    """Cut pieces where the gang's progress begins and ends; phases below ``shortest_s`` count as running."""
     stay, bars = pieces
     begins = np.minimum(held["progress_s"], held["stop_s"])
     begins = np.where(begins - held["hold_s"] < shortest_s, held["hold_s"], begins)[stay]
@@ -139,7 +139,7 @@ def _stacked(bars: np.ndarray) -> np.ndarray:
 
 
 def _joined(bars: np.ndarray, shortest_s: float) -> np.ndarray:
-    """Join what one job did on the same GPUs with gaps that are too short to be seen."""
+    """Merge bars of one job on the same GPUs with gaps that are too short to be seen."""
     names = ("job", "phase", "row", "rows", "lane", "lanes")
     bars = bars[np.lexsort([bars["start_s"], *(bars[name] for name in names)])]
     after = bars["start_s"][1:] - bars["end_s"][:-1] < shortest_s
@@ -152,7 +152,7 @@ def _joined(bars: np.ndarray, shortest_s: float) -> np.ndarray:
 
 
 def _bounded(bars: np.ndarray, most: int, joined_s: float, span_s: float) -> tuple[np.ndarray, np.ndarray, float, int]:
-    """Keep the largest bars, and join the others on each GPU until they are few."""
+    """Keep the ``most`` largest bars, and merge the others into crowds."""
     bars = bars[np.lexsort([bars["row"], bars["start_s"]])]
     if len(bars) <= most:
         return bars, bars[:0], 0.0, 0
@@ -163,7 +163,7 @@ def _bounded(bars: np.ndarray, most: int, joined_s: float, span_s: float) -> tup
     each["row"] += np.arange(len(each)) - np.repeat(np.cumsum(small["rows"]) - small["rows"], small["rows"])
     each["rows"], each["job"], each["phase"], each["lane"], each["lanes"] = 1, -1, RUNNING, 0, 1
     each = each[np.lexsort([each["start_s"], each["row"]])]
-    # One axis for all GPUs, far apart from each other: the latest end so far is then a single running maximum.
+    # Shift the GPUs' times far apart on one axis, so one running maximum gives the latest end so far on each GPU.
     offset = each["row"] * (2 * span_s + abs(float(bars["end_s"].max())))
     latest = np.maximum.accumulate(each["end_s"] + offset)
     gap = (each["start_s"] + offset)[1:] - latest[:-1]
@@ -177,7 +177,7 @@ def _bounded(bars: np.ndarray, most: int, joined_s: float, span_s: float) -> tup
 
 
 def _preemptions(held: np.ndarray, log: EventLog) -> np.ndarray:
-    """float64 [P, 2]: when a gang was stopped, and the middle of the row of its lowest GPU."""
+    """float64 [P, 2]: time of each preemption [s], and the middle of the row of the gang's lowest GPU."""
     stopped = held[(held["stop_event"] >= 0) & (held["free_event"] != held["stop_event"])]
     stopped = stopped[np.argsort(stopped["stop_s"], kind="stable")]
     lowest = np.zeros(0)

@@ -1,4 +1,4 @@
-"""When most bytes cross the network in a run, and how full each link is then."""
+"""The moment of a run at which the network carries most bytes per second, and the load of each link then."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ class Moment(NamedTuple):
     """The links at one time."""
 
     time_s: float  # [s]
-    loads: np.ndarray  # float64 [L], share of capacity in use of each row of ``topology.links``; of members the fullest
+    loads: np.ndarray  # float64 [L], used share of capacity of each row of ``topology.links``; its fullest member
 
 
 def busiest_moment(instance: Instance, scheduler: Scheduler, seed: int = 0) -> Moment:
-    """Play a run and find the decision point after which the sum over links of bytes a second is largest.
+    """Play a run and find the decision point after which the sum over links of bytes per second is largest.
 
     Parameters
     ----------
-    seed : decides the "random" placement rule
+    seed : seed of the "random" placement rule
 
     Raises
     ------
     GpuschedError : the network has no links
-    SchedulerError : the scheduler leaves jobs waiting for ever
+    SchedulerError : the scheduler leaves jobs waiting forever
     """
     if instance.topology is None:
         raise GpuschedError("busiest_moment: the network is priced by tiers; give an instance with a topology")
     watcher = _Watcher(scheduler)
     simulate(instance, watcher, seed=seed)
     share = watcher.loads_Bps / watcher.capacity_Bps
-    of_links = share[: len(share) - np.count_nonzero(instance.links["tier"] < 0)]  # buses are no links of the topology
+    of_links = share[: len(share) - np.count_nonzero(instance.links["tier"] < 0)]  # without buses, which come last
     return Moment(watcher.time_s, np.maximum.reduceat(of_links, instance.first_row))
 
 
 class _Watcher(Scheduler):
-    """Play another scheduler's decisions and look at the links after each decision point."""
+    """Wrap a scheduler and read the loads of the links after each of its decision points."""
 
     def __init__(self, watched: Scheduler) -> None:
         self.watched = watched

@@ -1,4 +1,4 @@
-"""How full the links were in a run: the decisions of its log are played again."""
+"""Loads of the links in a run, found by replaying the decisions of its log."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gpusched_env.simulator import ClusterView, Decision, Outcome, Preempt, Simu
 
 
 def link_loads(instance: Instance, log: EventLog, times_s: Sequence[float] | np.ndarray) -> np.ndarray:
-    """float64 [times, L] [byte/s]: what crosses each row of ``instance.links`` one way, after all events of each time.
+    """float64 [times, L] [byte/s]: one-way load of each row of ``instance.links`` after all events of each time.
 
     Parameters
     ----------
     instance : the problem that was played; its network has links
     log : a valid log of it (:func:`gpusched_env.metrics.validate`)
-    times_s : any times [s]; before the first event and after the last one nothing is sent
+    times_s : any times [s]; before the first event and after the last one all loads are 0
 
     Raises
     ------
@@ -31,7 +31,7 @@ def link_loads(instance: Instance, log: EventLog, times_s: Sequence[float] | np.
     asked = np.asarray(times_s, float)
     if np.isnan(asked).any():
         raise GpuschedError("link_loads: a time is NaN; give times in simulated seconds")
-    # Decisions stand where the log has them; rounds only said when they could be made.
+    # Decisions are replayed at their logged times. Rounds only limit when decisions can be made, so drop them.
     rules = dataclasses.replace(instance.semantics, round_s=0.0)
     simulation = Simulation(Instance(instance.cluster, instance.workload, instance.network, rules, instance.sharing))
     view = ClusterView(simulation)
@@ -52,7 +52,7 @@ def link_loads(instance: Instance, log: EventLog, times_s: Sequence[float] | np.
                 raise GpuschedError(f"link_loads: event {due[made]} of the log cannot be played again: {reason}")
             made += 1
         while shown < len(asked) and asked[order[shown]] < simulation.now_s:
-            shown += 1  # before the first event: nothing is sent
+            shown += 1  # before the first event all loads are 0
         same = shown
         while same < len(asked) and asked[order[same]] == simulation.now_s:  # the timer stops at each time asked for
             same += 1

@@ -1,4 +1,4 @@
-"""Panels of a workload's figure: who submitted its jobs, and how near it is to a log."""
+"""Panels of a workload's figure that show who submitted its jobs, and how close its statistics are to a log's."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from gpusched_env.traces.description import GROUPS, has_run_times, largest_group
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LONGEST: Final = 36  # characters of a name
-FARTHEST: Final = 3.0  # distance from the log at which the axis ends
+LONGEST: Final = 36  # longest name, in characters
+FARTHEST: Final = 3.0  # distance from the log at which the axis ends, in units of the bound
 
 
 def groups(axes: Axes, picture: Picture) -> None:
-    """Shares of the largest virtual clusters, or of users and so on where there are none, in jobs and GPU time."""
+    """Shares of the largest groups in jobs and GPU time; groups are by the first attribute of GROUPS that jobs have."""
     attribute = next((name for name in GROUPS if name in picture.workload.attributes), None)
     if attribute is None:
-        return say(axes, "no users, virtual clusters or models are told")
+        return say(axes, "the jobs have no users, virtual clusters or models")
     parts, count = largest_groups(picture.workload, attribute)
     place = np.arange(len(parts))
     shares = {"jobs": [part.share for part in parts]}
@@ -41,7 +41,7 @@ def groups(axes: Axes, picture: Picture) -> None:
 
 
 def nearness(axes: Axes, picture: Picture) -> None:
-    """Distance of each statistic from the log's, in parts of its bound."""
+    """Distance of each statistic from the log's, divided by the bound on it."""
     told = [check for check in picture.checks if not math.isnan(check.measured)]
     if not told:
         return say(axes, "no log to compare with:\n--calibration chooses one")

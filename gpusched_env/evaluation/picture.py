@@ -1,4 +1,4 @@
-"""What the panels of a workload's figure are drawn from, and how they look."""
+"""Data and style of the panels of a workload's figure."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ PUBLISHED: Final[dict[str, Any]] = {"color": ORANGE, "markerfacecolor": "white",
 
 @dataclass(frozen=True)
 class Picture:
-    """A workload and what to lay over it.
+    """A workload, and what to compare it with.
 
     Attributes
     ----------
     workload : jobs in any order
     calibration : the log to compare with, if any
     start_hour : hour of the week, from Monday 0 h, of time 0; NaN = unknown
-    cluster_gpus : drawn beside the demand, if known [GPU]
-    checks : statistics held to those of the log
-    judged : what of the jobs these are, in words
+    cluster_gpus : GPUs of the cluster, drawn beside the demand, if known [GPU]
+    checks : statistics compared with those of the log
+    judged : which jobs the checks are about, in words
     """
 
     workload: Workload
@@ -45,13 +45,13 @@ class Picture:
 
     @property
     def arrival_s(self) -> np.ndarray:
-        """float64 [J], ascending, from the first arrival [s]."""
+        """float64 [J]: arrival times since the first arrival, ascending [s]."""
         arrival: np.ndarray = np.sort(self.workload.jobs["arrival_s"])
         return arrival - arrival[0]
 
 
 def finish(axes: Axes, across: str, up: str, columns: int = 3) -> None:
-    """Label the axes, and put the legend above the panel, where it hides nothing."""
+    """Label the axes, and put the legend above the panel, where it hides no data."""
     axes.set_xlabel(across)
     axes.set_ylabel(up)
     style = {"frameon": False, "fontsize": 9, "handlelength": 1.6, "columnspacing": 1.2, "borderaxespad": 0.2}
@@ -60,11 +60,11 @@ def finish(axes: Axes, across: str, up: str, columns: int = 3) -> None:
 
 
 def say(axes: Axes, why: str) -> None:
-    """Say in an empty panel why it is empty."""
+    """Write into an empty panel why it is empty."""
     axes.set_axis_off()
     axes.text(0.5, 0.5, why, ha="center", va="center", transform=axes.transAxes, color=GREY)
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """float64, shape of the sorted ``values``: share of them up to each one."""
+    """float64, shape of the sorted ``values``: share of values up to and including each one."""
     return np.arange(1, len(values) + 1) / len(values)

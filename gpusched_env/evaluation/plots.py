@@ -1,4 +1,4 @@
-"""One figure that compares runs: how long jobs took, and how the cluster was used meanwhile."""
+"""One figure that compares runs: completion times, utilisation and queue length."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-STEPS: Final = 300  # more steps than this are averaged: a line that changes in every pixel is a grey block
+STEPS: Final = 300  # with more steps, draw means over bins: a line that changes in every pixel is a grey block
 
 
 def plot_runs(
@@ -33,12 +33,12 @@ def plot_runs(
 ) -> Figure:
     """Draw the distribution of JCT (log axis), and utilisation and queue length over time, a line per run.
 
-    The schedule of a single run stands below: which job held which GPUs when.
+    If there is a single run, its schedule is drawn below: which job held which GPUs when.
 
     Parameters
     ----------
     instance : the problem that all runs played
-    logs : label of each run -> its event log
+    logs : event logs by label of the run
     path : where to save; the suffix (.png, .svg or .pdf) decides the format. None = do not save
     title : above the figure
     window : tracked arrival ranks for the distribution, as in :func:`gpusched_env.metrics.summarise`
@@ -51,7 +51,7 @@ def plot_runs(
         raise GpuschedError("plot_runs: give at least one run")
     if path is not None:
         check_suffix(path)
-    # Figure, not pyplot: no window, no backend and no figure that stays open for ever.
+    # Figure, not pyplot: no window, no backend, and no figure that stays open.
     from matplotlib.figure import Figure
 
     rows = -(-len(logs) // 4)
@@ -108,7 +108,7 @@ def _draw_over_time(use: Axes, queue: Axes, instance: Instance, logs: Mapping[st
     last_arrival = (float(instance.workload.jobs["arrival_s"].max()) - start) / unit.seconds
     for axes in (use, queue):
         axes.axvline(last_arrival, color="#777777", linewidth=0.9, linestyle=(0, (2, 2)), zorder=0.5)
-    # Data along the time axis, the axes' height across it.
+    # x is in data coordinates, y a share of the height of the axes.
     use.text(last_arrival, 1.02, "last arrival", transform=use.get_xaxis_transform(), ha="center", fontsize=8)
     use.set_ylim(0, 102)
     use.set_ylabel("GPUs held [%]")
@@ -134,6 +134,6 @@ def _draw_schedule(axes: Axes, instance: Instance, log: EventLog) -> None:
 
 
 def _style(number: int, lines: int) -> dict[str, Any]:
-    """Colour, dashes and width of a line: no two of 28 look alike, and one that lies on another does not hide it."""
+    """Colour, dashes and width of a line: 28 lines all differ, and a thinner line on top does not hide another."""
     colour, dashes = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
     return {"color": colour, "linestyle": dashes, "linewidth": 2.6 - 1.4 * number / max(lines - 1, 1)}

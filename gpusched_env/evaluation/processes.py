@@ -1,4 +1,4 @@
-"""Calls spread over processes: the one place that starts any."""
+"""Run calls in parallel processes; all processes are started here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 def check_workers(workers: int) -> int:
-    """Give the number of processes back.
+    """Return ``workers`` if it is valid.
 
     Raises
     ------
@@ -26,12 +26,12 @@ def check_workers(workers: int) -> int:
 
 
 def processes(workers: int, calls: int) -> int:
-    """Count the processes that ``calls`` calls get: no more than there are calls or cores, whatever is asked for.
+    """Number of processes for ``calls`` calls: at most ``workers``, the number of cores, and ``calls``.
 
     Parameters
     ----------
     workers : processes asked for; -1 = one per core
-    calls : how many there are to spread
+    calls : number of calls
 
     Raises
     ------
@@ -39,19 +39,19 @@ def processes(workers: int, calls: int) -> int:
     """
     if check_workers(workers) == 1 or calls < 2:
         return 1
-    from joblib import cpu_count  # those that this process may use, which can be fewer than the machine has
+    from joblib import cpu_count  # cores that this process may use; the machine can have more
 
     cores = int(cpu_count())
     return min(cores if workers == -1 else workers, cores, calls)
 
 
 def in_processes(function: Callable[..., Result], calls: Sequence[tuple[Any, ...]], workers: int) -> Iterator[Result]:
-    """Yield what ``function`` gives for each call, in the order of the calls, whichever process was first.
+    """Yield the result of ``function`` for each call, in the order of the calls.
 
     Parameters
     ----------
     calls : positional arguments of each call
-    workers : as for :func:`processes`; one process is this one
+    workers : as for :func:`processes`; with one process the calls run in this process
 
     Raises
     ------
@@ -71,9 +71,10 @@ def in_processes(function: Callable[..., Result], calls: Sequence[tuple[Any, ...
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Hold Ctrl-C back, which a terminal sends to all processes: those started meanwhile leave it to this one.
+    """Block SIGINT while processes are started.
 
-    This one gets it in the end, and ends the others.
+    A terminal sends Ctrl-C to all processes. Processes that are started here inherit the block, so only this process
+    receives the signal, after the block, and ends the others.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield

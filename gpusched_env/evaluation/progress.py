@@ -1,4 +1,4 @@
-"""Progress bars for people who wait: only on a terminal, only after two seconds."""
+"""Progress bars, which appear only on a terminal and only after two seconds."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ if TYPE_CHECKING:
 
 DELAY_S: Final = 2.0
 MEGA: Final = 1_000_000
-REFRESH_S: Final = 0.1  # rich takes tens of microseconds for an update: far too long for every event
+REFRESH_S: Final = 0.1  # an update of rich takes tens of microseconds, too long for every event
 
 
 class ProgressBar:
-    """Bars for runs and, while a single run is under way, for its finished jobs.
+    """A bar for runs, and one for the finished jobs of the run in progress.
 
-    Use it as a context manager. Before two seconds have passed, off a terminal, or if not ``enabled``, it costs
-    nothing and prints nothing.
+    Use it as a context manager. It prints nothing, and costs almost nothing, before ``delay_s`` has passed, off a
+    terminal, or if not ``enabled``.
 
     Parameters
     ----------
     runs : number of runs
     enabled : False = never show anything
-    delay_s : wait so long before showing [s]
+    delay_s : delay before the bars appear [s]
     """
 
     def __init__(self, runs: int, enabled: bool = True, delay_s: float = DELAY_S) -> None:
         self._runs, self._finished_runs = runs, 0
-        self._part: tuple[str, int, int] | None = None  # what is under way and counted, done, in all
+        self._part: tuple[str, int, int] | None = None  # text of the second bar, done, total
         self._bar: Progress | None = None
         self._rows: dict[str, TaskID] = {}
         self._lock = threading.Lock()
         self._shown_at = 0.0
-        # A timer, not a look at the clock between runs: one long run must show its bar, too.
+        # A timer instead of checks between runs, so that one long run shows its bar too.
         self._timer = threading.Timer(delay_s, self._show) if enabled and sys.stderr.isatty() else None
 
     def __enter__(self) -> Self:
-        """Start waiting."""
+        """Start the timer."""
         if self._timer is not None:
             self._timer.daemon = True
             self._timer.start()
@@ -52,7 +52,7 @@ class ProgressBar:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Take the bar away."""
+        """Remove the bars."""
         if self._timer is not None:
             self._timer.cancel()
         with self._lock:
@@ -69,11 +69,11 @@ class ProgressBar:
             self._update()
 
     def jobs_finished(self, what: str, done: int, total: int) -> None:
-        """Tell how far the run ``what`` is; cheap enough to be called often."""
+        """Update the second bar with the finished jobs of the run ``what``; cheap enough to be called often."""
         self.advanced(f"{what}: jobs", done, total)
 
     def advanced(self, what: str, done: int, total: int) -> None:
-        """Tell how far the latest thing is; ``what`` says which, and what is counted."""
+        """Update the second bar; ``what`` says what is in progress and what is counted."""
         if self._timer is None:
             return
         with self._lock:
@@ -93,7 +93,7 @@ class ProgressBar:
         )
 
         with self._lock:
-            if self._timer is None:  # it was over just now
+            if self._timer is None:  # __exit__ came first
                 return
             self._bar = Progress(
                 TextColumn("{task.description}"),
@@ -108,7 +108,7 @@ class ProgressBar:
             self._update()
 
     def _update(self) -> None:
-        """Redraw both rows; the caller holds the lock."""
+        """Redraw both bars; the caller holds the lock."""
         if self._bar is None:
             return
         self._shown_at = time.monotonic()
@@ -128,7 +128,7 @@ class ProgressBar:
 
 @contextmanager
 def reading_shown() -> Iterator[None]:
-    """Show a bar for every trace that is read meanwhile."""
+    """Context manager that shows a bar for every trace read inside it."""
     from gpusched_env.traces.parsing.containers import watched
 
     with ProgressBar(1) as bar:

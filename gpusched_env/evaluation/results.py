@@ -1,4 +1,4 @@
-"""Results as data: one record per scheduler and seed, and their files."""
+"""Results as data: one record per scheduler and seed, and their JSON and CSV files."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ FORMAT: Final = "gpusched-results-1"
 
 @dataclass(frozen=True)
 class RunResult:
-    """What one scheduler did on one seed of a scenario.
+    """Result of one scheduler on one seed of a scenario.
 
     Attributes
     ----------
     scenario, fingerprint : name and SHA-256 of the scenario
-    seed : the draw
-    scheduler : who played
-    metrics : :data:`gpusched_env.metrics.COLUMNS` by name; NaN = has no meaning here
-    bounds : lower bounds of some of them, by the same names
+    seed : seed of the run
+    scheduler : name, parameters and clairvoyance of the scheduler
+    metrics : :data:`gpusched_env.metrics.COLUMNS` by name; NaN = undefined
+    bounds : lower bounds on some of the metrics, by the same names
     digest : SHA-256 of the event log
     window : tracked arrival ranks, None = all jobs
-    spec : the scheduler as it was written; None for an object of Python, and in older files. Two texts can mean the
-        same run, so it is in no comparison
-    wall_s : seconds the simulation took; differs from run to run, so it is in no comparison and no file
-    log : the event log, if it was kept; in no comparison and no file (its digest is)
+    spec : the scheduler's spec as given; None for a Python object, and in older files. Two specs can mean the same run,
+        so it does not count in comparisons
+    wall_s : wall-clock time of the simulation [s]; it varies, so it does not count in comparisons and is in no file
+    log : the event log, if it was kept; it does not count in comparisons and is in no file (its digest is)
     """
 
     scenario: str
@@ -53,7 +53,7 @@ class RunResult:
     log: EventLog | None = field(default=None, compare=False, repr=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """Give plain data for JSON: equal for equal runs, on every machine. NaN becomes None."""
+        """Give plain data for JSON, equal for equal runs on every machine. NaN becomes None."""
         return {
             "scenario": self.scenario,
             "fingerprint": self.fingerprint,
@@ -68,7 +68,7 @@ class RunResult:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunResult:
-        """Build a result from what :meth:`as_dict` gave.
+        """Build a result from the data of :meth:`as_dict`.
 
         Raises
         ------
@@ -90,9 +90,9 @@ class RunResult:
             raise GpuschedError(f"not a result: {type(error).__name__}: {error}") from error
 
     def against_bound(self, name: str = "mean_jct_s") -> float:
-        """How many times the lower bound a metric is, at least 1; NaN where the bound says nothing.
+        """Metric / its lower bound, at least 1; NaN if tracked jobs are unfinished.
 
-        A bound holds for all tracked jobs: a run that left some unfinished cannot be held against it.
+        The bound is over all tracked jobs, so a run that left some unfinished cannot be compared with it.
         """
         if self.metrics["finished"] < self.metrics["jobs"]:
             return math.nan
@@ -125,7 +125,7 @@ def read_json(path: str | Path) -> list[RunResult]:
 
 
 def write_csv(results: Sequence[RunResult], path: str | Path) -> None:
-    """Write one line per result: who, on what, the metrics, and the bounds as ``bound_NAME``; times in seconds."""
+    """Write one line per result: scenario, seed, scheduler, metrics, and bounds as ``bound_NAME``; times in seconds."""
     import io
 
     rows = []
@@ -156,7 +156,7 @@ def write_csv(results: Sequence[RunResult], path: str | Path) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Turn a parameter into JSON data that reads back as itself: tuples to lists, infinity and other things to text."""
+    """Turn a parameter into JSON data: arrays, tuples and sets become lists; infinity, NaN and other objects text."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):
@@ -171,7 +171,7 @@ def plain(value: Any) -> Any:
 
 
 def _write(path: str | Path, text: str) -> None:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     write_whole(target, text)

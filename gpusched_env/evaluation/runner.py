@@ -1,4 +1,4 @@
-"""Play schedulers on seeds of a scenario, in as many processes as you like, with the same results."""
+"""Play schedulers on seeds of a scenario. Results do not depend on the number of processes."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
 
 
 class Problem(Protocol):
-    """What a run needs of a scenario."""
+    """What a run needs from a scenario."""
 
     @property
     def name(self) -> str:
         """Name in results."""
 
     def fingerprint(self) -> str:
-        """SHA-256 over all that decides results."""
+        """SHA-256 over everything that results depend on."""
 
     def instance(self, seed: int) -> Instance:
         """Draw the playable problem of one seed."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C while schedulers were evaluated.
+    """Ctrl-C during :func:`evaluate`.
 
     Parameters
     ----------
-    results : of the runs that were finished, in the order of :func:`evaluate`
-    runs : how many there would have been
+    results : results of the finished runs, in the order of :func:`evaluate`
+    runs : number of all runs
     """
 
     def __init__(self, results: list[RunResult], runs: int) -> None:
@@ -53,7 +53,7 @@ class Task:
     """One run: everything a worker process needs."""
 
     scenario: Problem
-    fingerprint: str  # taken once: a scenario with a log hashes the file each time
+    fingerprint: str  # computed once, because a scenario with a log hashes the file each time
     scheduler: str | Scheduler
     seed: int
     window: Window | None
@@ -76,11 +76,11 @@ def evaluate(
     ----------
     scenario : a scenario or the name of a registered one
     schedulers : specs for :func:`gpusched_env.baselines.make_scheduler`, or schedulers; each run gets its own copy
-    seeds : draws of the scenario; all schedulers play the same ones
-    workers : processes, at most one a core; -1 = one per core. Results do not depend on it
-    window : tracked arrival ranks ``first <= rank < last``; by default the scenario's tracked window
+    seeds : seeds of the scenario; all schedulers play the same ones
+    workers : number of processes, at most one per core; -1 = one per core. Results do not depend on it
+    window : tracked arrival ranks ``first <= rank < last``; default: the scenario's tracked window
     progress : show a bar on a terminal if this takes longer than two seconds
-    keep_logs : keep each event log in its result (large), or the seeds whose logs are kept
+    keep_logs : True = keep each event log in its result (large); or the seeds whose logs are kept
 
     Returns
     -------
@@ -89,7 +89,7 @@ def evaluate(
     Raises
     ------
     GpuschedError : nothing to run, an unknown name, a window beyond the jobs, a scheduler that stalls
-    Interrupted : Ctrl-C; it has the results of the runs that were finished
+    Interrupted : Ctrl-C; it has the results of the finished runs
     """
     if isinstance(scenario, str):
         from gpusched_env.scenarios import get_scenario
@@ -100,10 +100,10 @@ def evaluate(
         raise GpuschedError("evaluate: give at least one scheduler and at least one seed")
     check_workers(workers)
     for player in players:
-        _player(player)  # refuse a wrong name before the first run, not after an hour
+        _player(player)  # refuse a wrong name before the first run
     fingerprint = scenario.fingerprint()
     tracked = scenario.tracked_window if window is None else window
-    # Seeds outside: a worker then draws each problem once and plays it with one scheduler after the other.
+    # Seeds in the outer loop: a worker then draws each problem once and plays all schedulers on it.
     order = [(p, s) for s in range(len(draws)) for p in range(len(players))]
     kept = set(draws if keep_logs else ()) if isinstance(keep_logs, bool) else set(keep_logs)
     tasks = [Task(scenario, fingerprint, players[p], draws[s], tracked, draws[s] in kept) for p, s in order]
@@ -121,7 +121,7 @@ def evaluate(
 
 
 def drawn(task: Task) -> Instance:
-    """Give the instance of a task; the one that this process has just played is not drawn again."""
+    """Give the instance of a task; the instance that this process drew last is cached."""
     return _desk.draw(task)[0]
 
 
@@ -155,14 +155,14 @@ def run_once(task: Task, bar: ProgressBar | None = None) -> RunResult:
 
 
 def _play(tasks: list[Task], workers: int, bar: ProgressBar) -> Iterator[RunResult]:
-    """Yield results in the order of the tasks; a run in this process also tells how far it is."""
+    """Yield results in the order of the tasks; a run in this process also updates the bar."""
     if processes(workers, len(tasks)) == 1:
         return (run_once(task, bar) for task in tasks)
     return in_processes(run_once, [(task,) for task in tasks], workers)
 
 
 def _player(scheduler: str | Scheduler) -> Scheduler:
-    """Build a scheduler, or copy one: a state left over from another run must not decide anything."""
+    """Build a scheduler, or copy one, so that state left from another run has no effect."""
     if isinstance(scheduler, str):
         from gpusched_env.baselines import make_scheduler
 
@@ -171,24 +171,24 @@ def _player(scheduler: str | Scheduler) -> Scheduler:
 
 
 class _Desk:
-    """What a process keeps for its next task: the last scenario (its trace is read once) and the last problem drawn."""
+    """Cache of a process: the last scenario, so that its trace is read once, and the last problem drawn."""
 
     scenario: tuple[str, Problem] | None = None
     problem: tuple[tuple[str, int, Window | None], Instance, dict[str, float]] | None = None
 
     def draw(self, task: Task) -> tuple[Instance, dict[str, float]]:
-        """Draw a task's instance and bound it, unless the task before had the same one."""
+        """Give a task's instance and its lower bounds; draw them unless the previous task had the same ones."""
         if self.scenario is None or self.scenario[0] != task.fingerprint:
             self.scenario = (task.fingerprint, task.scenario)
         key = (task.fingerprint, task.seed, task.window)
         if self.problem is None or self.problem[0] != key:
-            self.problem = None  # let the old one go before the new one is made
+            self.problem = None  # free the old problem before the new one is made
             instance = self.scenario[1].instance(task.seed)
             self.problem = (key, instance, lower_bounds(instance, task.window))
         return self.problem[1], self.problem[2]
 
     def clear(self) -> None:
-        """Let go of everything."""
+        """Empty the cache."""
         self.scenario = self.problem = None
 
 

@@ -1,4 +1,4 @@
-"""Tables for the terminal: schedulers against metrics, means and intervals over seeds, the lower bound beneath."""
+"""Tables for the terminal: a row per scheduler, a column per metric, and the lower bound as the last row."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEFAULT_METRICS: Final = (
     "rho_fair_share",
     "preemptions_per_job",
 )
-# Where gangs contend for links, also what that costs.
+# For scenarios in which gangs contend for links, also the share of communication.
 LINK_METRICS: Final = (*DEFAULT_METRICS[:3], "communication_share", *DEFAULT_METRICS[3:])
 # Shorter than the column names, for a terminal of 120 characters.
 HEADINGS: Final = {
@@ -37,9 +37,9 @@ HEADINGS: Final = {
 
 
 def scheduler_labels(results: Sequence[RunResult]) -> list[str]:
-    """Name the scheduler of each result; where one name played with several parameters, each as it was written.
+    """Label of each result's scheduler: its name, or its spec if one name played with several sets of parameters.
 
-    Schedulers that were not written as a text, but given as objects, have the parameters that differ behind the name.
+    A scheduler without a spec (given as an object) is then labelled by its name and the parameters that differ.
     """
     played: dict[str, list[dict[str, object]]] = {}
     for result in results:
@@ -58,7 +58,7 @@ def scheduler_labels(results: Sequence[RunResult]) -> list[str]:
 
 
 def by_scheduler(results: Sequence[RunResult]) -> dict[str, list[RunResult]]:
-    """Group results by scheduler label, each group by seed.
+    """Group results by scheduler label; each group is sorted by seed.
 
     Raises
     ------
@@ -82,9 +82,11 @@ def by_scheduler(results: Sequence[RunResult]) -> dict[str, list[RunResult]]:
 def comparison_table(results: Sequence[RunResult], metrics: Sequence[str] = DEFAULT_METRICS) -> Table:
     """Compare schedulers on one scenario: a row each, best mean JCT first, and the lower bound as the last row.
 
+    A cell is the mean over seeds. With two or more seeds, half the width of its 95 % interval (Student t) follows "±".
+
     Parameters
     ----------
-    results : of one scenario; a cell is the mean over seeds, +- half of the 95 % interval (Student t) with two or more
+    results : results of one scenario
     metrics : columns, names in :data:`gpusched_env.metrics.COLUMNS`
 
     Raises
@@ -133,7 +135,7 @@ def comparison_table(results: Sequence[RunResult], metrics: Sequence[str] = DEFA
 
 
 def comparison_tables(results: Sequence[RunResult], metrics: Sequence[str], console: Console) -> list[Table]:
-    """Give :func:`comparison_table`, or several with fewer metrics each where the console is too narrow for one."""
+    """Give :func:`comparison_table`, split into several with fewer metrics each if the console is too narrow."""
     from rich.measure import Measurement
 
     table = comparison_table(results, metrics)
@@ -159,7 +161,7 @@ def print_comparison(
 
 
 def _order_of(group: list[RunResult]) -> float:
-    """Sort by mean JCT; runs that left jobs unfinished come last, for their means leave the long jobs out."""
+    """Sort key: mean JCT. Schedulers that left jobs unfinished come last, because their means lack the long jobs."""
     if any(r.metrics["finished"] < r.metrics["jobs"] for r in group):
         return math.inf
     return mean_interval([r.metrics["mean_jct_s"] for r in group]).mean

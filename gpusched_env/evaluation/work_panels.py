@@ -1,4 +1,4 @@
-"""Panels of a workload's figure: what its jobs demand, how long they run, how much that is at once."""
+"""Panels of a workload's figure that show GPU demands, run times, and the total demand over time."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gpusched_env.units import unit_for
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FEW: Final = 50  # [job] a demand class with fewer has no distribution worth a line
-BINS: Final = 400  # more steps than this are averaged: a line that changes in every pixel is a grey block
+FEW: Final = 50  # [job] a demand class with fewer jobs gets no line
+BINS: Final = 400  # with more steps, draw means over bins: a line that changes in every pixel is a grey block
 
 
 def demand(axes: Axes, picture: Picture) -> None:
-    """Shares of the demand classes in the jobs and in the GPU time."""
+    """Share of each demand class in the jobs and in the GPU time."""
     parts = {part.name: part for part in by_class(picture.workload)[:-1]}
     place = np.arange(len(CLASS_NAMES))
     shares = {"jobs": [parts[name].share if name in parts else 0.0 for name in CLASS_NAMES]}
@@ -43,11 +43,11 @@ def demand(axes: Axes, picture: Picture) -> None:
 
 
 def run_times(axes: Axes, picture: Picture) -> None:
-    """Distribution of the run times, of all jobs and by demand class; of the iterations where these are given."""
+    """Distribution of run times, of all jobs and by demand class; of iterations if jobs give those instead."""
     timed = has_run_times(picture.workload)
     work = picture.workload.jobs["duration_s" if timed else "iterations"]
     if np.isnan(work).any():
-        return say(axes, "some jobs give run times, others iterations:\n--cluster turns these into run times")
+        return say(axes, "some jobs give run times, others iterations:\n--cluster turns iterations into run times")
     calibration = picture.calibration if timed else None
     kind = demand_class(picture.workload.jobs["gpus"])
     shown = [number for number in range(len(CLASS_NAMES)) if (kind == number).sum() >= FEW]
@@ -74,7 +74,7 @@ def run_times(axes: Axes, picture: Picture) -> None:
 def load(axes: Axes, picture: Picture) -> None:
     """GPUs that would be in use if every job started when it arrives."""
     if not has_run_times(picture.workload):
-        return say(axes, "jobs give iterations:\nwhat they demand at once depends on the cluster (--cluster)")
+        return say(axes, "jobs give iterations:\ntheir run times depend on the cluster (--cluster)")
     times, gpus = demanded_gpus(picture.workload)
     edges = times if len(times) <= BINS else np.linspace(times[0], times[-1], BINS + 1)
     values = gpus[:-1] if len(times) <= BINS else StepFunction(times, gpus).binned(edges)
@@ -94,7 +94,7 @@ def load(axes: Axes, picture: Picture) -> None:
 
 
 def _shades(count: int) -> list[tuple[float, ...]]:
-    """Colours from dark to light for ordered classes, told apart without seeing colours; the palest are left out."""
+    """Colours from dark to light for ordered classes, distinguishable in greyscale; the palest are left out."""
     from matplotlib import colormaps
 
     return [colormaps["viridis"](0.92 * i / max(count - 1, 1)) for i in range(count)]

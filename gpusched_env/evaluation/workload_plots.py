@@ -1,4 +1,4 @@
-"""Figures of a workload: one with all panels, or a file for each."""
+"""Figures of a workload: one with all panels, or one file for each panel."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def plot_workload(picture: Picture, path: str | Path | None = None, title: str =
     """
     if path is not None:
         check_suffix(path)
-    # Figure, not pyplot: no window, no backend and no figure that stays open for ever.
+    # Figure, not pyplot: no window, no backend, and no figure that stays open.
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -52,7 +52,7 @@ def plot_workload(picture: Picture, path: str | Path | None = None, title: str =
 
 
 def plot_panels(picture: Picture, folder: str | Path, title: str = "") -> list[Path]:
-    """Draw every panel into a file of its own, ``NAME.png`` for each name in PANELS."""
+    """Draw each panel into its own file, ``NAME.png`` for each name in PANELS."""
     from matplotlib.figure import Figure
 
     written = []

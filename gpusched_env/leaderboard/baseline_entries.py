@@ -1,4 +1,4 @@
-"""The entries of the registered schedulers, as the repository ships them."""
+"""Entries of the registered schedulers, which come with the package."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from gpusched_env.leaderboard.submitting import make_entry
 from gpusched_env.leaderboard.tracks import TrackProblem, get_track
 
 AUTHORS: Final = "gpusched-env developers"
-LICENCE: Final = "MIT"  # as the repository
+LICENCE: Final = "MIT"  # that of the repository
 CHURN: Final = "moves gangs so often that verifying its ten seeds takes half a minute"
-WHOLE_NODE: Final = "places a copy of a gang on one node; some gangs fit on none"
-# Entries that the package leaves out although the scheduler fits the track, by track and scheduler.
+WHOLE_NODE: Final = "places each copy of a gang on one node; some gangs fit on no node"
+# Schedulers that fit a track but have no entry in the package: (track, scheduler) and the reason.
 LEFT_OUT: Final[dict[tuple[str, str], str]] = {
     (track, name): reason
     for track, reason, names in (
         ("heterogeneous-v1", CHURN, "las las-2d"),
-        ("heterogeneous-v1", "does not look at GPU types; some jobs cannot run on one of them", "dally"),
+        ("heterogeneous-v1", "ignores GPU types; some jobs cannot run on one of them", "dally"),
         ("heterogeneous-v1", WHOLE_NODE, "hadare hadare-single hadare-sticky"),
     )
     for name in names.split()
@@ -30,30 +30,30 @@ LEFT_OUT: Final[dict[tuple[str, str], str]] = {
 
 
 def misfit(problem: TrackProblem, name: str) -> str:
-    """Say why a track is not for a registered scheduler; empty if it is."""
+    """Say why a registered scheduler does not fit a track; empty if it fits."""
     baseline, scenario = BASELINES[name], problem.scenario
     if name not in list_baselines(types=True, sharing=True):
-        return "plays only with a parameter of yours"
+        return "needs a parameter that has no default"
     if baseline.variant_of:
-        return "shows one side of another one"
+        return "variant of another scheduler"
     if baseline.needs_links and scenario.network.topology is None:
-        return "about links, of which there are none"
+        return "needs a network with links"
     if baseline.needs_types and len(scenario.cluster.gpu_types) == 1:
-        return "about GPU types that differ"
+        return "needs several GPU types"
     if baseline.needs_sharing and scenario.sharing is None:
-        return "about jobs that share GPUs"
+        return "needs jobs that share GPUs"
     if not problem.track.clairvoyant and make_scheduler(name).clairvoyant:
         return "reads true run times"
     return ""
 
 
 def fitting(problem: TrackProblem) -> list[str]:
-    """Names of the registered schedulers that a track is for: by its links, GPU types, and rule on clairvoyance."""
+    """Names of the registered schedulers that fit a track; see :func:`misfit`."""
     return [name for name in BASELINES if not misfit(problem, name)]
 
 
 def absent(problem: TrackProblem) -> dict[str, list[str]]:
-    """Registered schedulers without an entry in the package, by the reason; those that no track takes are not told."""
+    """Registered schedulers without an entry in the package, by reason; variants and the like are left out."""
     reasons: dict[str, list[str]] = {}
     for name in list_baselines(types=True, sharing=True, variants=False):
         if reason := misfit(problem, name) or LEFT_OUT.get((problem.name, name), ""):
@@ -62,7 +62,7 @@ def absent(problem: TrackProblem) -> dict[str, list[str]]:
 
 
 def shipped_entries(track: str = "") -> list[Path]:
-    """Find the entries that come with the package, those of one track or all."""
+    """Paths of the entries that come with the package, of one track or of all."""
     return sorted((Path(__file__).parent / "baselines").glob(f"{track and track + '-'}*{SUFFIX}"))
 
 
@@ -79,10 +79,12 @@ def write_baselines(
 
     Parameters
     ----------
-    tracks : names; one that cannot be played here is skipped, and ``tell`` says why
-    schedulers : names; empty = all that fit the track
-    again : write entries anew that are there already
-    tell : is told of each entry
+    tracks : names of tracks; a track that cannot be played here is skipped, and ``tell`` gets the reason
+    schedulers : names of schedulers; empty = all that fit the track
+    log : the log of a track that needs one; None = the fetched file
+    workers : number of processes
+    again : True = overwrite existing entries
+    tell : called with a line of text for each entry
 
     Returns
     -------
@@ -103,7 +105,7 @@ def write_baselines(
                 raise SchedulerError(unknown_name("registered scheduler", name, BASELINES))
             path = folder / f"{track.name}-{name}{SUFFIX}"
             if path.exists() and not again:
-                tell(f"{path}: is there")
+                tell(f"{path}: exists")
                 continue
             about = About(
                 title=name,
@@ -116,7 +118,7 @@ def write_baselines(
             )
             try:
                 write_entry(make_entry(track, name, about, log, workers), path)
-            except GpuschedError as error:  # too large, or a job that it cannot place: the others can be written
+            except GpuschedError as error:  # too large, or a job that it cannot place; go on with the other entries
                 tell(f"{path}: not written: {error}")
                 failed += 1
                 continue

@@ -1,4 +1,4 @@
-"""Carry decisions out one by one, and say what each came to: the one way in which entries write it."""
+"""Apply decisions one by one and return each in its canonical form, the only form that entries may hold."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from gpusched_env.simulator import Decision, Lease, Preempt, Simulation, Start, 
 
 
 class Carrying(Simulation):
-    """A simulation that says what the latest decision came to; ``vain`` = it was a lease that changed nothing."""
+    """A simulation that returns decisions in canonical form; ``vain`` = the latest one was a lease without effect."""
 
     vain = False
 
     def carry_out(self, decision: Decision) -> Decision | None:
-        """Apply a decision; None = it is refused, :attr:`refusal` says why.
+        """Apply a decision and return its canonical form; None = it was refused, :attr:`refusal` says why.
 
-        A start then names its GPUs; whether it shares one; and its sub-steps, where they can differ. A lease names the
-        time at which it ends, in rounds that of a round.
+        In canonical form a start names its GPUs and, if the scenario has sharing, whether it shares one and its
+        sub-steps. A lease has the time at which it really ends; with rounds, that is the end of a round.
         """
         was_free = None if self.instance.gpu_jobs == 1 else self._free_gpus()
         before_s = self._lease_end_s(decision) if isinstance(decision, Lease) else None
@@ -36,22 +36,22 @@ class Carrying(Simulation):
 
     @property
     def _commits_company(self) -> bool:
-        """A lease commits slowdowns, so that it has an effect although it ends when the one before does."""
+        """Whether a lease commits slowdowns, so that it has an effect even if it ends when the previous one does."""
         return bool(self.instance.semantics.pace_until_lease) and self.instance.gpu_jobs > 1
 
     def _lease_end_s(self, decision: Lease) -> float:
-        """When the job's lease ends as it is [s], inf = it has none; NaN where the job has never run."""
+        """End of the job's current lease [s]; inf = no lease; NaN = the job has no replica yet."""
         row = self._row(decision)
         replica = -1 if row < 0 else int(self.arrays.jobs["replica"][row])
         return math.nan if replica < 0 else float(self.arrays.replicas["lease_s"][replica])
 
     def _free_gpus(self) -> np.ndarray:
-        """Boolean [G]: nobody holds the GPU."""
+        """Boolean [G]: no gang holds the GPU."""
         free: np.ndarray = self.arrays.holder[: self._world["gpus"]] == FREE
         return free
 
     def _started(self, job: int, was_free: np.ndarray | None) -> Start:
-        """Tell what a start has just got, from its event."""
+        """Canonical form of the start that was just applied, from its event."""
         event = self.arrays.events[self._world["events"] - 1]
         end = int(self._world["event_gpus"])
         gpus = tuple(self.arrays.event_gpus[end - int(event["gpu_count"]) : end].tolist())

@@ -1,4 +1,4 @@
-"""What an entry claims about itself, and may not: checked without playing anything."""
+"""Checks of an entry's claims that need no replay."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gpusched_env.metrics import COLUMNS
 from gpusched_env.scenarios import RESULTS_VERSION
 
 BOUNDS: Final = ("mean_jct_s", "makespan_s")
-# Told where a replay gives something else than an entry says.
+# Advice for when a replay differs from an entry's claims.
 WHAT_TO_CHECK: Final = (
-    "An entry whose replay differs may be right elsewhere: compare the results version (here "
+    "An entry whose replay differs here may be right on another machine: compare the results version (here "
     f"{RESULTS_VERSION}), the versions of packages (constraints.txt), and what `python -m gpusched_env.portability` "
-    "prints on this machine and on that where the entry was made."
+    "prints on this machine and on the one where the entry was made."
 )
-LEARNED: Final = "learned"  # building it reads files
+LEARNED: Final = "learned"  # this scheduler must not be built here, because that reads files
 
 
 def check_claims(entry: Entry, problem: TrackProblem) -> None:
@@ -27,20 +27,20 @@ def check_claims(entry: Entry, problem: TrackProblem) -> None:
 
     Raises
     ------
-    EntryError : with the claim, and what it should be
+    EntryError : names the claim, and what it should be
     """
     check_player(entry.player, entry.about, problem)
     if entry.results_version != RESULTS_VERSION:
         raise EntryError(
             f"played with results version {entry.results_version!r} (gpusched-env {entry.version}), but here it is "
-            f"{RESULTS_VERSION!r}: equal decisions give other results; play it again with this version"
+            f"{RESULTS_VERSION!r}: equal decisions give other results; make the entry again with this version"
         )
     if entry.track != problem.name:
         raise EntryError(f"track: the entry is of {entry.track!r}, not of {problem.name!r}")
     if entry.fingerprint != problem.fingerprint():
         raise EntryError(
-            f"fingerprint: the entry's track {entry.track} is another one than that of this version; it was made with "
-            f"gpusched-env {entry.version}, and this is {__version__}: make it anew with this one"
+            f"fingerprint: track {entry.track} of the entry differs from that of this version; the entry was made with "
+            f"gpusched-env {entry.version}, and this is {__version__}: make it again with this version"
         )
     seeds = tuple(run.seed for run in entry.runs)
     if seeds != problem.seeds:
@@ -52,7 +52,7 @@ def check_claims(entry: Entry, problem: TrackProblem) -> None:
 
 
 def check_player(player: Player, about: About, problem: TrackProblem) -> None:
-    """Refuse a player that may not take part, or that learned from what is reported.
+    """Refuse a scheduler that the track does not allow, or that was trained on report seeds.
 
     Raises
     ------
@@ -61,18 +61,18 @@ def check_player(player: Player, about: About, problem: TrackProblem) -> None:
     for first, end in about.training_seeds:
         reported = [seed for seed in problem.seeds if first <= seed < end]
         if reported:
-            raise EntryError(f"training_seeds: {first}:{end} holds {reported[0]}, which the track keeps for reports")
+            raise EntryError(f"training_seeds: {first}:{end} has {reported[0]}, which the track keeps for reports")
     if player.clairvoyant and not problem.track.clairvoyant:
-        raise EntryError(f"clairvoyant: who knows true run times may not take part in track {problem.name}")
+        raise EntryError(f"clairvoyant: schedulers that read true run times may not take part in track {problem.name}")
     for name in (player.spec.partition(":")[0], player.name):
         if not player.clairvoyant and registered_clairvoyance(name, player.parameters):
             raise EntryError(f"clairvoyant: the entry says no, but registered scheduler {name} reads true run times")
 
 
 def registered_clairvoyance(name: str, parameters: Mapping[str, Any]) -> bool:
-    """Tell whether a name is that of a registered scheduler which reads true run times.
+    """Whether ``name`` is a registered scheduler that reads true run times.
 
-    Nothing is built from the parameters but where run times come from, which is a word of a list.
+    Of the parameters only ``estimator`` is used, and only if it is a name in ESTIMATORS.
     """
     from gpusched_env.baselines import BASELINES, make_scheduler
     from gpusched_env.baselines.estimates import ESTIMATORS, EstimatingScheduler

@@ -1,4 +1,4 @@
-"""Decisions by columns: arrays in memory, steps of whole numbers in an entry."""
+"""Decisions by columns: arrays in memory, delta-encoded integers in an entry."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ LISTS: Final = ("points", "times_ms", "jobs", "gpu_counts", "gpus", "until_s", "
 
 @dataclass(frozen=True)
 class Table:
-    """The decisions of a run as arrays; D decisions, G GPUs of all starts.
+    """The decisions of a run as arrays; D decisions, G = sum of the gang sizes of all starts.
 
     Attributes
     ----------
     kinds : str of D letters, see KINDS
     points : int64 [D], decision point of each, from 0, never descending
     times_ms : int64 [D], simulated time, rounded [ms], never descending
-    jobs : int64 [D], row of the job; -1 of a wait
-    gpu_at, gpu_counts : int64 [D], where its GPUs begin in ``gpus``, and how many; 0 unless it is a start
+    jobs : int64 [D], row of the job; -1 for a wait
+    gpu_at, gpu_counts : int64 [D], index of a start's first GPU in ``gpus``, and number of its GPUs (0 for others)
     gpus : int64 [G], GPU ids in the order given
-    until_s : float64 [D], of leases and waits [s]; NaN of others
-    shares : bool [D], starts that share GPUs
+    until_s : float64 [D], end of leases and waits [s]; NaN for others
+    shares : bool [D], True for starts that share GPUs
     sub_steps : int64 [D], gradient-accumulation sub-steps of a start that names them, else 0
     """
 
@@ -49,7 +49,7 @@ class Table:
         return len(self.kinds)
 
     def decisions(self) -> Iterator[Decision]:
-        """Yield them one by one, with plain numbers."""
+        """Yield the decisions in order, with Python numbers."""
         gpus = self.gpus.tolist()
         columns = (self.jobs, self.gpu_at, self.gpu_counts, self.until_s, self.shares, self.sub_steps)
         rows = zip(self.kinds, *(column.tolist() for column in columns), strict=True)
@@ -65,7 +65,7 @@ class Table:
 
 
 def pack(points: Sequence[int], times_s: Sequence[float], decisions: Sequence[Decision]) -> Decisions:
-    """Write decisions by columns; every start names its GPUs.
+    """Encode decisions as columns; every start must name its GPUs.
 
     Parameters
     ----------
@@ -88,11 +88,11 @@ def pack(points: Sequence[int], times_s: Sequence[float], decisions: Sequence[De
 
 
 def unpack(columns: Decisions) -> Table:
-    """Give the columns of an entry as arrays.
+    """Decode the columns of an entry into arrays.
 
     Raises
     ------
-    EntryError : an unknown letter, a column longer or shorter than the letters say, a number that is out of range
+    EntryError : an unknown letter, a column whose length does not match the letters, a number out of range
     """
     check_lengths(columns.kinds, {name: len(getattr(columns, name)) for name in LISTS}, sum(columns.gpu_counts))
     letters = np.frombuffer(columns.kinds.encode(), np.uint8)
@@ -102,7 +102,7 @@ def unpack(columns: Decisions) -> Table:
     until_s = np.full(count, np.nan)
     until_s[kind[LEASE] | kind[WAIT]] = [np.inf if time_s is None else time_s for time_s in columns.until_s]
     if (np.signbit(until_s) & (until_s == 0)).any():
-        raise EntryError("until_s: -0.0 is a second way of writing 0.0")
+        raise EntryError("until_s: -0.0 must be written as 0.0")
     return Table(
         kinds=columns.kinds,
         points=_summed("points", columns.points),
@@ -118,16 +118,16 @@ def unpack(columns: Decisions) -> Table:
 
 
 def check_lengths(kinds: str, lengths: Mapping[str, int], gpus: int) -> None:
-    """Compare the lengths of the columns with what their letters say.
+    """Check that the lengths of the columns match the letters of ``kinds``.
 
     Parameters
     ----------
-    lengths : values in each of LISTS
-    gpus : GPUs of all starts
+    lengths : number of values of each column in LISTS
+    gpus : sum of the gang sizes of all starts
 
     Raises
     ------
-    EntryError : an unknown letter, or a column that is longer or shorter
+    EntryError : an unknown letter, or a column that is too long or too short
     """
     if set(kinds) - set(KINDS):
         raise EntryError(f"kinds: {''.join(sorted(set(kinds) - set(KINDS)))[:20]!r} is none of {KINDS}")
@@ -148,18 +148,18 @@ def check_lengths(kinds: str, lengths: Mapping[str, int], gpus: int) -> None:
 
 
 def milliseconds(time_s: float) -> int:
-    """Round a simulated time as ``times_ms`` has it."""
+    """Round a simulated time [s] to milliseconds, as in ``times_ms``."""
     return round(time_s * 1000.0)
 
 
 def _steps(values: Sequence[int]) -> list[int]:
-    """Differences from the value before, the first from 0."""
+    """Delta encoding: differences from the previous value, the first from 0."""
     steps: list[int] = np.diff(np.asarray(values, np.int64), prepend=0).tolist()
     return steps
 
 
 def _summed(name: str, steps: Sequence[int]) -> np.ndarray:
-    """int64: undo :func:`_steps`; the bounds of the schema keep the sums below 2**62."""
+    """int64: inverse of :func:`_steps`; the bounds of the schema keep the sums at 2**62 or less."""
     values = np.cumsum(np.asarray(steps, np.int64))
     if len(values) and values.min() < 0:
         raise EntryError(f"{name}: value {int(np.argmax(values < 0))} is below 0")
@@ -167,7 +167,7 @@ def _summed(name: str, steps: Sequence[int]) -> np.ndarray:
 
 
 def _spread(values: Sequence[int] | np.ndarray, rows: np.ndarray, count: int, other: int) -> np.ndarray:
-    """int64 [count]: values in their rows, ``other`` in the others."""
+    """int64 [count]: ``values`` at ``rows``, ``other`` elsewhere."""
     spread = np.full(count, other, np.int64)
     spread[rows] = values
     return spread

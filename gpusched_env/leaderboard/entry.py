@@ -1,7 +1,6 @@
-"""An entry of the leaderboard: who claims what, and the decisions that prove it. docs/leaderboard.md is its format.
+"""Schema of an entry of the leaderboard: claims, and the decisions that prove them. Format: docs/leaderboard.md.
 
-Nothing in an entry is code, and nothing in it is believed: :mod:`gpusched_env.leaderboard.verifying` plays the
-decisions.
+An entry holds no code, and its claims are not trusted: :mod:`gpusched_env.leaderboard.verifying` replays its decisions.
 """
 
 from __future__ import annotations
@@ -15,13 +14,14 @@ FORMAT: Final = "gpusched-entry-1"
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
 _Step = Annotated[int, msgspec.Meta(ge=-(2**40), le=2**40)]
-# Sums of so many steps stay within 64 bits.
+# Sums of 2**22 steps of at most 2**40 fit into 64 bits.
 _Counts = Annotated[list[_Count], msgspec.Meta(max_length=2**22)]
 _Steps = Annotated[list[_Step], msgspec.Meta(max_length=2**22)]
 _Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _Name = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[ -~]*\Z")]  # plain ASCII, one line
-# No control characters, none that turn the direction of writing, and none that nobody sees: two titles that look equal
-# are equal. This is Unicode's Default_Ignorable_Code_Point, and spaces but the usual one; a text may have line ends.
+# No control characters, no characters that change the direction of writing, and no invisible ones, so that two titles
+# that look equal are equal. The list is Unicode's Default_Ignorable_Code_Point, and all spaces but U+0020. A _Text may
+# have line feeds.
 _HIDDEN = (
     r"\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f"
     r"\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
@@ -34,27 +34,27 @@ _Numbers = Annotated[dict[_Name, float | None], msgspec.Meta(max_length=100)]
 
 
 class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Base of all records: a field that is unknown, missing or of a wrong type is refused."""
+    """Base of all records: an unknown field, a missing field or a wrong type is an error."""
 
 
 class Decisions(Schema, frozen=True):
-    """All decisions of one run that had an effect, in order, by columns. Whole numbers are written as steps.
+    """All decisions of one run that had an effect, in order, by columns. Most integer columns are delta-encoded.
 
-    A step is the difference from the value before it in the column, the first from 0. A refused decision has no
-    effect, nor has a wait that another event overtook: they are left out. ``unpack`` of
-    :mod:`gpusched_env.leaderboard.columns` gives arrays.
+    A delta ("step") is the difference from the previous value of the column, the first from 0. Decisions without effect
+    are left out: refused ones, leases that change nothing, and waits that ended early because of another event.
+    ``unpack`` of :mod:`gpusched_env.leaderboard.columns` gives arrays.
 
     Attributes
     ----------
-    kinds : one letter a decision: S = Start, P = Preempt, L = Lease, W = Wait
-    points : steps of the decision point of each; the first point of a run is 0, whether or not anything is decided
-    times_ms : steps of the simulated time of each, rounded [ms]: for reading, and to say where a replay parts from it
-    jobs : steps of the job row of each S, P and L
+    kinds : one letter per decision: S = Start, P = Preempt, L = Lease, W = Wait
+    points : deltas of each decision's decision point. Points of a run are numbered from 0, with or without decisions
+    times_ms : deltas of each decision's simulated time, rounded [ms]; for readers, and to locate where a replay differs
+    jobs : deltas of the job row of each S, P and L
     gpu_counts : GPUs of each S [GPU]
-    gpus : steps of the GPU ids of all S, one gang after the other, in the order given
-    until_s : of each L and W, exact [s]; null = inf, no lease
-    shares : of each S, 1 = others may hold its GPUs too; empty = none shares
-    sub_steps : gradient-accumulation sub-steps of each S, 0 = none named; empty = none is named anywhere
+    gpus : deltas of the GPU ids of all S, one gang after the other, in the order given
+    until_s : exact end of each L and W [s]; null = inf, no lease
+    shares : of each S, 1 = another job holds one of its GPUs at the start; empty = all are 0
+    sub_steps : gradient-accumulation sub-steps of each S, 0 = not named; empty = all are 0
     """
 
     kinds: Annotated[str, msgspec.Meta(max_length=2**22)]
@@ -69,16 +69,16 @@ class Decisions(Schema, frozen=True):
 
 
 class Run(Schema, frozen=True):
-    """One seed: the problem, the decisions, and what they are claimed to give.
+    """One seed: the problem, the decisions, and the results that they are claimed to have.
 
     Attributes
     ----------
-    seed : of the track's report seeds
+    seed : one of the track's report seeds
     instance, workload : SHA-256 of the drawn problem, and of its jobs alone
-    metrics : :data:`gpusched_env.metrics.COLUMNS` by name, null = no meaning here
+    metrics : :data:`gpusched_env.metrics.COLUMNS` by name, null = undefined
     bounds : lower bounds, ``mean_jct_s`` and ``makespan_s`` [s]
     digest : SHA-256 of the event log
-    decisions : what was decided
+    decisions : the decisions of the run
     """
 
     seed: _Count
@@ -91,13 +91,13 @@ class Run(Schema, frozen=True):
 
 
 class Player(Schema, frozen=True):
-    """Who decided.
+    """The scheduler.
 
     Attributes
     ----------
-    spec : as given to ``--scheduler``; never run by the verifier
-    name, parameters : of the scheduler
-    clairvoyant : whether it read true run times, or anything else that a real cluster does not tell
+    spec : scheduler as given to ``--scheduler``; the verifier never runs it
+    name, parameters : name and parameters of the scheduler
+    clairvoyant : whether it read true run times, or anything else that a real cluster does not know
     """
 
     spec: _Name
@@ -107,17 +107,17 @@ class Player(Schema, frozen=True):
 
 
 class About(Schema, frozen=True):
-    """Who, what and how, in their own words. Nothing here can be verified.
+    """Description of the entry in its authors' words. Nothing here can be verified.
 
     Attributes
     ----------
-    title : of the entry, in tables
+    title : title of the entry in tables
     authors : names
-    how : what the scheduler does, how it was trained and chosen
-    hardware : that it was trained and run on, and for how long
-    training_seeds : half-open ranges ``(first, end)`` of the seeds that it, or its authors, learned or chose from
+    how : what the scheduler does, and how it was trained and chosen
+    hardware : hardware of training and runs, and for how long
+    training_seeds : half-open ranges ``(first, end)`` of the seeds used for training, or by the authors for choosing
     link : http or https address of code or paper, or empty
-    licence : of the entry, an SPDX identifier such as CC-BY-4.0
+    licence : licence of the entry, an SPDX identifier such as CC-BY-4.0
     """
 
     title: _Line
@@ -135,13 +135,13 @@ class Entry(Schema, frozen=True):
     Attributes
     ----------
     format : FORMAT
-    version : of the environment that it was played with; for readers
+    version : version of gpusched-env that made the entry; for readers
     results_version : version of the results, :data:`gpusched_env.scenarios.RESULTS_VERSION`
     track : name of the track
     fingerprint : SHA-256 of the track: scenario, seeds, rules
-    player, about : who, what and how
+    player, about : the scheduler, and the authors' description
     runs : one for each report seed of the track, in order
-    sha256 : of the whole entry with this field empty
+    sha256 : the seal, SHA-256 of the whole entry with this field empty
     """
 
     format: _Name
@@ -155,7 +155,7 @@ class Entry(Schema, frozen=True):
     sha256: Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{64})?\Z")] = ""
 
     def text(self) -> bytes:
-        """The entry as JSON, in the one way of writing that is accepted."""
+        """The entry as JSON, in the only encoding that is accepted."""
         return msgspec.json.encode(self, order="deterministic")
 
     def seal(self) -> str:
@@ -163,5 +163,5 @@ class Entry(Schema, frozen=True):
         return hashlib.sha256(msgspec.structs.replace(self, sha256="").text()).hexdigest()
 
     def sealed(self) -> Entry:
-        """The same entry with its own checksum in it."""
+        """The same entry with its seal in ``sha256``."""
         return msgspec.structs.replace(self, sha256=self.seal())

@@ -1,4 +1,4 @@
-"""Read and write entries: JSON in zstd, bounded in size, refused if a byte of it is not as written."""
+"""Read and write entries: zstd-compressed JSON of bounded size, in one exact encoding."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gpusched_env.leaderboard.entry_sizes import check_sizes
 
 SUFFIX: Final = ".json.zst"
 MAX_FILE_BYTES: Final = 16_000_000  # [byte]
-MAX_TEXT_BYTES: Final = 48_000_000  # [byte] of JSON in it
+MAX_TEXT_BYTES: Final = 48_000_000  # [byte] of JSON
 _LEVEL: Final = 19
 
 
 def write_entry(entry: Entry, path: str | Path) -> None:
-    """Seal an entry and write it, whole or not at all; the same entry gives the same bytes.
+    """Seal an entry and write it atomically; the same entry gives the same bytes.
 
     Raises
     ------
@@ -30,20 +30,20 @@ def write_entry(entry: Entry, path: str | Path) -> None:
     """
     text = entry.sealed().text()
     if len(text) > MAX_TEXT_BYTES:
-        raise EntryError(f"{path}: {len(text):,} bytes of JSON; an entry may have {MAX_TEXT_BYTES:,}")
+        raise EntryError(f"{path}: {len(text):,} bytes of JSON; an entry may have at most {MAX_TEXT_BYTES:,}")
     packed = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(text)
     if len(packed) > MAX_FILE_BYTES:
-        raise EntryError(f"{path}: {len(packed):,} bytes; an entry may have {MAX_FILE_BYTES:,}")
+        raise EntryError(f"{path}: {len(packed):,} bytes; an entry may have at most {MAX_FILE_BYTES:,}")
     with whole(Path(path)) as partial:
         partial.write_bytes(packed)
 
 
 def read_entry(path: str | Path) -> Entry:
-    """Read an entry and check its form and seal, not its claims.
+    """Read an entry and check its format and seal, but not its claims.
 
     Raises
     ------
-    EntryError : missing, no regular file, truncated, damaged, too large, of another format, or not as
+    EntryError : a file that is missing, not a regular file, truncated, damaged, too large, of another format, or not as
         :func:`write_entry` writes it
     """
     try:
@@ -53,11 +53,11 @@ def read_entry(path: str | Path) -> Entry:
 
 
 def read_packed(path: str | Path) -> bytes:
-    """Read the bytes of a file, at most one more than an entry may have.
+    """Read at most MAX_FILE_BYTES + 1 bytes of a file.
 
     Raises
     ------
-    EntryError : it cannot be read, or is no regular file: a pipe could be silent for ever
+    EntryError : the file cannot be read, or is not a regular file (reading a pipe could block forever)
     """
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):
@@ -66,12 +66,12 @@ def read_packed(path: str | Path) -> bytes:
             return stream.read(MAX_FILE_BYTES + 1)
     except EntryError:
         raise
-    except (OSError, ValueError) as error:  # a ValueError for a path with a null character
+    except (OSError, ValueError) as error:  # ValueError: a path with a null character
         raise EntryError(f"cannot be read ({getattr(error, 'strerror', None) or error})") from error
 
 
 def parse_packed(packed: bytes) -> Entry:
-    """Read the bytes of a file into an entry, strictly.
+    """Parse the bytes of a file into an entry, strictly.
 
     Raises
     ------
@@ -84,32 +84,32 @@ def parse_packed(packed: bytes) -> Entry:
 
 
 def unpack_text(packed: bytes) -> bytes:
-    """Decompress one zstd frame into memory of a size known beforehand.
+    """Decompress one zstd frame, whose header gives the size.
 
     Raises
     ------
-    EntryError : damaged, truncated, too large, or followed by something else
+    EntryError : a frame that is damaged, truncated, too large, or followed by more data
     """
     if len(packed) > MAX_FILE_BYTES:
         raise EntryError(f"larger than {MAX_FILE_BYTES:,} bytes, the most that an entry may have")
     try:
         header = zstandard.get_frame_parameters(packed)
         if header.content_size in (zstandard.CONTENTSIZE_UNKNOWN, zstandard.CONTENTSIZE_ERROR) or header.dict_id:
-            raise EntryError("compressed in another way than gpusched leaderboard submit does")
+            raise EntryError("not compressed as gpusched leaderboard submit does it")
         if header.content_size > MAX_TEXT_BYTES:
-            raise EntryError(f"{header.content_size:,} bytes of JSON; an entry may have {MAX_TEXT_BYTES:,}")
-        # The memory is that of the size in the header: a frame that holds more, or less, is an error.
+            raise EntryError(f"{header.content_size:,} bytes of JSON; an entry may have at most {MAX_TEXT_BYTES:,}")
+        # This allocates the size in the header; a frame of another size is an error.
         return zstandard.ZstdDecompressor().decompress(packed, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise EntryError(f"damaged, truncated, or not compressed by zstd ({error})") from error
 
 
 def parse_entry(text: bytes) -> Entry:
-    """Read JSON into an entry, strictly.
+    """Parse JSON into an entry, strictly.
 
     Raises
     ------
-    EntryError : another format; a field unknown, missing, or of a wrong type; not written as it would be; a wrong seal
+    EntryError : another format; a field unknown, missing, or of a wrong type; another encoding; a wrong seal
     """
     try:
         claimed = msgspec.json.decode(text, type=_Format).format
@@ -119,17 +119,17 @@ def parse_entry(text: bytes) -> Entry:
         entry = msgspec.json.decode(text, type=Entry)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise EntryError(f"not an entry: {error}") from error
-    # A second way of writing the same (spaces, a field given twice, 1.0e0) could hide something from a reader.
+    # Another encoding of the same entry (spaces, a repeated field, 1.0e0) could hide something from a reader.
     if entry.text() != text:
         raise EntryError(
             "not written as gpusched leaderboard submit writes it: spaces, repeated fields or other numbers"
         )
     if entry.sha256 != entry.seal():
-        raise EntryError("its checksum does not fit its content: it was damaged or changed after it was written")
+        raise EntryError("its checksum does not match its content: it was damaged or changed after it was written")
     return entry
 
 
 class _Format(msgspec.Struct):
-    """What must be known before anything else is looked at."""
+    """The field that is read first."""
 
     format: Annotated[str, msgspec.Meta(max_length=200)]

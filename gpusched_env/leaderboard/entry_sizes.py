@@ -1,4 +1,4 @@
-"""How much an entry holds is known before any of it becomes objects: 48 MB of JSON could be 2 GB of them."""
+"""Bound the number of values of an entry before it is decoded: 48 MB of JSON could become 2 GB of objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpusched_env.errors import EntryError
 from gpusched_env.leaderboard.columns import LISTS, check_lengths
 
 MOST_RUNS: Final = 1000
-# Values beside those of the columns: metrics, bounds, parameters, training seeds, commas of texts.
+# Limits on values outside the columns (metrics, bounds, parameters, training seeds) and commas in texts.
 MOST_OTHERS: Final = 200_000
 MOST_OTHERS_OF_A_RUN: Final = 1000
 
@@ -18,7 +18,7 @@ _Lengths = Annotated[list[Annotated[int, msgspec.Meta(ge=0, le=2**40)]], msgspec
 
 
 class _Columns(msgspec.Struct):
-    """Columns as text."""
+    """Columns as undecoded text."""
 
     kinds: str
     points: msgspec.Raw
@@ -36,20 +36,20 @@ class _Run(msgspec.Struct):
 
 
 class _Outline(msgspec.Struct):
-    """What tells how large an entry is."""
+    """The part of an entry that its size follows from."""
 
     runs: list[_Run]
 
 
 def check_sizes(text: bytes) -> None:
-    """Refuse an entry whose columns have other lengths than its letters say, or that holds much beside them.
+    """Refuse an entry whose columns do not match its letters in length, or that has too many other values.
 
-    A list has as many values as commas and one more, so that counting commas bounds everything that will be made.
+    A list has one value more than commas, so counting commas bounds the number of objects that decoding makes.
 
     Raises
     ------
-    EntryError : with the run and the column
-    msgspec.MsgspecError : no JSON, or no entry
+    EntryError : names the run and the column
+    msgspec.MsgspecError : not JSON, or not an entry
     """
     runs = msgspec.json.decode(text, type=_Outline).runs
     if len(runs) > MOST_RUNS:
@@ -67,10 +67,10 @@ def check_sizes(text: bytes) -> None:
         values += sum(lengths.values())
     others = text.count(b",") - values
     if others > MOST_OTHERS + MOST_OTHERS_OF_A_RUN * len(runs):
-        raise EntryError(f"it has {others:,} values beside those of its decisions, which is more than any entry needs")
+        raise EntryError(f"it has {others:,} values besides those of its decisions, more than any entry needs")
 
 
 def _length(column: msgspec.Raw) -> int:
-    """Values of a list that is text; at least as many as it has, where it holds lists or texts."""
+    """Upper bound on the number of values of an undecoded list; exact if it holds no lists and no texts."""
     text = bytes(column)
     return 0 if text.strip() == b"[]" else text.count(b",") + 1

@@ -1,4 +1,4 @@
-"""Folders appear whole or not at all."""
+"""Write folders atomically."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from filelock import FileLock, Timeout
 
 from gpusched_env.errors import GpuschedError
 
-LOCK: Final = "lock"  # held by the process that fills a scratch folder
+LOCK: Final = "lock"  # lock file, held by the process that fills a scratch folder
 
 
 @contextlib.contextmanager
 def whole_folder(path: Path, mark: str) -> Iterator[Path]:
-    """Give an empty folder beside ``path``; it takes the place of ``path`` only if nothing goes wrong.
+    """Yield an empty scratch folder beside ``path``; it replaces ``path`` on exit if there is no error.
 
-    What a process that was killed has left beside ``path`` is removed.
+    Scratch folders of killed processes beside ``path`` are removed.
 
     Parameters
     ----------
-    path : the folder; one that exists is replaced if it is empty or holds the file ``mark``
-    mark : name of a file that says what made the folder
+    path : the folder to write; an existing one is replaced if it is empty or has the file ``mark``
+    mark : name of a file that identifies folders made by this command
 
     Raises
     ------
-    GpuschedError : ``path`` is a file or a folder of something else, or cannot be written
+    GpuschedError : ``path`` is a file, a folder made by something else, or cannot be written
     """
     target = path.absolute()
     check_folder(target, mark)
@@ -64,7 +64,7 @@ def whole_folder(path: Path, mark: str) -> Iterator[Path]:
 
 
 def _remove_abandoned(target: Path) -> None:
-    """Remove scratch folders whose process is gone: the system frees the lock of one that was killed."""
+    """Remove scratch folders whose process has ended: the system releases the lock of a killed process."""
     for lock_file in target.parent.glob(f".{glob.escape(target.name)}.*/{LOCK}"):
         lock = FileLock(lock_file)
         with contextlib.suppress(Timeout, OSError):
@@ -74,11 +74,11 @@ def _remove_abandoned(target: Path) -> None:
 
 
 def check_folder(path: Path, mark: str) -> None:
-    """Refuse to replace what was not made by the same command.
+    """Check that ``path`` is absent, empty, or has ``mark``, so that it may be replaced.
 
     Raises
     ------
-    GpuschedError : a file, a link, or a folder with other things in it
+    GpuschedError : a file, a link, or a folder with other files
     """
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         raise GpuschedError(f"{path}: this is a file or a link; name a folder")

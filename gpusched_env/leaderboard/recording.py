@@ -1,4 +1,4 @@
-"""Write down what a scheduler decides, whoever it is: everything that had an effect passes through here."""
+"""Record the decisions of any scheduler that had an effect."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from gpusched_env.simulator.simulation import Progress, Until
 
 
 class Recording(Carrying):
-    """A simulation that keeps the decisions that had an effect, as they were carried out.
+    """A simulation that records the decisions that had an effect, in canonical form.
 
-    A scheduler with a compiled player is played through ``decide``, which yields the same decisions.
+    A scheduler with a compiled player is called through ``decide`` instead, which yields the same decisions.
     """
 
     def __init__(self, instance: Instance, seed: int = 0) -> None:
         super().__init__(instance, seed)
         self._point = -1
         self._kept: list[tuple[int, float, Decision]] = []  # decision point, time [s], decision
-        self._wait = -1  # number of the wait that counts at this decision point
+        self._wait = -1  # index in _kept of this decision point's effective wait; -1 = none
 
     def advance(self) -> Outcome:
-        """Play on; a wait that another event overtook is forgotten."""
+        """Advance to the next decision point; drop a wait if another event came before its end."""
         outcome = super().advance()
         if self._wait >= 0:
             wait = self._kept[self._wait][2]
@@ -36,7 +36,7 @@ class Recording(Carrying):
         return outcome
 
     def apply(self, decision: Decision) -> str:
-        """Carry out one decision, and keep it unless it is refused."""
+        """Apply one decision, and record it if it has an effect."""
         timer_s = float(self._world["timer_s"])
         done = self.carry_out(decision)
         if done is None:
@@ -45,7 +45,7 @@ class Recording(Carrying):
             return ""
         if isinstance(done, Wait):
             if float(self._world["timer_s"]) == timer_s:
-                return ""  # not in the future, or later than another
+                return ""  # no effect: not in the future, or later than another wait
             if self._wait >= 0:
                 del self._kept[self._wait]
             self._wait = len(self._kept)
@@ -53,13 +53,13 @@ class Recording(Carrying):
         return ""
 
     def run(self, scheduler: Scheduler, progress: Progress | None = None, until: Until | None = None) -> None:
-        """Let a scheduler play to the end, or until these jobs have finished, decision by decision."""
+        """Let a scheduler play, decision by decision, to the end or until the jobs of ``until`` have finished."""
         view = self.view_for(scheduler)
         if self._ask(scheduler, view, progress, until) is Outcome.STALLED:
             raise self._stall(scheduler, view)
 
     def decisions(self) -> Decisions:
-        """Everything decided so far, by columns."""
+        """The decisions recorded so far, by columns."""
         points, times_s, decisions = zip(*self._kept, strict=True) if self._kept else ((), (), ())
         return pack(points, times_s, decisions)
 
@@ -67,11 +67,11 @@ class Recording(Carrying):
 def record(
     instance: Instance, scheduler: Scheduler, seed: int = 0, progress: Progress | None = None
 ) -> tuple[EventLog, Decisions]:
-    """Let a scheduler play, and give the event log and the decisions that made it.
+    """Let a scheduler play; return the event log and the decisions.
 
     Raises
     ------
-    SchedulerError : the scheduler leaves jobs waiting for ever
+    SchedulerError : the scheduler leaves jobs waiting forever
     """
     simulation = Recording(instance, seed)
     simulation.run(scheduler, progress)

@@ -1,4 +1,4 @@
-"""Play the decisions of an entry again, within bounds of time and memory. Nothing of the entry is run."""
+"""Replay the decisions of an entry, with limits on time and memory. No code of an entry is run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WITH_TIME: Final = (LEASE, WAIT)
 
 @functools.cache
 def compile_kernels() -> None:
-    """Call each kernel that a replay calls, so that it is compiled."""
+    """Compile the kernels of a replay by calling each once."""
     simulation = Simulation(get_scenario("tiny-v1").instance(0))
     simulation.advance()
     for decision in (Start(0), Lease(0, math.inf), Preempt(0)):
@@ -33,12 +33,12 @@ def compile_kernels() -> None:
 
 @dataclass
 class Budget:
-    """What the replay of an entry may take.
+    """Limits on the replay of an entry.
 
     Parameters
     ----------
-    seconds : of CPU time of this process, for all runs together: on a busy machine a replay takes no more of it
-    events : of the event log, for each run; 56 bytes each
+    seconds : CPU time of this process for all runs together [s]; unlike wall-clock time it does not depend on the load
+    events : length of the event log of each run, 56 bytes per event
     """
 
     seconds: float = 60.0
@@ -46,29 +46,29 @@ class Budget:
     _end: float = field(init=False)
 
     def __post_init__(self) -> None:
-        """Start the clock, once the kernels are compiled: a slow machine is nobody's fault."""
+        """Start the clock after the kernels are compiled, so that compilation does not count."""
         compile_kernels()
         self._end = time.process_time() + self.seconds
 
     def check(self) -> None:
-        """Refuse to go on once the time is over."""
+        """Raise an EntryError if the time is over."""
         if time.process_time() > self._end:
-            raise EntryError(f"its replay takes more than {self.seconds:g} s of CPU; allow it more with --seconds")
+            raise EntryError(f"its replay takes more than {self.seconds:g} s of CPU time; allow more with --seconds")
 
 
 class Replay(Carrying):
-    """A simulation that plays the decisions of an entry, and refuses what does not happen as the entry says."""
+    """A simulation that replays the decisions of an entry, and refuses them if one does not happen as recorded."""
 
     def __init__(self, instance: Instance, seed: int, table: Table, budget: Budget) -> None:
         super().__init__(instance, seed)
         self._table, self._budget = table, budget
         self._times_ms = table.times_ms.tolist()
         self._events = 0
-        self._next = 0  # number of the next decision
-        self._wait_s: float | None = None  # when the latest decision point asked to be woken [s]
+        self._next = 0  # index of the next decision
+        self._wait_s: float | None = None  # end of the wait of the latest decision point [s]; None = no wait
 
     def drain(self) -> None:
-        """Move the log buffers into Python's keeping, unless there is too much by now."""
+        """Move events from the fixed-size log buffers to the log; raise an EntryError if the log is too long."""
         self._events += int(self._world["events"])
         if self._events > self._budget.events:
             raise EntryError(f"its event log is longer than {self._budget.events:,} events, the most that is replayed")
@@ -79,7 +79,7 @@ class Replay(Carrying):
 
         Raises
         ------
-        EntryError : with the first decision that is refused, comes at another time than the entry says, or never comes
+        EntryError : names the first decision that is refused, comes at another time than recorded, or never comes
         """
         points, decisions = self._table.points.tolist(), self._table.decisions()
         point = idle = 0
@@ -102,8 +102,8 @@ class Replay(Carrying):
         self._woken()
 
     def _decide(self, decision: Decision) -> None:
-        """Carry out the next decision, if this is its time and it can be carried out."""
-        self._budget.check()  # here too: all decisions of a run may come at one decision point
+        """Apply the next decision; raise an EntryError unless it happens exactly as recorded."""
+        self._budget.check()  # also checked here, because all decisions of a run may be at one decision point
         if self._times_ms[self._next] != milliseconds(self.now_s):
             raise self._error(f"comes at {self.now_s:.3f} s in the replay")
         if isinstance(decision, Wait):
@@ -118,17 +118,17 @@ class Replay(Carrying):
         if self.vain:
             raise self._error("has no effect: the job's lease ends then anyway")
         if done != decision:
-            raise self._error(f"is not written as what it comes to: {done}")
+            raise self._error(f"is not in canonical form: {done}")
 
     def _woken(self) -> None:
-        """Refuse a wait after which the scheduler was not woken at its time."""
+        """Refuse a wait if the scheduler was not woken at its end."""
         if self._wait_s is not None and self._wait_s != self.now_s:
             self._next -= 1
             raise self._error(f"wakes at {self.now_s:.3f} s instead")
         self._wait_s = None
 
     def _error(self, what: str) -> EntryError:
-        """Say what is wrong with the next decision."""
+        """Build the error about the next decision."""
         table, number = self._table, self._next
         name = NAMES[table.kinds[number]]
         if table.kinds[number] in WITH_TIME:
@@ -140,16 +140,16 @@ class Replay(Carrying):
 
 
 def replay(instance: Instance, seed: int, decisions: Decisions, budget: Budget | None = None) -> EventLog:
-    """Play recorded decisions and give the event log.
+    """Replay recorded decisions and return the event log.
 
     Parameters
     ----------
-    instance, seed : the problem that they were made on
-    budget : what this may take; None = the usual
+    instance, seed : the problem and seed of the recording
+    budget : limits on the replay; None = the defaults
 
     Raises
     ------
-    EntryError : with the first decision that does not happen as recorded; jobs left unfinished; too long
+    EntryError : names the first decision that does not happen as recorded; or jobs are unfinished; or over the limits
     """
     simulation = Replay(instance, seed, unpack(decisions), budget or Budget())
     simulation.play()

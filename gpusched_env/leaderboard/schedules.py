@@ -1,4 +1,4 @@
-"""Which files are baselines, and which baseline made a schedule: bytes and digests tell, never an entry's words."""
+"""Recognise baselines by the bytes of files, and equal schedules by digests of event logs, never by an entry's text."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ Schedule = tuple[str, ...]  # digests of the event logs, by seed
 
 @dataclass(frozen=True)
 class Baselines:
-    """Entries that someone vouches for.
+    """A set of trusted entries.
 
     Attributes
     ----------
     files : SHA-256 of each file's bytes
-    names : specs of the baselines that made a schedule
+    names : specs of the baselines with each schedule
     """
 
     files: frozenset[str]
     names: Mapping[Schedule, tuple[str, ...]]
 
     def same_schedule(self, entry: Entry, baseline: bool = False) -> tuple[str, ...]:
-        """Give the baselines that decided the same on every seed; a baseline itself is not among its own."""
+        """Specs of the baselines with the same schedule on every seed; a baseline does not list itself."""
         own = entry.player.spec if baseline else None
         return tuple(name for name in self.names.get(schedule(entry), ()) if name != own)
 
 
 def schedule(entry: Entry) -> Schedule:
-    """Digests of an entry's event logs, by seed: equal ones are equal schedules."""
+    """Digests of an entry's event logs, by seed; equal digests mean equal schedules."""
     return tuple(run.digest for run in entry.runs)
 
 
 def sha256_of_bytes(packed: bytes) -> str:
-    """SHA-256 of the bytes of a file, in hexadecimal digits."""
+    """SHA-256 of the bytes of a file, in hexadecimal."""
     return hashlib.sha256(packed).hexdigest()
 
 
 def known_baselines(paths: Iterable[Path]) -> Baselines:
-    """Read entries that the caller vouches for; one that cannot be read vouches for nothing."""
+    """Read entries that the caller trusts; files that cannot be read are skipped."""
     files, names = set(), dict[Schedule, tuple[str, ...]]()
     for path in paths:
         try:
@@ -61,5 +61,5 @@ def known_baselines(paths: Iterable[Path]) -> Baselines:
 
 @functools.cache
 def shipped_baselines(track: str) -> Baselines:
-    """The entries that come with the package for a track."""
+    """The package's entries of a track."""
     return known_baselines(shipped_entries(track))

@@ -1,4 +1,4 @@
-"""Scores: 0 = FIFO, 1 = the lower bound; and comparisons of two entries, seed by seed."""
+"""Scores (0 = FIFO, 1 = the lower bound), and comparisons of two entries, paired by seed."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ class Scored(Protocol):
 
     @property
     def seed(self) -> int:
-        """The draw."""
+        """Seed of the run."""
 
     @property
     def metrics(self) -> Mapping[str, float | None]:
-        """Columns by name."""
+        """Metrics by column name."""
 
     @property
     def bounds(self) -> Mapping[str, float | None]:
-        """Lower bounds of some of them."""
+        """Lower bounds on some of the metrics."""
 
 
 def score(runs: Sequence[Scored], fifo: Sequence[Scored], metric: str) -> Interval:
-    """How much of the way from FIFO to the lower bound the runs go, with its 95 % bootstrap interval over seeds.
+    """Share of the gap between FIFO and the lower bound that the runs close, with 95 % bootstrap interval over seeds.
 
     Parameters
     ----------
-    runs, fifo : on the same seeds, in the same order
-    metric : that of the track, ``mean_jct_s`` or ``makespan_s``, which have bounds
+    runs, fifo : runs on the same seeds, in the same order
+    metric : metric of the track, ``mean_jct_s`` or ``makespan_s``, which have bounds
 
     Notes
     -----
-    ``sum of (fifo - run) / sum of (fifo - bound)`` over seeds: 0 for FIFO, negative for worse, 1 on the bound, which
-    nobody may be able to reach. A seed on which FIFO happens to be near the bound counts little.
+    ``sum of (fifo - run) / sum of (fifo - bound)`` over seeds: 0 = as FIFO, negative = worse than FIFO, 1 = at the
+    bound, which may be out of reach. A seed on which FIFO is near the bound has little weight.
 
     Raises
     ------
-    GpuschedError : other seeds, or FIFO is nowhere above the bound
+    GpuschedError : different seeds, or FIFO is above the bound on no seed
     """
     _same_seeds(runs, fifo)
     first_in = _values(fifo, metric)
@@ -51,11 +51,11 @@ def score(runs: Sequence[Scored], fifo: Sequence[Scored], metric: str) -> Interv
 
 
 def compared(runs: Sequence[Scored], rival: Sequence[Scored], metric: str) -> Interval:
-    """Mean ratio of a metric to a rival's, paired by seed, with its 95 % interval: below 1 it is smaller.
+    """Geometric mean of a metric / the rival's, paired by seed, with 95 % interval; below 1 = smaller than the rival's.
 
     Raises
     ------
-    GpuschedError : other seeds, or a value that is not positive
+    GpuschedError : different seeds, or a value that is not positive
     """
     _same_seeds(runs, rival)
     return paired_ratio(_values(runs, metric), _values(rival, metric))
@@ -67,4 +67,4 @@ def _values(runs: Sequence[Scored], metric: str) -> np.ndarray:
 
 def _same_seeds(runs: Sequence[Scored], others: Sequence[Scored]) -> None:
     if [run.seed for run in runs] != [other.seed for other in others]:
-        raise GpuschedError("runs on different seeds cannot be compared: give the same ones, in the same order")
+        raise GpuschedError("runs on different seeds cannot be compared: give the same seeds, in the same order")

@@ -1,4 +1,4 @@
-"""The leaderboard as a static site: every entry is replayed, and what that gives is written as pages and data."""
+"""The leaderboard as a static site: replay every entry, and write the results as pages and data."""
 
 from __future__ import annotations
 
@@ -26,17 +26,19 @@ from gpusched_env.reports.pages import need_libraries
 __all__ = ["MARK", "Built", "build_site", "entry_files"]
 
 MARK: Final = ".gpusched-site"
-SECONDS: Final = 60.0  # of CPU time for the replay of a run
+SECONDS: Final = 60.0  # limit on CPU time for the replay of a run [s]
 FIFO: Final = "fifo"  # spec of the baseline whose score is 0
 
 
 @dataclass
 class Built:
-    """What a site holds: entries by name of their track, best first, and why others are not there.
+    """Contents of a site.
 
     Attributes
     ----------
-    differs : the replay of one gave something else than it says
+    entries : entries by name of their track, best first
+    refused : files that are not shown, and why
+    differs : whether the replay of an entry differed from its claims
     """
 
     entries: dict[str, list[Shown]]
@@ -44,7 +46,7 @@ class Built:
     differs: bool = False
 
     def reasons(self) -> dict[str, list[str]]:
-        """Names of the files that are not shown, by the reason; both are printable."""
+        """Names of the files that are not shown, by reason; both are printable."""
         files: dict[str, list[str]] = {}
         for path, reason in self.refused:
             files.setdefault(visible(reason), []).append(visible(path.name))
@@ -59,22 +61,23 @@ def build_site(
     workers: int = 1,
     tracks: Collection[str] = (),
 ) -> Built:
-    """Replay entries and write a site that needs no server, whole or not at all.
+    """Replay entries and write a static site, atomically.
 
     Parameters
     ----------
     paths : files of entries
-    out : folder of the site; one that was made before is replaced
-    baselines : files that are put beside them and that the caller vouches for. Whatever has the bytes of one of these,
-        or of an entry that comes with the package, is marked as a baseline
-    log : the file of the log of a track that has one, if it was not fetched
-    workers : processes, at most one a core; -1 = one per core. The site does not depend on it
-    tracks : names of those that the site shows; entries of others are passed over. Empty = all
+    out : folder of the site; an existing site is replaced
+    baselines : further files of entries, which the caller trusts. A file with the bytes of one of these, or of an entry
+        of the package, is marked as a baseline
+    log : the log of a track that needs one; None = the fetched file
+    workers : number of processes, at most one per core; -1 = one per core. The site does not depend on it
+    tracks : names of the tracks that the site shows; entries of other tracks are ignored. Empty = all
 
     Raises
     ------
-    GpuschedError : ``out`` holds other things or cannot be written, ``log`` is another one, or libraries are missing.
-        An entry that cannot be read, or does not give what it claims, is no error: it is refused, and the site says why
+    GpuschedError : ``out`` has other files or cannot be written, ``log`` is not the log of the track, or libraries are
+        missing. An entry that cannot be read, or whose claims are not true, raises no error: the site lists it as
+        refused, with the reason
     """
     from gpusched_env.leaderboard.site_pages import write_pages
 
@@ -97,7 +100,7 @@ def build_site(
 
 
 def _replay(given: Sequence[Given], site: Path, log: Path | None, workers: int) -> Mapping[str, Replayed]:
-    """Replay every entry, one task for each."""
+    """Replay the entries, one task for each."""
     problems = {name: get_track(name).problem(log) for name in {one.entry.track for one in given}}
     make_folders(site, problems)
     tasks = [(problems[one.entry.track], one, site, SECONDS) for one in given]
@@ -105,7 +108,7 @@ def _replay(given: Sequence[Given], site: Path, log: Path | None, workers: int) 
 
 
 def _shown(kept: Sequence[Given], names: Collection[str]) -> dict[str, list[Shown]]:
-    """Rank the entries of each track, and score them over its FIFO, where that comes with the package."""
+    """Rank the entries of each track, and score them against the baseline FIFO, if it is among them."""
     entries: dict[str, list[Shown]] = {}
     for track in (track for track in TRACKS if track.name in names):
         here = [one for one in kept if one.entry.track == track.name]
@@ -118,7 +121,7 @@ def _shown(kept: Sequence[Given], names: Collection[str]) -> dict[str, list[Show
 
 
 def _score(entry: Entry, fifo: Sequence[Run] | None, track: Track) -> Interval:
-    """Score an entry; NaN without a FIFO, or where FIFO is as good as the bound."""
+    """Score an entry; NaN without FIFO, or if FIFO is at the bound on every seed."""
     if fifo is not None:
         with contextlib.suppress(GpuschedError):
             return score(entry.runs, fifo, track.metric)

@@ -1,4 +1,4 @@
-"""The entries that a site is made from: read strictly, and held without their decisions, which are large."""
+"""The entries of a site: read strictly, and kept without their decisions, which are large."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpusched_env.leaderboard.entry_files import SUFFIX, parse_packed, read_pack
 from gpusched_env.leaderboard.schedules import Baselines, sha256_of_bytes, shipped_baselines
 from gpusched_env.leaderboard.tracks import Track, TrackProblem, get_track
 
-LONGEST: Final = 80  # characters of a name in tables and plots
+LONGEST: Final = 80  # longest name in tables and plots, in characters
 NO_DECISIONS: Final = Decisions("", [], [], [], [], [], [], [], [])
 
 Refused = tuple[Path, str]  # a file, and why it is not shown
@@ -26,15 +26,15 @@ Refused = tuple[Path, str]  # a file, and why it is not shown
 
 @dataclass(frozen=True)
 class Given:
-    """An entry that could be read: its form and seal are right, its claims are not believed yet.
+    """An entry with valid format and seal, whose claims are not verified yet.
 
     Attributes
     ----------
-    entry : without its decisions
-    path : its file
-    sha256 : of the file's bytes
-    baseline : its bytes are those of a baseline
-    same : baselines whose schedule it has
+    entry : the entry without its decisions
+    path : file of the entry
+    sha256 : SHA-256 of the file's bytes
+    baseline : whether its bytes are those of a baseline
+    same : specs of the baselines with the same schedule
     """
 
     entry: Entry
@@ -45,19 +45,19 @@ class Given:
 
     @property
     def key(self) -> str:
-        """Name in addresses: letters and digits of the seal."""
+        """Name in addresses and file names: the first 12 hexadecimal digits of the seal."""
         return self.entry.sha256[:12]
 
     @property
     def title(self) -> str:
-        """What it calls itself, up to LONGEST characters."""
+        """Its title, else its spec, else its key; up to LONGEST characters."""
         about = self.entry.about
         text = about.title.strip() or self.entry.player.spec.strip() or self.key
         return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def entry_files(folder: str | Path) -> list[Path]:
-    """Find the entries in a folder, by name.
+    """Paths of the entries in a folder, sorted.
 
     Raises
     ------
@@ -69,11 +69,11 @@ def entry_files(folder: str | Path) -> list[Path]:
 
 
 def playable(names: Collection[str], log: Path | None) -> dict[str, TrackProblem]:
-    """Give the tracks that can be played here, by name.
+    """The tracks of ``names`` that can be played here, by name.
 
     Raises
     ------
-    MissingLogError : ``log`` was named, and is not the log of the track
+    MissingLogError : ``log`` was given, and is not the log of the track
     """
     problems = {}
     for track in map(get_track, names):
@@ -88,13 +88,13 @@ def playable(names: Collection[str], log: Path | None) -> dict[str, TrackProblem
 def read_given(
     paths: Iterable[Path], beside: Iterable[Path], vouched: Baselines, names: Collection[str], log: Path | None
 ) -> tuple[list[Given], list[Refused]]:
-    """Read files; what is no entry of a track that can be played here is refused.
+    """Read files, and refuse those that are not entries of a track that can be played here.
 
     Parameters
     ----------
-    beside : files that are put beside ``paths``; they come first
-    vouched : what is a baseline, beside the entries of the package
-    names : of the tracks that are shown; entries of others are passed over
+    beside : further files, which come before ``paths``
+    vouched : baselines besides the entries of the package
+    names : names of the tracks that are shown; entries of other tracks are ignored
 
     Raises
     ------
@@ -134,15 +134,15 @@ def _read(path: Path, vouched: Baselines) -> Given:
 
 
 def _absence(track: Track) -> str:
-    """Say why nothing of a track is shown; a page must not name folders of the machine that built it."""
+    """Say why entries of a track are not shown, without naming folders of the machine that builds the site."""
     assert track.windows is not None
-    return f"not checked: its track needs the log {track.windows.file}, which was not there when this site was built"
+    return f"not checked: its track needs the log {track.windows.file}, which was missing when this site was built"
 
 
 def unique_labels(entries: Iterable[Given]) -> dict[str, str]:
-    """Name entries by key: their titles, with the key behind where an entry has the title of another.
+    """Unique labels of entries, by key: the title, followed by the key if another entry has the same title.
 
-    A baseline keeps its title whatever others call themselves.
+    A baseline keeps its plain title, even if entries that are not baselines have the same.
     """
     found = list(entries)
     titles = [one.title for one in found]

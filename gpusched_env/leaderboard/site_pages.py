@@ -1,4 +1,4 @@
-"""The pages of the site: the first one with the best of every track, one for each track, one for each entry."""
+"""The pages of the site: an index with the best entries of every track, a page per track, a page per entry."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from gpusched_env.reports.tables import Table
 if TYPE_CHECKING:
     from gpusched_env.leaderboard.site import Built
 
-BEST: Final = 5  # entries of a track on the first page
+BEST: Final = 5  # entries of each track on the index page
 TITLE: Final = "GPU cluster scheduling leaderboard"
 TRACK_SCRIPTS: Final = ("plotly.min.js", "table.js", "plots.js", "gantt.js", "viewer.js", "track.js")
 
 
 @dataclass(frozen=True)
 class TrackPage:
-    """What pages say about a track."""
+    """A track and its entries, as templates use them."""
 
     track: Track
     entries: Sequence[Shown]
 
     @property
     def name(self) -> str:
-        """Title in words."""
+        """Title of the track."""
         return self.track.title
 
     @property
@@ -43,32 +43,32 @@ class TrackPage:
 
     @property
     def href(self) -> str:
-        """Page of the track."""
+        """File name of the track's page."""
         return f"track-{self.track.name}.html"
 
     @property
     def description(self) -> str:
-        """What schedulers part on."""
+        """What the outcome depends on, in words."""
         return self.track.parts
 
     @property
     def count(self) -> int:
-        """Entries."""
+        """Number of entries."""
         return len(self.entries)
 
     @property
     def scored(self) -> str:
-        """What the score is of, in words."""
+        """Metric of the score, in words."""
         return self.track.scored
 
     @property
     def best(self) -> Table:
-        """The best entries, briefly."""
+        """Short table of the best entries."""
         return track_table(self.entries[:BEST], self.track.metric, brief=True)
 
 
 def write_pages(folder: Path, built: Built) -> None:
-    """Write all pages, and the scripts and styles that they share."""
+    """Write all pages, and their scripts and style sheet."""
     tracks = [TrackPage(track, built.entries[track.name]) for track in TRACKS if track.name in built.entries]
     assets = folder / "assets"
     assets.mkdir()
@@ -127,14 +127,14 @@ def _write_entry(folder: Path, shown: Shown, track: TrackPage, tracks: Sequence[
         file=file.relative_to(folder).as_posix(),
         size=f"{file.stat().st_size / 1000:,.0f} kB",
         claims=_claims(shown),
-        # The schema lets no other addresses through; a page must not rely on that.
+        # The schema allows only such addresses; this is a second check.
         link=about.link if about.link.startswith(("https://", "http://")) else "",
         table=seed_table(shown, track.href, track.track.metric),
     )
 
 
 def _claims(shown: Shown) -> list[tuple[str, str]]:
-    """What the entry says about itself and no replay can show."""
+    """Claims of the entry that no replay can check, as (name, text)."""
     entry, about = shown.entry, shown.entry.about
     learned = ", ".join(f"{first} to {end - 1}" for first, end in about.training_seeds)
     told = {

@@ -1,4 +1,4 @@
-"""What a site shows of the runs of an entry: each is replayed once, checked, and written as data for the viewer."""
+"""Replay and check the runs of an entry, and write their data for the site's viewer."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from gpusched_env.leaderboard.verifying import verify_run
 from gpusched_env.reports.curves import completion_times, distribution
 from gpusched_env.reports.run_data import run_data
 
-# Characters that could end a script element, or a line of a script, stand as escapes.
+# Characters that could end a script element or a line of a script are escaped.
 _ESCAPED: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """What came of an entry.
+    """Result of replaying an entry.
 
     Attributes
     ----------
-    key : of the entry
-    refusal : why it is not shown; empty if all is as it claims
+    key : key of the entry
+    refusal : why it is not shown; empty if all its claims are true
     lines : GPUs held and jobs waiting over time, by seed
-    distribution : of JCT over all seeds
+    distribution : distribution of JCT over all seeds
     """
 
     key: str
@@ -44,7 +44,7 @@ class Replayed:
 
 
 def packed_file(site: Path, track: str, key: str) -> Path:
-    """Where a site keeps the file of an entry, for others to check it; nothing in the name was chosen by anyone."""
+    """Path of an entry's file in the site, from which others can check it; the name has no text from the entry."""
     return site / "entries" / f"{track}-{key}{SUFFIX}"
 
 
@@ -56,13 +56,13 @@ def make_folders(site: Path, tracks: Iterable[str]) -> None:
 
 
 def replay_entry(problem: TrackProblem, given: Given, site: Path, seconds: float) -> Replayed:
-    """Replay all runs of an entry, and write the viewer's data and the file itself if they are as claimed.
+    """Replay all runs of an entry; if its claims are true, write the viewer's data and a copy of the file.
 
     Parameters
     ----------
     problem : the entry's track
-    site : folder that is being made, as :func:`make_folders` prepares it; once it is removed nothing more is written
-    seconds : of CPU time that the replay of a run may take
+    site : folder of the site, prepared by :func:`make_folders`; if it is removed, nothing more is written
+    seconds : limit on CPU time for the replay of a run [s]
     """
     try:
         packed = read_packed(given.path)
@@ -82,7 +82,7 @@ def _replay(problem: TrackProblem, entry: Entry, key: str, folder: Path, seconds
         log = verify_run(entry, run, problem, Budget(seconds), keep_log=True).log
         assert log is not None
         instance = problem.instance(run.seed)
-        data = run_data(instance, log, "")  # the page knows how the entry is called among the others
+        data = run_data(instance, log, "")  # no label: the page has the entry's unique label
         (folder / str(run.seed)).mkdir(exist_ok=True)
         write_data(folder / str(run.seed) / f"{key}.js", f"{problem.name}/{run.seed}/{key}", data)
         lines[run.seed] = data["lines"]
@@ -91,13 +91,13 @@ def _replay(problem: TrackProblem, entry: Entry, key: str, folder: Path, seconds
 
 
 def _remove(folder: Path, key: str) -> None:
-    """Take away what was written of a run before another run of the entry was refused."""
+    """Remove the data of an entry's runs, after one of its runs was refused."""
     for path in folder.glob(f"*/{key}.js"):
         path.unlink()
 
 
 def write_lines(folder: Path, track: str, replayed: Sequence[Replayed]) -> None:
-    """Write what the plots of a track draw: distributions over all seeds, lines over time of each."""
+    """Write the data of a track's plots: distributions over all seeds, and lines over time for each seed."""
     write_data(folder / "distributions.js", f"{track}/distributions", {one.key: one.distribution for one in replayed})
     for seed in replayed[0].lines:
         lines = {one.key: one.lines[seed] for one in replayed}
@@ -105,7 +105,7 @@ def write_lines(folder: Path, track: str, replayed: Sequence[Replayed]) -> None:
 
 
 def write_data(path: Path, name: str, data: Any) -> None:
-    """Write data as a script that puts them under their name: a page may load scripts from a disk, but no data."""
+    """Write data as a script that stores them under ``name``: a page on a local disk can load scripts, but no data."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     for character, escape in _ESCAPED.items():
         text = text.replace(character, escape)

@@ -1,4 +1,4 @@
-"""Tables of the site: entries of a track with intervals, and one entry seed by seed."""
+"""Tables of the site: the entries of a track with intervals, and the seeds of an entry."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from gpusched_env.units import Unit, three_digits
 
 BASELINE: Final = "baseline"
 CLAIMED: Final = "claimed, not checked"
-BESIDE: Final = {"mean_jct_s": "p99_jct_s", "makespan_s": "mean_jct_s"}  # what brief tables show beside what is scored
+BESIDE: Final = {"mean_jct_s": "p99_jct_s", "makespan_s": "mean_jct_s"}  # second metric of brief tables
 NO_UNIT: Final = Unit("", 1.0)
 
 
 @dataclass(frozen=True)
 class Shown:
-    """An entry as the site shows it: all of its runs were replayed and gave what it claims.
+    """An entry as the site shows it: all its runs were replayed, and its claims are true.
 
     Attributes
     ----------
-    given : what was submitted, without its decisions
+    given : the entry without its decisions
     label : name in tables and plots
-    score : mean over seeds, 0 = FIFO, 1 = lower bound; all NaN where FIFO is not there
-    rank : on its track, from 1; equal results have equal ranks
+    score : score over all seeds, 0 = FIFO, 1 = lower bound; NaN if FIFO is missing
+    rank : rank on its track, from 1; equal results have equal ranks
     """
 
     given: Given
@@ -44,38 +44,38 @@ class Shown:
 
     @property
     def entry(self) -> Entry:
-        """What was submitted, without its decisions."""
+        """The entry without its decisions."""
         return self.given.entry
 
     @property
     def key(self) -> str:
-        """In names of files: letters and digits of its checksum, nothing that anyone chose."""
+        """Name in file names: the first digits of the seal."""
         return self.given.key
 
     @property
     def baseline(self) -> bool:
-        """Its bytes are those of a baseline."""
+        """Whether its bytes are those of a baseline."""
         return self.given.baseline
 
     @property
     def href(self) -> str:
-        """Page of the entry."""
+        """File name of the entry's page."""
         return f"entry-{self.key}.html"
 
     @property
     def badges(self) -> list[str]:
-        """What its bytes and digests say about it."""
+        """Badges, which follow from its bytes and digests."""
         same = self.given.same
         return [BASELINE] * self.baseline + [f"same schedule as {', '.join(same)}"] * bool(same)
 
     def values(self, name: str) -> np.ndarray:
-        """float64 [seeds]: a metric, NaN where it has no meaning."""
+        """float64 [seeds]: a metric, NaN where it is undefined."""
         found = [run.metrics.get(name) for run in self.entry.runs]
         return np.array([math.nan if value is None else value for value in found], float)
 
 
 def ranked(entries: Sequence[Shown], metric: str) -> list[Shown]:
-    """Order entries by the mean of the metric that is scored, smallest first, and give them ranks."""
+    """Sort entries by the mean of the scored metric, smallest first, and set their ranks."""
     means = {shown.key: mean(shown.values(metric)) for shown in entries}
     order = sorted(entries, key=lambda shown: (means[shown.key], shown.key))
     return [
@@ -84,30 +84,30 @@ def ranked(entries: Sequence[Shown], metric: str) -> list[Shown]:
 
 
 def scored_first(metric: str) -> list[str]:
-    """Give the metrics of tables, that which is scored first."""
+    """Metrics of tables; the scored one comes first."""
     return [metric, *(name for name in METRICS if name != metric)]
 
 
 def track_table(entries: Sequence[Shown], metric: str, brief: bool = False) -> Table:
-    """Tabulate entries of one track, best first.
+    """Table of the entries of one track, best first.
 
     Parameters
     ----------
-    metric : that is scored
-    brief : only two metrics; else all, and the ratio of the scored one to that of the first entry, seed by seed
+    metric : the scored metric
+    brief : True = only two metrics; False = all, and the scored metric / that of the first entry, paired by seed
     """
     seeds = len(entries[0].entry.runs) if entries else 0
     metrics = [metric, BESIDE[metric]] if brief else scored_first(metric)
     means = {name: [bootstrap_mean(shown.values(name)) for shown in entries] for name in metrics}
     units = {name: scale_of(name, means[name]) for name in metrics}
-    ratio = [] if brief else [Heading("times best", title=f"{metric} over that of the first entry, paired by seed")]
+    ratio = [] if brief else [Heading("times best", title=f"{metric} / that of the first entry, paired by seed")]
     columns = [
         Heading("#", title=f"rank by {metric}, mean over seeds"),
         Heading("entry", text=True),
-        Heading("score", title=f"of {metric}: 0 = FIFO, 1 = the lower bound; mean over seeds", better="max"),
+        Heading("score", title=f"score by {metric} over all seeds: 0 = FIFO, 1 = the lower bound", better="max"),
         *ratio,
         *(heading(name, units[name]) for name in metrics),
-        Heading(CLAIMED, text=True, title="what its authors say, which no replay can show"),
+        Heading(CLAIMED, text=True, title="claims of the authors that no replay can check"),
     ]
     rows = []
     for number, shown in enumerate(entries):
@@ -125,7 +125,7 @@ def track_table(entries: Sequence[Shown], metric: str, brief: bool = False) -> T
 
 
 def seed_table(shown: Shown, track_href: str, metric: str) -> Table:
-    """Tabulate an entry seed by seed, with a way to each schedule."""
+    """Table of an entry with a row per seed, linked to its schedule."""
     runs, metrics = shown.entry.runs, scored_first(metric)
     units = {
         name: scale_of(name, [Interval(value, math.nan, math.nan, 1) for value in shown.values(name)])
@@ -140,11 +140,11 @@ def seed_table(shown: Shown, track_href: str, metric: str) -> Table:
             text = three_digits(value / units[name].seconds)
             cells.append(Cell(text, value if math.isfinite(value) else None))
         rows.append(Row([*cells, Cell(run.digest[:16])]))
-    return Table("A seed leads to its schedule", columns, rows)
+    return Table("Click on a seed to see its schedule", columns, rows)
 
 
 def interval(value: Interval, unit: Unit) -> Cell:
-    """Write a mean and its interval."""
+    """Cell with a mean and its interval."""
     if not math.isfinite(value.mean):
         return Cell("-")
     text = three_digits(value.mean / unit.seconds)
@@ -154,14 +154,14 @@ def interval(value: Interval, unit: Unit) -> Cell:
 
 
 def scored(score: Interval) -> Cell:
-    """Write a score, above a bar from 0 to 1; worse than FIFO has none."""
+    """Cell with a score above a bar from 0 to 1; a score below 0 has a bar of length 0."""
     cell = interval(score, NO_UNIT)
     return dataclasses.replace(cell, bar=min(max(score.mean, 0.0), 1.0)) if math.isfinite(score.mean) else cell
 
 
 def _claims(shown: Shown) -> Cell:
-    """Tell what no replay can show: who made it, and what it read."""
-    read = "reads true run times" if shown.entry.player.clairvoyant else "reads no true run times"
+    """Cell with claims that no replay can check: the authors, and whether the scheduler read true run times."""
+    read = "reads true run times" if shown.entry.player.clairvoyant else "does not read true run times"
     authors = shown.entry.about.authors.strip()
     if shown.baseline:
         return Cell(read)

@@ -1,4 +1,4 @@
-"""Make an entry: play a scheduler on the report seeds of a track and write down what it decides."""
+"""Make an entry: play a scheduler on the report seeds of a track and record its decisions."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def make_entry(
 
     Parameters
     ----------
-    track : name of a track, or one of your own
+    track : name of a track, or a Track of your own
     scheduler : spec for :func:`gpusched_env.baselines.make_scheduler`, or a scheduler; each run gets its own copy
-    about : who, what and how
-    log : the log of a track that has one, if it was not fetched
-    workers : processes, at most one a core; -1 = one per core. The entry does not depend on it
+    about : description of the entry
+    log : the log of a track that needs one; None = the fetched file
+    workers : number of processes, at most one per core; -1 = one per core. The entry does not depend on it
     progress : show a bar on a terminal if this takes longer than two seconds
 
     Raises
     ------
-    EntryError : the track cannot be played here; a claim that an entry may not make; a scheduler that does something to
-        the simulation beside its decisions
+    EntryError : the track cannot be played here; a claim is not allowed; the scheduler changes the simulation by other
+        means than its decisions
     SchedulerError : an unknown name, or a scheduler that stalls
     """
     problem = (get_track(track) if isinstance(track, str) else track).problem(log)
@@ -74,20 +74,20 @@ def make_entry(
         runs=runs,
         sha256="",
     )
-    return parse_entry(entry.sealed().text())  # as strictly as a reader will
+    return parse_entry(entry.sealed().text())  # the same strict checks as when it is read
 
 
 def play_seed(problem: TrackProblem, scheduler: str | Scheduler, seed: int) -> Run:
-    """Play one seed, and make sure that the decisions alone give the same event log."""
+    """Play one seed, and check that replaying the decisions gives the same event log."""
     instance = problem.instance(seed)
     log, decisions = record(instance, _build(scheduler), seed)
     try:
         if replay(instance, seed, decisions, Budget(math.inf)).digest() != log.digest():
-            raise EntryError("the event log is another one")
+            raise EntryError("the event log differs")
     except EntryError as error:
         raise EntryError(
-            f"seed {seed}: the recorded decisions give another run ({error}); the scheduler must change the simulation "
-            "by the decisions that it yields, and by nothing else"
+            f"seed {seed}: replaying the recorded decisions gives a different run ({error}); the scheduler must change "
+            "the simulation by the decisions that it yields, and by nothing else"
         ) from error
     metrics = summarise(instance, log, window=problem.tracked_window)
     return Run(
@@ -110,7 +110,7 @@ def _build(scheduler: str | Scheduler) -> Scheduler:
 
 
 def _flat(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep plain values and lists of them; write what is deeper as text."""
+    """Keep plain values and lists of them; turn nested values into text."""
 
     def simple(value: Any) -> bool:
         return value is None or isinstance(value, bool | int | float | str)

@@ -1,4 +1,4 @@
-"""The tracks: a few problems on which schedulers part. A track never changes; what replaces it has a new version."""
+"""The tracks: a few problems on which schedulers differ. A track never changes; a replacement gets a new version."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpusched_env.traces import ReadReport, read_trace
 from gpusched_env.traces.downloads.public_files import find
 from gpusched_env.workload import Workload
 
-# What tables of entries show.
+# Metrics in tables of entries.
 METRICS: Final = (
     "mean_jct_s",
     "median_jct_s",
@@ -33,19 +33,19 @@ METRICS: Final = (
     "communication_share",
     "preemptions_per_job",
 )
-SCORED: Final = {"mean_jct_s": "mean JCT", "makespan_s": "makespan"}  # what a track may be scored by: it has a bound
+SCORED: Final = {"mean_jct_s": "mean JCT", "makespan_s": "makespan"}  # metrics with a bound, by which a track can score
 DAY: Final = 86_400.0  # [s]
 
 
 @dataclass(frozen=True)
 class LogWindows:
-    """Windows of a public log, one after the other. The number of a window stands for a seed.
+    """Consecutive windows of a public log; the number of a window is the seed.
 
     Parameters
     ----------
-    format : reader of the log
-    file : public name, which ``gpusched traces fetch`` takes, and which its SHA-256 is known by
-    first_s, length_s : where window 0 begins, and how long each is [s]
+    format : format of the log
+    file : public name for ``gpusched traces fetch``, under which the package knows the SHA-256
+    first_s, length_s : begin of window 0, and length of each window [s]
     """
 
     format: str
@@ -54,11 +54,11 @@ class LogWindows:
     length_s: float
 
     def path(self, given: Path | None) -> Path:
-        """Find the log: the given file, or the fetched one.
+        """Path of the log: the given file, or the fetched one.
 
         Raises
         ------
-        MissingLogError : absent, or its bytes are not those of the track
+        MissingLogError : the file is missing, or is not the log of the track (SHA-256)
         """
         public = find(self.file)
         path = public.file if given is None else given
@@ -79,18 +79,18 @@ class LogWindows:
 
 @dataclass(frozen=True)
 class Track:
-    """A scenario, the seeds that are reported, and who may take part.
+    """A scenario, the number of its report seeds, and rules.
 
     Parameters
     ----------
-    name : with a version
-    title : in tables
-    parts : what schedulers part on, one sentence
-    scenario : name of a registered scenario; or one of a log, whose path is filled in
-    clairvoyant : whether schedulers that know true run times may take part; their entries are marked
-    reports : how many report seeds count, the first of the scenario's [at least 10]
-    windows : the windows of a log, None where seeds draw the jobs
-    metric : that entries are scored and ranked by, ``mean_jct_s`` or ``makespan_s``
+    name : name with a version
+    title : title in tables
+    parts : what the problem is and what the outcome depends on, one or two sentences
+    scenario : name of a registered scenario; or a scenario with a log, whose path is filled in
+    clairvoyant : whether schedulers that read true run times may take part; their entries are marked
+    reports : number of report seeds that count, the first of the scenario's; at least 10
+    windows : windows of a log; None = the jobs are drawn by seed
+    metric : metric by which entries are scored and ranked, ``mean_jct_s`` or ``makespan_s``
     """
 
     name: str
@@ -104,7 +104,7 @@ class Track:
 
     @property
     def scored(self) -> str:
-        """What entries are scored and ranked by, in words."""
+        """The scored metric, in words."""
         return SCORED[self.metric]
 
     @property
@@ -121,16 +121,16 @@ class Track:
         return ""
 
     def problem(self, log: Path | None = None) -> TrackProblem:
-        """Give what is played.
+        """Build the problem of the track.
 
         Parameters
         ----------
-        log : the file of the log, if it was not fetched; ignored where the track has none
+        log : the log of the track; None = the fetched file. Ignored if the track needs none
 
         Raises
         ------
         EntryError : the scenario is not registered
-        MissingLogError : the log is absent or another one
+        MissingLogError : the log is missing, or is not the log of the track
         """
         if isinstance(self.scenario, Scenario):
             assert self.windows is not None
@@ -147,7 +147,7 @@ class Track:
 
 @dataclass(frozen=True)
 class TrackProblem:
-    """A track that can be played: what :func:`gpusched_env.evaluation.evaluate` needs of a scenario, and its seeds."""
+    """A track that can be played: seeds, and what :func:`gpusched_env.evaluation.evaluate` needs from a scenario."""
 
     track: Track
     scenario: Scenario
@@ -173,11 +173,11 @@ class TrackProblem:
         if self.track.windows is None:
             return self.scenario.instance(seed)
         scenario = self.track.windows.cut(self.scenario, seed)
-        report = ReadReport(self.track.windows.format, self.track.windows.file)  # nobody looks at it
+        report = ReadReport(self.track.windows.format, self.track.windows.file)  # required argument, not used
         return scenario.instance(seed, scenario.workload.cut(_read_once(scenario.workload.source), report)[0])
 
     def fingerprint(self) -> str:
-        """SHA-256 over all that decides results: the scenario's fingerprint, seeds, windows and rules."""
+        """SHA-256 over everything that results depend on: the scenario's fingerprint, seeds, windows and rules."""
         windows = self.track.windows
         data = {
             "scenario": self.scenario.fingerprint(),
@@ -191,7 +191,7 @@ class TrackProblem:
 
 @functools.lru_cache(maxsize=1)
 def _read_once(source: str) -> Workload:
-    """Read a log, once for all windows: :meth:`LogWindows.path` has checked its bytes."""
+    """Read a log, once for all windows; :meth:`LogWindows.path` has checked its SHA-256."""
     return read_trace(source)[0]
 
 
@@ -199,41 +199,41 @@ TRACKS: Final = (
     Track(
         "general-v1",
         "General",
-        "Bursty jobs on 64 GPUs of one type; order and preemption decide, places matter a little.",
+        "Bursty jobs on 64 GPUs of one type. Order and preemption matter most, placement a little.",
         "philly-64-v1",
     ),
     Track(
         "network-v1",
         "Network",
-        "Gangs of many sizes contend for the uplinks of four racks, 4:1 oversubscribed: where a gang runs decides.",
+        "Gangs of many sizes contend for the uplinks of four racks, 4:1 oversubscribed. Placement matters most.",
         "leaf-spine-256-v1",
     ),
     Track(
         "ring-all-reduce-v0",
         "Ring all-reduce",
-        "All jobs at time 0 on servers of 4 to 32 GPUs at one switch: gangs that spread slow each other down.",
+        "All jobs arrive at time 0; servers of 4 to 32 GPUs at one switch. Gangs that span servers contend.",
         "rar-160-v0",
-        metric="makespan_s",  # which the paper minimises
+        metric="makespan_s",  # the objective of the paper
     ),
     Track(
         "heterogeneous-v1",
         "Heterogeneous",
-        "Three GPU types whose speeds differ by the model, all jobs at time 0: who runs on what decides.",
+        "Three GPU types, whose relative speeds depend on the model; all jobs arrive at time 0. GPU types matter most.",
         "hadar-60gpu-v1",
     ),
     Track(
         "sharing-v1",
         "Sharing",
-        "Jobs may share GPUs, and slow each other down by pair: whom to put together decides.",
+        "Jobs may share GPUs; an iteration then takes 1.5 times as long. Which jobs share GPUs matters most.",
         "bsbf-sim-240-v1",
     ),
     Track(
         "philly-log-v0",
         "Philly log",
-        "Windows of 3.6 days of a virtual cluster of the Philly log, in order; run times are not known beforehand.",
+        "Consecutive windows of 3.6 days of a virtual cluster of the Philly log. Schedulers do not know run times.",
         Scenario(
             name="philly-log-v0",
-            description="A window of the Philly log, as Muri publishes it, on 256 GPUs.",
+            description="A window of the Philly log, as published by Muri, on 256 GPUs.",
             groups=(NodeGroup(32, 8, nodes_per_rack=8),),
             workload=WorkloadSpec("muri:@muri/trace2.csv", max_gpus=128),
             seeds=Seeds(train=(0, 9), validation=(9, 12), report=(12, 22)),
@@ -250,7 +250,7 @@ def get_track(name: str) -> Track:
 
     Raises
     ------
-    EntryError : unknown, with the known ones
+    EntryError : an unknown name; the message has the known ones
     """
     if name not in _BY_NAME:
         raise EntryError(unknown_name("track", name, _BY_NAME))

@@ -1,4 +1,4 @@
-"""Check an entry: play its decisions again and compare everything that it claims with what comes out."""
+"""Verify an entry: replay its decisions and compare all its claims with the results."""
 
 from __future__ import annotations
 
@@ -26,21 +26,20 @@ def verify(
     keep_logs: bool = False,
     track: Track | None = None,
 ) -> list[RunResult]:
-    """Play an entry again and give its runs as results, which are then known to be true.
+    """Replay an entry and return its runs as verified results.
 
     Parameters
     ----------
-    log : the log of a track that has one, if it was not fetched
-    seconds : of CPU time that the replay may take
+    log : the log of a track that needs one; None = the fetched file
+    seconds : limit on CPU time for the replay of all runs [s]
     keep_logs : keep the event logs in the results
-    track : of your own; None = the one that the entry names
+    track : a Track of your own; None = the registered track that the entry names
 
     Raises
     ------
     EntryError : the entry is of another version or track, or may not take part
-    MismatchError : the first claim that is not true: seed, decision or metric, what the entry says and what the replay
-        gives
-    MissingLogError : the log of its track is not here
+    MismatchError : names the first claim that is not true: seed, decision or metric, the claim, and the replay's result
+    MissingLogError : the log of the track is missing, or is not the log of the track
     """
     problem = (get_track(entry.track) if track is None else track).problem(log)
     check_claims(entry, problem)
@@ -49,7 +48,7 @@ def verify(
 
 
 def verify_run(entry: Entry, run: Run, problem: TrackProblem, budget: Budget, keep_log: bool) -> RunResult:
-    """Play one seed; parameters, result and errors as in :func:`verify`."""
+    """Replay one seed; parameters, result and errors as in :func:`verify`."""
     instance = problem.instance(run.seed)
     try:
         _compare("workload", run.workload, instance.workload.fingerprint())
@@ -83,6 +82,6 @@ def _compare(name: str, claimed: str, found: str) -> None:
 
 
 def _compare_numbers(name: str, claimed: Mapping[str, float | None], found: Mapping[str, float]) -> None:
-    """Compare to the last bit, the sign of 0 too: the replay does the same operations in the same order."""
+    """Compare exactly, with the sign of 0: the replay does the same operations in the same order."""
     for key, value in found.items():
         _compare(f"{name}.{key}", str(claimed[key]), str(None if math.isnan(value) else float(value)))

@@ -1,4 +1,4 @@
-"""Everything measured: derived from an instance and an event log, and from nothing else."""
+"""All metrics. Each is computed from an instance and an event log alone."""
 
 from gpusched_env.metrics.bounds import lower_bounds, makespan_bound, mean_jct_bound
 from gpusched_env.metrics.columns import COLUMN_OF, COLUMNS, Column, columns_markdown

@@ -1,4 +1,4 @@
-"""What no scheduler can beat: lower bounds on mean JCT and makespan, one instance at a time."""
+"""Lower bounds on mean JCT and makespan of one instance, which no scheduler can beat."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from gpusched_env.metrics.series import StepFunction
 from gpusched_env.metrics.summary import Window, tracked
 from gpusched_env.portable.arrays import total
 
-ROUNDING: Final = 1e-8  # of a GPU's memory
+ROUNDING: Final = 1e-8  # tolerance, as a share of a GPU's memory
 
 
 def lower_bounds(instance: Instance, window: Window | None = None) -> dict[str, float]:
-    """Bound ``mean_jct_s`` (over the jobs of the window) and ``makespan_s`` (over all jobs) from below [s].
+    """Lower bounds on ``mean_jct_s`` (over the jobs of the window) and ``makespan_s`` (over all jobs) [s].
 
     Parameters
     ----------
-    instance : the problem; rounds, preemption costs and slow placements only make real schedules worse
-    window : tracked arrival ranks as in :func:`~gpusched_env.metrics.summarise`; the other jobs are then left out,
-        which can only help the tracked ones, so the bound stays a bound
+    instance : the problem. Rounds, preemption costs and slow placements are ignored: they only make schedules worse
+    window : tracked arrival ranks as in :func:`~gpusched_env.metrics.summarise`. Jobs outside the window are left out,
+        which can only shorten the JCTs of the tracked jobs, so the bound stays valid
 
     Raises
     ------
@@ -31,7 +31,7 @@ def lower_bounds(instance: Instance, window: Window | None = None) -> dict[str, 
     jobs = instance.workload.jobs
     rows = tracked(len(jobs), window)
     arrival, gang = jobs["arrival_s"], jobs["gpus"]
-    copies = instance.semantics.max_copies  # no faster than so many of the best
+    copies = instance.semantics.max_copies  # a job with that many copies is at most that many times as fast
     ideal = instance.ideal_s / copies
     gang = gang * copies
     gpus = float(instance.cluster.gpus)
@@ -45,22 +45,22 @@ def lower_bounds(instance: Instance, window: Window | None = None) -> dict[str, 
 
 
 def work_of_shared_gpu(instance: Instance) -> float:
-    """Most work that the gangs on one GPU do in a second, in seconds of GPUs that are not shared; at least 1.
+    """Upper bound on the work that the gangs on one GPU do in a second, in seconds of an unshared GPU; at least 1.
 
     Notes
     -----
-    One gang alone does at most 1. Of n of them, each is slowed by its worst neighbour, and the worst is no better than
-    the mean: ``1 / max_j xi_ij <= sum_j (1 / xi_ij) / (n - 1)``. Summed over the gangs, each pair counts once, with
-    ``1 / xi_ij + 1 / xi_ji <= P``, P being the largest such sum of any pair that may share a GPU of some type and has
-    room there. So n gangs do at most ``n (n - 1) / 2 x P / (n - 1) = n P / 2``, and there are at most ``limit`` of
-    them. A gang on several GPUs is as slow as its slowest, so its part on each is no more than this counts. With xi = 1
-    a GPU does the work of ``limit``, which is why a bound for GPUs that are not shared is none for those that are.
+    One gang alone does at most 1. Among n gangs, each is slowed by its worst neighbour, and the worst is no better than
+    the mean: ``1 / max_j xi_ij <= sum_j (1 / xi_ij) / (n - 1)``. In the sum over all gangs each pair counts once, with
+    ``1 / xi_ij + 1 / xi_ji <= P``. P is the largest such sum of any pair that may share a GPU of some type and fits
+    into its memory. So n gangs do at most ``n (n - 1) / 2 x P / (n - 1) = n P / 2``, and n is at most ``limit``. A gang
+    on several GPUs is as slow as on its slowest GPU, so on each GPU it does no more than this. With xi = 1 one GPU does
+    the work of ``limit`` GPUs, so a bound for unshared GPUs does not hold for shared ones.
     """
     tables, limit = instance.sharing_tables, instance.gpu_jobs
     assert tables is not None
     if limit == 1:
         return 1.0
-    speed = 1.0 / tables.interference  # 0 = must not share
+    speed = 1.0 / tables.interference  # 0 = the pair must not share a GPU
     both = speed + speed.swapaxes(0, 1)
     least = np.where(tables.sub_steps[:, :, None] > 0, tables.memory, np.inf).min(axis=1)  # [C, T]
     least = np.where(np.isfinite(instance.iteration_s).all(axis=1), least, np.inf)
@@ -69,12 +69,13 @@ def work_of_shared_gpu(instance: Instance) -> float:
 
 
 def shortest_by_sub_steps(instance: Instance) -> np.ndarray:
-    """float64 [C]: iterations take at least so many times those of the whole batch at once, whatever the sub-steps.
+    """float64 [C]: lower bound on iteration time with any option of sub-steps / that of the whole batch at once.
 
-    Let ``f(T, s) = T - T / s + |T / s, M|_p`` be s equal sub-steps of T seconds of compute in all, of which the last
-    communicates M seconds. It rises with T and with s (the norm's slope is at most 1), and ``f(r T, s) >= r f(T, s)``
-    for r <= 1. An option of s sub-steps of c times the compute C takes ``f(s c C, s) >= min(1, s c) f(C, s)``, and no
-    option has fewer sub-steps than the first. Parts of a batch are rarely faster than the whole, so it is mostly 1.
+    Let ``f(T, s) = T - T / s + |T / s, M|_p`` be the time of s equal sub-steps with T seconds of compute in all; the
+    last one also communicates for M seconds. f rises with T and with s (the norm's slope is at most 1), and
+    ``f(r T, s) >= r f(T, s)`` for r <= 1. An option of s sub-steps, each with c times the compute C of the whole batch,
+    takes ``f(s c C, s) >= min(1, s c) f(C, s)``. The first option has the fewest sub-steps. Splitting a batch rarely
+    reduces its total compute (s c < 1), so the bound is mostly 1.
     """
     tables = instance.sharing_tables
     assert tables is not None
@@ -84,28 +85,29 @@ def shortest_by_sub_steps(instance: Instance) -> np.ndarray:
 
 
 def mean_jct_bound(arrival_s: np.ndarray, gang: np.ndarray, ideal_s: np.ndarray, gpus: float) -> float:
-    """Mean JCT [s] that no schedule of rigid gangs can beat, preemptive and clairvoyant ones included.
+    """Lower bound on mean JCT [s] over all schedules of rigid gangs, preemptive and clairvoyant ones included.
 
     Parameters
     ----------
     arrival_s, gang, ideal_s : [J], arrivals in ascending order [s], GPUs, run times on the ideal placement [s]
-    gpus : GPUs of the cluster; if gangs share them, those that could do as much work without
+    gpus : GPUs of the cluster; if gangs share GPUs, the number of unshared GPUs that could do as much work
 
     Notes
     -----
-    Work is ``w = g d`` GPU-seconds. All GPUs together do at most ``gpus`` of it a second, so whatever a schedule does
-    to the jobs, one *fluid* machine of that speed can copy. The larger of two bounds:
+    A job of g GPUs and run time d is ``w = g d`` GPU-seconds of work. All GPUs together do at most ``gpus`` GPU-seconds
+    a second, so one *fluid* machine of that speed can copy every schedule. The bound is the larger of two:
 
-    a. **Number in system.** Preemptive SRPT on the fluid machine has the fewest unfinished jobs at every instant of
-       all its schedules (Schrage 1968). And no job leaves before ``arrival + d``. So at every instant the number in
-       system is at least the larger of the two counts; its integral is the sum of JCTs (Little's law).
+    a. **Number in system.** At every instant, preemptive SRPT on the fluid machine has the fewest unfinished jobs of
+       all its schedules (Schrage 1968). Also, no job leaves before ``arrival + d``. So at every instant the number in
+       system is at least the larger of the two counts. The integral of the number in system is the sum of JCTs
+       (Little's law).
     b. **Mean busy time.** ``M``, the mean time at which a job's work is done, is at most ``finish - d / 2``, because
-       the job does at most g of its work a second. The sum of M is smallest if the fluid machine always serves the
-       job of smallest *total* work, preemptively (Goemans et al. 2002).
+       the job does at most g GPU-seconds a second. The sum of M is smallest if the fluid machine always serves the job
+       of smallest *total* work, preemptively (Goemans et al. 2002).
 
-    What is *not* a bound: greedy SRPT that serves each job at most at its own rate g (that is SRPT on parallel
-    machines). On two GPUs, one-GPU jobs of 1, 1 and 2 s at 0 and of 1 and 1 s at 2 give it a total JCT of 8, but
-    starting the 2 s job at once gives 7.
+    Greedy SRPT that serves each job at most at its own rate g (SRPT on parallel machines) is *not* a bound. Example: on
+    two GPUs, one-GPU jobs of 1, 1 and 2 s arrive at 0 and of 1 and 1 s at 2. Greedy SRPT has a total JCT of 8;
+    starting the 2 s job at once has 7.
 
     References
     ----------
@@ -125,10 +127,11 @@ def mean_jct_bound(arrival_s: np.ndarray, gang: np.ndarray, ideal_s: np.ndarray,
 
 
 def makespan_bound(arrival_s: np.ndarray, gang: np.ndarray, ideal_s: np.ndarray, gpus: float) -> float:
-    """Makespan [s], first arrival to last finish, that no schedule can beat.
+    """Lower bound on the makespan [s], first arrival to last finish.
 
-    The larger of the last ``arrival + d`` and the time at which the fluid machine (see :func:`mean_jct_bound`) has
-    done the work of all jobs: the largest, over jobs k, of ``arrival_k`` plus the work that arrives from then on.
+    It is the larger of two times, from the first arrival: the largest ``arrival + d``, and the time at which the fluid
+    machine (see :func:`mean_jct_bound`) has done all work. The second is the maximum over jobs k of ``arrival_k`` plus
+    the machine's time for the jobs that arrive from then on.
     """
     order = np.argsort(arrival_s, kind="stable")
     arrival, seconds = arrival_s[order], (gang * ideal_s / gpus)[order]
@@ -164,7 +167,7 @@ def srpt_finish_s(arrival_s: np.ndarray, seconds: np.ndarray) -> np.ndarray:
 
 
 def smallest_work_mean_busy_s(arrival_s: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """float64 [J]: mean busy times [s] if one machine always serves the job of smallest total work, preemptively.
+    """float64 [J]: mean busy times [s] on one machine that always serves the job of smallest total work, preemptively.
 
     ``arrival_s`` ascends; ``seconds`` [J] is each job's time on that machine. O(J log J).
     """
@@ -194,7 +197,7 @@ def smallest_work_mean_busy_s(arrival_s: np.ndarray, seconds: np.ndarray) -> np.
 
 
 def _population(arrival_s: np.ndarray, leave_s: np.ndarray) -> StepFunction:
-    """Count the jobs between arrival and leaving."""
+    """Number of jobs in the system over time: +1 at each ``arrival_s``, -1 at each ``leave_s``."""
     times, step = np.unique(np.concatenate([arrival_s, leave_s]), return_inverse=True)
     change = np.repeat([1.0, -1.0], len(arrival_s))
     return StepFunction(times, np.cumsum(np.bincount(step, change)))

@@ -14,8 +14,8 @@ class Column:
     ----------
     name : key in the summary, in JSON and in CSV
     unit : "s", "" (a pure number) or "share" (0..1)
-    formula : what it is
-    better : "min", "max", or "" where neither is better
+    formula : definition, in words
+    better : "min", "max", or "" if neither is better
     scope : "jobs" = over the jobs of the tracked window, "run" = over the whole run
     """
 
@@ -28,17 +28,21 @@ class Column:
 
 COLUMNS: Final = (
     Column("jobs", "", "number of jobs in the tracked window", ""),
-    Column("finished", "", "number of them that finished: set W below", "max"),
+    Column("finished", "", "number of jobs in W = jobs of the tracked window that finished", "max"),
     Column("mean_jct_s", "s", "mean over W of JCT = finish - arrival", "min"),
     Column("median_jct_s", "s", "median over W of JCT", "min"),
     Column("p90_jct_s", "s", "90th percentile over W of JCT (linear interpolation)", "min"),
     Column("p99_jct_s", "s", "99th percentile over W of JCT", "min"),
     Column("makespan_s", "s", "last finish - first arrival; NaN unless every job finished", "min", "run"),
-    Column("mean_queueing_s", "s", "mean over W of queueing: time in the system without GPUs, all waits", "min"),
+    Column("mean_queueing_s", "s", "mean over W of queueing = total time in the system without GPUs", "min"),
     Column("p99_queueing_s", "s", "99th percentile over W of queueing", "min"),
     Column("mean_slowdown", "", "mean over W of JCT / d", "min"),
     Column(
-        "utilisation", "share", "GPU-seconds held, a shared GPU once / (GPUs x (end - first arrival))", "max", "run"
+        "utilisation",
+        "share",
+        "GPU-seconds held (a shared GPU counts once) / (GPUs x (end - first arrival))",
+        "max",
+        "run",
     ),
     Column("productive_share", "share", "sum of g x service / sum of GPU-seconds held", "max"),
     Column("communication_share", "share", "sum of g x exposed communication / sum of GPU-seconds held", "min"),

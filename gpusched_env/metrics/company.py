@@ -1,4 +1,4 @@
-"""Company: who shares GPUs with whom, read off the log, and what that costs each gang (docs/sjf_bsbf.md)."""
+"""Company: the jobs that share GPUs with a gang, read from the log, and the gang's slowdown (docs/sjf_bsbf.md)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Change(NamedTuple):
 
 
 class Slowdowns(NamedTuple):
-    """How many times longer an iteration takes, by segment, then by time; each value holds until the segment's next."""
+    """Slowdowns, sorted by segment, then time; each holds until the next one of its segment. 1 = as fast as alone."""
 
     segment: np.ndarray  # int64 [N]
     time_s: np.ndarray  # float64 [N] [s]
     slowdown: np.ndarray  # float64 [N]
 
     def at(self, segment: np.ndarray, time_s: np.ndarray) -> np.ndarray:
-        """float64 [n]: slowdown of each of the segments at each time [s]; NaN before its first."""
+        """float64 [n]: slowdown of ``segment[i]`` at ``time_s[i]`` [s]; NaN before the segment's first value."""
         asked = np.repeat([0, 1], [len(self.segment), len(segment)])
         times = np.concatenate([self.time_s, time_s])
         segments = np.concatenate([self.segment, segment])
@@ -42,7 +42,7 @@ class Slowdowns(NamedTuple):
 
 
 def changes(log: EventLog, table: np.ndarray) -> Iterator[Change]:
-    """Go through the log and tell who takes and who frees GPUs, in order of events."""
+    """Yield each segment's taking and freeing of its GPUs, in order of events."""
     moves = [(int(event), segment, True) for segment, event in enumerate(table["start_event"])]
     moves += [(int(event), segment, False) for segment, event in enumerate(table["free_event"]) if event >= 0]
     for event, segment, joins in sorted(moves):
@@ -65,13 +65,14 @@ def gpu_types(instance: Instance) -> np.ndarray:
 
 
 def slowdowns(instance: Instance, log: EventLog, table: np.ndarray) -> Slowdowns:
-    """Slowdown of every segment by its company, wherever it changes; all events of one instant count as one.
+    """Slowdown of every segment by its company at each change; all events of one instant are one change.
 
-    The slowest GPU holds the whole gang: the largest xi over its GPUs and over those with whom it shares each. Gangs
-    that restore or are being checkpointed hold their GPUs, and so are company too.
+    The slowest GPU determines a gang's speed: its slowdown is the largest xi over its GPUs and over the other gangs on
+    each. A gang that restores or is being checkpointed holds its GPUs, so it counts as company.
 
-    Where a pace holds until the next lease (``semantics.pace_until_lease``), who leaves changes nothing; the company is
-    counted anew at each rate that is told. Leases are not in the log, so when that must be cannot be checked.
+    With ``semantics.pace_until_lease``, a gang that leaves does not change the slowdowns of the gangs beside it; their
+    slowdown is recomputed at each rate event. Lease renewals are not in the log, so the time at which a rate is due
+    cannot be checked.
 
     Parameters
     ----------
@@ -125,20 +126,20 @@ def slowdowns(instance: Instance, log: EventLog, table: np.ndarray) -> Slowdowns
 
 
 def alone(instance: Instance, log: EventLog, starts: np.ndarray, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds of one iteration of gangs with their GPUs to themselves on an idle network, and of the compute in it.
+    """Time and compute time [s] of one iteration of each gang without company, on an idle network.
 
-    Of s sub-steps the last communicates: ``(s - 1) c + overlap(c, communication)``, c = compute of one sub-step.
+    Only the last of s sub-steps communicates: ``(s - 1) c + overlap(c, communication)``, c = compute of one sub-step.
 
     Parameters
     ----------
-    starts : int64 [n], numbers of starts and resumes, ascending
-    row : int [n], row of the tables of paces for each: its tier, or its shape
+    starts : int64 [n], event numbers of starts and resumes, ascending
+    row : int [n], row of each in the tables of iteration times: its tier, or its shape
     """
     assert instance.sharing_tables is not None
     placed = log.events[starts]
     kind, first = instance.job_class[placed["job"]], placed["gpu_at"]
     tables = instance if instance.shapes is None else instance.shapes
-    # A gang on mixed types runs at its slowest: of equally slow ones, the first that it lists.
+    # A gang on mixed GPU types runs at the speed of its slowest GPU. Ties: the first GPU in the gang's list.
     of_gpu = gpu_types(instance)[log.gpus]
     each = np.repeat(np.arange(len(starts)), placed["gpu_count"])
     pace = tables.iteration_s[kind[each], row[each], of_gpu]

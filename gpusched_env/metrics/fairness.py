@@ -1,4 +1,4 @@
-"""Finish-time fairness: what sharing cost each job, against a private share of the cluster."""
+"""Finish-time fairness: a job's JCT / its run time on a private share of the cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpusched_env.metrics.series import jobs_in_system
 
 
 def finish_time_fairness(instance: Instance, log: EventLog, finish_s: np.ndarray) -> np.ndarray:
-    """float64 [J]: rho of each job, NaN for unfinished ones; at most 1 means that the job gained by sharing.
+    """float64 [J]: rho of each job, NaN if unfinished; at most 1 = no slower than on a private share of the cluster.
 
     Parameters
     ----------
@@ -20,14 +20,14 @@ def finish_time_fairness(instance: Instance, log: EventLog, finish_s: np.ndarray
 
     Notes
     -----
-    ``rho = JCT / T_id`` with ``T_id = d max(1, g N_avg / GPUs)``: the run time d of the gang of g GPUs on the ideal
-    placement, stretched if its private share, ``GPUs / N_avg``, is smaller than the gang. N_avg is the mean number of
-    jobs in the system over the job's life, the job itself included.
+    ``rho = JCT / T_id`` with ``T_id = d max(1, g N_avg / GPUs)``. d is the run time of the gang of g GPUs on the ideal
+    placement; it is stretched if the job's private share, ``GPUs / N_avg``, is smaller than the gang. N_avg is the mean
+    number of jobs in the system over the job's life, the job included.
 
     References
     ----------
-    Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020, section 3. That a share smaller
-    than the gang stretches the run in proportion is this package's reading.
+    Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020, section 3. It is our reading that a
+    share smaller than the gang stretches the run time in proportion.
     """
     jobs = instance.workload.jobs
     arrival = jobs["arrival_s"]

@@ -19,11 +19,11 @@ JOB_TIMES_DTYPE: Final = np.dtype(
         ("queueing_s", "<f8"),  # [s] in the system without GPUs
         ("service_s", "<f8"),  # [s] making progress
         ("overhead_s", "<f8"),  # [s] holding GPUs without progress: restore and checkpoint
-        ("communication_s", "<f8"),  # [s] the part of service_s that compute does not hide
+        ("communication_s", "<f8"),  # [s] exposed communication: the part of service_s that compute does not hide
         ("gpu_seconds", "<f8"),  # [GPU s] held, overhead included
-        ("service_gpu_s", "<f8"),  # [GPU s] making progress, over all copies; so for the next two
-        ("overhead_gpu_s", "<f8"),  # [GPU s]
-        ("communication_gpu_s", "<f8"),  # [GPU s]
+        ("service_gpu_s", "<f8"),  # [GPU s] service, summed over all copies
+        ("overhead_gpu_s", "<f8"),  # [GPU s] overhead, summed over all copies
+        ("communication_gpu_s", "<f8"),  # [GPU s] exposed communication, summed over all copies
         ("preemptions", "<i4"),
         ("segments", "<i4"),  # starts and resumes
     ]
@@ -37,13 +37,13 @@ def job_times(instance: Instance, log: EventLog, end_s: float | None = None) -> 
     ----------
     instance : the problem that was played
     log : a valid log
-    end_s : [s] look at the run up to here; by default to its end
+    end_s : [s] later events are ignored; default: the end of the run
 
     Notes
     -----
     queueing + service + overhead is the JCT of a finished job and ``end_s - arrival`` of an unfinished one. Each of
-    the three is summed from the log on its own; none is the rest of the others. Exposed communication of a segment is
-    ``service (1 - compute / iteration)``, with the iteration time of the segment's own tier and GPU types.
+    the three is summed from the log independently; none is computed as a remainder. Exposed communication of a segment
+    is ``service (1 - compute / iteration)``, with the iteration time of the segment's own tier and GPU types.
     """
     end_s = end_of_run(instance, log) if end_s is None else float(end_s)
     held = segments(instance, log, end_s)
@@ -76,7 +76,7 @@ def job_times(instance: Instance, log: EventLog, end_s: float | None = None) -> 
     copies = held["gpus"] // gang[row]
     productive = productive_s(held)
     holding = held["free_s"] - held["hold_s"]
-    # Restore and checkpoint are taken one by one: subtracting service from the whole would make the identity void.
+    # Overhead is summed from its parts; a remainder would make queueing + service + overhead = JCT trivially true.
     restoring = np.minimum(held["progress_s"], held["stop_s"]) - held["hold_s"]
     checkpointing = held["free_s"] - held["stop_s"]
     times["queueing_s"] = total(held["hold_s"] - waiting_since) + still_waiting

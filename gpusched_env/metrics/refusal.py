@@ -1,4 +1,4 @@
-"""How the validator says no: every refusal names the event."""
+"""Errors of the validator; each names the event."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from gpusched_env.event_log import EVENT_KINDS, EventLog
 
 
 def refuse(log: EventLog, bad: np.ndarray, reason: str) -> None:
-    """Raise a ScheduleError about the first event that is marked bad, if there is one."""
+    """Raise a ScheduleError about the first event that is marked in ``bad``, if there is one."""
     if bad.any():
         raise refusal(log, int(np.argmax(bad)), reason)
 
 
 def refusal(log: EventLog, number: int, reason: str) -> ScheduleError:
-    """Make the error about event ``number``."""
+    """Build the error about event ``number``."""
     event = log.events[number]
     kind = int(event["kind"])
     name = EVENT_KINDS[kind] if 0 <= kind < len(EVENT_KINDS) else f"kind {kind}"

@@ -1,4 +1,4 @@
-"""Segments: the stretches of time for which a job held one gang of GPUs. Every other metric is a sum over them."""
+"""Segments: the intervals in which a job held one gang of GPUs. Job times and validation are computed from them."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ SEGMENT_DTYPE: Final = np.dtype(
         ("progress_s", "<f8"),  # [s] progress begins: hold_s plus the restore cost
         ("stop_s", "<f8"),  # [s] progress ends
         ("free_s", "<f8"),  # [s] the GPUs are free again: stop_s plus the checkpoint cost
-        ("alone_s", "<f8"),  # [s] one iteration here, GPUs and links to itself
-        ("iteration_s", "<f8"),  # [s] one iteration here; where the log tells rates productive time / iterations done
-        ("compute_s", "<f8"),  # [s] the compute in it, on the slowest GPU type; stretched by those who share its GPUs
+        ("alone_s", "<f8"),  # [s] one iteration on these GPUs without company or contention
+        ("iteration_s", "<f8"),  # [s] one iteration; if the log has rates, productive time / iterations done
+        ("compute_s", "<f8"),  # [s] compute in iteration_s, on the slowest GPU type, with the slowdown by company
     ]
 )
 
-_KEPT: Final = "_segments"  # attribute of a sealed log
+_KEPT: Final = "_segments"  # attribute of a sealed log that caches its segments
 
 
 def end_of_run(instance: Instance, log: EventLog) -> float:
-    """Tell when a run ended [s]: at its last event, or at the time limit if that cut jobs off."""
+    """End of a run [s]: its last event, or the time limit if jobs are unfinished."""
     events = log.events
     last = float(events["time_s"][-1]) if len(events) else 0.0
     limit = instance.semantics.time_limit_s
@@ -42,7 +42,7 @@ def end_of_run(instance: Instance, log: EventLog) -> float:
 
 
 def until(log: EventLog, end_s: float) -> EventLog:
-    """Cut a log: only the events up to and including ``end_s`` [s]."""
+    """Cut a log after ``end_s`` [s]; events at ``end_s`` are kept."""
     count = int(np.searchsorted(log.events["time_s"], end_s, side="right"))
     if count == len(log.events):
         return log
@@ -51,17 +51,17 @@ def until(log: EventLog, end_s: float) -> EventLog:
 
 
 def segments(instance: Instance, log: EventLog, end_s: float | None = None) -> np.ndarray:
-    """SEGMENT_DTYPE [S], by job, then by time: who held which gang, and how fast it ran.
+    """SEGMENT_DTYPE [S], sorted by job, then time: which job held which gang, and how fast it ran.
 
     Parameters
     ----------
     instance : the problem that was played
-    log : a valid log (:func:`gpusched_env.metrics.validate`); events after ``end_s`` do not count
-    end_s : [s] where segments that are still open are cut; by default the end of the run
+    log : a valid log (:func:`gpusched_env.metrics.validate`); events after ``end_s`` are ignored
+    end_s : [s] segments that are still open end here; default: the end of the run
 
     Notes
     -----
-    Those of a sealed log (:meth:`gpusched_env.event_log.EventLog.sealed`) are worked out once, and are read-only.
+    For a sealed log (:meth:`gpusched_env.event_log.EventLog.sealed`) the table is cached, and is read-only.
     """
     end_s = end_of_run(instance, log) if end_s is None else float(end_s)
     log = until(log, end_s)
@@ -76,9 +76,9 @@ def segments(instance: Instance, log: EventLog, end_s: float | None = None) -> n
 
 
 def _segments(instance: Instance, log: EventLog, end_s: float) -> np.ndarray:
-    """Work the table out."""
+    """Compute the table."""
     events = log.events
-    # By job, each job's events in order: then what follows a start is its stop, and what follows a preempt its release.
+    # Sorted by job, each job's events in order: after a start comes its stop, and after a preempt its release.
     order = np.argsort(events["job"], kind="stable")
     order = order[~np.isin(events["kind"][order], (RATE, LEASE_END))]
     job, kind = events["job"][order], events["kind"][order]
@@ -113,15 +113,15 @@ def productive_s(table: np.ndarray) -> np.ndarray:
 
 
 def _follow_rates(instance: Instance, log: EventLog, table: np.ndarray) -> None:
-    """Set iteration_s to the productive time over the iterations done at the rates that the log tells.
+    """Set iteration_s to productive time / iterations done, from the rates in the log.
 
-    Where GPUs are shared, the compute in it is stretched as the iterations are by the gang's company.
+    Where GPUs are shared, multiply compute_s by the mean slowdown of the iterations by the gang's company.
     """
     events = log.events
     rates = np.flatnonzero(events["kind"] == RATE)
     order = np.lexsort([rates, events["job"][rates]])
     rates = rates[order]
-    # By job and event number: the segment of a rate is the last one that starts before it.
+    # Keys by job, then event number: the segment of a rate is the job's last one that starts before it.
     keys = table["job"].astype(np.int64) * len(events) + table["start_event"]
     segment = np.searchsorted(keys, events["job"][rates].astype(np.int64) * len(events) + rates) - 1
     until = table["stop_s"][segment].copy()
@@ -145,14 +145,14 @@ def _follow_rates(instance: Instance, log: EventLog, table: np.ndarray) -> None:
 def _following(
     at: np.ndarray, steps: int, order: np.ndarray, job: np.ndarray, kind: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Find the event ``steps`` after each position of the same job: its number and kind, -1 where there is none."""
+    """Number and kind of the event ``steps`` after each position, or -1 if that is not the same job's."""
     there = np.minimum(at + steps, len(order) - 1)
     same = (there == at + steps) & (job[there] == job[at])
     return np.where(same, order[there], -1), np.where(same, kind[there], -1)
 
 
 def _seconds_per_iteration(instance: Instance, log: EventLog) -> dict[str, np.ndarray]:
-    """Tabulate iteration and compute seconds, float64 [E] each, defined at starts and resumes."""
+    """Iteration and compute time [s] without company, float64 [E] each; 0 where the event is no start or resume."""
     events = log.events
     starts = np.flatnonzero(events["gpu_count"] > 0)
     result = {name: np.zeros(len(events)) for name in ("iteration_s", "compute_s")}
@@ -177,7 +177,7 @@ def _seconds_per_iteration(instance: Instance, log: EventLog) -> dict[str, np.nd
         begins = np.cumsum(each) - each
         tiers = instance.cluster.tier_of(log.gpus, begins)
         of_copy, compute = _of_gangs(instance, log, np.repeat(job_class, copies), tiers, each, begins)
-        # Copies divide the iterations by their speed; the share of compute is the mean over them.
+        # Copies share the iterations in proportion to their speeds, so speeds add; the share of compute is their mean.
         iteration_s = 1.0 / np.add.reduceat(1.0 / of_copy, of_start)
         compute_s = iteration_s * np.add.reduceat(compute / of_copy, of_start) / copies
     result["iteration_s"][starts], result["compute_s"][starts] = iteration_s, compute_s
@@ -187,7 +187,7 @@ def _seconds_per_iteration(instance: Instance, log: EventLog) -> dict[str, np.nd
 def _of_gangs(
     instance: Instance, log: EventLog, job_class: np.ndarray, tier: np.ndarray, count: np.ndarray, first: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Iteration and compute seconds of gangs of ``count`` GPUs that begin at ``first`` in the log's list of GPUs."""
+    """Iteration and compute time [s] of gangs of ``count`` GPUs that begin at ``first`` in the log's list of GPUs."""
     row = tier
     tables = (instance.iteration_s, instance.compute_s)
     if (shapes := instance.shapes) is not None:

@@ -1,4 +1,4 @@
-"""Quantities over time: step functions read off the event log."""
+"""Quantities over time, as step functions computed from the event log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class StepFunction:
     Attributes
     ----------
     times_s : float64 [S], strictly ascending [s]
-    values : float64 [S], ``values[i]`` holds from ``times_s[i]`` until ``times_s[i + 1]``, the last one for ever
+    values : float64 [S], ``values[i]`` holds from ``times_s[i]`` until ``times_s[i + 1]``, the last one forever
     """
 
     times_s: np.ndarray
@@ -50,12 +50,12 @@ class StepFunction:
         return np.diff(self.integral(edges_s)) / np.diff(edges_s)
 
     def drawn(self, edges_s: np.ndarray, end_s: float) -> tuple[np.ndarray, np.ndarray]:
-        """Times [s] and values of a line: the steps if they are fewer than the edges, else averages between the edges.
+        """Times [s] and values of a line: the steps if they are fewer than the edges, else the mean of each bin.
 
         Parameters
         ----------
         edges_s : float64 [bins + 1], ascending [s]
-        end_s : [s] the line ends here
+        end_s : end of the line [s]
         """
         if len(self.times_s) < len(edges_s):
             times, values = self.times_s, self.values
@@ -67,11 +67,11 @@ class StepFunction:
 
 
 def held_gpus(instance: Instance, log: EventLog) -> StepFunction:
-    """GPUs that gangs hold, restoring and checkpointing ones included; one that several share counts once [GPU]."""
+    """GPUs that are held [GPU], also by gangs that restore or are checkpointed; a shared GPU counts once."""
     if instance.gpu_jobs == 1:
         return gang_gpus(instance, log)
     table = segments(instance, log)
-    # By GPU and start; numbers of events make exact keys, and those of each GPU lie beyond those of the GPU before.
+    # Merge the overlapping stays on each GPU. Keys are event numbers, which are exact, plus an offset for each GPU.
     count = table["gpus"].astype(np.int64)
     gpus = np.concatenate([np.empty(0, np.int64), *(log.gang(event) for event in table["start_event"])])
     free = np.where(table["free_event"] >= 0, table["free_event"], len(log.events)).astype(np.int64)
@@ -89,7 +89,7 @@ def held_gpus(instance: Instance, log: EventLog) -> StepFunction:
 
 
 def gang_gpus(instance: Instance, log: EventLog) -> StepFunction:
-    """GPUs of all gangs that hold some, restoring and checkpointing ones included [GPU]."""
+    """Summed sizes of all gangs that hold GPUs [GPU], also those that restore or are checkpointed."""
     gang = instance.workload.jobs["gpus"][log.events["job"]]
     return _steps(log, {START: gang, RESUME: gang, COMPLETE: -gang, RELEASE: -gang})
 
@@ -100,7 +100,7 @@ def jobs_waiting(log: EventLog) -> StepFunction:
 
 
 def jobs_running(log: EventLog) -> StepFunction:
-    """Jobs that hold GPUs, restoring and checkpointing ones included."""
+    """Jobs that hold GPUs, also those that restore or are checkpointed."""
     return _steps(log, {START: 1, RESUME: 1, RELEASE: -1, COMPLETE: -1})
 
 
@@ -110,7 +110,7 @@ def jobs_in_system(log: EventLog) -> StepFunction:
 
 
 def _steps(log: EventLog, change_of_kind: dict[int, np.ndarray | int]) -> StepFunction:
-    """Sum up changes by kind of event."""
+    """Cumulate changes given by kind of event."""
     kind = log.events["kind"]
     change = np.zeros(len(kind))
     for which, amount in change_of_kind.items():
@@ -119,7 +119,7 @@ def _steps(log: EventLog, change_of_kind: dict[int, np.ndarray | int]) -> StepFu
 
 
 def _cumulated(log: EventLog, change: np.ndarray) -> StepFunction:
-    """Sum up changes, one for each event; events of one instant make one step."""
+    """Cumulate changes, one for each event; events at the same time make one step."""
     time = log.events["time_s"]
     last = np.ones(len(time), bool)
     last[:-1] = time[1:] != time[:-1]

@@ -17,7 +17,7 @@ Values = Sequence[float] | np.ndarray
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and the interval that holds the true one with the given confidence.
+    """A mean and its confidence interval.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Interval:
 
 
 def mean_interval(values: Values, confidence: float = 0.95) -> Interval:
-    """Mean and two-sided Student t interval of independent values; NaN among them makes all NaN."""
+    """Mean and two-sided Student t interval of independent values; if a value is NaN, mean, low and high are NaN."""
     sample = np.asarray(values, float)
     count = len(sample)
     mean = arrays.mean(sample)
@@ -51,7 +51,7 @@ def mean_interval(values: Values, confidence: float = 0.95) -> Interval:
 
 
 def bootstrap_mean(values: Values, confidence: float = 0.95, draws: int = 10_000, seed: int = 0) -> Interval:
-    """Mean and percentile-bootstrap interval of independent values: no distribution is assumed.
+    """Mean and percentile-bootstrap interval of independent values, of any distribution.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def bootstrap_mean(values: Values, confidence: float = 0.95, draws: int = 10_000
 def bootstrap_ratio(
     parts: Values, wholes: Values, confidence: float = 0.95, draws: int = 10_000, seed: int = 0
 ) -> Interval:
-    """Sum of ``parts`` over the sum of ``wholes``, and its percentile-bootstrap interval; both are drawn together.
+    """Sum of ``parts`` / sum of ``wholes`` with percentile-bootstrap interval; resamples draw (part, whole) pairs.
 
     Parameters
     ----------
@@ -78,25 +78,25 @@ def bootstrap_ratio(
 
     Raises
     ------
-    GpuschedError : different lengths, a whole below 0, or none above
+    GpuschedError : different lengths, a whole below 0, or no whole above 0
     """
     a, b = _paired(parts, wholes)
     if not len(b) or (b < 0).any() or not b.sum() > 0:
-        raise GpuschedError("bootstrap_ratio: the wholes must be at least 0, and one of them above")
+        raise GpuschedError("bootstrap_ratio: the wholes must be at least 0, and at least one of them above 0")
     count = len(b)
     mean = arrays.total(a) / arrays.total(b)
     if count < 2:
         return Interval(mean, math.nan, math.nan, count)
     drawn = np.random.default_rng(seed).integers(count, size=(draws, count))
     wholes_drawn = b[drawn].sum(axis=1)
-    some = wholes_drawn > 0  # a draw of nothing but zeros says nothing
+    some = wholes_drawn > 0  # a resample of only zeros has no ratio
     ratios = a[drawn].sum(axis=1)[some] / wholes_drawn[some]
     low, high = np.quantile(ratios, ((1.0 - confidence) / 2, (1.0 + confidence) / 2))
     return Interval(mean, float(low), float(high), count)
 
 
 def paired_difference(values: Values, reference: Values, confidence: float = 0.95) -> Interval:
-    """Mean and interval of ``values - reference``, seed by seed.
+    """Mean and Student t interval of ``values - reference``, paired by seed.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def paired_difference(values: Values, reference: Values, confidence: float = 0.9
 
 
 def paired_ratio(values: Values, reference: Values, confidence: float = 0.95) -> Interval:
-    """Geometric mean and interval of ``values / reference``, seed by seed; the interval is taken on logarithms.
+    """Geometric mean and interval of ``values / reference``, paired by seed: Student t on logarithms.
 
     Raises
     ------

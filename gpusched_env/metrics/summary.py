@@ -1,4 +1,4 @@
-"""One run in a row of numbers."""
+"""Summary of one run: a number for each column."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from gpusched_env.portable.arrays import mean, total
 
 Window = tuple[int, int]
 
-# rho = 1 up to rounding: a job that runs alone, at once, must count as fairly served.
+# Tolerance for rounding: a job that starts at once and runs alone has rho = 1 and must count as fairly served.
 FAIR: float = 1.0 + 1e-9
 
 
 def summarise(
     instance: Instance, log: EventLog, end_s: float | None = None, window: Window | None = None
 ) -> dict[str, float]:
-    """Sum a run up: a float for each of :data:`~gpusched_env.metrics.COLUMNS`, in that order.
+    """Summarise a run: a float for each of :data:`~gpusched_env.metrics.COLUMNS`, in that order.
 
     Parameters
     ----------
     instance : the problem that was played
     log : a valid log
-    end_s : [s] look at the run up to here; by default to its end
-    window : track the jobs of arrival ranks ``first <= rank < last`` only; columns of scope "run" ignore it
+    end_s : [s] later events are ignored; default: the end of the run
+    window : (first, last): only jobs of arrival ranks ``first <= rank < last`` count; columns of scope "run" ignore it
 
     Notes
     -----
-    JCT, queueing, slowdown and rho are over *finished* jobs: compare them between runs only where ``finished`` equals
-    ``jobs``. A number without meaning (a mean over no job, the makespan of a run that was cut) is NaN.
+    JCT, queueing, slowdown and rho are over *finished* jobs: compare them between runs only if ``finished`` equals
+    ``jobs``. An undefined number (a mean over no job, the makespan of a run with unfinished jobs) is NaN.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def tracked(jobs: int, window: Window | None) -> slice:
     first, last = window
     if not 0 <= first < last <= jobs:
         raise GpuschedError(
-            f"window {first}..{last}: it takes the arrival ranks first <= rank < last, and there are {jobs} jobs"
+            f"window {first}..{last}: give first and last with 0 <= first < last <= {jobs}, the number of jobs"
         )
     return slice(first, last)
 

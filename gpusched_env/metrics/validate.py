@@ -1,4 +1,4 @@
-"""The validator: whether an event log is a schedule that the instance's rules allow."""
+"""The validator: checks that an event log is a schedule that the instance's rules allow."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gpusched_env.metrics.validate_gangs import check_gangs
 from gpusched_env.metrics.validate_sharing import check_rates, check_sub_steps
 from gpusched_env.metrics.validate_work import check_completeness, check_costs, check_work
 
-# A job's life: which event may follow which, and what the job is doing after each.
+# State machine of a job: which events may follow each event, and the job's state after it.
 NOTHING: Final = len(EVENT_KINDS)  # stands for the event before a job's first one
 WHILE_RUNNING: Final = (RATE, LEASE_END, PREEMPT, COMPLETE)
 MAY_FOLLOW: Final = {
@@ -54,26 +54,32 @@ DOING: Final = {
 
 
 def validate(instance: Instance, log: EventLog, complete: bool = True) -> None:
-    """Check a whole log against the instance it claims to play; return if nothing is wrong.
+    """Check a whole log against its instance; return if the log is valid.
 
     Parameters
     ----------
-    instance : the problem; its semantics (rounds, checkpoint and restore seconds, time limit) are checked too
-    log : the log to judge; nothing in it is trusted
-    complete : the run must have gone to its end: until every job finished, or to the time limit. False admits
-        a log that was read in the middle of a run
+    instance : the problem; its semantics (rounds, checkpoint and restore times, time limit) are checked too
+    log : the log to check; nothing in it is trusted
+    complete : True = the run must have ended: every job finished, or the time limit was reached. False allows a log
+        from the middle of a run
 
     Raises
     ------
-    ScheduleError : naming the event number, the event and the reason
+    ScheduleError : the first violation; the message has the event number, the event and the reason
 
     Notes
     -----
-    Checked, in this order: the records are well formed and time never goes back; every job lives its life in order;
-    gangs are whole, on GPUs that nobody else holds, on the tier that they name; where GPUs are shared, no more gangs
-    than may, none that must not, within their memory, at the rates that follow; restore and checkpoint take their
-    time; every job does exactly its iterations (1e-9 relative, plus the resolution of the clock); nothing is missing.
-    Vectorised: a million events take about a second.
+    Checks, in this order:
+
+    1. Records are well formed, and time never goes back.
+    2. The events of each job come in a valid order.
+    3. Each gang has the size that its job demands, on GPUs that no other gang holds, on the tier that it names. Where
+       GPUs are shared: no more gangs on a GPU than allowed, no forbidden pair, enough memory, and the right rates.
+    4. Restores and checkpoints take the time that the semantics say.
+    5. Each job does exactly its iterations (1e-9 relative, plus the resolution of the clock).
+    6. No event is missing.
+
+    The checks are vectorised: a million events take about a second.
     """
     check_records(instance, log)
     check_lives(instance, log)
@@ -91,7 +97,7 @@ def check_records(instance: Instance, log: EventLog) -> None:
     if events.dtype != EVENT_DTYPE or events.ndim != 1:
         raise ScheduleError("the events must be a one-dimensional array of EVENT_DTYPE")
     kind, time = events["kind"], events["time_s"]
-    # Where iterations come by the slot, a slot may hold none.
+    # With slots, an iteration that is longer than a slot never ends: its logged time is infinite.
     stands_still = (kind == RATE) & (events["value"] == np.inf) & (instance.semantics.slot_s > 0)
     finite = np.isfinite(time) & (np.isfinite(events["value"]) | stands_still)
     first = None
@@ -114,7 +120,7 @@ def check_records(instance: Instance, log: EventLog) -> None:
     refuse(log, ~places & ~rates & (events["gpu_at"] != -1), "it places no gang, so gpu_at must be -1")
     refuse(log, ~places & ~rates & (events["tier"] != -1), "it places no gang, so tier must be -1")
     if not instance.tells_rates:
-        refuse(log, rates, "without a topology or sharing rates follow from the placement")
+        refuse(log, rates, "without a topology or sharing there are no rate events: rates follow from the placement")
     links = 0 if instance.topology is None else len(instance.links)
     refuse(log, rates & ((events["gpu_at"] < -1) | (events["gpu_at"] >= links)), "no such link")
     refuse(log, rates & (events["value"] <= 0), "an iteration must take time")
@@ -149,7 +155,7 @@ def check_lives(instance: Instance, log: EventLog) -> None:
         time, places = events["time_s"][order], (kind == START) | (kind == RESUME)
         silent = np.zeros(len(order), bool)
         silent[:-1] = places[:-1] & again[1:] & (kind[1:] != RATE) & (time[1:] > time[:-1])
-        refuse(log, _by_event(order, silent), "no rate was told before it ended, although gangs share links or GPUs")
+        refuse(log, _by_event(order, silent), "no rate was logged before it ended, although gangs share links or GPUs")
     moved = np.zeros(len(order), bool)
     holding = np.isin(kind, (*WHILE_RUNNING, RELEASE))
     moved[1:] = again[1:] & holding[1:] & (replica[1:] != replica[:-1])
@@ -157,7 +163,7 @@ def check_lives(instance: Instance, log: EventLog) -> None:
 
 
 def _by_event(order: np.ndarray, bad: np.ndarray) -> np.ndarray:
-    """Put marks that are sorted by job back into the order of events."""
+    """Reorder marks from job order to event order."""
     result = np.zeros(len(order), bool)
     result[order] = bad
     return result

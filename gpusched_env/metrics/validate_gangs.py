@@ -1,4 +1,4 @@
-"""Validator, part two: gangs are whole, on GPUs that they may hold, on the tier that they name."""
+"""Validator, part two: gangs have the right size, hold GPUs that they may hold, and name the right tier."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gpusched_env.metrics.validate_sharing import check_company
 
 
 def check_gangs(instance: Instance, log: EventLog) -> np.ndarray:
-    """Check who holds which GPUs; return the segments, which are safe to compute once this has passed.
+    """Check which gang holds which GPUs; return the segments, which can be computed safely after these checks.
 
     Raises
     ------
-    ScheduleError : a gang of the wrong size, GPU ids that do not exist, occur twice or are held, or a wrong tier
+    ScheduleError : a gang of the wrong size, a GPU id that does not exist, occurs twice or is held, or a wrong tier
     """
     events, cluster = log.events, instance.cluster
     places = (events["kind"] == START) | (events["kind"] == RESUME)
@@ -25,12 +25,12 @@ def check_gangs(instance: Instance, log: EventLog) -> np.ndarray:
     demand = instance.workload.jobs["gpus"][events["job"]]
     copies = events["gpu_count"] // demand
     whole = (copies * demand == events["gpu_count"]) & (copies >= 1) & (copies <= instance.semantics.max_copies)
-    refuse(log, places & ~whole, "the gang has a wrong size")
+    refuse(log, places & ~whole, "the gang has the wrong size")
     count = events["gpu_count"][starts].astype(np.int64)
     first = np.cumsum(count) - count
     bad_address = np.zeros(len(events), bool)
     bad_address[starts] = events["gpu_at"][starts] != first
-    refuse(log, bad_address, "gpu_at does not follow the gang before")
+    refuse(log, bad_address, "gpu_at is not where the previous gang's GPU ids end")
     if len(log.gpus) != count.sum():
         raise ScheduleError(f"the log lists {len(log.gpus)} GPU ids, but its gangs have {count.sum()}")
     if not len(starts):
@@ -47,7 +47,7 @@ def check_gangs(instance: Instance, log: EventLog) -> np.ndarray:
     refuse(log, wrong_tier, "its GPUs are not on the tier that it names")
 
     table = segments(instance, log)
-    freed = np.zeros(len(events), np.int64)  # of a start: number of the event that frees its GPUs
+    freed = np.zeros(len(events), np.int64)  # at a start: number of the event that frees its GPUs
     freed[table["start_event"]] = np.where(table["free_event"] >= 0, table["free_event"], len(events))
     if instance.sharing is None:
         _refuse_sharing(log, "GPU", log.gpus, event_of, freed)
@@ -58,7 +58,7 @@ def check_gangs(instance: Instance, log: EventLog) -> np.ndarray:
 
 
 def _refuse_sharing(log: EventLog, what: str, ids: np.ndarray, event_of: np.ndarray, freed: np.ndarray) -> None:
-    """Refuse holders of the same id whose times overlap; ``event_of`` [ids] ascends and names the start of each."""
+    """Refuse holders of the same id that overlap in time; ``event_of`` [ids], ascending, is the start event of each."""
     order = np.argsort(ids, kind="stable")
     held, start = ids[order], event_of[order]
     same = held[1:] == held[:-1]

@@ -1,4 +1,4 @@
-"""Validator, part four: GPUs are shared within the rules, and every rate follows from who shares them."""
+"""Validator, part four: GPUs are shared within the rules, and each rate follows from the gang's company."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from gpusched_env.instance import Instance
 from gpusched_env.metrics.company import Slowdowns, changes, gpu_types, rates_told, slowdowns
 from gpusched_env.metrics.refusal import refusal, refuse
 
-MEMORY_SLACK: Final = 1e-8  # of a GPU: sums of parts round
-RELATIVE: Final = 1e-9  # of seconds an iteration
+MEMORY_SLACK: Final = 1e-8  # tolerance for rounding, as a share of a GPU's memory
+RELATIVE: Final = 1e-9  # tolerance, as a share of the iteration time
 
 
 def check_sub_steps(instance: Instance, log: EventLog) -> None:
-    """Refuse sub-steps that a job's class does not know, and sub-steps of what is no start.
+    """Refuse sub-steps that a job's class does not have, and sub-steps of an event that places no gang.
 
     Raises
     ------
-    ScheduleError : naming the event
+    ScheduleError : names the event
     """
     events, tables = log.events, instance.sharing_tables
     places = (events["kind"] == START) | (events["kind"] == RESUME)
     refuse(log, ~places & (events["sub_steps"] != 1), "it places no gang, so sub_steps must be 1")
     if tables is None:
         passes = instance.passes[instance.job_class[events["job"]]]
-        refuse(log, places & (events["sub_steps"] != passes), "without sharing sub_steps are the profile's passes")
+        refuse(log, places & (events["sub_steps"] != passes), "without sharing, sub_steps must be the profile's passes")
         return
     known = (tables.sub_steps[instance.job_class[events["job"]]] == events["sub_steps"][:, None]).any(axis=1)
-    refuse(log, places & ((events["sub_steps"] < 1) | ~known), "its batch cannot be worked off in so many sub-steps")
+    refuse(log, places & ((events["sub_steps"] < 1) | ~known), "its batch cannot be split into that many sub-steps")
 
 
 def check_company(instance: Instance, log: EventLog, table: np.ndarray) -> None:
-    """Refuse more gangs on a GPU than may share it, gangs that must not share, and more memory than it has.
+    """Refuse a GPU with more gangs than may share it, with a forbidden pair, or with too little memory.
 
     Raises
     ------
-    ScheduleError : naming the start, the GPU and the jobs on it
+    ScheduleError : names the start, the GPU and the jobs on it
     """
     tables = instance.sharing_tables
     assert tables is not None
@@ -71,13 +71,13 @@ def check_company(instance: Instance, log: EventLog, table: np.ndarray) -> None:
 
 
 def check_rates(instance: Instance, log: EventLog, table: np.ndarray) -> None:
-    """Refuse rates other than those that follow from sub-steps and company, each told when it begins.
+    """Refuse rates that do not follow from sub-steps and company, and changes of rate without an event.
 
-    Where the network is a topology, rates follow from contention too, and are not checked here.
+    With a topology, rates also depend on contention; they are not checked here.
 
     Raises
     ------
-    ScheduleError : naming the rate, or the start after which one is missing
+    ScheduleError : names the rate, or the start after which a rate is missing
     """
     events, slot_s = log.events, instance.semantics.slot_s
     found = slowdowns(instance, log, table)
@@ -91,7 +91,7 @@ def check_rates(instance: Instance, log: EventLog, table: np.ndarray) -> None:
     order = np.lexsort([rates, segment])
     rates, segment = rates[order], segment[order]
     time_s, value = events["time_s"][rates], events["value"][rates]
-    # A rate holds from the end of its instant on: what is replaced or stops within it never did.
+    # A rate takes effect at the end of its instant. If it is replaced, or its gang stops, at the same time, skip it.
     stops = time_s >= table["stop_s"][segment]
     replaced = np.append((segment[1:] == segment[:-1]) & (time_s[1:] == time_s[:-1]), False)[: len(rates)]
     expected = due.at(segment, time_s)
@@ -100,7 +100,7 @@ def check_rates(instance: Instance, log: EventLog, table: np.ndarray) -> None:
     if wrong.any():
         at = int(np.argmax(wrong))
         wanted = float(expected[rates == at][0])
-        raise refusal(log, at, f"an iteration takes {wanted:.9g} s with its company and sub-steps, not what is told")
+        raise refusal(log, at, f"with its company and sub-steps an iteration takes {wanted:.9g} s, not the rate logged")
 
     holds = (due.time_s < table["stop_s"][due.segment]) & (due.time_s < events["time_s"][-1:].max(initial=0.0))
     told = Slowdowns(segment, time_s, value).at(due.segment, due.time_s)
@@ -108,12 +108,12 @@ def check_rates(instance: Instance, log: EventLog, table: np.ndarray) -> None:
     if untold.any():
         at = int(np.argmax(untold))
         start = int(table["start_event"][due.segment[at]])
-        reason = f"from {due.time_s[at]:.6f} s on an iteration takes {due.slowdown[at]:.9g} s, and no rate tells so"
+        reason = f"from {due.time_s[at]:.6f} s on an iteration takes {due.slowdown[at]:.9g} s, but no rate says so"
         raise refusal(log, start, reason)
 
 
 def _alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Boolean: equal but for rounding."""
+    """Boolean: equal up to rounding."""
     with np.errstate(invalid="ignore"):
         alike: np.ndarray = (one == other) | (np.abs(one - other) <= RELATIVE * other)
     return alike

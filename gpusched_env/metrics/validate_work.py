@@ -1,4 +1,4 @@
-"""Validator, part three: costs are paid, work is conserved, nothing is missing."""
+"""Validator, part three: overheads take their time, work is conserved, no event is missing."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from gpusched_env.instance import Instance
 from gpusched_env.metrics.refusal import refusal
 from gpusched_env.metrics.segments import productive_s
 
-RELATIVE: Final = 1e-9  # of a job's iterations
-TICKS: Final = 4.0  # resolutions of the clock (spacing of floats) by which one time may be off
+RELATIVE: Final = 1e-9  # tolerance, as a share of a job's iterations
+TICKS: Final = 4.0  # tolerance of a time, in units of the spacing of floats there
 
 
 def check_costs(instance: Instance, log: EventLog, table: np.ndarray) -> None:
-    """Refuse a start that does not begin at once, and restores or checkpoints of a wrong length.
+    """Refuse start-ups, restores and checkpoints of a wrong length.
 
     Raises
     ------
-    ScheduleError : naming the start, resume or release
+    ScheduleError : names the start, resume or release
     """
     rules = instance.semantics
     start, free = table["start_event"], table["free_event"]
@@ -39,26 +39,27 @@ def check_costs(instance: Instance, log: EventLog, table: np.ndarray) -> None:
 
 
 def check_work(instance: Instance, log: EventLog, table: np.ndarray) -> None:
-    """Refuse iterations that appear or vanish: each stretch of running by itself, and each finished job as a whole.
+    """Check that iterations are conserved, in each segment and over each finished job.
 
     Raises
     ------
-    ScheduleError : naming the preempt or complete
+    ScheduleError : names the preempt or complete
     """
     job = table["job"]
     total = instance.iterations[job]
     done = productive_s(table) / table["iteration_s"]
     before = iterations_before(instance, log, table)
-    # A time near t is known to spacing(t) only, which is work too: without this, short jobs late in a long run fail.
-    # By the slot, a gang stops at the end of the slot in which its work is done, and may do more there than on average.
+    # A time near t is exact to spacing(t) only, which corresponds to some work. Without this slack, short jobs late in
+    # a long run would fail. With slots, a gang stops at the end of the slot in which its work is done, so it may do
+    # more iterations in its last slot than on average.
     clock_s = TICKS * np.spacing(table["stop_s"])
-    if instance.semantics.step_iterations:  # ends of steps are added up, and each addition rounds
+    if instance.semantics.step_iterations:  # the end of a step is a running sum, and each addition rounds
         clock_s *= 1.0 + done / instance.semantics.step_iterations
     slack = RELATIVE * total + clock_s / table["iteration_s"] + instance.semantics.slot_s / table["compute_s"]
     stopped = table["stop_event"] >= 0
     left = np.where(stopped, log.events["value"][table["stop_event"]], 0.0)  # a completion's value is 0
     off = stopped & (np.abs(before - done - left) > slack)
-    reason = "iterations are not conserved: left before - done is not what it leaves"
+    reason = "iterations are not conserved: left before - done differs from left after"
     _refuse_segment(log, table, off, "stop_event", reason)
 
     jobs = len(instance.workload)
@@ -74,11 +75,11 @@ def check_work(instance: Instance, log: EventLog, table: np.ndarray) -> None:
 
 
 def check_completeness(instance: Instance, log: EventLog, table: np.ndarray, complete: bool) -> None:
-    """Refuse logs in which something that was due has not happened.
+    """Refuse logs that lack an event that was due.
 
     Raises
     ------
-    ScheduleError : naming the job
+    ScheduleError : names the job
     """
     events, jobs = log.events, instance.workload.jobs
     arrived = np.zeros(len(jobs), bool)
@@ -114,7 +115,7 @@ def check_completeness(instance: Instance, log: EventLog, table: np.ndarray, com
 
 
 def iterations_before(instance: Instance, log: EventLog, table: np.ndarray) -> np.ndarray:
-    """float64 [S]: iterations left at the beginning of each segment, as the preempt before it says."""
+    """float64 [S]: iterations left at the start of each segment, from the preempt before it."""
     before = instance.iterations[table["job"]]
     again = np.zeros(len(table), bool)
     again[1:] = table["job"][1:] == table["job"][:-1]

@@ -1,4 +1,4 @@
-"""Changes of the network at known times: other traffic comes and goes, a spine fails."""
+"""Changes of link bandwidth at known times, for example other traffic or a failed spine switch."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from gpusched_env.network.topology import LINK_TIERS
 
 @dataclass(frozen=True)
 class NetworkChange:
-    """From a time on, the links of a tier carry less.
+    """From ``time_s`` on, the links of one tier have their built bandwidth divided by ``slowdown``.
 
     Parameters
     ----------
-    time_s : when [s]
-    tier : a name in LINK_TIERS; the links that leave the racks of a leaf-spine are those of "rack"
-    slowdown : their bandwidth is that of the topology over this from then on; 1 = as built
+    time_s : time of the change [s]
+    tier : a name in LINK_TIERS; in a leaf-spine, the uplinks of the racks are tier "rack"
+    slowdown : built bandwidth / bandwidth from ``time_s`` on; 1 = as built
 
     Raises
     ------
-    ScenarioError : an unknown tier, a time before the start, or links faster than built
+    ScenarioError : an unknown tier, a negative time, or a slowdown below 1
     """
 
     time_s: float
@@ -36,6 +36,6 @@ class NetworkChange:
             raise ScenarioError(f"network.changes, tier: {unknown_name('tier of links', str(self.tier), LINK_TIERS)}")
         if self.slowdown < 1.0:
             raise ScenarioError(
-                f"network.changes, slowdown is {self.slowdown!r}: it must be at least 1; build the topology with its "
-                "fastest links, which ideal run times and lower bounds count on"
+                f"network.changes, slowdown is {self.slowdown!r}: it must be at least 1; build the topology with the "
+                "fastest rates that its links ever have, because ideal run times and lower bounds use them"
             )

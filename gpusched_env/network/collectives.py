@@ -1,8 +1,8 @@
-"""Cost of one all-reduce on an idle network, split so that contention can change the rate of its edges later.
+"""Cost of one all-reduce, split into a fixed part and a part that depends on the rate of the links.
 
-A gang of N GPUs on S servers, at most g on one of them, reduces M bytes. Its time is ``fixed_s + V / r``: r is the rate
-of an edge between servers, alone or contended; on one server it is the rate of a GPU's port. To add a collective, write
-a function of the same signature and add a line to COLLECTIVES.
+A gang of N GPUs on S servers, at most g GPUs on one server, reduces M bytes in ``fixed_s + V / r`` seconds. r is the
+rate of an edge between servers, with or without contention; on one server, r is the rate of a GPU's port. To add a
+collective, write a function of the same signature and add a line to COLLECTIVES.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ Array = np.ndarray[Any, Any]
 
 
 class Gangs(NamedTuple):
-    """C gangs and where they stand; every field is an array [C], or a number."""
+    """Size and placement of C gangs; every field is an array [C], or a number."""
 
     gpus: Array  # int, N, GPUs of the gang
-    servers: Array  # int, S, servers that it spans, at most N
-    widest: Array  # int, g, most of its GPUs on one server
+    servers: Array  # int, S, servers that the gang spans, at most N
+    widest: Array  # int, g, largest number of the gang's GPUs on one server
     gradient_bytes: Array  # float64, M, bytes reduced in an iteration
 
 
 class Links(NamedTuple):
-    """What an all-reduce runs over; every field is a number, or float64 [C]."""
+    """Rates and latencies of the links under an all-reduce; every field is a number, or float64 [C]."""
 
     gpu_Bps: float | Array  # B_i, one-way rate of a GPU's port inside the server [byte/s]
     server_Bps: float | Array  # rate of one edge between servers when the gang is alone [byte/s]
@@ -42,37 +42,37 @@ class Cost(NamedTuple):
 
     fixed_s: Array  # latency of all steps and the reduction; over several servers also the transfers inside them [s]
     wire_bytes: Array  # V, bytes over each edge between servers; on one server, over each edge between its GPUs [byte]
-    cap_Bps: Array  # largest rate of such an edge that the ports of the GPUs allow [byte/s]
+    cap_Bps: Array  # upper limit on the rate of such an edge, set by the GPUs' ports [byte/s]
 
     def seconds(self, rate_Bps: float | Array) -> Array:
         """float64 [C]: ``fixed_s + V / min(rate_Bps, cap_Bps)``; infinite where bytes must move at rate 0.
 
         Parameters
         ----------
-        rate_Bps : rate of an edge between servers; ``inf`` for a gang on one server, whose cap is its rate [byte/s]
+        rate_Bps : rate of an edge between servers [byte/s]; ``inf`` for a gang on one server, which runs at its cap
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             transfer = self.wire_bytes / np.minimum(rate_Bps, self.cap_Bps)
         return self.fixed_s + np.where(self.wire_bytes > 0.0, transfer, 0.0)
 
 
-ALIKE: Final = 1.0 + 1e-12  # collectives whose seconds differ by less take equally long, but for rounding
+ALIKE: Final = 1.0 + 1e-12  # times of two collectives within this factor are a tie (rounding)
 LATENCY_MODELS: Final = {
     "split": "a_i for each step inside a server, a_e for each between servers",
     "alpha": "one latency for every step: a_e if the gang spans servers, else a_i",
     "nccl": "the constants of NCCL's tuning model (protocol Simple), for studies bound by latency; ring and tree only",
 }
-# NVIDIA/nccl, src/graph/tuning.cc (master of 2026), protocol Simple. A ring's step inside a server takes NCCL's 3.4 us
-# on NVLink and 5.7 us on PCIe: these are the defaults of Links.gpu_latency_s, which is used.
+# NVIDIA/nccl, src/graph/tuning.cc (master of 2026), protocol Simple. For a ring step inside a server NCCL has 3.4 us on
+# NVLink and 5.7 us on PCIe. The model takes Links.gpu_latency_s instead, whose presets hold the same values.
 NCCL_BASE_S: Final = 8.4e-6
 NCCL_NETWORK_S: Final = 14e-6
 NCCL_TREE_INSIDE_S: Final = 4.0e-6
-NCCL_RING_PLATEAU: Final = 1.4  # a large ring over servers; 1.9 before compute capability 8.0, not modelled
-NCCL_TREE_EFFICIENCY: Final = 0.92  # of the rate of a tree
+NCCL_RING_PLATEAU: Final = 1.4  # latency factor of a ring over servers; 1.9 before compute capability 8.0, not modelled
+NCCL_TREE_EFFICIENCY: Final = 0.92  # effective rate / nominal rate of a tree
 
 
 def _latency_s(model: str, gangs: Gangs, links: Links, inside: Array, between: Array) -> Array:
-    """Seconds of latency of so many steps inside a server and between servers, models "split" and "alpha"."""
+    """Latency [s] of ``inside`` steps inside servers and ``between`` steps between them, models "split" and "alpha"."""
     if model == "alpha":
         return (inside + between) * np.where(gangs.servers > 1, links.server_latency_s, links.gpu_latency_s)
     return inside * links.gpu_latency_s + between * links.server_latency_s
@@ -81,8 +81,8 @@ def _latency_s(model: str, gangs: Gangs, links: Links, inside: Array, between: A
 def ring(gangs: Gangs, links: Links, latency: str) -> Cost:
     """One ring through all GPUs: 2(N-1) steps of M/N bytes, 2(S-1) of them counted as steps between servers.
 
-    V = 2(N-1)/N M. Every edge moves in step, so one between servers is never faster than a port inside (SJF-BCO,
-    MobiHoc 2022, section 3 and eq. 8; latency of NVIDIA/nccl, tuning.cc).
+    V = 2(N-1)/N M. All edges move in lock step, so an edge between servers is never faster than a port inside a server.
+    Sources: SJF-BCO, MobiHoc 2022, section 3 and eq. 8; for latency, NVIDIA/nccl, tuning.cc.
     """
     between = 2.0 * (gangs.servers - 1)
     inside = 2.0 * (gangs.gpus - 1) - between
@@ -98,8 +98,8 @@ def ring(gangs: Gangs, links: Links, latency: str) -> Cost:
 def _two_levels(gangs: Gangs, links: Links, latency_s: Array, between_bytes: Array) -> Cost:
     """Reduce-scatter and all-gather inside the servers around an exchange of ``between_bytes`` between them.
 
-    The g GPUs of a server send a part each, so their ports allow g B_i between servers (choice: the widest server
-    counts, as everywhere in network.md).
+    Each of the g GPUs of a server sends its own part, so their ports allow g B_i between servers. g is that of the
+    widest server (choice).
     """
     one = gangs.servers == 1
     inside_bytes = 2.0 * (gangs.widest - 1) / gangs.widest * gangs.gradient_bytes
@@ -110,7 +110,7 @@ def _two_levels(gangs: Gangs, links: Links, latency_s: Array, between_bytes: Arr
 def hierarchical(gangs: Gangs, links: Links, latency: str) -> Cost:
     """Reduce-scatter inside the servers, a ring between them, all-gather inside.
 
-    T = 2(g-1) a_i + 2(S-1) a_e + 2(g-1)/g M/B_i + V/r with V = 2(S-1)/S M. The largest g stands for uneven placements.
+    T = 2(g-1) a_i + 2(S-1) a_e + 2(g-1)/g M/B_i + V/r with V = 2(S-1)/S M. Uneven placements use their largest g.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def double_tree(gangs: Gangs, links: Links, latency: str) -> Cost:
     """Two binary trees over the servers, half of the data each; inside the servers as :func:`hierarchical`.
 
     T = 2 log2(S) a_e + V/r + the part inside, with V = 2M: a server that is a leaf of one tree is an inner node of the
-    other and sends and receives 2M in all.
+    other, so it sends and receives 2M in all.
     """
     wire_bytes = 2.0 * gangs.gradient_bytes + np.zeros(np.shape(gangs.servers))
     depth = arrays.log2(gangs.servers)
@@ -143,20 +143,20 @@ def double_tree(gangs: Gangs, links: Links, latency: str) -> Cost:
 
 
 def reduce_scatter_all_gather(gangs: Gangs, links: Links, latency: str) -> Cost:
-    """Reduce-scatter of the gradients, all-gather of as many bytes of parameters: sharded optimisers (ZeRO 1 and 2).
+    """Reduce-scatter of the gradients, then all-gather of the parameters: sharded optimisers (ZeRO 1 and 2).
 
-    N-1 steps each and (N-1)/N M over every edge each: together exactly the cost of :func:`ring`. Where the bytes of
-    gradients and parameters differ, give their mean as M. Sharded parameters (ZeRO 3) are gathered twice: give 3/2 M
-    for the bytes; the latency of the third pass is then missing.
+    Each of the two passes takes N-1 steps and moves (N-1)/N M bytes over every edge; together they cost exactly as much
+    as :func:`ring`. If gradients and parameters differ in bytes, M is their mean. Sharded parameters (ZeRO 3) are
+    gathered twice: M is then 3/2 of the bytes, and the latency of the third pass is not counted.
     """
     return ring(gangs, links, latency)
 
 
 def best(gangs: Gangs, links: Links, latency: str) -> Cost:
-    """Choose the fastest of ring, hierarchical and double tree at the rates of an idle network, for each gang.
+    """For each gang, choose the fastest of ring, hierarchical and double tree at the rates of an idle network.
 
-    The choice stays when contention changes the rates, as a library chooses once. Ties go to the first; latency model
-    "nccl" leaves out the hierarchical one.
+    The choice is kept when contention changes the rates, because a communication library chooses once. Ties: the first
+    in the order above. Latency model "nccl" leaves out the hierarchical collective.
     """
     candidates = [ring, double_tree] if latency == "nccl" else [ring, hierarchical, double_tree]
     costs = [candidate(gangs, links, latency) for candidate in candidates]
@@ -177,7 +177,7 @@ COLLECTIVES: Final[dict[str, Collective]] = {
 
 
 def solo_rate_Bps(gangs: Gangs, links: Links) -> Array:
-    """float64 [C]: rate of an edge between servers on an idle network; infinite on one server, see Cost.seconds."""
+    """float64 [C]: rate of an edge between servers on an idle network; ``inf`` on one server, see Cost.seconds."""
     return np.where(gangs.servers > 1, links.server_Bps, np.inf)
 
 
@@ -192,11 +192,11 @@ def collective_cost(name: str, gangs: Gangs, links: Links, latency: str = "split
     Notes
     -----
     A finite reduction rate C adds (N-1)/N M/C to every collective: each GPU adds N-1 parts of M/N bytes to its own
-    (SJF-BCO, eq. 8). Latency and bytes follow the alpha-beta model, which nobody validated for arbitrary placements.
+    (SJF-BCO, eq. 8). Latency and bytes follow the alpha-beta model, which is not validated for arbitrary placements.
 
     Raises
     ------
-    ScenarioError : unknown collective or latency model, or a pair of them that does not go together
+    ScenarioError : an unknown collective or latency model, or a collective that the latency model does not cover
     """
     if name not in COLLECTIVES:
         raise ScenarioError(f"network.collective: {unknown_name('collective', name, COLLECTIVES)}")

@@ -17,7 +17,7 @@ from gpusched_env.workload import Profiles
 
 
 def compiled_topology(network: Network, cluster: Cluster) -> Topology | None:
-    """Build the links of a network; None where it is priced by tiers. The same recipe is built once.
+    """Build the topology of a network; None if the network has no topology. Equal recipes are built once (cached).
 
     Raises
     ------
@@ -25,7 +25,7 @@ def compiled_topology(network: Network, cluster: Cluster) -> Topology | None:
     """
     if network.topology is None:
         return None
-    # A hash sends the two directions of a ring over different members, so that they are no longer alike.
+    # A hash can send the two directions of a ring over different members, so their loads differ and cannot be folded.
     hashed = network.contention.ecmp == "hashed"
     topology = _built(network.topology, network.topology.file_digest(), tuple(cluster.groups), not hashed)
     if hashed:
@@ -34,7 +34,7 @@ def compiled_topology(network: Network, cluster: Cluster) -> Topology | None:
 
 
 def compiled_links(network: Network, cluster: Cluster) -> tuple[Topology | None, np.ndarray, np.ndarray]:
-    """Build a network, and its links as the simulator counts them; see :func:`link_rows` for the last two.
+    """Build a topology and its link rows; see :func:`link_rows` for the second and third value.
 
     Raises
     ------
@@ -46,12 +46,12 @@ def compiled_links(network: Network, cluster: Cluster) -> tuple[Topology | None,
 
 @lru_cache(maxsize=16)
 def _built(spec: TopologySpec, digest: str | None, groups: tuple[NodeGroup, ...], duplex: bool) -> Topology:
-    """Build once; ``digest`` tells when the file behind the recipe has changed."""
+    """Build and cache; ``digest`` is part of the cache key, so a changed file is read again."""
     return build_topology(spec, Cluster(groups), duplex)
 
 
 def contention_ratios(contention: Contention, profiles: Profiles) -> np.ndarray | None:
-    """float64 [P, P]: rate of each profile beside another over its rate alone; None unless contention is a table.
+    """float64 [P, P]: rate of each profile beside another / its rate alone; None unless the model is "table".
 
     Raises
     ------

@@ -23,7 +23,7 @@ from gpusched_env.network.topology import LINK_DTYPE, LINK_TIERS, Topology
 if TYPE_CHECKING:
     from gpusched_env.network.topology_spec import TopologySpec
 
-NAME: Final = 30  # characters of a node's name in the name of a link
+NAME: Final = 30  # characters of each end in the name of a link
 
 
 def compile_graph(graph: Any, spec: TopologySpec, servers: int, duplex: bool = True) -> Topology:
@@ -31,17 +31,17 @@ def compile_graph(graph: Any, spec: TopologySpec, servers: int, duplex: bool = T
 
     Parameters
     ----------
-    graph : undirected (every edge is a full-duplex link) or directed; parallel edges bundle
-    spec : rates and latencies inside servers and of NICs; ``nic_GBps`` also of servers' edges without ``GBps``, and
-        ``hop_latency_s`` of edges between switches without ``latency_s``
-    servers : number that the cluster has
+    graph : undirected (every edge is a full-duplex link) or directed; parallel edges are bundled
+    spec : rates and latencies inside servers and of NICs. An edge of a server without ``GBps`` takes ``nic_GBps``; an
+        edge between switches without ``latency_s`` takes ``hop_latency_s``
+    servers : number of nodes of the cluster
     duplex : fold both directions of a link into one row where the graph is an undirected tree
 
     Raises
     ------
     ScenarioError : not one server for each node of the cluster; an attribute missing or out of range; parallel links
-        that differ; two servers joined without a switch; a server without a link, or with links not used alike;
-        servers that cannot reach each other
+        that differ; two servers joined without a switch; a server without a link, or with links that routes load
+        unevenly; servers that cannot reach each other
     """
     import networkx as nx
 
@@ -110,7 +110,7 @@ def _groups(attachments: list[Attachment]) -> tuple[np.ndarray, list[Attachment]
 def _routes(
     graph: Any, links: dict[Ends, Link], servers: set[Any], groups: list[Attachment]
 ) -> tuple[Routes, list[Ends]]:
-    """Route between the groups; with the ends of the arcs that the routes name."""
+    """Route between the groups. Returns the routes and the two ends of each arc that they name."""
     switch = {name: index for index, name in enumerate(name for name in graph if name not in servers)}
     inner = [ends for ends in links if ends[0] in switch and ends[1] in switch]
     arcs = Arcs(
@@ -146,7 +146,7 @@ def _rows(
     distance: dict[Any, int],
     folded: bool,
 ) -> tuple[np.ndarray, dict[Ends, int]]:
-    """LINK_DTYPE [L], and the row of each link: all links out of a server have one, and all into it."""
+    """LINK_DTYPE [L], and the row of each link. All links out of a server share one row, and all links into it."""
     rows: list[tuple[str, float, int, int]] = []
     row_of: dict[Ends, int] = {}
 

@@ -1,4 +1,4 @@
-"""Contention models: what gangs that share links do to each other's communication."""
+"""Contention models: how much slower gangs communicate when they share links."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.files import file_digest
 from gpusched_env.network.checks import MOST
 
-# The order gives the numbers that kernels know. gpusched_env.core.network.models has their kernels; others are added by
-# gpusched_env.core.network.contention.contention_model.
+# The compiled kernels know a model by its position here. gpusched_env.core.network.models has the kernels;
+# gpusched_env.core.network.contention.contention_model adds other models.
 CONTENTION_MODELS: Final[dict[str, str]] = {
     "none": "every gang communicates as if it were alone",
     "maxmin": "max-min fair rates over all links; a gang is one flow whose ring edges move in lock step",
-    "kway": "bytes take k + alpha (k - 1) times as long, k from the gangs that straddle one (SJF-BCO, Wang et al.)",
+    "kway": "transfers take k + alpha (k - 1) times as long; k: gangs that straddle a server (SJF-BCO, Wang et al.)",
     "flat": "a gang that shares a machine with another multi-machine gang loses a fixed share of its rate (Pollux)",
-    "table": "the lowest of the user's pairwise ratios over the gangs on its machines",
+    "table": "a gang runs at the lowest of the user's pairwise ratios with the gangs on its machines",
     "budget": "contention and overhead share a budget of extra time (SJF-BCO, section 7)",
-    "tiers": "each tier stretches the whole iteration by network.tier_slowdown, whoever else is there (Themis)",
+    "tiers": "each tier stretches the whole iteration by network.tier_slowdown, with or without other gangs (Themis)",
 }
 K_MODES: Final = ("raw", "clamp", "affine")
 DUTIES: Final = ("always", "const", "solo")
@@ -33,22 +33,22 @@ class Contention:
     Parameters
     ----------
     model : a name in CONTENTION_MODELS
-    duty : for maxmin, what part of an iteration contends: "always" = all of it; "const" = slow-down 1 + xi1 (s - 1);
-        "solo" = the same with the others' mean share of communication in place of xi1
+    duty : for maxmin, share of time in which gangs contend: "always" = all of it, slow-down s; "const" = a share xi1,
+        slow-down 1 + xi1 (s - 1); "solo" = as "const", with the other gangs' mean share of communication for xi1
     ecmp : "ideal" = parallel links are one link of their summed rate; "hashed" = each ring edge takes one of them
-    path_seed : decides the hash; a gang that restarts draws anew
+    path_seed : seed of the hash; a gang that restarts gets new links
     xi1 : share of the straddling gangs that contend (kway, budget), or of the time that gangs contend (duty "const")
     alpha : loss of a link by sharing; Wang et al. write eta / b (kway, budget)
-    k_mode : "raw" = xi1 p, "clamp" = max(1, xi1 p), "affine" = 1 + xi1 (p - 1) of p straddling gangs (kway, budget)
+    k_mode : k of p straddling gangs: "raw" = xi1 p, "clamp" = max(1, xi1 p), "affine" = 1 + xi1 (p - 1) (kway, budget)
     shared_loss : share of its rate that a gang loses (flat)
-    extra : extra time over all time where contention and overhead are worst (budget)
-    ratios : path of the user's table, columns model_a, model_b, ratio: see pairwise.read_pairwise (table)
-    missing : a pair that the table lacks: "error", or "unit" = no slow-down (table)
-    floor : the lowest ratio (table)
+    extra : extra time / all time where contention and overhead are worst (budget)
+    ratios : path of the user's table with columns model_a, model_b, ratio; see pairwise.read_pairwise (table)
+    missing : what to do about a pair that the table lacks: "error", or "unit" = no slow-down (table)
+    floor : lower limit on the ratio (table)
 
     Notes
     -----
-    Where papers give no number the defaults are choices: see docs/network.md.
+    Defaults that no paper gives are choices: docs/network.md.
 
     Raises
     ------

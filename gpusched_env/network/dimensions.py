@@ -1,8 +1,9 @@
 """The shape of a placement: how a gang's GPUs spread over slots, machines and racks, as the dimensions of a torus.
 
 Dally's simulator (aakash-sharma/cluster-sim, class IntraJobScheduler) prices a placement by its shape: a collective
-runs over one dimension after the other, GPUs of a slot first. The shape takes the gang for balanced and looks at totals
-only; where a total does not divide the gang, the dimension is flat: it holds all GPUs that are left.
+runs over one dimension after the other, GPUs of a slot first. The shape depends only on how many racks, machines and
+slots a gang uses, and assumes that they hold equally many GPUs. If such a count does not divide the gang, its dimension
+holds all GPUs that are left.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ import numpy as np
 from gpusched_env.cluster import MACHINE, NETWORK, RACK, SLOT, Cluster
 
 DIMENSIONS: Final = ("gpu", "slot", "machine", "rack")  # from the inside out
-PARTS_BITS: Final = 20  # of a dimension in a key: more parts than any cluster has
+PARTS_BITS: Final = 20  # bits of a dimension in a key; no cluster has 2**20 parts
 
 
 def dimensions(gang: int, racks: int, machines: int, slots: int) -> tuple[int, int, int, int]:
-    """Shape of a gang's placement: GPUs in the dimensions gpu, slot, machine and rack; 1 = the dimension is absent.
+    """Shape of a placement: sizes of the dimensions gpu, slot, machine and rack; 1 = the dimension is absent.
 
     Parameters
     ----------
     gang : GPUs of the gang
-    racks, machines, slots : different ones that the placement uses, over the whole gang
+    racks, machines, slots : number of each that the placement uses
     """
     left = gang
     rack = 1
@@ -44,12 +45,12 @@ def dimensions(gang: int, racks: int, machines: int, slots: int) -> tuple[int, i
 
 
 def shape_key(slot: int, machine: int, rack: int) -> int:
-    """Number of a shape among those of gangs of equal size, which fixes the fourth dimension."""
+    """Key of a shape among gangs of equal size; the size and three dimensions determine the fourth."""
     return (rack << (2 * PARTS_BITS)) + (machine << PARTS_BITS) + slot
 
 
 def reachable_shapes(cluster: Cluster, gang: int) -> dict[tuple[int, int, int, int], tuple[int, ...]]:
-    """Shapes that a gang can have somewhere on the empty cluster, each with the tiers of the placements that have it.
+    """Shapes that a gang can have on the empty cluster, and for each the tiers of placements with that shape.
 
     Parameters
     ----------
@@ -71,15 +72,15 @@ def reachable_shapes(cluster: Cluster, gang: int) -> dict[tuple[int, int, int, i
 
 
 def _tiers_inside(cluster: Cluster, gang: int) -> tuple[int, ...]:
-    """Tiers of the placements that use one slot: a machine that has only one is no slot."""
+    """Tiers of placements on one slot. If a machine has a single slot, the tier is MACHINE, else SLOT."""
     several = cluster.slots[cluster.slot_gpus >= gang] > 1
     return (*([MACHINE] if not several.all() else []), *([SLOT] if several.any() else []))
 
 
 def _most_gpus(cluster: Cluster, gang: int) -> np.ndarray:
-    """int64 [racks + 1, machines + 1, slots + 1]: most GPUs on exactly so many of each; -1 = they cannot be so many.
+    """int64 [racks + 1, machines + 1, slots + 1]: most GPUs on exactly that many of each; -1 = impossible.
 
-    A gang has no more machines and slots than GPUs, so larger numbers are left out.
+    A gang uses at most as many racks, machines and slots as it has GPUs, so larger counts are left out.
     """
     machines = min(gang, len(cluster.nodes))
     slots = min(gang, int(cluster.slots.sum()))
@@ -101,7 +102,7 @@ def _most_gpus(cluster: Cluster, gang: int) -> np.ndarray:
 
 
 def _most_in_rack(kinds: np.ndarray, machines: int, slots: int) -> np.ndarray:
-    """int64 [machines + 1, slots + 1]: as :func:`_most_gpus`, of one rack; ``kinds`` [2, N] = slots, GPUs of each."""
+    """int64 [machines + 1, slots + 1]: :func:`_most_gpus` of one rack; ``kinds`` [2, N] = slots, GPUs of a slot."""
     room = np.full((machines + 1, slots + 1), -1, np.int64)
     room[0, 0] = 0
     for count, gpus in kinds.T.tolist():

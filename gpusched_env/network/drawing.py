@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTHS: Final = (0.8, 5.0)  # [pt] of the thinnest and of the thickest line, half of it in a crowd
-CROWDED: Final = 20  # [node] a layer of more has thinner lines and smaller, turned labels
+WIDTHS: Final = (0.8, 5.0)  # [pt] thinnest and thickest line; the thickest is halved in a crowded figure
+CROWDED: Final = 20  # [node] a larger layer gets thinner lines and smaller, turned labels
 
 
 def draw_topology(
@@ -32,13 +32,13 @@ def draw_topology(
     Parameters
     ----------
     path : where to save; the suffix (.png, .svg or .pdf) decides the format. None = do not save
-    loads : float [L], share of capacity in use of each row of ``topology.links``; of two directions, and of the servers
-        of a box, the larger is drawn
+    loads : float [L], share of capacity in use of each row of ``topology.links``. A line shows the largest load of its
+        rows: of both directions, and of all servers in a box
     title : above the figure
 
     Notes
     -----
-    With more than 24 servers those of a group are one box.
+    With more than 24 servers, the servers of a group share one box.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def _draw_lines(axes: Axes, topology: Topology, drawing: Drawing, loads: np.ndar
     else:
         share = np.array([loads[row].max() for row in rows])
         order = np.argsort(share, kind="stable")  # the busiest on top
-        # Dark means busy, to every eye and in print; the pale end of the map is cut off.
+        # Dark means busy, which also reads in greyscale; the palest colours of the map are left out.
         busy = ListedColormap(colormaps["inferno_r"](np.linspace(0.12, 0.9, 256)))
         lines = LineCollection(
             [segments[i] for i in order], array=share[order], cmap=busy, zorder=1,
@@ -119,7 +119,7 @@ def _draw_boxes(axes: Axes, drawing: Drawing, fontsize: int) -> None:
 
 
 def _describe_tiers(axes: Axes, topology: Topology, drawing: Drawing, loaded: bool) -> None:
-    """Say beside each layer of links how fast they are; the legend of the figure."""
+    """Write the rates of each tier of links as labels of the y axis; they are the figure's legend."""
     servers = len(topology.access)
     boxed = servers > len(drawing.layers[0])
     ticks = {0.0: f"servers, {servers}\nin boxes of" if boxed else "servers"}

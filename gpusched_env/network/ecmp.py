@@ -6,12 +6,11 @@ _LOW_32 = 0xFFFFFFFF
 
 
 def path_hash(seed: int, job: int, start_index: int, edge_index: int) -> int:
-    """Hash to 0 .. 2**32-1; the link is ``path_hash(...) % links``. Fixed for ever: results depend on it.
+    """Hash to 0 .. 2**32-1; the link is ``path_hash(...) % links``. Results depend on this hash: never change it.
 
-    An edge keeps its link while the job keeps its placement; ``start_index`` counts the starts of the job, so that a
-    restart draws anew. Each word is folded in by one step of an integer mixer of 32 bits. Its multipliers (of the mixer
-    known as splitmix32) are below 2**31, so no product leaves a signed word of 64 bits: plain integers, NumPy arrays
-    and compiled code agree.
+    An edge keeps its link while the job keeps its placement. ``start_index`` counts the starts of the job, so a restart
+    gets a new link. One step of a 32-bit integer mixer (splitmix32) folds in each word. Its multipliers are below
+    2**31, so no product overflows a signed 64-bit integer: Python integers, NumPy arrays and compiled code agree.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ def user_graph(cluster: Cluster | None, spec: TopologySpec) -> Any:
 
 
 def read_graph(path: Path) -> Any:
-    """Read a graph; ``.graphml`` or ``.json`` (node-link, as networkx writes it) decides, ``.gz`` may follow.
+    """Read a graph from ``.graphml`` or ``.json`` (node-link, as networkx writes it), optionally with ``.gz``.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def read_graph(path: Path) -> Any:
     with open_trace(path) as stream:
         try:
             return readers[suffix](stream)
-        # The XML parser raises SyntaxErrors; networkx meets odd content with almost anything.
+        # The XML parser raises SyntaxError; on malformed content networkx raises almost any exception.
         except (nx.NetworkXException, ValueError, LookupError, TypeError, AttributeError, SyntaxError) as error:
             name = {".graphml": "GraphML", ".json": "node-link JSON"}[suffix]
             raise ScenarioError(
@@ -63,11 +63,12 @@ def _read_node_link(stream: BinaryIO) -> Any:
 
 
 def clos_table(cluster: Cluster | None, spec: TopologySpec) -> Any:
-    """Build the graph of a table with a row a host: ``ip``, and the names of its switches ``DSW``, ``PSW`` and ``ASW``.
+    """Build a graph from a table with a row for each host: ``ip``, and its switches ``DSW``, ``PSW`` and ``ASW``.
 
-    This is the form of ``topo.csv`` of alibaba/alibaba-lingjun-dataset-2023 (Cao et al., Crux, SIGCOMM 2024). Hosts are
-    sorted by switch, so that those of a rack are neighbours. The table holds no rates: the uplinks of an ASW carry the
-    rates of its hosts / oversubscription, split evenly over the PSW it is connected to, and so on above.
+    This is the format of ``topo.csv`` of alibaba/alibaba-lingjun-dataset-2023 (Cao et al., Crux, SIGCOMM 2024). Hosts
+    are sorted by switch, so hosts of a rack are neighbours. The table holds no rates: the uplinks of an ASW carry the
+    summed rates of its hosts / oversubscription, split evenly over its PSWs. The uplinks of a PSW follow the same rule
+    with pod_oversubscription.
 
     Raises
     ------
@@ -88,7 +89,7 @@ def clos_table(cluster: Cluster | None, spec: TopologySpec) -> Any:
             place.refuse(CLOS_COLUMNS[0], host, "this host occurs twice; remove one of the two rows")
         seen.add(host)
         names = ["/".join(switches[: i + 1]) if spec.names_per_parent else name for i, name in enumerate(switches)]
-        # The level is part of the name: a PSW and an ASW may be called alike.
+        # The level is part of the name, because a PSW and an ASW may have the same name.
         hosts.append((*(f"{level} {name}" for level, name in zip(CLOS_COLUMNS[1:], names, strict=True)), host))
     if not hosts:
         raise ScenarioError(f"topology.path {spec.path}: the table holds no host")
@@ -103,7 +104,7 @@ def clos_table(cluster: Cluster | None, spec: TopologySpec) -> Any:
 
 
 def _add_uplinks(graph: Any, pairs: set[tuple[str, str]], ratio: float, members: int) -> None:
-    """Join lower and upper switches: what a lower one carries now / ``ratio``, split evenly over its upper ones."""
+    """Connect switches: a lower switch's rate to below / ``ratio``, split evenly over its upper switches."""
     parents = Counter(lower for lower, _ in pairs)
     carried = {
         lower: math.fsum(data["GBps"] * data.get("members", 1) for _, _, data in graph.edges(lower, data=True))
@@ -126,7 +127,7 @@ def _file(spec: TopologySpec) -> Path:
 
 
 def matching_cluster(spec: TopologySpec, gpus: int, gpu_type: str = "V100") -> Cluster:
-    """Give the servers of a graph file as a cluster: neighbours in order at the same switches form a rack.
+    """Build a cluster from the servers of a graph file: consecutive servers at the same switches form a rack.
 
     Parameters
     ----------
@@ -134,7 +135,7 @@ def matching_cluster(spec: TopologySpec, gpus: int, gpu_type: str = "V100") -> C
 
     Raises
     ------
-    ScenarioError : the topology of ``spec`` comes from no file, or its servers are not marked
+    ScenarioError : ``spec`` is not a topology from a file, or no node is marked as a server
     TraceError : the file cannot be read
     """
     readers = {"graph": user_graph, "clos-table": clos_table}

@@ -1,4 +1,4 @@
-"""What a gang's communication takes on an idle network of links, tier by tier."""
+"""A gang's communication time on an idle network of links, for each tier."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def isolated_communication_s(
     gradient_bytes: np.ndarray,
     collectives: Sequence[str],
 ) -> np.ndarray:
-    """float64 [C, tiers]: seconds of communication of one iteration of C gangs that are alone.
+    """float64 [C, tiers]: communication time [s] of one iteration of C gangs without contention.
 
-    On a tier a gang spans the fewest of the largest machines that hold it, and the best placed of them: the simulator
-    prices the machines that a gang really gets.
+    On each tier this assumes the best placement: the fewest machines of the largest size, with the fastest links
+    between them. The simulator itself prices the machines that a gang really gets.
 
     Parameters
     ----------
     gpus : int [C], gang sizes
     gradient_bytes : float64 [C], bytes all-reduced in each iteration
-    collectives : of each gang
+    collectives : collective of each gang
     """
     kinds = np.asarray(collectives)
     seconds = np.zeros((len(gpus), len(TIERS)))
@@ -61,13 +61,13 @@ def isolated_communication_s(
 
 
 def _pooled(topology: Topology) -> np.ndarray:
-    """float64 [L]: rate of all members of each link together [byte/s]."""
+    """float64 [L]: summed rate of all members of each link [byte/s]."""
     pooled: np.ndarray = topology.links["capacity"] * topology.links["members"]
     return pooled
 
 
 def _edge(topology: Topology, cluster: Cluster, tier: int) -> tuple[float, float]:
-    """Rate [byte/s] and latency [s] of the best ring edge between two machines of one rack, or of two racks."""
+    """Highest rate [byte/s] and lowest latency [s] of a ring edge between two machines of one rack, or of two racks."""
     rack, group = cluster.nodes["rack"], topology.edge
     pairs = np.unique(np.stack([rack, group], axis=1), axis=0)
     a, b = (axis.reshape(-1) for axis in np.meshgrid(np.arange(len(pairs)), np.arange(len(pairs)), indexing="ij"))

@@ -1,8 +1,8 @@
 """k-way contention: a gang's rate between servers falls with the number of gangs that straddle one of its servers.
 
-SJF-BCO (MobiHoc 2022, section 4.1) and Wang et al. state one function: with b = 1/B and alpha = eta/b, sharing by k
-transfers multiplies the seconds of the bytes by f(k) = k + alpha (k-1). It knows servers only, never the links between.
-These functions are the reference of the compiled ones.
+SJF-BCO (MobiHoc 2022, section 4.1) and Wang et al. use the same function: with b = 1/B and alpha = eta/b, sharing by k
+transfers multiplies the transfer time by f(k) = k + alpha (k-1). The model looks at servers only, not at the links
+between them. These functions are the reference for the compiled kernels.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 
 def straddle_counts(gpus_on: Array) -> Array:
-    """int64 [J]: p_j, the most gangs that straddle one of the servers of gang j, itself included; 0 on one server.
+    """int64 [J]: p_j, gangs that straddle the most contended server of gang j, including j; 0 on one server.
 
     Gang j straddles server s where 0 < gpus_on[j, s] < its size (SJF-BCO, eq. 6).
 
@@ -58,14 +58,14 @@ def effective_contenders(straddle: Array, mode: str = "clamp", xi: float = 1.0) 
 
 
 def sharing_degradation(contenders: Array | float, alpha: float = 0.2) -> Array | float:
-    """f(k) = k + alpha (k-1): the bytes take f(k) times as long as alone; f(1) = 1."""
+    """f(k) = k + alpha (k-1): transfer time among k contenders / transfer time alone; f(1) = 1."""
     return contenders + alpha * (contenders - 1.0)
 
 
 def wang_transfer_s(
     wire_bytes: Array | float, contenders: Array | float, latency_s: float, per_byte_s: float, penalty_s: float
 ) -> Array | float:
-    """Seconds of a transfer among k: a + k b M + (k-1) eta M (Wang et al.).
+    """Seconds of a transfer among k contenders: a + k b M + (k-1) eta M (Wang et al.).
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def wang_transfer_s(
 def start_beside(new_bytes: float, remaining_bytes: float, per_byte_s: float, penalty_s: float) -> bool:
     """AdaDUAL: whether a transfer should start beside the only one in flight rather than wait for its end.
 
-    Yes iff M_new < M_rem b / (2 (b + eta)). This minimises the sum of the two ends: starting now costs
-    b M_rem + (3b + 2 eta) M_new if the new one is the smaller, waiting costs 2b M_rem + b M_new.
+    Yes iff M_new < M_rem b / (2 (b + eta)). This minimises the sum of the two finish times. If M_new < M_rem, the sum
+    is b M_rem + (3b + 2 eta) M_new when it starts at once, and 2b M_rem + b M_new when it waits.
     """
     return new_bytes < remaining_bytes * per_byte_s / (2.0 * (per_byte_s + penalty_s))

@@ -1,4 +1,4 @@
-"""Where the boxes and lines of a drawn topology go: layers from the servers up, each switch above what it serves."""
+"""Layout of a drawn topology: layers from the servers up, each switch above the nodes that it serves."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from gpusched_env.network.links import distance_from_servers, server_order
 from gpusched_env.network.topology import Topology
 
-MOST_SERVERS: Final = 24  # more than this are drawn as one box a group
+MOST_SERVERS: Final = 24  # with more servers, each group is drawn as one box
 
 
 class Drawing(NamedTuple):
-    """Nodes in layers from the servers up, and the rows of ``links`` behind every line."""
+    """Nodes in layers from the servers up, and the rows of ``links`` that each line stands for."""
 
     layers: list[list[Any]]
     label: dict[Any, str]
@@ -23,7 +23,7 @@ class Drawing(NamedTuple):
 
 
 def arrange(topology: Topology) -> Drawing:
-    """Lay out a topology; with more than MOST_SERVERS servers those of a group share a box."""
+    """Lay out a topology; with more than MOST_SERVERS servers, the servers of a group share a box."""
     graph = topology.graph
     servers = server_order(graph)
     distance = distance_from_servers(graph, servers)
@@ -51,7 +51,7 @@ def arrange(topology: Topology) -> Drawing:
 def _columns(
     layers: list[list[Any]], lines: dict[tuple[Any, Any], list[int]], group: dict[Any, int]
 ) -> dict[Any, float]:
-    """Give each node its column: servers in order, each switch above the middle of what hangs below it."""
+    """Give the x of each node: servers in order, each switch at the mean x of its neighbours in lower layers."""
     gap = 0.0 if len(layers[0]) == len(set(group.values())) else 0.6
     x: dict[Any, float] = {node: column + gap * group[node] for column, node in enumerate(layers[0])}
     middle_x = (min(x.values()) + max(x.values())) / 2

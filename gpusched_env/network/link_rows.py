@@ -1,4 +1,4 @@
-"""The links as the simulator counts them: one row for each thing that flows can fill up."""
+"""The links as the simulator counts them: one row for each resource that flows share."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ LINK_ROW_DTYPE: Final = np.dtype(
     [
         ("name", "<U80"),
         ("capacity", "<f8"),  # [byte/s] one way
-        ("members", "<i4"),  # of the bundle that begins here; 1 = a single link, or all members in one row
+        ("members", "<i4"),  # links of the bundle that begins here; 1 = a single link, or all members in one row
         ("tier", "<i4"),  # index into LINK_TIERS; -1 = bus of a machine
-        ("port", "?"),  # a machine's own ports
+        ("port", "?"),  # whether these are a machine's own ports
     ]
 )
 
@@ -24,13 +24,13 @@ def link_rows(topology: Topology | None, hashed: bool) -> tuple[np.ndarray, np.n
 
     Parameters
     ----------
-    hashed : a bundle of parallel links is one row a member, because each ring edge takes one of them; else it is one
-        row of their summed capacity. A machine's ports are one row either way: rings use them all
+    hashed : True = a bundle of parallel links has a row for each member, because each ring edge takes one of them;
+        False = it has one row of their summed capacity. A machine's ports are always one row: rings use all of them
 
     Returns
     -------
-    rows : LINK_ROW_DTYPE; after the links the buses of the machines, if they have any
-    first : int32 [L], row of each link of the topology, the first one of a bundle
+    rows : LINK_ROW_DTYPE; the links, then the buses of the machines if they have any
+    first : int32 [L], first row of each link of the topology
     """
     if topology is None:
         return np.zeros(0, LINK_ROW_DTYPE), np.zeros(0, np.int32)

@@ -26,11 +26,11 @@ class Attachment(NamedTuple):
 
 
 def server_order(graph: Any) -> list[Any]:
-    """Nodes that carry ``server``, in the order of the cluster: by its value, or in the graph's order where it is true.
+    """Nodes with attribute ``server``, in cluster order: by its value, or in the graph's order if all values are true.
 
     Raises
     ------
-    ScenarioError : no server, or values that are neither all true nor the numbers from 0
+    ScenarioError : no server, or values that are neither all true nor 0, 1, 2, ... once each
     """
     marked = {name: value for name, value in graph.nodes(data="server") if value is not None and value is not False}
     if not marked:
@@ -58,12 +58,12 @@ def distance_from_servers(graph: Any, servers: list[Any]) -> dict[Any, int]:
 
 
 def read_links(graph: Any, servers: set[Any], server_GBps: float, hop_latency_s: float) -> dict[Ends, Link]:
-    """Read the edges, both ways if undirected, and bundle parallel ones.
+    """Read the edges, in both directions if the graph is undirected, and bundle parallel ones.
 
     Parameters
     ----------
     server_GBps : rate of a server's edge without ``GBps`` [1e9 byte/s]
-    hop_latency_s : latency of an edge between switches without ``latency_s`` [s]; that of a server's edge is 0
+    hop_latency_s : latency of an edge between switches without ``latency_s`` [s]; 0 for a server's edge
 
     Raises
     ------
@@ -85,7 +85,7 @@ def read_links(graph: Any, servers: set[Any], server_GBps: float, hop_latency_s:
         for ends in ((a, b),) if graph.is_directed() else ((a, b), (b, a)):
             known = links.get(ends, link._replace(members=0))
             if (known.GBps, known.latency_s) != (link.GBps, link.latency_s):
-                raise ScenarioError(f"{where} occurs twice with other GBps or latency_s; parallel links must be equal")
+                raise ScenarioError(f"{where} occurs twice and differs in GBps or latency_s; make parallel links equal")
             links[ends] = link._replace(members=known.members + link.members)
     return links
 

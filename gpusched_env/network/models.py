@@ -1,4 +1,4 @@
-"""The network of a scenario, and what an idle network costs a gang on each tier.
+"""The network of a scenario, and a gang's communication time on each tier of an idle network.
 
 To add a communication model, write a function of the same signature and add a line to COMMUNICATION_MODELS.
 """
@@ -33,11 +33,11 @@ class Network:
     tier_slowdown : iteration time on each tier over that on one machine (model "tiers")
     topology : the links between the machines (model "topology")
     collective : a name in COLLECTIVES (model "topology"); "best" is the fastest for each gang
-    profile_collectives : pairs of a profile's name and a collective of its own (model "topology")
-    contention : what gangs that share links do to each other (model "topology")
+    profile_collectives : (profile name, collective) of profiles that do not use ``collective`` (model "topology")
+    contention : how gangs that share links slow each other down (model "topology")
     reduction_GBps : rate at which a GPU adds gradients up [1e9 byte/s]; None = no time (model "topology")
-    machine_overhead_s : what each machine of a gang adds to an iteration [s] (model "topology")
-    changes : links that become slower, or as fast as built again, at known times (model "topology")
+    machine_overhead_s : time that each machine of a gang adds to an iteration [s] (model "topology")
+    changes : changes of the bandwidth of links at known times (model "topology")
 
     Notes
     -----
@@ -46,7 +46,8 @@ class Network:
 
     Raises
     ------
-    ScenarioError : unknown model, a tier missing, a rate that is not positive, an outer tier faster than an inner one
+    ScenarioError : unknown model, a tier missing, a rate that is not positive, an outer tier faster than an inner one,
+        a field that the model does not use
     """
 
     model: str = "tiered-ring"
@@ -62,7 +63,7 @@ class Network:
     changes: tuple[NetworkChange, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check the tiers once."""
+        """Check every field."""
         known = [*COMMUNICATION_MODELS, *NETWORK_MODELS]
         if self.model not in known:
             raise ScenarioError(f"network.model: {unknown_name('communication model', self.model, known)}")
@@ -118,7 +119,7 @@ def collectives_of(network: Network, profiles: Sequence[str]) -> list[str]:
 
 
 def no_communication(network: Network, gpus: np.ndarray, gradient_bytes: np.ndarray) -> np.ndarray:
-    """Cost nothing, wherever the GPUs are: placement does not matter."""
+    """Zero on every tier, so placement does not matter."""
     return np.zeros((len(gpus), len(TIERS)))
 
 
@@ -143,7 +144,7 @@ COMMUNICATION_MODELS: Final[dict[str, CommunicationModel]] = {
 
 
 def communication_s(network: Network, gpus: np.ndarray, gradient_bytes: np.ndarray) -> np.ndarray:
-    """float64 [C, tiers]: seconds of communication of one iteration of C gangs; 0 for one GPU or no gradient.
+    """float64 [C, tiers]: communication time [s] of one iteration of C gangs; 0 for one GPU or no gradient.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Pairwise interference: a table of measured ratios says how fast a model runs beside another.
 
-Follows gajagajago/deepshare, scheduler/cluster_env.py. The table is the user's; none is shipped.
+Follows gajagajago/deepshare, scheduler/cluster_env.py. Users bring their own table; the package has none.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ class PairwiseTable:
 
 
 def pairwise_ratios(gpus_on: Array, name: Array, matrix: Array) -> Array:
-    """float64 [J]: throughput of each gang relative to its own without neighbours.
+    """float64 [J]: throughput of each gang / its throughput without neighbours.
 
-    The smallest ratio over all neighbours, never a product; a neighbour is another gang on one of its servers. A gang
-    on one server neither suffers nor disturbs.
+    It is the smallest ratio over all neighbours, not their product. A neighbour is another gang on one of the gang's
+    servers. A gang on one server is neither slowed nor slows others.
 
     Parameters
     ----------
     gpus_on : int [J, S], GPUs of each running gang on each server
-    name : int [J], row of the matrix of each gang
+    name : int [J], row of each gang in the matrix
     matrix : float64 [K, K], see :meth:`PairwiseTable.matrix`
     """
     on = gpus_on > 0
@@ -78,12 +78,12 @@ def pairwise_ratios(gpus_on: Array, name: Array, matrix: Array) -> Array:
 
 
 def read_pairwise(path: Path) -> PairwiseTable:
-    """Read a CSV file with a header and the columns ``model_a, model_b, ratio``; other columns are left out.
+    """Read a CSV file with a header and the columns ``model_a, model_b, ratio``; other columns are ignored.
 
     Raises
     ------
     ScenarioError : a file that cannot be read, a missing column, a field that is empty or no ratio, a pair given twice;
-        with file, line, field and remedy
+        the message names file, line, field and remedy
     """
     ratio: dict[tuple[str, str], float] = {}
     line_of: dict[tuple[str, str], int] = {}

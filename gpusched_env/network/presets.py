@@ -12,7 +12,7 @@ _SIMAI: Final = "aliyun/SimAI, calbusbw.h"
 
 
 class Rate(NamedTuple):
-    """One direction of a link: what it is sold as, and what collectives get of it."""
+    """Rate of one direction of a link: the nominal one, and the one that collectives reach."""
 
     raw_GBps: float | None  # [1e9 byte/s]; None = not given by the source
     effective_GBps: float  # [1e9 byte/s]
@@ -52,7 +52,7 @@ TCP_S: Final = 50e-6
 
 
 class NetworkPreset(NamedTuple):
-    """A server and a network, to be built for any cluster of such servers."""
+    """A server and a network; the topology can be built for any cluster of such servers."""
 
     topology: TopologySpec
     gpus: tuple[int, ...]  # [GPU] of a server; several where servers differ
@@ -77,15 +77,17 @@ NETWORK_PRESETS: Final[dict[str, NetworkPreset]] = {
     "pcie4-10g": NetworkPreset(
         _server("pcie3-x16", "ethernet-10g", PCIE_S, TCP_S),
         (4,),
-        "4 V100 on PCIe, 10 Gb/s Ethernet, as testbeds of papers",
+        "4 V100 on PCIe, 10 Gb/s Ethernet, as in testbeds of papers",
     ),
     "pcie8-25g": NetworkPreset(
         _server("pcie3-x16", "ethernet-25g", PCIE_S, TCP_S),
         (8,),
-        "8 GTX 1080 Ti on PCIe, 25 Gb/s Ethernet, as testbeds",
+        "8 GTX 1080 Ti on PCIe, 25 Gb/s Ethernet, as in testbeds of papers",
     ),
     "dgxv-25g": NetworkPreset(
-        _server("nvlink-v100", "ethernet-25g", NVLINK_S, TCP_S), (8,), "8 V100 on NVLink, 25 Gb/s Ethernet, as testbeds"
+        _server("nvlink-v100", "ethernet-25g", NVLINK_S, TCP_S),
+        (8,),
+        "8 V100 on NVLink, 25 Gb/s Ethernet, as in testbeds of papers",
     ),
     "titan-ib40": NetworkPreset(
         _server("pcie3-x16", "infiniband-40g", PCIE_S, RDMA_S),
@@ -103,7 +105,7 @@ NETWORK_PRESETS: Final[dict[str, NetworkPreset]] = {
         (8,),
         "8 H100 on NVSwitch, 8 x 400 Gb/s, leaf-spine 1:1 (choice)",
     ),
-    # A rack of the cluster is a segment of the paper: 128 servers below 16 switches with 60 uplinks of 400 Gb/s each.
+    # A rack stands for the paper's segment: 128 servers below 16 switches, each with 60 uplinks of 400 Gb/s.
     "h800-2tier": NetworkPreset(
         replace(
             _server("nvlink-h800", "rdma-200g", NVLINK_S, RDMA_S),

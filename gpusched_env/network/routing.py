@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-EXACT: Final = 1e-9  # shares that differ by less are one: they are sums of a few fractions
+EXACT: Final = 1e-9  # shares that differ by less are equal; they are sums of a few fractions
 
 
 class Arcs(NamedTuple):
@@ -24,8 +24,8 @@ class Routes(NamedTuple):
     at: np.ndarray  # int32 [E * E + 1], see Topology.route_at
     arc: np.ndarray  # int32 [X]
     share: np.ndarray  # float64 [X]
-    latency_s: np.ndarray  # float64 [E, E], of the links between switches, the slowest way [s]; inf = no way
-    even: np.ndarray  # bool [E, E], whether all links of both servers are used alike
+    latency_s: np.ndarray  # float64 [E, E], summed over the links of the slowest path between switches [s]; inf = none
+    even: np.ndarray  # bool [E, E], whether routes load all links of both servers evenly
 
 
 def even_split_routes(switches: int, arcs: Arcs, leaving: np.ndarray, entering: np.ndarray) -> Routes:
@@ -38,8 +38,8 @@ def even_split_routes(switches: int, arcs: Arcs, leaving: np.ndarray, entering: 
 
     Notes
     -----
-    Destination by destination: the links that come one hop nearer form an acyclic graph, on which the bytes of all
-    sources move level by level. O(E (S + A E)).
+    For each destination, the arcs that lead one hop nearer form an acyclic graph. The bytes of all sources are pushed
+    through it level by level. O(E (S + A E)).
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import dijkstra
@@ -55,7 +55,7 @@ def even_split_routes(switches: int, arcs: Arcs, leaving: np.ndarray, entering: 
         first = np.where(leaving > 0, away, np.inf).min(axis=1)
         last = np.where(leaving > 0, away, -np.inf).max(axis=1)
         there = np.isfinite(first)
-        bytes_at = np.where(there, leaving.T, 0.0)  # [S, E]; servers send over all their links
+        bytes_at = np.where(there, leaving.T, 0.0)  # [S, E]; a server sends over all its links
         delay = np.where(away == 0, 0.0, -np.inf)  # [s]
         nearer = np.flatnonzero(np.isfinite(away[arcs.tail]) & (away[arcs.tail] == away[arcs.head] + 1))
         ports = np.bincount(arcs.tail[nearer], arcs.members[nearer], switches)

@@ -1,8 +1,9 @@
 """The named topologies as networkx graphs: one function and one line in TOPOLOGIES each.
 
-A graph has servers, which carry ``server`` (index of the node in the cluster), and switches. Its edges carry ``GBps``
-(rate of one direction of one member [1e9 byte/s]), and may carry ``members`` (parallel equal links, 1) and
-``latency_s``. Links and switches that are alike bundle: every built-in topology is a tree, exact for an even split.
+The nodes of a graph are servers, with attribute ``server`` (index of the node in the cluster), and switches. Its edges
+have ``GBps`` (rate of one direction of one member [1e9 byte/s]), and may have ``members`` (parallel equal links,
+default 1) and ``latency_s`` [s]. Equal links and switches are bundled, so every built-in topology is a tree. This is
+exact under an even split.
 """
 
 from __future__ import annotations
@@ -21,30 +22,30 @@ if TYPE_CHECKING:
 
 
 class Kind(NamedTuple):
-    """A way to build a graph, and the fields of TopologySpec that only some kinds use and this one does."""
+    """A builder of graphs, and the fields of TopologySpec that it uses beside those that all kinds use."""
 
     build: Callable[[Cluster, TopologySpec], Any]
     fields: tuple[str, ...] = ()
 
 
 def single_switch(cluster: Cluster, spec: TopologySpec) -> Any:
-    """All servers at one switch that never blocks: only NICs can be full."""
+    """All servers at one non-blocking switch: only NICs can be a bottleneck."""
     return _servers(cluster, spec, np.zeros(len(cluster.nodes), int), "switch")
 
 
 def leaf_spine(cluster: Cluster, spec: TopologySpec) -> Any:
-    """A leaf a rack, and a spine that never blocks; a rack's uplinks carry its servers' rates / oversubscription."""
+    """A leaf switch for each rack and a non-blocking spine; a rack's uplinks: its servers' rates / oversubscription."""
     return _leaf_spine(cluster, spec, spec.uplinks)
 
 
 def rail_optimised(cluster: Cluster, spec: TopologySpec) -> Any:
-    """A rail switch for each NIC of a server in every rack of the cluster, all below one spine.
+    """Every rack has one rail switch for each NIC of a server; one spine connects all rail switches.
 
     NIC i of every server of a rack is at the rack's rail switch i, and a collective keeps GPU i on rail i. All rails
-    then carry the same, and bundle into one switch of ``nics`` times as many uplinks; a job with fewer GPUs on a server
-    than NICs uses as many rails as GPUs (the rail cap of Topology.nics). Two jobs that share a server are on different
-    rails, which the cap and the pool give exactly. What this leaves out: a job whose GPUs are on different rails of
-    different servers reaches the other rail by NVLink or the spine.
+    then carry the same load, so they are bundled into one switch with ``nics`` times as many uplinks. A job with fewer
+    GPUs than NICs on a server uses as many rails as GPUs (the rail cap of Topology.nics). Two jobs that share a server
+    are on different rails; the cap and the bundled NICs model this exactly. Not modelled: a job whose GPUs are on
+    different rails of different servers reaches the other rail by NVLink or the spine.
     """
     graph = _leaf_spine(cluster, spec, spec.nics * spec.uplinks)
     for rack in range(len(cluster.racks)):
@@ -53,7 +54,7 @@ def rail_optimised(cluster: Cluster, spec: TopologySpec) -> Any:
 
 
 def three_tier(cluster: Cluster, spec: TopologySpec) -> Any:
-    """Racks below pods below a core that never blocks, oversubscribed at both steps."""
+    """Racks below pods below a non-blocking core; the uplinks of racks and of pods may be oversubscribed."""
     assert spec.racks_per_pod is not None
     return _three_tier(
         cluster, spec, spec.uplinks, spec.oversubscription, spec.racks_per_pod, spec.pod_uplinks,
@@ -64,7 +65,7 @@ def three_tier(cluster: Cluster, spec: TopologySpec) -> Any:
 def fat_tree(cluster: Cluster, spec: TopologySpec) -> Any:
     """A k-ary fat tree (Al-Fares et al., SIGCOMM 2008): k/2 servers a rack, k/2 racks a pod, k pods, 1:1 everywhere.
 
-    The k/2 aggregation switches of a pod, and the (k/2)^2 cores, bundle into one switch each.
+    The k/2 aggregation switches of a pod are bundled into one switch, and so are the (k/2)^2 cores.
 
     Raises
     ------
@@ -86,7 +87,7 @@ def fat_tree(cluster: Cluster, spec: TopologySpec) -> Any:
 
 
 def _servers(cluster: Cluster, spec: TopologySpec, switch: np.ndarray, name: str = "rack") -> Any:
-    """Every server at one of the switches; a server's NICs are one link."""
+    """Graph with each server at one of the switches; a server's NICs are one link."""
     import networkx as nx
 
     graph = nx.Graph()

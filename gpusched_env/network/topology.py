@@ -10,14 +10,14 @@ import numpy as np
 
 from gpusched_env.errors import ScenarioError
 
-# Where a link is, by the hops between the nearest server and its lower end: 0, 1, 2, and 3 or more.
+# Tier of a link: hops from the nearest server to the link's lower end; 0, 1, 2, and 3 or more.
 LINK_TIERS: Final = ("nic", "rack", "pod", "core")
 
 LINK_DTYPE: Final = np.dtype(
     [
-        ("name", "<U64"),  # its two ends
+        ("name", "<U64"),  # names of its two ends
         ("capacity", "<f8"),  # [byte/s] of one direction of one member
-        ("members", "<i4"),  # parallel equal links that this row bundles
+        ("members", "<i4"),  # parallel equal links in this row
         ("tier", "<i4"),  # index into LINK_TIERS
     ]
 )
@@ -30,22 +30,23 @@ class Topology:
     Parameters
     ----------
     links : LINK_DTYPE [L]; first the servers' own links, then those between switches, inner tiers first
-    duplex : True: a row stands for both directions of a link. The network is then a tree, where a ring, being a closed
-        walk, crosses every link as often one way as the other: its load on a row is half of its crossings.
+    duplex : True: a row stands for both directions of a link. The network is then a tree. A ring is a closed walk, so
+        in a tree it crosses every link equally often in each direction; its load on a row is half of its crossings.
         False: a row is one direction
     access : int32 [N, 2], rows of the link out of each server and of the link into it; equal when ``duplex``
-    edge : int32 [N], group of each server: servers at the same switches, by links of equal latency, share one
+    edge : int32 [N], group of each server; the servers of a group are at the same switches, by links of equal number
+        and latency
     route_at : int32 [E * E + 1]; the route from group a to group b is ``route_at[a * E + b] : route_at[a * E + b + 1]``
-        of the next two. It leaves out the servers' own links, so it is empty inside a group
+        of route_link and route_share. It leaves out the servers' own links, so it is empty inside a group
     route_link : int32 [X], row of a link between switches
-    route_share : float64 [X], share of the bytes that crosses this row
-    latency_s : float64 [E, E], of one step between two servers of the groups [s]
+    route_share : float64 [X], share of the route's bytes that crosses this row
+    latency_s : float64 [E, E], latency of one step between a server of one group and one of another [s]
     gpu_Bps : one-direction rate of a GPU's port inside its server [byte/s]
-    gpu_latency_s : of one step between two GPUs of a server [s]
-    nic_Bps : one-direction rate of a server's NICs together [byte/s]; of the slowest server where they differ
-    nics : NICs of a server. With more than one a job with g GPUs on a server gets ``min(g, nics) / nics`` of nic_Bps
-    host_bus_Bps : bus of a server that all its multi-GPU jobs share [byte/s]; inf = none
-    graph : the networkx graph it was compiled from; ``rows`` of its edges are indices into ``links``
+    gpu_latency_s : latency of one step between two GPUs of a server [s]
+    nic_Bps : summed one-direction rate of a server's NICs [byte/s]; of the slowest server where they differ
+    nics : NICs of a server. With more than one, a job with g GPUs on a server gets ``min(g, nics) / nics`` of nic_Bps
+    host_bus_Bps : rate of the bus of a server that all its multi-GPU jobs share [byte/s]; inf = no bus
+    graph : the networkx graph that was compiled; ``rows`` of its edges are indices into ``links``
     """
 
     links: np.ndarray
@@ -71,7 +72,7 @@ class Topology:
 
     @cached_property
     def uplinks(self) -> np.ndarray:
-        """int32 [E]: the narrowest link that all routes from a group to others cross; -1 = none, or only one group."""
+        """int32 [E]: row of the narrowest link that all routes out of a group cross; -1 = none, or only one group."""
         groups = len(self.latency_s)
         pooled = self.links["capacity"] * self.links["members"]
         uplinks = np.full(groups, -1, np.int32)
@@ -84,17 +85,17 @@ class Topology:
         return uplinks
 
     def check_hashed_ecmp(self) -> None:
-        """Refuse hashed ECMP where equal-cost paths are more than members of one row.
+        """Check that hashed ECMP can be used: equal-cost paths must be members of one row.
 
         Raises
         ------
-        ScenarioError : some route splits over different rows
+        ScenarioError : a route splits over different rows
         """
         split = np.flatnonzero(self.route_share < 1.0)
         if len(split):
             pair = int(np.searchsorted(self.route_at, split[0], side="right")) - 1
             a, b = (int(np.argmax(self.edge == group)) for group in divmod(pair, len(self.latency_s)))
             raise ScenarioError(
-                f"topology: servers {a} and {b} are joined by equal-cost paths over different links; hashed ECMP needs "
-                "parallel links as one edge with 'members' (all built-in topologies are so); or use ideal ECMP"
+                f"topology: servers {a} and {b} are joined by equal-cost paths over different links; for hashed ECMP, "
+                "give parallel links as one edge with 'members', as all built-in topologies do; or use ideal ECMP"
             )

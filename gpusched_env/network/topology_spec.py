@@ -1,4 +1,4 @@
-"""The recipe for a topology, as a scenario holds it."""
+"""The parameters of a topology, as a scenario holds them."""
 
 from __future__ import annotations
 
@@ -28,26 +28,27 @@ OF_KINDS: Final = frozenset(name for kind in TOPOLOGIES.values() for name in kin
 
 @dataclass(frozen=True)
 class TopologySpec:
-    """What connects the servers of a cluster, and the GPUs inside them. GB are 1e9 bytes; all rates are one-way.
+    """The links between the servers of a cluster and inside a server. GB are 1e9 bytes; all rates are one-way.
 
     Parameters
     ----------
-    kind : a name in TOPOLOGIES; fields with kinds in brackets must keep their defaults in all others
+    kind : a name in TOPOLOGIES. A field with kinds in brackets applies to those kinds; all others must leave it out
     gpu_GBps : rate of a GPU's port inside its server [1e9 byte/s]
-    gpu_latency_s : of one step of a collective inside a server [s]
-    nic_GBps : rate of all NICs of a server together [1e9 byte/s]
-    nic_latency_s : of one step between two servers under one switch [s]
-    nics : NICs of a server; with more than one a job can use at most one for each of its GPUs there
-    hop_latency_s : added to the latency of a step for each link between switches on its way [s]
-    host_bus_GBps : of a bus that all jobs of a server with two or more GPUs there share [1e9 byte/s]; None = none
-    oversubscription : of a rack: rates of its servers / rates of its uplinks (leaf-spine, three-tier, rail-optimised,
-        clos-table)
-    uplinks : parallel links of a rack (of a rail switch, in rail-optimised), that share its uplink capacity evenly
+    gpu_latency_s : latency of one step of a collective inside a server [s]
+    nic_GBps : summed rate of all NICs of a server [1e9 byte/s]
+    nic_latency_s : latency of one step between two servers under one switch [s]
+    nics : NICs of a server; with more than one, a job can use at most one NIC for each of its GPUs there
+    hop_latency_s : latency that each link between switches adds to a step [s]
+    host_bus_GBps : rate of a bus that all jobs with two or more GPUs on a server share [1e9 byte/s]; None = no bus
+    oversubscription : summed rate of a rack's servers / summed rate of its uplinks (leaf-spine, three-tier,
+        rail-optimised, clos-table)
+    uplinks : number of uplinks of a rack (in rail-optimised, of a rail switch), which share its uplink capacity evenly
+        (leaf-spine, three-tier, rail-optimised, clos-table)
     racks_per_pod : racks below one pod switch, in order; the last pod may have fewer (three-tier)
-    pod_oversubscription : of a pod: rates of its racks' uplinks / rates of its own (three-tier, clos-table)
-    pod_uplinks : parallel links of a pod to the core (three-tier, clos-table)
-    path : of a file, taken as written (graph, clos-table)
-    names_per_parent : equal names below different switches mean different switches (clos-table)
+    pod_oversubscription : summed rate of the uplinks of a pod's racks / that of its own (three-tier, clos-table)
+    pod_uplinks : number of uplinks from a pod to the core (three-tier, clos-table)
+    path : path of a file, used as written (graph, clos-table)
+    names_per_parent : True = equal names below different switches are different switches (clos-table)
 
     Notes
     -----
@@ -56,7 +57,7 @@ class TopologySpec:
 
     Raises
     ------
-    ScenarioError : an unknown kind, a field out of range, a field that the kind does not use or lacks
+    ScenarioError : an unknown kind, a field out of range, a field that the kind does not use, a missing field
     """
 
     kind: str = "leaf-spine"
@@ -76,7 +77,7 @@ class TopologySpec:
     names_per_parent: bool = False
 
     def __post_init__(self) -> None:
-        """Check every field, without touching the file."""
+        """Check every field; the file is not opened."""
         if not isinstance(self.kind, str) or self.kind not in TOPOLOGIES:
             raise ScenarioError(f"topology.kind: {unknown_name('topology', str(self.kind), TOPOLOGIES)}")
         for names, check in CHECKS.items():
@@ -102,7 +103,7 @@ class TopologySpec:
             raise ScenarioError("topology.nics is 1: 'rail-optimised' needs two or more, one for each rail")
 
     def file_digest(self) -> str | None:
-        """SHA-256 of the bytes of the file; None without one.
+        """SHA-256 of the file's bytes; None if there is no file.
 
         Raises
         ------
@@ -116,13 +117,13 @@ def build_topology(spec: TopologySpec, cluster: Cluster, duplex: bool = True) ->
 
     Parameters
     ----------
-    duplex : fold both directions of a link into one row where the network is a tree; False: a row for each direction
+    duplex : True: fold both directions of a link into one row where the network is a tree; False: a row per direction
 
     Raises
     ------
     ScenarioError : the kind does not fit the cluster (fat-tree; a graph with more or fewer servers), or its graph
         cannot be compiled: see :func:`gpusched_env.network.compiling.compile_graph`
-    TraceError : the file is damaged
+    TraceError : the file cannot be read
     """
     graph = TOPOLOGIES[spec.kind].build(cluster, spec)
     try:

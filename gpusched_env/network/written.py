@@ -1,4 +1,4 @@
-"""How a network is written: in scenario files, and in fingerprints, where a file counts by its bytes."""
+"""A network as plain data: for scenario files, and for fingerprints, where a file's SHA-256 replaces its path."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from gpusched_env.network.models import Network
 
-# Fields that are written whatever they are. The others appear only where they are set, so that scenarios that are older
-# than a field keep their fingerprints.
+# Fields that are always written. Other fields are written only if they differ from their defaults, so a scenario that
+# is older than a field keeps its fingerprint.
 OF_TIERS: Final = ("model", "bandwidth_GBps", "latency_s")
 OF_LINKS: Final = ("model",)
 
@@ -26,7 +26,7 @@ def network_as_dict(network: Network) -> dict[str, Any]:
 
 
 def network_identity(network: Network) -> dict[str, Any]:
-    """Give the same data with the SHA-256 of its bytes in place of a file's path.
+    """Give the same data with a file's SHA-256 in place of its path.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Turn plain data into typed parts, strictly: an unknown field or a wrong type is refused, never guessed."""
+"""Turn plain data into dataclasses, strictly: an unknown field or a wrong type is an error."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def build(kind: type[Any], data: object, where: str) -> Any:
 
 
 def convert(hint: Any, value: object, where: str) -> Any:
-    """Check ``value`` against a type hint; lists become tuples, tables become dataclasses, whole numbers floats.
+    """Convert ``value`` to a type hint: lists to tuples, tables to dataclasses, whole numbers to floats.
 
-    A dataclass that is one already stays.
+    A value that is already of the dataclass is returned as it is.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Scenarios with parameters: one name, ``dally-poisson-v1:gpus=512,oversubscription=8`` is one of its scenarios."""
+"""Scenarios with parameters, for example ``dally-poisson-v1:gpus=512,oversubscription=8``."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Value = int | float | str | None
 
 @dataclass(frozen=True)
 class Parameter:
-    """What one parameter of a family may be.
+    """A parameter of a family, and its allowed values.
 
     Parameters
     ----------
-    name : as it is written
-    default : value where it is not given; None = the family finds one, as ``meaning`` says
+    name : name of the parameter
+    default : default value; None = the family computes one, as ``meaning`` says
     meaning : one phrase, with the unit
-    values : all it may be, numbers or names; empty = any number of the range
+    values : all allowed values, numbers or names; empty = any number of the range
     least, most : range of a number, bounds included
-    whole : only whole numbers
-    text : any text without a comma, such as a path
+    whole : True = only whole numbers
+    text : True = any text without a comma, such as a path
     """
 
     name: str
@@ -40,7 +40,7 @@ class Parameter:
 
     @property
     def allowed(self) -> str:
-        """What it may be, in words."""
+        """The allowed values, in words."""
         if self.values:
             return " or ".join(map(str, self.values))
         if self.text:
@@ -48,7 +48,7 @@ class Parameter:
         return f"a {'whole ' * self.whole}number from {self.least:g} to {self.most:g}"
 
     def read(self, given: object, where: str) -> Value:
-        """Give the value that a text, or a value of Python, stands for.
+        """Parse and check a value, given as a text or a Python value.
 
         Raises
         ------
@@ -61,7 +61,7 @@ class Parameter:
             if text == str(value) or (not isinstance(value, str) and _number(text) == value):
                 return value
         number = _number(text)
-        fits = self.least <= number <= self.most and not (self.whole and number % 1)  # false for NaN, as for any word
+        fits = self.least <= number <= self.most and not (self.whole and number % 1)  # False for NaN, hence for words
         if self.values or isinstance(given, bool) or not fits:
             raise ScenarioError(f"{where}: {self.name} is {text!r}; give {self.allowed}")
         return int(number) if self.whole else number
@@ -69,13 +69,13 @@ class Parameter:
 
 @dataclass(frozen=True)
 class ScenarioFamily:
-    """Scenarios that differ in a few numbers, under one name.
+    """Scenarios under one name that differ in a few parameters.
 
     Parameters
     ----------
-    name : of the scenario with all defaults
-    build : makes a scenario from the parameters, given by name; what it calls the scenario does not count
-    parameters : what may be given, in the order in which names have them
+    name : name of the family, and of the scenario with all defaults
+    build : builds a scenario from keyword arguments, one for each parameter; the family replaces its name
+    parameters : the parameters, in the order in which scenario names list them
     """
 
     name: str
@@ -83,14 +83,14 @@ class ScenarioFamily:
     parameters: tuple[Parameter, ...]
 
     def scenario(self, text: str = "", **given: Value) -> Scenario:
-        """Build the scenario of ``parameter=value,...``, or of values by name.
+        """Build the scenario of ``parameter=value,...``, or of keyword arguments.
 
-        Its name has the parameters that differ from their defaults, in the family's order: two texts that mean the same
-        give equal scenarios.
+        The scenario's name lists the parameters that differ from their defaults, in the family's order, so two texts
+        with the same meaning give equal scenarios.
 
         Raises
         ------
-        ScenarioError : an unknown parameter, one given twice, a value that it may not have
+        ScenarioError : an unknown parameter, a parameter given twice, a value that is not allowed
         """
         where = f"scenario {self.name + (':' + text if text else '')!r}"
         known = {parameter.name: parameter for parameter in self.parameters}
@@ -125,5 +125,5 @@ def _number(text: str) -> float:
 
 
 def written(value: Value) -> str:
-    """Write a value as a name has it: 8 for 8.0."""
+    """Format a value for a scenario name: 8 for 8.0."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

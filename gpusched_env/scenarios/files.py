@@ -23,11 +23,11 @@ _BYTE_ORDER_MARK: Final = "\ufeff"
 def scenario_from_dict(data: object, where: str = "scenario") -> Scenario:
     """Build a scenario from plain data with the fields of Scenario; ``where`` names the file in messages.
 
-    A description may be left out.
+    The description may be left out.
 
     Raises
     ------
-    ScenarioError : with the field, what it must be, and the nearest known names
+    ScenarioError : names the field, what it must be, and the nearest known names
     """
     if isinstance(data, dict):
         data = {"description": "", **data}
@@ -43,7 +43,7 @@ def scenario_from_dict(data: object, where: str = "scenario") -> Scenario:
 
 
 def _from_preset(topology: object, where: str) -> object:
-    """Put the fields of a preset of networks in the place of ``preset``; fields beside it replace its own."""
+    """Replace ``preset`` by the fields of that network preset; fields given beside it take precedence."""
     if not isinstance(topology, dict) or "preset" not in topology:
         return topology
     name = topology["preset"]
@@ -54,12 +54,12 @@ def _from_preset(topology: object, where: str) -> object:
 
 
 def load_scenario(path: str | Path) -> Scenario:
-    """Read a scenario file; the suffix ``.toml`` or ``.json`` decides. A relative path of a log stays as written.
+    """Read a scenario file with suffix ``.toml`` or ``.json``. A relative path of a log stays as written.
 
     Raises
     ------
-    ScenarioError : a missing or damaged file, one with a byte order mark, an unknown field, one given twice, a wrong
-        type or value
+    ScenarioError : a missing or damaged file, a byte order mark, an unknown field, a field given twice, a wrong type or
+        value
     """
     path = Path(path)
     readers: dict[str, Callable[[str], Any]] = {
@@ -81,7 +81,7 @@ def load_scenario(path: str | Path) -> Scenario:
 
 
 def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build a table of JSON; of a field given twice, JSON would silently take the last, and TOML refuses it, too."""
+    """Build a table of JSON; refuse a field given twice, of which json would silently keep the last."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
@@ -91,5 +91,5 @@ def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def save_scenario(scenario: Scenario, path: str | Path) -> None:
-    """Write a scenario as JSON; :func:`load_scenario` gives an equal one back."""
+    """Write a scenario as JSON; :func:`load_scenario` reads back an equal one."""
     write_whole(Path(path), json.dumps(scenario.as_dict(), indent=2, allow_nan=False) + "\n")

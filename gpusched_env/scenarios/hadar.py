@@ -1,4 +1,4 @@
-"""The set-up on which Hadar was evaluated, as far as it is known, as scenarios."""
+"""Scenarios with the set-up of Hadar's evaluation, as far as it is known."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gpusched_env.scenarios.workload_spec import WorkloadSpec
 
 TYPES: Final = ("V100", "P100", "K80")
 GANGS: Final[dict[str, dict[str, Any]]] = {
-    "gavel": {},  # those of synthetic:hadar
-    "large": {"demand": {"1": 0.1, "2": 0.2, "4": 0.4, "8": 0.3}},  # nine of ten need several GPUs (choice)
+    "gavel": {},  # the default of synthetic:hadar
+    "large": {"demand": {"1": 0.1, "2": 0.2, "4": 0.4, "8": 0.3}},  # 90 % of these jobs need several GPUs (choice)
 }
 
 
@@ -27,23 +27,23 @@ def hadar_cluster(
     spread: str = "measured",
     restore_s: float = 10.0,
 ) -> Scenario:
-    """Build a scenario: machines of four GPUs, as many of each of three types, and jobs of Gavel's models.
+    """Build a scenario: machines of four GPUs, equally many of each of three types, and jobs of Gavel's models.
 
     Parameters
     ----------
     nodes : machines of each type
     jobs : number of jobs
-    arrivals : "static" = all jobs are there at time 0; "poisson", or "philly" = in bursts like those of that log
-    mean_gap_s : mean seconds between arrivals, if they are not static
-    gangs : sizes of the gangs of distributed models, a name in GANGS
-    spread : "measured" = gangs on several machines run at the rates measured there; "free" = at those of one machine.
-        Free, with ``restore_s=0``, is the setting of Gavel's simulator
-    restore_s : seconds for which a resumed gang makes no progress; giving GPUs back is free
+    arrivals : "static" = all at time 0; "poisson" = Poisson process; "philly" = bursts like those of the Philly log
+    mean_gap_s : mean time between arrivals, if they are not static [s]
+    gangs : gang sizes of distributed models, a name in GANGS
+    spread : rates of gangs on several machines: "measured" = as measured on several machines; "free" = as measured on
+        one machine. "free" with ``restore_s=0`` is the setting of Gavel's simulator
+    restore_s : time for which a resumed gang makes no progress [s]; checkpoints are free
 
     Notes
     -----
-    Every rate is measured, so the network decides nothing. Hadar and Gavel decide in rounds by themselves; schedulers
-    that do not are asked at every event.
+    All rates are measured, so there is no network model. Hadar and Gavel implement rounds themselves; other schedulers
+    decide at every event.
 
     References
     ----------
@@ -57,7 +57,7 @@ def hadar_cluster(
         parameters["ignore_placement"] = True
     return Scenario(
         name="hadar",
-        description="Three GPU types; gangs run on any of them, or on a mix. All jobs at time 0: makespan counts.",
+        description="Three GPU types; gangs run on any of them, or on a mix. All jobs arrive at time 0.",
         groups=tuple(NodeGroup(nodes, 4, gpu_type) for gpu_type in TYPES),
         workload=WorkloadSpec("synthetic:hadar", parameters, profiles="own", jobs=jobs),
         network=Network(model="none"),
@@ -73,7 +73,7 @@ HADAR: Final = ScenarioFamily(
         Parameter("jobs", 480, "jobs of an episode", least=1, most=1_000_000, whole=True),
         Parameter("arrivals", "static", "static = all at time 0", values=("static", "poisson", "philly")),
         Parameter("mean_gap_s", 600.0, "mean seconds between arrivals, if not static", least=1e-3, most=1e9),
-        Parameter("gangs", "gavel", "gang sizes; large = nine of ten need several GPUs", values=tuple(GANGS)),
+        Parameter("gangs", "gavel", "distributed jobs; large = 90 % need several GPUs", values=tuple(GANGS)),
         Parameter("spread", "measured", "rates of gangs on several machines", values=("measured", "free")),
         Parameter("restore_s", 10.0, "seconds without progress after a preemption", least=0, most=86_400),
     ),

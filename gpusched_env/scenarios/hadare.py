@@ -1,4 +1,4 @@
-"""The two small clusters on which HadarE was evaluated, as far as they are known, as scenarios."""
+"""Scenarios with the two small clusters of HadarE's evaluation, as far as they are known."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from gpusched_env.traces.generators.hadare_jobs import AWS_SPEEDS, LAB_SPEEDS, t
 
 
 def hadare_cluster(lab: bool, jobs: int, speeds: str, copies: int, restore_s: float, merge_s: float) -> Scenario:
-    """Build a scenario: nodes of one GPU, each of a type of its own, and a mix of jobs that may run in copies.
+    """Build a scenario: one-GPU nodes, each of its own GPU type, and a mix of jobs that may run in several copies.
 
     Parameters
     ----------
-    lab : five nodes like the paper's own; else three like those on AWS
-    jobs : of the mix, M-1 to M-12
-    speeds : "alike" = the types' speeds are those of every job; "varied" = each job has its own, around them
-    copies : of a job, at the same time
-    restore_s : seconds without progress after each start
-    merge_s : the same, in addition, where a job has several copies
+    lab : True = five nodes like the paper's own cluster; False = three like those on AWS
+    jobs : number of jobs; the paper's mixes are M-1 to M-12
+    speeds : "alike" = all jobs have the speeds of the GPU types; "varied" = each job's speeds vary around them
+    copies : most copies of a job at the same time
+    restore_s : time without progress after each start or resume [s]
+    merge_s : additional time without progress if the job has several copies [s]
 
     References
     ----------
@@ -34,7 +34,7 @@ def hadare_cluster(lab: bool, jobs: int, speeds: str, copies: int, restore_s: fl
     types = type_names(LAB_SPEEDS if lab else AWS_SPEEDS)
     return Scenario(
         name="hadare",
-        description=f"A few jobs on {len(types)} nodes of different speed; copies of a job may train at once.",
+        description=f"A few jobs on {len(types)} nodes of different speeds; a job may train in several copies.",
         groups=tuple(NodeGroup(1, 1, gpu_type) for gpu_type in types),
         workload=WorkloadSpec(
             "synthetic:hadare", {"lab": lab, "varied": speeds == "varied"}, profiles="own", jobs=jobs
@@ -56,10 +56,12 @@ def _family(name: str, lab: bool, speeds: str) -> ScenarioFamily:
             Parameter(
                 "jobs", 5, "jobs of the mix; the paper has 1, 3, 4, 5, 8, 10, 12", least=1, most=1_000, whole=True
             ),
-            Parameter("speeds", speeds, "of jobs on a GPU type; varied = x 0.8 to 1.25", values=("alike", "varied")),
-            Parameter("copies", nodes, "of a job at the same time, at most", least=1, most=nodes, whole=True),
+            Parameter(
+                "speeds", speeds, "speeds of jobs on a GPU type; varied = x 0.8 to 1.25", values=("alike", "varied")
+            ),
+            Parameter("copies", nodes, "most copies of a job at the same time", least=1, most=nodes, whole=True),
             Parameter("restore_s", 10.0, "seconds without progress after each start", least=0, most=86_400),
-            Parameter("merge_s", 5.0, "seconds more where a job has several copies", least=0, most=86_400),
+            Parameter("merge_s", 5.0, "more such seconds if a job has several copies", least=0, most=86_400),
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Scenarios on clusters of several GPU types, between which jobs' speeds differ by model."""
+"""Scenarios with several GPU types, whose relative speeds depend on the model."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
 from gpusched_env.sharing import GavelPairs, Sharing
 
-GAVEL_WINDOW: Final = (4_000, 5_000)  # jobs that the authors measure, in steady state
-# Arrivals go on while the measured jobs run: the longest job takes 167 h alone on a V100, and several times as long
-# where the cluster is full.
+GAVEL_WINDOW: Final = (4_000, 5_000)  # arrival ranks that Gavel's authors measure, in steady state
+# Arrivals continue while the measured jobs run. The longest job takes 167 h alone on a V100, and several times as long
+# on a full cluster.
 TAIL_H: Final = 400.0  # [h]
 
 
 def gavel_continuous(rate: float, gangs: str, jobs: int | None, sharing: str) -> Scenario:
-    """Set up Gavel's continuous experiment: 36 V100, 36 P100 and 36 K80, Poisson arrivals, preemption free of cost.
+    """Set up Gavel's continuous experiment: 36 V100, 36 P100 and 36 K80, Poisson arrivals, free preemption.
 
-    With sharing, two one-GPU jobs may share a GPU at the rates that Gavel measured, which hold for a round.
+    With sharing, two one-GPU jobs may share a GPU at the rates that Gavel measured. A rate holds until the next lease.
     """
     shares = sharing == "true"
     count = GAVEL_WINDOW[1] + round(TAIL_H * rate) if jobs is None else jobs
     parameters = {"mean_gap_s": 3_600.0 / rate, "multi_gpu": gangs == "mixed", "ignore_placement": True}
     return Scenario(
         name="gavel-continuous",
-        description="Jobs of Gavel's 26 models on three GPU types; the measured ones find the cluster busy.",
+        description="Jobs of Gavel's 26 models on three GPU types, measured in steady state.",
         groups=tuple(NodeGroup(9, 4, name) for name in ("V100", "P100", "K80")),
         workload=WorkloadSpec("synthetic:gavel", parameters, profiles="own", jobs=count),
         network=Network(model="none"),
@@ -43,15 +43,15 @@ HETEROGENEOUS: Final = (
         "gavel-continuous-v1",
         gavel_continuous,
         (
-            Parameter("rate", 4.0, "jobs an hour; about 5 are too many for most schedulers", least=0.01, most=100),
+            Parameter("rate", 4.0, "jobs per hour; about 5 overload most schedulers", least=0.01, most=100),
             Parameter(
                 "gangs", "single", "single = one-GPU jobs; mixed = 1, 2, 4 and 8 GPUs", values=("single", "mixed")
             ),
             Parameter(
                 "jobs",
                 None,
-                f"jobs of an episode; {GAVEL_WINDOW[1]} and {TAIL_H:g} h of arrivals if not given. Of more than "
-                f"{GAVEL_WINDOW[1]}, those of rank {GAVEL_WINDOW[0]} to {GAVEL_WINDOW[1]} are measured, else all",
+                f"jobs of an episode; default: {GAVEL_WINDOW[1]} and {TAIL_H:g} h of arrivals. With at least "
+                f"{GAVEL_WINDOW[1]} jobs, ranks {GAVEL_WINDOW[0]} to {GAVEL_WINDOW[1]} are measured, else all",
                 least=1,
                 most=1_000_000,
                 whole=True,
@@ -59,7 +59,7 @@ HETEROGENEOUS: Final = (
             Parameter(
                 "sharing",
                 "false",
-                "true = two one-GPU jobs may share a GPU, as Gavel measured pairs of models",
+                "true = two one-GPU jobs may share a GPU, at the rates that Gavel measured",
                 values=("false", "true"),
             ),
         ),

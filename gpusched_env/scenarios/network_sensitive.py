@@ -1,4 +1,4 @@
-"""Scenarios in which it matters whether a gang waits for a better place: delay scheduling has something to decide."""
+"""Scenarios for delay scheduling: it matters whether a gang waits for a better placement."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
 
 # All numbers of this file are choices; docs/scenarios.md gives the reasons.
-MEAN_DURATION_S: Final = 18_000.0  # [s] of ideal run time, exponential: median 3.5 h, so that leases of an hour count
+MEAN_DURATION_S: Final = 18_000.0  # [s] ideal run time, exponential: median 3.5 h, so most jobs need several 1 h leases
 JOBS: Final = 800  # [job] for 256 GPUs: about a week of arrivals
-VENUS_JOBS: Final = 1_600  # [job] most of the log's jobs take minutes
-LARGEST_GANG: Final = 64  # [GPU] a rack
-# Of the GPU time, gangs of 8 to 32 take 73 %, gangs of 2 to 8, which fit a machine, 33 %, single GPUs 2 %.
+VENUS_JOBS: Final = 1_600  # [job] for 256 GPUs: more jobs, because most jobs of the log take minutes
+LARGEST_GANG: Final = 64  # [GPU] GPUs of a rack
+# Shares of GPU time: gangs of 8 to 32 GPUs 73 %, gangs of 2 to 8, which fit a machine, 33 %, single GPUs 2 %.
 DEMAND: Final = {
     "1": 0.18, "2": 0.14, "3": 0.04, "4": 0.16, "6": 0.06, "8": 0.16, "12": 0.06, "16": 0.11, "24": 0.04, "32": 0.04,
     "64": 0.01,
 }  # fmt: skip
-# First gangs of middle sizes, then single GPUs among few large gangs; both 7.4 GPUs in the mean, so the load stays.
+# First medium-sized gangs, then single GPUs and few large gangs. Both means are 7.4 GPUs, so the load stays the same.
 EARLY_DEMAND: Final = {"1": 0.10, "2": 0.15, "4": 0.25, "8": 0.30, "16": 0.15, "24": 0.05}
 LATE_DEMAND: Final = {
     "1": 0.46, "2": 0.15, "4": 0.12, "8": 0.07, "16": 0.09, "32": 0.08, "48": 0.02, "64": 0.01,
 }  # fmt: skip
-SWING: Final = 0.5  # rates of half and one and a half times the mean,
-PERIOD_S: Final = 86_400.0  # [s] half a day each
-SLOWDOWN: Final = 8.0  # of the uplinks of racks in the second half of a drift
-CONGESTION: Final = 5.0  # uplinks of a congested spine have a fifth of their rate
+SWING: Final = 0.5  # the arrival rate alternates between 0.5 and 1.5 times its mean
+PERIOD_S: Final = 86_400.0  # [s] period of that alternation: half a day at each rate
+SLOWDOWN: Final = 8.0  # the rate of racks' uplinks is divided by this in the second half of a drift
+CONGESTION: Final = 5.0  # with a congested spine the rate of uplinks is divided by this
 
 
 def network(oversubscription: float, top: str) -> Network:
-    """Give servers of eight V100 with a 100 Gb/s port, a leaf a rack, and a spine, on which gangs share by max-min.
+    """Network of servers with eight V100 and a 100 Gb/s port: leaf-spine, max-min fair sharing of links.
 
     Parameters
     ----------
-    oversubscription : of each rack's uplinks
-    top : "normal", or "congested" = uplinks of a fifth of their rate. At 4:1 a lone gang across racks then gets 0.4 of
-        what it gets in a rack, like the 10 and 25 GB/s of an earlier revision of ArtISt-sim. The latency of that
-        revision, 50 ms a step, is left out: it would slow every model down, whatever the size of its gradient
+    oversubscription : oversubscription of each rack's uplinks
+    top : "normal", or "congested" = uplinks have a fifth of their rate. At 4:1 a lone gang across racks then gets 0.4
+        of its rate inside a rack, like the 10 and 25 GB/s of an earlier revision of ArtISt-sim. That revision's latency
+        of 50 ms a step is left out, because it would slow every model down regardless of the size of its gradient
     """
     factor = CONGESTION if top == "congested" else 1.0
     spec = NETWORK_PRESETS["oversub4"].topology
@@ -52,9 +52,9 @@ def network(oversubscription: float, top: str) -> Network:
 
 
 def batch(gpus: int, oversubscription: float, top: str, jobs: int | None) -> Scenario:
-    """All jobs at time 0: makespan and order count."""
+    """All jobs arrive at time 0; for makespan and order of jobs."""
     spec = WorkloadSpec("synthetic:batch", _mix(), jobs=_jobs(jobs, gpus), max_gpus=LARGEST_GANG)
-    return _scenario("Network-sensitive gangs that are all there at time 0.", gpus, oversubscription, top, spec)
+    return _scenario("Network-sensitive gangs that all arrive at time 0.", gpus, oversubscription, top, spec)
 
 
 def poisson(gpus: int, oversubscription: float, top: str, load: float, jobs: int | None) -> Scenario:
@@ -66,14 +66,14 @@ def poisson(gpus: int, oversubscription: float, top: str, load: float, jobs: int
 def trace(gpus: int, oversubscription: float, top: str, load: float, jobs: int | None) -> Scenario:
     """Arrivals, sizes and run times like those of Helios Venus."""
     spec = WorkloadSpec("synthetic:helios-venus", jobs=_jobs(jobs, gpus, VENUS_JOBS), max_gpus=LARGEST_GANG, load=load)
-    return _scenario("Jobs like those of Helios Venus on a network they feel.", gpus, oversubscription, top, spec)
+    return _scenario("Jobs like those of Helios Venus on an oversubscribed network.", gpus, oversubscription, top, spec)
 
 
 def drift(gpus: int, oversubscription: float, top: str, load: float, jobs: int | None) -> Scenario:
-    """Rate, mix and network change: no fixed timers suit both halves.
+    """Arrival rate, gang sizes and network change, so that no fixed delay timers suit both halves.
 
-    The mean rate follows from load and mean GPU time, so that times of the day stay what they are; the change comes
-    when half of the jobs are expected to have arrived.
+    The mean arrival rate is computed from load and mean GPU time instead of scaling arrival times, so the period of the
+    arrival rate stays a day. Gang sizes and network change at the time by which half of the jobs are expected.
     """
     count = _jobs(jobs, gpus)
     rate_per_s = float(f"{load * gpus / (_mean_gang(EARLY_DEMAND) * MEAN_DURATION_S):.6g}")
@@ -116,19 +116,19 @@ def _scenario(description: str, gpus: int, oversubscription: float, top: str, wo
 
 
 _CLUSTER: Final = (
-    Parameter("gpus", 256, "GPUs of the cluster, 64 a rack", values=(256, 512)),
-    Parameter("oversubscription", 4.0, "rates of a rack's servers / rates of its uplinks", least=1, most=64),
-    Parameter("top", "normal", "congested = uplinks of a fifth of their rate", values=("normal", "congested")),
+    Parameter("gpus", 256, "GPUs of the cluster, 64 per rack", values=(256, 512)),
+    Parameter("oversubscription", 4.0, "summed rate of a rack's servers / of its uplinks", least=1, most=64),
+    Parameter("top", "normal", "congested = uplinks have a fifth of their rate", values=("normal", "congested")),
 )
 _LOAD: Final = Parameter("load", 0.8, "offered load: ideal GPU time / GPU time of the cluster", least=0.01, most=10)
-_HIGH_LOAD: Final = dataclasses.replace(_LOAD, default=0.9)  # where a gang that does not wait costs half as much again
-_LOW_LOAD: Final = dataclasses.replace(_LOAD, default=0.7)  # busy half days, and a slow second half, come on top
+_HIGH_LOAD: Final = dataclasses.replace(_LOAD, default=0.9)  # at 0.7 waiting for a better placement hardly matters
+_LOW_LOAD: Final = dataclasses.replace(_LOAD, default=0.7)  # lower, because busy half days and the slowdown add load
 _COUNT: Final = Parameter(
-    "jobs", None, f"jobs of an episode; {JOBS} for each 256 GPUs if not given", least=1, most=1_000_000, whole=True
+    "jobs", None, f"jobs of an episode; default: {JOBS} for each 256 GPUs", least=1, most=1_000_000, whole=True
 )
-_SEVERAL: Final = dataclasses.replace(_COUNT, least=2)  # one job alone has no rate, so that no load could be set
+_SEVERAL: Final = dataclasses.replace(_COUNT, least=2)  # with one job there is no arrival rate to set the load by
 _VENUS_COUNT: Final = dataclasses.replace(
-    _SEVERAL, meaning=f"jobs of an episode; {VENUS_JOBS} for each 256 GPUs if not given"
+    _SEVERAL, meaning=f"jobs of an episode; default: {VENUS_JOBS} for each 256 GPUs"
 )
 NETWORK_SENSITIVE: Final = (
     ScenarioFamily("dally-batch-v1", batch, (*_CLUSTER, _COUNT)),

@@ -1,6 +1,6 @@
 """The named scenarios, as data.
 
-A version moves only when the results of a name change; the old name then stays beside the new one, or is retired if its
+The version in a name is raised only when the scenario's results change. The old name is then kept, or retired if its
 results were not the same on all machines.
 """
 
@@ -25,11 +25,11 @@ from gpusched_env.scenarios.sjf_bsbf import SJF_BSBF
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
 
 HALF_DAY: Final = 43_200.0  # [s]
-# Gang sizes in a sample of the full Philly log, which has more multi-GPU jobs than the processed log that the generator
-# is calibrated on. The sample stops at 8 GPUs; 16 and 32 have twice their share in the processed log (choice).
+# Gang sizes in a sample of the full Philly log. It has more multi-GPU jobs than the processed log that the generator is
+# calibrated on. The sample stops at 8 GPUs; the shares of 16 and 32 are twice those of the processed log (choice).
 FULL_LOG_DEMAND: Final = {"1": 0.860, "2": 0.023, "4": 0.049, "6": 0.001, "8": 0.062, "16": 0.004, "32": 0.001}
-# Sizes beside the powers of two, so that gangs share machines and racks; five sixths of the GPU time is that of gangs
-# larger than a machine. What a placement costs is the point of these scenarios (choice).
+# Sizes include 12, 24, 48 and 96, so that gangs share machines and racks. Gangs larger than a machine take five sixths
+# of the GPU time, so the cost of placements matters most (choice).
 MANY_SIZES: Final = {
     "mean_duration_s": 3_600.0,
     "demand": {
@@ -37,8 +37,8 @@ MANY_SIZES: Final = {
         "96": 0.02,
     },
 }  # fmt: skip
-# Seconds of a step of the slowest model (0.01178 s an iteration): a twentieth of a lease of an hour, which it must not
-# outlast by much. The number that the authors ran with is not known (choice).
+# A step of the slowest model (0.01178 s an iteration) takes 177 s, a twentieth of an hour's lease; a job can outlast
+# its lease by a step. The authors' number is not known (choice).
 STEP_ITERATIONS: Final = 15_000
 CONGESTED: Final = Network("topology", topology=NETWORK_PRESETS["oversub4"].topology, contention=Contention("maxmin"))
 
@@ -57,7 +57,7 @@ SCENARIOS: Final = (
             {"max_duration_s": HALF_DAY, "demand": FULL_LOG_DEMAND},
             jobs=300,
             max_gpus=32,
-            load=1.2,  # strict FIFO then takes about three times as long as SRTF in the mean
+            load=1.2,  # mean JCT of strict FIFO is then about three times that of SRTF
         ),
     ),
     # 32 nodes, 256 GPUs, 4 racks; 1,200 jobs
@@ -129,7 +129,7 @@ SCENARIOS: Final = (
     # 256 nodes, 2,048 GPUs, 32 racks; 3,000 jobs
     Scenario(
         name="leaf-spine-2048-v1",
-        description="The same in 32 racks, for schedulers and simulators that must scale.",
+        description="As leaf-spine-256-v1 in 32 racks, to test how schedulers and simulators scale.",
         groups=(NodeGroup(256, 8, nodes_per_rack=8),),
         workload=WorkloadSpec("synthetic:poisson", MANY_SIZES, jobs=3_000, load=1.0),
         network=CONGESTED,
@@ -139,7 +139,7 @@ SCENARIOS: Final = (
     # 32 nodes of two slots, 256 GPUs, 4 racks; 411 jobs
     Scenario(
         name="dally-authors-v1",
-        description="Dally's simulator: placements cost by their shape, work comes in steps, preemption is free.",
+        description="Dally's simulator: cost by placement shape, work in whole steps, free preemption.",
         groups=(NodeGroup(32, 8, nodes_per_rack=8, slots=2),),
         workload=WorkloadSpec("synthetic:dally", profiles="dally", jobs=411),
         network=Network("dimensions"),
@@ -147,7 +147,7 @@ SCENARIOS: Final = (
     ),
 )
 _BY_NAME: Final = {scenario.name: scenario for scenario in SCENARIOS}
-# Names that no version of the results gives one meaning to, and what took their place.
+# Names whose results differed between machines, and their replacements.
 RETIRED: Final = {f"{name}-v0": f"{name}-v1" for name in (
     "philly-64", "philly-256", "philly-full", "helios-venus", "poisson-64", "tiny", "leaf-spine-256",
     "leaf-spine-2048", "dally-batch", "dally-poisson", "dally-trace", "dally-drift", "dally-authors",
@@ -186,8 +186,8 @@ def get_scenario(name_or_path: str) -> Scenario:
 
     Raises
     ------
-    ScenarioError : an unknown or retired name, an unknown parameter or value, with the known ones; or a file that
-        cannot be read
+    ScenarioError : an unknown or retired name, an unknown parameter or value (the message has the known ones), or a
+        file that cannot be read
     """
     load_plugins()
     if str(name_or_path).endswith((".json", ".toml")):
@@ -195,8 +195,8 @@ def get_scenario(name_or_path: str) -> Scenario:
     name, colon, parameters = str(name_or_path).partition(":")
     if name in RETIRED:
         raise ScenarioError(
-            f"scenario {name!r} is retired: its jobs differed in their last bits from one processor to another; "
-            f"play {RETIRED[name] + colon + parameters!r}, and compare no results of the two"
+            f"scenario {name!r} is retired: the last bits of its jobs differed between processors; "
+            f"play {RETIRED[name] + colon + parameters!r}, and do not compare results of the two"
         )
     if name not in _BY_NAME:
         raise ScenarioError(unknown_name("scenario", name, _BY_NAME) + "; or give a .json or .toml file")

@@ -1,4 +1,4 @@
-"""A scenario: everything that decides an experiment but the scheduler, as data."""
+"""A scenario: everything that determines an experiment except the scheduler, as data."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from gpusched_env.sharing import Sharing
 from gpusched_env.traces import ReadReport
 from gpusched_env.workload import Workload
 
-RESULTS_VERSION: Final = "2"  # raise it whenever an equal scenario gives other results than before
+RESULTS_VERSION: Final = "2"  # raise it whenever an unchanged scenario gives different results
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Cluster, network, workload, rules of play, and the seeds to play them with.
+    """Cluster, network, workload, semantics and seeds.
 
     Parameters
     ----------
-    name : for reports; registered names end in ``-v`` and a version
+    name : name in reports; registered names end in ``-v`` and a version
     description : one sentence
     groups : node groups of the cluster
-    workload : recipe for the jobs
-    network : what connects the GPUs
-    semantics : rules of play
-    seeds : which seeds train, validate and report
-    tracked_window : ranks by arrival ``(first, end)``, half-open, of the jobs that are measured, so that filling and
-        draining the cluster do not count; None = all jobs
-    sharing : lets several jobs share a GPU; None = each GPU is one job's
+    workload : source of the jobs
+    network : network between the GPUs
+    semantics : rules of the simulation
+    seeds : seeds for training, validation and reports
+    tracked_window : half-open range ``(first, end)`` of arrival ranks of the jobs that are measured; it leaves out the
+        filling and draining of the cluster. None = all jobs
+    sharing : rules by which jobs share GPUs; None = no sharing
 
     Raises
     ------
-    ClusterError : more GPUs than any cluster has
-    ScenarioError : no node group, a window without jobs, or one beyond the jobs of an episode
+    ClusterError : more GPUs than a cluster may have
+    ScenarioError : no node group, an empty tracked window, or one beyond the jobs of an episode
     """
 
     name: str
@@ -56,7 +56,7 @@ class Scenario:
     sharing: Sharing | None = None
 
     def __post_init__(self) -> None:
-        """Check what the parts cannot check alone."""
+        """Check what the fields cannot check alone."""
         object.__setattr__(self, "groups", tuple(self.groups))
         if not self.groups:
             raise ScenarioError("groups is empty: give at least one node group")
@@ -81,23 +81,23 @@ class Scenario:
 
     @property
     def log(self) -> Workload | None:
-        """The jobs of the log, cut; None for a generator."""
+        """The jobs of the log after the workload's cuts; None for a generator."""
         return None if self._log is None else self._log[0]
 
     @property
     def trace_report(self) -> ReadReport | None:
-        """What was read, kept and dropped of the log; None for a generator."""
+        """Report on the rows of the log that were read, kept and dropped; None for a generator."""
         return None if self._log is None else self._log[1]
 
     def instance(self, seed: int, log: Workload | None = None) -> Instance:
-        """Draw the playable problem of one seed; the same on every machine, worker and order of calls.
+        """Draw the problem of one seed; it depends neither on the machine nor on the process nor on the order of calls.
 
-        A log is read once for each scenario object, and its jobs do not depend on the seed; their models do.
+        A log is read once for each scenario object. Its jobs do not depend on the seed; their models do.
 
         Parameters
         ----------
-        seed : which draw
-        log : the jobs of the log, cut, if somebody has read it already
+        seed : seed of the draw
+        log : the jobs of the log after the workload's cuts, if the caller has read it already
 
         Raises
         ------
@@ -126,14 +126,14 @@ class Scenario:
         return dataclasses.replace(self, **changes)
 
     def with_cluster(self, cluster: Cluster) -> Self:
-        """Return the same scenario on other machines."""
+        """Return the same scenario with another cluster."""
         return self.replace(groups=cluster.groups)
 
     def with_workload(self, source: str, **changes: Any) -> Self:
         """Return the same scenario with the jobs of ``source``, such as ``philly:PATH`` or ``synthetic:helios-venus``.
 
-        Profiles, max_gpus and clip stay; number of jobs, parameters, load, window, where and sample are dropped unless
-        given in ``changes``, so that a log is played whole and at its own times. The tracked window is dropped too.
+        The fields profiles, max_gpus and clip are kept. All other fields of the workload get their defaults unless
+        given in ``changes``, so a log is played whole and at its own times. The tracked window is dropped.
         """
         kept = {name: getattr(self.workload, name) for name in ("profiles", "max_gpus", "clip")}
         return self.replace(workload=WorkloadSpec(source, **{**kept, **changes}), tracked_window=None)
@@ -146,14 +146,14 @@ class Scenario:
         data["seeds"] = dataclasses.asdict(self.seeds)
         data["groups"] = [group.as_dict() for group in self.groups]
         data["semantics"] = self.semantics.as_dict()
-        del data["sharing"]  # written only where jobs share, so that other scenarios keep their fingerprints
+        del data["sharing"]  # written only if jobs may share, so that other scenarios keep their fingerprints
         if self.sharing is not None:
             data["sharing"] = self.sharing.as_dict()
         plain: dict[str, Any] = json.loads(json.dumps(data))  # tuples become lists, as in a file
         return plain
 
     def fingerprint(self) -> str:
-        """SHA-256 over all that decides results: the bytes of files, but not their places, nor name and description."""
+        """SHA-256 over all that results depend on: contents of files count, but not paths, name and description."""
         data = self.as_dict()
         del data["name"], data["description"]
         data["workload"] |= self.workload.identities()
@@ -165,7 +165,7 @@ class Scenario:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave caches out of a pickle: a worker reads the log itself."""
+        """Leave caches out of a pickle: a worker process reads the log itself."""
         return {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
 
 

@@ -1,4 +1,4 @@
-"""Which seeds train, which choose a model, and which are reported: never the same ones."""
+"""Disjoint ranges of seeds for training, for validation and for reports."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Seeds:
 
     Parameters
     ----------
-    train : drawn while an agent learns
-    validation : to choose between checkpoints and settings
-    report : for the numbers that are published
+    train : for training agents
+    validation : for choosing between checkpoints and settings
+    report : for published numbers
 
     Raises
     ------

@@ -12,7 +12,7 @@ from gpusched_env.sharing import INTERFERENCE_SOURCES, Interference, Sharing
 
 
 def sharing_from_dict(data: object, where: str = "sharing") -> Sharing:
-    """Build the rules of sharing from plain data; ``where`` names file and section in messages.
+    """Build sharing rules from plain data; ``where`` names file and section in messages.
 
     Raises
     ------
@@ -35,7 +35,7 @@ def sharing_from_dict(data: object, where: str = "sharing") -> Sharing:
 
 
 def interference_from_dict(data: Mapping[str, Any], where: str) -> Interference:
-    """Build a source of interference from ``source``, a name in INTERFERENCE_SOURCES, and the fields beside it.
+    """Build a source of interference from ``source``, a name in INTERFERENCE_SOURCES, and the other fields.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The set-ups on which SJF-BSBF was evaluated, as far as they are known, as scenarios in which jobs share GPUs."""
+"""Scenarios with the set-ups of SJF-BSBF's evaluation, as far as they are known; jobs share GPUs."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ def simulated(
 
     Parameters
     ----------
-    jobs : of the eight hours; Pollux publishes such workloads with 80, 160, 240 and 320
+    jobs : number of jobs; Pollux publishes eight-hour workloads of 80, 160, 240 and 320 jobs
     xi : slowdown of every pair
-    limit : jobs that may hold a GPU
-    load : rate of arrivals over that of Pollux's 160 jobs in eight hours; None = as ``jobs`` in eight hours need
-    gangs : "tuned" = gangs and batches as Pollux tuned them, "log" = those of Philly's log
-    restore_s : seconds without progress after a preemption; only rivals preempt
-    workload : path of one of Pollux's workload files, the first ``jobs`` of which are played; None = drawn like them
+    limit : jobs that may share a GPU
+    load : arrival rate / that of Pollux's 160 jobs in eight hours; None = ``jobs`` jobs in eight hours
+    gangs : "tuned" = gang sizes and batches as Pollux tuned them, "log" = those of Philly's log
+    restore_s : time without progress after a preemption [s]; SJF-BSBF itself never preempts
+    workload : path of one of Pollux's workload files, whose first ``jobs`` jobs are played; None = draw similar jobs
 
     Raises
     ------
-    ScenarioError : ``load`` or ``gangs`` beside a ``workload``, which has its own
+    ScenarioError : ``load`` or ``gangs`` given with a ``workload``, which has its own
 
     References
     ----------
-    Luo et al., IWQoS 2024, arXiv 2407.13088, reconstructed (docs/sharing.md). Qiao et al., OSDI 2021: jobs and
+    Luo et al., IWQoS 2024, arXiv 2407.13088, reconstructed (docs/sjf_bsbf.md). Qiao et al., OSDI 2021: jobs and
     iteration times.
     """
     if workload is None:
@@ -74,12 +74,12 @@ def physical(
     Parameters
     ----------
     jobs, xi, limit, restore_s : as for :func:`simulated`
-    span_s : arrivals are uniform over so many seconds
-    batch : samples on a GPU / those that fill its memory; at 1 no two jobs fit side by side unless one accumulates
+    span_s : arrivals are uniform over this time [s]
+    batch : samples on a GPU / samples that fill its memory; at 1 two jobs fit on a GPU only with gradient accumulation
 
     References
     ----------
-    Luo et al., IWQoS 2024, section on the physical cluster, reconstructed (docs/sharing.md).
+    Luo et al., IWQoS 2024, section on the physical cluster, reconstructed (docs/sjf_bsbf.md).
     """
     spec = WorkloadSpec("synthetic:bsbf", {"span_s": span_s, "batch_share": batch}, profiles="own", jobs=jobs)
     return _scenario("Jobs may share the 16 GPUs of a small cluster.", 4, spec, xi, limit, restore_s)
@@ -88,7 +88,7 @@ def physical(
 def _scenario(
     description: str, nodes: int, workload: WorkloadSpec, xi: float, limit: int, restore_s: float
 ) -> Scenario:
-    """Build one of either family: iteration times are measured, so that the network decides nothing."""
+    """Build a scenario of either family; iteration times are measured, so there is no network model."""
     return Scenario(
         name="sjf-bsbf",
         description=description,
@@ -110,12 +110,12 @@ SJF_BSBF: Final = (
         "bsbf-sim-240-v1",
         simulated,
         (
-            Parameter("jobs", 240, "jobs of an episode, of eight hours", least=1, most=1_000_000, whole=True),
+            Parameter("jobs", 240, "jobs of an episode of eight hours", least=1, most=1_000_000, whole=True),
             *_SHARING,
-            Parameter("load", None, "arrivals / 160 in eight hours; eight hours if not given", least=0.01, most=100),
-            Parameter("gangs", "tuned", "sizes and batches: Pollux's, or Philly's log", values=GANGS),
+            Parameter("load", None, "arrival rate / 160 jobs in 8 h; default: all jobs in 8 h", least=0.01, most=100),
+            Parameter("gangs", "tuned", "gang sizes and batches: tuned by Pollux, or of Philly's log", values=GANGS),
             _RESTORE,
-            Parameter("workload", None, "path of a workload of Pollux to play instead", text=True),
+            Parameter("workload", None, "path of a Pollux workload file to play instead", text=True),
         ),
     ),
     ScenarioFamily(
@@ -124,8 +124,8 @@ SJF_BSBF: Final = (
         (
             Parameter("jobs", 30, "jobs of an episode", least=1, most=1_000_000, whole=True),
             *_SHARING,
-            Parameter("span_s", 1_200.0, "seconds over which they arrive; also try 7200", least=0, most=1e9),
-            Parameter("batch", 0.5, "samples on a GPU / those that fill its memory", least=1e-6, most=1),
+            Parameter("span_s", 1_200.0, "seconds over which jobs arrive; also try 7200", least=0, most=1e9),
+            Parameter("batch", 0.5, "samples on a GPU / samples that fill its memory", least=1e-6, most=1),
             _RESTORE,
         ),
     ),

@@ -1,4 +1,4 @@
-"""Where a scenario's jobs come from, and what is done to them before they are played."""
+"""The source of a scenario's jobs, and the cuts and changes that are applied to them."""
 
 from __future__ import annotations
 
@@ -35,31 +35,33 @@ from gpusched_env.workload import Workload, refuse_too_many_jobs
 
 SYNTHETIC: Final = "synthetic:"
 DEFAULT_JOBS: Final = 200  # [job] of a generator when ``jobs`` is None
-# Fields that are written only where they differ from their defaults: scenarios older than they keep their fingerprints.
+# Fields that are written only if they differ from their defaults, so scenarios older than them keep their fingerprints.
 LATER_FIELDS: Final = ("where", "sample", "sample_seed", "clip", "ignore_placement")
 
 
 @dataclass(frozen=True)
 class WorkloadSpec:
-    """A recipe for a workload.
+    """How to make a workload: from a generator, or from a log.
 
     Parameters
     ----------
     source : "synthetic:GENERATOR" or "FORMAT:PATH" of a log ("file:" = saved workload, "auto:" = find the format)
-    parameters : of the generator; or how a log is read, fields of :class:`gpusched_env.traces.ReadOptions`: ``map``,
-        ``skip_bad_rows``, ``estimate``
-    profiles : a rule of assign_profiles, or "own" = those that the workload brings along. Jobs that bring profiles of
-        their own (measured models, say) keep them under every rule but "unit"
-    jobs : jobs of an episode; of a log the first so many by arrival; None = 200 drawn, or the whole log
-    max_gpus : larger demands do not occur, or are dropped from a log [GPU]; None = no limit
-    load : arrival times are scaled so that the jobs offer so many cluster-fuls of work; None = as they come
+    parameters : parameters of the generator; or how a log is read, fields of
+        :class:`gpusched_env.traces.ReadOptions`: ``map``, ``skip_bad_rows``, ``estimate``
+    profiles : a rule of assign_profiles, or "own" = profiles of the workload itself. Jobs that come with profiles (such
+        as measured models) keep them under every rule but "unit"
+    jobs : number of jobs of an episode, for a log the first by arrival; None = 200 for a generator, the whole log else
+    max_gpus : largest demand; a generator draws no larger ones, and larger jobs of a log are dropped [GPU]; None = no
+        limit
+    load : arrival times are scaled to this offered load = ideal GPU time / GPU time of the cluster; None = unscaled
     start_s, stop_s : window of a log by arrival [s]; stop_s None = to the end
-    where : conditions on a log's attributes that all hold for the jobs played, such as "virtual_cluster=6214e9,11cb48"
-        or "status!=Killed"; see :func:`gpusched_env.traces.where`
+    where : conditions on a log's attributes, such as "virtual_cluster=6214e9,11cb48" or "status!=Killed"; jobs that
+        fail one are dropped; see :func:`gpusched_env.traces.where`
     sample : random part of a log: a share below 1, or a number of jobs; None = all
-    sample_seed : which sample; the scenario's seeds do not change it
-    clip : demands above max_gpus are cut to it and the jobs lengthened to the same GPU time, instead of left out
-    ignore_placement : gangs of measured models run everywhere at the rate measured in one machine; see
+    sample_seed : seed of the sample; it does not depend on the scenario's seeds
+    clip : True = reduce demands above max_gpus to max_gpus, and lengthen the jobs to the same GPU time, instead of
+        dropping them
+    ignore_placement : True = gangs of measured models run on every placement at the rate measured on one machine; see
         :func:`gpusched_env.traces.ignore_placement`
 
     Notes
@@ -87,7 +89,7 @@ class WorkloadSpec:
     ignore_placement: bool = False
 
     def __post_init__(self) -> None:
-        """Check every field, without touching the file."""
+        """Check every field; the file is not opened."""
         for name in ("jobs", "max_gpus"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
@@ -130,7 +132,7 @@ class WorkloadSpec:
 
     @property
     def synthetic(self) -> bool:
-        """Whether each seed draws other jobs."""
+        """Whether jobs come from a generator, so that each seed draws different ones."""
         return self.source.startswith(SYNTHETIC)
 
     def as_dict(self) -> dict[str, Any]:
@@ -140,11 +142,11 @@ class WorkloadSpec:
         return {name: data[name] for name in data if name not in LATER_FIELDS or data[name] != default[name]}
 
     def read(self) -> tuple[Workload, ReadReport]:
-        """Read a log and cut it; the report also counts what the cuts took out."""
+        """Read a log and apply the cuts; the report also counts the jobs that they dropped."""
         return self.cut(*read_trace(self.source, **self.parameters))
 
     def cut(self, whole: Workload, report: ReadReport) -> tuple[Workload, ReadReport]:
-        """Cut a log that has been read, as :meth:`read` does; the counts are added to ``report`` itself."""
+        """Apply the cuts of :meth:`read` to a log that has been read; ``report`` is updated in place."""
         workload = whole
         for reason, cut in self._cuts():
             before = len(workload)
@@ -160,7 +162,7 @@ class WorkloadSpec:
         return workload, report
 
     def _cuts(self) -> Iterator[tuple[str, Callable[[Workload], Workload]]]:
-        """Why jobs of a log are left out, and what leaves them out, in order."""
+        """Yield the cuts of a log in order, each as a reason and a function."""
         if self.start_s or self.stop_s is not None:
             stop_s = math.inf if self.stop_s is None else self.stop_s
             yield "outside the window", partial(window, start_s=self.start_s, stop_s=stop_s)
@@ -176,9 +178,9 @@ class WorkloadSpec:
             yield f"after the first {self.jobs} jobs", partial(first_jobs, count=self.jobs)
 
     def draw(self, seed: int, log: Workload | None, cluster_gpus: int, gpu_types: tuple[str, ...]) -> Workload:
-        """Make the workload of one seed; ``log`` is what :meth:`read` gave, None for a generator.
+        """Make the workload of one seed; ``log`` is the workload from :meth:`read`, None for a generator.
 
-        The seed decides a generator's jobs and, for both kinds, which job trains which model.
+        The seed determines the jobs of a generator and, for generators and logs, the model of each job.
         """
         if log is None:
             name, largest = self.source.removeprefix(SYNTHETIC), None if self.clip else self.max_gpus
@@ -194,7 +196,7 @@ class WorkloadSpec:
         return ignore_placement(workload) if self.ignore_placement else workload
 
     def identities(self) -> dict[str, Any]:
-        """Give the fields that name files with the files' bytes in place of their places.
+        """Give the fields that name files, with SHA-256 of the files in place of their paths.
 
         Raises
         ------
@@ -211,7 +213,7 @@ class WorkloadSpec:
         return data
 
     def identity(self) -> str:
-        """Name the source without its place: a log by its format, found or given, and the SHA-256 of its files.
+        """Name the source without a path: a log by its format, found or given, and the SHA-256 of its files.
 
         Raises
         ------

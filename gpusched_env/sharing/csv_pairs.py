@@ -1,4 +1,4 @@
-"""CSV files of pairs of models: rows with their places, and numbers that are refused by place and field."""
+"""CSV files of pairs of models: rows with file and line, and checked fields."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Row = dict[str, str]
 
 
 def pair_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, Row]]:
-    """Read rows of a CSV file with a header, each with ``file, line N``; empty fields are "".
+    """Yield ``"FILE, line N"`` and the row for each row of a CSV file with a header; empty fields are "".
 
     Raises
     ------
@@ -33,14 +33,19 @@ def pair_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, Row]]:
 
 
 def text_of(row: Row, column: str, place: str) -> str:
-    """Give a field that must not be empty."""
+    """Return a field that must not be empty.
+
+    Raises
+    ------
+    ScenarioError : the field is empty
+    """
     if not row[column]:
         raise ScenarioError(f"{place}, field {column!r} is empty: fill it or remove the line")
     return row[column]
 
 
 def number_of(row: Row, column: str, place: str) -> float:
-    """Give a finite number >= 0.
+    """Return a field as a finite number >= 0.
 
     Raises
     ------

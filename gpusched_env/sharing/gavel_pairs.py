@@ -1,4 +1,4 @@
-"""Interference as Gavel measured it: two one-GPU jobs on a V100, P100 or K80."""
+"""Interference that Gavel measured: two one-GPU jobs on a V100, P100 or K80."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 class GavelPairs(Interference):
     """Rates of pairs of job types in Gavel's throughput tables: xi = rate alone / rate beside the other.
 
-    A pair that does not fit into a GPU's memory must not share there, nor one that the table lacks: gangs of more than
-    one GPU, models and GPU types that Gavel did not measure.
+    A pair must not share a GPU if it does not fit into the GPU's memory, or if the table lacks it. The table lacks
+    gangs of more than one GPU, and models and GPU types that Gavel did not measure.
 
     Parameters
     ----------
-    path : of ``simulation_throughputs.json`` or ``physical_cluster_throughputs.json``, packed with gzip or not; "" =
-        the table of the former that the package holds (MIT), with three digits of each xi
+    path : path of ``simulation_throughputs.json`` or ``physical_cluster_throughputs.json``, gzip-compressed or not;
+        "" = the package's table (MIT) from the former, with three digits of each xi
 
     References
     ----------
@@ -37,7 +37,7 @@ class GavelPairs(Interference):
     path: str = ""
 
     def __post_init__(self) -> None:
-        """Check the path, without touching the file."""
+        """Check the path; the file is not opened."""
         if not isinstance(self.path, str):
             raise ScenarioError(f"sharing.interference.path is {self.path!r}: it must be a text")
 
@@ -68,5 +68,5 @@ class GavelPairs(Interference):
         return {"source": "gavel"} | ({"path": self.path} if self.path else {})
 
     def identity(self) -> dict[str, Any]:
-        """Give the same with the SHA-256 of the file's bytes in place of its path."""
+        """Give the same data with the file's SHA-256 in place of its path."""
         return self.as_dict() | ({"path": file_digest(Path(self.path), ScenarioError)} if self.path else {})

@@ -1,4 +1,4 @@
-"""Interference: how many times longer an iteration takes beside another job, xi, for each ordered pair of models."""
+"""Interference: the slowdown xi = iteration time beside another job / alone, for each ordered pair of models."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from gpusched_env.portable.elementary import exp
 from gpusched_env.portable.normal import normal_quantile
 from gpusched_env.workload import Workload
 
-# xi = 1 + a lognormal excess (choice), between the tables measured by Gavel and by Lucid (docs/sjf_bsbf.md).
+# xi = 1 + a lognormal excess; a choice between the tables measured by Gavel and by Lucid (docs/sjf_bsbf.md).
 MEDIAN_EXCESS: Final = 0.3
-SIGMA: Final = 0.8  # of the excess's logarithm
-LARGEST: Final = 4.0
+SIGMA: Final = 0.8  # standard deviation of the excess's logarithm
+LARGEST: Final = 4.0  # upper limit on xi
 
 
 class Interference(Protocol):
-    """Where the slowdowns xi of jobs that share a GPU come from.
+    """A source of the slowdowns xi of jobs that share a GPU.
 
-    A class that derives from it, with fields of plain data, and has a line in INTERFERENCE_SOURCES, can be named in
-    scenario files.
+    To add a source that scenario files can name, derive a dataclass with fields of plain data, and add a line to
+    INTERFERENCE_SOURCES.
     """
 
     def slowdowns(self, classes: np.ndarray, workload: Workload, gpu_types: tuple[str, ...]) -> np.ndarray:
@@ -36,15 +36,15 @@ class Interference(Protocol):
         """
 
     def as_dict(self) -> dict[str, Any]:
-        """Give plain data for JSON: the name under which the source is known as ``source``, and its fields."""
+        """Give plain data for JSON: ``source``, the name in INTERFERENCE_SOURCES, and the fields."""
 
     def identity(self) -> dict[str, Any]:
-        """Give the same with the bytes of files in place of their paths, for fingerprints."""
+        """Give the same data with the SHA-256 of files in place of their paths, for fingerprints."""
         return self.as_dict()
 
 
 def model_of(profile: str) -> str:
-    """Model that a profile trains: its name without what follows in brackets, a batch size or a share of one."""
+    """Model that a profile trains: the profile's name up to " (". A batch size, or a share of it, is in brackets."""
     return profile.partition(" (")[0]
 
 
@@ -71,7 +71,7 @@ class Constant(Interference):
             raise ScenarioError(f"sharing.interference is {self.xi!r}: xi must be a number of at least 1")
 
     def slowdowns(self, classes: np.ndarray, workload: Workload, gpu_types: tuple[str, ...]) -> np.ndarray:
-        """float64 [C, C, T]: xi everywhere."""
+        """float64 [C, C, T]: the same xi for all pairs."""
         return np.full((len(classes), len(classes), len(gpu_types)), float(self.xi))
 
     def as_dict(self) -> dict[str, Any]:
@@ -81,9 +81,9 @@ class Constant(Interference):
 
 @dataclass(frozen=True)
 class Synthetic(Interference):
-    """Random xi for each ordered pair of models: 1 + LogNormal(median .3, sigma .8), at most 4; equal on GPU types.
+    """Random xi for each ordered pair of models: 1 + LogNormal(median 0.3, sigma 0.8), at most 4; on all GPU types.
 
-    A pair's xi follows from the seed and the two names, whatever else is in the workload.
+    A pair's xi depends only on the seed and the two names, not on the rest of the workload.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """Interference that Lucid measured (Hu et al., ASPLOS 2023): two jobs on one GPU, read from its colocate_info.csv.
 
-The file is under a non-commercial licence: the user brings it along, and nothing of it is shipped.
+The file is under a non-commercial licence. Users bring their own copy; the package has none of its data.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ AMP: Final = ("any", "yes", "no")
 class LucidTable(PairTable):
     """Interference from ``model1,batchsize1,amp1,speed1,model2,...`` of simulation/data/colocate_info.csv.
 
-    A speed is a job's rate beside the other over that alone. A pair of models was measured at several batch sizes, with
-    and without mixed precision: its rate is the mean over these, and each line gives both orders.
+    A speed is a job's rate beside the other / its rate alone. Each line gives both orders of a pair. Pairs of models
+    were measured at several batch sizes, with and without mixed precision; the rate of a pair is the mean over these.
 
     Parameters
     ----------
-    batch_size : take only the rows in which both jobs have it; 0 = all
-    amp : take only the rows in which both ("yes") or neither ("no") use mixed precision; "any" = all
+    batch_size : use only rows in which both jobs have this batch size; 0 = all rows
+    amp : use only rows in which both jobs ("yes") or neither ("no") use mixed precision; "any" = all rows
     """
 
     batch_size: int = 0
@@ -36,13 +36,13 @@ class LucidTable(PairTable):
     kind = "lucid"
 
     def __post_init__(self) -> None:
-        """Check every field, without touching the file."""
+        """Check every field; the file is not opened."""
         super().__post_init__()
         if self.amp not in AMP:
             raise ScenarioError(f"sharing.interference.amp is {self.amp!r}: give one of {', '.join(AMP)}")
 
     def entries(self) -> Iterator[Entry]:
-        """Take means over configurations."""
+        """Yield the mean rate of each pair over configurations."""
         found: dict[Pair, list[Entry]] = {}
         for entry in self.measured():
             found.setdefault(entry.pair, []).append(entry)
@@ -50,11 +50,11 @@ class LucidTable(PairTable):
             yield Entry(pair, mean([entry.rate for entry in entries]), entries[0].place)
 
     def measured(self) -> Iterator[Entry]:
-        """Read the file: both jobs of each row.
+        """Read the file: two entries for each row.
 
         Raises
         ------
-        ScenarioError : with file, line, field and remedy
+        ScenarioError : a bad file or field; names file, line, field and remedy
         """
         ends = ("1", "2")
         columns = [name + end for name in ("model", "batchsize", "amp", "speed") for end in ends]

@@ -1,4 +1,4 @@
-"""Interference by pairs of models that somebody measured: which entry of a table a pair of job classes means."""
+"""Interference from a table of measured pairs of models: which entry applies to a pair of job classes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MISSING: Final = ("error", "forbid", "default")
 
 
 class Pair(NamedTuple):
-    """What an entry is for; None = whatever it is."""
+    """Key of an entry; None = any."""
 
     model: str
     other: str
@@ -32,7 +32,7 @@ class Pair(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """An entry and where it stands, for messages. ``rate`` is that of the model beside the other over that alone."""
+    """An entry. ``rate`` = rate of the model beside the other / alone; ``place`` = file and line, for messages."""
 
     pair: Pair
     rate: float
@@ -41,25 +41,26 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class PairTable(Interference):
-    """Interference read from a file of the user's; none is shipped.
+    """Interference read from the user's file; the package has none.
 
     Parameters
     ----------
-    path : of the file, as it is written
-    missing : a pair that the table lacks: "error"; "forbid" = it must not share; "default" = it has ``default_xi``
+    path : path of the file, used as written
+    missing : rule for a pair that the table lacks: "error"; "forbid" = the pair must not share; "default" = the pair
+        has ``default_xi``
     default_xi : see ``missing``
-    names : model of a profile -> its name in the table, where they differ
+    names : the model's name in the table, by its name in profiles; only where they differ
 
     Notes
     -----
-    A profile is looked up by its name, then by its model (:func:`model_of`); an entry for its gang size and for the GPU
-    type is preferred to one for any. A rate of 0 forbids the pair; a rate above 1, xi below 1, counts as 1, with a
+    A profile is looked up by its name, then by its model (:func:`model_of`). An entry for its gang size and GPU type
+    takes precedence over one for any. A rate of 0 forbids the pair. A rate above 1 (xi below 1) counts as 1, with a
     warning.
 
     Raises
     ------
-    ScenarioError : an unknown ``missing``, or a ``default_xi`` below 1; later a file that cannot be read, or lacks a
-        pair
+    ScenarioError : an unknown ``missing``, or a ``default_xi`` below 1; when the table is used, a file that cannot be
+        read or that lacks a pair
     """
 
     path: str
@@ -68,7 +69,7 @@ class PairTable(Interference):
     names: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        """Check every field, without touching the file."""
+        """Check every field; the file is not opened."""
         if self.missing not in MISSING:
             raise ScenarioError(f"sharing.interference.missing: {unknown_name('rule', str(self.missing), MISSING)}")
         Constant(self.default_xi)
@@ -100,8 +101,8 @@ class PairTable(Interference):
             raise ScenarioError(f"{self.path}: no pair in it: give one line for each ordered pair of models")
         if faster:
             warnings.warn(
-                f"{faster[0]}: xi is below 1, a job that sharing makes faster; it counts as 1, as in {len(faster)} of "
-                f"{len(table)} entries",
+                f"{faster[0]}: xi is below 1: sharing would make the job faster; xi = 1 is used instead ({len(faster)} "
+                f"of {len(table)} entries)",
                 stacklevel=2,
             )
         return table
@@ -127,7 +128,7 @@ class PairTable(Interference):
         return math.inf if self.missing == "forbid" else self.default_xi
 
     def _called(self, profile: str) -> list[str]:
-        """Names under which the table may have a profile, the most exact first."""
+        """Names under which the table may list a profile, the most specific first."""
         return [self.names.get(name, name) for name in dict.fromkeys((profile, model_of(profile)))]
 
     def as_dict(self) -> dict[str, Any]:
@@ -138,5 +139,5 @@ class PairTable(Interference):
         return data | ({"names": dict(self.names)} if self.names else {})
 
     def identity(self) -> dict[str, Any]:
-        """Give the same with the SHA-256 of the file's bytes in place of its path."""
+        """Give the same data with the file's SHA-256 in place of its path."""
         return self.as_dict() | {"path": file_digest(Path(self.path), ScenarioError)}

@@ -1,4 +1,4 @@
-"""The rules by which jobs share GPUs: part of a scenario."""
+"""The rules by which jobs share GPUs; they are part of a scenario."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 from gpusched_env.errors import ScenarioError
 from gpusched_env.sharing.interference import Constant, Interference
 
-MOST_SHARERS: Final = 64  # [job] on a GPU at the same time; every look at a GPU walks them all
+MOST_SHARERS: Final = 64  # [job] on a GPU at the same time; operations on a GPU loop over all of them
 MEMORIES: Final = ("gpu_memory_GB", "model_memory_GB")
 
 
@@ -21,15 +21,16 @@ class Sharing:
     Parameters
     ----------
     limit : jobs that may hold a GPU at the same time, at most MOST_SHARERS
-    interference : xi, how many times longer an iteration takes beside another job: one number for all pairs, or a
-        source of INTERFERENCE_SOURCES
-    gpu_memory_GB : memory of each GPU type; profiles that tell their bytes then take that much of it
-    model_memory_GB : what jobs take of it with their whole batch, by model (:func:`model_of`), whatever profiles tell
+    interference : slowdown xi = iteration time beside another job / alone: one number for all pairs, or a source of
+        INTERFERENCE_SOURCES
+    gpu_memory_GB : memory of each GPU type [1e9 byte]; a profile that gives its bytes then takes that much of it
+    model_memory_GB : memory that a job takes with its whole batch, by model (:func:`model_of`) [1e9 byte]; overrides
+        what profiles give
 
     Raises
     ------
     ScenarioError : a limit below 1 or above MOST_SHARERS, an interference below 1, a memory that is not above 0, or
-        models without GPUs
+        model_memory_GB without gpu_memory_GB
     """
 
     limit: int = 2
@@ -59,7 +60,7 @@ class Sharing:
 
     @property
     def source(self) -> Interference:
-        """Where xi comes from."""
+        """The source of xi."""
         return Constant(self.interference) if isinstance(self.interference, int | float) else self.interference
 
     def as_dict(self) -> dict[str, Any]:
@@ -67,7 +68,7 @@ class Sharing:
         return self._written(self.source.as_dict())
 
     def identity(self) -> dict[str, Any]:
-        """Give the same with the bytes of files in place of their paths, for fingerprints."""
+        """Give the same data with the SHA-256 of files in place of their paths, for fingerprints."""
         return self._written(self.source.identity())
 
     def _written(self, source: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Sources of interference by the names that scenario files give them. A new one is one class and one line here."""
+"""Sources of interference by their names in scenario files. To add one, write a class and add a line here."""
 
 from __future__ import annotations
 

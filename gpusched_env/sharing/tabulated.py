@@ -1,4 +1,4 @@
-"""Sharing as the simulator reads it: what each job class may do with its batch, and costs each other one."""
+"""Sharing as arrays for the simulator: sub-step options of each job class, their memory, and xi of pairs of classes."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ GB: Final = 1e9  # [byte]
 
 
 class SharingTables(NamedTuple):
-    """What kernels read of it; C job classes, K sizes of a sub-batch, T GPU types.
+    """Arrays for the kernels; C job classes, K options, T GPU types.
 
-    Option 0 is what a job does alone, later ones halve its batch: the batch of each GPU is worked off in ``sub_steps``
-    equal parts.
+    With an option, each GPU processes its batch in ``sub_steps`` equal sub-batches (gradient accumulation). Option 0 is
+    the one that a job uses alone; each later option halves the sub-batch.
     """
 
     sub_steps: np.ndarray  # int64 [C, K]: gradient-accumulation sub-steps; 0 = no such option
-    compute_share: np.ndarray  # float64 [C, K]: compute time of one part / that of the whole iteration
-    memory: np.ndarray  # float64 [C, K, T]: part of a GPU's memory; inf = no such option
-    interference: np.ndarray  # float64 [C, C, T]: xi of the first beside the second; inf = they must not share
+    compute_share: np.ndarray  # float64 [C, K]: compute time of one sub-step / of the whole iteration
+    memory: np.ndarray  # float64 [C, K, T]: share of a GPU's memory; inf = no such option
+    interference: np.ndarray  # float64 [C, C, T]: xi of the first class beside the second; inf = they must not share
 
 
 def sub_step_options(batch: int, passes: int = 1) -> list[int]:
-    """Sub-steps at which a GPU may work off ``batch`` samples, ascending, ``passes`` first.
+    """Numbers of sub-steps into which a GPU may split ``batch`` samples, ascending, ``passes`` first.
 
     Sub-batches of b = B, ceil(B/2), ceil(B/4), ..., 1 samples take s = ceil(B/b) sub-steps (docs/sjf_bsbf.md).
     """
@@ -36,7 +36,7 @@ def sub_step_options(batch: int, passes: int = 1) -> list[int]:
 
 
 def accumulation_of(profiles: Profiles) -> np.ndarray:
-    """ACCUMULATION_DTYPE [P]: one row a profile; those that tell nothing take one pass, and no memory."""
+    """ACCUMULATION_DTYPE [P]: one row per profile; a profile without accumulation data has one pass and no memory."""
     rows = np.zeros(len(profiles.rows), ACCUMULATION_DTYPE)
     rows["profile"] = np.arange(len(rows))
     rows["passes"] = 1
@@ -70,15 +70,15 @@ def sharing_tables(
 def _memory(
     sharing: Sharing, profiles: Profiles, rows: np.ndarray, smaller: np.ndarray, gpu_types: tuple[str, ...]
 ) -> np.ndarray:
-    """float64 [C, K, T]: part of a GPU's memory.
+    """float64 [C, K, T]: share of a GPU's memory.
 
-    Bytes, where they are told for job and GPU, replace the parts that the profile tells for GPUs of whatever type; how
-    much of them shrinks with the sub-batch is still the profile's.
+    If bytes are known for both job and GPU type, they replace the profile's share, which is the same for all GPU types.
+    The fraction that shrinks with the sub-batch is always the profile's.
 
     Parameters
     ----------
     rows : ACCUMULATION_DTYPE [C]
-    smaller : float64 [C, K], samples of a sub-step / those of a pass that the job takes alone
+    smaller : float64 [C, K], samples of a sub-step / samples of a pass of the job alone
     """
     told = rows["fixed_memory"] + rows["batch_memory"]
     shrinking = (rows["batch_memory"] / np.where(told > 0, told, 1.0))[:, None]

@@ -19,14 +19,14 @@ YES_NO: Final = {"0": False, "1": True, "false": False, "true": True}
 class UserTable(PairTable):
     """Interference from a CSV file with the columns ``model_self``, ``model_other`` and one of three values.
 
-    ``xi`` = seconds of an iteration of ``model_self`` beside ``model_other`` over those alone; ``lost_share`` = share
-    of its throughput that it loses, xi = 1 / (1 - lost share); ``rate`` = throughput beside / alone, xi = 1 / rate.
-    Optional columns, empty = any: ``gpus_self``, gang size of ``model_self``; ``gpu_type``; ``mps``, 1 where CUDA's
-    Multi-Process Service ran. Other columns are left out.
+    The value is one of: ``xi`` = iteration time of ``model_self`` beside ``model_other`` / alone; ``lost_share`` =
+    share of throughput lost, xi = 1 / (1 - lost_share); ``rate`` = throughput beside / alone, xi = 1 / rate. Optional
+    columns, where empty means any: ``gpus_self``, gang size of ``model_self``; ``gpu_type``; ``mps``, 1 if measured
+    with CUDA's Multi-Process Service. Other columns are ignored.
 
     Parameters
     ----------
-    mps : take the rows measured with it, else those without
+    mps : True = use the rows measured with MPS, False = those without; rows with an empty ``mps`` are always used
     """
 
     mps: bool = False
@@ -37,14 +37,14 @@ class UserTable(PairTable):
 
         Raises
         ------
-        ScenarioError : with file, line, field and remedy
+        ScenarioError : a bad file or field; names file, line, field and remedy
         """
         path = Path(self.path)
         for place, row in pair_rows(path, ("model_self", "model_other")):
             given = [name for name in VALUES if name in row]
             if len(given) != 1:
                 raise ScenarioError(
-                    f"{path}, line 1: the header must name one of {', '.join(VALUES)}: they say what the numbers hold "
+                    f"{path}, line 1: the header must name one of {', '.join(VALUES)}, which says what numbers mean "
                     "(xi = seconds shared / alone, lost_share = 1 - 1 / xi, rate = 1 / xi)"
                 )
             if (mps := row.get("mps", "").lower()) and YES_NO.get(mps) is None:
@@ -74,7 +74,7 @@ def _gpus(row: Row, place: str) -> int | None:
 
 
 def _rate(row: Row, column: str, place: str) -> float:
-    """Throughput beside the other over that alone; 0 = the pair must not share."""
+    """Throughput beside the other / alone; 0 = the pair must not share."""
     value = number_of(row, column, place)
     if column == "rate":
         return value
@@ -83,5 +83,5 @@ def _rate(row: Row, column: str, place: str) -> float:
             raise ScenarioError(f"{place}, field 'lost_share': {row[column]!r}: expected a share from 0 to 1")
         return 1.0 - value
     if value == 0.0:
-        raise ScenarioError(f"{place}, field 'xi': 0: no iteration takes no time; a pair that cannot share has rate 0")
+        raise ScenarioError(f"{place}, field 'xi': 0: xi must be above 0; a pair that cannot share has rate 0")
     return 1.0 / value
