@@ -228,7 +228,6 @@ LAYOUTS: Final[dict[str, Layout]] = {
     ),
     "dally-factors": Layout(
         "factors of a model in a rack and across the network (Dally: Sharma et al., arXiv 2401.16492; not used)",
-
         (*_text("model"), *_number("1", "rack network")),
         form=BARE,
     ),

@@ -144,7 +144,6 @@ def assign_profiles(
     ------
     WorkloadError : an unknown rule, or a rule that lacks a GPU type of the cluster or the gang of a job
     """
-
     if rule not in PROFILE_RULES:
         raise WorkloadError(unknown_name("profile rule", rule, PROFILE_RULES))
     return PROFILE_RULES[rule](rng, workload, tuple(gpu_types))
