@@ -14,7 +14,7 @@ from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.profile_tables import load_measured
 from gpusched_env.workload import Workload
 
-NOT_MEASURED: Final = "no throughput was measured for this job type on so many GPUs"
+NOT_MEASURED: Final = "no throughput was measured for this job type on this number of GPUs"
 TOLD: Final = ("priority weight", "slo")  # only rows with 10 fields have these
 
 

@@ -36,11 +36,11 @@ ERROR_DECIMALS: Final = 4
 
 
 def pollux_table(source: Path) -> FittedTable:
-    """Fit the measurements of 16 machines with 4 T4: a folder an application, as in ``simulator/traces``.
+    """Fit the measurements of 16 machines with 4 T4 each: one folder for each application, as in ``simulator/traces``.
 
     ``placements.csv`` and ``scalability.csv`` give seconds of an iteration (``step_time``) and the part of it that
-    waits for the gradients of others (``sync_time``). ``validation-BATCH.csv`` give the iterations to each epoch; a job
-    is complete after the epochs that every batch size was trained for.
+    waits for the gradients of others (``sync_time``). ``validation-BATCH.csv`` give the iterations up to each epoch. A
+    job is complete after the largest number of epochs that was trained at every batch size.
 
     Raises
     ------
