@@ -29,8 +29,9 @@ def read_pai_tables(path: Path) -> tuple[Workload, ReadReport]:
     its tasks with GPUs, where plan_gpu is rounded up to whole GPUs. Its run time [s] is from the first start to the
     last end of the instances of those tasks. Without the instance table it is from the first start to the last end of
     the tasks themselves, which includes the time they waited for instances. Failed jobs are kept like finished ones.
-    The job id is the row number from 0. Attributes: original_id, user, status, gpu_type (assigned types, joined by
-    ``|``), gpu_percent (before rounding). Places in the report are lines of the job table.
+    The instance table has several rows for each job, so it takes longer to read than the others. The job id is the row
+    number from 0. Attributes: original_id, user, status, gpu_type (assigned types, joined by ``|``), gpu_percent
+    (before rounding). Places in the report are lines of the job table.
 
     Parameters
     ----------

@@ -91,6 +91,11 @@ def dally_jobs(
     single_gpus : True = like the 500 jobs, more than half of them with one GPU; False = like the 411 jobs with two GPUs
         or more
 
+    Notes
+    -----
+    Compared with the files, the quantiles of the time on one GPU from 10 to 90 % are within 38 % for each model, the
+    medians within 28 %, and the mean over all jobs within 8 % (tests/test_traces_dally_profiles.py).
+
     Raises
     ------
     WorkloadError : a gap below 0, or no gang left

@@ -28,7 +28,8 @@ def gavel_table(source: Path) -> MeasuredTable:
     """Read ``simulation_throughputs.json`` or ``physical_cluster_throughputs.json``, compressed with gzip or not.
 
     A gang in one machine runs at the rate of the plain GPU type, a spread gang at that of ``_unconsolidated``. Packed
-    rates are read for pairs of one-GPU jobs only; those of larger gangs are 0 throughout the file.
+    rates are read for pairs of one-GPU jobs only; those of larger gangs are 0 throughout the file. Before the division
+    by the rate alone, packed rates are equal in the two files.
 
     Raises
     ------
