@@ -238,6 +238,6 @@ def test_models_that_nobody_tells() -> None:
     scenario = get_scenario("tiny-v1")
     data = scenario.as_dict()
     data["workload"]["profiles"] = "models"
-    with pytest.raises(WorkloadError, match="does not tell models"):
+    with pytest.raises(WorkloadError, match="names no models"):
         scenario_from_dict(data).instance(0)
     assert math.isfinite(scenario.instance(0).ideal_s.sum())

@@ -20,7 +20,7 @@ from gpusched_env.errors import ClusterError, TraceError, WorkloadError
 from gpusched_env.traces import CLUSTER_READERS, ReadReport, read_cluster
 
 UNNAMED = "nodes whose GPU type the file does not name, taken for V100"
-NO_RACKS = "racks that stand for kinds of nodes (GPU type and GPUs a node), as the file names none"
+NO_RACKS = "racks made up, one for each kind of node (GPU type and GPUs per node): the file names none"
 SHARED = "nodes taken for 8 GPUs each, and open to the jobs of every virtual cluster"
 
 OPENB = "sn,cpu_milli,memory_mib,gpu,model\nn0,1,1,0,\nn1,1,1,2,P100\nn2,1,1,8,G2\nn3,1,1,2,P100\nn4,1,1,4,P100\n"

@@ -71,7 +71,7 @@ def test_a_log_without_ids_is_joined_by_row_numbers(tmp_path: Path) -> None:
     [
         ("job_id,estimate_s\n7,x\n", "line 2, field 'estimate_s': 'x': expected a finite number of seconds"),
         ("job_id,estimate_s\n7,1\n7,2\n", "line 3, field 'job_id': '7': this id occurs twice, first in line 2"),
-        ("job_id,estimate_s\n1,1\n", "none of its ids is one of"),
+        ("job_id,estimate_s\n1,1\n", "none of its ids occurs in"),
         (
             "job_id,a,b\n1,1,1\n",
             "expected the columns job_id and estimate_s, or job_id and one other; found job_id, a, b",

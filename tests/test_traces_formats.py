@@ -99,7 +99,7 @@ def test_acme_rows_without_a_run_time(tmp_path: Path) -> None:
         "zero run time": 1,
         "duration shorter than the queue": 1,
     }
-    assert report.notes == {"jobs whose start and end do not give the run time; the duration column counts": 1}
+    assert report.notes == {"jobs whose start and end do not give the run time; the duration column is used": 1}
 
 
 def test_swf_fields(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_swf_fields(tmp_path: Path) -> None:
         "run time unknown": 1,
         "number of processors unknown": 1,
         "zero run time": 1,
-        "one of several runs of a job (status 2 to 4); its summary line counts": 2,
+        "one of several runs of a job (status 2 to 4); the job's summary line is used": 2,
     }
     assert report.places["no submission time"] == [6]
     assert sorted(report.notes.values()) == [1, 1]

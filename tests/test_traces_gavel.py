@@ -20,7 +20,7 @@ from gpusched_env.traces.generators.synthetic import random_stream
 from gpusched_env.traces.profile_tables import load_measured
 from gpusched_env.workload import Workload
 
-NOT_MEASURED = "no throughput was measured for this job type on so many GPUs"
+NOT_MEASURED = "no throughput was measured for this job type on this number of GPUs"
 COMMAND = 'python3 main.py --data "%s/wikitext2, all"'
 
 

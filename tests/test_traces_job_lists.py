@@ -136,7 +136,7 @@ def test_muri_times_are_milliseconds_and_iterations_are_the_work(tmp_path: Path,
     assert report.places == {"CPU job (no GPUs)": [4], "zero run time": [5, 6]}
     assert (report.rows, report.kept, report.format) == (5, 2, name)
     assert list(report.notes.values()) == [1]
-    assert "note 1: duration is off" in report.describe()
+    assert "note 1: duration differs" in report.describe()
 
 
 @here

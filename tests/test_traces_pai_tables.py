@@ -93,7 +93,7 @@ def test_a_job_is_the_gang_of_its_gpu_tasks(tmp_path: Path) -> None:
         "gpu_type": ["T4|V100", "MISC"],
         "gpu_percent": [400, 100],
     }
-    waits = "run times that include the wait of tasks for their instances, as pai_instance_table is not here"
+    waits = "run times that include the time tasks waited for instances, because pai_instance_table is missing"
     assert report.notes == {SHARE: 1, LOST: 1, waits: 2}
 
 

@@ -84,7 +84,7 @@ def test_jobs_are_iterations_of_measured_applications(tmp_path: Path) -> None:
     assert list(report.places.values()) == [[4], [5], [6]]
     assert [reason.split(" (")[0] for reason in report.dropped] == [
         "CPU job",
-        "no measurements of this application",
+        "no measurements of data-parallel training of this application",
         "batch size beyond those that were trained to completion",
     ]
     more = read_workload(f"sia:{tmp_path / 'workload.csv'}")

@@ -17,7 +17,7 @@ from gpusched_env.traces import ReadReport, read_trace
 
 SWF = "{job} 10 0 {run} {got} -1 -1 2 60 -1 1 7 -1 -1 2 -1 -1 -1\n"
 LONG = "jobs that ran longer than the time they requested; both times are kept"
-OTHER = "jobs that got another number of processors than requested; what they got counts"
+OTHER = "jobs whose allocated and requested processors differ; the allocated are used"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Published tables that list no jobs: typed columns with units, JSON as rows, what is not told."""
+"""Published tables that list no jobs: typed columns with units, JSON as rows, missing values."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ def test_numbers_that_are_not_told_are_nan_and_noted(tmp_path: Path) -> None:
     table, report = read(tmp_path, "elasticflow-throughputs", THROUGHPUTS)
     np.testing.assert_array_equal(table["64"], [np.nan, 0])
     np.testing.assert_array_equal(table["2"], [4, np.nan])
-    assert report.notes == {"2 is not told": 1, "64 is not told": 1}
+    assert report.notes == {"2 is missing": 1, "64 is missing": 1}
     assert {remark: places.tolist() for remark, places in report.noted_at.items()} == {
-        "2 is not told": [3],
-        "64 is not told": [2],
+        "2 is missing": [3],
+        "64 is missing": [2],
     }
 
 
@@ -84,7 +84,7 @@ def test_leaves_of_json_are_rows(tmp_path: Path) -> None:
     assert table["beside"].tolist() == ["null", "('A3C', 1)", "null"]
     assert table["rate"].tolist() == [4.5, 2.5, 9]
     np.testing.assert_array_equal(table["rate_beside"], [np.nan, 3.25, np.nan])
-    assert (report.unit, report.notes) == ("record", {"rate_beside is not told": 2})
+    assert (report.unit, report.notes) == ("record", {"rate_beside is missing": 2})
     completion, _ = read(tmp_path, "pollux-completion", COMPLETION)
     assert completion["jct"].tolist() == [761, 90, 5]
     assert completion["workload"].tolist() == ["w-1", "w-1", "w-2"]

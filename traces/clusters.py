@@ -1,4 +1,4 @@
-"""Read a cluster description by ``format:path``. To add a format, write one reader and add one line."""
+"""Read a cluster description by ``format:path``. To add a format, write one reader and add it to CLUSTER_READERS."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ CLUSTER_READERS: Final[dict[str, ClusterReader]] = {
 
 
 def read_cluster(source: str) -> tuple[Cluster, ReadReport]:
-    """Read ``format:path``, for example ``openb:openb_node_list_gpu_node.csv``, and say what was kept and dropped.
+    """Read ``format:path``, for example ``openb:openb_node_list_gpu_node.csv``, and report what was kept and dropped.
 
-    ``format:@name`` means a file that ``gpusched traces fetch name`` keeps. Some files name no GPU type or no
-    racks: the report's notes say what stands in for them.
+    ``format:@name`` means the file that ``gpusched traces fetch name`` downloaded. Some files name no GPU type or no
+    racks: the report's notes say what was assumed.
 
     Raises
     ------
-    TraceError : an unknown format, or with file, line, field and remedy
-    FetchError : an unknown name
+    TraceError : an unknown format, or a malformed file; names the file, line, field and remedy
+    FetchError : an unknown file name
     """
     name, path = split_here(source, "cluster", CLUSTER_READERS)
     return CLUSTER_READERS[name](path)

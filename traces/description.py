@@ -1,4 +1,4 @@
-"""What is in a workload: the numbers behind the tables and figures of ``gpusched traces describe``."""
+"""Statistics of a workload: the numbers behind the tables and figures of ``gpusched traces describe``."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from gpusched_env.traces.generators.calibration import CLASS_NAMES, demand_class
 from gpusched_env.traces.profiles import assign_profiles
 from gpusched_env.workload import Workload
 
-RANKS: Final = (0.1, 0.5, 0.9, 0.99)  # quantiles of run times in a table
+RANKS: Final = (0.1, 0.5, 0.9, 0.99)  # probabilities of the quantiles of run times in a table
 GROUPS: Final = ("virtual_cluster", "user", "queue", "status", "model")  # attributes whose values are counted
 TOP: Final = 10  # values of an attribute that are shown
 
 
 class Part(NamedTuple):
-    """Some of the jobs: how many, their share of all jobs and of all GPU time, and their work.
+    """A group of jobs: their number, share of all jobs, share of all GPU time, and work.
 
-    ``work`` holds the quantiles at RANKS and the mean, in seconds of run time, or in iterations of jobs given by these;
-    ``gpu_time`` is NaN then.
+    ``work`` holds the quantiles at RANKS, then the mean: of run times [s], or of iterations if some job is given by
+    iterations. ``gpu_time`` is NaN in that case.
     """
 
     name: str
@@ -34,14 +34,14 @@ class Part(NamedTuple):
 
 
 def by_class(workload: Workload) -> list[Part]:
-    """Split the jobs by demand class, and all of them last."""
+    """Split the jobs by demand class; the last part holds all jobs."""
     kind = demand_class(workload.jobs["gpus"])
     present = [(name, kind == number) for number, name in enumerate(CLASS_NAMES) if (kind == number).any()]
     return [_part(workload, name, rows) for name, rows in [*present, ("all", np.ones(len(kind), bool))]]
 
 
 def largest_groups(workload: Workload, attribute: str, count: int = TOP) -> tuple[list[Part], int]:
-    """Give the ``count`` values of an attribute that most jobs have, and the number of all values."""
+    """Return the ``count`` most frequent values of an attribute, and how many values there are."""
     values, group, jobs = np.unique(workload.attributes[attribute], return_inverse=True, return_counts=True)
     largest = np.argsort(-jobs, kind="stable")[:count]
     return [_part(workload, str(values[i]), group == i) for i in largest], len(values)
@@ -56,14 +56,14 @@ def _part(workload: Workload, name: str, rows: np.ndarray) -> Part:
 
 
 def has_run_times(workload: Workload) -> bool:
-    """Whether every job gives its run time; else some give iterations, which take no time before they meet a GPU."""
+    """Whether every job has a run time; a job given by iterations has none until a cluster is chosen."""
     return not np.isnan(workload.jobs["duration_s"]).any()
 
 
 def with_run_times(workload: Workload, cluster: Cluster) -> Workload:
-    """Give jobs that give iterations their run time on the ideal placement of a cluster with the default network.
+    """Set the run time of jobs given by iterations: that on the ideal placement of a cluster with the default network.
 
-    Given run times stay. Without models they hold on every GPU type.
+    Run times that are given stay. Jobs with the unit profile run equally fast on every GPU type.
 
     Raises
     ------
@@ -78,12 +78,12 @@ def with_run_times(workload: Workload, cluster: Cluster) -> Workload:
 
 
 def demanded_gpus(workload: Workload) -> tuple[np.ndarray, np.ndarray]:
-    """GPUs that run if every job starts when it arrives and takes its run time.
+    """GPUs in use over time if every job starts when it arrives and runs for its run time.
 
     Returns
     -------
     times_s : float64 [S], ascending [s]
-    gpus : float64 [S], GPUs from each time to the next; the last is 0
+    gpus : float64 [S], GPUs in use from each time to the next; the last is 0
     """
     jobs = workload.jobs
     time = np.concatenate([jobs["arrival_s"], jobs["arrival_s"] + jobs["duration_s"]])
@@ -93,7 +93,7 @@ def demanded_gpus(workload: Workload) -> tuple[np.ndarray, np.ndarray]:
 
 
 def hour_of_week(origin: str) -> float:
-    """Hour of the week, from Monday 0 h, of an ISO 8601 time; NaN for an empty text."""
+    """Hours since Monday 0 h of an ISO 8601 time; NaN for an empty text."""
     if not origin:
         return float("nan")
     when = datetime.fromisoformat(origin)

@@ -1,4 +1,4 @@
-"""Run times that somebody predicted: joined to the jobs of a log from a second file."""
+"""Predicted run times from a second file, joined to the jobs of a log."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from gpusched_env.workload import Workload
 
 
 def join_estimates(workload: Workload, report: ReadReport, path: Path) -> Workload:
-    """Give jobs the predicted run time that a CSV tells for their id; it becomes ``estimate_s`` [s].
+    """Set ``estimate_s`` [s] of every job to the predicted run time that a CSV gives for its id.
 
-    The file has a column of ids (``job_id``) and one of run times, by a common name (``estimate_s``,
-    ``predicted_duration_h``) or the only other column, as in the predictions of Helios (``job_id,priority``, seconds).
-    Ids are those of the log (the attribute ``original_id``), or of a log without ids the row numbers from 0. Jobs
-    without a prediction keep what the log tells. The report notes the column, and how many jobs have no prediction.
+    The file has a column of ids (``job_id``) and one of run times. The latter has a common name (``estimate_s``,
+    ``predicted_duration_h``) or is the only other column, as in the predictions of Helios (``job_id,priority``,
+    seconds). Ids are those of the log (the attribute ``original_id``), or row numbers from 0 if the log has no ids.
+    Jobs without a prediction keep the estimate of the log. The report notes the column, and how many jobs have no
+    prediction.
 
     Raises
     ------
-    TraceError : no such columns, a malformed row, an id given twice, or ids of which no job has any
+    TraceError : no such columns, a malformed row, an id given twice, or no id that a job has
     """
     id_column, claimed = _columns(path)
     predicted: dict[str, float] = {}
@@ -43,7 +44,7 @@ def join_estimates(workload: Workload, report: ReadReport, path: Path) -> Worklo
     if not told.any():
         there = next(iter(predicted), None)
         shown = f"such as {there!r} there and {ids[0]!r} here"
-        raise TraceError(f"{path}: none of its ids is one of {report.path}, {shown}: check both")
+        raise TraceError(f"{path}: none of its ids occurs in {report.path}, {shown}: check both")
     jobs["estimate_s"][told] = found[told]
     report.notes[f"estimates are {claimed.column} of {path.name} [{UNIT_WORDS[claimed.unit]}]"] = int(told.sum())
     if lacking := int((~told).sum()):
@@ -54,7 +55,7 @@ def join_estimates(workload: Workload, report: ReadReport, path: Path) -> Worklo
 
 
 def _columns(path: Path) -> tuple[str, Found]:
-    """Name the column of ids, and the one of run times with its unit."""
+    """Return the column of ids, and the column of run times with its unit."""
     header = csv_header(path)
     ids, claims = guess_role("id", header), guess_role("estimate", header)
     if len(ids) == 1 and not claims and len(header) == 2:

@@ -1,4 +1,4 @@
-"""Choose jobs of a workload: by time, demand, attribute, rank or chance. Ids and attributes travel along."""
+"""Filter the jobs of a workload: by time, demand, attribute, position or at random. Ids and attributes are kept."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONDITION: Final = re.compile(r"\s*(\w+)\s*(!?=)\s*(.*?)\s*")
 
 
 def window(workload: Workload, start_s: float = 0.0, stop_s: float = math.inf) -> Workload:
-    """Keep the jobs that arrive in ``start_s <= arrival < stop_s`` [s]; times then count from the first of them.
+    """Keep the jobs with ``start_s <= arrival < stop_s`` [s]; times then count from the first job kept.
 
     Raises
     ------
@@ -29,12 +29,12 @@ def window(workload: Workload, start_s: float = 0.0, stop_s: float = math.inf) -
 
 
 def first_jobs(workload: Workload, count: int) -> Workload:
-    """Keep the ``count`` jobs that arrive first, in order of arrival and id; all of them when there are fewer."""
+    """Keep the first ``count`` jobs by arrival, ties by id; all jobs if there are fewer."""
     return workload.select(np.lexsort([workload.jobs["id"], workload.jobs["arrival_s"]])[:count])
 
 
 def up_to_gpus(workload: Workload, max_gpus: int) -> Workload:
-    """Drop the jobs that demand more than ``max_gpus`` GPUs; :func:`clip_gpus` keeps their work instead.
+    """Drop the jobs that demand more than ``max_gpus`` GPUs; :func:`clip_gpus` shrinks their gangs instead.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def split_condition(condition: str) -> tuple[str, bool, list[str]]:
 
     Raises
     ------
-    WorkloadError : another form
+    WorkloadError : a malformed condition
     """
     match = _CONDITION.fullmatch(condition)
     if match is None or not match[3]:
@@ -61,7 +61,7 @@ def split_condition(condition: str) -> tuple[str, bool, list[str]]:
 
 
 def where(workload: Workload, condition: str) -> Workload:
-    """Keep the jobs whose attribute has one of some values, or drop them; times then count from the first job kept.
+    """Keep or drop the jobs whose attribute has one of the given values; times then count from the first job kept.
 
     Parameters
     ----------
@@ -82,17 +82,19 @@ def where(workload: Workload, condition: str) -> Workload:
 
 
 def sample(workload: Workload, amount: float, seed: int = 0) -> Workload:
-    """Keep a random part of the jobs; times then count from the first job kept.
+    """Keep a random sample of the jobs; times then count from the first job kept.
 
     Parameters
     ----------
-    amount : below 1 the probability with which each job is kept; from 2 on the number of jobs (all if there are fewer)
-    seed : which sample
+    amount : below 1, the probability with which each job is kept; from 2 on, the number of jobs (all if there are
+        fewer)
+    seed : another seed draws another sample
 
     Notes
     -----
-    A hash of seed and job id decides, so a share commutes with every filter, and a smaller one is part of a larger one.
-    The hash is SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
+    A hash of seed and job id decides whether a job is kept. So sampling a share commutes with every other filter, and a
+    smaller share is a subset of a larger one. The hash is SplitMix64 (Steele, Lea and Flood, "Fast Splittable
+    Pseudorandom Number Generators", OOPSLA 2014).
 
     Raises
     ------
@@ -109,11 +111,11 @@ def sample(workload: Workload, amount: float, seed: int = 0) -> Workload:
 
 
 def check_amount(amount: float) -> None:
-    """Refuse what :func:`sample` cannot take.
+    """Check the amount of :func:`sample`.
 
     Raises
     ------
-    WorkloadError : with the remedy
+    WorkloadError : an amount that is neither a share in (0, 1) nor a whole number of at least 2
     """
     if not 0 < amount < math.inf or amount == 1 or (amount > 1 and amount != int(amount)):
         raise WorkloadError(f"sample is {amount!r}: give a share above 0 and below 1, or a number of jobs, at least 2")
@@ -127,8 +129,8 @@ def _keep(workload: Workload, chosen: np.ndarray, if_none: str) -> Workload:
 
 
 def _split_mix(ids: np.ndarray, seed: int) -> np.ndarray:
-    """uint64, shape of ``ids``: well mixed and distinct."""
-    offset = seed * 0xD1342543DE82EF95 & 0xFFFFFFFFFFFFFFFF  # an odd factor: seeds do not shift each other's ids
+    """Hash ids to distinct uint64 values; shape of ``ids``."""
+    offset = seed * 0xD1342543DE82EF95 & 0xFFFFFFFFFFFFFFFF  # large: seed + 1 is not the same hash of shifted ids
     z = (ids.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(offset)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

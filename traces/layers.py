@@ -1,4 +1,4 @@
-"""Layer files of ASTRA-sim 1.0: how long each layer of a network computes, and how many bytes of gradients it sends."""
+"""Layer files of ASTRA-sim 1.0: compute times and gradient bytes of each layer of a network."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from gpusched_env.traces.parsing.streams import tab_rows
 
 HEADING: Final = "DATA"  # data-parallel training: only gradients are exchanged
 FIELDS: Final = 12
-READ: Final = (0, 2, 5, 8, 10, 11)  # layer, three computations, bytes of the weight gradients, update
+READ: Final = (0, 2, 5, 8, 10, 11)  # layer, three compute times, bytes of the weight gradients, update
 FIXED: Final = {1: "-1", 3: "NONE", 4: "0", 6: "NONE", 7: "0", 9: "ALLREDUCE"}  # in data-parallel training
 STRAY: Final = "a stray total, not a layer"
 GLUED: Final = "the layer's name begins with a stray total; it is kept as it is"
-MISCOUNTED: Final = "the count in line 2 is not the number of layers; the layers count"
+MISCOUNTED: Final = "line 2 gives a wrong number of layers; it is ignored"
 
 
 def layer_rows(path: Path, report: ReadReport) -> Iterator[tuple[Place, list[str]]]:
-    """Yield the place and the six told fields of every layer: fields end at tabs, and line 1 is ``DATA``.
+    """Yield the place of every layer and its fields READ. Fields are separated by tabs; line 1 is ``DATA``.
 
-    Lines with one number, as some files have at their end, are dropped. Where line 2 counts other layers than there
-    are, and where such a number stands before the names too, the report notes it.
+    Lines with one number, which some files have at their end, are dropped. The report notes a wrong number of layers in
+    line 2, and layer names that begin with such a stray number.
 
     Raises
     ------
-    TraceError : another heading, a row of another width, or of another kind of training
+    TraceError : a wrong heading, a row of the wrong width, or training that is not data-parallel
     """
     rows = tab_rows(path)
     _, heading = next(rows, (None, []))

@@ -1,11 +1,11 @@
-"""What the columns of published tables are. To add a table, add one entry to LAYOUTS."""
+"""Columns of the published tables. To add a table, add one entry to LAYOUTS."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-UNTOLD: Final = "not told"  # the publishers name no unit
+UNTOLD: Final = "unknown unit"  # the publishers name no unit
 CALENDAR: Final = "local time"
 NAMED, BARE, LAYERS = "CSV with a header line", "CSV without a header line", "layer file of ASTRA-sim"
 
@@ -16,8 +16,8 @@ class Column:
 
     Parameters
     ----------
-    name : in the file; may be empty
-    kind : "text"; "time" (date, or date and time); "whole" number; "number" (empty or nan = not told)
+    name : name in the file; may be empty
+    kind : "text"; "time" (date, or date and time); "whole" number; "number" (empty or nan = missing)
     unit : empty = none; "1" = a ratio
     """
 
@@ -32,12 +32,12 @@ class Layout:
 
     Parameters
     ----------
-    about : what it holds and who published it
-    columns : in CSV with a header found by name, in any order; in JSON keys, then values
+    about : what the table holds and who published it
+    columns : of a CSV with a header, found by name in any order; of JSON, the keys and then the values
     rest : kind and unit of all other columns of the header; None = there are none
-    levels : 0 = CSV; else JSON, in which so many keys lead to a leaf
-    root : key of the JSON object in which the rows are; empty = the whole file
-    form : of the lines where levels is 0: NAMED; BARE = the columns are those of the file, in its order; LAYERS
+    levels : 0 = CSV; else JSON, and the number of keys that lead to a leaf
+    root : key of the JSON object that holds the rows; empty = the whole file
+    form : of a CSV: NAMED = columns by the header line; BARE = no header line, columns in this order; LAYERS
     """
 
     about: str
@@ -64,9 +64,9 @@ def _number(unit: str, names: str) -> tuple[Column, ...]:
     return _all("number", unit, names)
 
 
-INDEX: Final = Column("", "whole", "row")  # of a data frame: a column without a name
+INDEX: Final = Column("", "whole", "row")  # index of a data frame: a column without a name
 TIME: Final = Column("time", "time", CALENDAR)
-SUMMARY: Final = (  # of a log, in Helios and Acme alike
+SUMMARY: Final = (  # summary of a log, the same columns in Helios and Acme
     *_text("id"),
     *_whole("jobs", "job_num cpu_job_num gpu_job_num"),
     *_number("s", "avg_run_time_cpu avg_run_time_gpu avg_que_time_cpu avg_que_time_gpu"),
@@ -80,7 +80,7 @@ STEP: Final = (*_whole("samples per GPU", "local_bsz"), *_number("s", "step_time
 
 LAYOUTS: Final[dict[str, Layout]] = {
     "acme-summary": Layout(
-        "jobs of Seren, Kalos, Philly, Helios and PAI in figures (Acme: Hu et al., NSDI 2024)",
+        "summary of the jobs of Seren, Kalos, Philly, Helios and PAI (Acme: Hu et al., NSDI 2024)",
         (
             *SUMMARY,
             *_number("s", "max_run_time_gpu"),
@@ -89,7 +89,7 @@ LAYOUTS: Final[dict[str, Layout]] = {
         ),
     ),
     "helios-summary": Layout(
-        "jobs of the four Helios clusters in figures (Hu et al., SC 2021)",
+        "summary of the jobs of the four Helios clusters (Hu et al., SC 2021)",
         (*SUMMARY, *_whole("GPUs", "gpu_num"), *_number("1", "complete_rate cancel_rate fail_rate")),
     ),
     "helios-capacity": Layout(
@@ -114,7 +114,7 @@ LAYOUTS: Final[dict[str, Layout]] = {
         ),
     ),
     "helios-throughput": Layout(
-        "jobs and GPUs of Venus submitted, started and ended in each 10 minutes (Lucid: Hu et al., ASPLOS 2023)",
+        "jobs and GPUs of Venus submitted, started and ended per 10 minutes (Lucid: Hu et al., ASPLOS 2023)",
         (
             TIME,
             *_whole("jobs", "submit_job_all start_job_all end_job_all submit_gpu_job start_gpu_job end_gpu_job"),
@@ -147,11 +147,11 @@ LAYOUTS: Final[dict[str, Layout]] = {
         ),
     ),
     "lingjun-hosts": Layout(
-        "switches above each host; how many GPUs it has is not told (Lingjun: Cao et al., SIGCOMM 2024)",
+        "switches above each host; without its number of GPUs (Lingjun: Cao et al., SIGCOMM 2024)",
         _text("ip DSW PSW ASW"),
     ),
     "dlrm-instances": Layout(
-        "inference instances; no time = before the begin or after the end of the log (Yang et al., NSDI 2025)",
+        "inference instances; a missing time = before the begin or after the end of the log (Yang et al., NSDI 2025)",
         (
             *_text("instance_sn role app_name"),
             *_whole("CPUs", "cpu_request cpu_limit"),
@@ -163,7 +163,7 @@ LAYOUTS: Final[dict[str, Layout]] = {
         ),
     ),
     "lucid-pairs": Layout(
-        "two jobs on one GPU; speed = rate beside the other / rate alone (Lucid)",
+        "two jobs on one GPU; speed = rate with the other job / rate alone (Lucid)",
         (
             INDEX,
             *_text("model1 dataset1 model2 dataset2"),
@@ -202,11 +202,11 @@ LAYOUTS: Final[dict[str, Layout]] = {
         _number("GPU s", "duration"),
     ),
     "pollux-placements": Layout(
-        "times of a step by placement, a digit a node = its GPUs (Pollux: Qiao et al., OSDI 2021; Sia, SOSP 2023)",
+        "step times by placement; one digit for each node = its GPUs (Pollux: Qiao et al., OSDI 2021; Sia, SOSP 2023)",
         (*_text("placement"), *STEP),
     ),
     "pollux-scalability": Layout(
-        "times of a step by numbers of nodes and GPUs (Pollux; Sia: Jayaram Subramanya et al., SOSP 2023)",
+        "step times by numbers of nodes and GPUs (Pollux; Sia: Jayaram Subramanya et al., SOSP 2023)",
         (*_whole("nodes", "num_nodes"), *_whole("GPUs", "num_replicas"), *STEP),
     ),
     "pollux-validation": Layout(
@@ -219,7 +219,7 @@ LAYOUTS: Final[dict[str, Layout]] = {
         ),
     ),
     "dally-efficiency": Layout(
-        "compute time / time of an iteration, by model and placement (ASTRA-sim at the links of Dally's simulator)",
+        "compute time / iteration time, by model and placement (ASTRA-sim with the links of Dally's simulator)",
         (
             *_text("model placement units dimensions"),
             *_number("us", "compute_us exposed_comm_us"),
@@ -227,7 +227,7 @@ LAYOUTS: Final[dict[str, Layout]] = {
         ),
     ),
     "dally-factors": Layout(
-        "factor of a model in a rack and across the network (Dally: Sharma et al., arXiv 2401.16492; unused there)",
+        "factors of a model in a rack and across the network (Dally: Sharma et al., arXiv 2401.16492; not used)",
         (*_text("model"), *_number("1", "rack network")),
         form=BARE,
     ),
@@ -242,12 +242,12 @@ LAYOUTS: Final[dict[str, Layout]] = {
         form=LAYERS,
     ),
     "elasticflow-throughputs": Layout(
-        "iterations a second by numbers of GPUs, the other columns (ElasticFlow: Gu et al., ASPLOS 2023)",
+        "iterations per second; each other column is a number of GPUs (ElasticFlow: Gu et al., ASPLOS 2023)",
         _whole("samples", "global_batch_size"),
         rest=Column("", "number", "iterations/s"),
     ),
     "gavel-throughputs": Layout(
-        "steps a second beside another job or alone (null); 0 = no room in memory (Gavel: Narayanan et al., OSDI 2020)",
+        "steps per second with another job or alone (null); 0 = out of memory (Gavel: Narayanan et al., OSDI 2020)",
         (*_text("gpu_type job beside"), *_number("steps/s", "rate rate_beside")),
         levels=3,
     ),

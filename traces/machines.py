@@ -1,4 +1,4 @@
-"""Collect the nodes that a reader keeps, then hand them over as a Cluster."""
+"""Collect the nodes that a reader keeps and build a Cluster of them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from gpusched_env.errors import TraceError
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 
-GPU_TYPE: Final = NodeGroup(1, 1).gpu_type  # where the file names none: the built-in model profiles know this one
+GPU_TYPE: Final = NodeGroup(1, 1).gpu_type  # if the file names none: the type of the built-in model profiles
 UNNAMED: Final = f"nodes whose GPU type the file does not name, taken for {GPU_TYPE}"
-NO_RACKS: Final = "racks that stand for kinds of nodes (GPU type and GPUs a node), as the file names none"
+NO_RACKS: Final = "racks made up, one for each kind of node (GPU type and GPUs per node): the file names none"
 
 
 class Machines:
-    """Nodes by kind. Equal nodes become one group, in the order of the first row of each kind.
+    """Nodes by kind. Nodes of one kind become one group; groups are in the order of their first rows.
 
     Parameters
     ----------
-    format, path, things : of the report; ``things`` are what a row of the file stands for
+    format, path, things : as in ReadReport
     """
 
     def __init__(self, format: str, path: Path, things: str) -> None:
@@ -37,11 +37,11 @@ class Machines:
         gpu_type: str = "",
         nodes_per_rack: int | None = None,
     ) -> None:
-        """Keep equal nodes, or drop and count a row without GPUs.
+        """Keep ``nodes`` equal nodes, or drop and count a row without GPUs.
 
         Raises
         ------
-        TraceError : there are now more GPUs than any cluster has
+        TraceError : the nodes so far have more than MOST_GPUS GPUs
         """
         self.report.rows += 1
         gpus = nodes * gpus_per_node
@@ -54,11 +54,11 @@ class Machines:
         self.nodes[gpus_per_node, gpu_type, nodes_per_rack] += nodes
 
     def cluster(self) -> tuple[Cluster, ReadReport]:
-        """Build the cluster; where the file names no racks, each kind of node has one.
+        """Build the cluster; if the file names no racks, each kind of node gets one rack.
 
         Raises
         ------
-        TraceError : nothing was kept
+        TraceError : no node was kept
         """
         report = self.report
         report.kept = report.rows - sum(report.dropped.values())

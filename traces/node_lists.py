@@ -1,4 +1,4 @@
-"""Lists of machines: one row a node, or one row for many equal nodes."""
+"""Lists of machines: one row for each node, or one row for many equal nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpusched_env.traces.machines import Machines
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows
 
-HOST: Final = 8  # [GPU] of a node of the virtual clusters of Philly and Helios, whose files give numbers of nodes
+HOST: Final = 8  # [GPU] per node, assumed for the virtual clusters of Philly and Helios: their files give only nodes
 SHARED: Final = f"nodes taken for {HOST} GPUs each, and open to the jobs of every virtual cluster"
 VIRTUAL_CLUSTERS: Final = {"helios": ("", "num"), "philly": ("vc", "node num")}  # columns: name, number of nodes
 SWITCHES: Final = ("num_switch", "num_node_p_switch", "num_gpu_p_node")
@@ -19,14 +19,14 @@ SWITCHES: Final = ("num_switch", "num_node_p_switch", "num_gpu_p_node")
 
 @dataclass(frozen=True)
 class NodeList:
-    """Columns of a list with one row a node.
+    """Column names of a list with one row for each node.
 
     Parameters
     ----------
-    node : identifier
-    gpus : GPUs of the node; 0 = a CPU node
-    gpu_type : name of the GPU type; empty = the file has none
-    names : of all columns, where the file is published without a header line
+    node : column of the identifier
+    gpus : column of the GPUs of the node; 0 = a CPU node
+    gpu_type : column of the GPU type; empty = the file has none
+    names : all columns, if the file is published without a header line
     """
 
     node: str
@@ -44,7 +44,7 @@ NODE_LISTS: Final = {
 
 
 def read_nodes(path: Path, name: str) -> tuple[Cluster, ReadReport]:
-    """Read a list of nodes; those without GPUs are dropped.
+    """Read a list of nodes; nodes without GPUs are dropped.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def read_nodes(path: Path, name: str) -> tuple[Cluster, ReadReport]:
 
 
 def read_virtual_clusters(path: Path, name: str) -> tuple[Cluster, ReadReport]:
-    """Read the number of nodes of each virtual cluster; nodes of 8 GPUs.
+    """Read the number of nodes of each virtual cluster; every node is taken for 8 GPUs.
 
     Raises
     ------
@@ -82,7 +82,9 @@ def read_virtual_clusters(path: Path, name: str) -> tuple[Cluster, ReadReport]:
 
 
 def read_switches(path: Path, name: str) -> tuple[Cluster, ReadReport]:
-    """Read ``num_switch,num_node_p_switch,num_gpu_p_node,...`` of Tiresias' simulator; a switch is a rack.
+    """Read a cluster file of Tiresias' simulator, ``num_switch,num_node_p_switch,num_gpu_p_node,...``.
+
+    A switch becomes a rack.
 
     Raises
     ------
@@ -96,7 +98,7 @@ def read_switches(path: Path, name: str) -> tuple[Cluster, ReadReport]:
 
 
 def read_philly_nodes(path: Path) -> tuple[Cluster, ReadReport]:
-    """Read Philly's list of machines, or of virtual clusters; the header tells.
+    """Read Philly's list of machines or of virtual clusters; the header says which.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Model profiles: the built-in table, and the rules by which jobs get one."""
+"""Model profiles: the built-in table, and the rules that assign profiles to jobs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from gpusched_env.traces.profile_tables import (
 )
 from gpusched_env.workload import Profiles, Workload
 
-# Nine convolutional networks. Gradient size (all tensors) and skew (largest tensor / all): the public tensor lists of
-# Tiresias (Gu et al., NSDI 2019; SymbioticLab/Tiresias, simulator/models.py), single precision. The other columns are
-# documented choices: batch per GPU, compute seconds of one iteration on a V100 in single precision (order of magnitude
-# of public training benchmarks of that time), memory at that batch, and no overlap of compute and communication.
+# Nine convolutional networks. Gradient size (all tensors) and skew (largest tensor / all) come from the public tensor
+# lists of Tiresias (Gu et al., NSDI 2019; SymbioticLab/Tiresias, simulator/models.py), single precision. The other
+# columns are choices of this package: batch per GPU, compute seconds of one iteration on a V100 in single precision
+# (order of magnitude of public training benchmarks of that time), and memory at that batch.
 # name, batch [samples], gradient [1e6 byte], skew, memory [1e9 byte], compute [s]
 V100_TABLE: Final = (
     ("alexnet", 512, 236, 0.61, 6.0, 0.18),
@@ -36,11 +36,11 @@ V100_TABLE: Final = (
     ("vgg16", 64, 527, 0.74, 9.0, 0.275),
     ("vgg19", 64, 547, 0.72, 10.0, 0.33),
 )
-OVERLAP: Final = 1.0  # exponent of the overlap norm: compute and communication add up
+OVERLAP: Final = 1.0  # exponent of the overlap norm; 1 = no overlap, compute and communication add up (choice)
 
 
 def mix_profiles() -> Profiles:
-    """Build the nine networks of V100_TABLE."""
+    """Build the profiles of the nine networks of V100_TABLE."""
     rows = [
         {
             "name": name,
@@ -56,7 +56,7 @@ def mix_profiles() -> Profiles:
     return Profiles.from_rows(rows, ("V100",))
 
 
-Assigned = tuple[Profiles, np.ndarray]  # and the row of each job
+Assigned = tuple[Profiles, np.ndarray]  # profiles, and the profile row of each job
 Rule = Callable[[np.random.Generator, Workload, tuple[str, ...]], Workload]
 
 
@@ -66,7 +66,7 @@ def _of_model(
     workload: Workload,
     gpu_types: tuple[str, ...],
 ) -> Workload:
-    """Give jobs the profiles that ``models`` says; their work stays as it is told."""
+    """Assign the profiles that ``models`` returns; the work of the jobs stays."""
     profiles, rows = models(rng, workload, gpu_types)
     jobs = workload.jobs.copy()
     jobs["profile"] = rows
@@ -80,10 +80,10 @@ def _unit(rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ..
 
 
 def _models(rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]) -> Assigned:
-    """One profile for each value of the attribute ``model``: so that tables of pairs of models know who is who."""
+    """Make one profile for each value of the attribute ``model``, so that tables of model pairs can look them up."""
     if "model" not in workload.attributes:
         raise WorkloadError(
-            f"profiles 'models': workload {workload.name!r} does not tell models (no attribute 'model'); use 'unit'"
+            f"profiles 'models': workload {workload.name!r} names no models (no attribute 'model'); use 'unit'"
         )
     names, rows = np.unique(workload.attributes["model"].astype(str), return_inverse=True)
     unit = Profiles.unit().rows
@@ -116,28 +116,33 @@ PROFILE_RULES: Final[dict[str, Rule]] = {
 def assign_profiles(
     workload: Workload, rule: str, rng: np.random.Generator, gpu_types: Sequence[str] = ("V100",)
 ) -> Workload:
-    """Give every job a model profile; returns a new workload.
+    """Assign a model profile to every job; returns a new workload.
 
     Parameters
     ----------
-    rule : "unit" = one second an iteration and no communication, so run times hold on every placement; "models" =
-        the same, one profile for each model that the log tells; "mix" = a uniform draw from the nine networks for every
-        job, whatever its gang size (a single GPU never communicates); a name of MEASURED_TABLES, "gavel" say = models
-        measured by that paper, see measured_profiles; a name of FITTED_TABLES, "pollux", "sia" or "bsbf" =
-        applications fitted to measurements, see fitted_profiles; a name of EFFICIENCY_RULES, "dally" say = models
-        priced by the shape of a placement, see efficiency_profiles
-    rng : decides the draw; jobs are taken in the order of the workload
+    rule : name of PROFILE_RULES, see Notes
+    rng : source of random draws; jobs are taken in the order of the workload
     gpu_types : GPU types of the cluster
 
     Notes
     -----
-    A job given by duration_s keeps it: its iterations follow from its iteration time on the ideal placement, so its
-    run time there is that duration under every rule, and longer where its gang is spread. Only the efficiency rules
-    give work of their own, to jobs that tell their iterations and the seconds of one.
+    Rules:
+
+    - "unit": one second per iteration and no communication, so run times are the same on every placement.
+    - "models": as "unit", with one profile for each value of the attribute ``model``.
+    - "mix": a uniform draw from the nine networks for every job, whatever its gang size (a single GPU never
+      communicates).
+    - a name of MEASURED_TABLES, such as "gavel": models measured by that paper, see measured_profiles.
+    - a name of FITTED_TABLES ("pollux", "sia", "bsbf"): applications fitted to measurements, see fitted_profiles.
+    - a name of EFFICIENCY_RULES, such as "dally": models priced by the shape of a placement, see efficiency_profiles.
+
+    A job given by duration_s keeps it under every rule: its iterations follow from its iteration time on the ideal
+    placement, so it runs for duration_s there, and longer where its gang is spread. Only the efficiency rules replace
+    the work, for jobs whose attributes give their iterations and the seconds of one.
 
     Raises
     ------
-    WorkloadError : unknown rule, or one that does not know a GPU type of the cluster, or the gang of a job
+    WorkloadError : an unknown rule, or a rule that lacks a GPU type of the cluster or the gang of a job
     """
     if rule not in PROFILE_RULES:
         raise WorkloadError(unknown_name("profile rule", rule, PROFILE_RULES))

@@ -1,4 +1,4 @@
-"""How a log is read: options of ``read_trace``, of the commands, and of a workload in a scenario (``parameters``)."""
+"""Options for reading a log, in ``read_trace``, on the command line, and in a scenario (``workload.parameters``)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ MAPPED: Final = "csv"  # the format whose columns a mapping names
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How a log is read.
+    """Options for reading a log.
 
     Parameters
     ----------
-    map : of the format csv, role -> column; a text ``arrival=submit_time,gpus=n`` is taken, too
+    map : role -> column, for the format csv only; the text ``arrival=submit_time,gpus=n`` is accepted, too
     skip_bad_rows : count and report malformed rows instead of refusing the log
-    estimate : a CSV of predicted run times by job id, see :func:`gpusched_env.traces.estimates.join_estimates`; "" =
-        none
+    estimate : path of a CSV of predicted run times by job id, see
+        :func:`gpusched_env.traces.estimates.join_estimates`; "" = none
 
     Raises
     ------
-    TraceError : a malformed mapping, an unknown role, or a value of another type
+    TraceError : a malformed mapping, an unknown role, or a value of the wrong type
     """
 
     map: Mapping[str, str] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class ReadOptions:
     estimate: str = ""
 
     def __post_init__(self) -> None:
-        """Check every option, without touching a file."""
+        """Check every option without opening a file."""
         if isinstance(self.map, str):
             object.__setattr__(self, "map", parse_map(self.map))
         if not isinstance(self.map, Mapping) or not all(isinstance(c, str) for pair in self.map.items() for c in pair):
@@ -74,11 +74,11 @@ OPTIONS: Final = tuple(item.name for item in fields(ReadOptions))
 
 
 def parse_map(text: str) -> dict[str, str]:
-    """Read ``ROLE=COLUMN,ROLE=COLUMN``; nothing after a sign of equality = no column has the role.
+    """Parse ``ROLE=COLUMN,ROLE=COLUMN``; an empty COLUMN means that no column has the role.
 
     Raises
     ------
-    TraceError : another form, or a role given twice
+    TraceError : malformed text, or a role given twice
     """
     try:
         return split_assignments(text, "ROLE=COLUMN")

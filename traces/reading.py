@@ -64,7 +64,7 @@ from gpusched_env.traces.parsing.sources import AUTO, split, split_here
 from gpusched_env.traces.read_options import ReadOptions
 from gpusched_env.workload import Workload
 
-Reader = Callable[..., tuple[Workload, ReadReport]]  # of a Path; that of csv also of a mapping
+Reader = Callable[..., tuple[Workload, ReadReport]]  # takes a Path; the reader of csv also takes a mapping
 
 
 def read_saved(path: Path) -> tuple[Workload, ReadReport]:
@@ -102,9 +102,9 @@ READERS: Final[dict[str, Reader]] = {
     "swf": read_swf,
     "tiresias": read_tiresias,
 }
-FILES: Final[dict[str, Callable[[Path], list[Path]]]] = {"pai-tables": pai_tables}  # formats that read several
+FILES: Final[dict[str, Callable[[Path], list[Path]]]] = {"pai-tables": pai_tables}  # formats with several files
 
-# What auto:PATH looks for, format by format: one signature for each layout. A larger signature beats one within it.
+# What auto:PATH looks for: one signature for each layout of a format. A signature beats every subset of it.
 SIGNATURES: Final[dict[str, tuple[Signature, ...]]] = {
     "acme": (columns(*acme.ORIGINAL), columns(*acme.SHORT, only=True)),
     "bsbf": (columns(*muri.COLUMNS),),
@@ -126,37 +126,37 @@ SIGNATURES: Final[dict[str, tuple[Signature, ...]]] = {
     "swf": (frozenset({SWF_NUMBERS}),),
     "tiresias": (columns(*tiresias.COLUMNS),),
 }
-# Why auto:PATH never answers with one of the other formats
+# Why auto:PATH never chooses one of these formats
 UNDETECTED: Final = {
-    "csv": "a user's own columns, which are guessed only for who asks",
+    "csv": "a user's own columns, which are guessed only if the user writes csv:PATH",
     "pai-tables": "a folder of tables without header lines",
     "pollux-sharing": "found as pollux or sia",
-    "philly-csv": "found as philly, which tells the two apart",
-    "philly-json": "found as philly, which tells the two apart",
+    "philly-csv": "found as philly, which chooses between CSV and JSON",
+    "philly-json": "found as philly, which chooses between CSV and JSON",
 }
 
 
 def split_source(source: str) -> tuple[str, Path]:
-    """Split ``format:path`` into the name of a format, or "auto", and the path; the file is not touched.
+    """Split ``format:path`` into the name of a format, or "auto", and the path; the file is not opened.
 
-    ``format:@name`` means a file that ``gpusched traces fetch name`` keeps.
+    ``format:@name`` means the file that ``gpusched traces fetch name`` downloaded.
 
     Raises
     ------
     TraceError : no colon, no path, or an unknown format
-    FetchError : an unknown name
+    FetchError : an unknown file name
     """
     load_plugins()
     return split(source, "workload", (AUTO, *READERS))
 
 
 def resolve_source(source: str) -> tuple[str, Path]:
-    """Split ``format:path``; ``auto`` becomes the format that the file's beginning shows.
+    """Split ``format:path``; replace ``auto`` by the format that the beginning of the file shows.
 
     Raises
     ------
-    TraceError : as :func:`split_source`; a file that was not fetched; for ``auto``, no format or several fit, or the
-        file cannot be read
+    TraceError : as :func:`split_source`; a file that was not fetched; for ``auto``, a file that fits no format or
+        several, or cannot be read
     """
     load_plugins()
     name, path = split_here(source, "workload", (AUTO, *READERS))
@@ -166,8 +166,8 @@ def resolve_source(source: str) -> tuple[str, Path]:
 def trace_format(name: str) -> Callable[[Reader], Reader]:
     """Register a reader under the name of its format: ``name:path`` then reads with it.
 
-    It decorates a function of a :class:`pathlib.Path` that gives the workload and a :class:`ReadReport`;
-    :mod:`gpusched_env.traces.parsing` has what readers share.
+    The decorated function takes a :class:`pathlib.Path` and returns the workload and a :class:`ReadReport`.
+    :mod:`gpusched_env.traces.parsing` holds the parts that readers share.
 
     Raises
     ------
@@ -184,7 +184,7 @@ def trace_format(name: str) -> Callable[[Reader], Reader]:
 
 
 def source_files(name: str, path: Path) -> list[Path]:
-    """Files that the reader of a format opens: ``path`` itself, but for formats of several tables.
+    """Return the files that the reader of a format opens: ``path`` itself, or all tables of a format with several.
 
     Raises
     ------
@@ -194,12 +194,12 @@ def source_files(name: str, path: Path) -> list[Path]:
 
 
 def read_trace(source: str, **options: Any) -> tuple[Workload, ReadReport]:
-    """Read ``format:path``, for example ``philly:cluster_job_log.json``, and say what was kept and dropped.
+    """Read ``format:path``, for example ``philly:cluster_job_log.json``, and report what was kept and dropped.
 
-    Arrivals [s] count from the first submission kept. Work is given by ``duration_s`` [s], and every job has the unit
-    profile until :func:`gpusched_env.traces.assign_profiles` gives it another; where jobs are steps of measured models,
-    it is given by ``iterations``, and they have those profiles. ``auto:path`` recognises
-    the format. Files may be packed with gzip, zstd or zip.
+    Arrivals [s] count from the first submission that is kept. Work is given by ``duration_s`` [s], and every job has
+    the unit profile until :func:`gpusched_env.traces.assign_profiles` assigns another. Formats whose jobs are steps of
+    measured models give ``iterations`` and the profiles of those models instead. ``auto:path`` recognises the format.
+    Files may be compressed with gzip, zstd or zip.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def read_trace(source: str, **options: Any) -> tuple[Workload, ReadReport]:
 
     Raises
     ------
-    TraceError : with file, line or record, field and remedy
+    TraceError : names the file, line or record, field and remedy
     """
     name, path = resolve_source(source)
     chosen = ReadOptions.of(source, name, options)
@@ -221,5 +221,5 @@ def read_trace(source: str, **options: Any) -> tuple[Workload, ReadReport]:
 
 
 def read_workload(source: str, **options: Any) -> Workload:
-    """Read ``format:path`` and leave out the report; see :func:`read_trace`."""
+    """Read ``format:path`` as :func:`read_trace` does, and return the workload without the report."""
     return read_trace(source, **options)[0]

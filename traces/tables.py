@@ -1,4 +1,4 @@
-"""Published tables that list no jobs: measured times, series, summaries, results. A layout is data (layouts.py)."""
+"""Published tables that list no jobs: measured times, series, summaries, results. Layouts are data (layouts.py)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Table:
     Attributes
     ----------
     layout : name of the layout
-    columns : array for each column: text, datetime64[s] (local time of the log), int64, or float64 (NaN = not told)
+    columns : array for each column: text, datetime64[s] (local time of the log), int64, or float64 (NaN = missing)
     units : unit of each column; empty = none
     """
 
@@ -37,23 +37,23 @@ class Table:
     units: Mapping[str, str]
 
     def __len__(self) -> int:
-        """Count the rows."""
+        """Return the number of rows."""
         return len(next(iter(self.columns.values())))
 
     def __getitem__(self, column: str) -> np.ndarray:
-        """Give a column by its name in the file."""
+        """Return a column by its name in the file."""
         return self.columns[column]
 
 
 def read_table(source: str) -> tuple[Table, ReadReport]:
-    """Read ``layout:path``, or ``auto:path`` for a file whose first line tells, such as ``tiresias-gpu-time:PATH``.
+    """Read ``layout:path``, such as ``tiresias-gpu-time:PATH``, or ``auto:path`` if the header shows the layout.
 
-    ``layout:@name`` means a file that ``gpusched traces fetch name`` keeps. Every row is kept, but for stray totals in
-    layer files; the report notes the numbers that are not told. Files may be packed with gzip, zstd or zip.
+    ``layout:@name`` means the file that ``gpusched traces fetch name`` downloaded. Every row is kept, except stray
+    totals in layer files; the report notes missing numbers. Files may be compressed with gzip, zstd or zip.
 
     Raises
     ------
-    TraceError : an unknown layout, a missing column, or a malformed value, with file, line or record, field and remedy
+    TraceError : an unknown layout, a missing column, or a malformed value; names file, line or record, field and remedy
     """
     name, path = split_here(source, "table", (AUTO, *LAYOUTS))
     if name == AUTO:
@@ -82,13 +82,13 @@ def read_layers(path: Path) -> tuple[Table, ReadReport]:
 
     Raises
     ------
-    TraceError : not a layer file, another kind than data-parallel training, or a malformed row
+    TraceError : not a layer file, training that is not data-parallel, or a malformed row
     """
     return read_table(f"astra-layers:{path}")
 
 
 def _signatures(layout: Layout) -> list[Signature]:
-    """CSV headers that have these columns and, unless the rest is open, no others; the heading of layer files."""
+    """Signature of the header: all columns of the layout and, without ``rest``, no others; or that of a layer file."""
     if layout.form == LAYERS:
         return [columns(HEADING, only=True)]
     if layout.levels or layout.form != NAMED:
@@ -116,7 +116,7 @@ def _rows(
 
 
 def _array(column: Column, texts: list[str], numbers: array[int], report: ReadReport) -> np.ndarray:
-    """Parse a column at once; only where that fails, look for the cell."""
+    """Parse a whole column at once; only if that fails, look for the malformed cell."""
     try:
         values = parse(column.kind, texts)
     except ValueError:
@@ -129,5 +129,5 @@ def _array(column: Column, texts: list[str], numbers: array[int], report: ReadRe
         raise
     if column.kind == "number":
         for row in np.flatnonzero(np.isnan(values)):
-            report.note(f"{column.name} is not told", numbers[row])
+            report.note(f"{column.name} is missing", numbers[row])
     return values

@@ -1,4 +1,4 @@
-"""Move, scale and clip the jobs of a workload; ids and attributes travel along."""
+"""Shift, scale and clip the jobs of a workload; ids and attributes are kept."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gpusched_env.workload import Workload
 
 
 def from_zero(workload: Workload) -> Workload:
-    """Move the first arrival to time 0."""
+    """Shift all arrivals so that the first is at time 0."""
     return _at(workload, workload.jobs["arrival_s"] - workload.jobs["arrival_s"].min())
 
 
 def offered_load(workload: Workload, cluster_gpus: int) -> float:
-    """Sum of gang size x run time over (cluster GPUs x span), the span being first to last arrival; inf if that is 0.
+    """Sum of gang size x run time / (cluster GPUs x span from the first to the last arrival); inf if the span is 0.
 
-    Run times are those on the ideal placement; a job given by iterations has none before it meets a cluster.
+    Run times are those on the ideal placement; a job given by iterations has none until a cluster is chosen.
 
     Raises
     ------
@@ -39,12 +39,12 @@ def offered_load(workload: Workload, cluster_gpus: int) -> float:
 def scale_to_load(workload: Workload, load: float, cluster_gpus: int) -> Workload:
     """Multiply all arrival times by one factor, so that :func:`offered_load` becomes ``load``; run times stay.
 
-    Each workload is scaled by its own jobs: every draw of a generator then offers the same load, and a draw with one
-    very long job is spread over more time.
+    The factor follows from the jobs of this workload. So every draw of a generator offers the same load, and a draw
+    with one very long job takes more time to arrive.
 
     Raises
     ------
-    WorkloadError : a load that is not a finite number > 0, or so small that arrivals would be beyond MAX_AMOUNT
+    WorkloadError : a load that is not a finite number > 0; a load so small that arrivals would exceed MAX_AMOUNT
         seconds; jobs that all arrive at once
     """
     if not load > 0 or not math.isfinite(load):
@@ -53,16 +53,16 @@ def scale_to_load(workload: Workload, load: float, cluster_gpus: int) -> Workloa
     if math.isinf(now):
         raise WorkloadError(f"workload {workload.name!r}: all jobs arrive at once, so no load can be set; leave it out")
     factor, span_s = now / load, float(np.ptp(workload.jobs["arrival_s"]))
-    if not factor * span_s <= MAX_AMOUNT:  # not: NaN, where the load is so small that the factor is infinite
+    if not factor * span_s <= MAX_AMOUNT:  # "not <=" also catches NaN
         raise WorkloadError(f"load is {load!r}: jobs would arrive over more than {MAX_AMOUNT:g} s; raise it")
     return _at(workload, workload.jobs["arrival_s"] * factor)
 
 
 def clip_gpus(workload: Workload, max_gpus: int) -> Workload:
-    """Cut demands above ``max_gpus`` GPUs to it, and lengthen those jobs by the same factor: their GPU time stays.
+    """Cut larger gangs to ``max_gpus`` GPUs and lengthen those jobs by the same factor, so that their GPU time stays.
 
-    The factor applies to run time, estimate and iterations alike. The batch of a GPU stays, so a job given by
-    iterations works through as many samples as before, in smaller steps.
+    The factor applies to run time, estimate and iterations. The batch of a GPU stays, so a job given by iterations
+    processes the same number of samples in smaller steps.
 
     Raises
     ------
@@ -81,11 +81,11 @@ def clip_gpus(workload: Workload, max_gpus: int) -> Workload:
 def ignore_placement(workload: Workload) -> Workload:
     """Let gangs of measured models run everywhere at the rate measured in one machine, as in Gavel's simulator.
 
-    What was measured across machines is dropped: nothing is charged for spreading.
+    Rates measured across machines are dropped, so spreading a gang costs nothing.
 
     Raises
     ------
-    WorkloadError : models that were not measured, whose communication the network prices
+    WorkloadError : models without measured rates; the network model prices their communication
     """
     profiles = workload.profiles
     if not len(profiles.measured):
@@ -98,9 +98,9 @@ def ignore_placement(workload: Workload) -> Workload:
 
 
 def describe_workload(workload: Workload) -> dict[str, float]:
-    """Say what is in a workload: jobs, span [s], mean gang size [GPU], median and mean run time [s], demand [GPU h].
+    """Summarise a workload: jobs, span [s], mean and largest gang [GPU], median and mean run time [s], demand [GPU h].
 
-    Jobs given by iterations have no run time before they meet a cluster: then median and mean iterations.
+    If some job is given by iterations, the summary has median and mean iterations instead of run times and demand.
     """
     jobs = workload.jobs
     duration = jobs["duration_s"]

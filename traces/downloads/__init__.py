@@ -1,1 +1,1 @@
-"""Public files by name: the list, verified and resumable downloads."""
+"""Public files by name: their list, and downloads that are verified and can be resumed."""

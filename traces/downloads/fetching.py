@@ -1,4 +1,4 @@
-"""Fetch public data by name: download once, check the SHA-256, keep."""
+"""Fetch public data by name: download once, check the SHA-256, and keep the file."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from gpusched_env.traces.downloads.unpacking import unharmed, unpack
 
 
 def fetch(name: str, mirrors: Sequence[str] = (), watch: Watch = lambda step, done, size: None) -> Path:
-    """Give the path of a public file in the data folder, and download it first unless it is there unharmed.
+    """Return the path of a public file in the data folder; download it first if it is missing or damaged.
 
-    A download that was cut goes on where it stopped. Several processes may fetch the same file at once: one downloads.
+    An interrupted download resumes where it stopped. If several processes fetch the same file, one downloads it and the
+    others wait.
 
     Parameters
     ----------
     name : name or alias of the file, as ``gpusched traces list`` shows it
-    mirrors : templates of addresses to try in this order, such as ``https://host/{repository}/{commit}/{path}``; by
-        default those in the environment variable GPUSCHED_MIRRORS (separated by spaces), or else the owners' own
-    watch : is called with what is being done, bytes so far and bytes in all
+    mirrors : URL templates to try in this order, such as ``https://host/{repository}/{commit}/{path}``; default: those
+        in the environment variable GPUSCHED_MIRRORS (separated by spaces), or else the owners' address
+    watch : called with the current step, bytes so far and bytes in total
 
     Raises
     ------
@@ -40,7 +41,7 @@ def fetch(name: str, mirrors: Sequence[str] = (), watch: Watch = lambda step, do
         from filelock import FileLock
 
         public.file.parent.mkdir(parents=True, exist_ok=True)
-        watch("waiting for", 0, public.bytes)  # another process, or the first byte
+        watch("waiting for", 0, public.bytes)  # for another process, or for the first byte
         with FileLock(public.download.with_name(f".{public.download.name}.lock")):
             if not unharmed(public):
                 _download(public, urls, watch)
@@ -50,7 +51,7 @@ def fetch(name: str, mirrors: Sequence[str] = (), watch: Watch = lambda step, do
 
 
 def _download(public: PublicFile, urls: Sequence[str], watch: Watch) -> None:
-    """Try one address after the other; pooch keeps a download that is there and right."""
+    """Try one address after the other; pooch keeps an existing download whose checksum is right."""
     import pooch
 
     downloader = ResumingDownloader(public.partial, public.bytes, public.sha256, watch)
@@ -84,7 +85,7 @@ def _download(public: PublicFile, urls: Sequence[str], watch: Watch) -> None:
 
 @contextmanager
 def _explained(public: PublicFile) -> Iterator[None]:
-    """Turn errors of the file system into what to do about them."""
+    """Turn errors of the file system into FetchError with a remedy."""
     try:
         yield
     except OSError as error:

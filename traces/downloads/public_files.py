@@ -1,4 +1,4 @@
-"""Public data by name: where it was published, where it is kept here, and the SHA-256 that it must have."""
+"""Public data by name: where it was published, where it is kept, and its expected SHA-256."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class PublicFile:
 
     Parameters
     ----------
-    name : FOLDER/FILE here
+    name : FOLDER/FILE in the data folder
     repository, commit, path : where it was published
     licence, paper : the owners' terms; what to cite, "" = nothing but the repository
-    bytes, sha256 : of the download [byte]
-    unpacked_sha256 : of the file, where the download is a .tar.gz and the owners say; "" = unknown
+    bytes, sha256 : size [byte] and checksum of the download
+    unpacked_sha256 : checksum of the file, if the download is a .tar.gz and the owners publish it; "" = unknown
     rows : data rows; None = not counted
-    format : of the reader; "" = not a list of jobs
+    format : name of the reader; "" = not a list of jobs
     alias : short name; "" = none
     address : template of the URL
     """
@@ -55,12 +55,12 @@ class PublicFile:
 
     @property
     def packed(self) -> bool:
-        """Whether the download is a tar archive that holds the file beside others."""
+        """Whether the download is a tar archive that contains the file."""
         return self.path.endswith(".tar.gz")
 
     @property
     def restricted(self) -> bool:
-        """Whether the owners state no licence, or one that restricts the use."""
+        """Whether the owners state no licence, or one that restricts use."""
         return not self.licence.startswith(OPEN_LICENCES)
 
     @property
@@ -70,20 +70,20 @@ class PublicFile:
 
     @property
     def download(self) -> Path:
-        """Where the bytes with ``sha256`` are kept: the file, or the archive beside it."""
+        """Where the downloaded bytes are kept: the file, or the archive in the same folder."""
         return self.file.with_name(PurePosixPath(self.path).name) if self.packed else self.file
 
     @property
     def partial(self) -> Path:
-        """What a download that was cut has left; the checksum in its name keeps versions apart."""
+        """Where an interrupted download is kept; the checksum in the name separates versions."""
         return self.download.with_name(f".{self.download.name}.{self.sha256[:8]}.partial")
 
     def url(self, template: str) -> str:
-        """Fill an address template: {repository}, {commit}, {path}, {file} (end of the path), {name}, {sha256}.
+        """Fill a URL template: {repository}, {commit}, {path}, {file} (end of the path), {name}, {sha256}.
 
         Raises
         ------
-        FetchError : not an http address, an unknown field, or none that tells files apart
+        FetchError : not an http address, an unknown field, or none of {path}, {file}, {name} and {sha256}
         """
         fields = {key: quote(getattr(self, key)) for key in ("repository", "commit", "path", "name", "sha256")}
         fields["file"] = PurePosixPath(fields["path"]).name
@@ -102,7 +102,7 @@ class PublicFile:
 
 
 def data_folder() -> Path:
-    """Folder of fetched files: the environment variable GPUSCHED_DATA, or else the platform's cache folder."""
+    """Return the folder of fetched files: the variable GPUSCHED_DATA, or else in the platform's cache folder."""
     import platformdirs
 
     chosen = os.environ.get("GPUSCHED_DATA")
@@ -111,7 +111,7 @@ def data_folder() -> Path:
 
 @cache
 def public_files() -> dict[str, PublicFile]:
-    """All files that can be fetched, by name."""
+    """Return all files that can be fetched, by name."""
     import tomllib
 
     sources = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["source"]
@@ -120,11 +120,11 @@ def public_files() -> dict[str, PublicFile]:
 
 
 def find(name: str) -> PublicFile:
-    """Look a file up by name or alias.
+    """Look up a file by name or alias.
 
     Raises
     ------
-    FetchError : unknown, with the nearest known names
+    FetchError : an unknown name; the message has the nearest known names
     """
     known = {file.alias: file for file in public_files().values() if file.alias} | public_files()
     if name in BY_HAND:
@@ -141,7 +141,7 @@ def find(name: str) -> PublicFile:
 
 
 def matching(pattern: str) -> list[PublicFile]:
-    """Files whose name a pattern with ``*``, ``?`` or ``[...]`` matches, or the one that has this name or alias.
+    """Return the files that match a pattern with ``*``, ``?`` or ``[...]``, or the file with this name or alias.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Download over HTTP so that a cut download goes on where it stopped, and only the right bytes get through."""
+"""HTTP downloads that resume after an interruption and accept only the expected bytes."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from gpusched_env.files import sha256_of
 if TYPE_CHECKING:
     from requests import RequestException, Response
 
-CHUNK: Final = 1 << 16  # [byte] what a cut connection loses at most
+CHUNK: Final = 1 << 16  # [byte] lost at most when the connection is cut
 TIMEOUT_S = 30.0  # [s] for a connection, and between two chunks
 PAUSES_S = (1.0, 4.0)  # [s] before the second and the third try
 BUSY: Final = frozenset({429, 500, 502, 503, 504})  # HTTP status: try again
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 Watch = Callable[[str, int, int], None]
-"""Is told what is being done, and how many bytes of how many are there."""
+"""Called with the current step, bytes so far and bytes in total."""
 
 
 class AddressError(Exception):
-    """Why one address did not give the file, in words for the user."""
+    """One address did not give the file; the message tells the user why."""
 
 
 class CutError(Exception):
-    """The server was busy, or the connection was cut: worth another try."""
+    """The server was busy, or the connection was cut: another try may succeed."""
 
 
 @dataclass(frozen=True)
 class ResumingDownloader:
-    """A downloader for pooch that keeps what has arrived in ``partial`` until it is whole and right.
+    """A downloader for pooch that keeps the received bytes in ``partial`` until the file is complete and verified.
 
     Parameters
     ----------
-    partial : file of what has arrived; a later call goes on from it
-    size, sha256 : of the whole file [byte]
-    watch : is told of progress
+    partial : file of the received bytes; a later call resumes from it
+    size, sha256 : size [byte] and checksum of the complete file
+    watch : called with the progress
 
     Raises
     ------
-    AddressError : when called, if the address does not give the file; ``partial`` is kept if more may come
-    OSError : when called, if the folder cannot be written; a full disk takes ``partial`` with it
+    AddressError : when called, if the address does not give the file; ``partial`` is kept if a retry can complete it
+    OSError : when called, if the folder cannot be written; if the disk is full, ``partial`` is removed
     """
 
     partial: Path
@@ -72,7 +72,7 @@ class ResumingDownloader:
             if not problem:
                 break
             self.partial.unlink()
-            if not resumed:  # or else the part that was kept may be to blame: once more from the beginning
+            if not resumed:  # after a resumed download the kept part may be wrong: start again from the beginning
                 raise AddressError(problem)
         self.partial.replace(output_file)
 
@@ -80,7 +80,7 @@ class ResumingDownloader:
         return self.partial.stat().st_size if self.partial.exists() else 0
 
     def _transfer(self, url: str) -> bool:
-        """Get what is missing; tell whether it was added to what an earlier try had left."""
+        """Download the missing bytes; return whether they were appended to those of an earlier try."""
         import requests
 
         have = self._have()
@@ -94,7 +94,7 @@ class ResumingDownloader:
                 raise CutError("the connection was cut") from error
             raise AddressError(_unreachable(error)) from error
         with response:
-            if have and response.status_code == 416:  # what is kept is longer than what is there
+            if have and response.status_code == 416:  # the kept part is longer than the file at this address
                 self.partial.unlink()
                 return self._transfer(url)
             if response.status_code in BUSY:
@@ -125,11 +125,11 @@ class ResumingDownloader:
             if error.errno in FULL:
                 self.partial.unlink()
             raise
-        if done < whole:  # urllib3 before version 2 does not mind
+        if done < whole:  # urllib3 before version 2 does not report this
             raise CutError("the connection was cut")
 
     def _problem(self) -> str:
-        """Say what is wrong with what has arrived; empty if it is the file."""
+        """Say what is wrong with the received bytes; empty if they are the expected file."""
         size, found = self._have(), sha256_of(self.partial)
         if found == self.sha256:
             return ""
@@ -146,7 +146,7 @@ class ResumingDownloader:
 
 
 def _unreachable(error: RequestException) -> str:
-    """Say why no connection came about."""
+    """Say why the connection failed."""
     import requests
 
     if isinstance(error, requests.Timeout):
@@ -161,7 +161,7 @@ def _unreachable(error: RequestException) -> str:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Walk from an error of requests, over those of urllib3, to that of the socket."""
+    """Yield an error of requests and its causes, from urllib3 down to the socket."""
     cause: BaseException | None = error
     while cause is not None:
         yield cause

@@ -1,4 +1,4 @@
-"""Take one file out of a downloaded archive, once, and notice later whether it is still as it was."""
+"""Extract one file from a downloaded archive, and detect later changes of that file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpusched_env.traces.downloads.resuming import CHUNK, Watch
 
 
 def unharmed(public: PublicFile) -> bool:
-    """Whether the file is in the data folder with the bytes that were published."""
+    """Whether the file in the data folder has the published checksum, or the checksum it had when it was unpacked."""
     if not public.file.is_file():
         return False
     expected = (public.unpacked_sha256 or _noted(public)) if public.packed else public.sha256
@@ -21,11 +21,11 @@ def unharmed(public: PublicFile) -> bool:
 
 
 def unpack(public: PublicFile, watch: Watch) -> None:
-    """Take the file out of its archive, which stays.
+    """Extract the file from its archive; the archive is kept.
 
     Raises
     ------
-    FetchError : the archive has no such file, or one with another SHA-256 than was published
+    FetchError : the archive has no such file, or the file's SHA-256 is not the published one
     """
     with (
         public.download.open("rb") as packed,
@@ -51,7 +51,7 @@ def unpack(public: PublicFile, watch: Watch) -> None:
 
 
 def _note(public: PublicFile) -> Path:
-    """Keeps the SHA-256 of the unpacked file, since owners rarely publish it."""
+    """Return the file that stores the SHA-256 of the unpacked file, since owners rarely publish it."""
     return public.file.with_name(f".{public.file.name}.sha256")
 
 

@@ -1,1 +1,1 @@
-"""Readers of job logs, one file a format; the registry is READERS in traces/reading.py."""
+"""Readers of job logs, one file for each format; the registry is READERS in traces/reading.py."""

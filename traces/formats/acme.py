@@ -1,4 +1,4 @@
-"""Acme (Hu et al., NSDI 2024): the clusters Seren and Kalos, which mean two things by duration."""
+"""Acme (Hu et al., NSDI 2024): the clusters Seren and Kalos, whose column duration has different meanings."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ ONLY_KALOS: Final = ("fail_time", "stop_time")
 def read_acme(path: Path) -> tuple[Workload, ReadReport]:
     """Read ``trace_seren.csv`` (13 columns), ``trace_kalos.csv`` (17) or the five-column excerpt of Kalos.
 
-    Run time [s] is ``duration`` in Seren, and ``duration - queue`` in Kalos, whose duration begins at submission. A
-    job whose start and end say otherwise is kept and noted. Times carry their zone; the origin is given in the zone of
-    the first row. The job id is the row number from 0. Attributes: original_id; original layouts also give user, type
-    and status.
+    Run time [s] is ``duration`` in Seren and ``duration - queue`` in Kalos, where ``duration`` begins at submission. A
+    job whose start and end give another run time is kept and noted. Times have a zone; the origin is given in the zone
+    of the first row. The job id is the row number from 0. Attributes: original_id; from the original layouts also user,
+    type and status.
 
     Raises
     ------
@@ -52,14 +52,14 @@ def read_acme(path: Path) -> tuple[Workload, ReadReport]:
                 continue
             running = (seconds or 0.0) - (waited or 0.0) * kalos
             if size and running and measured is not None and abs(measured - running) > 1:
-                jobs.note(place, "jobs whose start and end do not give the run time; the duration column counts")
+                jobs.note(place, "jobs whose start and end do not give the run time; the duration column is used")
             labels = [job_id, user, kind, state] if original else [job_id]
             jobs.add(place, (when - EPOCH.replace(tzinfo=UTC) + zone).total_seconds(), size, running, *labels)
     return jobs.workload("acme-kalos" if kalos else "acme-seren", dated=True)
 
 
 def _unusable(state: str, seconds: float | None, waited: float | None, no_start: bool, kalos: bool) -> str:
-    """Say why the row has no run time; empty when it has one."""
+    """Say why the row has no run time; empty if it has one."""
     if state == "RUNNING":
         return "still running at the end of the log"
     if no_start or seconds is None or (kalos and waited is None):
@@ -68,6 +68,6 @@ def _unusable(state: str, seconds: float | None, waited: float | None, no_start:
 
 
 def _between(place: Place, start: str, end: str) -> float | None:
-    """Seconds from start to end; None where one of them is not known [s]."""
+    """Seconds from start to end; None if one of them is unknown [s]."""
     begun, ended = place.zoned_or_none("start_time", start), place.zoned_or_none("end_time", end)
     return None if begun is None or ended is None else (ended - begun).total_seconds()

@@ -1,4 +1,4 @@
-"""Chronus (Gao et al., SoCC 2021): Philly jobs with strict deadlines, soft ones and best effort; times in minutes."""
+"""Chronus (Gao et al., SoCC 2021): Philly jobs with strict deadlines, soft deadlines or none; times in minutes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ COLUMNS: Final = ("job_id", "submit_time", "num_gpu", "duration", *LABELS)
 def read_chronus(path: Path) -> tuple[Workload, ReadReport]:
     """Read a job list whose submit_time and duration are in minutes.
 
-    The unit is inferred: the last submission, 20,151, is then 14 days after the first. The job id is the row number
-    from 0. Attributes: original_id, user, model, job_type (strict, soft, best), expect_time_list (minutes of the
-    file, joined by ``-``) and expect_value_list.
+    The unit is inferred: with minutes, the last submission, 20,151, is 14 days after the first. The job id is the row
+    number from 0. Attributes: original_id, user, model, job_type (strict, soft, best), expect_time_list (minutes, as in
+    the file, joined by ``-``) and expect_value_list.
 
     Raises
     ------

@@ -25,13 +25,13 @@ COLUMNS: Final = (
 
 
 def read_dally(path: Path) -> tuple[Workload, ReadReport]:
-    """Read these fields of a job list as CSV; all times in seconds, rows in any order of arrival.
+    """Read the columns COLUMNS of a job list as CSV; all times in seconds, rows in any order of arrival.
 
-    Work is ``duration / max_parallelism`` [s]: in the authors' simulator ``duration``, which is ``total_iterations`` x
-    ``time_per_iteration``, is the time on one GPU, and a gang of g GPUs without communication takes a g-th of it
-    (class IntraJobScheduler), although the job in the log, of Helios Venus, held its g GPUs for all of it. The job id
-    is the file's, by which the simulator breaks ties. Attributes: original_id, model, group, batch_size (samples),
-    total_iterations, time_per_iteration_s (on one GPU).
+    Work is ``duration / max_parallelism`` [s]. In the authors' simulator, ``duration`` (= ``total_iterations`` x
+    ``time_per_iteration``) is the time on one GPU, and a gang of g GPUs without communication takes a g-th of it (class
+    IntraJobScheduler). In the log of Helios Venus, however, the job held its g GPUs for the whole ``duration``. The job
+    id is that of the file, because the simulator breaks ties by it. Attributes: original_id, model, group, batch_size
+    (samples), total_iterations, time_per_iteration_s (on one GPU).
 
     Raises
     ------

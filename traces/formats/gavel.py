@@ -14,16 +14,16 @@ from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.profile_tables import load_measured
 from gpusched_env.workload import Workload
 
-NOT_MEASURED: Final = "no throughput was measured for this job type on so many GPUs"
-TOLD: Final = ("priority weight", "slo")  # with 10 fields only
+NOT_MEASURED: Final = "no throughput was measured for this job type on this number of GPUs"
+TOLD: Final = ("priority weight", "slo")  # only rows with 10 fields have these
 
 
 def read_gavel(path: Path) -> tuple[Workload, ReadReport]:
-    """Read a ``.trace`` of 7 or 10 fields, separated by tabs, without a header; one of 12 is read as Shockwave's.
+    """Read a ``.trace`` of 7 or 10 fields, separated by tabs, without a header; 12 fields are read as Shockwave's.
 
-    Work is ``steps``; the rates of the job type on V100, P100 and K80 are those of the table ``gavel``, in one machine
-    and spread. Jobs whose job type was not measured on so many GPUs are dropped and counted. Commands are text and are
-    never run. The job id is the row number from 0. Attributes: model (the job type), and with 10 fields priority_weight
+    Work is ``steps``. The rates of the job type on V100, P100 and K80, in one machine and spread, come from the table
+    ``gavel``. Jobs whose job type was not measured on this number of GPUs are dropped and counted. Commands are never
+    executed. The job id is the row number from 0. Attributes: model (the job type), and with 10 fields priority_weight
     and slo (deadline after arrival as a multiple of the run time on V100; below 0 = none).
 
     Raises
@@ -37,7 +37,7 @@ def read_gavel(path: Path) -> tuple[Workload, ReadReport]:
         with skippable:
             if len(row) == SHOCKWAVE_FIELDS:
                 if (skipped := skipped_rows()) is not None:
-                    skipped.forget()  # it reads them again
+                    skipped.forget()  # read_shockwave reads the rows again
                 return read_shockwave(path)
             told = [name for name in TOLD if name in row]
             jobs = jobs or JobColumns(

@@ -1,4 +1,4 @@
-"""Rows of Gavel's ``.trace``: fields separated by tabs, without a header; their number says which layout it is."""
+"""Rows of Gavel's ``.trace``: fields separated by tabs, without a header; the number of fields gives the layout."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.streams import tab_rows
 
 _COMMON: Final = ("job type", "command", "directory", "steps option", "needs data directory", "steps", "scale factor")
-# Fields of a row by their number. That of Philly's virtual clusters has no directory, and the scale factor at its end.
+# Number of fields -> field names. The layout of Philly's virtual clusters (7) has no directory and ends with the scale
+# factor.
 LAYOUTS: Final[dict[int, tuple[str, ...]]] = {
     7: ("job type", "command", "steps option", "needs data directory", "steps", "arrival", "scale factor"),
     10: (*_COMMON, "priority weight", "slo", "arrival"),
@@ -20,20 +21,20 @@ LAYOUTS: Final[dict[int, tuple[str, ...]]] = {
 }
 SHOCKWAVE_FIELDS: Final = 12
 
-Row = dict[str, tuple[str, str]]  # field name -> name with its position, as a refusal shows it, and text
+Row = dict[str, tuple[str, str]]  # field name -> (name with position, for errors; text)
 
 
 def gavel_rows(path: Path, widths: Collection[int] = tuple(LAYOUTS), refusal: str = "") -> Iterator[tuple[Place, Row]]:
-    """Yield the place and the fields of every row of a ``.trace``; the first row's width says which layout it is.
+    """Yield the place and the fields of every row of a ``.trace``; the width of the first row gives the layout.
 
     Parameters
     ----------
-    widths : number of fields of the layouts that the caller reads
-    refusal : what to say of a trace in one of the other layouts
+    widths : numbers of fields that the caller reads
+    refusal : remedy to name if the trace has another layout of LAYOUTS
 
     Raises
     ------
-    TraceError : a row of another width than the first, or a first row of none of ``widths``
+    TraceError : a row whose width differs from that of the first row, or a first row whose width is not in ``widths``
     """
     width = 0
     for place, row in tab_rows(path):

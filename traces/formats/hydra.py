@@ -22,11 +22,11 @@ COLUMNS: Final = ("job_name", "norm_job_submit_time", "ddl", *GPU_TYPES)
 def read_hydra(path: Path) -> tuple[Workload, ReadReport]:
     """Read ``job_name,norm_job_submit_time,ddl,A100,V100,GTX2080Ti``: run times in seconds on each GPU type.
 
-    Every job takes one GPU: the jobs are PAI tasks of one instance on one whole GPU. PAI measured one of the three run
-    times, on a T4, P100 or V100; the authors drew the others and renamed the types (preprocess.ipynb). An iteration is
-    a second on an A100, and each job has a profile of its own, since no two jobs have the same ratios; memory,
-    gradients and batch are not told. The job id is the row number from 0. Attributes: original_id, deadline_s (seconds
-    after the submission, inf = none; schedulers do not see it).
+    Every job takes one GPU: the jobs are PAI tasks of one instance on one whole GPU. One of the three run times was
+    measured in PAI, on a T4, P100 or V100; the authors drew the others at random and renamed the types
+    (preprocess.ipynb). An iteration is a second on an A100. Each job has its own profile, since no two jobs have the
+    same ratios; memory, gradients and batch are unknown. The job id is the row number from 0. Attributes: original_id,
+    deadline_s (seconds after the submission, inf = none; schedulers do not see it).
 
     Raises
     ------
@@ -53,7 +53,7 @@ def read_hydra(path: Path) -> tuple[Workload, ReadReport]:
 
 
 def _models(jobs: JobColumns, run_times_s: array[float]) -> tuple[Profiles, np.ndarray]:
-    """One profile for each job, whose iteration is a second on the first GPU type."""
+    """Make one profile for each job; an iteration is a second on the first GPU type."""
     rows = np.zeros(len(jobs.ids), PROFILE_DTYPE)
     rows["name"] = [f"job {number}" for number in jobs.ids]
     rows["batch"] = rows["overlap"] = 1

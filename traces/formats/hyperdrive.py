@@ -1,4 +1,4 @@
-"""HyperDrive experiments of Philly, as the simulators of Themis and Dally publish them: sweeps of many small jobs."""
+"""HyperDrive experiments of Philly, published with the simulators of Themis and Dally: sweeps of many small jobs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ PROCESSED: Final = ("", "experiment_id", "start_time", "running_time", "num_gpus
 
 
 def read_hyperdrive(path: Path) -> tuple[Workload, ReadReport]:
-    """Read ``philly_hyperdrive_workload.csv`` or ``processed_data.csv``; the header tells.
+    """Read ``philly_hyperdrive_workload.csv`` or ``processed_data.csv``; the header says which.
 
-    Run times are in seconds; starts, which stand for the arrivals, are local times of the log in the first file and
-    seconds in the second. Blanks around values are skipped. The job id is the row number from 0. Attributes:
-    original_id, experiment.
+    Starts are taken as arrivals; they are local times of the log in the first file and seconds in the second. Run times
+    are in seconds. Blanks around values are ignored. The job id is the row number from 0. Attributes: original_id,
+    experiment.
 
     Raises
     ------

@@ -22,7 +22,7 @@ COLUMNS: Final = (
     "iteration_time",
     "priority",
 )
-STALE: Final = "duration is off iterations x iteration_time, which counts, by more than a factor of 2"
+STALE: Final = "duration differs by more than a factor of 2 from iterations x iteration_time, which is used"
 
 
 def read_muri(path: Path) -> tuple[Workload, ReadReport]:
@@ -38,10 +38,10 @@ def read_bsbf(path: Path) -> tuple[Workload, ReadReport]:
 def read_milliseconds(path: Path, name: str) -> tuple[Workload, ReadReport]:
     """Read ``job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,...,iteration_time,...,priority``.
 
-    All times of the file are in milliseconds. Work is ``iterations`` x ``iteration_time``, handed over in seconds:
-    ``duration`` comes from the log that the job was drawn from, or from before the iterations were cut, and measured
-    runs follow the product. The report notes how many durations are far off. The job id is the row number from 0.
-    Attributes: original_id, model, batch_size, priority (0 = guaranteed, 1 = opportunistic).
+    All times of the file are in milliseconds. Work is ``iterations`` x ``iteration_time``, converted to seconds: Muri's
+    measured runs follow this product. ``duration`` is that of the log from which the job was drawn, or from before the
+    iterations were cut. The report notes the jobs whose ``duration`` differs by more than a factor of 2. The job id is
+    the row number from 0. Attributes: original_id, model, batch_size, priority (0 = guaranteed, 1 = opportunistic).
 
     Raises
     ------

@@ -21,8 +21,8 @@ def read_openb(path: Path) -> tuple[Workload, ReadReport]:
     """Read a pod list; run time [s] is deletion minus scheduling, arrival is creation.
 
     A share of a GPU (``gpu_milli`` below 1000) becomes one GPU and is noted. Creation times are very uneven and a few
-    pods run for months, so that pod lists suit tests of packing more than of arrivals. The job id is the row number
-    from 0. Attributes: original_id, gpu_milli (a number), gpu_spec (types joined by ``|``, empty = any),
+    pods run for months, so pod lists suit tests of packing better than tests with realistic arrivals. The job id is the
+    row number from 0. Attributes: original_id, gpu_milli (a number), gpu_spec (types joined by ``|``, empty = any),
     qos, status.
 
     Raises

@@ -1,4 +1,4 @@
-"""A user's own CSV: one row a job, columns named as the user says or as is common."""
+"""A user's own CSV: one row for each job; columns are mapped by the user or guessed by common names."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ CLOCKS: Final[tuple[str, ...]] = ("arrival", "start", "end")
 
 
 def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Workload, ReadReport]:
-    """Read a CSV with a header line; columns in any order, those without a role are not read.
+    """Read a CSV with a header line; columns in any order, columns without a role are not read.
 
-    Needed are the arrival (seconds, or timestamps YYYY-MM-DD HH:MM:SS with or without a zone), the GPUs (a whole
-    number), and the duration (seconds) or start and end. Numbers of a column whose name ends in ms, min or h are in
-    that unit. The job id is the row number from 0. Attributes: original_id (role id) and the roles of LABELS that are
-    there; the role estimate becomes ``estimate_s`` [s]. The report tells which column was taken for what.
+    The needed roles are the arrival (seconds, or timestamps YYYY-MM-DD HH:MM:SS with or without a zone), the GPUs (a
+    whole number), and either the duration (seconds) or start and end. Numbers of a column whose name ends in ms, min or
+    h are in that unit. The job id is the row number from 0. Attributes: original_id (role id) and the roles of LABELS
+    that have a column; the role estimate becomes ``estimate_s`` [s]. The report says which column has which role.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
 
 
 def _amount(place: Place, row: Mapping[str, str], found: Mapping[str, Found], role: str) -> float | None:
-    """Seconds of a role; None where it is not told [s]."""
+    """Seconds of a role; None if the cell has no value [s]."""
     if role not in found or not is_told(row[role]):
         return None
     unit = found[role].unit
@@ -79,7 +79,7 @@ def _run_time(
     times: Mapping[str, float | None],
     clocks: Mapping[str, Clock],
 ) -> tuple[float | None, str]:
-    """Seconds and "", or None and why they are not known."""
+    """Run time [s] and "", or None and why it is unknown."""
     if "duration" in found:
         return _amount(place, row, found, "duration"), "run time unknown"
     start, end = times["start"], times["end"]
@@ -96,7 +96,7 @@ def _run_time(
 
 
 def _told(header: tuple[str, ...], found: Mapping[str, Found], clocks: Mapping[str, Clock]) -> list[str]:
-    """Say which column was taken for what."""
+    """Make the lines of the report that say which column has which role."""
     lines = []
     for guessed in (False, True):
         texts = []

@@ -13,9 +13,9 @@ from gpusched_env.workload import Workload
 def read_pai(path: Path) -> tuple[Workload, ReadReport]:
     """Read ``job_id,arrival_s,service_sec,gpu_count``.
 
-    The sample holds 8.2 % of the tasks: multiply arrival rates by 12.2. Its arrival is the start of the task, as the
-    task table has no submission; gpu_count is instances x GPUs, shares rounded up to one GPU. The job id is the row
-    number from 0. Attribute: original_id.
+    The sample has 8.2 % of the tasks: multiply arrival rates by 12.2 to get those of the cluster. The arrival is the
+    start of the task, because the task table has no submission time. gpu_count is instances x GPUs, shares rounded up
+    to one GPU. The job id is the row number from 0. Attribute: original_id.
 
     Raises
     ------

@@ -19,18 +19,19 @@ OPEN: Final = {"Running": "still running at the end of the log", "Waiting": "nev
 STATUS: Final = ("Terminated", "Failed", *OPEN)  # Terminated is success
 SHARES: Final = "jobs with a share of a GPU, rounded up to whole GPUs for each instance"
 DAMAGED: Final = "a malformed row among its tasks or instances, which was skipped"
-WAITS: Final = "run times that include the wait of tasks for their instances, as pai_instance_table is not here"
+WAITS: Final = "run times that include the time tasks waited for instances, because pai_instance_table is missing"
 
 
 def read_pai_tables(path: Path) -> tuple[Workload, ReadReport]:
-    """Read ``pai_job_table`` and ``pai_task_table``, and ``pai_instance_table`` where it lies beside them.
+    """Read ``pai_job_table`` and ``pai_task_table``, and ``pai_instance_table`` if it is in the same folder.
 
-    A job is a row of the job table; its start_time is the submission. Its gang is the sum over its tasks with GPUs of
-    inst_num x plan_gpu, rounded up to whole GPUs for each instance. Its run time [s] reaches from the first start to
-    the last end of the instances of those tasks; without the instance table, of the tasks themselves, which includes
-    their wait for instances. Failed jobs count like finished ones. The job id is the row number from 0.
-    Attributes: original_id, user, status, gpu_type (those assigned, joined by ``|``), gpu_percent (before rounding).
-    Places in the report are lines of the job table.
+    A job is a row of the job table; its start_time is the submission. Its gang is the sum of inst_num x plan_gpu over
+    its tasks with GPUs, where plan_gpu is rounded up to whole GPUs. Its run time [s] is from the first start to the
+    last end of the instances of those tasks. Without the instance table it is from the first start to the last end of
+    the tasks themselves, which includes the time they waited for instances. Failed jobs are kept like finished ones.
+    The instance table has several rows for each job, so it takes longer to read than the others. The job id is the row
+    number from 0. Attributes: original_id, user, status, gpu_type (assigned types, joined by ``|``), gpu_percent
+    (before rounding). Places in the report are lines of the job table.
 
     Parameters
     ----------
@@ -55,11 +56,11 @@ def read_pai_tables(path: Path) -> tuple[Workload, ReadReport]:
 
 
 def pai_tables(path: Path) -> list[Path]:
-    """Find the tables of jobs, tasks and, where it is there, instances: ``NAME.csv``, packed or not.
+    """Find the tables of jobs, tasks and, if it exists, instances: ``NAME.csv``, compressed or not.
 
     Raises
     ------
-    TraceError : a table is missing, or there in two forms
+    TraceError : a table is missing, or exists in two forms
     """
     folder = path if path.is_dir() else path.parent
     found = []
@@ -77,7 +78,7 @@ def pai_tables(path: Path) -> list[Path]:
 
 def _jobs(report: ReadReport, table: Path, tasks: GpuTasks, waits: bool) -> JobColumns:
     jobs = JobColumns(report, "original_id", "user", "status", "gpu_type", numbers={"gpu_percent": "d"})
-    met = bytearray(len(tasks.row))  # whether the job table had the job
+    met = bytearray(len(tasks.row))  # whether the job table has the job
     for place, (name, user, status, start) in csv_rows(table, ("job_name", "user", "status", "start_time"), JOB):
         with skippable:
             if status not in STATUS:

@@ -1,4 +1,4 @@
-"""Alibaba PAI 2020: what the GPU tasks of each job demand, and when they ran."""
+"""Alibaba PAI 2020: GPU demands and run times of the GPU tasks of each job."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ INSTANCE: Final = (
     *("status", "start_time", "end_time", "machine"),
 )
 WHOLE: Final = 100  # plan_gpu of a whole GPU [%]
-UNKNOWN: Final = -1  # GPUs of a job with a task that does not tell its number of instances
+UNKNOWN: Final = -1  # GPUs of a job with a task whose number of instances is missing
 
 
 class GpuTasks:
-    """Columns over the jobs with GPU tasks; tasks on CPUs (parameter servers, say) do not count."""
+    """Columns over the jobs with GPU tasks; tasks on CPUs, such as parameter servers, are ignored."""
 
     def __init__(self) -> None:
-        self.row: dict[str, int] = {}  # of the columns, by job name
-        self.names: list[str] = []  # of the tasks, joined by |
-        self.gpu_types: list[str] = []  # that were assigned, joined by |
+        self.row: dict[str, int] = {}  # job name -> row of the columns
+        self.names: list[str] = []  # names of the tasks, joined by |
+        self.gpu_types: list[str] = []  # assigned types, joined by |
         self.gpus = array("q")  # [GPU] or UNKNOWN
         self.percent = array("d")  # [% of a GPU] before rounding
         self.start_s = array("d")  # [s] inf = unknown
@@ -40,13 +40,13 @@ class GpuTasks:
         self.damaged: set[str] = set()  # jobs with a malformed row that was skipped
 
     def read_tasks(self, table: Path, with_times: bool) -> None:
-        """Add the tasks with GPUs; their times too, if wanted."""
+        """Add the tasks with GPUs, and their times if ``with_times``."""
         columns = ("job_name", "task_name", "inst_num", "start_time", "end_time", "plan_gpu", "gpu_type")
         for place, (job, name, instances, start, end, plan, gpu_type) in csv_rows(table, columns, TASK):
             with skippable:
                 percent = place.amount("plan_gpu", plan, "percent of a GPU") if plan else 0.0
                 if percent:
-                    check_text(place, "gpu_type", gpu_type)  # here, where its line is known
+                    check_text(place, "gpu_type", gpu_type)  # here, because the line is known here
                     row = self._row(job)
                     self.names[row] = _joined(self.names[row], name)
                     self.gpu_types[row] = _joined(self.gpu_types[row], gpu_type)
@@ -54,7 +54,7 @@ class GpuTasks:
                     if with_times:
                         self._ran(place, row, start, end)
                 continue
-            self.damaged.add(job)  # only a row that was skipped gets here
+            self.damaged.add(job)  # reached only after a row that was skipped
 
     def read_instances(self, table: Path) -> None:
         """Add the times of the instances of these tasks."""
@@ -96,12 +96,12 @@ class GpuTasks:
 
 
 def known_s(place: Place, field: str, text: str) -> float | None:
-    """Seconds, or None where the log says that the time is not known: 0 or nothing [s]."""
+    """Seconds, or None if the time is unknown, which the log writes as 0 or an empty field [s]."""
     return place.seconds_or_none(field, text) or None
 
 
 def _joined(names: str, name: str) -> str:
-    """Add a name to those joined by ``|``, once; equal texts are stored once."""
+    """Add a name to names joined by ``|`` if it is not among them; equal results share one string in memory."""
     if not name or name in names.split("|"):
         return names
     return sys.intern(f"{names}|{name}" if names else name)

@@ -18,7 +18,7 @@ FULL_LOG: Final = ("jobid", "submitted_time", "num_gpus", "duration_s")
 
 
 def read_philly(path: Path) -> tuple[Workload, ReadReport]:
-    """Read either form: a file whose first character is ``[`` is the JSON log, any other a CSV."""
+    """Read the JSON log or a processed CSV; a file whose first character is ``[`` or ``{`` is JSON."""
     start = first_bytes(path).lstrip()
     return read_philly_json(path) if start[:1] in (b"[", b"{") else read_philly_csv(path)
 
@@ -27,8 +27,8 @@ def read_philly_csv(path: Path) -> tuple[Workload, ReadReport]:
     """Read a processed log.
 
     Columns: ``timestamp,duration,num_gpus,gpu_time,cluster``, or ``jobid,submitted_time,num_gpus,duration_s``.
-    Times are local; rows may come in any order; the duration [s] is the running time of all attempts. The job id is
-    the row number from 0. Attributes: virtual_cluster, or original_id in the second layout.
+    Times are local; rows may be in any order; the duration [s] is the running time of all attempts. The job id is the
+    row number from 0. Attributes: virtual_cluster in the first layout, original_id in the second.
 
     Raises
     ------

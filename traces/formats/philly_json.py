@@ -18,15 +18,15 @@ def read_philly_json(path: Path) -> tuple[Workload, ReadReport]:
 
     Notes
     -----
-    An attempt is usable when both its times are known and its end does not precede its start (a change of clocks can
-    do that: times are local). A job's run time is the sum over its usable attempts, its gang the largest GPU count of
-    a usable attempt: retries on fewer GPUs are rare and the largest is what the user asked for. A job that waits
-    between attempts is thus simulated as one run. The job id is the record number from 0. Attributes: original_id,
-    virtual_cluster, user, status.
+    An attempt is usable if both its times are known and its end is not before its start. (Times are local, so a switch
+    from summer time can put the end before the start.) A job's run time is the sum over its usable attempts: a job that
+    waited between attempts is simulated as one run. Its gang is the largest GPU count of a usable attempt: retries on
+    fewer GPUs are rare, and the largest count is what the user asked for. The job id is the record number from 0.
+    Attributes: original_id, virtual_cluster, user, status.
 
     Raises
     ------
-    TraceError : cut or damaged JSON, a record without a field, a time or a list that is none, an id given twice
+    TraceError : cut or damaged JSON, a missing field, a malformed time or list, an id given twice
     """
     report = ReadReport("philly-json", str(path), unit="record")
     jobs = JobColumns(report, "original_id", "virtual_cluster", "user", "status")
@@ -43,7 +43,7 @@ def read_philly_json(path: Path) -> tuple[Workload, ReadReport]:
                 jobs.drop(place, "no attempt with a start and an end")
             else:
                 if unusable and gpus and running:
-                    jobs.note(place, "jobs with an attempt that lacks a start or an end; the other attempts count")
+                    jobs.note(place, "jobs with an attempt that lacks a start or an end; the other attempts are used")
                 jobs.add(place, since_epoch(submitted), gpus, running, *labels)
     return jobs.workload("philly", dated=True)
 

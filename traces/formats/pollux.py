@@ -14,7 +14,7 @@ from gpusched_env.traces.profile_tables import load_fitted
 from gpusched_env.workload import Workload
 
 COLUMNS: Final = ("name", "time", "application", "num_replicas", "batch_size")
-NOT_MEASURED: Final = "no measurements of this application (of gpt_pmp there are, but not of data-parallel training)"
+NOT_MEASURED: Final = "no measurements of data-parallel training of this application (gpt_pmp has only others)"
 NOT_TRAINED: Final = "batch size beyond those that were trained to completion"
 
 
@@ -29,17 +29,18 @@ def read_sia(path: Path) -> tuple[Workload, ReadReport]:
 
 
 def read_pollux_sharing(path: Path) -> tuple[Workload, ReadReport]:
-    """Read the same with profiles that tell what gradient accumulation does, for jobs that share GPUs (SJF-BSBF)."""
+    """Read a workload of Pollux with profiles for jobs that share GPUs by gradient accumulation (SJF-BSBF)."""
     return read_applications(path, "pollux-sharing", "bsbf")
 
 
 def read_applications(path: Path, name: str, profiles: str = "") -> tuple[Workload, ReadReport]:
     """Read ``name,time,application,num_replicas,batch_size``: seconds, GPUs, samples of the whole gang.
 
-    Work is the iterations that the application takes to completion at the batch size, which stays: neither it nor the
-    gang adapts. Profiles are those of the table ``profiles``, or ``name``, for these applications, batches and gangs.
-    Jobs of an application that was not measured, or with a batch size beyond those that were trained, are dropped and
-    counted. The job id is the row number from 0. Attributes: original_id, model (the application), batch_size.
+    Work is the number of iterations that the application needs at the given batch size. Batch size and gang are fixed;
+    they do not adapt. Profiles come from the table ``profiles``, or else ``name``, for these applications, batches and
+    gangs. Jobs are dropped and counted if their application was not measured, or if their batch size is outside the
+    range that was trained. The job id is the row number from 0. Attributes: original_id, model (the application),
+    batch_size.
 
     Raises
     ------

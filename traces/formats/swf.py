@@ -13,17 +13,17 @@ from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import word_rows
 from gpusched_env.workload import Workload
 
-FIELDS: Final = 18  # some logs add more; they are not read
-PARTIAL: Final = frozenset({"2", "3", "4"})  # status of one of several runs of a job that has a summary line too
+FIELDS: Final = 18  # some logs have more; these are not read
+PARTIAL: Final = frozenset({"2", "3", "4"})  # status of one of several runs of a job; the job also has a summary line
 STATUS: Final = {"-1": "unknown", "0": "failed", "1": "completed", "5": "cancelled"}
 
 
 def read_swf(path: Path) -> tuple[Workload, ReadReport]:
-    """Read a log of 18 fields a line; lines that begin with ``;`` are skipped and -1 means unknown.
+    """Read a log with 18 fields per line; lines that begin with ``;`` are skipped and -1 means unknown.
 
-    A processor counts as a GPU. The gang is the number of allocated processors, which the run time belongs to, or of
-    requested ones where that is unknown; the requested time becomes ``estimate_s`` [s]. The job id is the row number
-    from 0. Attributes: original_id, user, queue, status.
+    A processor counts as a GPU. The gang is the number of allocated processors, because the run time was measured on
+    them; if it is unknown, the number of requested processors. The requested time becomes ``estimate_s`` [s]. The job
+    id is the row number from 0. Attributes: original_id, user, queue, status.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def read_swf(path: Path) -> tuple[Workload, ReadReport]:
             estimate = _known(place, "requested time", words[8]) or math.nan
             status = words[10]
             if status in PARTIAL:
-                jobs.drop(place, "one of several runs of a job (status 2 to 4); its summary line counts")
+                jobs.drop(place, "one of several runs of a job (status 2 to 4); the job's summary line is used")
                 continue
             if status not in STATUS:
                 place.refuse("status", status, "expected a whole number from -1 to 5; correct or remove the row")
@@ -52,7 +52,7 @@ def read_swf(path: Path) -> tuple[Workload, ReadReport]:
                 jobs.drop(place, "number of processors unknown")
             else:
                 if running and allocated and requested and allocated != requested:
-                    jobs.note(place, "jobs that got another number of processors than requested; what they got counts")
+                    jobs.note(place, "jobs whose allocated and requested processors differ; the allocated are used")
                 if running > estimate:
                     jobs.note(place, "jobs that ran longer than the time they requested; both times are kept")
                 labels = words[0], words[11], words[14], STATUS[status]
@@ -66,5 +66,5 @@ def _known(place: Place, field: str, word: str) -> float | None:
 
 
 def _processors(place: Place, field: str, word: str) -> int:
-    """Number of processors, 0 where it is unknown."""
+    """Number of processors, 0 if it is unknown."""
     return 0 if word == "-1" else place.gpus(field, word)

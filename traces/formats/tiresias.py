@@ -17,7 +17,7 @@ COLUMNS: Final = ("job_id", "num_gpu", "submit_time", "model_name", "duration")
 def read_tiresias(path: Path) -> tuple[Workload, ReadReport]:
     """Read ``job_id,num_gpu,submit_time,iterations,model_name,duration,interval``; all times in seconds.
 
-    Work is ``duration`` [s]; ``iterations`` and ``interval`` (to the next job) are not needed. The job id is the row
+    Work is ``duration`` [s]; ``iterations`` and ``interval`` (to the next job) are not read. The job id is the row
     number from 0. Attributes: original_id, model.
 
     Raises

@@ -1,1 +1,1 @@
-"""Synthetic workloads, the calibrations behind them, and the bounds that they meet."""
+"""Synthetic workloads, their calibrations, and the bounds within which they match the logs."""

@@ -1,6 +1,6 @@
-"""Does a workload look like a log? Measure the statistics of its calibration, and hold them to bounds.
+"""Compare a workload with a log: measure the statistics of the log's calibration and check them against bounds.
 
-The bounds are meant for medians over many draws of 50,000 jobs; a single draw, or a part of a log, strays further.
+The bounds are meant for medians over many draws of 50,000 jobs. A single draw, or a part of a log, may exceed them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Measured = dict[str, np.ndarray]
 
 
 class Bound(NamedTuple):
-    """How far a statistic may be from the log's: "relative", "absolute", "factor", "at most" or "at least"."""
+    """Largest allowed deviation from the log's value: "relative", "absolute", "factor", "at most" or "at least"."""
 
     kind: str
     size: float
 
     def distance(self, measured: float, log: float) -> float:
-        """How far ``measured`` is from the log's, above or below; from -1 to 1 is near enough."""
+        """Return the signed deviation from the log's value in units of the bound; the bound holds from -1 to 1."""
         if self.kind == "factor":
             return math.log(measured / log, self.size) if measured > 0 else -math.inf
         if self.kind == "at most":
@@ -37,13 +37,13 @@ class Bound(NamedTuple):
         return (measured - log) / (self.size * (abs(log) if self.kind == "relative" else 1.0))
 
     def __str__(self) -> str:
-        """As in a table."""
+        """Format the bound for a table."""
         signs = {"relative": f"± {self.size:.0%}", "absolute": f"± {self.size:g}"}
         return signs.get(self.kind, f"{self.kind} {self.size:g}")
 
 
 class Check(NamedTuple):
-    """One statistic beside the log's; a measured NaN, and passed None, where the workload does not tell it."""
+    """One statistic and the log's value; ``measured`` is NaN and ``passed`` None if the workload lacks it."""
 
     name: str
     measured: float
@@ -52,12 +52,12 @@ class Check(NamedTuple):
 
     @property
     def distance(self) -> float:
-        """How many bounds ``measured`` is from the log's."""
+        """Signed deviation from the log's value in units of the bound."""
         return self.bound.distance(self.measured, self.log)
 
     @property
     def passed(self) -> bool | None:
-        """Whether the bound holds."""
+        """Whether the bound holds; None if the workload lacks the statistic."""
         return None if math.isnan(self.measured) else abs(self.distance) <= 1
 
 
@@ -74,19 +74,19 @@ QUANTILES: Final = {0.5: Bound("relative", 0.10), 0.9: Bound("relative", 0.20), 
 
 
 def measure(workload: Workload, calibration: Calibration | None, start_hour: float = math.nan) -> Measured:
-    """Statistics of a workload under the names of LogStatistics; NaN where it has too few jobs, or no run times.
+    """Measure the statistics of a workload; NaN where it has too few jobs or no run times.
 
     Parameters
     ----------
-    calibration : the log whose quantiles of run times ``ks`` is taken at; None = no such log
+    calibration : the log at whose run-time quantiles ``ks`` is computed; None = no such log
     start_hour : hour of the week, from Monday 0 h, of the workload's time 0; NaN = unknown
 
     Returns
     -------
-    The fields of LogStatistics but run_time, arrays by class in the order of CLASS_NAMES, and
-    quantiles : run times at the ranks of QUANTILES [s]
-    ks : largest distance between the distributions of run times at the log's quantiles
-    hour_of_day : float64 [24], arrivals in each hour of the day over their mean
+    The fields of LogStatistics except run_time (those by class as arrays in the order of CLASS_NAMES), and
+    quantiles : run times at the probabilities of QUANTILES [s]
+    ks : largest distance between the distributions of run times, at the log's quantiles
+    hour_of_day : float64 [24], arrivals in each hour of the day / their mean
     """
     jobs = workload.jobs[np.argsort(workload.jobs["arrival_s"], kind="stable")]
     arrival, gpus, duration = jobs["arrival_s"], jobs["gpus"], jobs["duration_s"]
@@ -109,14 +109,15 @@ def measure(workload: Workload, calibration: Calibration | None, start_hour: flo
 
 
 def measure_generator(name: str, seed: int = 0, jobs: int = 50_000, draws: int = 40, **parameters: Any) -> Measured:
-    """Medians over ``draws`` draws of a calibrated generator, which begin at hours spread evenly over the week.
+    """Return medians of the statistics over ``draws`` draws of a calibrated generator.
 
-    Hours of the day are averaged: in one draw they are mostly noise.
+    The draws begin at hours spread evenly over the week. ``hour_of_day`` is a mean instead of a median, because it is
+    mostly noise in one draw.
 
     Parameters
     ----------
-    seed : of the first draw; the others follow
-    parameters : of the generator, and ``max_gpus``
+    seed : seed of the first draw; the others take the following seeds
+    parameters : parameters of the generator, and ``max_gpus``
 
     Raises
     ------
@@ -134,7 +135,7 @@ def measure_generator(name: str, seed: int = 0, jobs: int = 50_000, draws: int =
 
 
 def acceptance(measured: Measured, calibration: Calibration) -> list[Check]:
-    """Hold every statistic to its bound."""
+    """Check every statistic against its bound."""
     log = calibration.statistics
     checks = [Check(name, float(measured[key]), getattr(log, key), bound) for name, key, bound in PLAIN]
     for rank, value, bound in zip(QUANTILES, measured["quantiles"], QUANTILES.values(), strict=True):
@@ -154,7 +155,7 @@ def acceptance(measured: Measured, calibration: Calibration) -> list[Check]:
 
 
 def _dispersion(arrival_s: np.ndarray, hours: int) -> float:
-    """Variance over mean of the arrivals in each of the first full hours, without a place for every empty hour."""
+    """Variance / mean of the arrivals per full hour; memory grows with the hours that have arrivals only."""
     if not hours:
         return math.nan
     counts = np.unique(arrival_s[arrival_s < hours * HOUR] // HOUR, return_counts=True)[1]
@@ -166,7 +167,7 @@ def _distance(duration_s: np.ndarray, quantiles: Sequence[float]) -> float:
     if np.isnan(duration_s).any():
         return math.nan
     below = np.searchsorted(np.sort(duration_s), quantiles, side="right") / len(duration_s)
-    known = np.asarray(quantiles) < duration_s.max()  # nothing lies between the cut of a log and itself
+    known = np.asarray(quantiles) < duration_s.max()  # at the cut-off of a log the distributions agree trivially
     return float(np.abs(below - RUN_TIME_RANKS)[known].max(initial=0.0))
 
 

@@ -1,4 +1,4 @@
-"""Jobs like those that SJF-BSBF (Luo et al., IWQoS 2024) ran on its 16 GPUs, as far as they are known."""
+"""Jobs like those of SJF-BSBF's experiment on 16 GPUs (Luo et al., IWQoS 2024), as far as they are known."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from gpusched_env.errors import WorkloadError
 from gpusched_env.traces.profile_tables import load_fitted
 from gpusched_env.workload import Workload
 
-SMALL: Final = (1, 2, 4, 8)  # [GPU]; each is as probable (choice)
-LARGE: Final = (12, 16)
+SMALL: Final = (1, 2, 4, 8)  # [GPU]; equally probable (choice)
+LARGE: Final = (12, 16)  # [GPU]; equally probable (choice)
 LARGE_SHARE: Final = 1 / 3  # of the jobs: 10 of the paper's 30
-ITERATIONS: Final = (100, 5_000)  # bounds included, uniform between them (choice)
+ITERATIONS: Final = (100, 5_000)  # uniform, bounds included (choice)
 
 
 def bsbf_jobs(
@@ -24,15 +24,16 @@ def bsbf_jobs(
     span_s: float = 1_200.0,
     batch_share: float = 0.5,
 ) -> Workload:
-    """Draw gangs of 1 to 8 GPUs, and a third of 12 or 16, that train 100 to 5,000 iterations on T4.
+    """Draw jobs that train 100 to 5,000 iterations on T4: a third on 12 or 16 GPUs, the others on 1 to 8.
 
-    Applications of the table ``bsbf``, each as probable (choice). Attributes: model, batch_size (of the gang).
+    Applications are those of the table ``bsbf``, equally probable (choice). Attributes: model, batch_size (of the
+    gang).
 
     Parameters
     ----------
-    max_gpus : larger gangs do not occur; if all of a kind are larger, the other kind takes their place [GPU]
-    span_s : arrivals are independent and uniform over so many seconds
-    batch_share : samples on a GPU / those that fill its memory, rounded down, at least one sample
+    max_gpus : larger gangs are left out; if 12 and 16 are both larger, all jobs draw from the small gangs [GPU]
+    span_s : arrivals are independent and uniform over this span [s]
+    batch_share : samples on a GPU as a share of those that fill its memory, rounded down to at least one sample
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Draw jobs as users submit them: bursts of similar jobs under a weekly rhythm, calibrated on a real log."""
+"""Bursts of similar jobs with a weekly pattern, calibrated on a real log."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gpusched_env.traces.generators.demand import demand_table, draw_demand
 
 HOUR: Final = 3600.0  # [s]
 WEEK: Final = 168  # [h]
-LEAST_RATE: Final = 1e-3  # of the log's: every hour is drawn, so that fewer jobs an hour take longer
-JITTER: Final = 0.1  # standard deviation of ln(run time) between a job and the one it repeats
+LEAST_RATE: Final = 1e-3  # of the log's rate: every simulated hour is drawn, so a lower rate takes longer to generate
+JITTER: Final = 0.1  # standard deviation of the change in ln(run time) from a job to the next that repeats it
 
 
 def bursty_jobs(
@@ -31,16 +31,16 @@ def bursty_jobs(
     demand: Mapping[int, float] | None = None,
     start_hour: float | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Draw the first ``jobs`` submissions of a process that looks like the log.
+    """Draw the first ``jobs`` submissions of a random process that resembles the log.
 
     Parameters
     ----------
     jobs : number of jobs
-    max_gpus : demands above do not occur; the others keep their proportions [GPU]
-    min_duration_s, max_duration_s : run times beyond are set to the bound, as a time limit does [s]
-    rate_scale : bursts come so many times as often as in the log; bursts themselves stay
+    max_gpus : larger gangs are left out; the others keep their proportions [GPU]
+    min_duration_s, max_duration_s : run times are clipped to these bounds, as by a time limit [s]
+    rate_scale : factor on the rate of bursts; bursts themselves do not change
     demand : probability of each gang size in place of the log's; proportions are enough
-    start_hour : hour of the week, from Monday 0 h, at which submissions begin; None draws it uniformly
+    start_hour : hour of the week, from Monday 0 h, at which submissions begin; None = drawn uniformly
 
     Returns
     -------
@@ -50,11 +50,12 @@ def bursty_jobs(
 
     Notes
     -----
-    Bursts are a Poisson process with rate = weekly profile x exp(z), z an AR(1) normal by the hour. Burst sizes and
-    run times come from quantile tables with log-linear interpolation (sizes rounded), gaps inside a burst, at most
-    60 s, from another. Inside a burst a job keeps its predecessor's demand with probability
-    keep_demand, else draws again; where its demand class is the same, it keeps the run time up to 10 % with
-    probability keep_run_time, else draws from its class. So each class keeps its own run times.
+    Bursts are a Poisson process with rate = weekly profile x exp(z), where z is a Gaussian AR(1) process with steps of
+    one hour. Burst sizes and run times are drawn from quantile tables with log-linear interpolation (sizes are
+    rounded); gaps inside a burst, at most 60 s, from a table with linear interpolation. Inside a burst a job keeps its
+    predecessor's demand with probability keep_demand, else it draws a new one. If the demand class is the same, the job
+    keeps the run time with probability keep_run_time, up to a change of about 10 %. Else it draws from its class, so
+    every class has the run times of the log.
 
     Raises
     ------
@@ -65,7 +66,7 @@ def bursty_jobs(
         raise WorkloadError(f"rate_scale is {rate_scale!r}: it must be a finite number of at least {LEAST_RATE:g}")
     if not 0 <= min_duration_s <= max_duration_s or max_duration_s == 0:
         raise WorkloadError(f"run times {min_duration_s!r} s to {max_duration_s!r} s: give 0 <= min <= max, max > 0")
-    # Each burst holds a job or more, so the first `jobs` bursts always hold the first `jobs` submissions.
+    # Each burst has at least one job, so the first `jobs` bursts contain the first `jobs` submissions.
     probability, log_size = calibration.burst_size_table
     size = np.rint(arrays.exp(arrays.interpolated(rng.random(jobs), probability, log_size))).astype(np.int64)
     start = _burst_starts(rng, jobs, calibration, rate_scale, start_hour)
@@ -81,7 +82,7 @@ def bursty_jobs(
 def _burst_starts(
     rng: np.random.Generator, bursts: int, calibration: Calibration, rate_scale: float, start_hour: float | None
 ) -> np.ndarray:
-    """float64 [bursts], ascending: start times [s], by inversion of the cumulative rate."""
+    """Draw start times of bursts by inversion of the cumulative rate; float64 [bursts], ascending [s]."""
     begin = WEEK * rng.random() if start_hour is None else float(start_hour)
     if not 0 <= begin < WEEK:
         raise WorkloadError(f"start_hour is {start_hour!r}: it must be an hour of the week, 0 <= start_hour < {WEEK}")
@@ -90,7 +91,7 @@ def _burst_starts(
     sigma, phi = calibration.modulation_sigma, calibration.modulation_phi
     z = sigma * float(draws.normal(rng, 1)[0])
     innovation = sigma * math.sqrt(1.0 - phi * phi)
-    edges = [0.0]  # expected bursts up to each full hour
+    edges = [0.0]  # expected number of bursts up to each full hour
     weekly = (rate_scale * calibration.hourly_rate).tolist()
     end = passed[-1] + weekly[first_hour] * exp(5 * sigma)
     noise: list[float] = []
@@ -108,18 +109,18 @@ def _burst_starts(
 def _arrivals(
     rng: np.random.Generator, jobs: int, size: np.ndarray, start: np.ndarray, calibration: Calibration
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sizes of the bursts that begin before the last wanted job, and the arrivals of all their jobs, burst by burst."""
+    """Return sizes of the bursts that begin before the last wanted job, and arrivals of their jobs, burst by burst."""
     enough = int(np.searchsorted(np.cumsum(size), jobs)) + 1
     arrival = _submissions(rng, size[:enough], start[:enough], calibration)
     last = np.partition(arrival, jobs - 1)[jobs - 1]
     late = int(np.searchsorted(start, last, side="right"))
-    if late > enough:  # bursts that begin while a long one still runs
+    if late > enough:  # bursts that begin during an earlier, long one
         arrival = np.concatenate([arrival, _submissions(rng, size[enough:late], start[enough:late], calibration)])
     return size[: max(late, enough)], arrival
 
 
 def _submissions(rng: np.random.Generator, size: np.ndarray, start: np.ndarray, calibration: Calibration) -> np.ndarray:
-    """Arrival of every job of the bursts [s]."""
+    """Draw the arrival of every job of the bursts [s]."""
     total = int(size.sum())
     elapsed = np.cumsum(arrays.interpolated(rng.random(total), *calibration.burst_gap_table))
     first = np.cumsum(size) - size
@@ -130,7 +131,7 @@ def _submissions(rng: np.random.Generator, size: np.ndarray, start: np.ndarray, 
 def _repeated_draws(
     rng: np.random.Generator, first: np.ndarray, pmf: tuple[np.ndarray, np.ndarray], calibration: Calibration
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Demand and run time of jobs in burst order; ``first`` marks the first job of each burst."""
+    """Draw demand and run time of the jobs, burst by burst; ``first`` marks the first job of each burst."""
     count = len(first)
     drawn = draw_demand(rng, count, pmf)
     fresh = first | (rng.random(count) >= calibration.keep_demand)
@@ -144,7 +145,7 @@ def _repeated_draws(
         members = kind == index
         if table is not None:
             log_time[members] = arrays.interpolated(rank[members], *table)
-        elif members.any():  # a demand that the log does not have takes the run times of the nearest class that it has
+        elif members.any():  # a demand class that the log lacks: run times of the nearest class of the log
             known = [i for i, other in enumerate(calibration.run_time_tables) if other is not None]
             nearest = calibration.run_time_tables[min(known, key=lambda other: abs(other - index))]
             assert nearest is not None

@@ -1,4 +1,4 @@
-"""What a bursty generator needs to know of a cluster log: one value object, filled in by one data module a log."""
+"""Statistics of a cluster log that a bursty generator needs; each log has a module with its values."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ RUN_TIME_RANKS: Final = (
 
 @dataclass(frozen=True)
 class LogStatistics:
-    """What a log looks like from outside: a workload drawn from its calibration must look so too.
+    """Statistics of a log that a workload drawn from its calibration must match.
 
     Parameters
     ----------
-    jobs_per_hour : jobs over the span from the first to the last arrival
+    jobs_per_hour : jobs / span from the first to the last arrival
     gap_cv : coefficient of variation of the gaps between arrivals
     gaps_to_10s : share of gaps of at most 10 s
-    dispersion : variance over mean of the number of jobs in full hours
-    same_demand : share of jobs with the demand of the one before, where that came at most 10 s earlier
-    gpus_demanded : sum of gang size x run time over the span [GPU]
+    dispersion : variance / mean of the number of jobs in full hours
+    same_demand : among the jobs at most 10 s after their predecessor, the share with the same demand
+    gpus_demanded : sum of gang size x run time / span [GPU]
     run_time : quantiles of all run times at RUN_TIME_RANKS [s]
     class_share : share of the jobs in each demand class
     class_mean : mean run time of the demand classes with at least 500 jobs [s]
@@ -53,20 +53,22 @@ class LogStatistics:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Statistics of one log.
+    """Parameters of a bursty generator, estimated from one log.
 
     Parameters
     ----------
     log : which jobs of which log
-    bursts_per_hour : bursts are runs of jobs less than 60 s apart
-    modulation_sigma, modulation_phi : standard deviation and lag-one-hour correlation of z; the rate carries exp(z)
-    hour_of_day, day_of_week : factors of mean 1; hours 0-23 of the log's local time, days from Monday
+    bursts_per_hour : mean rate of bursts; a burst is a run of jobs less than 60 s apart
+    modulation_sigma, modulation_phi : standard deviation and lag-one-hour correlation of z; the rate has a factor
+        exp(z)
+    hour_of_day, day_of_week : factors of the rate, of mean 1; hours 0-23 of the log's local time, days from Monday
     burst_size : quantiles (probability, jobs)
     burst_gap : quantiles (probability, seconds) of the gaps inside a burst
-    keep_demand, keep_run_time : probability that a job repeats its predecessor's demand, and its run time too
+    keep_demand : probability that a job in a burst repeats its predecessor's demand
+    keep_run_time : probability that it repeats its predecessor's run time, if the demand class is the same
     demand : probability of each gang size [GPU]
     run_time : for each demand class, quantiles (probability, seconds)
-    statistics : of the same jobs, for comparison with what is drawn
+    statistics : statistics of the same jobs, to compare with drawn jobs
     """
 
     log: str
@@ -103,7 +105,7 @@ class Calibration:
 
     @cached_property
     def run_time_tables(self) -> list[tuple[np.ndarray, np.ndarray] | None]:
-        """Probabilities and ln(seconds) of the run time quantiles of each demand class."""
+        """Probabilities and ln(seconds) of the run time quantiles of each demand class; None = class not in the log."""
         return [_log_table(self.run_time[name]) if name in self.run_time else None for name in CLASS_NAMES]
 
     @cached_property
@@ -113,7 +115,7 @@ class Calibration:
 
 
 def demand_class(gpus: np.ndarray) -> np.ndarray:
-    """int64, shape of ``gpus``: row of CLASS_NAMES."""
+    """Index into CLASS_NAMES of each demand; int64, shape of ``gpus``."""
     return np.searchsorted(CLASS_BOUNDS, gpus)
 
 

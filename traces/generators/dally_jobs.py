@@ -19,10 +19,10 @@ class DallyModel:
 
     Attributes
     ----------
-    all_jobs, gangs : demand [GPU] -> jobs among the 500 jobs, and among the 411 jobs of at least two GPUs
-    median_s, sigma : log-normal law of the time on one GPU: its median [s], and the deviation of its logarithm, fitted
-        by their moments to the 500 jobs
-    iterations : (seconds of an iteration on one GPU, batch size [samples], jobs of the 500)
+    all_jobs, gangs : demand [GPU] -> number of jobs, among the 500 jobs and among the 411 jobs of at least two GPUs
+    median_s, sigma : median [s] and standard deviation of the logarithm of a log-normal distribution of the time on one
+        GPU, fitted to the 500 jobs by moments
+    iterations : (seconds of an iteration on one GPU, batch size [samples], number of jobs among the 500)
     """
 
     all_jobs: dict[int, int]
@@ -77,18 +77,24 @@ def dally_jobs(
     mean_gap_s: float = 1_461.0,
     single_gpus: bool = False,
 ) -> Workload:
-    """Draw jobs like those of the authors' files: model and gang size together, run time by model.
+    """Draw jobs like those of the authors' files: model and gang size jointly, run time by model.
 
-    Work is ``total_iterations`` x ``time_per_iteration_s`` seconds on one GPU, and a gang without communication takes
-    that by its size. Attributes: model, batch_size (samples), total_iterations, time_per_iteration_s (on one GPU),
-    which the profile rule "dally" reads.
+    Work is ``total_iterations`` x ``time_per_iteration_s`` seconds on one GPU; a gang of g GPUs without communication
+    takes a g-th of that. Attributes: model, batch_size (samples), total_iterations, time_per_iteration_s (on one GPU).
+    The profile rule "dally" reads them.
 
     Parameters
     ----------
-    max_gpus : larger gangs do not occur
+    max_gpus : larger gangs are left out
     mean_gap_s : mean seconds between Poisson arrivals; 0 = all at once. The default is the mean of the three files with
         one Poisson process over a week
-    single_gpus : as the 500 jobs, more than half of which have one GPU; else as the 411 jobs, none of which has
+    single_gpus : True = like the 500 jobs, more than half of them with one GPU; False = like the 411 jobs with two GPUs
+        or more
+
+    Notes
+    -----
+    Compared with the files, the quantiles of the time on one GPU from 10 to 90 % are within 38 % for each model, the
+    medians within 28 %, and the mean over all jobs within 8 % (tests/test_traces_dally_profiles.py).
 
     Raises
     ------

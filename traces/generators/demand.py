@@ -1,4 +1,4 @@
-"""Gang sizes: their probabilities, and draws from them."""
+"""Distributions of gang sizes, and draws from them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gpusched_env.errors import WorkloadError
 
 
 def demand_of(data: object) -> dict[int, float]:
-    """Read gang size -> probability; sizes may be text, as in JSON.
+    """Check a mapping gang size -> probability and convert its keys; sizes may be text, as in JSON.
 
     Raises
     ------
-    WorkloadError : not a table, a size that is not a whole number >= 1, a probability that is not a number >= 0
+    WorkloadError : not a mapping, a size that is not a whole number >= 1, a probability that is not a number >= 0
     """
     try:
         if isinstance(data, Mapping):
@@ -28,7 +28,7 @@ def demand_of(data: object) -> dict[int, float]:
 
 
 def demand_table(demand: Mapping[int, float], max_gpus: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Gang sizes [GPU], ascending, and their cumulative probability; sizes above ``max_gpus`` do not occur.
+    """Return gang sizes [GPU], ascending, and their cumulative probability; sizes above ``max_gpus`` are left out.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def demand_table(demand: Mapping[int, float], max_gpus: int | None = None) -> tu
 
 
 def draw_demand(rng: np.random.Generator, count: int, table: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """int64 [count]: independent draws by inversion."""
+    """Draw ``count`` independent gang sizes by inversion; int64 [count]."""
     gpus, cumulative = table
     drawn: np.ndarray = gpus[np.searchsorted(cumulative, rng.random(count), side="right")]
     return drawn

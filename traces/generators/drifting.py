@@ -1,4 +1,4 @@
-"""Jobs whose rate and mix change over time: quiet and busy halves of a day, and one mix of gang sizes after another."""
+"""Jobs whose arrival rate alternates between quiet and busy half-periods, and whose gang sizes change once."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from gpusched_env.traces.generators.demand import demand_table
 def drifting_arrivals(
     rng: np.random.Generator, jobs: int, rate_per_s: float, swing: float, period_s: float
 ) -> np.ndarray:
-    """Draw a Poisson process whose rate is ``1 - swing`` and ``1 + swing`` times its mean, half a period each, in turn.
+    """Draw a Poisson process whose rate alternates between ``1 - swing`` and ``1 + swing`` times its mean.
 
     Parameters
     ----------
     rate_per_s : mean rate [1/s]
     swing : 0 = a constant rate; 1 = nothing arrives in the quiet halves
-    period_s : a quiet half, then a busy one [s]
+    period_s : a quiet half, then a busy half [s]
 
     Returns
     -------
-    float64 [jobs], ascending [s]; the first job is there at 0, where a quiet half begins, the others follow the process
+    float64 [jobs], ascending [s]; the first job arrives at 0, where a quiet half begins; the others follow the process
 
     Notes
     -----
-    Exact, by change of time: a process of unit rate, taken through the inverse of the expected number of arrivals,
-    which is piecewise linear in time. Halves in which nothing arrives are stepped over.
+    Exact, by a time change: arrivals of a process of unit rate are mapped through the inverse of the expected number of
+    arrivals, which is piecewise linear in time. With swing 1 the quiet halves are skipped.
 
     Raises
     ------
@@ -42,13 +42,13 @@ def drifting_arrivals(
     if not 0 <= swing <= 1:
         raise WorkloadError(f"swing is {swing!r}: it must be a share, 0 <= swing <= 1")
     passed = np.cumsum(draws.exponential(rng, jobs))
-    periods, within = np.divmod((passed - passed[0]) / rate_per_s, period_s)  # in time that runs as the mean rate does
-    quiet_s = 0.5 * (1 - swing) * period_s  # of it, the share of the quiet half
+    periods, within = np.divmod((passed - passed[0]) / rate_per_s, period_s)  # times as if the rate were its mean
+    quiet_s = 0.5 * (1 - swing) * period_s  # of such a period, the part with the arrivals of the quiet half
     quiet = within < quiet_s
     late = 0.5 * period_s + (within - quiet_s) / (1 + swing)
     early = within / (1 - swing) if swing < 1 else np.zeros_like(within)
     arrival: np.ndarray = periods * period_s + np.where(quiet, early, late)
-    arrival[0] = 0.0  # also where nothing else arrives in the first half
+    arrival[0] = 0.0  # even if nothing else arrives in the first half
     return arrival
 
 
@@ -60,7 +60,7 @@ def shifting_gangs(
     shift_s: float,
     max_gpus: int | None = None,
 ) -> np.ndarray:
-    """int64 [jobs]: gang sizes [GPU], of the mix ``before`` for arrivals before ``shift_s`` [s], then of ``after``.
+    """Draw gang sizes [GPU], int64 [jobs]: from ``before`` for arrivals before ``shift_s`` [s], else from ``after``.
 
     Raises
     ------

@@ -19,7 +19,7 @@ SCALE_FACTORS: Final = (1, 2, 4, 8)  # [GPU]
 SCALE_BOUNDS: Final = (0.7, 0.8, 0.95, 1.0)  # cumulative probability
 LONG: Final = 0.8  # draws from here on are long jobs
 EXPONENTS: Final = {False: (1.5, 3.0), True: (3.0, 4.0)}  # minutes = 10 ** uniform, short and long jobs
-WEIGHT: Final = 5.0  # of a job with priority
+WEIGHT: Final = 5.0  # priority weight of a job with priority; that of others is 1
 WITH_PRIORITY: Final = 0.2  # share of such jobs
 SLOS: Final = (1.2, 2.0, 10.0)
 SLO_BOUNDS: Final = (0.33, 0.67)
@@ -35,24 +35,25 @@ def gavel_jobs(
     slos: bool = False,
     ignore_placement: bool = False,
 ) -> Workload:
-    """Draw the jobs that Gavel's simulator draws from this seed: arrivals, job types, gangs and steps are the same.
+    """Draw the same jobs as Gavel's simulator from this seed: arrivals, job types, gangs and steps are equal.
 
-    A job takes 10**1.5 to 10**4 minutes on V100, and has the steps that the job type does there in that time. Profiles
-    know V100, P100 and K80. Attributes: model (the job type), and priority_weight and slo if they are drawn.
+    A job is given 10**1.5 to 10**4 minutes on V100, and has as many steps as its job type completes there in that time.
+    Profiles are for V100, P100 and K80. Attributes: model (the job type), and priority_weight and slo if they are
+    drawn.
 
     Parameters
     ----------
-    seed : of the scenario. Gavel's streams follow from it: jobs seed + 2, arrivals seed + 3, objectives seed + 6
-    max_gpus : larger gangs do not occur; below 8 the multi-GPU jobs are no longer Gavel's
-    mean_gap_s : mean seconds between arrivals; 0 = all at once. The default is four jobs an hour
-    multi_gpu : gangs of 1, 2, 4 and 8 GPUs, of the job types that can use them; else every job has one GPU
+    seed : seed of the scenario. Gavel's streams derive from it: jobs seed + 2, arrivals seed + 3, objectives seed + 6
+    max_gpus : larger gangs are left out; below 8 the multi-GPU jobs differ from Gavel's
+    mean_gap_s : mean seconds between arrivals; 0 = all at once. The default is four jobs per hour
+    multi_gpu : True = gangs of 1, 2, 4 and 8 GPUs, of job types measured on them; False = every job has one GPU
     priorities : weight 5 for a fifth of the jobs, 1 for the others
     slos : deadlines of 1.2, 2 or 10 times the run time on V100 after arrival
     ignore_placement : gangs run everywhere at the rate measured in one machine, as in Gavel's simulator
 
     Notes
     -----
-    Deviation: none in the jobs. Gavel draws them one by one as its clock reaches them, which gives the same.
+    The jobs do not deviate from Gavel's. Gavel draws them one by one when its clock reaches them, with the same result.
 
     References
     ----------
@@ -67,7 +68,7 @@ def gavel_jobs(
     names = list(rates)
     models, gangs, steps, weights = [], [], [], []
     for _ in range(jobs):
-        # Drawn also where every job has one GPU
+        # Drawn even if every job has one GPU, to keep Gavel's random stream
         drawn = job_stream.uniform(0, 1) * SCALE_BOUNDS[len(allowed) - 1]
         gpus = SCALE_FACTORS[bisect.bisect_left(SCALE_BOUNDS, drawn)] if multi_gpu else 1
         seconds = 60 * power(10.0, job_stream.uniform(*EXPONENTS[job_stream.random() >= LONG]))

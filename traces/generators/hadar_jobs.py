@@ -1,4 +1,4 @@
-"""Job mix for a cluster of three GPU types, after the set-up on which Hadar was evaluated: sizes, models, gangs."""
+"""Job mix for a cluster of three GPU types, after the set-up of Hadar's evaluation: sizes, models, gangs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpusched_env.workload import Workload
 
 
 class SizeClass(NamedTuple):
-    """Jobs of one size: their share, GPU-hours on V100 (uniform), and the model families they train."""
+    """A size class: its share of the jobs, bounds of the GPU-hours on V100 (uniform), and its model families."""
 
     share: float
     least_h: float
@@ -26,14 +26,15 @@ class SizeClass(NamedTuple):
     families: tuple[str, ...]
 
 
-# Bounds and families: believed to be the paper's, not checked. The shares and the least 0.05 h are choices: none known.
+# Bounds and families are believed to be the paper's, not checked. The shares and the least 0.05 h are choices, because
+# the paper's values are not known.
 SIZES: Final = (
     SizeClass(0.55, 0.05, 1.0, ("ResNet-18",)),
     SizeClass(0.30, 1.0, 10.0, ("CycleGAN",)),
     SizeClass(0.13, 10.0, 50.0, ("LM", "Transformer")),
     SizeClass(0.02, 60.0, 100.0, ("ResNet-50",)),
 )
-GANGS: Final = {1: 0.70, 2: 0.10, 4: 0.15, 8: 0.05}  # of models that were measured on several GPUs; Gavel's (choice)
+GANGS: Final = {1: 0.70, 2: 0.10, 4: 0.15, 8: 0.05}  # for models measured on several GPUs; as in Gavel (choice)
 
 
 def hadar_jobs(
@@ -45,18 +46,18 @@ def hadar_jobs(
     demand: Mapping[int, float] | None = None,
     ignore_placement: bool = False,
 ) -> Workload:
-    """Draw jobs of four sizes that train models of Gavel's throughput table; work is given by iterations.
+    """Draw jobs of four size classes that train models of Gavel's throughput table; work is given by iterations.
 
-    A job of H GPU-hours on W GPUs has the iterations that the model does on W V100s in one machine in H / W hours.
-    Profiles know V100, P100 and K80; ResNet-50 with a batch of 128 does not run on several K80. Attributes: model, size
-    (S, M, L, XL) and v100_gpu_hours.
+    A job of H GPU-hours on W GPUs has as many iterations as its model completes on W V100s in one machine in H / W
+    hours. Profiles are for V100, P100 and K80; ResNet-50 with a batch of 128 does not run on several K80. Attributes:
+    model, size (S, M, L, XL) and v100_gpu_hours.
 
     Parameters
     ----------
-    max_gpus : larger gangs do not occur; the others keep their proportions [GPU]
-    mean_gap_s : mean seconds between arrivals; 0 = all jobs are there at time 0
-    bursty : arrivals in bursts like those of Philly, scaled to the mean gap; else Poisson
-    demand : probability of each gang size, in place of GANGS, for the models that were measured on several GPUs
+    max_gpus : larger gangs are left out; the others keep their proportions [GPU]
+    mean_gap_s : mean seconds between arrivals; 0 = all jobs arrive at time 0
+    bursty : True = arrivals in bursts like those of Philly, scaled to the mean gap; False = Poisson arrivals
+    demand : probability of each gang size in place of GANGS, for models measured on several GPUs
     ignore_placement : gangs run everywhere at the rate measured in one machine
 
     Raises
@@ -106,7 +107,7 @@ def hadar_jobs(
 
 
 def _arrivals(rng: np.random.Generator, jobs: int, mean_gap_s: float, bursty: bool) -> np.ndarray:
-    """float64 [jobs], ascending from 0 [s]."""
+    """Draw arrival times; float64 [jobs], ascending from 0 [s]."""
     if mean_gap_s == 0:
         return np.zeros(jobs)
     if bursty:

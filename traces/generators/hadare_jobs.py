@@ -11,16 +11,16 @@ from gpusched_env.errors import WorkloadError
 from gpusched_env.portable import draws
 from gpusched_env.workload import Profiles, Workload
 
-# Speeds of the nodes, one GPU type each, beside the fastest. Their numbers are believed to be the paper's, the speeds
-# are choices.
+# Speeds of the GPU types relative to the fastest; each node has one type. The numbers of nodes are recollected from the
+# paper, not checked; the speeds are choices.
 AWS_SPEEDS: Final = (1.0, 0.65, 0.2)
 LAB_SPEEDS: Final = (1.0, 0.8, 0.6, 0.45, 0.12)
-ITERATIONS_PER_S: Final = 10.0  # at speed 1 (choice; it decides nothing)
-VARIATION: Final = (0.8, 1.25)  # factor on the speed of each job on each node, uniform (choice)
+ITERATIONS_PER_S: Final = 10.0  # at speed 1 (choice; without effect)
+VARIATION: Final = (0.8, 1.25)  # factor on the speed of each job on each GPU type, uniform (choice)
 
 
 def type_names(speeds: tuple[float, ...]) -> tuple[str, ...]:
-    """Names of the GPU types, by their speed in percent: speed-65."""
+    """Name the GPU types by their speed in percent, such as speed-65."""
     return tuple(f"speed-{round(100 * speed)}" for speed in speeds)
 
 
@@ -33,14 +33,14 @@ def hadare_jobs(
     least_h: float = 0.3,
     most_h: float = 3.0,
 ) -> Workload:
-    """Draw one-GPU jobs that are all there at time 0, each with a model of its own; work is given by iterations.
+    """Draw one-GPU jobs that all arrive at time 0, each with its own model; work is given by iterations.
 
     Parameters
     ----------
-    max_gpus : has no effect, gangs are of one GPU
-    lab : the five GPU types of LAB_SPEEDS; else the three of AWS_SPEEDS
-    varied : the speed of each job on each type is multiplied by a factor drawn from VARIATION
-    least_h, most_h : run time on the fastest type, uniform [h]
+    max_gpus : no effect, since every gang has one GPU
+    lab : True = the five GPU types of LAB_SPEEDS; False = the three of AWS_SPEEDS
+    varied : multiply the speed of each job on each type by a factor drawn from VARIATION
+    least_h, most_h : bounds of the run time on the job's fastest type, drawn uniformly [h]
 
     Raises
     ------

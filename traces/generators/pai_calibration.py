@@ -1,15 +1,20 @@
 """Statistics of the Alibaba PAI log of 2020: a sample of 60,105 finished GPU tasks.
 
 Computed from the log of Weng et al., "MLaaS in the Wild: Workload Analysis and Scheduling in Large-Scale Heterogeneous
-GPU Clusters" (NSDI 2022; data CC-BY-4.0). The sample holds 8.2 % of the tasks: rate_scale=12.2 brings bursts as often
-as in the whole cluster of 6,742 GPUs, while the sizes of bursts stay those of the sample. Arrivals are starts of tasks,
-gangs are instances x GPUs with shares rounded up to one GPU, and run times are cut at 172,800 s (48 h). The origin of
-the clock is unknown, so hours of the day are relative; the days of the week are those of four weeks of the sample,
-numbered so that the two days with the fewest tasks are Saturday and Sunday (inferred). The sizes that the rarest 1.7 %
-of the tasks ask for, and the gaps inside bursts, are those of the 27,119 tasks of the first 32 days. Run times: 10
-quantiles a class; class 1 also carries quantiles of all tasks with the other classes taken out. keep_demand and
-keep_run_time are 0.71 and 0.54 where the fit inside bursts gives 0.55 and 0.34: bursts overlap, and with these values
-tasks within 10 s have the same demand (82 %) and like run times (37 %) as often as in the log.
+GPU Clusters" (NSDI 2022; data CC-BY-4.0).
+
+- The sample has 8.2 % of the tasks. With rate_scale=12.2, bursts are as frequent as in the whole cluster of 6,742 GPUs;
+  their sizes stay those of the sample.
+- Arrivals are starts of tasks. Gangs are instances x GPUs, with shares rounded up to one GPU. Run times are cut at
+  172,800 s (48 h).
+- The origin of the clock is unknown, so hours of the day are relative. Days of the week come from four weeks of the
+  sample, numbered so that the two days with the fewest tasks are Saturday and Sunday (inferred).
+- The demands of the rarest 1.7 % of the tasks, and the gaps inside bursts, are those of the 27,119 tasks of the first
+  32 days.
+- Run times: 10 quantiles for each class. Class 1 has more, computed from the quantiles of all tasks without the other
+  classes.
+- keep_demand and keep_run_time are 0.71 and 0.54, although the fit inside bursts gives 0.55 and 0.34. Bursts overlap;
+  with these values, tasks within 10 s have the same demand (82 %) and similar run times (37 %) as often as in the log.
 """
 
 from __future__ import annotations

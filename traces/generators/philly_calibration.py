@@ -1,12 +1,16 @@
 """Statistics of the Microsoft Philly log, October and November 2017: 68,510 jobs of all virtual clusters.
 
 Computed from the processed log of Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training
-Workloads" (USENIX ATC 2019; data CC-BY-4.0). The processed log counts fewer multi-GPU jobs than the original: a
-sample of 1,000 jobs of the full log has 86 % one-GPU jobs. Run times: 10 quantiles a class; class 1 also carries the
-quantiles of all jobs with the other classes taken out, because the range from p75 to the maximum needs more than
-three points. Gaps: quantiles of the lognormal (1.45, 1.28 in ln s) fitted to the gaps inside bursts, cut at 60 s,
-after 11.1 % of gaps of 0 s. keep_run_time is 0.60 where the fit inside bursts gives 0.50, so that jobs within 10 s
-have like run times as often as in the log (54 %) though bursts overlap.
+Workloads" (USENIX ATC 2019; data CC-BY-4.0).
+
+- The processed log has fewer multi-GPU jobs than the original: a sample of 1,000 jobs of the full log has 86 % one-GPU
+  jobs.
+- Run times: 10 quantiles for each class. Class 1 has more, computed from the quantiles of all jobs without the other
+  classes, because three points from p75 to the maximum are too few.
+- Gaps: 11.1 % are 0 s; the others are quantiles of the lognormal (1.45, 1.28 in ln s) fitted to the gaps inside bursts,
+  cut at 60 s.
+- keep_run_time is 0.60, although the fit inside bursts gives 0.50. Bursts overlap; with 0.60, jobs within 10 s have
+  similar run times as often as in the log (54 %).
 """
 
 from __future__ import annotations

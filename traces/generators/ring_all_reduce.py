@@ -36,33 +36,35 @@ def ring_all_reduce_jobs(
     inside_GBps: float = 120.0,
     batch: int = 32,
 ) -> Workload:
-    """Draw the jobs of the evaluation of SJF-BCO; each has a profile of its own, and 160 have the paper's gang sizes.
+    """Draw the jobs of the evaluation of SJF-BCO, each with its own profile; 160 jobs have the paper's gang sizes.
 
     Parameters
     ----------
-    jobs : 160 in the paper; other numbers get the same shares, by largest remainders
-    max_gpus : larger demands do not occur; the others keep their proportions [GPU]
-    demand : jobs of each gang size in place of the paper's; proportions are enough
-    min_iterations, max_iterations : uniform whole numbers, bounds included (paper)
-    min_iteration_slots, max_iteration_slots : an iteration on one server takes uniformly as long [slot]; the paper has
-        0.01 to 0.05 with contention and overhead, which are within 15 % (the upper bound here leaves room for them)
-    estimate_slots : the job's estimate is so long for each iteration [slot]; paper: 50 to 300 slots in all
+    jobs : 160 in the paper; another number gets the same shares, by largest remainders
+    max_gpus : larger gangs are left out; the others keep their proportions [GPU]
+    demand : number of jobs of each gang size, in place of the paper's; proportions are enough
+    min_iterations, max_iterations : whole numbers, drawn uniformly, bounds included (paper)
+    min_iteration_slots, max_iteration_slots : time of an iteration on one server, drawn uniformly [slot]; the paper has
+        0.01 to 0.05 including contention and overhead, which are within 15 % (the upper bound here leaves room for
+        them)
+    estimate_slots : the job's estimate for each iteration [slot]; 50 to 300 slots for a job, as in the paper
     slot_s : length of a slot [s] (choice: the paper gives none)
-    extra : contention and overhead together, as a share of the run time; the paper says 0.15, but an independent
-        implementation comes near its figures with 0.45 to 0.60. Decides the gradient sizes
-    xi1, alpha : of the contention model that the gradient sizes assume: p contenders are k = xi1 p effective ones, and
-        slow the exchange down by f = k + alpha (k - 1) (choice: the paper has no values)
+    extra : contention and overhead together, as a share of the run time. It determines the gradient sizes. The paper
+        says 0.15, but an independent implementation comes near its figures with 0.45 to 0.60
+    xi1, alpha : parameters of the contention model that the gradient sizes assume: p contenders count as k = xi1 p
+        effective ones and slow the exchange down by f = k + alpha (k - 1) (choice: the paper gives no values)
     between_GBps, inside_GBps : rates between and inside servers that the profiles assume [1e9 byte/s] (choice: those
         of the default Network)
-    batch : samples of a GPU (choice; without effect)
+    batch : samples per GPU (choice; without effect)
 
     Returns
     -------
-    Workload given by iterations, all arrivals 0, in a random order, which is that of the trace. At the assumed rates,
-    without latency, an iteration inside one server takes the tau drawn for it. Between servers the exchange takes
-    sigma x tau, sigma = extra / (2 (1 - extra) (f - 1)) with the f of eight contenders: these then cost half of
-    ``extra``. The reduction (speed C of the paper) is part of compute_s; the overhead of each server (xi2), the other
-    half, belongs to the network and is not in a profile.
+    Workload given by iterations. All arrivals are 0; the order of the jobs is random and counts as the order of the
+    trace. At the assumed rates and without latency, an iteration inside one server takes the time tau that is drawn for
+    its job. Between servers the exchange takes sigma x tau with sigma = extra / (2 (1 - extra) (f - 1)), where f is
+    that of eight contenders: they then cost half of ``extra``. The reduction (speed C of the paper) is part of
+    compute_s. The overhead of each server (xi2), the other half of ``extra``, belongs to the network and is not in a
+    profile.
 
     Raises
     ------
@@ -84,7 +86,7 @@ def ring_all_reduce_jobs(
     iterations = rng.integers(int(min_iterations), int(max_iterations), size=jobs, endpoint=True)
     iteration_s = slot_s * draws.uniform(rng, min_iteration_slots, max_iteration_slots, jobs)
     sigma = 0.5 * extra / (1 - extra) / ((1 + alpha) * (xi1 * CONTENDERS - 1))
-    exchange_s = np.where(gpus > 1, sigma * iteration_s, 0.0)  # between servers; one GPU exchanges nothing
+    exchange_s = np.where(gpus > 1, sigma * iteration_s, 0.0)  # between servers; a single GPU exchanges nothing
     rows = np.zeros(jobs, PROFILE_DTYPE)
     rows["name"] = [f"job-{number}" for number in range(jobs)]
     rows["batch"] = batch
@@ -115,7 +117,7 @@ def _check(
 
 
 def _gangs(jobs: int, mix: Mapping[int, float], max_gpus: int | None) -> np.ndarray:
-    """int64 [jobs], ascending: gang sizes in the mix's proportions; the largest remainders get the jobs left over."""
+    """Gang sizes in the proportions of ``mix``, rounded by largest remainders; int64 [jobs], ascending."""
     sizes, cumulative = demand_table(mix, max_gpus)
     exact = jobs * np.diff(cumulative, prepend=0.0)
     counts = np.floor(exact + 1e-9).astype(np.int64)

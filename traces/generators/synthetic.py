@@ -1,4 +1,4 @@
-"""Workloads drawn from a seed. To add a generator, write one function and add one line to GENERATORS."""
+"""Workloads drawn at random from a seed. To add a generator, write one function and add it to GENERATORS."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from gpusched_env.traces.generators.ring_all_reduce import ring_all_reduce_jobs
 from gpusched_env.traces.generators.venus_calibration import VENUS
 from gpusched_env.workload import Workload, refuse_too_many_jobs
 
-MOST_OF_A_PARAMETER: Final = 1e9  # counts then fit into 32 bits, and products of seconds stay finite
+MOST_OF_A_PARAMETER: Final = 1e9  # so that counts fit into 32 bits and products of seconds stay finite
 DURATION_LAWS: Final = ("constant", "exponential")
-Generator = Callable[..., Workload]  # (rng, jobs, max_gpus=None, **parameters); those of SEEDED take the seed for rng
+Generator = Callable[..., Workload]  # (rng, jobs, max_gpus=None, **parameters); SEEDED ones take the seed, not an rng
 
 
 def calibrated(
     rng: np.random.Generator, jobs: int, max_gpus: int | None = None, *, calibration: Calibration, **parameters: Any
 ) -> Workload:
-    """Draw jobs like those of a log; parameters: see bursty_jobs."""
+    """Draw jobs like those of a log; for the parameters see bursty_jobs."""
     return Workload.from_columns(*bursty_jobs(rng, jobs, calibration, max_gpus, **parameters))
 
 
@@ -54,7 +54,7 @@ def poisson(
 
     Parameters
     ----------
-    rate_per_s : arrivals a second
+    rate_per_s : arrivals per second
     mean_duration_s : mean run time [s]
     durations : "exponential" or "constant"
     demand : probability of each gang size; None = one GPU each
@@ -91,16 +91,16 @@ def drift(
     swing: float = 0.5,
     period_s: float = 86_400.0,
 ) -> Workload:
-    """Draw arrivals whose rate swings with the time of the day, and whose gang sizes change once.
+    """Draw Poisson arrivals whose rate changes with the time of day, and gang sizes that change once.
 
     Parameters
     ----------
-    rate_per_s : mean of the arrivals a second
+    rate_per_s : mean arrivals per second
     mean_duration_s, durations, demand : as for poisson
-    late_demand : probability of each gang size from ``shift_s`` on; None = that of ``demand``
-    shift_s : when the sizes change [s]
-    swing : each period has a quiet half, 1 - swing times the mean rate, then a busy one, 1 + swing times
-    period_s : of the rate [s]
+    late_demand : probability of each gang size from ``shift_s`` on; None = as ``demand``
+    shift_s : when the gang sizes change [s]
+    swing : the rate is 1 - swing times its mean in the first half of each period, and 1 + swing times in the second
+    period_s : period of the rate [s]
     """
     arrival = drifting_arrivals(rng, jobs, rate_per_s, swing, period_s)
     before = demand or {1: 1.0}
@@ -122,17 +122,17 @@ GENERATORS: Final[dict[str, Generator]] = {
     "ring-all-reduce": ring_all_reduce_jobs,
     **{name: partial(calibrated, calibration=calibration) for name, calibration in CALIBRATIONS.items()},
 }
-# Published generators with random streams of their own
+# Published generators with their own random streams
 SEEDED: Final = frozenset({"gavel"})
-# Parameters that are tables of gang sizes
+# Parameters that map gang sizes to probabilities
 DEMANDS: Final = ("demand", "late_demand")
-# Generators that hand their keyword parameters on
+# Generators that pass their keyword parameters on to another function
 _HANDED_ON: Final = dict.fromkeys(CALIBRATIONS, bursty_jobs)
 _SET_HERE: Final = frozenset({"rng", "jobs", "calibration", "max_gpus", "parameters", "seed"})
 
 
 def generator_parameters(name: str) -> dict[str, Any]:
-    """Names and defaults of the parameters of a generator beside ``jobs`` and ``max_gpus``.
+    """Return names and defaults of a generator's parameters other than ``jobs`` and ``max_gpus``.
 
     Raises
     ------
@@ -145,11 +145,11 @@ def generator_parameters(name: str) -> dict[str, Any]:
 
 
 def check_parameters(name: str, parameters: Mapping[str, Any]) -> None:
-    """Refuse an unknown generator, an unknown parameter, or a value of another type than its default.
+    """Check the names and the types of a generator's parameters.
 
     Raises
     ------
-    WorkloadError : with the nearest known names
+    WorkloadError : an unknown generator or parameter (names the nearest known ones), or a value of the wrong type
     """
     known = generator_parameters(name)
     for key, value in parameters.items():
@@ -173,19 +173,19 @@ def check_parameters(name: str, parameters: Mapping[str, Any]) -> None:
 
 
 def random_stream(seed: int, stream: int) -> np.random.Generator:
-    """Make the PCG64 generator number ``stream`` of a seed; the same on every machine, worker and order of calls."""
+    """Make the PCG64 generator number ``stream`` of a seed, independent of machine, worker and order of calls."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(stream,))))
 
 
 def generate_workload(name: str, seed: int, jobs: int, max_gpus: int | None = None, **parameters: Any) -> Workload:
     """Draw ``jobs`` jobs from the generator ``name``; the same seed gives the same jobs.
 
-    Arrivals [s] start at 0. Work is given by duration_s [s] and every job has the unit profile, unless the generator
-    says otherwise.
+    Arrivals [s] start at 0. Work is given by duration_s [s] and every job has the unit profile, unless the generator's
+    docstring says otherwise.
 
     Raises
     ------
-    WorkloadError : unknown generator or parameter, a parameter out of range, or more than MOST_JOBS
+    WorkloadError : unknown generator or parameter, a parameter out of range, or more than MOST_JOBS jobs
     """
     check_parameters(name, parameters)
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:

@@ -1,1 +1,1 @@
-"""What readers share: containers, rows, fields, columns, the account of what was kept."""
+"""Parts that readers share: containers, rows, fields, columns, and the report of what was kept."""

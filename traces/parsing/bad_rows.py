@@ -1,4 +1,4 @@
-"""Malformed rows: refused, or skipped and counted where the caller asks for that."""
+"""Malformed rows: refused, or skipped and counted if the caller asks for that."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class BadRowError(TraceError):
 
     Attributes
     ----------
-    numbers : its lines or record
-    reason : by which a report counts it
+    numbers : its lines, or its record
+    reason : reason under which a report counts it
     """
 
     def __init__(self, message: str, numbers: Sequence[int] = (), reason: str = "") -> None:
@@ -30,7 +30,7 @@ class BadRowError(TraceError):
 
 @contextmanager
 def skipping_bad_rows() -> Iterator[None]:
-    """Skip and count malformed rows meanwhile, in this thread; each reader adds them to its report."""
+    """Context in which readers of this thread skip malformed rows and count them in their reports."""
     token = _skipped.set(ReadReport("", ""))
     try:
         yield
@@ -39,12 +39,12 @@ def skipping_bad_rows() -> Iterator[None]:
 
 
 def skipped_rows() -> ReadReport | None:
-    """Return the account of the rows skipped so far; None where bad rows are refused."""
+    """Return the report of the rows skipped so far; None if bad rows are refused."""
     return _skipped.get()
 
 
 def refuse_row(error: BadRowError) -> None:
-    """Raise a malformed row, or count it where bad rows are skipped: the caller then goes on with the next one."""
+    """Raise the error, or count the row if bad rows are skipped; the caller then continues with the next row."""
     skipped = _skipped.get()
     if skipped is None:
         raise error
@@ -54,7 +54,7 @@ def refuse_row(error: BadRowError) -> None:
 
 
 class _Skippable:
-    """The body of a loop over rows. Without state: one object serves every row."""
+    """Context manager for the body of a loop over rows. It has no state, so one object serves every row."""
 
     def __enter__(self) -> None:
         pass
@@ -68,4 +68,4 @@ class _Skippable:
         return True
 
 
-skippable: Final = _Skippable()  # ``with skippable:`` around what a reader does with one row
+skippable: Final = _Skippable()  # ``with skippable:`` encloses the code that handles one row

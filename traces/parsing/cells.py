@@ -1,4 +1,4 @@
-"""The texts of a column as an array."""
+"""Parse the texts of a column into an array."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ EXPECTED: Final = {  # by kind of column
     "whole": "a whole number",
     "number": "a finite number",
 }
-EXACT: Final = 2**53  # whole numbers up to here survive the way through a float
+EXACT: Final = 2**53  # a float represents whole numbers up to here exactly
 
 
 def parse(kind: str, texts: Sequence[str]) -> np.ndarray:
-    """Give text, datetime64[s] (without zone), int64, or float64 in which nothing and ``nan`` are NaN.
+    """Parse texts to text, datetime64[s] (without zone), int64 or float64, where "" and ``nan`` become NaN.
 
     Raises
     ------
-    ValueError : a text that is none of this kind
+    ValueError : a text that is not of this kind
     """
     if kind == "text":
         return np.array(texts, np.str_)
     if kind == "time":
         return np.array([_time(text) for text in texts], "datetime64[s]")
     values = np.array([float(text or "nan") for text in texts])
-    if np.isinf(values).any() or "_" in "".join(texts):  # float() also reads "1_000", which no table means
+    if np.isinf(values).any() or "_" in "".join(texts):  # float() accepts "1_000", but no table has such numbers
         raise ValueError
     if kind == "number":
         return values
-    if not ((np.abs(values) <= EXACT) & (values == np.trunc(values))).all():  # NaN is neither
+    if not ((np.abs(values) <= EXACT) & (values == np.trunc(values))).all():  # NaN fails both conditions
         raise ValueError
     return values.astype(np.int64)
 

@@ -1,4 +1,4 @@
-"""A column of points in time in a user's own CSV: seconds, or timestamps with or without a zone."""
+"""A column of times in a user's own CSV: seconds, or timestamps with or without a zone."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from gpusched_env.traces.parsing.roles import UNIT_WORDS, UNITS_S
 NOT_TOLD: Final = frozenset({"", "none", "null", "nan", "nat", "na", "n/a", "unknown"})  # in lower case
 _STAMP: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d([.,]\d+)?)?( ?Z|[+-]\d\d:?\d\d)?")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-LATEST_S: Final = 1e11  # [s] after 1970: the year 5138. More is no date in seconds, but one in milliseconds
+LATEST_S: Final = 1e11  # [s] after 1970: the year 5138. A larger number is no date in seconds, but one in milliseconds
 SECONDS: Final = "numbers"
 LOCAL: Final = "timestamps without a zone"
 ZONED: Final = "timestamps with a zone"
 
 
 def is_told(text: str) -> bool:
-    """Whether a cell says anything."""
+    """Whether a cell has a value; see NOT_TOLD."""
     return text.strip().lower() not in NOT_TOLD
 
 
 @dataclass
 class Clock:
-    """Reads one column; its first value decides the kind of all.
+    """Reader of one column of times; all values must be of the kind of the first.
 
     Attributes
     ----------
-    role, column, unit : what the column is, and the unit of numbers in it
+    role, column, unit : role and name of the column, and the unit of numbers in it
     kind : SECONDS, LOCAL or ZONED; "" before the first value
-    zone_s : of the first timestamp with a zone, seconds east of UTC [s]
+    zone_s : offset from UTC of the first timestamp with a zone, positive to the east [s]
     """
 
     role: str
@@ -43,7 +43,7 @@ class Clock:
     zone_s: float = 0.0
 
     def read(self, place: Place, text: str) -> float | None:
-        """Seconds, of timestamps those since 1970 (UTC where they have a zone); None where it is not told [s]."""
+        """Read seconds, or a timestamp as seconds since 1970 (UTC if it has a zone); None if there is no value [s]."""
         if not is_told(text):
             return None
         text = text.strip()

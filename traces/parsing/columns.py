@@ -1,4 +1,4 @@
-"""Collect the jobs that a reader keeps, then hand them over as a Workload."""
+"""Collect the jobs that a reader keeps and build a Workload of them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ EPOCH: Final = datetime(1970, 1, 1)
 
 
 class JobColumns:
-    """Columns of the kept jobs; memory grows with them alone.
+    """Columns of the kept jobs; memory grows with the kept jobs only.
 
     Parameters
     ----------
-    report : counts are kept up to date here
+    report : the report to update
     attributes : names of text columns, for example original_id, user, virtual_cluster
     numbers : names of columns of numbers, with their array type: "q" = int64, "d" = float64
     """
@@ -47,8 +47,8 @@ class JobColumns:
     def refuse_duplicate(self, place: Place, field: str, original: str) -> None:
         """Refuse an id that an earlier row, kept or dropped, has.
 
-        :meth:`workload` does, once it knows them all. Where bad rows are skipped this does, in more memory, because a
-        row that was kept cannot be taken back.
+        The check is made in :meth:`workload`, for all ids at once. If bad rows are skipped, it is made here and takes
+        more memory, because a kept row cannot be removed later.
         """
         if self.skipped is None:
             self.originals.append(place, field, original)
@@ -69,12 +69,12 @@ class JobColumns:
         job_id: int | None = None,
         **numbers: float,
     ) -> None:
-        """Keep a job, or drop and count it when it used no GPU or no time.
+        """Keep a job, or drop and count it if it used no GPU or no time.
 
         Parameters
         ----------
-        work : run time [s], or iterations of the model that :meth:`workload` is given
-        job_id : where ties are broken by the log's own numbers; None = its row number from 0
+        work : run time [s], or iterations if ``models`` is passed to :meth:`workload`
+        job_id : id of the job, if ties are broken by the log's own numbers; None = its row number from 0
         """
         if gpus == 0:
             self.drop(place, "CPU job (no GPUs)")
@@ -82,7 +82,7 @@ class JobColumns:
             self.drop(place, "zero run time")
         else:
             for name, value in zip(self.attributes, attributes, strict=True):
-                check_text(place, name, value)  # all before anything is kept: the row may be skipped
+                check_text(place, name, value)  # check all before anything is stored: the row may be skipped
             row = self.report.rows + (0 if self.skipped is None else self.skipped.rows)
             self.report.rows += 1
             self.ids.append(row if job_id is None else job_id)
@@ -96,7 +96,7 @@ class JobColumns:
                 values.append(numbers[name])
 
     def drop(self, place: Place, reason: str) -> None:
-        """Drop and count a row that is well formed but carries no usable job."""
+        """Drop and count a row that is well-formed but has no usable job."""
         self.report.rows += 1
         self.report.drop(reason, place.number)
 
@@ -107,16 +107,16 @@ class JobColumns:
     def workload(
         self, name: str, dated: bool, models: tuple[Profiles, np.ndarray] | None = None
     ) -> tuple[Workload, ReadReport]:
-        """Build the workload; arrival 0 is the first submission that was kept.
+        """Build the workload; arrivals count from the first submission that was kept.
 
         Parameters
         ----------
-        dated : submission seconds count from EPOCH, so that the report can name the origin
-        models : profiles, and the profile of each kept job, whose work is then in iterations; None = it is in seconds
+        dated : submission seconds count from EPOCH, so the report can give the date of the first submission
+        models : profiles, and the profile row of each kept job; work is then in iterations. None = work is in seconds
 
         Raises
         ------
-        TraceError : nothing was kept, or an id occurs twice
+        TraceError : no job was kept, or an id occurs twice
         """
         self.originals.refuse_duplicates()
         report = self.report
@@ -150,5 +150,5 @@ class JobColumns:
 
 
 def since_epoch(when: datetime) -> float:
-    """Seconds from EPOCH; local times of the log are taken as they stand, so a change of clocks is not undone [s]."""
+    """Seconds from EPOCH [s]. Local times are taken as they are: switches to and from summer time are not corrected."""
     return (when - EPOCH).total_seconds()

@@ -1,4 +1,4 @@
-"""Open a trace, plain or packed with gzip, zstd or zip; damage of any kind becomes a TraceError."""
+"""Open a trace, plain or compressed with gzip, zstd or zip; damage of any kind becomes a TraceError."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 CHUNK: Final = 1 << 18  # [byte]
-ZSTD_CHUNK: Final = 1 << 8  # [byte] zstd unpacks to 32,768 times the size at most: 8 MiB at a time
-SHOWN: Final = 5  # members of a zip named in a refusal
+ZSTD_CHUNK: Final = 1 << 8  # [byte] zstd expands at most 32,768 times, so a chunk becomes at most 8 MiB
+SHOWN: Final = 5  # members of a zip named in an error
 
 
 Watch = Callable[[Path, int, int], None]  # called with a file, the bytes read of it so far, and all of its bytes
@@ -28,7 +28,7 @@ _watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
 
 @contextmanager
 def watched(watch: Watch) -> Iterator[None]:
-    """Tell ``watch`` how far files are read, meanwhile, in this thread: some are read for minutes."""
+    """Context in which ``watch`` is told how far files are read by this thread; some files take minutes."""
     token = _watch.set(watch)
     try:
         yield
@@ -37,7 +37,7 @@ def watched(watch: Watch) -> Iterator[None]:
 
 
 class _Watched(io.FileIO):
-    """A file that tells how far it is read, of the bytes on the disk."""
+    """A file that reports how many of its bytes on disk have been read."""
 
     def __init__(self, path: Path, watch: Watch) -> None:
         super().__init__(path)
@@ -57,14 +57,14 @@ def _open(path: Path) -> io.BufferedReader:
 
 @contextmanager
 def open_trace(path: Path) -> Iterator[BinaryIO]:
-    """Open for reading bytes as a stream; gzip, zstd and zip are recognised by their first bytes, not by the name.
+    """Open a file as a stream of bytes; gzip, zstd and zip are recognised by their first bytes, not by the name.
 
     A byte order mark is skipped.
 
     Raises
     ------
-    TraceError : the file is missing, unreadable or empty; the packed data are cut or damaged; a zip holds not exactly
-        one file; the content is a tar archive
+    TraceError : the file is missing, unreadable or empty; the compressed data are cut or damaged; a zip does not
+        contain exactly one file; the content is a tar archive
     """
     try:
         with _open(path) as file:
@@ -89,13 +89,13 @@ def open_trace(path: Path) -> Iterator[BinaryIO]:
 
 
 def first_bytes(path: Path, count: int = 4096) -> bytes:
-    """Return the first unpacked bytes, to recognise a format."""
+    """Return the first uncompressed bytes, to recognise a format."""
     with open_trace(path) as stream:
         return stream.read(count)
 
 
 def zip_members(path: Path) -> list[str]:
-    """Names of the files in a zip; none when it is no zip, or is damaged."""
+    """Return the names of the files in a zip; none if it is damaged or no zip."""
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.namelist()
@@ -104,7 +104,7 @@ def zip_members(path: Path) -> list[str]:
 
 
 class _Unpacked(io.RawIOBase):
-    """Serve chunks of unpacked bytes as a stream."""
+    """A stream over chunks of uncompressed bytes."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self.chunks = chunks
@@ -131,7 +131,7 @@ def _translated(path: Path, name: str, chunks: Iterator[bytes]) -> Iterator[byte
         yield from chunks
     except TraceError:
         raise
-    except Exception as error:  # damage makes the unpackers raise a dozen types, struct.error among them
+    except Exception as error:  # on damaged data the decompressors raise a dozen types, struct.error among them
         raise TraceError(
             f"{path}: cannot be unpacked: the {name} data are cut or damaged ({error}); fetch the file again"
         ) from error
@@ -146,7 +146,7 @@ def _gzip(path: Path, file: BinaryIO) -> Iterator[bytes]:
 def _zstd(path: Path, file: BinaryIO) -> Iterator[bytes]:
     import zstandard
 
-    # zstandard's own stream ends without a word where the data are cut, so each frame is seen to its end here.
+    # zstandard's own stream reports no error if the data are cut, so the end of each frame is checked here.
     frame = None
     while packed := file.read(ZSTD_CHUNK):
         while packed:

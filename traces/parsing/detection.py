@@ -1,4 +1,4 @@
-"""Recognise the format of a trace by its first line, its first JSON record, or the arrays in it."""
+"""Recognise the format of a trace by its first line, its first JSON record, or its arrays."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from gpusched_env.traces.parsing.streams import lines
 
 SWF_NUMBERS: Final = "18 numbers or more"
 
-# What a file must show to be of a format: facts as Beginning tells them.
+# Facts (see Beginning) that a file must have to be of a format
 Signature = frozenset[str]
 
 
 @dataclass(frozen=True)
 class Beginning:
-    """What a file begins with.
+    """Facts about the beginning of a file.
 
     Attributes
     ----------
     facts : such as "column job_id", "4 columns", "12 tab fields", "18 numbers or more", "key jobid", "array jobs"
-    shown : the same for a message
+    shown : the facts in words, for a message
     """
 
     facts: frozenset[str]
@@ -40,7 +40,7 @@ def columns(*names: str, only: bool = False) -> Signature:
 
 
 def tab_fields(count: int) -> Signature:
-    """Signature of a file without a header whose lines have so many fields, separated by tabs."""
+    """Signature of a file without a header whose lines have ``count`` fields, separated by tabs."""
     return frozenset({f"{count} tab fields"})
 
 
@@ -55,7 +55,7 @@ def arrays(*names: str) -> Signature:
 
 
 def recognise(path: Path, signatures: Mapping[str, Iterable[Signature]]) -> str:
-    """Name the format whose signature the file shows; of two, one within the other, the larger one counts.
+    """Return the format whose signature fits the file; a signature beats every subset of it.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def _beginning(path: Path) -> Beginning:
 
 
 def _first_line(path: Path) -> str:
-    """Return the first line that is neither blank nor, as Standard Workload Format has them, a comment."""
+    """Return the first line that is neither blank nor a comment of Standard Workload Format."""
     with open_trace(path) as stream:
         for _, raw in lines(path, stream):
             line = raw.decode(errors="backslashreplace").rstrip("\r\n")
@@ -103,7 +103,7 @@ def _first_line(path: Path) -> str:
 
 
 def _first_keys(path: Path) -> list[str]:
-    """Return the keys of the first object in a JSON list; none when there is none, or it is damaged."""
+    """Return the keys of the first object in a JSON list; none if there is no object, or it is damaged."""
     try:
         first = next(json_records(path))[1]
     except TraceError:

@@ -1,4 +1,4 @@
-"""One field of one row: parse it, or refuse it with file, line, field and remedy."""
+"""Parse one field of one row, or refuse it with file, line, field and remedy."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Final, NoReturn
 from gpusched_env.traces.parsing.bad_rows import BadRowError
 
 MAX_WHOLE: Final = 2**31 - 1  # columns of gangs and batches are 32-bit integers
-MAX_AMOUNT: Final = 1e15  # beyond what any log means; so sums and products of amounts stay finite
+MAX_AMOUNT: Final = 1e15  # larger than any real value; keeps sums and products of amounts finite
 UNITS_S: Final = {"seconds": 1.0, "minutes": 60.0}
-NO_TIME: Final = frozenset({"", "None", "null"})  # how logs write a time that is not known
+NO_TIME: Final = frozenset({"", "None", "null"})  # how logs write an unknown time
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value stands: ``unit`` is "line" or "record", counted from 1."""
+    """Place of a value in a file; ``unit`` is "line" or "record", counted from 1."""
 
     path: str
     number: int
@@ -29,7 +29,7 @@ class Place:
 
         Parameters
         ----------
-        reason : by which the row is counted where bad rows are skipped; by default the remedy up to its semicolon
+        reason : reason under which the row is counted if bad rows are skipped; default: the remedy up to its semicolon
         """
         shown = repr(value)
         shown = shown if len(shown) <= 60 else shown[:57] + "..."
@@ -40,12 +40,12 @@ class Place:
         )
 
     def amount(self, field: str, text: str, unit: str, scale: float = 1.0) -> float:
-        """Read a number from 0 to MAX_AMOUNT and multiply it by ``scale``; ``unit`` says of what it is in a refusal."""
+        """Read a number from 0 to MAX_AMOUNT and multiply it by ``scale``; ``unit`` is named in the error."""
         try:
             value = float(text)
         except ValueError:
             value = math.nan
-        # float() also reads "1_000", which no log means
+        # float() accepts "1_000", but no log has such numbers
         if not 0 <= value <= MAX_AMOUNT or "_" in text:
             wanted = f"expected a finite number of {unit} >= 0, at most {MAX_AMOUNT:g}"
             self.refuse(field, text, f"{wanted}; correct or remove the row")
@@ -56,7 +56,7 @@ class Place:
         return self.amount(field, text, unit, UNITS_S[unit])
 
     def seconds_or_none(self, field: str, text: str) -> float | None:
-        """Read seconds, or None where the log says that the time is not known [s]."""
+        """Read seconds, or return None if the time is unknown [s]."""
         return None if text in NO_TIME else self.seconds(field, text)
 
     def gpus(self, field: str, text: str) -> int:
@@ -84,7 +84,7 @@ class Place:
         return value
 
     def zoned(self, field: str, text: str) -> datetime:
-        """Read ``YYYY-MM-DD HH:MM:SS+HH:MM``; the result knows its distance from UTC."""
+        """Read ``YYYY-MM-DD HH:MM:SS+HH:MM``; the result has its offset from UTC."""
         value: datetime | None = None
         if len(text) == 25 and text[10] in " T":
             with contextlib.suppress(ValueError):
@@ -94,11 +94,11 @@ class Place:
         return value
 
     def zoned_or_none(self, field: str, text: str) -> datetime | None:
-        """Read a time with its zone, or None where the log says that it is not known."""
+        """Read a time with its zone, or return None if the time is unknown."""
         return None if text in NO_TIME else self.zoned(field, text)
 
     def when_or_none(self, field: str, text: object) -> datetime | None:
-        """Read a time, or None where the log says that it is not known."""
+        """Read a time, or return None if the time is unknown."""
         if text is None or (isinstance(text, str) and text in NO_TIME):
             return None
         return self.when(field, text)

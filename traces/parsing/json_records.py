@@ -1,4 +1,4 @@
-"""Walk the records of a JSON list, one at a time."""
+"""Iterate over the records of a JSON list, one at a time."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from gpusched_env.errors import TraceError
 from gpusched_env.traces.parsing.containers import open_trace
 from gpusched_env.traces.parsing.fields import Place
 
-CHUNK: Final = 1 << 16  # [byte] read at once, or as much as the part of a record that is there
-LONGEST: Final = 1 << 25  # [characters] of a record; more is damage
+CHUNK: Final = 1 << 16  # [byte] read at once, or as much as has been read of the current record if that is more
+LONGEST: Final = 1 << 25  # [characters] of a record; a longer one is taken for damage
 
 
 def json_records(path: Path) -> Iterator[tuple[Place, Any]]:
-    """Yield the place and the value of every record; memory holds one of them and a chunk of text.
+    """Yield the place and the value of every record; memory holds one record and a chunk of text.
 
     Raises
     ------
-    TraceError : no list or an empty one; cut or damaged JSON; not UTF-8
+    TraceError : no list, or an empty list; cut or damaged JSON; not UTF-8
     """
     number = 0
     with open_trace(path) as stream:
@@ -40,10 +40,10 @@ def json_records(path: Path) -> Iterator[tuple[Place, Any]]:
 
 
 class _List:
-    """A list whose text comes in chunks.
+    """A list whose text is read in chunks.
 
-    A parser of events would build the path of each: of a file of open brackets, gigabytes. The standard library's
-    decoder stops at its own depth, and is faster.
+    An event-based parser builds the path of each event, which takes gigabytes for a file of open brackets. The standard
+    library's decoder stops at its recursion limit, and is faster.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -77,12 +77,12 @@ class _List:
                 if not self._read():
                     raise
                 continue
-            if end < len(self.text) or not self._read():  # a number may go on in the next chunk
+            if end < len(self.text) or not self._read():  # a number may continue in the next chunk
                 self.at = end
                 return value
 
     def _next(self) -> str:
-        """Skip white space; return the next character without taking it, "" at the end."""
+        """Skip white space and return the next character without consuming it; "" at the end."""
         while True:
             while self.at < len(self.text) and self.text[self.at] in " \t\r\n":
                 self.at += 1
@@ -90,7 +90,7 @@ class _List:
                 return self.text[self.at : self.at + 1]
 
     def _read(self) -> bool:
-        """Replace what is done by more text; False at the end."""
+        """Drop the text that was consumed and read more; return False at the end of the file."""
         rest = self.text[self.at :]
         if len(rest) > LONGEST:
             raise ValueError(f"a record of more than {LONGEST:,} characters")

@@ -1,4 +1,4 @@
-"""Nested JSON objects as rows: the keys on the way, then the values of the leaf."""
+"""Nested JSON objects as rows: the keys that lead to a leaf, then the values of the leaf."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from gpusched_env.traces.parsing.fields import Place
 def json_rows(path: Path, root: str, levels: int, width: int) -> Iterator[tuple[Place, list[str]]]:
     """Yield the place and the texts of every leaf, in the order of the file: ``levels`` keys and ``width`` values.
 
-    A leaf is a number, a text, or a list of them; missing values at its end are empty texts. Records count from 1.
+    A leaf is a number, a text, or a list of them. A shorter list is padded with empty texts. Records count from 1.
 
     Parameters
     ----------
-    root : key of the object in which the rows are; empty = the whole file
+    root : key of the object that holds the rows; empty = the whole file
 
     Raises
     ------
-    TraceError : no JSON, another depth, or a longer leaf
+    TraceError : not JSON, a wrong depth, or a leaf with more than ``width`` values
     """
     for number, (keys, leaf) in enumerate(_leaves(path, _object(path, root), (), levels), 1):
         values = leaf if isinstance(leaf, list) else [leaf]
@@ -36,7 +36,7 @@ def json_rows(path: Path, root: str, levels: int, width: int) -> Iterator[tuple[
 
 
 def _object(path: Path, root: str) -> Any:
-    """Numbers stay text and objects become tuples of pairs, so that neither digits nor repeated keys are lost."""
+    """Parse the file; numbers stay text and objects become tuples of pairs, to keep all digits and repeated keys."""
     with open_trace(path) as stream:
         try:
             data = json.load(stream, object_pairs_hook=tuple, parse_float=str, parse_int=str, parse_constant=str)

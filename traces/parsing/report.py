@@ -1,4 +1,4 @@
-"""What a reader kept and what it dropped: nothing disappears unseen."""
+"""What a reader kept and what it dropped."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ COLUMNS: Final = ("file", "unit", "number", "outcome", "reason")
 
 @dataclass
 class ReadReport:
-    """The account of one read.
+    """Report of reading one file.
 
     Attributes
     ----------
-    format : name of the format that was recognised
+    format : name of the format
     path : the file
-    unit : what places count: "line" of a text file (1 is the header) or "record" of a JSON list (from 1)
+    unit : what a place is: "line" of a text file (1 is the header) or "record" of a JSON list (from 1)
     rows : data rows or records read
-    kept : jobs of the workload, nodes of the cluster, or rows of the table
+    kept : number of jobs of the workload, nodes of the cluster, or rows of the table
     things : what ``kept`` counts
-    origin : submission time of the first kept job, ISO 8601 local time of the log; empty when the log has no dates
-    columns : of a user's own CSV, lines that say which column was taken for what
+    origin : submission time of the first kept job, ISO 8601 local time of the log; empty if the log has no dates
+    columns : for a user's own CSV, lines that say which column has which role
     dropped : number of rows dropped for each reason
     notes : remarks on kept jobs, with counts
-    dropped_at, noted_at : int64 arrays of the places of all of these, for each reason or remark
+    dropped_at, noted_at : places of these rows as int64 arrays, for each reason or remark
     """
 
     format: str
@@ -50,21 +50,21 @@ class ReadReport:
 
     @property
     def places(self) -> dict[str, list[int]]:
-        """The first few dropped lines or records for each reason."""
+        """The first EXAMPLES dropped lines or records for each reason."""
         return {reason: places[:EXAMPLES].tolist() for reason, places in self.dropped_at.items()}
 
     def drop(self, reason: str, place: int) -> None:
-        """Count one row that carries no usable job."""
+        """Count one row without a usable job."""
         self.drop_many(reason, 1)
         _remember(self.dropped_at, reason, place)
 
     def drop_many(self, reason: str, count: int) -> None:
-        """Count rows that a later filter took out, without their places."""
+        """Count rows that a later filter removed, without their places."""
         if count:
             self.dropped[reason] = self.dropped.get(reason, 0) + count
 
     def take(self, other: ReadReport) -> None:
-        """Move the rows that another account dropped into this one."""
+        """Move the dropped rows of another report into this one."""
         self.rows += other.rows
         for reason, places in other.dropped_at.items():
             for place in places:
@@ -72,7 +72,7 @@ class ReadReport:
         other.forget()
 
     def forget(self) -> None:
-        """Begin again with the rows."""
+        """Reset the counts of rows read and dropped."""
         self.rows = 0
         self.dropped.clear()
         self.dropped_at.clear()
@@ -83,7 +83,7 @@ class ReadReport:
         _remember(self.noted_at, remark, place)
 
     def describe(self) -> str:
-        """Say in a few lines what was read, kept and dropped."""
+        """Return a few lines of text that say what was read, kept and dropped."""
         lines = [f"{self.path} ({self.format}): {self.rows:,} {self.unit}s read, {self.kept:,} {self.things} kept"]
         if self.origin:
             lines.append(f"  first submission {self.origin} is time 0")

@@ -1,4 +1,4 @@
-"""Which column of a user's own CSV means what: as the user says, or guessed by common names, or refused."""
+"""Roles of the columns of a user's own CSV: as mapped by the user, or guessed by common names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from gpusched_env.errors import TraceError, unknown_name
 
-# [s] by how a column's name ends, or a role in a mapping: run_ms, duration_ms=run_time
+# [s] per unit, which a column's name or a role in a mapping may end in: run_ms, duration_ms=run_time
 UNITS_S: Final = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 UNIT_WORDS: Final = {"ms": "milliseconds", "s": "seconds", "min": "minutes", "h": "hours"}
 _ENDINGS: Final = {
@@ -22,13 +22,13 @@ _ENDINGS: Final = {
 
 @dataclass(frozen=True)
 class Role:
-    """What a column may mean.
+    """Role that a column may have.
 
     Attributes
     ----------
-    meaning : for messages
-    names : names of columns that are taken for it, in lower case, without a unit and all that is no letter or digit
-    timed : it has a unit of time
+    meaning : description for messages
+    names : column names that are guessed to have the role: lower-case letters and digits only, without the unit
+    timed : whether the role has a unit of time
     """
 
     meaning: str
@@ -80,7 +80,7 @@ ROLES: Final[dict[str, Role]] = {
 }
 
 
-NEEDED: Final = ("arrival", "gpus")  # and the duration, or start and end
+NEEDED: Final = ("arrival", "gpus")  # also needed: the duration, or start and end
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ class Found:
     Attributes
     ----------
     column : its name in the header
-    unit : of numbers in it, a key of UNITS_S; "" where the role has none
-    guessed : by its name; False = as the user says
+    unit : unit of its numbers, a key of UNITS_S; "" if the role has no unit
+    guessed : True = guessed by its name; False = mapped by the user
     """
 
     column: str
@@ -100,17 +100,17 @@ class Found:
 
 
 def assign_roles(path: str, header: Sequence[str], mapping: Mapping[str, str]) -> dict[str, Found]:
-    """Find the columns of a header.
+    """Find the column of every role in a header.
 
     Parameters
     ----------
-    mapping : role -> column, as the user says; the role may end in a unit (``duration_ms``), and an empty column means
-        that the role is not told. Other roles are guessed among the other columns
+    mapping : role -> column, as given by the user. The role may end in a unit (``duration_ms``); an empty column means
+        that no column has the role. Other roles are guessed among the other columns
 
     Raises
     ------
-    TraceError : an unknown role or column, a role given twice, two columns that could have one role, or no column for
-        the arrival, the GPUs or the run time (its duration, or start and end)
+    TraceError : an unknown role or column, a role given twice, several columns that could have one role, or no column
+        for the arrival, the GPUs or the run time (duration, or start and end)
     """
     found = _mapped(path, header, mapping)
     taken = {one.column for one in found.values()}
@@ -174,7 +174,7 @@ def split_role(key: str) -> tuple[str, str]:
 
 
 def guess_role(role: str, header: Sequence[str]) -> list[Found]:
-    """Columns that may have the role by their names."""
+    """Return the columns whose names fit the role."""
     one, found = ROLES[role], []
     for column in header:
         stem, unit = _split_unit(column)
@@ -191,7 +191,7 @@ def _split_unit(column: str) -> tuple[str, str]:
 
 
 def _check_needed(path: str, header: Sequence[str], found: Mapping[str, Found]) -> None:
-    """Refuse what cannot be played, or could be meant in two ways."""
+    """Refuse a header without a needed role, or with two ways to read the run time."""
     lacking = [role for role in NEEDED if role not in found]
     ends = {"start", "end"} & set(found)
     if ends and "duration" not in found:

@@ -1,4 +1,4 @@
-"""Name what to read: ``FORMAT:PATH``, or ``FORMAT:@NAME`` for a file that ``gpusched traces fetch NAME`` keeps."""
+"""Sources: ``FORMAT:PATH``, or ``FORMAT:@NAME`` for the file that ``gpusched traces fetch NAME`` downloaded."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ FETCHED: Final = "@"
 
 
 def split(source: str, what: str, formats: Collection[str]) -> tuple[str, Path]:
-    """Split a source into one of the ``formats`` and the path; the file is not touched.
+    """Split a source into one of the ``formats`` and the path; the file is not opened.
 
     Parameters
     ----------
-    what : of what this is the source, for messages
+    what : what the source is for, such as "workload"; used in messages
 
     Raises
     ------
     TraceError : no colon, no path, or an unknown format
-    FetchError : an unknown name
+    FetchError : an unknown file name
     """
     name, colon, path = source.partition(":")
     if not colon or not path:
@@ -36,7 +36,7 @@ def split(source: str, what: str, formats: Collection[str]) -> tuple[str, Path]:
 
 
 def split_here(source: str, what: str, formats: Collection[str]) -> tuple[str, Path]:
-    """Split a source as :func:`split`, and refuse a name whose file was not fetched yet.
+    """Split a source as :func:`split`, and refuse ``@NAME`` if the file was not fetched yet.
 
     Raises
     ------

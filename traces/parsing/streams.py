@@ -1,4 +1,4 @@
-"""Walk the rows of a trace; a row of another shape becomes a TraceError."""
+"""Iterate over the rows of a trace; a malformed row becomes a TraceError."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def csv_header(path: Path) -> tuple[str, ...]:
 
 
 def other_header(path: Path, header: Sequence[str], what: str, *layouts: Sequence[str]) -> TraceError:
-    """Say that a header is that of none of the layouts."""
+    """Make the error for a header that fits none of the layouts."""
     expected = " or ".join(", ".join(columns) for columns in layouts)
     return TraceError(f"{path}, line 1: not {what}: expected the columns {expected}; found {', '.join(header)[:200]}")
 
@@ -39,7 +39,7 @@ def lines(path: Path, stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
     Raises
     ------
-    TraceError : a line that no trace has, as in a file without line ends
+    TraceError : a line of LONGEST_LINE bytes or more, as in a file without line ends
     """
     for number, raw in enumerate(iter(partial(stream.readline, LONGEST_LINE), b""), 1):
         if len(raw) == LONGEST_LINE:
@@ -53,7 +53,7 @@ def _text_lines(path: Path, stream: BinaryIO) -> Iterator[str]:
 
 
 def _decoded(path: Path, number: int, raw: bytes) -> str:
-    """Decode a line; where bad rows are skipped, one that is not UTF-8 becomes a blank line."""
+    """Decode a line; if bad rows are skipped, a line that is not UTF-8 becomes a blank line."""
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
@@ -69,7 +69,7 @@ def _rows(path: Path, reader: CsvReader) -> Iterator[list[str]]:
             row = next(reader)
         except StopIteration:
             return
-        except csv.Error as error:  # a quote that does not end takes many lines: each of them is counted
+        except csv.Error as error:  # an unclosed quote spans many lines: each of them is counted
             complaint = f"{path}, line {reader.line_num}: not CSV ({error}); correct or remove the row"
             refuse_row(BadRowError(complaint, range(before + 1, reader.line_num + 1), f"not CSV ({error})"))
             continue
@@ -82,11 +82,11 @@ def csv_rows(path: Path, columns: Sequence[str], names: Sequence[str] = ()) -> I
     Parameters
     ----------
     columns : names that the header must have, in any order; other columns are ignored
-    names : of all columns, where the file is published without a header line; one that somebody added is skipped
+    names : all columns, if the file is published without a header line; a header line that a user added is skipped
 
     Raises
     ------
-    TraceError : a missing or repeated column, a row that is wider or narrower than the header, bad quoting, not UTF-8
+    TraceError : a missing or repeated column, a row with more or fewer fields than the header, bad quoting, not UTF-8
     """
     name = str(path)
     with open_trace(path) as stream:
@@ -124,8 +124,8 @@ def word_rows(path: Path, fields: int, comment: bytes) -> Iterator[tuple[Place, 
 
     Parameters
     ----------
-    fields : a line must have so many words or more
-    comment : how a comment line begins
+    fields : least number of words of a line
+    comment : beginning of a comment line
 
     Raises
     ------
@@ -148,7 +148,7 @@ def word_rows(path: Path, fields: int, comment: bytes) -> Iterator[tuple[Place, 
 def tab_rows(path: Path) -> Iterator[tuple[Place, list[str]]]:
     """Yield the place and the fields of every line of a file without a header; blank lines are skipped.
 
-    Quotes mean nothing here: fields end at tabs alone.
+    Fields are separated by tabs; quotes have no meaning.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Columns of text in little memory: as Python strings, a million ids would take more than all the rest of a trace."""
+"""Columns of text in little memory: as Python strings, a million ids would need more than the rest of a trace."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 
 from gpusched_env.traces.parsing.fields import Place
 
-PIECE: Final = 1 << 10  # texts packed together
-LONGEST: Final = 256  # [characters] numpy gives every row of a column the room of the longest text
+PIECE: Final = 1 << 10  # texts packed into one array
+LONGEST: Final = 256  # [characters] in a numpy column every row takes the memory of the longest text
 
 
 def check_text(place: Place, field: str, text: str) -> None:
-    """Refuse a text that a column cannot hold."""
+    """Refuse a text that is too long or has a NUL character."""
     if len(text) > LONGEST:
         remedy = f"a text of {len(text):,} characters; shorten it to {LONGEST} or fewer"
         place.refuse(field, text, remedy, f"a text of more than {LONGEST} characters")
@@ -25,7 +25,7 @@ def check_text(place: Place, field: str, text: str) -> None:
 
 
 class Texts:
-    """A column of texts, packed piece by piece as UTF-8 of equal width."""
+    """A column of texts, packed in arrays of PIECE UTF-8 texts of equal width."""
 
     def __init__(self) -> None:
         self.pieces: list[np.ndarray] = []
@@ -33,12 +33,12 @@ class Texts:
         self.longest = 1
 
     def append(self, place: Place, field: str, text: str) -> None:
-        """Add a text, or refuse one that a column cannot hold."""
+        """Check a text with :func:`check_text` and add it."""
         check_text(place, field, text)
         self.add(text)
 
     def add(self, text: str) -> None:
-        """Add a text that :func:`check_text` lets pass."""
+        """Add a text that :func:`check_text` has accepted."""
         self.recent.append(text)
         if len(self.recent) == PIECE:
             self._pack()
@@ -55,7 +55,7 @@ class Texts:
         yield from self.recent
 
     def pop_array(self) -> np.ndarray:
-        """Return all texts, str [J], and give up the packed ones on the way."""
+        """Return all texts, str [J], and free the packed ones."""
         if self.recent:
             self._pack()
         values = np.empty(sum(map(len, self.pieces)), f"<U{self.longest}")
@@ -78,7 +78,7 @@ def _unpacked(piece: np.ndarray) -> np.ndarray:
 
 
 class Ids:
-    """The ids of all rows, kept or dropped, and where they stand."""
+    """The ids of all rows, kept or dropped, and their places."""
 
     def __init__(self) -> None:
         self.texts = Texts()
@@ -95,7 +95,7 @@ class Ids:
     def refuse_duplicates(self) -> None:
         """Refuse the first id that an earlier row has.
 
-        A hash that occurs once belongs to an id that occurs once; the ids behind other hashes are compared as texts.
+        A hash that occurs once belongs to an id that occurs once. Only ids with a repeated hash are compared as texts.
         """
         hashes = np.array(self.hashes, np.int64)
         ordered = np.sort(hashes)

@@ -1,4 +1,4 @@
-"""An application that jobs train, and how fast GPUs of one type do."""
+"""An application that jobs train, and its speed on GPUs of one type."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gpusched_env.traces.profile_tables.throughput import Throughput
 
 @dataclass(frozen=True)
 class Application:
-    """What a job trains, whatever the GPU type.
+    """An application: what a job trains, independent of the GPU type.
 
     Attributes
     ----------
-    name : as workloads name it
+    name : name in workloads
     iterations : batch of the whole gang [samples] -> iterations to completion
     gradient_bytes, skew : as in PROFILE_DTYPE
     """
@@ -35,7 +35,7 @@ class Application:
         return min(self.iterations)
 
     def iterations_at(self, batch: float) -> float:
-        """Iterations to completion, linear between the batches that were trained, as in Pollux; NaN beyond them."""
+        """Iterations to completion, interpolated linearly between trained batches as in Pollux; NaN outside them."""
         known = sorted(self.iterations)
         if not known[0] <= batch <= known[-1]:
             return math.nan
@@ -48,11 +48,11 @@ class Fit:
 
     Attributes
     ----------
-    throughput : as fitted
+    throughput : fitted model
     largest_batch : samples that fit on a GPU; more are split into passes
     largest_local : largest gang that was measured in one machine [GPU]
-    errors : number of measurements, median and 90th percentile of the relative error of their iteration times; of all,
-        of each of KINDS, and of those held out
+    errors : group -> number of measurements, median and 90th percentile of the relative error of their iteration times.
+        Groups: all, each of KINDS, and those held out
     """
 
     throughput: Throughput
@@ -69,9 +69,10 @@ class Fit:
         return passes * float(self.throughput.gradient_s(float(share / passes)))
 
     def iteration_s(self, gpus: int, machines: int, share: Fraction, passes: int) -> float:
-        """Seconds of an iteration; a larger gang than was measured in one machine is no slower there than if spread.
+        """Seconds of an iteration of ``passes`` passes over ``share`` samples on each GPU.
 
-        The line through the few gangs that fit into the measured machines is steep and says nothing of larger machines.
+        A gang larger than those measured in one machine is no slower in one machine than when spread: the line fitted
+        to the few gangs that fit into the measured machines is steep and does not extend to larger machines.
         """
         batch = float(share / passes)
         spread = float(self.throughput.iteration_s(gpus, 2, batch, passes))

@@ -15,8 +15,8 @@ from gpusched_env.traces.profile_tables.efficiency_table import EfficiencyTable,
 from gpusched_env.traces.profile_tables.layer_efficiency import Layers
 from gpusched_env.traces.tables import Table, read_layers, read_table
 
-# Layer file and compute scale of each model (aakash-sharma/cluster-sim, job files). The profiles as .csv are taken:
-# the repository also has ready ResNet50.txt and VGG.txt of other accelerators, and does not say which ones were used.
+# Layer file and compute scale of each model (aakash-sharma/cluster-sim, job files). The .csv profiles are used. The
+# repository also has ResNet50.txt and VGG.txt for other accelerators, and does not say which files its authors used.
 MODELS: Final = {
     "AlexNet": ("alexnet_B512_astra-sim.csv", 0.0199),
     "BERT": ("BERT-large_B256_astra-sim2.csv", 0.0001121),
@@ -25,11 +25,11 @@ MODELS: Final = {
     "ResNet50": ("resnet50_B512_astra-sim.csv", 0.03395),
     "VGG": ("vgg11_B256_astra-sim.csv", 0.01549),
 }
-# [GPU] demands of the job files above one, and a few more that other jobs may have
+# [GPU] the demands above one of the job files, and a few more that other jobs may have
 GANGS: Final = (2, 3, 4, 6, 8, 12, 16, 24, 32, 40, 48, 56, 64)
-LARGEST: Final = Cluster.parse("64x8s2/8")  # eight racks of eight machines: smaller clusters have fewer shapes
+LARGEST: Final = Cluster.parse("64x8s2/8")  # eight racks of eight machines; smaller clusters have fewer shapes
 LAYER_FOLDER, SIMULATED_FILE = "workload", "astra_efficiency.csv"
-SIMULATED_NETWORK: Final = "nvswitch"  # of the placements in that file
+SIMULATED_NETWORK: Final = "nvswitch"  # network of the placements in that file
 HALF_DIGIT: Final = 5.1e-6  # rounding of the efficiencies in that file
 DIGITS: Final = 6  # significant, of an efficiency
 
@@ -37,9 +37,9 @@ DIGITS: Final = 6  # significant, of an efficiency
 def dally_table(source: Path) -> EfficiencyTable:
     """Compute the efficiencies of the six models on the shapes that their gangs can have on machines of two slots.
 
-    What ASTRA-sim gave for a shape counts where there is such a row (``astra_efficiency.csv``), else the closed form
-    over the layers. Against those rows the closed form is off by 0.4 % in the median, and by up to 27 % where many
-    small layers are sent while the model computes.
+    If ``astra_efficiency.csv`` has a row for a model and shape, the result of ASTRA-sim in it is used, else the closed
+    form over the layers. The error of the closed form against those rows is 0.4 % in the median and up to 27 %; it is
+    largest where many small layers are sent while the model computes.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def dally_table(source: Path) -> EfficiencyTable:
 
 
 def model_layers(source: Path, model: str) -> Layers:
-    """Layers of a model, at its compute scale.
+    """Read the layers of a model and scale their compute times.
 
     Raises
     ------
@@ -86,9 +86,10 @@ def model_layers(source: Path, model: str) -> Layers:
 
 
 def simulated_efficiencies(source: Path, layers: dict[str, Layers]) -> dict[tuple[str, Shape], float]:
-    """Efficiency by model and shape that ASTRA-sim gave.
+    """Read the efficiencies of ASTRA-sim, by model and shape.
 
-    Its column has five decimals, which is little for small values; those follow from the time of communication.
+    The column has five decimals, too few for small values. So the efficiency is computed from the communication time
+    where the two agree up to rounding.
 
     Raises
     ------
@@ -107,7 +108,7 @@ def simulated_efficiencies(source: Path, layers: dict[str, Layers]) -> dict[tupl
 
 
 def table_shapes(table: Table) -> list[Shape]:
-    """Shape of each row: units such as "4x2" in the dimensions "gpu+slot"."""
+    """Return the shape of each row; a row has units such as "4x2" in dimensions such as "gpu+slot"."""
     shapes = []
     for units, names in zip(table["units"].tolist(), table["dimensions"].tolist(), strict=True):
         told = dict(zip(names.split("+"), map(int, units.split("x")), strict=True))

@@ -1,4 +1,4 @@
-"""What a collective costs over the dimensions of a placement: the links of Dally's simulator."""
+"""Cost of a collective over the dimensions of a placement, with the links of Dally's simulator."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ FULLY_CONNECTED, RING, SWITCH = "fully-connected", "ring", "switch"
 
 @dataclass(frozen=True)
 class DimensionLinks:
-    """The links of one dimension, as ASTRA-sim's analytical network has them.
+    """The links of one dimension, as in ASTRA-sim's analytical network model.
 
     Attributes
     ----------
     kind : "fully-connected", "ring" or "switch"
     bandwidth_GBps : one-way rate of a link [1e9 byte/s]
-    latency_ns : of a link [ns]; through a switch a message crosses two
+    latency_ns : latency of a link [ns]; a message through a switch crosses two links
     """
 
     kind: str
@@ -33,7 +33,7 @@ class DimensionLinks:
         return units // (units - 1)
 
     def all_reduce_ns(self, units: int, size_bytes: float) -> float:
-        """Nanoseconds of an all-reduce of ``size_bytes`` over ``units`` > 1 units by a ring."""
+        """Nanoseconds of a ring all-reduce of ``size_bytes`` over ``units`` > 1 units."""
         hops = 2 if self.kind == SWITCH else 1
         rate = self.bandwidth_GBps * self.multiplier(units)  # [byte/ns]
         return 2.0 * ((units - 1) / units * size_bytes / rate + (units - 1) * hops * self.latency_ns)
@@ -43,7 +43,7 @@ Links = tuple[DimensionLinks, DimensionLinks, DimensionLinks, DimensionLinks]  #
 
 
 def all_reduce_ns(links: Links, shape: Sequence[int], size_bytes: float) -> float:
-    """Nanoseconds of an all-reduce over all dimensions of a shape, from the inside out.
+    """Nanoseconds of an all-reduce over all dimensions of a shape, from the innermost outwards.
 
     Parameters
     ----------
@@ -67,8 +67,8 @@ def _congested(rack_GBps: float, rack_ns: float) -> Links:
     return (*_NVSWITCH, DimensionLinks(RING, rack_GBps, rack_ns), DimensionLinks(SWITCH, 10.0, 50e6))
 
 
-# aakash-sharma/cluster-sim, commit 4cd660e: network files 4g_2s-nvswitch and 4g_2s, class ConfigUtils, and for the
-# congested ones the revisions of that class. Which of them the figures of the paper used is not known.
+# aakash-sharma/cluster-sim, commit 4cd660e: network files 4g_2s-nvswitch and 4g_2s, and class ConfigUtils. The
+# congested links are from earlier revisions of that class. It is not known which links the figures of the paper used.
 DIMENSION_LINKS: Final[dict[str, Links]] = {
     "nvswitch": (*_NVSWITCH, _RACK, _NETWORK),
     "rings": (*_RINGS, _RACK, _NETWORK),

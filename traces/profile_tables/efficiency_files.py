@@ -1,4 +1,4 @@
-"""Efficiency tables as JSON: that of this package, and those that ``gpusched traces fit-profiles`` writes."""
+"""JSON files of efficiency tables: that of this package, and those that ``gpusched traces fit-profiles`` writes."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def read_efficiency(path: str | Path) -> EfficiencyTable:
 
     Raises
     ------
-    WorkloadError : the file cannot be read, is no profile table, or has a value out of range
+    WorkloadError : the file cannot be read, is not an efficiency table, or has a value out of range
     """
     return _table(written_text(path), str(path))
 
 
 def write_efficiency(table: EfficiencyTable, path: Path) -> None:
-    """Write a table, whole or not at all: one line a shape, with a number for each model; equal tables, equal bytes."""
+    """Write a table atomically: a line for each shape with a number for each model; equal tables give equal bytes."""
     lines = [f"{json.dumps(key)}: {json.dumps(getattr(table, key))}" for key in WORDS]
     models = [
         f"{json.dumps(name)}: {json.dumps({column: getattr(model, column) for column in COLUMNS})}"
@@ -51,7 +51,7 @@ def write_efficiency(table: EfficiencyTable, path: Path) -> None:
 
 
 def _shape_lines(table: EfficiencyTable, network: str) -> str:
-    """One line for each shape of any model; null = not known."""
+    """Format one line for each shape of any model; null = unknown."""
     of_model = [model.efficiency[network] for model in table.models.values()]
     shapes: list[Shape] = sorted(set().union(*of_model))
     rows = [f"[{json.dumps(shape)}, {json.dumps([known.get(shape) for known in of_model])}]" for shape in shapes]

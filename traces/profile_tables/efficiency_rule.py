@@ -1,4 +1,4 @@
-"""The rules of assign_profiles behind efficiency tables: who trains which model, and how much work that is."""
+"""The rules of assign_profiles for efficiency tables: which model each job trains, and how much work it has."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from gpusched_env.traces.profile_tables.dimension_links import DIMENSION_LINKS
 from gpusched_env.traces.profile_tables.efficiency_files import load_efficiency
 from gpusched_env.workload import Workload
 
-# Rule -> table and network: the first network has the table's name alone.
+# Rule -> table and network; the rule of the first network has the name of the table.
 EFFICIENCY_RULES: Final[dict[str, tuple[str, str]]] = {
     "dally": ("dally", "nvswitch"),
     **{f"dally-{network}": ("dally", network) for network in DIMENSION_LINKS if network != "nvswitch"},
 }
-ITERATIONS, ITERATION_S = "total_iterations", "time_per_iteration_s"  # attributes of a job, on one GPU
+ITERATIONS, ITERATION_S = "total_iterations", "time_per_iteration_s"  # attributes of a job; both for one GPU
 
 
 def efficiency_profiles(
     table: str, network: str, rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]
 ) -> Workload:
-    """Give every job a model of the table, priced by the shape of its gang's placement on a network.
+    """Assign a model of the table to every job, priced by the shape of its gang's placement on a network.
 
-    A job whose attribute ``model`` names one of the table's models gets that one, any other job draws uniformly. Where
-    jobs also tell ``total_iterations`` and ``time_per_iteration_s``, an iteration of a gang is one on each of its GPUs:
-    it computes for those seconds, and there are total_iterations / gang of them. Other jobs keep the work they have,
-    and an iteration computes as long as the table's. GPUs of all types are taken for equally fast.
+    A job whose attribute ``model`` names one of the table's models gets that model; any other job draws one uniformly.
+    If the workload has the attributes ``total_iterations`` and ``time_per_iteration_s``, every GPU of a gang performs
+    one of these iterations at the same time. So a job has total_iterations / gang iterations, each with
+    time_per_iteration_s of compute. Otherwise jobs keep their work, and an iteration has the compute time of the table.
+    All GPU types are assumed to be equally fast.
     """
     found = load_efficiency(table)
     names = list(found.models)

@@ -1,4 +1,4 @@
-"""Models whose efficiency is known by the shape of a gang's placement, and the profiles of the jobs that train them."""
+"""Models with an efficiency for each shape of a gang's placement, and the profiles of jobs that train them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Shape = tuple[int, int, int, int]  # GPUs in the dimensions gpu, slot, machine a
 
 @dataclass(frozen=True)
 class ShapedModel:
-    """A model, and how much of its time a gang computes on each shape.
+    """A model with its efficiency on each shape.
 
     Attributes
     ----------
-    compute_s : computation of one iteration on a GPU, for jobs that do not tell it [s]
-    gradient_bytes : of all layers
-    skew : largest layer / all layers, 0..1
-    efficiency : network -> shape -> computation / whole iteration, above 0, at most 1
+    compute_s : compute time of one iteration on a GPU, for jobs that do not give it [s]
+    gradient_bytes : gradient bytes of all layers
+    skew : gradient of the largest layer / of all layers, 0..1
+    efficiency : network -> shape -> compute time / iteration time, above 0, at most 1
     """
 
     compute_s: float
@@ -33,7 +33,7 @@ class ShapedModel:
     efficiency: Mapping[str, Mapping[Shape, float]]
 
     def __post_init__(self) -> None:
-        """Refuse values without meaning."""
+        """Refuse values that are out of range."""
         if not 0 < self.compute_s < math.inf or not 0 <= self.gradient_bytes < math.inf or not 0 <= self.skew <= 1:
             raise WorkloadError("compute_s, gradient_bytes or skew is out of range")
         for network, shapes in self.efficiency.items():
@@ -48,8 +48,8 @@ class EfficiencyTable:
 
     Attributes
     ----------
-    name : of the table
-    source, licence, made : where the numbers come from, under what terms, and how this table was made from them
+    name : name of the table
+    source, licence, made : origin of the numbers, their licence, and how this table was made from them
     models : by name, in the order of random draws
     """
 
@@ -60,7 +60,7 @@ class EfficiencyTable:
     models: Mapping[str, ShapedModel]
 
     def __post_init__(self) -> None:
-        """Refuse a table without models, or models that know other networks than the first."""
+        """Refuse a table without models, or whose models have different networks."""
         if not self.models:
             raise WorkloadError(f"profile table {self.name!r}: it lists no model")
         for name, model in self.models.items():
@@ -80,20 +80,20 @@ class EfficiencyTable:
         gangs: Sequence[int] | np.ndarray,
         gpu_types: tuple[str, ...] = ("V100",),
     ) -> tuple[Profiles, np.ndarray]:
-        """Make the profiles of jobs, one for each model and time of computation that occurs.
+        """Make the profiles of jobs, one for each pair of model and compute time that occurs.
 
         Parameters
         ----------
-        network : whose efficiencies count
+        network : network whose efficiencies are used
         models : name of each job's model
-        compute_s : computation of one iteration of each job, on a GPU of any type [s]; NaN = as the table has it
+        compute_s : compute time of one iteration of each job, on a GPU of any type [s]; NaN = that of the table
         gangs : gang size of each job [GPU]
-        gpu_types : those that the profiles shall know
+        gpu_types : GPU types of the profiles
 
         Returns
         -------
-        profiles : with an efficiency for each shape of the table that some job's gang can have
-        rows : int32 [J], profile of each job
+        profiles : with an efficiency for each shape of the table that the gang of some job can have
+        rows : int32 [J], profile row of each job
 
         Raises
         ------
@@ -120,7 +120,7 @@ class EfficiencyTable:
         return Profiles(plain.rows, plain.compute_s, gpu_types, shaped=np.array(shaped, SHAPED_DTYPE)), rows
 
     def _profile(self, name: str, compute_s: float, types: int) -> dict[str, object]:
-        """One row of Profiles; communication that computation hides is not counted, so the two add up."""
+        """Make one row of Profiles; overlap is 1, because efficiencies count only communication that is not hidden."""
         model = self.models[name]
         return dict(
             name=f"{name}, {compute_s * 1e6:.9g} us",

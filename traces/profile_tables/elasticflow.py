@@ -1,4 +1,4 @@
-"""ElasticFlow (Gu et al., ASPLOS 2023): iterations a second of models at a fixed global batch size, on 1 to 64 GPUs."""
+"""ElasticFlow (Gu et al., ASPLOS 2023): iterations per second at fixed global batch sizes, on 1 to 64 GPUs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ NOT_MEASURED: Final = frozenset({"", "nan", "0"})
 
 
 def elasticflow_table(source: Path) -> MeasuredTable:
-    """Read the folder with ``throughputs_A100`` and ``throughputs_T4``: a file a model, a row a global batch size.
+    """Read the folder with ``throughputs_A100`` and ``throughputs_T4``: a file per model, a row per global batch size.
 
-    The columns after the batch size are gang sizes. A gang has one rate, wherever its GPUs are. An iteration is one of
-    the whole gang at the global batch size, so the batch of a GPU shrinks as the gang grows.
+    The columns after the batch size are gang sizes. A gang has one rate, wherever its GPUs are. The whole gang performs
+    an iteration at the global batch size, so the batch of a GPU shrinks as the gang grows.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def elasticflow_table(source: Path) -> MeasuredTable:
 
 
 def _rows(file: Path) -> dict[int, dict[int, tuple[float, ...]]]:
-    """Global batch size -> gang size -> rate; gangs without a rate are left out."""
+    """Return global batch size -> gang size -> rate; gangs without a rate are left out."""
     sizes = [name for name in csv_header(file) if name != BATCH]
     found: dict[int, dict[int, tuple[float, ...]]] = {}
     for place, (batch, *values) in csv_rows(file, [BATCH, *sizes]):

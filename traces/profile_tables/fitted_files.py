@@ -1,4 +1,4 @@
-"""Tables of fitted models as JSON: those of this package, and those that ``gpusched traces fit-profiles`` writes."""
+"""JSON files of fitted models: the tables of this package, and those that ``gpusched traces fit-profiles`` writes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARAMETERS: Final = tuple(field.name for field in dataclasses.fields(Throughput)
 
 @functools.cache
 def load_fitted(name: str) -> FittedTable:
-    """Load a table of this package: ``pollux`` and ``bsbf`` on T4 alone, ``sia`` on its three GPU types and on T4.
+    """Load a table of this package: ``pollux`` and ``bsbf`` for T4 only, ``sia`` for its three GPU types and T4.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def load_fitted(name: str) -> FittedTable:
 
 
 def write_fitted(table: FittedTable, path: Path) -> None:
-    """Write a table, whole or not at all: one line an application or fit, equal tables as equal bytes."""
+    """Write a table atomically, with one line for each application or fit; equal tables give equal bytes."""
     lines = [f"{json.dumps(key)}: {json.dumps(getattr(table, key))}" for key in WORDS]
     lines.append('"applications": ' + _lines({name: _columns(app) for name, app in table.applications.items()}))
     fits = [f"{json.dumps(t)}: {_lines({n: _columns(fit) for n, fit in row.items()})}" for t, row in table.fits.items()]
@@ -51,7 +51,7 @@ def read_fitted(path: str | Path) -> FittedTable:
 
     Raises
     ------
-    WorkloadError : the file cannot be read, or is no such table
+    WorkloadError : the file cannot be read, or is not a table of fitted models
     """
     return _table(written_text(path), str(path))
 
@@ -72,7 +72,7 @@ def _lines(rows: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _columns(row: Application | Fit) -> dict[str, Any]:
-    """Fields of an application or fit, those of its throughput among them."""
+    """Return the fields of an application or fit, including those of its throughput."""
     flat = {key: value for key, value in dataclasses.asdict(row).items() if key != "name"}
     return flat.pop("throughput", {}) | flat
 

@@ -1,4 +1,4 @@
-"""The rule of assign_profiles behind each table of fitted models: who trains which application."""
+"""The rule of assign_profiles for tables of fitted models: which application each job trains."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gpusched_env.workload import Profiles, Workload
 def fitted_profiles(
     table: str, rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]
 ) -> tuple[Profiles, np.ndarray]:
-    """Give every job an application of the table, with its initial batch on each GPU, as users of Pollux's jobs choose.
+    """Assign an application of the table to every job, with its initial batch on each GPU, like the jobs of Pollux.
 
-    A job whose attribute ``model`` names an application gets that one, any other job draws uniformly.
+    A job whose attribute ``model`` names an application gets that one; any other job draws one uniformly.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A table of fitted models: any gang at any batch size, and the model profiles of the jobs that train them."""
+"""A table of fitted models, which cover any gang and batch size, and the model profiles of jobs that train them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpusched_env.portable.elementary import expm1, log, power
 from gpusched_env.traces.profile_tables.application import Application, Fit
 from gpusched_env.workload import ACCUMULATION_DTYPE, MEASURED_DTYPE, Profiles
 
-# A job that takes its largest batch fills a GPU's memory, a quarter of it with what does not shrink (choice).
+# At the largest batch a job fills a GPU's memory; a quarter of it does not shrink with the batch (choice).
 FIXED_MEMORY: Final = 0.25
 
 
@@ -26,11 +26,11 @@ class FittedTable:
 
     Attributes
     ----------
-    name : of the table
-    source, licence, made : where the measurements come from, under what terms, and how this table was made from them
+    name : name of the table
+    source, licence, made : origin of the measurements, their licence, and how this table was made from them
     applications : by name, in the order of random draws
     fits : GPU type -> application -> fit; every GPU type has every application
-    accumulates : the profiles tell what gradient accumulation does to compute and memory; see :meth:`for_jobs`
+    accumulates : whether the profiles describe compute and memory under gradient accumulation; see :meth:`for_jobs`
     """
 
     name: str
@@ -43,7 +43,7 @@ class FittedTable:
 
     @property
     def gpu_types(self) -> tuple[str, ...]:
-        """GPU types measured."""
+        """GPU types that were measured."""
         return tuple(self.fits)
 
     def for_jobs(
@@ -53,31 +53,33 @@ class FittedTable:
         gangs: Sequence[int] | np.ndarray,
         gpu_types: Sequence[str] = (),
     ) -> tuple[Profiles, np.ndarray]:
-        """Make the profiles of jobs: one for each application and batch of a GPU, with measured rows for each gang.
+        """Make the profiles of jobs: one for each application and batch per GPU, with measured rows for each gang.
 
         Parameters
         ----------
-        applications : of each job
-        batches : of each job, of its whole gang [samples]
+        applications : application of each job
+        batches : batch of each job's whole gang [samples]
         gangs : gang size of each job [GPU]
-        gpu_types : those that the profiles shall know; none = all of the table
+        gpu_types : GPU types of the profiles; empty = all of the table
 
         Returns
         -------
         profiles : see Notes
-        rows : int32 [J], profile of each job
+        rows : int32 [J], profile row of each job
 
         Notes
         -----
-        A GPU that cannot hold its share of the batch takes it in equal passes (gradient accumulation); as in Pollux, a
-        single GPU takes at least two where the batch is above the initial one. Pollux rounds shares up; here they need
-        not be whole. ``compute_s`` is that of all passes, ``overlap`` the smallest gamma among the GPU types, and
-        ``communication_s`` what gives the fitted iteration time with it on an idle network: with one pass and one GPU
-        type the time of synchronisation itself.
+        A GPU that cannot hold its share of the batch processes it in equal passes (gradient accumulation). As in
+        Pollux, a single GPU takes at least two passes if the batch is above the initial one. Deviation: Pollux rounds
+        shares up to whole samples, here they may be fractions.
 
-        Where the table ``accumulates``, only the last pass overlaps synchronisation, a GPU takes no more passes than
-        the batch needs, and ``communication_s`` belongs to the last pass. Memory: a quarter of a GPU, and the other
-        three quarters at the largest batch.
+        ``compute_s`` is the time of all passes. ``overlap`` is the smallest gamma among the GPU types.
+        ``communication_s`` is chosen so that, with this ``overlap`` and an idle network, the iteration takes the fitted
+        time; with one pass and one GPU type it is the synchronisation time itself.
+
+        If the table ``accumulates``, synchronisation overlaps the last pass only, a GPU takes no more passes than the
+        batch needs, and ``communication_s`` belongs to the last pass. Memory: a quarter of a GPU is fixed, the other
+        three quarters are proportional to the batch and full at the largest one.
 
         Raises
         ------
@@ -116,7 +118,7 @@ class FittedTable:
         return min(self.fits[gpu_type][application].throughput.gamma for gpu_type in types)
 
     def _profile(self, application: str, share: Fraction, types: Sequence[str]) -> dict[str, object]:
-        """One row of Profiles; its compute_s is that of a gang of any size above 1."""
+        """Make one row of Profiles; its compute_s holds for gangs of at least two GPUs."""
         trained = self.applications[application]
         fits = [self.fits[gpu_type][application] for gpu_type in types]
         most = self._passes(application, share, types) if self.accumulates else 0
@@ -131,11 +133,11 @@ class FittedTable:
         )
 
     def _passes(self, application: str, share: Fraction, types: Sequence[str]) -> int:
-        """Passes that a job takes alone: as many as the smallest memory of the GPU types asks for."""
+        """Return the passes of a job that does not share its GPUs: as many as the GPU type with least memory needs."""
         return max(self.fits[gpu_type][application].passes(share) for gpu_type in types)
 
     def _accumulation(self, row: int, application: str, share: Fraction, types: Sequence[str]) -> tuple[float, ...]:
-        """One row of ACCUMULATION_DTYPE, for the GPU type whose memory is the smallest."""
+        """Make one row of ACCUMULATION_DTYPE, for the GPU type with the least memory."""
         passes = self._passes(application, share, types)
         fit = min((self.fits[gpu_type][application] for gpu_type in types), key=lambda fit: fit.largest_batch)
         fixed_compute = fit.throughput.alpha_grad / fit.compute_s(share / passes, 1)
@@ -145,7 +147,7 @@ class FittedTable:
     def _times(
         self, application: str, share: Fraction, gpus: int, gpu_type: str, types: Sequence[str]
     ) -> list[tuple[int, float, float]]:
-        """Tier, compute [s] and communication [s] of an iteration of a gang."""
+        """Return (tier, compute [s], communication [s]) of an iteration of a gang, for each tier."""
         fit = self.fits[gpu_type][application]
         overlap = self._overlap(application, types)
         if self.accumulates:
@@ -159,7 +161,7 @@ class FittedTable:
         times = []
         for tier, machines in ((MACHINE, 1), (RACK, 2))[: 1 if gpus == 1 else None]:
             whole_s = fit.iteration_s(gpus, machines, share, passes) - (compute_s - part_s)
-            # part_s and this many seconds have the p-norm whole_s
+            # communication c with part_s^p + c^p = whole_s^p for p = overlap
             longer = expm1(overlap * log(max(1.0, whole_s / part_s)))
             times.append((tier, compute_s, part_s * power(longer, 1 / overlap)))
         return times

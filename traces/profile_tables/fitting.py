@@ -1,4 +1,4 @@
-"""From the files that authors published to profile tables. A new table is one function and one line in FITTERS."""
+"""Make profile tables from published files. To add a table, write one function and add it to FITTERS."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FITTERS: Final[dict[str, Callable[[Path], Table]]] = {
 
 
 def fit_table(name: str, source: Path) -> Table:
-    """Make the table ``name`` from the published files at ``source``, a file or a folder as the table wants it.
+    """Make the table ``name`` from the published files at ``source``, a file or a folder, depending on the table.
 
     Raises
     ------
@@ -37,5 +37,5 @@ def fit_table(name: str, source: Path) -> Table:
         raise TraceError(unknown_name("profile table", name, FITTERS))
     try:
         return FITTERS[name](source)
-    except WorkloadError as error:  # numbers of which no profile can be made
+    except WorkloadError as error:  # numbers from which no profile can be made
         raise TraceError(f"{source}: {error}") from error

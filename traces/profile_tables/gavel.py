@@ -1,4 +1,4 @@
-"""Gavel (Narayanan et al., OSDI 2020): steps a second of 26 models on three GPU types, alone and two on a GPU."""
+"""Gavel (Narayanan et al., OSDI 2020): steps per second of 26 models on three GPU types, alone and two per GPU."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from gpusched_env.traces.parsing.containers import open_trace
 from gpusched_env.traces.profile_tables.measured_model import MeasuredModel
 from gpusched_env.traces.profile_tables.measured_table import MeasuredTable
 
-GPU_TYPES: Final = {"V100": "v100", "P100": "p100", "K80": "k80"}  # here and in the file
+GPU_TYPES: Final = {"V100": "v100", "P100": "p100", "K80": "k80"}  # name here -> name in the file
 APART: Final = "_unconsolidated"
-# Gavel's generator draws from its job types in this order, each by ascending batch size.
+# Gavel's generator draws from its job types in this order, within a family by ascending batch size.
 FAMILIES: Final = ("ResNet-18", "ResNet-50", "Transformer", "LM", "Recommendation", "A3C", "CycleGAN")
-DIGITS: Final = 3  # of a packed rate; rates alone stay as published, so that generated steps are Gavel's own
+DIGITS: Final = 3  # of packed rates; rates alone are not rounded, so that generated steps equal Gavel's
 
 Key = tuple[str, int]  # job type, scale factor
 Rates = dict[Key, dict[Key | None, Any]]  # None = alone
 
 
 def gavel_table(source: Path) -> MeasuredTable:
-    """Read ``simulation_throughputs.json`` or ``physical_cluster_throughputs.json``, packed with gzip or not.
+    """Read ``simulation_throughputs.json`` or ``physical_cluster_throughputs.json``, compressed with gzip or not.
 
-    A gang in one machine runs at the rate of the plain GPU type, a spread one at the rate of ``_unconsolidated``. Only
-    pairs of one-GPU jobs have packed rates; those of larger gangs are 0 throughout the file.
+    A gang in one machine runs at the rate of the plain GPU type, a spread gang at that of ``_unconsolidated``. Packed
+    rates are read for pairs of one-GPU jobs only; those of larger gangs are 0 throughout the file. Before the division
+    by the rate alone, packed rates are equal in the two files.
 
     Raises
     ------
-    TraceError : the file is absent, no JSON, or not of Gavel's layout
+    TraceError : the file is absent, not JSON, or does not have Gavel's layout
     """
     with open_trace(source) as stream:
         try:
@@ -56,7 +57,7 @@ def gavel_table(source: Path) -> MeasuredTable:
                 f"{source}: not a throughput file of Gavel ({type(error).__name__}: {error}); expected GPU type -> "
                 '"(\'job type\', scale factor)" -> "null" or another key; fetch it again'
             ) from error
-    file = source.name.partition(".json")[0] + ".json"  # without .gz and the like
+    file = source.name.partition(".json")[0] + ".json"  # without a suffix such as .gz
     return MeasuredTable(
         "gavel",
         f"stanford-futuredata/gavel, scheduler/{file}; Narayanan et al., OSDI 2020",
@@ -83,7 +84,7 @@ def _order(name: str) -> tuple[int, int]:
 
 
 def _batch(name: str) -> int:
-    """Samples of a step on one GPU; 0 where the job type does not tell."""
+    """Return the samples of a step on one GPU; 0 if the job type does not give a batch size."""
     match = re.search(r"\(batch size (\d+)\)$", name)
     return int(match[1]) if match else 0
 
@@ -97,14 +98,14 @@ def _model(name: str, keys: set[Key], rates: dict[str, tuple[Rates, Rates]]) -> 
 
 
 def _alone(together: Rates, apart: Rates, key: Key) -> tuple[float, ...]:
-    """Rate in one machine, then spread where that was measured and is another; one GPU is never spread."""
+    """Return the rate in one machine and, if it was measured and differs, the rate when spread (gangs only)."""
     one = float(together[key][None])
     spread = float(apart[key][None]) if key in apart and key[1] > 1 else one
     return (one,) if spread == one else (one, spread)
 
 
 def _packed(names: list[str], alone: Rates) -> dict[tuple[str, str], float]:
-    """Rate of the first of two one-GPU jobs on a GPU over its rate alone."""
+    """Return the rate of the first of two one-GPU jobs on a GPU / its rate alone, for each pair of models."""
     rates = {}
     for own in names:
         row = alone[own, 1]

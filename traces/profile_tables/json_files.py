@@ -1,4 +1,4 @@
-"""What the JSON files of measured and of fitted tables share."""
+"""Functions shared by the JSON files of profile tables."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final
 
 from gpusched_env.errors import WorkloadError, unknown_name
 
-WORDS: Final = ("name", "source", "licence", "made")  # texts of every table
+WORDS: Final = ("name", "source", "licence", "made")  # text fields of every table
 
 
 def shipped_text(name: str, known: Collection[str]) -> str:
-    """Read ``NAME.json`` beside this file.
+    """Read ``NAME.json`` of this folder.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def written_text(path: str | Path) -> str:
 
 
 def not_as_written(place: str, error: Exception) -> WorkloadError:
-    """Say that a file is damaged, or another one."""
+    """Make the error for a file that is damaged or not a profile table."""
     return WorkloadError(
         f"{place}: not as gpusched traces fit-profiles writes it ({type(error).__name__}: {error}); make it again"
     )

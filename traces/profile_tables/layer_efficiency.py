@@ -1,4 +1,4 @@
-"""Efficiency of data-parallel training from the layers of a model: a closed form of one pass in ASTRA-sim 1.0."""
+"""Efficiency of data-parallel training from a model's layers: a closed form of one training pass in ASTRA-sim 1.0."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gpusched_env.traces.tables import Table
 
 @dataclass(frozen=True)
 class Layers:
-    """Layers of a model, first to last; all arrays have one length.
+    """Layers of a model, first to last; all arrays have the same length.
 
     Attributes
     ----------
-    forward_ns, input_gradient_ns, weight_gradient_ns : computations of a layer [ns]
-    gradient_bytes : bytes of its weight gradients, all-reduced once a pass
-    update_ns : what follows its all-reduce [ns]
+    forward_ns, input_gradient_ns, weight_gradient_ns : compute times of a layer [ns]
+    gradient_bytes : bytes of its weight gradients, all-reduced once per pass
+    update_ns : time of the update that follows its all-reduce [ns]
     """
 
     forward_ns: np.ndarray
@@ -36,9 +36,9 @@ class Layers:
 
     @classmethod
     def of_table(cls, table: Table, scale: float = 1.0) -> Layers:
-        """Take the layers of a file (:func:`gpusched_env.traces.read_layers`), computations ``scale`` times as long.
+        """Make layers from a table of :func:`gpusched_env.traces.read_layers`; multiply compute times by ``scale``.
 
-        Scaled times are whole nanoseconds, rounded down, and updates are not scaled: as in Dally's simulator.
+        As in Dally's simulator, scaled times are rounded down to whole nanoseconds, and updates are not scaled.
         """
         names = ("forward_ns", "input_gradient_ns", "weight_gradient_ns")
         forward, inputs, weights = (np.floor(table[name].astype(float) * scale) for name in names)
@@ -46,19 +46,19 @@ class Layers:
 
     @property
     def compute_ns(self) -> float:
-        """Computation of one pass; the first layer's input has no gradient [ns]."""
+        """Compute time of one pass; the first layer has no input gradient [ns]."""
         return float(self.forward_ns.sum() + self.weight_gradient_ns.sum() + self.input_gradient_ns[1:].sum())
 
     def efficiency(self, links: Links, shape: Sequence[int]) -> float:
-        """Computation / whole pass, 0 to 1, of a gang of a shape.
+        """Compute time / time of the whole pass, 0 to 1, of a gang of a shape.
 
-        Gradients are sent layer by layer, the last one first, each as soon as it is known and the one before has been
-        sent; computation goes on meanwhile.
+        Gradients are sent layer by layer, the last layer first. A layer's gradients are sent as soon as they are
+        computed and the previous transfer has ended; computation continues meanwhile.
 
         Parameters
         ----------
-        links : of the dimensions gpu, slot, machine and rack
-        shape : GPUs in each; 1 = absent
+        links : links of the dimensions gpu, slot, machine and rack
+        shape : GPUs in each dimension; 1 = absent
         """
         now = float(self.forward_ns.sum())
         sent = finished = 0.0

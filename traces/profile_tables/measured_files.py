@@ -1,4 +1,4 @@
-"""Profile tables as JSON: those of this package, and those that ``gpusched traces fit-profiles`` writes."""
+"""JSON files of measured models: the tables of this package, and those that ``gpusched traces fit-profiles`` writes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpusched_env.traces.profile_tables.measured_model import MeasuredModel
 from gpusched_env.traces.profile_tables.measured_table import MeasuredTable
 
 MEASURED_TABLES: Final = ("elasticflow", "gavel")  # shipped beside this file as NAME.json
-COLUMNS: Final = ("batch", "gradient_bytes", "memory_bytes", "skew", "overlap")  # written only where they are told
+COLUMNS: Final = ("batch", "gradient_bytes", "memory_bytes", "skew", "overlap")  # written if not the default
 
 
 @functools.cache
@@ -34,13 +34,13 @@ def read_measured(path: str | Path) -> MeasuredTable:
 
     Raises
     ------
-    WorkloadError : the file cannot be read, is no profile table, or has a value out of range
+    WorkloadError : the file cannot be read, is not a table of measured models, or has a value out of range
     """
     return _table(written_text(path), str(path))
 
 
 def write_measured(table: MeasuredTable, path: Path) -> None:
-    """Write a table, whole or not at all: one line a model, equal tables as equal bytes."""
+    """Write a table atomically, with one line for each model; equal tables give equal bytes."""
     lines = [f"{json.dumps(key)}: {json.dumps(getattr(table, key))}" for key in WORDS]
     lines.append(f'"gpu_types": {json.dumps(table.gpu_types)}')
     models = [f"{json.dumps(name)}: {json.dumps(_model_data(model))}" for name, model in table.models.items()]
@@ -57,7 +57,7 @@ def _model_data(model: MeasuredModel) -> dict[str, Any]:
 
 
 def _matrix(table: MeasuredTable, gpu_type: str) -> str:
-    """One line for each own model, in the table's order, over the other models; null = not measured."""
+    """Format the packed rates: a row for each model, a column for each other model; null = not measured."""
     rates = table.packed[gpu_type]
     rows = [json.dumps([rates.get((own, other)) for other in table.models]) for own in table.models]
     return "[\n" + ",\n".join(rows) + "\n]"

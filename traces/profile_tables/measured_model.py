@@ -16,15 +16,15 @@ Times = tuple[
 
 @dataclass(frozen=True)
 class MeasuredModel:
-    """A model whose throughput was measured gang by gang.
+    """A model whose throughput was measured for some gang sizes.
 
     Attributes
     ----------
-    name : as jobs name it
-    rates : GPU type -> gang size -> iterations a second of the whole gang, in one machine and, if measured, spread over
-        machines; 0 = does not run (out of memory). A gang that is absent was not measured, and does not run either
-    batch : samples per GPU; 0 = not told, or another for each gang
-    gradient_bytes, memory_bytes, skew : as in PROFILE_DTYPE; 0 = not told
+    name : name that jobs use
+    rates : GPU type -> gang size -> iterations per second of the whole gang, in one machine and, if measured, spread
+        over machines; 0 = does not run (out of memory). A gang that is absent was not measured and cannot run either
+    batch : samples per GPU; 0 = unknown, or different for each gang
+    gradient_bytes, memory_bytes, skew : as in PROFILE_DTYPE; 0 = unknown
     overlap : exponent of the overlap norm
     """
 
@@ -37,26 +37,27 @@ class MeasuredModel:
     overlap: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse rates that no measurement gives."""
+        """Refuse rates that are out of range."""
         for gpu_type, gangs in self.rates.items():
             for gpus, rates in gangs.items():
                 if gpus < 1 or not 1 <= len(rates) <= 2 or not all(0 <= rate < math.inf for rate in rates):
                     raise WorkloadError(
                         f"model {self.name!r}, {gpu_type}, {gpus} GPUs: rates {list(rates)}: give one or two finite "
-                        "numbers >= 0, together and apart, for a gang of at least 1 GPU"
+                        "numbers >= 0, in one machine and spread, for a gang of at least 1 GPU"
                     )
 
     @property
     def gangs(self) -> tuple[int, ...]:
-        """Gang sizes that run on some GPU type, ascending [GPU]."""
+        """Gang sizes that run on at least one GPU type, ascending [GPU]."""
         sizes = {gpus for gangs in self.rates.values() for gpus, rates in gangs.items() if rates[0] > 0}
         return tuple(sorted(sizes))
 
     def times(self, gpu_type: str, gpus: int) -> Times:
-        """Seconds of an iteration of a gang by tier; () if it does not run.
+        """Return seconds of an iteration of a gang by tier; () if the gang does not run.
 
-        The gang in one machine is taken to compute alone. What it takes longer apart is communication; where it is
-        faster apart, the whole time is compute. Rack and network are not told apart.
+        In one machine, all of the time counts as compute. If the gang is slower when spread, the extra time is
+        communication; if it is faster, all of the time is compute. The rate when spread holds in a rack and across
+        racks.
         """
         together, *apart = self.rates.get(gpu_type, {}).get(gpus, (0.0,))
         if together == 0:

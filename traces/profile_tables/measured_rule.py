@@ -1,4 +1,4 @@
-"""The rule of assign_profiles behind each table: who trains which measured model."""
+"""The rule of assign_profiles for tables of measured models: which model each job trains."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from gpusched_env.workload import Profiles, Workload
 def measured_profiles(
     table: str, rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]
 ) -> tuple[Profiles, np.ndarray]:
-    """Give every job a model of the table.
+    """Assign a model of the table to every job.
 
-    A job whose attribute ``model``, alone or with ``batch_size``, names one of the table's models gets that one. Any
+    A job whose attribute ``model``, alone or with ``batch_size``, names one of the table's models gets that model. Any
     other job draws uniformly among the models that train its gang on every GPU type of the cluster.
 
     Raises
     ------
-    WorkloadError : a GPU type that was not measured, or a gang that no model, or not the one named, trains on all types
+    WorkloadError : a GPU type that was not measured; a gang that the named model, or every model, fails to train on
+        some GPU type of the cluster
     """
     found = load_measured(table)
     names = _named(found, workload)
@@ -44,7 +45,7 @@ def measured_profiles(
 
 
 def _named(table: MeasuredTable, workload: Workload) -> list[str]:
-    """Name of the table's model that each job names; "" if it names none."""
+    """Return the table's model that each job names; "" if it names none."""
     empty = np.full(len(workload), "")
     models = workload.attributes.get("model", empty).tolist()
     batches = workload.attributes.get("batch_size", empty).tolist()

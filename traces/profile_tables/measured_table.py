@@ -1,4 +1,4 @@
-"""A table of measured models, and the model profiles of the jobs that train them."""
+"""A table of measured models, and the model profiles of jobs that train them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.traces.profile_tables.measured_model import MeasuredModel, Times
 from gpusched_env.workload import MEASURED_DTYPE, Profiles
 
-CANNOT_RUN: Final[Times] = ((MACHINE, math.inf, 0.0),)  # how Profiles.measured writes it
+CANNOT_RUN: Final[Times] = ((MACHINE, math.inf, 0.0),)  # how Profiles.measured marks a gang that cannot run
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,12 @@ class MeasuredTable:
 
     Attributes
     ----------
-    name : of the table
-    source, licence, made : where the measurements come from, under what terms, and how this table was made from them
-    gpu_types : GPU types measured
+    name : name of the table
+    source, licence, made : origin of the measurements, their licence, and how this table was made from them
+    gpu_types : GPU types that were measured
     models : by name, in the order of random draws
-    packed : GPU type -> (own, other) -> rate of one of two one-GPU jobs that share a GPU / its rate alone; 0 = the two
-        do not fit into the GPU's memory
+    packed : GPU type -> (own, other) -> rate of the first of two one-GPU jobs that share a GPU / its rate alone; 0 =
+        the two do not fit into the GPU's memory
     """
 
     name: str
@@ -40,7 +40,7 @@ class MeasuredTable:
     packed: Mapping[str, Mapping[tuple[str, str], float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse a table that says nothing, or speaks of GPU types and models that it does not list."""
+        """Refuse an empty table, and GPU types or models that the table does not list."""
         if not self.models or not self.gpu_types:
             raise WorkloadError(f"profile table {self.name!r}: it lists no model or no GPU type")
         for name, model in self.models.items():
@@ -56,16 +56,16 @@ class MeasuredTable:
                     )
 
     def named(self, model: str, batch: str = "") -> str:
-        """Name of the table's model that a job means, by its name alone or with its batch size; "" if there is none."""
+        """Return the table's model called ``model``, alone or with the batch size; "" if there is none."""
         return next((name for name in (model, f"{model} (batch size {batch})") if name in self.models), "")
 
     def gpu_types_of(self, model: str, gpus: int) -> tuple[str, ...]:
-        """GPU types on which a gang of ``gpus`` GPUs trains the model."""
+        """Return the GPU types on which a gang of ``gpus`` GPUs can train the model."""
         found = self.models.get(model)
         return tuple(t for t in self.gpu_types if found and found.times(t, gpus))
 
     def packed_rate(self, gpu_type: str, own: str, other: str) -> float:
-        """Rate of a one-GPU job of model ``own`` that shares its GPU with ``other``, over its rate alone; 0 = no room.
+        """Rate of a one-GPU job of model ``own`` that shares its GPU with ``other`` / its rate alone; 0 = no memory.
 
         Raises
         ------
@@ -89,18 +89,18 @@ class MeasuredTable:
         ----------
         models : name of each job's model
         gangs : gang size of each job [GPU]
-        gpu_types : those that the profiles shall know; none = all of the table
+        gpu_types : GPU types of the profiles; empty = all of the table
         ignore_placement : gangs run everywhere at the rate measured in one machine
 
         Returns
         -------
-        profiles : the models that occur, in the table's order, with measured rows for the gangs that occur. A gang that
-            does not run on one of the types has infinite compute there, and is never placed on it
-        rows : int32 [J], profile of each job
+        profiles : the models that occur, in the table's order, with measured rows for the gangs that occur. If a gang
+            cannot run on one of the types, its compute time there is infinite, and it is never placed on that type
+        rows : int32 [J], profile row of each job
 
         Raises
         ------
-        WorkloadError : a model that the table lacks, a gang that none of the types runs, a type that was not measured
+        WorkloadError : a model or GPU type that the table lacks, or a gang that can run on none of the types
         """
         types = tuple(gpu_types) or self.gpu_types
         for gpu_type in types:
@@ -134,7 +134,7 @@ class MeasuredTable:
 
     @staticmethod
     def _profile(model: MeasuredModel, gpu_types: Sequence[str]) -> dict[str, object]:
-        """One row of Profiles; its compute_s is that of the smallest gang that runs on the type."""
+        """Make one row of Profiles; its compute_s is that of the smallest gang that runs on the type."""
         compute = []
         for gpu_type in gpu_types:
             gangs = (times[0][1] for gpus in model.gangs if (times := model.times(gpu_type, gpus)))

@@ -1,4 +1,4 @@
-"""Pollux (Qiao et al., OSDI 2021) and Sia (Jayaram Subramanya et al., SOSP 2023): measurements to fitted models."""
+"""Fit models to the measurements of Pollux (Qiao et al., OSDI 2021) and Sia (Jayaram Subramanya et al., SOSP 2023)."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ GRADIENTS: Final = {
     "ncf": (6.41e6, 0.482),
     "yolov3": (2.47e8, 0.0766),
 }
-# Where the simulators of Pollux and Sia stay below the largest batch that was measured [samples]
+# Limits of the simulators of Pollux and Sia that are below the largest measured batch [samples]
 LARGEST_BATCH: Final = {("T4", "yolov3"): 8, ("RTX2080Ti", "deepspeech2"): 57}
-SIA_TYPES: Final = {"A100": "-dgx-ext", "QuadroRTX6000": "-quad", "RTX2080Ti": "-rtx"}  # GPU type, end of file names
+SIA_TYPES: Final = {"A100": "-dgx-ext", "QuadroRTX6000": "-quad", "RTX2080Ti": "-rtx"}  # GPU type -> file name suffix
 TIMES: Final = ("local_bsz", "step_time", "sync_time")
-DIGITS: Final = 6  # significant, of a fitted parameter
+DIGITS: Final = 6  # significant digits of a fitted parameter
 ERROR_DECIMALS: Final = 4
 
 
 def pollux_table(source: Path) -> FittedTable:
-    """Fit the measurements of 16 machines with 4 T4: a folder an application, as in ``simulator/traces``.
+    """Fit the measurements of 16 machines with 4 T4 each: one folder for each application, as in ``simulator/traces``.
 
     ``placements.csv`` and ``scalability.csv`` give seconds of an iteration (``step_time``) and the part of it that
-    waits for the gradients of others (``sync_time``). ``validation-BATCH.csv`` give the iterations to each epoch; a job
-    is complete after the epochs that every batch size was trained for.
+    waits for the gradients of others (``sync_time``). ``validation-BATCH.csv`` give the iterations up to each epoch. A
+    job is complete after the largest number of epochs that was trained at every batch size.
 
     Raises
     ------
@@ -57,9 +57,9 @@ def pollux_table(source: Path) -> FittedTable:
 
 
 def sia_table(source: Path) -> FittedTable:
-    """Fit Sia's measurements of three more GPU types; the applications are Pollux's, which this table leaves out.
+    """Fit Sia's measurements of three more GPU types; applications are those of Pollux and not stored in this table.
 
-    ``gpt_pmp`` is not read: it trains in a pipeline of machines, which this model of data-parallel training is not for.
+    ``gpt_pmp`` is not read: it is trained with pipeline parallelism, and this model is for data-parallel training.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def sia_table(source: Path) -> FittedTable:
 def _fit(folder: Path, gpu_type: str, suffix: str) -> Fit:
     spread = _measurements(folder / f"placements{suffix}.csv", "placement")
     more = _measurements(folder / f"scalability{suffix}.csv", "num_nodes", "num_replicas")
-    rows = np.unique(np.concatenate([spread, more]))  # some of Sia's files repeat each other
+    rows = np.unique(np.concatenate([spread, more]))  # some of Sia's files have the same rows
     throughput = fit_throughput(rows)
     rounded = Throughput(*(float(f"{value:.{DIGITS}g}") for value in dataclasses.astuple(throughput)))
     found, kind = rounded.relative_errors(rows), kinds(rows)
@@ -98,7 +98,7 @@ def _summary(errors: np.ndarray) -> tuple[int, float, float]:
 
 
 def _measurements(path: Path, *gang: str) -> np.ndarray:
-    """MEASUREMENT_DTYPE [R]; ``gang`` is the placement, one digit a machine, or the columns of machines and GPUs."""
+    """Read MEASUREMENT_DTYPE [R]; ``gang`` is the placement (one digit per machine), or the columns machines, GPUs."""
     rows = []
     for place, (batch, iteration, sync, *where) in csv_rows(path, [*TIMES, *gang]):
         if len(gang) == 1:
@@ -119,7 +119,7 @@ def _measurements(path: Path, *gang: str) -> np.ndarray:
 
 
 def _iterations(folder: Path) -> dict[int, float]:
-    """Batch -> iterations after the last epoch that all batches were trained for."""
+    """Return batch -> iterations up to the last epoch that was trained at all batch sizes."""
     counts: dict[int, list[float]] = {}
     for path in folder.glob("validation-*.csv"):
         if name := re.fullmatch(r"validation-([1-9]\d*)\.csv", path.name):

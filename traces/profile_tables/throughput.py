@@ -11,27 +11,27 @@ from gpusched_env.performance import overlapped
 
 MEASUREMENT_DTYPE: Final = np.dtype(
     [
-        ("machines", "<i4"),  # over which the gang is spread, >= 1
+        ("machines", "<i4"),  # number of machines over which the gang is spread, >= 1
         ("gpus", "<i4"),  # [GPU] gang size
         ("batch", "<f8"),  # [samples] on each GPU, > 0
         ("iteration_s", "<f8"),  # [s] of one iteration, > sync_s
         ("sync_s", "<f8"),  # [s] from the last gradient until all are reduced, >= 0
     ]
 )
-SECONDS: Final = (1e-9, 1e9)  # [s] shorter gradients and longer iterations are no measurements
+SECONDS: Final = (1e-9, 1e9)  # [s] least gradient time and largest iteration time of a valid measurement
 KINDS: Final = ("one GPU", "one machine", "across machines")
 
 
 @dataclass(frozen=True)
 class Throughput:
-    """Iteration time as a function of gang, spread and batch (Qiao et al., OSDI 2021, section 3.2).
+    """Iteration time as a function of gang size, machines and batch (Qiao et al., OSDI 2021, section 3.2).
 
     Attributes
     ----------
     alpha_grad, beta_grad : gradients take alpha_grad + beta_grad x samples on a GPU [s], [s/sample]
     alpha_local, beta_local : K > 1 GPUs of one machine synchronise in alpha_local + beta_local x (K - 2) [s]
     alpha_node, beta_node : the same across machines [s]
-    gamma : overlap exponent, 1 (none) to 10 (nearly full)
+    gamma : exponent of the overlap norm, 1 (no overlap) to 10 (nearly full overlap)
     """
 
     alpha_grad: float
@@ -55,23 +55,23 @@ class Throughput:
     def iteration_s(
         self, gpus: int | np.ndarray, machines: int | np.ndarray, batch: float | np.ndarray, passes: int = 1
     ) -> np.ndarray:
-        """Seconds of an iteration of ``passes`` passes over ``batch`` samples on each GPU; sync overlaps the last."""
+        """Seconds of an iteration of ``passes`` passes of ``batch`` samples per GPU; sync overlaps the last pass."""
         gradient = self.gradient_s(batch)
         last = overlapped(gradient, self.sync_s(gpus, machines), np.asarray(self.gamma))
         return (passes - 1) * gradient + last
 
     def relative_errors(self, rows: np.ndarray) -> np.ndarray:
-        """float64 [R]: abs(model / measurement - 1) of the iteration time of MEASUREMENT_DTYPE rows."""
+        """Return abs(model / measurement - 1) of the iteration times of MEASUREMENT_DTYPE rows; float64 [R]."""
         return np.abs(self.iteration_s(rows["gpus"], rows["machines"], rows["batch"]) / rows["iteration_s"] - 1)
 
 
 def is_measurement(rows: np.ndarray) -> np.ndarray:
-    """Say of each of MEASUREMENT_DTYPE rows [R] whether it can be fitted."""
+    """Mark the MEASUREMENT_DTYPE rows [R] that are valid and can be fitted; bool [R]."""
     good = (rows["gpus"] >= rows["machines"]) & (rows["machines"] >= 1) & (rows["batch"] > 0)
     good &= (rows["sync_s"] >= 0) & (rows["iteration_s"] - rows["sync_s"] >= SECONDS[0])
     return good & (rows["iteration_s"] <= SECONDS[1])
 
 
 def kinds(rows: np.ndarray) -> np.ndarray:
-    """int64 [R]: index into KINDS of MEASUREMENT_DTYPE rows."""
+    """Return the index into KINDS of MEASUREMENT_DTYPE rows; int64 [R]."""
     return np.where(rows["gpus"] == 1, 0, np.where(rows["machines"] == 1, 1, 2))

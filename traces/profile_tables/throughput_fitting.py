@@ -10,28 +10,28 @@ import numpy as np
 from gpusched_env.errors import WorkloadError
 from gpusched_env.traces.profile_tables.throughput import Throughput, is_measurement, kinds
 
-GAMMA: Final = (1.0, 10.0)  # bounds; Pollux: 10 is near enough to full overlap
-GAMMA_STARTS: Final = (1.2, 3.0)  # the better of two descents counts
-NEGLIGIBLE: Final = 1e-5  # parts of the gradient time; smaller parameters are 0, else a flat minimum shows its noise
-PRIOR: Final = 1.1  # no measurement across machines: so many times the parameters in one machine (Pollux's code)
+GAMMA: Final = (1.0, 10.0)  # bounds; 10 approximates full overlap (Pollux)
+GAMMA_STARTS: Final = (1.2, 3.0)  # two starts of the descent; the better result is kept
+NEGLIGIBLE: Final = 1e-5  # of the gradient time; smaller parameters become 0, because in a flat minimum they are noise
+PRIOR: Final = 1.1  # parameters across machines / in one machine, if only the latter were measured (Pollux's code)
 FOLDS: Final = 5
 
 
 def fit_throughput(rows: np.ndarray) -> Throughput:
-    """Fit the model: least squares of the logarithms of gradient time and iteration time, both as in Pollux.
+    """Fit the model by least squares of the logarithms of gradient time and iteration time, as in Pollux.
 
-    Single GPUs, gangs in one machine and gangs across machines count equally, whatever their numbers of rows: most
-    measurements are across machines, most jobs are not. Pollux adds small penalties on gamma and on the betas, for jobs
-    with few measurements; not here.
+    Single GPUs, gangs in one machine and gangs across machines have equal total weight, whatever their numbers of rows:
+    most measurements are across machines, but most jobs are not. Deviation: Pollux adds small penalties on gamma and on
+    the betas, for jobs with few measurements; this fit does not.
 
     Parameters
     ----------
-    rows : MEASUREMENT_DTYPE [R]; gradients took iteration_s - sync_s. A parameter on which no row depends is 0 (gamma
-        1); without rows across machines, alpha_node and beta_node are 1.1 x those in one machine
+    rows : MEASUREMENT_DTYPE [R]; gradients took iteration_s - sync_s. A parameter on which no row depends is 0 (gamma:
+        1). Without rows across machines, alpha_node and beta_node are 1.1 x those in one machine
 
     Raises
     ------
-    WorkloadError : no row, or one without meaning
+    WorkloadError : no row, or a row that :func:`is_measurement` rejects
     """
     from scipy.optimize import least_squares
 
@@ -69,10 +69,10 @@ def fit_throughput(rows: np.ndarray) -> Throughput:
 
 
 def held_out_errors(rows: np.ndarray) -> np.ndarray:
-    """float64 [H]: relative errors of the rows across machines, each predicted by a fit that saw none of its gang.
+    """Cross-validate the rows across machines: relative errors of fits without rows of the same gang; float64 [H].
 
-    The pairs (machines, gang size) across machines are dealt into five groups, in ascending order; each group in turn
-    is left out of the fit. Empty without two such pairs.
+    The pairs (machines, gang size) across machines, in ascending order, are dealt into five folds. Each fold in turn is
+    left out of the fit and predicted. The result is empty if there are fewer than two such pairs.
     """
     pairs, of_row = np.unique(rows[["machines", "gpus"]], return_inverse=True)
     spread = np.flatnonzero(pairs["machines"] > 1)
@@ -84,7 +84,7 @@ def held_out_errors(rows: np.ndarray) -> np.ndarray:
 
 
 def _told(rows: np.ndarray) -> np.ndarray:
-    """Mark [7] the parameters on which some row depends, in the order of Throughput's fields."""
+    """Mark the parameters on which some row depends; bool [7], in the order of Throughput's fields."""
     gpus, apart = rows["gpus"], rows["machines"] > 1
     local = (gpus > 1) & ~apart
     told = [local.any(), (local & (gpus > 2)).any(), apart.any(), (apart & (gpus > 2)).any(), (gpus > 1).any()]
@@ -92,6 +92,6 @@ def _told(rows: np.ndarray) -> np.ndarray:
 
 
 def _units(gradient_s: np.ndarray, batch: np.ndarray) -> np.ndarray:
-    """float64 [7]: scales that bring the parameters of any model to the order of 1."""
+    """Return scales that bring the parameters of any model to the order of 1; float64 [7]."""
     second, sample = float(np.median(gradient_s)), float(np.median(batch))
     return np.array([second, second / sample, second, second, second, second, 1.0])
