@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from sphinx.application import Sphinx
+
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
 
@@ -58,8 +60,13 @@ sphinx_gallery_conf = {
 }
 
 
-def setup(app: object) -> None:
-    """Write the generated pages before Sphinx looks for sources."""
-    from pages import write_pages
+def setup(app: Sphinx) -> None:
+    """Write the generated pages before Sphinx looks for sources, and turn links to the root into links of the site."""
+    from pages import copies, write_pages
 
     write_pages(DOCS)
+
+    def turn_links(app: Sphinx, name: str, content: list[str]) -> None:
+        content[0] = copies.on_site(content[0])
+
+    app.connect("source-read", turn_links)

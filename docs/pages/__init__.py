@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pages import environments, leaderboard, schedulers
+from pages import copies, environments, leaderboard, schedulers
 
 
 def write_pages(docs: Path) -> None:
@@ -16,3 +16,4 @@ def write_pages(docs: Path) -> None:
     environments.write(docs / "environments")
     schedulers.write(docs / "schedulers", results)
     leaderboard.write(docs / "results", results)
+    copies.write(docs)

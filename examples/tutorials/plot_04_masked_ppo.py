@@ -26,12 +26,12 @@ STEPS = 256  # of each environment between two updates
 UPDATES = 40
 EPOCHS = 4
 MINIBATCH = 1024
-LEARNING_RATE = 1e-3
+LEARNING_RATE = 3e-3
 LAMBDA = 0.97  # of generalised advantage estimation; the discount is 1, since decisions take no simulated time
 CLIP = 0.2
-OPTIONS = {"scenario": "philly-64-v1", "queue_window": 32, "running_window": 0, "reward": "slowdown"}
+OPTIONS = {"scenario": "philly-64-v1", "queue_window": 32, "running_window": 0, "reward": "jct"}
 torch.manual_seed(0)
-torch.set_num_threads(2)
+torch.set_num_threads(1)  # the network is small
 
 # %%
 # The network
