@@ -12,7 +12,7 @@ from gpusched_env.baselines import list_baselines, make_scheduler
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import PREEMPT, RESUME
-from gpusched_env.instance import Instance
+from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times
 from gpusched_env.network import Network
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Simulation, simulate
@@ -171,3 +171,32 @@ def test_same_seed_same_digest_and_a_scheduler_forgets_between_runs(name: str) -
 def test_random_choice_is_seeded() -> None:
     instance = random_instance(8, 40)
     assert play(instance, "random:seed=1").digest() != play(instance, "random:seed=2").digest()
+
+
+def test_easy_does_not_delay_its_head_by_a_slow_placement() -> None:
+    row = dict(batch=1, memory_bytes=0.0, skew=0.0, overlap=1.0, compute_s=1.0)
+    profiles = Profiles.from_rows(
+        [row | {"name": "quiet", "gradient_bytes": 0.0}, row | {"name": "loud", "gradient_bytes": 6e9}]
+    )
+    workload = Workload.from_columns(
+        [0, 0, 1, 2], [3, 3, 8, 2], [100, 100, 50, 90], profiles=profiles, profile=[0, 0, 0, 1]
+    )
+    instance = Instance(Cluster.parse("2x4/1"), workload, Network(), Semantics(checkpoint_s=0, restore_s=0))
+    assert finish(instance, "fifo-easy")[2] == 150.0
+
+
+def test_equal_run_times_tie_whatever_the_models() -> None:
+    """Ties go to the earlier job; rounding of iterations x seconds an iteration must not decide them."""
+    row = dict(batch=1, memory_bytes=0.0, skew=0.0, overlap=1.0, gradient_bytes=0.0)
+    profiles = Profiles.from_rows([row | {"name": f"m{i}", "compute_s": 0.1 + i / 7} for i in range(40)])
+    workload = Workload.from_columns(
+        [0.0] * 41, [1] * 41, [1.0, *[43_200.3] * 40], profiles=profiles, profile=[0, *range(40)]
+    )
+    log = play(Instance(Cluster.parse("1x1"), workload), make_scheduler("sjf"))
+    assert log.events["job"][log.events["kind"] == 1].tolist() == list(range(41))
+
+
+def test_the_name_of_a_fifo_tells_the_discipline_that_was_played() -> None:
+    scheduler = make_scheduler("fifo")
+    play(unit_instance([0], [1], [10], queue="skip"), scheduler)
+    assert scheduler.name == "fifo-skip"

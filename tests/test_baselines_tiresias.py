@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 from helpers import finish, mixed_profiles, play, random_workload, unit_instance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.event_log import EVENT_KINDS, PREEMPT, EventLog
 from gpusched_env.instance import Instance, Semantics
+from gpusched_env.simulator import ClusterView, Decision, simulate
 from gpusched_env.workload import Workload
 
 
@@ -125,3 +129,20 @@ def test_a_skewed_gang_larger_than_all_large_machines_does_not_wait_for_ever() -
     workload = Workload.from_columns([0], [24], [10], profiles=mixed_profiles(), profile=[0])
     cluster = Cluster([NodeGroup(2, 8), NodeGroup(4, 4)])
     assert len(finish(Instance(cluster, workload, None, Semantics()), "tiresias")) == 1
+
+
+@pytest.mark.parametrize("knob", [1 - 1e-5, 8.0])
+def test_tiresias_is_not_woken_over_and_over_while_a_gang_restores(knob: float) -> None:
+    instance = unit_instance([0, 100], [4, 4], [3000, 3000], "1x4", checkpoint_s=30, restore_s=30)
+    scheduler = make_scheduler("tiresias", thresholds=(400.0,), knob=knob)
+    calls = 0
+    decide = scheduler.decide
+
+    def counted(view: ClusterView) -> Iterable[Decision]:
+        nonlocal calls
+        calls += 1
+        return decide(view)
+
+    scheduler.decide = counted  # type: ignore[method-assign]
+    log = simulate(instance, scheduler)
+    assert calls <= 2 * len(log.events)

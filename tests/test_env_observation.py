@@ -7,15 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import FREE, mixed_profiles, small_scenario
+from helpers import FREE, mixed_profiles, small_scenario, unit_instance
 
 from gpusched_env.cluster import NodeGroup
+from gpusched_env.core.state import allocate
 from gpusched_env.envs.cluster_env import ClusterEnv
+from gpusched_env.envs.encoder import Encoder, Windows
 from gpusched_env.envs.observation.columns import TABLES
+from gpusched_env.envs.step import RESUME as RESUME_STEP
 from gpusched_env.event_log import COMPLETE, PREEMPT, RELEASE, RESUME, START
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import end_of_run, job_times, segments
 from gpusched_env.scenarios import Scenario, WorkloadSpec
+from gpusched_env.simulator import Simulation
 from gpusched_env.workload import Workload
 
 LONGEST = math.log1p(30 * 86_400 / 60)
@@ -229,3 +233,14 @@ def test_windows_show_the_right_jobs_in_the_right_order(order: str) -> None:
         _, _, terminated, truncated, _ = env.step(int(rng.choice(np.flatnonzero(env.mask))))
         if terminated or truncated:
             break
+
+
+def test_the_windows_of_every_environment_of_a_batch_show_the_same() -> None:
+    instances = [unit_instance([0, 0, 5], [1, 2, 2], [50, 70, 20], "2x2") for _ in range(3)]
+    state = allocate(instances)
+    seen = [
+        Encoder(Windows(4, 2), Simulation(instances[b], arrays=state.handle(b))).play(RESUME_STEP)[0] for b in range(3)
+    ]
+    for key in seen[0]:
+        np.testing.assert_array_equal(seen[0][key], seen[2][key])
+    assert seen[0]["queue"][:, 0].sum() == 2

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import unit_instance
-from test_metrics_reference import fifo, play, random_instance, shortest_remaining
+from metrics_reference import fifo, play, random_instance, shortest_remaining
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import (

@@ -10,7 +10,7 @@ import pytest
 from cost import lines_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_metrics_reference import Player, fifo, play, random_instance, shortest_remaining, unit_instance
+from metrics_reference import Player, fifo, play, random_instance, shortest_remaining, unit_instance
 
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.instance import Instance

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_metrics_reference import random_instance
+from metrics_reference import random_instance
 
 from gpusched_env.baselines import list_baselines, make_scheduler
 from gpusched_env.cluster import Cluster, NodeGroup

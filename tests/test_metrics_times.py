@@ -10,7 +10,14 @@ import pytest
 from cost import lines_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_metrics_reference import communicating_profiles, play, random_instance, shortest_remaining, unit_instance
+from metrics_reference import (
+    communicating_profiles,
+    instance_i,
+    play,
+    random_instance,
+    shortest_remaining,
+    unit_instance,
+)
 
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import GpuschedError
@@ -254,3 +261,23 @@ def test_no_line_of_python_is_run_for_each_event(work: Callable[[Instance, Event
     few, many = log_of(100), log_of(2_000)
     work(*few)  # the first one imports
     assert lines_run(work, *many) == lines_run(work, *few) > 100
+
+
+def test_a_makespan_ends_with_the_last_job() -> None:
+    instance = unit_instance([0], [1], [10])
+    assert summarise(instance, play(instance), end_s=1000.0)["makespan_s"] == 10.0
+
+
+@pytest.mark.parametrize(
+    ("options", "finish"),
+    [
+        (dict(strict=True), [10, 14, 20, 16, 34]),
+        (dict(), [10, 27, 7, 12, 23]),
+        (dict(key=shortest_remaining, preemptive=True), [16, 4, 10, 6, 24]),
+    ],
+    ids=["fifo-strict", "fifo-skip", "srtf"],
+)
+def test_the_reference_scheduler_plays_known_schedules(options: dict, finish: list) -> None:
+    log = play(instance_i(), **options)
+    validate(instance_i(), log)
+    assert job_times(instance_i(), log)["finish_s"].tolist() == finish

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from test_metrics_reference import play, random_instance, shortest_remaining, unit_instance
+from metrics_reference import play, random_instance, shortest_remaining, unit_instance
 
 from gpusched_env.errors import ScheduleError
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME, START, EventLog

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from helpers import begin, unit_instance
+from helpers import begin, play, unit_instance
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import GpuschedError, SchedulerError
@@ -85,3 +85,12 @@ def test_a_job_that_is_no_whole_number_is_an_error() -> None:
     for job in (0.5, "0", None, float("nan")):
         with pytest.raises(GpuschedError):
             simulation.apply(Start(job))  # type: ignore[arg-type]
+
+
+def test_a_scheduler_that_forgets_to_return_is_told() -> None:
+    class Forgetful(Scheduler):
+        def decide(self, view: ClusterView) -> Iterable[Decision]:
+            return None  # type: ignore[return-value]
+
+    with pytest.raises(SchedulerError, match="yield decisions or return a list"):
+        play(unit_instance([0], [1], [10]), Forgetful())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 from helpers import Script, begin, finish, play, random_instance, unit_instance
@@ -10,7 +12,7 @@ from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME, START
 from gpusched_env.metrics import job_times
-from gpusched_env.simulator import Outcome, Preempt, Simulation, Start, Wait
+from gpusched_env.simulator import ClusterView, Decision, Outcome, Preempt, Scheduler, Simulation, Start, Wait
 
 
 @pytest.mark.parametrize("name", ["fifo", "srtf", "las", "tiresias", "random"])
@@ -156,3 +158,26 @@ def test_a_slower_placement_stretches_the_run_by_the_ratio_of_the_iteration_time
         end = log.events["time_s"][(log.events["kind"] == COMPLETE) & (log.events["job"] == job)][0]
         assert end - event["time_s"] == pytest.approx(instance.iterations[job] * per_iteration, rel=1e-9, abs=1e-6)
     assert set(log.events["tier"][log.events["kind"] == START].tolist()) == {0, 1, 2}
+
+
+def test_rounds_also_come_while_nobody_waits() -> None:
+    class Counting(Scheduler):
+        calls = 0
+
+        def decide(self, view: ClusterView) -> Iterable[Decision]:
+            self.calls += 1
+            return view.list_schedule(view.waiting)
+
+    scheduler = Counting()
+    play(unit_instance([0], [1], [100], round_s=10.0), scheduler)
+    assert scheduler.calls == 10  # at 0, 10, ..., 90; at 100 the job has finished
+
+
+def test_a_time_limit_ends_a_stalled_run() -> None:
+    class Idle(Scheduler):
+        def decide(self, view: ClusterView) -> Iterable[Decision]:
+            return []
+
+    simulation = begin(unit_instance([0], [1], [10], time_limit_s=100.0))
+    simulation.run(Idle())
+    assert simulation.now_s == 100.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,11 @@ import pytest
 from helpers import begin, play
 
 from gpusched_env.cluster import Cluster, NodeGroup
-from gpusched_env.errors import GpuschedError, SchedulerError, WorkloadError
+from gpusched_env.errors import SchedulerError, WorkloadError
 from gpusched_env.event_log import RESUME, START, EventLog
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network
-from gpusched_env.simulator import PLACEMENT_RULES, ClusterView, Outcome, Simulation, Start
+from gpusched_env.simulator import PLACEMENT_RULES, ClusterView, Decision, Outcome, Scheduler, Simulation, Start
 from gpusched_env.workload import MEASURED_DTYPE, Profiles, Workload
 
 ROW = dict(batch=1, gradient_bytes=1e8, memory_bytes=0.0, skew=0.5, overlap=1.0)
@@ -161,16 +161,25 @@ def test_speeds_on_each_type_are_those_of_the_tightest_place_there() -> None:
     assert rates.tolist() == expected
 
 
-def test_users_may_tell_weights_and_deadlines() -> None:
-    plain = Workload.from_columns([0.0, 5.0], [1, 1], [10.0, 10.0])
-    told = dataclasses.replace(plain, attributes={"slo": np.array(["1.5", "-1"]), "user": np.array(["x", "y"])})
-    view = ClusterView(begin(Instance(Cluster.parse("1x4"), told)))
-    assert view.told("slo", -1.0).tolist() == [1.5]  # of the jobs that have arrived
-    assert view.told("priority_weight", 1.0).tolist() == [1.0]
-    with pytest.raises(GpuschedError, match="unknown number that users tell 'user'"):
-        view.told("user", 0.0)
-    assert told.fingerprint() != plain.fingerprint()  # it may decide a run, unlike
-    assert dataclasses.replace(plain, attributes={"user": np.array(["x", "y"])}).fingerprint() == plain.fingerprint()
-    words = dataclasses.replace(plain, attributes={"priority_weight": np.array(["high", "low"])})
-    with pytest.raises(GpuschedError, match=r"priority_weight: could not convert string to float.*give numbers"):
-        ClusterView(begin(Instance(Cluster.parse("1x4"), words))).told("priority_weight", 1.0)
+def test_the_ideal_placement_exists() -> None:
+    """Four fast GPUs lie on two nodes, four slow ones on one: the ideal is the better of these two."""
+    cluster = Cluster([NodeGroup(2, 2, "fast"), NodeGroup(1, 4, "slow")])
+    row = dict(name="m", batch=1, gradient_bytes=12e9, memory_bytes=0.0, skew=0.0, overlap=1.0)
+    for slow, best in ((1.2, "slow"), (30.0, "fast")):
+        profiles = Profiles.from_rows([row | {"compute_s": [1.0, slow]}], ("fast", "slow"))
+        workload = Workload.from_columns([0], [4], [100.0], profiles=profiles)
+        instance = Instance(cluster, workload, Network(latency_s=(0, 0, 0)))
+        gpus = (4, 5, 6, 7) if best == "slow" else (0, 1, 2, 3)
+        log = play(instance, Explicit(gpus))
+        assert log.events[-1]["time_s"] == pytest.approx(100.0, rel=1e-12)
+
+
+class Explicit(Scheduler):
+    """Start job 0 on given GPUs."""
+
+    def __init__(self, gpus: tuple[int, ...]) -> None:
+        self.gpus = gpus
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        if len(view.waiting):
+            yield Start(0, gpus=self.gpus)

@@ -6,12 +6,10 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import pytest
 
 from gpusched_env.cluster import MACHINE, NETWORK, RACK, Cluster
 from gpusched_env.event_log import ARRIVAL, COMPLETE, EVENT_DTYPE, PREEMPT, RELEASE, RESUME, START, EventLog
 from gpusched_env.instance import Instance, Semantics
-from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Network
 from gpusched_env.workload import Profiles, Workload
 
@@ -166,18 +164,3 @@ def random_instance(seed: int, jobs: int = 60, cluster: str = "4x4/2", **semanti
 
 def instance_i() -> Instance:
     return unit_instance([0, 0, 1, 2, 3], [2, 4, 1, 2, 1], [10, 4, 6, 2, 20])
-
-
-@pytest.mark.parametrize(
-    ("options", "finish"),
-    [
-        (dict(strict=True), [10, 14, 20, 16, 34]),
-        (dict(), [10, 27, 7, 12, 23]),
-        (dict(key=shortest_remaining, preemptive=True), [16, 4, 10, 6, 24]),
-    ],
-    ids=["fifo-strict", "fifo-skip", "srtf"],
-)
-def test_the_reference_plays_known_schedules(options: dict, finish: list) -> None:
-    log = play(instance_i(), **options)
-    validate(instance_i(), log)
-    assert job_times(instance_i(), log)["finish_s"].tolist() == finish
