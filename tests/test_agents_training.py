@@ -21,6 +21,7 @@ from gpusched_env.cluster import NodeGroup
 from gpusched_env.consoles import console
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.evaluation import evaluate
+from gpusched_env.event_log import COMPLETE
 from gpusched_env.metrics import paired_ratio
 from gpusched_env.scenarios import get_scenario, save_scenario
 from gpusched_env.simulator import Scheduler, simulate
@@ -95,7 +96,8 @@ def test_an_agent_learns_where_there_are_links_and_plays_where_it_may(tmp_path: 
     assert simulate(instance, agent).digest() == simulate(instance, agent).digest()
     larger = linked_scenario(jobs=20).replace(groups=(NodeGroup(8, 4, nodes_per_rack=2),))
     assert len(larger.instance(200_000).links) > len(instance.links)
-    simulate(larger.instance(200_000), agent)
+    log = simulate(larger.instance(200_000), agent)
+    assert (log.events["kind"] == COMPLETE).sum() == len(larger.instance(200_000).workload)
     with pytest.raises(SchedulerError, match="learned where the network is a topology, but this one is priced by tier"):
         simulate(get_scenario("tiny-v1").instance(0), agent)
 

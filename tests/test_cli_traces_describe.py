@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import ink
 from typer.testing import CliRunner, Result
 
 from gpusched_env.cli import app
@@ -137,6 +138,8 @@ def test_figures(log: str, tmp_path: Path) -> None:
     names = {f"{panel}.png" for panel in PANELS}
     assert len(names) == 8
     assert {path.name for path in (tmp_path / "folder").iterdir()} == names
+    for name in names:
+        assert ink(tmp_path / "folder" / name) > 0.005, name
 
 
 @pytest.mark.parametrize(

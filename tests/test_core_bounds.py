@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_core_handle import STRICT
+from test_core_kernel_cache import STRICT
 
 from gpusched_env.core.handle import INTERPRETED
 

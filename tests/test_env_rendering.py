@@ -11,7 +11,7 @@ import pytest
 from helpers import begin, linked_scenario, unit_instance
 
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.rendering import job_colour, picture, text
+from gpusched_env.envs.rendering import BUSIEST, job_colour, picture, text
 from gpusched_env.instance import Instance
 from gpusched_env.sharing import Sharing
 from gpusched_env.simulator import Preempt, Start
@@ -77,9 +77,20 @@ def test_frames_show_the_busiest_links_where_there_are_links() -> None:
     share = network.loads_Bps()[busiest] / network.links["capacity"][busiest]
     first = str(env.render()).splitlines()[-1].removeprefix("links   ").split(", ")[0]
     assert first == f"{network.links['name'][busiest]}: {share:.0%} by {network.flows()[busiest]}"
-    picture = pictures.render()
-    assert isinstance(picture, np.ndarray)
-    assert picture.shape == (600, 960, 3)
+    before = pictures.render()
+    assert isinstance(before, np.ndarray)
+    assert before.shape == (600, 960, 3)
+    corner = before[300:, 576:]  # where the links are
+    blue = np.all(corner == (0, 114, 178), axis=2)
+    assert blue.any(axis=1).sum() >= 8 * min((network.flows() > 0).sum(), BUSIEST)  # a bar each, of 8 pixels or more
+    widest = blue.sum(axis=1).max()
+    while network.loads_Bps().max() > 0:
+        env.step(env.windows.wait_action)
+        pictures.step(env.windows.wait_action)
+    after = pictures.render()
+    assert isinstance(after, np.ndarray)
+    assert not np.all(after[300:, 576:] == (0, 114, 178), axis=2).any()
+    assert widest > 20
 
 
 def test_rendering_needs_a_mode_and_a_reset() -> None:

@@ -12,6 +12,7 @@ from helpers import small_scenario
 from gpusched_env.core.placement.placing import fits
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.errors import GpuschedError
+from gpusched_env.event_log import START
 from gpusched_env.instance import Semantics
 from gpusched_env.metrics import summarise, validate
 from gpusched_env.scenarios import get_scenario
@@ -64,11 +65,15 @@ def test_an_impossible_action_is_an_error_that_names_the_range(action: Any) -> N
 
 
 def test_numpy_integers_are_actions() -> None:
-    env = ClusterEnv("tiny-v1")
-    env.reset(seed=3)
-    for kind in (np.int64, np.int32, np.uint8):
-        env.step(kind(0))
-    env.step(np.array(0))
+    digests = set()
+    for kind in (int, np.int64, np.int32, np.uint8, np.array):
+        env = ClusterEnv("tiny-v1", **WIDE)
+        env.reset(seed=3)
+        for action in (0, env.windows.wait_action):
+            env.step(kind(action))
+        assert (env.event_log().events["kind"] == START).any()
+        digests.add(env.event_log().digest())
+    assert len(digests) == 1
 
 
 def test_no_step_before_a_reset_or_after_the_end() -> None:

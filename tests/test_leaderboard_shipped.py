@@ -64,7 +64,10 @@ def test_they_verify(path, log):
     problem = track.problem(log)
     check_claims(entry, problem)
     run = entry.runs[FILES.index(path) % len(entry.runs)]
-    verify_run(entry, run, problem, Budget(), keep_log=False)
+    found = verify_run(entry, run, problem, Budget(seconds=3600.0), keep_log=True)
+    assert found.log is not None
+    assert found.log.digest() == run.digest
+    assert found.metrics["finished"] == found.metrics["jobs"] > 0
 
 
 @pytest.mark.parametrize("name", WHOLE)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from gpusched_env.portable import arrays, draws
@@ -19,7 +19,7 @@ def test_sums_do_not_depend_on_the_order(values, random):
     try:
         expected = math.fsum(values)
     except OverflowError:
-        return
+        reject()
     assert arrays.total(np.array(values)) == arrays.total(np.array(shuffled)) == expected
 
 

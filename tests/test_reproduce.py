@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import play
+from helpers import ink, play
 from typer.testing import CliRunner
 
+from gpusched_env import figures as figures_module
 from gpusched_env.cli import app
 from gpusched_env.cluster import Cluster
 from gpusched_env.consoles import console
@@ -37,8 +38,9 @@ from gpusched_env.reproduce.report import (
     new_table,
     summary,
 )
-from gpusched_env.reproduce.sjf_bco import RingAllReduce
+from gpusched_env.reproduce.sjf_bco import RingAllReduce, published
 from gpusched_env.reproduce.sjf_bco.problem import measure
+from gpusched_env.reproduce.sjf_bco.settings import SETTINGS, searched
 from gpusched_env.scenarios import get_scenario
 
 # --- the framework
@@ -295,7 +297,33 @@ def test_the_command_prints_the_paper_beside_ours_and_writes_files(quick) -> Non
     with (folder / "results.csv").open(encoding="utf-8") as stream:
         assert len(list(csv.DictReader(stream))) == len(results.runs)
     for name in ("figure4_policies", "figure5_kappa", "figure6_servers", "figure7_lambda"):
-        assert (folder / f"{name}.png").stat().st_size > 20_000
+        assert ink(folder / f"{name}.png") > 0.02
+
+
+def test_figures_show_the_numbers_of_the_paper_and_the_medians_of_the_runs(
+    quick, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, _, results = quick
+    figures = {}
+    monkeypatch.setattr(
+        "gpusched_env.reproduce.sjf_bco.figures.save", lambda figure, path: figures.update({path.stem: figure})
+    )
+    load_card("sjf-bco").draw(results, tmp_path)
+    for axes, metric, paper in zip(
+        figures["figure4_policies"].axes, ("makespan_s", "mean_jct_s"), (published.MAKESPAN, published.AVERAGE),
+        strict=True,
+    ):  # fmt: skip
+        bars = [container for container in axes.containers if hasattr(container, "patches")]
+        assert [container.get_label() for container in bars] == list(published.POLICIES.values())
+        for container, policy in zip(bars, published.POLICIES, strict=True):
+            ours = [results.median(metric, **searched(setting, policy)) for setting in SETTINGS]
+            of_paper = paper[policy][-1] if metric == "makespan_s" else paper[policy]
+            assert [bar.get_height() for bar in container.patches] == pytest.approx([of_paper, *ours])
+    for name, numbers in (("figure5_kappa", published.BY_KAPPA), ("figure7_lambda", published.BY_LAMBDA)):
+        absolute = figures[name].axes[0]
+        lines = {line.get_label(): line.get_ydata().tolist() for line in absolute.lines}
+        assert lines["paper"] == list(numbers)
+        assert {str(setting) for setting in SETTINGS} < set(lines)
 
 
 def test_a_call_that_is_stopped_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,10 +376,20 @@ def test_a_problem_is_known_by_its_first_draw() -> None:
     assert isinstance(RingAllReduce(10, 0.6).instance(1).cluster, Cluster)
 
 
-def test_the_card_of_gavel_draws_every_policy(tmp_path: Path) -> None:
+def test_the_card_of_gavel_draws_every_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More policies than colours."""
     runs = evaluate("tiny-v1", ["fifo"], [200_000])
     runs[0].metrics["tracked_jct_s"] = 60_000.0
     labels = [{"policy": policy, "rate": 2.0} for policy in MEAN_JCT_H]
+    figures = []
+    real = figures_module.save
+    monkeypatch.setattr(figures_module, "save", lambda figure, path: (figures.append(figure), real(figure, path)))
     (path,) = load_card("gavel").draw(Results(labels, runs * len(labels)), tmp_path)
-    assert path.is_file()
+    assert ink(path) > 0.02
+    [axes] = figures[0].axes
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == list(MEAN_JCT_H)
+    ours = [line for line in axes.lines if line.get_linestyle() == "-"]
+    assert [line.get_xydata().tolist() for line in ours] == [[[2.0, 60_000 / 3_600]]] * len(MEAN_JCT_H)
+    assert len({(line.get_color(), line.get_marker()) for line in ours}) == len(MEAN_JCT_H)
+    dotted = [line.get_ydata().tolist() for line in axes.lines if line.get_linestyle() == ":"]
+    assert dotted == [list(values) for values in MEAN_JCT_H.values()]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import play
+from helpers import ink, play
 from typer.testing import CliRunner
 
 from gpusched_env.baselines import make_scheduler
@@ -203,7 +203,7 @@ def test_the_command_prints_claims_and_targets_and_writes_files(
     assert lines[1].startswith("holds in")
     sweeps = ["oversubscription_variants", "oversubscription_rivals"]
     for name in ("claims", *sweeps, "jct", "hazards", "hazards_more"):
-        assert (tmp_path / f"{name}.png").stat().st_size > 20_000
+        assert ink(tmp_path / f"{name}.png") > 0.02
     assert not list(tmp_path.glob("load_*.png"))  # a quick call plays one load of each top tier
 
 

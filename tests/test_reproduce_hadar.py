@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from gpusched_env.reproduce import Card, Results, load_card, play_card
-from gpusched_env.reproduce.hadar.settings import FORKED, NODES, PLAYERS, POLICIES, SETTINGS, of_mix, of_slot
-from gpusched_env.reproduce.hadar.tables import factor
+from gpusched_env.reproduce.hadar.figures import _forking
+from gpusched_env.reproduce.hadar.settings import FORKED, NODES, PLAYERS, POLICIES, RIVALS, SETTINGS, of_mix, of_slot
+from gpusched_env.reproduce.hadar.tables import factor, mixes
 from gpusched_env.reproduce.hadar.trends import of_cluster
 from gpusched_env.reproduce.report import findings_table
 
@@ -49,3 +50,17 @@ def test_findings_that_hold_whatever_the_mix(played) -> None:  # type: ignore[no
     assert len(found) == 2
     assert all(finding.holds for finding in found)
     assert findings_table(found).row_count == 2
+
+
+def test_figures_show_the_medians_of_the_mixes(played) -> None:  # type: ignore[no-untyped-def]
+    pytest.importorskip("matplotlib")
+    _, results, _ = played
+    panels = _forking(results).axes
+    assert [axes.get_title() for axes in panels] == [f"{cluster}, {nodes} nodes" for cluster, nodes in NODES.items()]
+    for axes, cluster in zip(panels, NODES, strict=True):
+        jobs = mixes(results.where(part="hadare", cluster=cluster))
+        lines = {line.get_label(): line for line in axes.lines}
+        for rival in RIVALS:
+            medians = [np.median(factor(results, cluster, m, rival)) for m in jobs]
+            assert lines[rival].get_xdata().tolist() == list(jobs)
+            assert lines[rival].get_ydata() == pytest.approx(medians)

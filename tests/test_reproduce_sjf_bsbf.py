@@ -6,17 +6,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import ink
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.event_log import START
+from gpusched_env.figures import save
 from gpusched_env.metrics import job_times
 from gpusched_env.reproduce import Card, Results, load_card, play_card
 from gpusched_env.reproduce.report import findings_table
+from gpusched_env.reproduce.sjf_bsbf import figures
 from gpusched_env.reproduce.sjf_bsbf.bands import bands
 from gpusched_env.reproduce.sjf_bsbf.measuring import joined, measure
 from gpusched_env.reproduce.sjf_bsbf.published import FFS, PROTOTYPE, SJF, TIRESIAS
 from gpusched_env.reproduce.sjf_bsbf.settings import BSBF, DRAWN, EXCLUSIVE, FULL, LOADS, POLICIES, SHARING, XIS
-from gpusched_env.reproduce.sjf_bsbf.tables import reduction, settings, values, xis
+from gpusched_env.reproduce.sjf_bsbf.tables import reduction, settings, title, values, xis
 from gpusched_env.scenarios.sjf_bsbf import physical, simulated
 from gpusched_env.simulator import simulate
 
@@ -53,8 +56,8 @@ def test_workloads_that_were_fetched_are_played_too(tmp_path: Path, monkeypatch:
     assert len(runs) == len(XIS) * len(SHARING) + len(EXCLUSIVE)
 
 
-def test_tables_findings_and_figures_are_of_these_runs(played: tuple[Card, Results, Path]) -> None:
-    card, results, folder = played
+def test_tables_and_findings_are_of_these_runs(played: tuple[Card, Results, Path]) -> None:
+    card, results, _ = played
     tables = card.tables(results)
     assert all(table.row_count for table in tables)
     assert len(list(bands(results))) == tables[-1].row_count
@@ -62,8 +65,34 @@ def test_tables_findings_and_figures_are_of_these_runs(played: tuple[Card, Resul
     assert tables[-1].row_count == len(cells) + 2 * 3 + 1 + 2
     found = card.findings(results)
     assert findings_table(found).row_count == len(found)
+
+
+def test_figures_show_the_ratios_of_these_runs(
+    played: tuple[Card, Results, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("matplotlib")
-    assert all(path.stat().st_size for path in card.draw(results, folder))
+    card, results, folder = played
+    drawn = {}
+    monkeypatch.setattr(figures, "save", lambda figure, path: (drawn.update({path.name: figure}), save(figure, path)))
+    paths = card.draw(results, folder)
+    assert [path.name for path in paths] == ["interference.png", "load.png", "sizes.png", "prototype.png"]
+    for path in paths:
+        assert ink(path) > 0.02
+    panels = drawn["interference.png"].axes
+    assert len(panels) > 1
+    for axes in panels:
+        [setting] = [each for each in settings(results) if title(each) == axes.get_title()]
+        known = xis(results, setting)
+        lines = {line.get_label(): line for line in axes.lines}
+        for policy in figures.SHOWN:
+            ratios = [
+                (
+                    values(results, "mean_jct_s", setting, xi, policy) / values(results, "mean_jct_s", setting, xi, SJF)
+                ).mean()
+                for xi in known
+            ]
+            assert lines[policy].get_xdata().tolist() == list(known)
+            assert lines[policy].get_ydata() == pytest.approx(ratios, nan_ok=True)
 
 
 def test_reductions_are_those_of_the_logs(played: tuple[Card, Results, Path]) -> None:

@@ -83,8 +83,9 @@ def test_numbers_beyond_any_table_are_refused(decision: Decision) -> None:
 def test_a_job_that_is_no_whole_number_is_an_error() -> None:
     simulation = begin(unit_instance([0, 0], [1, 1], [5, 5]))
     for job in (0.5, "0", None, float("nan")):
-        with pytest.raises(GpuschedError):
+        with pytest.raises(GpuschedError, match="whole number"):
             simulation.apply(Start(job))  # type: ignore[arg-type]
+    assert simulation.arrays.world["running"] == 0
 
 
 def test_a_scheduler_that_forgets_to_return_is_told() -> None:

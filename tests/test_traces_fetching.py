@@ -247,14 +247,22 @@ def test_no_network(alone: Path) -> None:
     assert kept(alone) == []
 
 
-def test_a_server_that_says_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_never_answers(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpusched_env.traces.downloads.resuming.TIMEOUT_S", 0.1)
     site.silent = True
     with pytest.raises(FetchError, match=r"no answer within 0\.1 s"):
         fetch("made", [site.template])
-    monkeypatch.setattr("gpusched_env.traces.downloads.resuming.TIMEOUT_S", 0.5)
-    site.silent, site.held = False, True
-    with pytest.raises(FetchError, match=r"cut, 3 times; .* are kept"):
+    assert len(site.requests) <= 1  # a busy server may not even have read the request
+
+
+def test_a_server_that_stops_in_the_middle(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One try with a long time-out: on a busy machine, too, the first block arrives within it."""
+    monkeypatch.setattr("gpusched_env.traces.downloads.resuming.TIMEOUT_S", 5.0)
+    monkeypatch.setattr("gpusched_env.traces.downloads.resuming.PAUSES_S", ())
+    site.held = True
+    with pytest.raises(
+        FetchError, match=rf"the connection was cut, 1 times; {BLOCK:,} of {len(BODY):,} bytes are kept"
+    ):
         fetch("made", [site.template])
 
 

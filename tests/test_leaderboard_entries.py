@@ -1,8 +1,8 @@
 """Entries: what is recorded is what was played, and nothing but the truth passes."""
 
 import contextlib
-import dataclasses
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -17,18 +17,16 @@ import zstandard
 from hypothesis import strategies as st
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.errors import EntryError, MismatchError, MissingLogError
+from gpusched_env.errors import EntryError, MismatchError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.instance import Instance
 from gpusched_env.leaderboard import (
-    TRACKS,
     About,
     Entry,
     Track,
     columns,
     compared,
     entry_files,
-    get_track,
     make_entry,
     parse_entry,
     read_entry,
@@ -39,7 +37,6 @@ from gpusched_env.leaderboard import (
     verify,
     write_entry,
 )
-from gpusched_env.leaderboard.baseline_entries import fitting
 from gpusched_env.leaderboard.entry_files import MAX_FILE_BYTES, MAX_TEXT_BYTES, unpack_text
 from gpusched_env.leaderboard.replaying import Budget
 from gpusched_env.scenarios import get_scenario
@@ -528,15 +525,18 @@ def test_the_replay_is_bounded_within_a_decision_point():
     assert sum(decisions.points[:5]) == 0
 
 
-def test_the_replay_is_bounded(entries):
-    with pytest.raises(EntryError, match="takes more than 0 s of CPU"):
-        check(entries["fifo"], seconds=0.0)
+def test_the_replay_is_bounded(entries, monkeypatch):
+    with monkeypatch.context() as patched:
+        clock = itertools.count(0.0, 100.0)  # each look at the CPU clock finds it 100 s later
+        patched.setattr("gpusched_env.leaderboard.replaying.time.process_time", lambda: next(clock))
+        with pytest.raises(EntryError, match="takes more than 60 s of CPU"):
+            check(entries["fifo"], seconds=60.0)
     instance = get_scenario("tiny-v1").instance(200_000)
     with pytest.raises(EntryError, match="longer than 10 events"):
         replay(instance, 200_000, entries["fifo"].runs[0].decisions, Budget(events=10))
 
 
-# --- tracks and scores
+# --- scores
 
 
 def test_scores(entries):
@@ -554,65 +554,3 @@ def test_scores(entries):
     assert ratio.mean == pytest.approx(math.exp(means[0] - means[1]))
     with pytest.raises(ValueError, match="different seeds"):
         score(srtf[1:], fifo, "mean_jct_s")
-
-
-def test_each_track_is_scored_by_what_its_paper_minimises():
-    metrics = {track.name.rpartition("-")[0]: track.metric for track in TRACKS}
-    assert metrics.pop("ring-all-reduce") == "makespan_s"
-    assert set(metrics.values()) == {"mean_jct_s"}
-    rows = [line for line in DOCS.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
-    for track in TRACKS:
-        [row] = [row for row in rows if row.startswith(f"| `{track.name}` |")]
-        assert row.split("|")[4].strip().startswith(track.scored)
-    by_makespan = dataclasses.replace(TINY, metric="makespan_s")
-    assert by_makespan.problem().fingerprint() != TINY.problem().fingerprint()
-
-
-def test_baselines_fit_their_track():
-    names = {track.name: set(fitting(track.problem())) for track in TRACKS if not track.absence()}
-    assert all({"fifo", "random", "tiresias"} <= fit for fit in names.values())
-    assert "srtf" in names["general-v1"]
-    assert "sjf-bco" in names["ring-all-reduce-v0"] - names["general-v1"]
-    assert "hadar" in names["heterogeneous-v1"] - names["general-v1"]
-
-
-def test_tracks_keep_their_seeds_apart():
-    assert len({track.name for track in TRACKS}) == len(TRACKS)
-    for track in TRACKS:
-        assert track.name == get_track(track.name).name
-        if track.absence():
-            continue
-        problem = track.problem()
-        ranges = problem.scenario.seeds
-        assert len(problem.seeds) >= 10
-        assert problem.seeds[0] == ranges.report[0]
-        assert problem.seeds[-1] < ranges.report[1]
-
-
-def test_windows_of_a_log(tmp_path):
-    log = Path(__file__).parents[2] / "shared" / "traces" / "muri" / "trace2.csv.gz"
-    track = get_track("philly-log-v0")
-    with pytest.raises(MissingLogError, match="needs the log muri/trace2"):
-        track.problem(tmp_path / "absent.csv")
-    wrong = tmp_path / "wrong.csv"
-    wrong.write_text("job_id\n")
-    with pytest.raises(MissingLogError, match="its SHA-256 is not that"):
-        track.problem(wrong)
-    if not log.is_file():
-        pytest.skip("the log is not here")
-    import gzip
-
-    plain = tmp_path / "trace2.csv"
-    plain.write_bytes(gzip.decompress(log.read_bytes()))
-    problem = track.problem(plain)
-    assert len(problem.seeds) == 10
-    fingerprint = problem.fingerprint()
-    moved = plain.rename(tmp_path / "moved.csv")
-    assert track.problem(moved).fingerprint() == fingerprint
-    problem = track.problem(moved)
-    sizes = []
-    for number in (problem.seeds[0], problem.seeds[-1]):
-        instance = problem.instance(number)
-        sizes.append(len(instance.workload))
-        assert instance.workload.jobs["arrival_s"].max() < 3.6 * 86_400
-    assert sizes[0] != sizes[1]
