@@ -19,7 +19,7 @@ def last_feasible(observation, mask):
     return int(feasible[int(observation["queue"].sum() * 1000) % len(feasible)])
 
 
-def test_an_agent_is_recorded_as_it_plays_through_the_environment():
+def test_an_agent_as_a_scheduler_gives_the_log_of_the_environment():
     env = ClusterEnv("tiny-v1", **OPTIONS)
     observation, _ = env.reset(seed=200_000)
     over = False

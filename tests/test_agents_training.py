@@ -67,7 +67,7 @@ def test_an_agent_plays_the_same_schedule_again_and_in_other_processes(trained: 
     assert alone[0].scheduler.clairvoyant
 
 
-def test_what_training_leaves_behind(trained: Path) -> None:
+def test_files_that_training_writes(trained: Path) -> None:
     written = {path.name for path in trained.parent.iterdir()}
     assert written == {"model.zip", "config.json", "learning.csv", "scenario.json"}
     record = json.loads(trained.with_name("config.json").read_text(encoding="utf-8"))
@@ -84,7 +84,7 @@ def test_a_damaged_model_is_a_clear_error(trained: Path, tmp_path: Path) -> None
         evaluate("tiny-v1", [make_scheduler(f"learned:path={tmp_path / 'model.zip'}")], [0], progress=False)
 
 
-def test_an_agent_learns_where_there_are_links_and_plays_where_it_may(tmp_path: Path) -> None:
+def test_an_agent_trained_with_links_plays_only_where_there_are_links(tmp_path: Path) -> None:
     """It does not depend on the number of links, but on whether there are links."""
     save_scenario(linked_scenario(jobs=20), tmp_path / "scenario.json")
     config = TrainingConfig(
@@ -103,7 +103,7 @@ def test_an_agent_learns_where_there_are_links_and_plays_where_it_may(tmp_path: 
 
 
 @pytest.mark.parametrize("field", ["steps", "environments", "rollout", "validations"])
-def test_a_setting_that_cannot_work_is_refused(field: str) -> None:
+def test_impossible_settings_are_refused(field: str) -> None:
     with pytest.raises(GpuschedError, match=f"{field} is 0"):
         TrainingConfig(**{field: 0})
 
@@ -133,7 +133,7 @@ def test_an_interrupt_keeps_the_best_checkpoint_and_says_where(tmp_path: Path) -
     simulate(get_scenario("tiny-v1").instance(0), LearnedScheduler(str(model)))
 
 
-def test_an_interrupt_before_the_first_checkpoint_leaves_what_was_there(tmp_path: Path) -> None:
+def test_an_interrupt_before_the_first_checkpoint_keeps_the_old_model(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     train(small(tmp_path), folder)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -160,7 +160,7 @@ def test_train_py_ends_in_one_line_at_an_interrupt(
     assert capsys.readouterr().err == "train.py: interrupted: model.zip is the best checkpoint so far\n"
 
 
-def test_the_written_table_has_no_blanks_at_the_ends_of_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_written_table_has_no_trailing_blanks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpusched_env.agents.evaluation.list_baselines", lambda *_, **__: ["fifo", "srtf"])
     model = train(small(tmp_path), tmp_path)
     evaluate_agent(model, get_scenario("tiny-v1"), tmp_path, 2, 1, console(io.StringIO()))

@@ -48,7 +48,7 @@ def test_the_gate_at_a_shared_port(gate: str, second: list[float]) -> None:
         assert starts(log)[1] == pytest.approx(at, abs=1e-6)
 
 
-def test_never_beside_two() -> None:
+def test_at_most_two_gangs_share_a_port() -> None:
     """Two gangs share the ports; a third, however small, waits until one of them ends."""
     problem = instance([2, 2, 2], [1_000.0, 10.0, 1.0])
     problem.workload.jobs["arrival_s"][1:] = [1e-9, 2e-9]
@@ -58,7 +58,7 @@ def test_never_beside_two() -> None:
     assert begun[2] == pytest.approx(10 * (1 + 2.3), rel=1e-6)  # k = 2: bytes take 2 + alpha times as long
 
 
-def test_gangs_on_one_machine_or_without_bytes_or_apart_start_at_once() -> None:
+def test_gangs_that_share_no_port_start_at_once() -> None:
     one_machine = instance([2, 2, 2], [50.0, 60.0, 70.0])
     assert set(starts(play(one_machine, "ada-srsf")).values()) == {0.0}
     silent = instance([2, 2, 2], [50.0, 60.0, 70.0], gradient=0.0)

@@ -68,7 +68,7 @@ def instances() -> dict[str, Instance]:
 
 
 @pytest.mark.parametrize("spec", LISTED)
-def test_compiled_loop_is_decide(spec: str) -> None:
+def test_the_compiled_loop_gives_the_log_of_decide(spec: str) -> None:
     for name, instance in instances().items():
         scheduler = make_scheduler(spec)
         assert isinstance(scheduler.player(Simulation(instance)), ListedRun), spec
@@ -79,7 +79,7 @@ def test_compiled_loop_is_decide(spec: str) -> None:
 
 
 @pytest.mark.parametrize(("spec", "seed"), [("srtf", 3), ("srtf", 6), ("srsf", 1)])
-def test_keys_much_larger_than_the_clock_are_told_apart(spec: str, seed: int) -> None:
+def test_keys_much_larger_than_the_clock_are_compared_exactly(spec: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     arrival_s = np.sort(rng.random(40) * 100)
     left_s = 1e15 + rng.integers(0, 4, 40) * 2 * np.spacing(1e15)  # ends differ by rounding alone
@@ -104,7 +104,7 @@ def test_keys_much_larger_than_the_clock_are_told_apart(spec: str, seed: int) ->
         ("tiresias:packlimit=inf", LINES),
     ],
 )
-def test_waiting_jobs_stand_in_lines_where_that_decides_the_same(spec: str, along: int) -> None:
+def test_waiting_jobs_are_kept_in_one_line_for_each_gang_size_where_that_changes_nothing(spec: str, along: int) -> None:
     run = make_scheduler(spec).player(Simulation(random_instance(0, 10)))
     assert isinstance(run, ListedRun)
     assert run.along == along
@@ -123,7 +123,7 @@ def test_waiting_jobs_stand_in_lines_where_that_decides_the_same(spec: str, alon
         "sjf-bsbf:round_s=60,order=fifo,sub_batch_search=false",
     ],
 )
-def test_compiled_loop_of_jobs_that_share_is_decide(spec: str) -> None:
+def test_the_compiled_loop_gives_the_log_of_decide_where_jobs_share_gpus(spec: str) -> None:
     for name in ("sharing", "free preemption", "rounds", "skipped by rule", "links"):
         instance = instances()[name]
         assert isinstance(make_scheduler(spec).player(Simulation(instance)), SharingRun), spec
@@ -137,7 +137,7 @@ def test_compiled_loop_of_jobs_that_share_is_decide(spec: str) -> None:
 @pytest.mark.parametrize(
     "spec", ["fifo-easy", "sjf:estimator=noisy", "tiresias-g", "tiresias:knob=3", "fifo:placement=share-first-fit"]
 )
-def test_what_the_loop_does_not_do_is_asked(spec: str) -> None:
+def test_decide_is_called_for_what_the_compiled_loop_does_not_support(spec: str) -> None:
     racks = Cluster.parse("4x4/2")
     instance = Instance(racks, random_instance(5, 30, racks).workload, sharing=Sharing(2, 1.3))
     assert make_scheduler(spec).player(Simulation(instance)) is None
@@ -145,7 +145,7 @@ def test_what_the_loop_does_not_do_is_asked(spec: str) -> None:
 
 
 @pytest.mark.parametrize("spec", ["fifo", "srtf", "las", "tiresias", "sjf-bsbf"])
-def test_a_stop_in_between_changes_nothing_where_nothing_is_decided_then(spec: str) -> None:
+def test_a_stop_at_an_arrival_changes_nothing(spec: str) -> None:
     """Stops at arrivals: decision points of their own, so that the log is that of a run in one piece."""
     instance = random_instance(6, 40, checkpoint_s=0.0, restore_s=0.0)
     simulation = Simulation(instance)

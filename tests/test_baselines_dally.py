@@ -70,7 +70,7 @@ FOUR_AND_ONE: list[Row] = [(k, 0.0, 3, 7200.0) for k in (1, 2, 3, 4)] + [(5, 10.
 TWO_AND_TWO: list[Row] = [(1, 0.0, 3, 7200.0), (2, 0.0, 3, 7200.0), (5, 10.0, 2, 600.0), (9, 1900.0, 8, 60.0)]
 
 
-def test_a1_a_new_job_is_first_when_leases_end() -> None:
+def test_a_new_job_is_first_when_leases_end() -> None:
     instance = problem(2, 2, FOUR_AND_ONE)
     found = times(instance, authors(1.0, 2.0))
     assert [found[k][1] for k in (1, 2, 3, 4)] == [7203.0, 7203.0, 7203.0, 7807.0]
@@ -80,7 +80,7 @@ def test_a1_a_new_job_is_first_when_leases_end() -> None:
     assert accounts["queueing_s"].mean() == pytest.approx(841.8)
 
 
-def test_a2_without_delay_the_network_is_taken_at_once() -> None:
+def test_without_delay_the_network_is_taken_at_once() -> None:
     instance = problem(2, 2, FOUR_AND_ONE)
     found = times(instance, authors(0.0, 0.0))
     assert found[5] == (10.0, 2410.0)
@@ -88,14 +88,14 @@ def test_a2_without_delay_the_network_is_taken_at_once() -> None:
     assert np.mean([end - row[1] for row, (_, end) in zip(FOUR_AND_ONE, found.values(), strict=True)]) == 6242.4
 
 
-def test_a3_an_offer_after_the_expiry_is_taken_and_one_before_it_refused() -> None:
+def test_an_offer_is_refused_before_the_timer_expires_and_accepted_after_it() -> None:
     found = times(problem(1, 2, TWO_AND_TWO), authors(0.5, 2.0))
     assert found == {1: (0.0, 7331.0), 2: (0.0, 7331.0), 5: (1900.0, 3100.0), 9: (3603.0, 3723.0)}
     found = times(problem(1, 2, TWO_AND_TWO), authors(1.0, 2.0))
     assert found == {1: (0.0, 7203.0), 2: (0.0, 7805.0), 5: (3603.0, 4203.0), 9: (7808.0, 7928.0)}
 
 
-def test_a4_a_running_job_leaks_a_machine_in_the_published_code() -> None:
+def test_a_running_job_leaks_a_machine_in_the_published_code() -> None:
     rows: list[Row] = [(1, 0.0, 4, 7200.0), (2, 10.0, 4, 1200.0)]
     assert times(problem(1, 2, rows), authors(0.0, 0.0)) == {1: (0.0, 7204.0), 2: (10.0, 1210.0)}
     leaky = times(problem(1, 2, rows), authors(0.0, 0.0, preset="authors_published"))
@@ -103,7 +103,7 @@ def test_a4_a_running_job_leaks_a_machine_in_the_published_code() -> None:
 
 
 @pytest.mark.parametrize(("slowdown", "left"), [((1, 200, 400), 0), ((1, 2, 4), 3)])
-def test_the_look_ahead_at_the_end_of_a_lease_frees_what_was_won_in_its_last_step(
+def test_the_look_ahead_at_the_end_of_a_lease_frees_gpus_won_in_its_last_step(
     slowdown: tuple[float, ...], left: int
 ) -> None:
     """At 3,590 s job 1 wins a GPU of each machine; a step there takes 60 x 200 / 3 = 4,000 s, or 60 x 2 / 3 = 40 s."""
@@ -116,7 +116,7 @@ def test_the_look_ahead_at_the_end_of_a_lease_frees_what_was_won_in_its_last_ste
     assert (run.delay.leaker >= 0).sum() == left
 
 
-def test_tiresias_of_the_authors_counts_a_step_when_it_has_ended() -> None:
+def test_tiresias_of_the_authors_counts_service_at_the_end_of_a_step() -> None:
     """In their first step both jobs have attained nothing, so the smaller id wins the third machine, not fewer GPUs."""
     rows: list[Row] = [(1, 0.0, 4, 7200.0), (2, 0.0, 3, 7200.0)]
     rules: dict[str, Any] = {"preset": "authors_published", "policy": "tiresias", "priority": "gpu-time"}
@@ -125,7 +125,7 @@ def test_tiresias_of_the_authors_counts_a_step_when_it_has_ended() -> None:
     assert run.delay.tasks["leaked"].tolist() == [4, 0]
 
 
-def test_a5_the_network_is_refused_until_two_leases_have_passed() -> None:
+def test_the_network_is_refused_until_two_leases_have_passed() -> None:
     rows: list[Row] = [(1, 0.0, 6, 36000.0), (2, 0.0, 6, 36000.0), (5, 10.0, 4, 7200.0)]
     instance = problem(2, 2, rows)
     log = simulate(instance, authors(1.0, 2.0))
@@ -161,7 +161,7 @@ def tuned(machine: list[float], rack: list[float], hist: float = 24.0, **rules: 
         ([9.2], [13.5], 24, (10, 14)),
     ],
 )
-def test_a6_timers_follow_from_the_histories(
+def test_timers_follow_from_the_histories_of_waits(
     machine: list[float], rack: list[float], hist: float, timers: tuple[float, float]
 ) -> None:
     assert tuned(machine, rack, hist) == timers
@@ -171,7 +171,7 @@ def test_a6_timers_follow_from_the_histories(
     ("waits", "statistic"),
     [([0.0, 0.0, 3600.0, 7200.0], 8669.925), ([1.0, 1.5, 3.2, 8.3], 9.277543), ([2.0, 10.0, 30.0], 37.551362)],
 )
-def test_a6_mean_plus_two_sigma(waits: list[float], statistic: float) -> None:
+def test_mean_plus_two_sigma(waits: list[float], statistic: float) -> None:
     wide = dict(floor_rack=0.0, floor_nw=0.0)
     rack, network = tuned(waits, waits, 1e6, cap_rack=1.0, **wide)
     assert rack == network == math.ceil(statistic)
@@ -181,7 +181,7 @@ def test_a6_mean_plus_two_sigma(waits: list[float], statistic: float) -> None:
 
 
 @pytest.mark.parametrize(("wait", "kept"), [(0.99, 0), (1.0, 1)])
-def test_a6_a_wait_counts_from_one_lease_on(wait: float, kept: int) -> None:
+def test_waits_shorter_than_a_lease_are_not_recorded(wait: float, kept: int) -> None:
     # Jobs 1 and 2 fill both machines until 3,600 s x wait; job 3 then gets the machine that it has waited for.
     long_s = wait * 3600.0
     rows: list[Row] = [(1, 0.0, 4, long_s), (2, 0.0, 4, long_s), (3, 0.0, 4, 60.0)]
@@ -195,7 +195,7 @@ def test_a6_a_wait_counts_from_one_lease_on(wait: float, kept: int) -> None:
 # --- A7: network sensitivity
 
 
-def test_a7_nw_is_the_time_weighted_mean_of_the_efficiency() -> None:
+def test_nw_is_the_time_weighted_mean_of_the_efficiency() -> None:
     # 3,600 s on a machine; then four gangs of three leave one GPU in each of four racks.
     rows: list[Row] = [(1, 0.0, 4, 18000.0), *((k, 3600.0, 3, 90000.0) for k in (2, 3, 4, 5))]
     run = DelayRun(problem(4, 1, rows), authors(0.0, 0.0))
@@ -225,9 +225,7 @@ WAITER: list[Row] = [(1, 0.0, 3, 1000.0), (2, 0.0, 3, 1000.0), (3, 10.0, 2, 100.
     ("waits", "start_and_end"),
     [((200.0, 400.0), (210.0, 360.0)), ((0.0, 0.0), (10.0, 160.0)), ((math.inf,) * 2, (1000.0, 1100.0))],
 )
-def test_g1_a_rack_is_taken_when_its_timer_expires(
-    waits: tuple[float, float], start_and_end: tuple[float, float]
-) -> None:
+def test_a_rack_is_taken_when_its_timer_expires(waits: tuple[float, float], start_and_end: tuple[float, float]) -> None:
     assert times(problem(1, 2, WAITER, (1.0, 1.5, 3.0), 0), general(*waits))[3] == start_and_end
 
 
@@ -239,7 +237,7 @@ def test_g1_a_rack_is_taken_when_its_timer_expires(
         ((0.0, 0.0), "absolute", (10.0, 310.0)),
     ],
 )
-def test_g2_timers_run_together_or_one_after_the_other(
+def test_timers_run_together_or_one_after_the_other(
     waits: tuple[float, float], mode: str, start_and_end: tuple[float, float]
 ) -> None:
     instance = problem(2, 1, WAITER, (1.0, 1.5, 3.0), 0)
@@ -249,7 +247,7 @@ def test_g2_timers_run_together_or_one_after_the_other(
 @pytest.mark.parametrize(
     ("network_s", "start_and_end"), [(400.0, (500.0, 700.0)), (600.0, (610.0, 810.0)), (math.inf, (1000.0, 1100.0))]
 )
-def test_g3_a_gang_larger_than_a_machine_waits_for_the_network_only(
+def test_a_gang_larger_than_a_machine_waits_for_the_network_only(
     network_s: float, start_and_end: tuple[float, float]
 ) -> None:
     rows: list[Row] = [
@@ -264,7 +262,7 @@ def test_g3_a_gang_larger_than_a_machine_waits_for_the_network_only(
 
 
 @pytest.mark.parametrize("preset", ["authors", "suite"])
-def test_g5_constant_timers_are_the_named_variants(preset: str) -> None:
+def test_constant_timers_are_the_named_variants(preset: str) -> None:
     instance = random_instance(5, 60, Cluster.parse("6x4/2"))
     for name, wait in (("dally-no-wait", 0.0), ("dally-fully-consolidated", math.inf)):
         named = simulate(instance, make_scheduler(name, preset=preset))
@@ -329,7 +327,7 @@ def rules(draw: Any) -> dict[str, Any]:
     cost_s=st.sampled_from([0.0, 30.0]),
     kind=st.sampled_from(["plain", "links", "steps"]),
 )
-def test_the_compiled_loop_decides_what_decide_decides(
+def test_the_compiled_loop_gives_the_log_of_decide(
     given_rules: dict[str, Any], seed: int, cost_s: float, kind: str
 ) -> None:
     if kind == "links":
@@ -385,7 +383,7 @@ def check_grant(
 @example(seed=176, preset="authors", waits=(3.0, 2.0), lease_s=100.0)
 # The network timer lets a gang have the first free GPUs, not those of the rack that has room for it.
 @example(seed=302, preset="authors", waits=(math.inf, 2.0), lease_s=100.0)
-def test_g6_no_gang_goes_wider_before_its_timer_unless_it_must(
+def test_no_gang_accepts_an_outer_tier_before_its_timer_expires(
     seed: int, preset: str, waits: tuple[float, float], lease_s: float
 ) -> None:
     instance = random_instance(seed, 40, Cluster.parse("6x4/2"), checkpoint_s=0.0, restore_s=0.0)
@@ -419,7 +417,7 @@ def test_g6_no_gang_goes_wider_before_its_timer_unless_it_must(
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10_000), priority=st.sampled_from(["nw", "gpu-time"]))
-def test_g6_nw_is_compute_over_running_seconds(seed: int, priority: str) -> None:
+def test_nw_is_compute_over_running_seconds(seed: int, priority: str) -> None:
     instance = random_instance(seed, 30, Cluster.parse("6x4/2"), checkpoint_s=30.0, restore_s=30.0)
     run = DelayRun(instance, Dally(lease_s=200.0, priority=priority, tuner="off", rack_wait=0.0, nw_wait=0.0))
     while run.play(run.simulation.now_s + 100.0) is Outcome.DECIDE:
@@ -435,7 +433,7 @@ def test_g6_nw_is_compute_over_running_seconds(seed: int, priority: str) -> None
             assert (np.diff(run.delay.tasks["nw"][waiting]) >= 0).all()
 
 
-def test_verdicts_tell_who_took_and_refused_what() -> None:
+def test_verdicts_list_accepted_and_refused_offers() -> None:
     run = DelayRun(problem(1, 2, TWO_AND_TWO), authors(1.0, 2.0), keep_verdicts=True)
     assert run.play() is Outcome.DONE
     of_job = run.verdicts[run.verdicts["job"] == 2]  # id 5: arrives at 10, refuses a rack twice, gets a machine
@@ -472,7 +470,7 @@ def test_without_history_the_tuner_is_no_wait() -> None:
     )
 
 
-def test_g5_zero_waits_never_raise_a_timer_above_its_floor() -> None:
+def test_zero_waits_never_raise_a_timer_above_its_floor() -> None:
     assert tuned([0.0] * 50, [0.0] * 50) == (6, 12)
 
 
@@ -491,7 +489,7 @@ def test_factors_of_one_are_the_hand_tuner_and_others_scale_its_timers() -> None
     np.testing.assert_array_equal(run.waits_s[sizes], 4.0 * by_hand[sizes])
 
 
-def test_a_lease_goes_on_where_nobody_waits_and_no_place_is_tighter() -> None:
+def test_a_lease_is_renewed_if_no_job_waits_and_no_tighter_place_is_free() -> None:
     rows: list[Row] = [(1, 0.0, 4, 9000.0)]
     instance = problem(1, 2, rows, step=0)
     kinds = simulate(instance, Dally()).events["kind"].tolist()
@@ -500,7 +498,7 @@ def test_a_lease_goes_on_where_nobody_waits_and_no_place_is_tighter() -> None:
     assert simulate(instance, Dally(renew=False)).events["kind"].tolist().count(PREEMPT) == 2
 
 
-def test_a_table_of_waits_holds_up_to_each_gang_size(tmp_path: Path) -> None:
+def test_each_row_of_a_table_of_waits_holds_up_to_its_gang_size(tmp_path: Path) -> None:
     path = tmp_path / "waits.json"
     path.write_text(json.dumps([[2, 60, 120], [8, 600, None]]))
     run = DelayRun(random_instance(1), Dally(tuner="static", timers=str(path)))
@@ -527,7 +525,7 @@ def test_a_table_of_waits_holds_up_to_each_gang_size(tmp_path: Path) -> None:
         ({"renew": "maybe"}, "renew is 'maybe'"),
     ],
 )
-def test_parameters_that_mean_nothing_are_refused(parameters: dict[str, Any], complaint: str) -> None:
+def test_meaningless_parameters_are_refused(parameters: dict[str, Any], complaint: str) -> None:
     with pytest.raises(SchedulerError, match=complaint):
         Dally(**parameters)
 
@@ -542,7 +540,7 @@ def test_leases_that_end_before_a_gang_is_restored_are_refused() -> None:
 
 
 @pytest.mark.parametrize("interval_s", [1800.0, 1357.0226844842844])
-def test_timers_are_looked_at_once_an_interval(interval_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timers_are_updated_once_an_interval(interval_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
     # 926 of the second interval, divided by it, are a little less than 926
     looks: list[float] = []
     monkeypatch.setattr(ConstantTimers, "interval_s", interval_s)
@@ -578,6 +576,6 @@ def test_slots_are_visited_machine_by_machine_unless_their_order_is_given(
     assert run.delay.slot_order.tolist() == slots
 
 
-def test_the_leak_needs_steps() -> None:
+def test_the_leak_is_refused_without_steps() -> None:
     with pytest.raises(SchedulerError, match="step_iterations"):
         DelayRun(random_instance(1), Dally(preset="authors_published"))

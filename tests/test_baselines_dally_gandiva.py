@@ -34,7 +34,7 @@ def places(instance: Instance, log: EventLog, number: int) -> list[tuple[float, 
     ]
 
 
-def test_machines_host_one_gang_size_while_others_will_do() -> None:
+def test_a_machine_hosts_one_gang_size_while_other_machines_have_room() -> None:
     gangs = [1, 2, 1, 3, 2, 2]
     instance = problem(1, 3, [(k, 0.0, gang, 600.0) for k, gang in enumerate(gangs)])
     log = simulate(instance, gandiva())
@@ -43,14 +43,14 @@ def test_machines_host_one_gang_size_while_others_will_do() -> None:
     assert first == [[0], [4, 5], [1], [8, 9, 10], [6, 7], [2, 3]]
 
 
-def test_machines_of_one_number_have_one_affinity_in_all_racks() -> None:
+def test_machines_with_the_same_number_share_one_affinity_in_all_racks() -> None:
     instance = problem(2, 2, [(1, 0.0, 1, 600.0), (2, 0.0, 1, 600.0), (3, 0.0, 2, 600.0)])
     log = simulate(instance, gandiva())
     # Machine 2 is number 0 of the second rack, and emptier than machine 0 by then.
     assert [places(instance, log, k)[0][2] for k in (1, 2, 3)] == [[0], [8], [4, 5]]
 
 
-def test_who_started_last_is_asked_first_and_a_new_job_last() -> None:
+def test_offers_go_in_descending_order_of_first_start_and_to_new_jobs_last() -> None:
     rows: list[Row] = [(1, 0.0, 4, 7200.0), (2, 10.0, 4, 600.0)]
     # The lease of job 1 ends at 3,600 s, but it is asked again before job 2; offers come 4 s later, 1 s a GPU.
     assert times(problem(1, 1, rows), gandiva()) == {1: (0.0, 7204.0), 2: (7208.0, 7808.0)}
@@ -60,7 +60,7 @@ def test_who_started_last_is_asked_first_and_a_new_job_last() -> None:
     assert found[3][0] == max(found[1][1], found[2][1]) + 2.0
 
 
-def test_a_gang_larger_than_a_machine_gets_random_gpus_of_the_seed() -> None:
+def test_a_gang_larger_than_a_machine_gets_gpus_drawn_by_the_seed() -> None:
     instance = problem(2, 2, [(1, 0.0, 6, 600.0)])
     drawn = [places(instance, simulate(instance, gandiva(), seed=seed), 1)[0][2] for seed in range(200)]
     assert drawn[7] == places(instance, simulate(instance, gandiva(), seed=7), 1)[0][2]
@@ -81,7 +81,7 @@ def test_a_gang_that_spans_machines_moves_at_the_end_of_its_step() -> None:
     assert times(instance, gandiva())[3] == (10.0, 1510.0)
 
 
-def test_a_gang_moves_at_once_where_work_flows() -> None:
+def test_without_steps_a_gang_moves_at_once() -> None:
     instance = problem(1, 2, SPREAD, step=0)
     assert places(instance, simulate(instance, gandiva()), 3)[1] == (603.0, MACHINE, [0, 1])
     assert times(instance, gandiva())[3] == (10.0, 603.0 + 1200.0 - 593.0 / 2)
@@ -127,7 +127,7 @@ def test_no_gang_stops_before_its_lease_is_over_but_for_a_tighter_tier() -> None
 
 
 @pytest.mark.parametrize("parameters", [{"preset": "authors_published"}, {"preemption": "victim"}])
-def test_options_that_keep_gpus_in_another_way_are_refused(parameters: dict[str, Any]) -> None:
+def test_options_that_contradict_gandiva_are_refused(parameters: dict[str, Any]) -> None:
     with pytest.raises(SchedulerError, match="gandiva"):
         Dally(policy="gandiva", **parameters)
 

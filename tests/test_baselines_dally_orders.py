@@ -51,7 +51,7 @@ def test_the_order_is_that_of_the_java_library(printed: str) -> None:
     assert java_order(sorted(theirs)) == theirs
 
 
-def test_a_function_decides_where_the_first_gang_goes() -> None:
+def test_the_first_gang_starts_on_the_first_slot_of_the_order() -> None:
     """The first job of an empty cluster starts on the first slot, or on the last one."""
     ascending = starts(Dally(preset="authors"))
     descending = starts(make_scheduler(f"dally:preset=authors,order={__name__}:backwards"))
@@ -69,7 +69,7 @@ def test_a_function_decides_where_the_first_gang_goes() -> None:
         ("ascending", "is none of asc, hash and java"),
     ],
 )
-def test_what_is_no_order_is_refused(order: str, message: str) -> None:
+def test_an_invalid_order_is_refused(order: str, message: str) -> None:
     with pytest.raises(SchedulerError, match=message):
         starts(Dally(preset="authors", order=order))
 
@@ -81,7 +81,7 @@ class AskedOnly(Dally):
         return None
 
 
-def test_one_by_one_as_in_the_compiled_loop() -> None:
+def test_decide_and_the_compiled_loop_call_the_order_alike() -> None:
     """``decide`` asks the function, too, and sorting in vain changes nothing."""
     instance = get_scenario("dally-authors-v1").instance(1)
     compiled = simulate(instance, Dally(preset="authors", order="java"))

@@ -29,7 +29,7 @@ def victim(**parameters: Any) -> Dally:
 FULL: list[Row] = [(1, 0.0, 4, 7200.0), (2, 0.0, 4, 7200.0), (3, 600.0, 4, 600.0)]
 
 
-def test_a_gang_that_suffers_less_gives_way_and_both_costs_are_paid() -> None:
+def test_the_less_network_sensitive_gang_is_the_victim_and_both_costs_are_paid() -> None:
     instance = problem(1, 2, FULL, step=0, cost_s=30.0)
     # At 600 s nobody has held GPUs for 1,200 s; the timer of a quarter of a lease expires at 1,500 s. Job 1 waits from
     # 1,530 to 2,130 s, is restored until 2,160 s, and has 5,700 s left.
@@ -43,7 +43,7 @@ def test_in_steps_the_victim_ends_its_step() -> None:
 
 
 @pytest.mark.parametrize("spared", [{"victim_margin": 1.1}, {"victim_held_s": 1501.0}, {"victim_limit": 0}])
-def test_who_may_not_be_a_victim_keeps_its_lease(spared: dict[str, float]) -> None:
+def test_a_gang_that_may_not_be_a_victim_keeps_its_lease(spared: dict[str, float]) -> None:
     instance = problem(1, 2, FULL, step=0)
     log = simulate(instance, victim(rack_wait=0.25, **spared))
     assert log.digest() == simulate(instance, victim(rack_wait=0.25, preemption="lease")).digest()
@@ -51,27 +51,27 @@ def test_who_may_not_be_a_victim_keeps_its_lease(spared: dict[str, float]) -> No
 
 
 @pytest.mark.parametrize(("limit", "start_s"), [(1, 5700.0), (2, 4000.0)])
-def test_a_gang_is_a_victim_so_often_only(limit: int, start_s: float) -> None:
+def test_a_gang_is_a_victim_at_most_as_often_as_the_limit_says(limit: int, start_s: float) -> None:
     rows: list[Row] = [(1, 0.0, 4, 7200.0), (2, 2000.0, 4, 100.0), (3, 4000.0, 4, 100.0)]
     found = times(problem(1, 1, rows, step=0), victim(victim_limit=limit))
     assert found[2] == (2000.0, 2100.0)
     assert found[3][0] == start_s  # or when the lease that began at 2,100 s is over
 
 
-def test_the_fewest_gangs_give_way() -> None:
+def test_the_fewest_victims_are_chosen() -> None:
     # Machine 0 has two gangs, machine 1 one.
     rows: list[Row] = [(1, 0.0, 2, 7200.0), (2, 0.0, 2, 7200.0), (3, 0.0, 4, 7200.0), (4, 2000.0, 4, 600.0)]
     found = times(problem(1, 2, rows, step=0), victim())
     assert found == {1: (0.0, 7200.0), 2: (0.0, 7200.0), 3: (0.0, 7800.0), 4: (2000.0, 2600.0)}
 
 
-def test_two_gangs_give_way_if_one_is_too_small() -> None:
+def test_two_victims_are_chosen_if_one_is_too_small() -> None:
     rows: list[Row] = [(1, 0.0, 2, 7200.0), (2, 0.0, 1, 7200.0), (3, 0.0, 1, 7200.0), (4, 2000.0, 3, 600.0)]
     found = times(problem(1, 1, rows, step=0), victim())
     assert found == {1: (0.0, 7800.0), 2: (0.0, 7800.0), 3: (0.0, 7200.0), 4: (2000.0, 2600.0)}
 
 
-def test_nobody_gives_way_for_a_tier_that_is_free() -> None:
+def test_no_victim_is_chosen_for_a_tier_that_is_free() -> None:
     rows: list[Row] = [(1, 0.0, 3, 9000.0), (2, 0.0, 3, 9000.0), (3, 2000.0, 2, 100.0)]
     instance = problem(1, 2, rows, step=0)
     # It refuses the rack's two GPUs: a machine is tighter. Where it accepts the rack it takes it.
@@ -117,7 +117,9 @@ def fewest(
     margin=st.sampled_from([0.1, 0.4, 0.8]),
     waits=st.sampled_from([(0.0, 0.0), (0.0, np.inf), (np.inf, 0.0), (np.inf, np.inf)]),
 )
-def test_no_smaller_set_would_do(gangs: list[int], gang: int, margin: float, waits: tuple[float, float]) -> None:
+def test_no_smaller_set_of_victims_would_do(
+    gangs: list[int], gang: int, margin: float, waits: tuple[float, float]
+) -> None:
     """Two racks of two machines; gangs of up to six have run for 2,000 s, at Nw 1, 1/2 or 1/4, when a job arrives."""
     assume(sum(gangs) <= 16)
     rows = [*((k, 0.0, size, 90_000.0) for k, size in enumerate(gangs)), (len(gangs), 2000.0, gang, 100.0)]
@@ -155,7 +157,7 @@ def test_no_smaller_set_would_do(gangs: list[int], gang: int, margin: float, wai
     cost_s=st.sampled_from([0.0, 30.0]),
     rack_wait=st.sampled_from([0.0, 0.5, np.inf]),
 )
-def test_whoever_gives_way_has_held_its_gpus_and_is_asked_so_often_only(
+def test_victims_have_held_their_gpus_long_enough_and_are_chosen_within_the_limit(
     seed: int, held_s: float, limit: int, cost_s: float, rack_wait: float
 ) -> None:
     rng = np.random.default_rng(seed)

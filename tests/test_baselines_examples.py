@@ -39,13 +39,13 @@ def test_instance_i(spec: str, expected: list) -> None:
         ("srtf", [2, 16, 8]),
     ],
 )
-def test_b1_the_toy_of_tiresias(spec: str, expected: list) -> None:
+def test_the_toy_of_tiresias(spec: str, expected: list) -> None:
     instance = unit_instance([0, 0, 0], [2, 1, 2], [2, 8, 6], "1x2")
     assert finish(instance, spec) == expected
 
 
 @pytest.mark.parametrize(("cost", "expected"), [(0.0, [350, 150]), (30.0, [410, 180])])
-def test_b3_demotion_with_and_without_the_cost_of_preemption(cost: float, expected: list) -> None:
+def test_demotion_with_and_without_the_cost_of_preemption(cost: float, expected: list) -> None:
     instance = unit_instance([0, 100], [4, 4], [300, 50], "1x4", checkpoint_s=cost, restore_s=cost)
     assert finish(instance, "tiresias:thresholds=400") == expected
 
@@ -54,7 +54,7 @@ def test_b3_demotion_with_and_without_the_cost_of_preemption(cost: float, expect
     ("attained", "quantum", "expected"),
     [(0, 4, 1 / 12), (0, 8, 0.1), (0, 12, 1 / 8), (2, 4, 0.1), (4, 4, 1 / 8), (4, 8, 1 / 6), (8, 4, 1 / 4)],
 )
-def test_b4_gittins_indices(attained: float, quantum: float, expected: float) -> None:
+def test_gittins_indices(attained: float, quantum: float, expected: float) -> None:
     index = gittins_index(np.array([4.0, 8.0, 12.0]), np.array([float(attained)]), quantum)
     assert index[0] == pytest.approx(expected, rel=1e-12)
 
@@ -88,13 +88,13 @@ def two_switches() -> Simulation:
     return simulation
 
 
-def test_b8_yarn_waits_although_eight_gpus_are_free() -> None:
+def test_yarn_waits_although_eight_gpus_are_free() -> None:
     simulation = two_switches()
     assert simulation.apply(Start(2, "yarn")) == "the placement rule finds no place now"
     assert simulation.apply(Start(2, "rack")) == "the placement rule finds no place now"
 
 
-def test_b8_best_fit_crosses_the_switches() -> None:
+def test_best_fit_crosses_the_switches() -> None:
     simulation = two_switches()
     assert simulation.apply(Start(2, "pack")) == ""
     log = simulation.log()

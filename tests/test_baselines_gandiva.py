@@ -45,7 +45,7 @@ def history(log: EventLog, job: int) -> list[tuple[float, int, int]]:
 # --- turns
 
 
-def test_b7_slicing_raises_the_mean_jct_of_equal_jobs_and_answers_earlier() -> None:
+def test_slicing_raises_the_mean_jct_of_equal_jobs_and_lowers_their_first_waits() -> None:
     instance = unit_instance([0, 0], [4, 4], [120, 120], "1x4")
     log = play(instance, "gandiva-lite")
     times = job_times(instance, log)
@@ -85,13 +85,13 @@ def test_a_slice_is_a_quantum_where_suspensions_cost_little_of_it(cost: float, o
     assert cuts(log)[0] == (turn, turn)
 
 
-def test_two_places_of_a_server_and_three_gangs() -> None:
+def test_three_gangs_take_turns_on_two_places_of_a_server() -> None:
     """Four GPUs, gangs of two: at 60 s one of the two steps aside, at 120 s the one that has worked longer."""
     instance = unit_instance([0, 0, 0], [2, 2, 2], [120, 120, 120], "1x4")
     assert finish(instance, "gandiva-lite") == [180, 120, 180]
 
 
-def test_a_suspended_gang_goes_on_where_gpus_come_free() -> None:
+def test_a_suspended_gang_resumes_on_the_first_free_gpus() -> None:
     """Job 2 takes the place of job 0 at 60 s; job 0 goes on at 90 s, where job 1 has ended, and nobody shares again."""
     instance = unit_instance([0, 0, 0], [4, 4, 4], [1000, 90, 1000], "2x4")
     assert preemptions(play(instance, "gandiva-lite")) == 1
@@ -123,7 +123,7 @@ def test_no_turn_is_shorter_than_a_quantum(cost: float, quantum: float) -> None:
     assert min(work) >= quantum - 1e-6
 
 
-def test_turns_are_as_long_where_rates_change_all_the_time() -> None:
+def test_changing_rates_do_not_shorten_turns() -> None:
     """Contention brings gangs' progress up to date at every event; their turns go on."""
     instance = linked_scenario(jobs=60).instance(1)
     log = play(instance, "gandiva-lite:migrate_s=inf,overhead=inf")
@@ -192,7 +192,7 @@ def test_a_move_costs_a_checkpoint_and_a_restore_and_its_place_is_kept() -> None
     assert history(log, 4)[1:] == [(100, PREEMPT, -1), (120, RESUME, MACHINE), (100 + 30 + 410, COMPLETE, -1)]
 
 
-def test_migration_may_be_off() -> None:
+def test_migration_can_be_switched_off() -> None:
     assert preemptions(play(scattered(), "gandiva-lite:migrate_s=inf")) == 0
 
 
@@ -246,7 +246,7 @@ def test_plain_loops_decide_the_same_where_gangs_contend_for_links() -> None:
     assert simulate(instance, Gandiva()).digest() == simulate(instance, PlainGandiva()).digest()
 
 
-def test_an_arrival_costs_no_look_at_every_place_and_everybody_who_waits() -> None:
+def test_the_cost_of_an_arrival_does_not_grow_with_places_and_waiting_jobs() -> None:
     """Sixteen machines whose gangs take turns, and many more that come and wait for one."""
     rng = np.random.default_rng(1)
     instance = unit_instance(np.arange(300) * 7.0, rng.integers(1, 5, 300), rng.uniform(100, 900, 300), "16x4")

@@ -84,7 +84,7 @@ def test_priorities_turn_shares_into_turns() -> None:
     assert turns == [0, 1, 0, 2, 0, 0, 1, 0, 0, 1]
 
 
-def test_what_a_job_lacks_when_counting_begins_again_decides_ties() -> None:
+def test_deficits_break_ties_after_a_new_solution() -> None:
     rounds, rows = Rounds(np.array([1]), L / 2, True, True), np.arange(2)
     rounds.admit(rows, np.ones((2, 1)), np.ones(2, np.int64))
     rounds.begin_counting(rows, 0.0)
@@ -113,7 +113,7 @@ def test_shuffled_types_are_seeded() -> None:
     assert set(types(1)) == {0, 1, 2}
 
 
-def test_seats_are_kept_and_gangs_stay_together() -> None:
+def test_running_gangs_keep_their_gpus_and_gangs_stay_together() -> None:
     seats = Seats(Cluster.parse("2x4@A,1x2@B"))
     seats.seat([(0, 0, 1), (1, 0, 4), (2, 1, 2), (3, 0, 1)])
     assert seats.of_job == {1: (0, (0, 1, 2, 3)), 2: (1, (8, 9)), 0: (0, (4,)), 3: (0, (5,))}
@@ -125,7 +125,7 @@ def test_seats_are_kept_and_gangs_stay_together() -> None:
 
 
 @pytest.mark.parametrize("whole_steps", [True, False])
-def test_newcomers_wait_for_the_next_solution_in_the_published_simulator(whole_steps: bool) -> None:
+def test_new_jobs_wait_for_the_next_solution_in_the_published_simulator(whole_steps: bool) -> None:
     """Job 3 enters at 500, after the solution of 360: nothing runs, and the clock jumps to the next arrival."""
     problem = instance([0, 0, 50, 400, 10_000], [1] * 5, [1_000, 5_000, 1_000, 1_000, 1_000], [[10]] * 5, "1x2")
     compatible = Gavel(gavel_compat=True, whole_steps=whole_steps)
@@ -134,7 +134,7 @@ def test_newcomers_wait_for_the_next_solution_in_the_published_simulator(whole_s
 
 
 @pytest.mark.parametrize("policy", ["fifo", "fifo_stored"])
-def test_a_policy_under_which_nobody_can_run_is_told(policy: str) -> None:
+def test_a_policy_under_which_no_job_can_run_is_an_error(policy: str) -> None:
     """The last type by name is V100, on which the job has no rate: the published simulator would go on for ever."""
     problem = instance([0, 0], [1, 1], [100, 100], [[0, 1], [1, 1]], "1x1@V100,1x1@K80")
     with pytest.raises(SchedulerError, match=r"no GPU is in use.*V100 \(1 GPUs\): 0 steps/s, K80.*another policy"):
@@ -149,7 +149,7 @@ def test_as_published_gangs_take_whole_steps_unless_told_otherwise() -> None:
     assert published == whole != parts
 
 
-def test_the_published_simulator_plans_at_once_when_nobody_is_to_come() -> None:
+def test_the_published_simulator_plans_at_once_after_the_last_arrival() -> None:
     problem = instance([0, 0, 50, 400], [1] * 4, [1_000, 5_000, 1_000, 1_000], [[10]] * 4, "1x2")
     assert jct_s(problem, Gavel(gavel_compat=True)) == pytest.approx([100, 500, 410, 200])
 
@@ -161,7 +161,7 @@ def test_the_last_steps_of_a_gang_are_exact(whole_steps: bool) -> None:
     assert jct_s(problem, Gavel(whole_steps=whole_steps)) == pytest.approx([720.2, 1_080.2])
 
 
-def test_whole_steps_leave_the_rest_of_a_round() -> None:
+def test_whole_steps_leave_the_rest_of_a_round_idle() -> None:
     """0.7 steps a second: 252 in 360 s. 0.9: 324. At 0.61: 219, which end at 359.016 s, when the next round begins."""
     problem = instance([0.0], [1], [500.0], [[0.61]], "1x1")
     assert jct_s(problem, Gavel(whole_steps=True)) == pytest.approx([500 / 0.61])
@@ -180,7 +180,7 @@ def test_a_job_keeps_its_gpus_at_no_cost() -> None:
     assert jct_s(problem, Gavel()) == pytest.approx([5_000, 5_000])
 
 
-def test_checkpoints_delay_only_those_who_wait_for_the_gpus() -> None:
+def test_checkpoints_delay_only_jobs_that_wait_for_the_gpus() -> None:
     """One GPU, two jobs in turns: each handover costs a checkpoint, and a restore from the second turn on."""
     problem = instance([0, 0], [1, 1], [400, 300], [[1.0]] * 2, "1x1", checkpoint_s=30.0, restore_s=20.0)
     log = play(problem, Gavel())
@@ -188,7 +188,7 @@ def test_checkpoints_delay_only_those_who_wait_for_the_gpus() -> None:
     assert job_times(problem, log)["finish_s"] == pytest.approx([750.0, 690.0])
 
 
-def test_weights_entitle() -> None:
+def test_rounds_are_shared_by_weight() -> None:
     """Weight 3 has three of four rounds while both are there."""
     weights = {"priority_weight": np.array(["1", "3"])}
     problem = instance([0, 0], [1, 1], [3_600, 2_700], [[1.0]] * 2, "1x1", weights)
@@ -257,7 +257,7 @@ def test_parameters_are_checked() -> None:
     assert jct_s(problem, Gavel("max_sum_throughput_normalized_by_cost_perf", prices=(2.0,))) == [10.0]
 
 
-def test_without_its_solver_interior_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_solver_interior_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpusched_env.baselines.gavel.interior.installed", lambda: False)
     with pytest.raises(SchedulerError, match=r"pip install ecos .*C compiler.* or take tie_break=vertex"):
         Gavel(tie_break="interior")
@@ -332,7 +332,7 @@ def test_time_follows_shares() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(list_baselines(types=True)) - set(list_baselines())))
-def test_runs_repeat_and_forget(name: str) -> None:
+def test_runs_are_repeatable_and_keep_no_state(name: str) -> None:
     problem, scheduler = drawn(3), make_scheduler(name)
     digests = {simulate(problem, scheduler).digest() for _ in range(2)}
     assert {simulate(problem, make_scheduler(name)).digest()} == digests
@@ -345,7 +345,7 @@ def test_only_policies_that_read_work_are_clairvoyant() -> None:
     assert Gavel(gavel_compat=True).clairvoyant  # it knows whether anybody is to come
 
 
-def test_at_low_load_everything_runs_on_the_first_type() -> None:
+def test_at_low_load_every_job_runs_on_the_first_type() -> None:
     """Work-conserving, types in a fixed order: the mean JCT is the mean V100 time, but for the wait for a round."""
     scenario = get_scenario("gavel-continuous-v1:rate=0.4,jobs=60")
     problem = scenario.instance(0)
@@ -370,7 +370,7 @@ def test_the_card_has_every_stored_cell_and_its_quick_part() -> None:
     assert all(rate * gap_s == pytest.approx(3_600.0) for rate, gap_s in mean_gap_s.items())
 
 
-def test_the_card_says_which_cells_are_near() -> None:
+def test_the_card_lists_the_cells_near_the_published_ones() -> None:
     """Made-up results: the published ones, but one cell that is 10 % off."""
     card = load_card("gavel")
     labels, runs = [], []

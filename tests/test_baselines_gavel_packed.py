@@ -129,7 +129,7 @@ def thr(problem: Problem, shares: np.ndarray) -> np.ndarray:
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10_000), most_in_pairs=st.sampled_from([0, 200]))
-def test_pruned_and_by_kind_of_partner_the_program_has_the_same_optimum(seed: int, most_in_pairs: int) -> None:
+def test_the_pruned_program_by_kind_of_partner_has_the_same_optimum(seed: int, most_in_pairs: int) -> None:
     problem = packed_problem(seed)
     for objective, scale in (
         (max_min_fairness, problem.fairness_scale()),
@@ -199,7 +199,7 @@ def paired(rates: list[list[float]], gpus: list[int], shares_of: float) -> Probl
     )
 
 
-def test_gandiva_keeps_pairs_that_lose_on_every_type_and_dissolves_those_that_do_not_fit_on_one() -> None:
+def test_gandiva_keeps_losing_pairs_and_dissolves_pairs_that_do_not_fit() -> None:
     """Normalised rates .4 + .4, .3 + .3, .1 + .1 sum to 1.6: the pair stays."""
     problem = paired([[2.0, 2.0, 2.0]] * 2, [1, 0, 0], 1.0)
     assert problem.pair_rates is not None
@@ -228,7 +228,7 @@ def test_gandiva_shares_gpus_only_where_jobs_want_more_than_there_are() -> None:
     assert sorted(few[3:, 0]) == [0.0, 0.0, 0.5]
 
 
-def test_the_queue_joins_the_running_jobs_with_which_it_does_best() -> None:
+def test_waiting_jobs_join_their_best_running_partners() -> None:
     """0 and 1 run; 2 does best beside 1, then 3 finds 0 with 1.4 only, and nobody after it may join."""
     problem = paired([[1.0]] * 5, [2], 0.7)
     assert problem.pairs is not None
@@ -245,7 +245,7 @@ def test_the_queue_joins_the_running_jobs_with_which_it_does_best() -> None:
 # --- rounds
 
 
-def test_a_pair_is_one_entry_and_takes_both_jobs() -> None:
+def test_a_pair_is_one_entry_of_the_round_for_both_jobs() -> None:
     rounds = PairRounds(np.array([1, 1]), 180.0, True, False, lambda rows, others: np.full((len(rows), 2, 2), 0.6))
     rows = np.arange(3)
     rounds.admit(rows, np.ones((3, 2)), np.ones(3, np.int64))
@@ -294,7 +294,7 @@ def test_rates_of_a_pair_hold_for_the_round(compat: bool, together: float) -> No
     assert told == pytest.approx([together, 300.0])
 
 
-def test_a_job_that_is_left_alone_is_faster_from_the_next_round_on() -> None:
+def test_after_its_partner_ends_a_job_is_faster_from_the_next_round_on() -> None:
     """2,160 steps to 360 s at 6 a second, 240 more at 10."""
     problem = shared(instance([0, 0], [1, 1], [1_000, 2_400], [[10]] * 2, "1x1@V100"), [[10 / 6] * 2] * 2)
     log = play(problem, Gavel("max_min_fairness_packed", gavel_compat=True))
@@ -308,7 +308,7 @@ def test_a_job_that_is_left_alone_is_faster_from_the_next_round_on() -> None:
     assert pair_ends(at_once, log) == pytest.approx([500 / 3, 500 / 3 + 140.0])
 
 
-def test_a_pair_that_gets_nothing_more_done_takes_turns() -> None:
+def test_a_pair_without_gain_takes_turns() -> None:
     slow = shared(instance([0, 0], [1, 1], [3_600, 3_600], [[10]] * 2, "1x1@V100"), [[2.5] * 2] * 2)
     alone = instance([0, 0], [1, 1], [3_600, 3_600], [[10]] * 2, "1x1@V100")
     finish_s = job_times(slow, simulate(slow, Gavel("max_min_fairness_packed")))["finish_s"]
@@ -363,13 +363,13 @@ def test_packed_policies_pack_under_load_and_repeat(policy: str) -> None:
     assert most_on_a_gpu(logs[0]) == 2
 
 
-def test_whether_paces_hold_is_true_or_false() -> None:
+def test_the_parameter_that_holds_rates_is_a_bool() -> None:
     with pytest.raises(ScenarioError, match=r"semantics\.pace_until_lease is 1: it must be true or false"):
         Semantics(pace_until_lease=1)  # type: ignore[arg-type]
     assert "pace_until_lease" not in Semantics().as_dict()
 
 
-def test_packed_policies_want_a_scenario_in_which_jobs_share() -> None:
+def test_packed_policies_need_a_scenario_with_sharing() -> None:
     with pytest.raises(SchedulerError, match="no jobs may share GPUs here; take a scenario with sharing"):
         simulate(drawn(1), Gavel("gandiva"))
 
@@ -377,7 +377,7 @@ def test_packed_policies_want_a_scenario_in_which_jobs_share() -> None:
 # --- the scenario
 
 
-def test_measured_pairs_are_gavels_and_others_are_forbidden() -> None:
+def test_pairs_measured_by_gavel_are_allowed_and_all_others_forbidden() -> None:
     plain = get_scenario("gavel-continuous-v1:jobs=300,gangs=mixed")
     scenario = get_scenario("gavel-continuous-v1:jobs=300,gangs=mixed,sharing=true")
     assert scenario_from_dict(scenario.as_dict(), "x").fingerprint() == scenario.fingerprint() != plain.fingerprint()

@@ -161,7 +161,7 @@ def test_pairs_of_unequal_gangs_or_that_do_not_fit_are_dropped() -> None:
     assert entries.rates[3].tolist() == [[9.0, 0.0], [3.9, 0.0]]  # on the second type they do not fit together
 
 
-def test_water_filling_goes_on_where_max_min_stops() -> None:
+def test_water_filling_raises_jobs_beyond_the_max_min_level() -> None:
     problem = Problem.of([[1], [1], [1]], [2], weights=[3, 1, 1])
     plain, filled = got(max_min_fairness(problem)), got(water_filling(problem))
     assert plain.value == pytest.approx(1 / 3, abs=1e-9)
@@ -191,7 +191,7 @@ def test_allox_assigns_places_in_queues() -> None:
         AlloX()(Problem.of([[1.0]], [2], gangs=[2]))
 
 
-def test_allox_keeps_what_it_has_given() -> None:
+def test_allox_keeps_its_assignments() -> None:
     policy = AlloX()
     first = Problem.of([[1.0, 0.5], [1.0, 0.5]], [1, 1], steps_left=[10, 10])
     policy(first)
@@ -296,7 +296,7 @@ def test_isolated_shares() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_values_are_those_of_another_formulation(seed: int) -> None:
+def test_values_equal_those_of_an_independent_formulation(seed: int) -> None:
     problem = drawn(seed)
     scale = problem.fairness_scale()
     assert got(max_min_fairness(problem)).value == pytest.approx(least_scaled(problem, scale), rel=1e-6)
@@ -313,7 +313,7 @@ def test_values_are_those_of_another_formulation(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_finish_time_fairness_is_that_of_plain_halving(seed: int) -> None:
+def test_finish_time_fairness_equals_plain_bisection(seed: int) -> None:
     problem = drawn(seed)
     rate = (problem.isolated * problem.rates).sum(axis=1)
     isolated_s = problem.age_s * np.random.default_rng(seed).uniform(0.2, 1.1, len(rate))
@@ -324,7 +324,7 @@ def test_finish_time_fairness_is_that_of_plain_halving(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_water_levels_are_those_of_probes(seed: int) -> None:
+def test_water_levels_equal_those_found_by_probes(seed: int) -> None:
     problem = drawn(seed, 8)
     found = got(water_filling(problem))
     levels = problem.fairness_scale() * found.throughput
@@ -344,7 +344,7 @@ def test_two_stage_gives_the_same_value_and_no_less_in_sum(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_interior_solutions_have_the_value_of_vertices(seed: int) -> None:
+def test_interior_and_vertex_solutions_have_the_same_value(seed: int) -> None:
     pytest.importorskip("ecos")
     problem = drawn(seed)
     rate = (problem.isolated * problem.rates).sum(axis=1)
@@ -356,7 +356,7 @@ def test_interior_solutions_have_the_value_of_vertices(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_by_age_and_without_knowing_types_finish_times_are_fair_at_an_equal_share(seed: int) -> None:
+def test_finish_time_fairness_by_age_and_agnostic_of_types_gives_equal_shares(seed: int) -> None:
     """More jobs than GPUs: an equal share leaves nothing over, so that nobody may have more, whatever the ages."""
     pytest.importorskip("ecos")
     rng = np.random.default_rng(seed)
@@ -395,7 +395,7 @@ def test_shares_are_feasible(seed: int, policy: str) -> None:
 
 @settings(max_examples=30)
 @given(seed=st.integers(0, 10_000))
-def test_the_value_of_las_knows_neither_order_nor_units_nor_names(seed: int) -> None:
+def test_the_value_of_las_depends_on_neither_order_nor_units_nor_names(seed: int) -> None:
     problem = drawn(seed)
     value = got(max_min_fairness(problem)).value
     order = np.random.default_rng(seed).permutation(len(problem.gangs))
@@ -455,7 +455,7 @@ def test_entities_share_their_weight(gpus: int, entities: list[Entity], levels: 
 
 @settings(max_examples=10)
 @given(seed=st.integers(0, 10_000))
-def test_jobs_that_are_entities_of_their_own_fill_as_without_entities(seed: int) -> None:
+def test_one_entity_for_each_job_equals_no_entities(seed: int) -> None:
     problem = drawn(seed, 7)
     own = [Entity([job], float(weight)) for job, weight in enumerate(problem.weights)]
     levels = problem.fairness_scale() * got(fill_by_entity(problem, own)).throughput

@@ -58,7 +58,7 @@ def both(workload: Workload, cluster: str, policy: str) -> tuple[np.ndarray, np.
 
 @here
 @pytest.mark.parametrize("policy", POLICIES)
-def test_on_the_published_trace_every_job_ends_when_it_does_there(policy: str) -> None:
+def test_on_the_published_trace_every_job_ends_as_in_the_published_simulator(policy: str) -> None:
     """96 jobs; one is ResNet-50 with batch size 128 on two GPUs, which K80 cannot run."""
     ours, theirs = both(read_workload(f"gavel:{TRACES / 'gavel/max_min_fairness.trace'}"), TRACE, policy)
     assert ours == pytest.approx(theirs, abs=SAME_S)
@@ -66,7 +66,7 @@ def test_on_the_published_trace_every_job_ends_when_it_does_there(policy: str) -
 
 @here
 @pytest.mark.parametrize("policy", PROGRAMS)
-def test_so_it_does_where_the_published_solver_searches_for_the_makespan(policy: str) -> None:
+def test_every_job_ends_as_published_where_the_solver_searches_for_the_makespan(policy: str) -> None:
     pytest.importorskip("ecos")
     ours, theirs = both(read_workload(f"gavel:{TRACES / 'gavel/max_min_fairness.trace'}"), TRACE, policy)
     assert ours == pytest.approx(theirs, abs=SAME_S)
@@ -74,7 +74,7 @@ def test_so_it_does_where_the_published_solver_searches_for_the_makespan(policy:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize(("cluster", "demand"), [(TRACE, "one"), ("1x8@V100,2x4@P100,1x8@K80", "mixed")])
-def test_on_generated_jobs_too(policy: str, cluster: str, demand: str) -> None:
+def test_generated_jobs_end_as_in_the_published_simulator(policy: str, cluster: str, demand: str) -> None:
     gangs = ",gangs=mixed" if demand == "mixed" else ""
     workload = get_scenario(f"gavel-continuous-v1:rate=12,jobs=100{gangs}").instance(1).workload
     ours, theirs = both(workload, cluster, policy)

@@ -75,7 +75,7 @@ def test_a_gang_on_mixed_types_runs_at_its_slowest(dp_max: int) -> None:
 SPREAD = Job(2, 2_880, (4, 2), spread=(2, 1))
 
 
-def test_the_guard_refuses_a_slow_spread() -> None:
+def test_the_guard_refuses_a_slow_spread_placement() -> None:
     """Spread, the gang would pay more than it is worth; and at a quarter of its best rate it is not spread for free."""
     instance = case(nodes((2, "V100"), (1, "P100")), [SPREAD, J2])
     scheduler = watch(instance)
@@ -88,7 +88,7 @@ def test_the_guard_refuses_a_slow_spread() -> None:
     assert finish(instance, Hadar(spread_guard=0.0)) == [990.0, 360.0]
 
 
-def test_the_guard_gives_way_to_a_job_that_has_waited_long() -> None:
+def test_the_guard_lets_a_job_spread_after_its_patience() -> None:
     """Two one-GPU jobs of two hours hold a GPU of each node; the gang is spread after its patience, and stays."""
     long = Job(1, 28_800, (4, 4))
     instance = case(nodes((2, "V100"), (2, "V100")), [long, long, Job(2, 28_800, (4, 2), spread=(1, 1))])
@@ -100,7 +100,7 @@ def test_the_guard_gives_way_to_a_job_that_has_waited_long() -> None:
     assert starts == {720.0: [720.0], 3_600.0: [3_600.0], 1e9: [7_200.0]}
 
 
-def test_the_exact_search_sees_what_greed_overlooks() -> None:
+def test_the_exact_search_beats_the_greedy_one() -> None:
     """One node of two: a small job that came 240 s ago has the higher density; the large one is worth more."""
     rates = [[[1.0]] * 3] * 2
     greedy, exact = (asked(nodes((2, "V100")), [(1, 360, 360, -240), (2, 360, 360, 0)], rates) for _ in range(2))
@@ -113,14 +113,14 @@ def test_the_exact_search_sees_what_greed_overlooks() -> None:
     assert greedy.prices[0] == pytest.approx([0.0006, 0.6 / 1_000**0.5, 0.6])
 
 
-def test_a_search_that_remembers_too_much_gives_up_and_is_counted() -> None:
+def test_a_search_beyond_its_memory_limit_gives_up_and_is_counted() -> None:
     instance = case(nodes((2, "V100"), (2, "P100")), [J1, J2, J1, J2])
     assert watch(instance, dp_states=2).truncations > 0
     assert watch(instance, dp_states=10_000).truncations == 0
     assert play(instance, Hadar(dp_states=2)).digest() == play(instance, Hadar(dp_max=0)).digest()
 
 
-def test_a_job_that_no_single_type_can_hold_runs_mixed() -> None:
+def test_a_job_larger_than_every_type_runs_on_mixed_types() -> None:
     instance = case(nodes((2, "V100"), (2, "P100")), [Job(4, 7_200, (4, 2))])
     assert finish(instance, Hadar()) == [3_600.0]
     with pytest.raises(SchedulerError, match=r"job 0 needs 4 GPUs .* any one GPU type, and mixed is off"):

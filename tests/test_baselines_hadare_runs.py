@@ -97,7 +97,7 @@ mixes = st.tuples(st.integers(0, 2**31), st.integers(1, 8), st.sampled_from([AWS
 
 @settings(max_examples=25)
 @given(mixes, st.sampled_from([None, 1, 2]), st.sampled_from([90.0, 360.0]))
-def test_runs_are_the_slots_played_without_the_simulator(drawn, copies: int | None, slot_s: float) -> None:  # type: ignore[no-untyped-def]
+def test_runs_equal_the_slots_played_without_the_simulator(drawn, copies: int | None, slot_s: float) -> None:  # type: ignore[no-untyped-def]
     """Same ends, same share of time that is training; validate() finds every iteration in the copies' work."""
     seed, jobs, speeds, varied = drawn
     remaining, rates = mix(seed, jobs, speeds, varied)
@@ -168,7 +168,7 @@ def test_sticky_jobs_stay_where_they_are() -> None:
     assert ends_of(instance, copies=1).tolist() == pytest.approx([310.0, 360.0 + 10.0 + 255.0])
 
 
-def test_orders_of_single_copies() -> None:
+def test_orders_of_jobs_with_single_copies() -> None:
     instance = nodes_and_jobs([2_000.0, 1_000.0, 3_000.0], np.full((3, 1), 10.0))
     for order, first in (("longest", 2), ("shortest", 1), ("arrival", 0)):
         assert int(np.argmin(ends_of(instance, copies=1, order=order))) == first
@@ -188,7 +188,7 @@ def test_gangs_have_a_copy_on_each_node() -> None:
     assert ends_of(instance)[0] == pytest.approx(115.0)
 
 
-def test_later_jobs_wait_for_the_slot_unless_nobody_is_there() -> None:
+def test_later_jobs_wait_for_the_next_slot_unless_the_cluster_is_empty() -> None:
     rates = np.full((3, 1), 10.0)
     instance = nodes_and_jobs([1_000.0, 1_000.0, 1_000.0], rates, arrival_s=[0.0, 50.0, 1_000.0])
     assert ends_of(instance).tolist() == [110.0, 470.0, 1_110.0]

@@ -38,7 +38,7 @@ def half_of_each_switch(**rules: object) -> Instance:
 # --- YARN-CS
 
 
-def test_b8_yarn_cs_waits_for_one_switch_where_best_fit_crosses() -> None:
+def test_yarn_cs_waits_for_one_switch_where_best_fit_crosses() -> None:
     assert starts(half_of_each_switch(), "yarn-cs")[3] == 100
     assert starts(half_of_each_switch(), "fifo")[3] == 2
     assert tiers(half_of_each_switch(), "fifo")[3] == NETWORK
@@ -56,7 +56,7 @@ def test_the_other_modes_of_the_repository_never_wait_for_a_switch() -> None:
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 5), st.integers(1, 3)), min_size=1, max_size=3), st.data())
-def test_one_switch_is_enough_exactly_if_yarn_places_the_gang_on_the_empty_cluster(groups: list, data) -> None:
+def test_a_gang_fits_under_one_switch_exactly_if_yarn_places_it_on_the_empty_cluster(groups: list, data) -> None:
     cluster = Cluster([NodeGroup(count, gpus, "V100", per_rack) for count, gpus, per_rack in groups])
     gang = data.draw(st.integers(1, cluster.gpus))
     simulation = Simulation(unit_instance([0], [gang], [1], cluster))
@@ -71,12 +71,12 @@ def test_a_gang_that_no_switch_can_hold_does_not_wait_for_ever() -> None:
 # --- delay scheduling
 
 
-def test_b5_the_closed_form_of_the_skip_count() -> None:
+def test_the_closed_form_of_the_skip_count() -> None:
     assert skips_for_locality(machines=100, replicas=3, locality=0.95, tasks=20) == pytest.approx(23.105, abs=5e-4)
     assert chance_of_no_local_offer(local=0.2, offers=10) == pytest.approx(0.107374, abs=5e-7)
 
 
-def test_the_closed_form_makes_the_mean_share_of_local_tasks_what_was_asked_for() -> None:
+def test_the_closed_form_reaches_the_desired_mean_share_of_local_tasks() -> None:
     """A job with k of N tasks left finds an offer local with probability 1 - (1 - R/M)^k; D offers each."""
     machines, replicas, locality, tasks = 100, 3, 0.95, 20
     skips = skips_for_locality(machines, replicas, locality, tasks)
@@ -115,7 +115,7 @@ def scattered_offers(rng: np.random.Generator) -> tuple[Instance, bool]:
     return unit_instance(arrival, gpus, duration, "2x2"), local
 
 
-def test_b5_simulated_the_chance_of_a_job_that_is_not_local() -> None:
+def test_the_simulated_chance_of_a_non_local_job_is_the_closed_form() -> None:
     """Two of six pairs are on one machine: P(not local) = (1 - 1/3)^3 = 0.2963, and each trial is exact."""
     rng = np.random.default_rng(5)
     trials = 1_000
@@ -139,7 +139,7 @@ def test_the_waits_are_stacked_and_expire_exactly() -> None:
     assert tiers(instance, "delay-zaharia:waits=200/150")[2] == NETWORK
 
 
-def test_a_gang_larger_than_a_machine_begins_at_its_rack() -> None:
+def test_a_gang_larger_than_a_machine_waits_for_a_rack_only() -> None:
     """It waits W2 only, whatever W1 is."""
     instance = unit_instance([0, 0, 10], [6, 6, 4], [1000, 1000, 100], "4x4/2")
     assert starts(instance, "delay-zaharia:waits=inf/50")[2] == 1000  # four GPUs are a machine's
@@ -147,14 +147,14 @@ def test_a_gang_larger_than_a_machine_begins_at_its_rack() -> None:
     assert starts(instance, "delay-zaharia:waits=inf/50")[2] == 60
 
 
-def test_zaharia_counts_only_the_time_in_which_a_job_declines_and_spark_all_of_it() -> None:
+def test_zaharia_counts_declined_time_only_and_spark_all_waiting() -> None:
     """Nothing is free until 100 s, then one GPU on each machine; the gang of two came at 10 s."""
     instance = unit_instance([0, 0, 0, 0, 10], [3, 3, 1, 1, 2], [1000, 1000, 100, 100, 50], "2x4")
     assert starts(instance, "delay-zaharia:waits=200/0")[4] == 300
     assert starts(instance, "delay-zaharia:waits=200/0,clock=waiting")[4] == 210
 
 
-def test_a_declining_job_is_passed_and_its_wait_stands_still_without_an_offer() -> None:
+def test_a_declining_job_is_skipped_and_its_wait_stops_without_an_offer() -> None:
     """A one-GPU job takes one of the two free GPUs from 50 to 150 s: the gang declines 10-50 and 150-310 s."""
     instance = unit_instance([0, 0, 10, 50], [3, 3, 2, 1], [1000, 1000, 100, 100], "2x4")
     assert starts(instance, "delay-zaharia:waits=200/0") == [0, 0, 310, 50]
@@ -171,7 +171,7 @@ def test_without_waits_it_is_fifo_skip_byte_for_byte(seed: int, clock: str, roun
 
 @settings(max_examples=40)
 @given(st.integers(0, 10**6), st.floats(0, 500), st.floats(0, 500), st.sampled_from(["declining", "waiting"]))
-def test_no_job_goes_further_out_before_its_wait_is_over(seed: int, w1: float, w2: float, clock: str) -> None:
+def test_no_job_accepts_an_outer_tier_before_its_wait_is_over(seed: int, w1: float, w2: float, clock: str) -> None:
     instance = random_instance(seed, 30)
     log = play(instance, f"delay-zaharia:waits={w1!r}/{w2!r},clock={clock}")
     jobs = instance.workload.jobs
@@ -195,7 +195,7 @@ def test_waits_are_two_numbers(spec: str) -> None:
         play(half_of_each_switch(), f"delay-zaharia:{spec}")
 
 
-def test_slots_inside_a_machine_are_not_waited_for() -> None:
+def test_jobs_do_not_wait_for_one_slot_of_a_machine() -> None:
     """Two slots of four GPUs: two GPUs are free in each, and a gang of four takes them at once."""
     cluster = Cluster.parse("1x8s2")
     instance = unit_instance([0, 0, 10], [2, 2, 4], [1000, 1000, 100], cluster)

@@ -76,13 +76,13 @@ def test_easy_never_delays_the_head_beyond_its_first_reservation(seed: int, exac
     assert_no_head_is_delayed(instance, log, claims)
 
 
-def test_easy_lets_a_short_job_pass_and_a_long_one_wait() -> None:
+def test_easy_backfills_a_short_job_and_not_a_long_one() -> None:
     """4 GPUs: job 0 holds 3 until 10; the head wants 4; a 1-GPU job of 9 s passes at 1, one of 10 s must wait."""
     assert finish(unit_instance([0, 0, 1], [3, 4, 1], [10, 5, 9], "1x4"), "fifo-easy") == [10, 15, 10]
     assert finish(unit_instance([0, 0, 1], [3, 4, 1], [10, 5, 10], "1x4"), "fifo-easy") == [10, 15, 25]
 
 
-def test_easy_uses_what_the_reservation_leaves_over() -> None:
+def test_easy_backfills_gpus_that_the_reservation_leaves_over() -> None:
     """The head wants 3 of 4 GPUs at 10: one long 1-GPU job may pass, a second one may not."""
     instance = unit_instance([0, 0, 1, 1], [2, 3, 1, 1], [10, 5, 100, 100], "1x4")
     assert finish(instance, "fifo-easy") == [10, 15, 101, 115]
@@ -109,7 +109,7 @@ def test_noise_is_seeded_and_vanishes_with_sigma() -> None:
     assert play(instance, "srtf:estimator=noisy,sigma=0").digest() == play(instance, "srtf").digest()
 
 
-def test_only_schedulers_that_say_so_see_run_times() -> None:
+def test_only_clairvoyant_schedulers_see_run_times() -> None:
     simulation = Simulation(instance_i())
     for name in list_baselines():
         scheduler = make_scheduler(name)
@@ -134,7 +134,7 @@ def test_las_shares_one_gpu_in_turns_of_a_quantum(quantum: float) -> None:
 
 
 @pytest.mark.parametrize("quantum", [60.0, 0.7, 0.3, 61.7])
-def test_las_misses_no_multiple_of_its_quantum(quantum: float) -> None:
+def test_las_preempts_at_every_multiple_of_its_quantum(quantum: float) -> None:
     """A job that arrives in the middle of quantum k takes the GPU at its end, whatever k x quantum rounds to."""
     missed = []
     for k in range(1, 40):
@@ -161,7 +161,7 @@ def test_srtf_on_preemption_resumes_where_it_stopped() -> None:
 
 
 @pytest.mark.parametrize("name", list_baselines())
-def test_same_seed_same_digest_and_a_scheduler_forgets_between_runs(name: str) -> None:
+def test_same_seed_same_digest_and_no_state_between_runs(name: str) -> None:
     instance, scheduler = random_instance(8, 40), make_scheduler(name)
     digests = {simulate(instance, scheduler).digest() for _ in range(2)}
     digests.add(simulate(instance, make_scheduler(name)).digest())
@@ -173,7 +173,7 @@ def test_random_choice_is_seeded() -> None:
     assert play(instance, "random:seed=1").digest() != play(instance, "random:seed=2").digest()
 
 
-def test_easy_does_not_delay_its_head_by_a_slow_placement() -> None:
+def test_easy_does_not_delay_the_head_by_a_slow_placement() -> None:
     row = dict(batch=1, memory_bytes=0.0, skew=0.0, overlap=1.0, compute_s=1.0)
     profiles = Profiles.from_rows(
         [row | {"name": "quiet", "gradient_bytes": 0.0}, row | {"name": "loud", "gradient_bytes": 6e9}]
@@ -185,7 +185,7 @@ def test_easy_does_not_delay_its_head_by_a_slow_placement() -> None:
     assert finish(instance, "fifo-easy")[2] == 150.0
 
 
-def test_equal_run_times_tie_whatever_the_models() -> None:
+def test_equal_run_times_of_different_models_tie() -> None:
     """Ties go to the earlier job; rounding of iterations x seconds an iteration must not decide them."""
     row = dict(batch=1, memory_bytes=0.0, skew=0.0, overlap=1.0, gradient_bytes=0.0)
     profiles = Profiles.from_rows([row | {"name": f"m{i}", "compute_s": 0.1 + i / 7} for i in range(40)])
@@ -196,7 +196,7 @@ def test_equal_run_times_tie_whatever_the_models() -> None:
     assert log.events["job"][log.events["kind"] == 1].tolist() == list(range(41))
 
 
-def test_the_name_of_a_fifo_tells_the_discipline_that_was_played() -> None:
+def test_the_name_of_a_fifo_says_its_queue_discipline() -> None:
     scheduler = make_scheduler("fifo")
     play(unit_instance([0], [1], [10], queue="skip"), scheduler)
     assert scheduler.name == "fifo-skip"

@@ -32,7 +32,7 @@ def test_parameters_are_typed_like_the_defaults() -> None:
     assert make_scheduler("tiresias:knob=inf").parameters["knob"] == math.inf
 
 
-def test_parameters_that_a_preset_fills_in_are_read_as_all_others() -> None:
+def test_parameters_with_defaults_from_a_preset_are_typed() -> None:
     given = make_scheduler("dally:renew=false,fit=first,lease_s=600,hist=inf").parameters
     assert (given["renew"], given["fit"], given["lease_s"], given["hist"]) == (False, "first", 600, math.inf)
 

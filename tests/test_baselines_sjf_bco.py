@@ -60,14 +60,14 @@ FIRST_THREE = {0: (0.0, (0,)), 1: (0.0, (1,)), 2: (0.0, (2, 3))}
         ("kappa=4", (0, 2, 4, 5)),
     ],
 )
-def test_b4_the_worked_example(reading: str, parameters: str, last: tuple[int, ...]) -> None:
+def test_the_worked_example(reading: str, parameters: str, last: tuple[int, ...]) -> None:
     log = play(example(), f"sjf-bco:theta=60,semantics={reading},{parameters}")
     assert schedule(log) == {**FIRST_THREE, 3: (15.0, last)}
     assert job_times(example(), log)["finish_s"].max() == 45.0
 
 
 @pytest.mark.parametrize("reading", READINGS)
-def test_a_theta_without_room_names_who_was_given_it(reading: str) -> None:
+def test_the_error_for_a_small_theta_names_the_scheduler(reading: str) -> None:
     for name in ("bco-ls", "bco-ff", "sjf-bco:kappa=1"):
         spec = f"{name}{',' if ':' in name else ':'}theta=1,semantics={reading}"
         with pytest.raises(NoPlaceError, match=rf"^{name.partition(':')[0]}: theta = 1 s leaves no place for a gang"):
@@ -75,7 +75,7 @@ def test_a_theta_without_room_names_who_was_given_it(reading: str) -> None:
 
 
 @pytest.mark.parametrize("reading", READINGS)
-def test_b4_theta_that_leaves_the_last_job_no_place(reading: str) -> None:
+def test_a_theta_that_leaves_the_last_job_no_place_is_an_error(reading: str) -> None:
     for theta in (25, 40, 44):
         with pytest.raises(NoPlaceError, match=rf"theta = {theta} s leaves"):
             simulate(example(), make_scheduler(f"sjf-bco:theta={theta},semantics={reading}"))
@@ -87,7 +87,7 @@ def test_b4_theta_that_leaves_the_last_job_no_place(reading: str) -> None:
     assert makespan(example(), f"sjf-bco:horizon_s=10,semantics={reading}") == 45.0  # the best without a limit
 
 
-def test_b4_the_bisection_tries_these_thetas(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bisection_tries_these_thetas(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the guard "all placed": 25 fails although its partial makespan is smaller. 45 is found at 50."""
     tried: list[float] = []
     original = search.try_all
@@ -102,7 +102,7 @@ def test_b4_the_bisection_tries_these_thetas(monkeypatch: pytest.MonkeyPatch) ->
     assert makespan(example(), "sjf-bco") == 45.0
 
 
-def test_b5_the_two_readings() -> None:
+def test_the_two_readings() -> None:
     instance = unit_instance([0] * 3, [1] * 3, [10] * 3, "2x2")
     idle = play(instance, "bco-ff:theta=30")
     assert schedule(idle) == {0: (0.0, (0,)), 1: (0.0, (1,)), 2: (0.0, (2,))}
@@ -118,7 +118,7 @@ def test_in_a_queue_gangs_wait_for_each_other() -> None:
     assert schedule(log)[3][1] == (1,)
 
 
-def test_ties_in_charge_go_to_the_lowest_server_and_gpu() -> None:
+def test_ties_in_charge_go_to_the_lowest_gpu() -> None:
     ledger = Ledger(Cluster.parse("3x2"), np.zeros(6), "bco", small=2)
     free = np.ones(6, bool)
     assert [ledger.place(2, 5.0, free).tolist() for _ in range(2)] == [[0, 1], [2, 3]]  # type: ignore[union-attr]
@@ -131,7 +131,7 @@ def test_ties_in_charge_go_to_the_lowest_server_and_gpu() -> None:
         Ledger(Cluster.parse("3x2"), np.zeros(6), "ls", theta_s=1.0).place(6, 1.0 + 2e-9, free)
 
 
-def test_kappa_splits_at_or_below() -> None:
+def test_kappa_separates_small_from_large_gangs() -> None:
     """Charges 10, 1 and 4, 0: small, the gang of two straddles on the two least; large, it waits for the server of 4.
 
     With "lt", kappa = 2 makes a gang of two large; it needs kappa = 3 to be small.
@@ -149,7 +149,7 @@ def test_kappa_splits_at_or_below() -> None:
 
 @settings(max_examples=25)
 @given(st.integers(0, 10**6), st.sampled_from(["sjf-bco", "bco-ls", "bco-ff", "bco-rand"]), st.sampled_from(READINGS))
-def test_b7_gangs_never_move_and_the_same_seed_gives_the_same_schedule(seed: int, name: str, reading: str) -> None:
+def test_gangs_never_move_and_the_same_seed_gives_the_same_schedule(seed: int, name: str, reading: str) -> None:
     instance = random_instance(seed, 12)
     spec = f"{name}:semantics={reading},seed={seed}"
     log = play(instance, spec)  # validated: capacity and whole gangs at every moment
@@ -159,7 +159,7 @@ def test_b7_gangs_never_move_and_the_same_seed_gives_the_same_schedule(seed: int
 
 @settings(max_examples=25)
 @given(st.integers(0, 10**6), st.sampled_from(["sjf-bco:kappa=2", "bco-ls", "bco-ff"]), st.sampled_from(READINGS))
-def test_b7_no_gpu_is_charged_beyond_theta(seed: int, spec: str, reading: str) -> None:
+def test_no_gpu_is_charged_beyond_theta(seed: int, spec: str, reading: str) -> None:
     rng = np.random.default_rng(seed)
     gangs, seconds = rng.integers(1, 7, 10), rng.integers(1, 50, 10).astype(float)
     instance = unit_instance([0] * 10, gangs.tolist(), seconds.tolist(), SMALL)
@@ -176,7 +176,7 @@ def test_b7_no_gpu_is_charged_beyond_theta(seed: int, spec: str, reading: str) -
 
 @settings(max_examples=20)
 @given(st.integers(0, 10**6), st.sampled_from(READINGS))
-def test_b7_fa_ffp_for_all_is_ls_in_the_same_order_and_lbsgf_of_all_servers(seed: int, reading: str) -> None:
+def test_fa_ffp_for_all_gangs_equals_ls_and_lbsgf_over_all_servers(seed: int, reading: str) -> None:
     rng = np.random.default_rng(seed)
     instance = unit_instance([0] * 12, rng.integers(1, 7, 12).tolist(), rng.integers(1, 50, 12).tolist(), SMALL)
     common = f"theta=1e9,semantics={reading}"
@@ -188,7 +188,7 @@ def test_b7_fa_ffp_for_all_is_ls_in_the_same_order_and_lbsgf_of_all_servers(seed
 
 
 @pytest.mark.parametrize("reading", READINGS)
-def test_what_is_played_is_what_was_rehearsed(reading: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_run_follows_the_best_rehearsal(reading: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The best rehearsed end is the makespan of the run, although contention moves every end."""
     found: list[float] = []
     original = search.by_grid
@@ -204,7 +204,7 @@ def test_what_is_played_is_what_was_rehearsed(reading: str, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("spec", ["sjf-bco", "bco-ff", "sjf-bco:theta=bisect,lambda=2,horizon_s=900,order=trace"])
-def test_compiled_rehearsals_give_what_asking_gives(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_rehearsals_equal_plain_ones(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """End of the last job, charges, and whether theta was binding, of every plan that the search tries."""
     ends: list[float] = []
 
@@ -234,7 +234,7 @@ def test_compiled_rehearsals_give_what_asking_gives(spec: str, monkeypatch: pyte
     assert np.isfinite(ends).any()
 
 
-def test_charges_are_added_up_in_numpys_order() -> None:
+def test_charges_are_summed_in_the_order_of_numpy() -> None:
     add = getattr(sum_of, "py_func", sum_of)
     rng = np.random.default_rng(0)
     for gpus in (*range(1, 35), 64, 100, MOST_OF_A_MACHINE):
@@ -305,7 +305,7 @@ def test_never_below_the_optimum_and_within_the_proven_bound(
         assert makespan(instance, f"{rival}:semantics={reading}") >= optimum * (1 - 1e-9)
 
 
-def test_brute_force_knows_an_optimum() -> None:
+def test_brute_force_finds_a_known_optimum() -> None:
     """Two gangs of two on two servers of two: side by side without contention, each on one server."""
     problem = dataclasses.replace(
         tiny(0, 2, (2, 2)), gangs=(2, 2), wire_bytes=(1e9, 1e9), compute_s=(1.0, 1.0), iterations=(10.0, 20.0)
@@ -318,7 +318,7 @@ def test_brute_force_knows_an_optimum() -> None:
 # --- later arrivals, estimates, errors
 
 
-def test_later_arrivals_are_planned_anew_and_the_name_says_so() -> None:
+def test_later_arrivals_are_planned_online_and_the_name_says_so() -> None:
     """At 5 a job comes that is smaller than the one that waits: it goes first, on the GPU that frees up first."""
     instance = unit_instance([0, 0, 0, 5], [1, 1, 2, 1], [10, 20, 5, 1], "1x2")
     scheduler = make_scheduler("sjf-bco:order=smallest")
@@ -351,7 +351,7 @@ def test_estimates_instead_of_run_times() -> None:
         simulate(instance, make_scheduler("bco-ls:charge=estimate"))
 
 
-def test_who_knows_run_times_says_so() -> None:
+def test_clairvoyance_is_declared() -> None:
     known = {
         "sjf-bco": True,
         "sjf-bco:theta=50,kappa=1": True,

@@ -112,7 +112,7 @@ def test_worked_examples(
     assert ends(instance, "sjf-ffs") == pytest.approx(of_ffs)
 
 
-def test_the_fourth_example_takes_these_gpus() -> None:
+def test_gpus_of_the_fourth_example() -> None:
     log = simulate(shared(*T4_SLOTS, xi=1.2), make_scheduler("sjf-bsbf"))
     starts = np.flatnonzero(log.events["kind"] == START).tolist()
     gangs = {int(log.events["job"][number]): sorted(log.gang(number).tolist()) for number in starts}
@@ -155,7 +155,7 @@ def test_the_best_time_to_join_is_now_or_when_the_other_ends(
 
 @given(left=LENGTH, xi_left=XI, xi_new=XI)
 @settings(max_examples=30)
-def test_the_mean_has_no_step_where_both_end_together(left: float, xi_left: float, xi_new: float) -> None:
+def test_the_mean_jct_is_continuous_where_both_end_together(left: float, xi_left: float, xi_new: float) -> None:
     new = xi_left * left / xi_new
     assert T_CON(left, new * (1 + 1e-9), xi_left, xi_new) == pytest.approx(
         T_CON(left, new * (1 - 1e-9), xi_left, xi_new)
@@ -178,7 +178,7 @@ def test_pairs_of_equal_xi_share_if_the_running_job_is_long(left: float, new: fl
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ["sjf-bsbf", "sjf-ffs"])
-def test_runs_keep_the_rules_and_are_those_of_the_reference(name: str, seed: int) -> None:
+def test_runs_keep_the_rules_and_equal_the_reference(name: str, seed: int) -> None:
     instance = models_instance(seed)
     log = simulate(instance, make_scheduler(name))
     check_rules(instance, log)
@@ -186,7 +186,7 @@ def test_runs_keep_the_rules_and_are_those_of_the_reference(name: str, seed: int
     assert (log.events["sub_steps"] > 1).any() or seed  # at least in one of them memory asks for it
 
 
-def test_nothing_shares_where_every_job_fills_the_memory() -> None:
+def test_no_jobs_share_if_each_fills_the_memory() -> None:
     instance = models_instance(0, half=False)
     logs = {
         name: simulate(instance, make_scheduler(f"{name}:sub_batch_search=false")) for name in ("sjf-bsbf", "sjf-ffs")
@@ -195,7 +195,7 @@ def test_nothing_shares_where_every_job_fills_the_memory() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_without_interference_nobody_waits_beside_enough_seats(seed: int) -> None:
+def test_without_interference_no_job_waits_while_enough_seats_are_free(seed: int) -> None:
     rng = np.random.default_rng(seed)
     arrival, gpus = np.cumsum(rng.exponential(20.0, 40)), rng.integers(1, 9, 40)
     instance = shared(arrival.tolist(), gpus.tolist(), rng.lognormal(4, 1, 40).tolist(), "4x4", 1.0)
@@ -223,7 +223,7 @@ def test_without_interference_nobody_waits_beside_enough_seats(seed: int) -> Non
 
 
 @pytest.mark.parametrize("limit", [None, 1])
-def test_where_gpus_are_not_shared_it_is_sjf(limit: int | None) -> None:
+def test_without_sharing_it_is_sjf(limit: int | None) -> None:
     rng = np.random.default_rng(4)
     jobs = (
         np.cumsum(rng.exponential(9.0, 50)).tolist(),
@@ -239,7 +239,7 @@ def test_where_gpus_are_not_shared_it_is_sjf(limit: int | None) -> None:
 
 
 @pytest.mark.parametrize("name", ["fifo", "sjf", "srtf", "tiresias:thresholds=600"])
-def test_others_do_not_share(name: str) -> None:
+def test_other_schedulers_do_not_share_gpus(name: str) -> None:
     instance = models_instance(1)
     log = simulate(instance, make_scheduler(name))
     validate(instance, log)
@@ -288,7 +288,7 @@ def test_first_fit_as_in_the_authors_code_shares_where_the_fewest_jobs_are() -> 
 
 @pytest.mark.parametrize("round_s", [0.0, 60.0])
 @pytest.mark.parametrize("seed", range(12))
-def test_first_fit_is_the_no_preempt_loop_of_the_authors_code(seed: int, round_s: float) -> None:
+def test_first_fit_equals_the_no_preempt_loop_of_the_authors_code(seed: int, round_s: float) -> None:
     """Run by run: who starts when on which GPUs, and who ends when; memory and a random xi for each ordered pair."""
     rng = np.random.default_rng(seed)
     nodes, per_node, jobs = [(4, 4), (3, 2), (2, 8), (8, 1)][seed % 4] + (40,)
@@ -356,7 +356,7 @@ def test_an_unknown_placement_of_the_view() -> None:
 
 @pytest.mark.parametrize("spec", ["sjf-bsbf", "sjf-ffs", "sjf-bsbf:placement=bsbfs,running_time=measured"])
 @pytest.mark.parametrize("half", [True, False])
-def test_compiled_loop_is_decide(spec: str, half: bool) -> None:
+def test_the_compiled_loop_gives_the_log_of_decide(spec: str, half: bool) -> None:
     """Models whose sub-batches and memory matter; other scenarios are in test_baselines_compiled.py."""
     asked = make_scheduler(spec)
     asked.__class__ = type("Asked", (type(asked),), {})  # a subclass is asked

@@ -27,7 +27,7 @@ from gpusched_env.simulator import ClusterView, Simulation, simulate
 from gpusched_env.workload import Profiles, Workload
 
 
-def test_b6_finish_time_fairness() -> None:
+def test_finish_time_fairness() -> None:
     """8 GPUs, 2 jobs in the mean, 100 s after arrival, nothing run, 200 s of ideal work left; gangs of 4 and 8."""
     fair = fair_time_s(np.array([200.0, 200.0]), np.array([4, 8]), np.array([8 / 2, 8 / 2]))
     assert fair.tolist() == [200, 400]
@@ -47,7 +47,7 @@ class Watched(Themis):
         self.seen[view.now_s] = dict(zip(waiting.tolist(), self.fairness(view, waiting).tolist(), strict=True))
 
 
-def test_b6_as_the_policy_sees_it() -> None:
+def test_as_the_policy_sees_it() -> None:
     """Job 0 holds all GPUs; jobs 1 and 2 come at 100 and 150 s. At 150 s two jobs were there while job 1 was."""
     instance = unit_instance([0, 100, 150], [8, 4, 8], [200, 200, 100], "1x8")
     scheduler = Watched()
@@ -59,7 +59,7 @@ def test_b6_as_the_policy_sees_it() -> None:
     assert finish(instance, Themis()) == [200, 400, 500]  # (100 + 200) / 250 is more than (50 + 100) / 300
 
 
-def test_b6_the_auction() -> None:
+def test_the_auction() -> None:
     values = [np.array([0.2, 0.5, 0.8]), np.array([0.25, 0.5, 1.0])]
     assert partial_allocation(values, 2) == ([1, 1], [pytest.approx(0.5), pytest.approx(0.625)])
 
@@ -94,7 +94,7 @@ def test_a_bidder_that_wants_all_or_nothing_gets_all_or_nothing() -> None:
 
 @settings(max_examples=100)
 @given(st.integers(0, 10**6), st.integers(1, 6))
-def test_the_max_min_shares_cannot_be_bettered(seed: int, jobs: int) -> None:
+def test_the_max_min_shares_are_optimal(seed: int, jobs: int) -> None:
     """All are equally off, and either all GPUs are used or somebody runs all the time and is still the worst off."""
     rng = np.random.default_rng(seed)
     waited, left = rng.uniform(0, 1000, jobs), rng.uniform(1, 1000, jobs)
@@ -126,7 +126,7 @@ def test_a_renewed_lease_costs_nothing() -> None:
     assert log.events["time_s"][log.events["kind"] == LEASE_END].tolist() == [1200, 2400, 3600, 4800]
 
 
-def test_a_lease_holds_until_its_end_whoever_waits() -> None:
+def test_a_lease_is_kept_until_its_end() -> None:
     """Job 1 is the worse off from 100 s on, and waits for the end of the lease; then a checkpoint, and no restore."""
     instance = unit_instance([0, 10], [4, 4], [3000, 60], "1x4", checkpoint_s=30, restore_s=30)
     assert finish(instance, "themis-lite") == [1200 + 30 + 60 + 30 + 1800, 1200 + 30 + 60]
@@ -139,7 +139,7 @@ def test_a_lease_holds_until_its_end_whoever_waits() -> None:
     st.sampled_from(["", ",maxmin=true", ",estimator=noisy"]),
     st.sampled_from([0.0, 60.0]),
 )
-def test_nobody_loses_gpus_before_the_end_of_a_lease(seed: int, cost: float, option: str, round_s: float) -> None:
+def test_no_job_loses_gpus_before_the_end_of_its_lease(seed: int, cost: float, option: str, round_s: float) -> None:
     instance = random_instance(seed, 30, checkpoint_s=cost, restore_s=cost, round_s=round_s)
     log = play(instance, f"themis-lite:lease_s=120{option}")
     leased: dict[int, float] = {}
@@ -162,7 +162,7 @@ def test_a_winner_of_the_auction_keeps_a_share_of_its_lease() -> None:
 
 
 @pytest.mark.parametrize(("option", "first"), [("", 3000), (",auction=true", 3000), (",maxmin=true", None)])
-def test_claims_of_users_may_be_too_short_or_nothing(option: str, first: float | None) -> None:
+def test_estimates_of_users_may_be_too_short_or_zero(option: str, first: float | None) -> None:
     """Who claims to need no time is always the worst off, and keeps the GPUs."""
     jobs = unit_instance([0, 0, 0], [4, 4, 4], [3000, 3000, 3000], "1x4").workload.jobs.copy()
     jobs["estimate_s"] = [0, 100, 9000]
@@ -203,7 +203,7 @@ def test_parameters_are_checked(spec: str, message: str) -> None:
     st.sampled_from([0, 7]),
     st.booleans(),
 )
-def test_nobody_is_ranked_in_vain(
+def test_skipping_the_ranking_changes_no_log(
     seed: int,
     cost: float,
     round_s: float,
@@ -231,12 +231,12 @@ def test_nobody_is_ranked_in_vain(
     assert ours == full
 
 
-def test_an_auction_wants_leases_that_end() -> None:
+def test_an_auction_needs_leases_that_end() -> None:
     with pytest.raises(SchedulerError, match="auction=true wants a finite lease_s"):
         Themis(auction=True, lease_s=math.inf)
 
 
-def test_nobody_is_ranked_in_vain_where_gangs_contend_for_links() -> None:
+def test_skipping_the_ranking_changes_no_log_under_contention() -> None:
     instance = linked_scenario(jobs=60).instance(3)
     assert simulate(instance, Themis(lease_s=120)).digest() == simulate(instance, FullThemis(lease_s=120)).digest()
 
@@ -251,7 +251,7 @@ class Ranked(Themis):
         return super().fairness(view, rows, later_s)
 
 
-def test_leases_are_renewed_without_a_look_at_anybody_where_nobody_could_take_the_gpus() -> None:
+def test_leases_are_renewed_without_ranking_if_no_waiting_job_fits() -> None:
     """Two gangs of 4 have 100 leases each; the third, of 8, waits all the time: half of the GPUs is too few for it."""
     scheduler = Ranked(lease_s=100)
     instance = unit_instance([0, 50, 60], [4, 4, 8], [10_000, 10_000, 50], "1x8")
@@ -259,7 +259,7 @@ def test_leases_are_renewed_without_a_look_at_anybody_where_nobody_could_take_th
     assert scheduler.ranked == 0  # each starts alone
 
 
-def test_leases_are_renewed_without_a_ranking_of_those_that_are_clearly_better_off() -> None:
+def test_leases_are_renewed_without_ranking_jobs_that_are_clearly_better_off() -> None:
     """Job 0 has most of its 10,000 s behind it when job 1 comes, with 50,000 s; ten leases of 100 s end meanwhile."""
     scheduler = Ranked(lease_s=100)
     instance = unit_instance([0, 9050], [8, 8], [10_000, 50_000], "1x8")

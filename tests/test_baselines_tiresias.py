@@ -24,14 +24,14 @@ def history(log: EventLog, job: int) -> list[tuple[float, str]]:
     return [(float(e["time_s"]), EVENT_KINDS[e["kind"]]) for e in mine if EVENT_KINDS[e["kind"]] != "release"]
 
 
-def test_b2_demoted_after_450_seconds_of_running_when_it_waited_first() -> None:
+def test_demoted_after_450_seconds_of_running_when_it_waited_first() -> None:
     """Both arrive together, so nothing but a timer can end the first job's turn."""
     log = play(unit_instance([0, 0], [8, 8], [1000, 1000], "1x8"), "tiresias")
     assert history(log, 0)[:3] == [(0, "arrival"), (0, "start"), (450, "preempt")]
     assert history(log, 1)[:3] == [(0, "arrival"), (450, "start"), (900, "preempt")]
 
 
-def test_b2_demoted_after_450_seconds_of_running_wherever_they_were_split() -> None:
+def test_demoted_after_450_seconds_of_running_wherever_they_were_split() -> None:
     """Job 1 runs 225 s, steps aside for job 0 that was promoted, and is demoted 225 s after it came back."""
     instance = unit_instance([0, 100, 100], [8, 8, 8], [470, 900, 300], "1x8")
     # knob 0.5: job 0 runs 0-450, waits 225 s, is promoted at 675 and leads the queue by its earlier start
@@ -40,14 +40,14 @@ def test_b2_demoted_after_450_seconds_of_running_wherever_they_were_split() -> N
     assert history(log, 1)[1:5] == [(450, "start"), (675, "preempt"), (695, "resume"), (920, "preempt")]
 
 
-def test_b2_nobody_interrupts_the_first_queue() -> None:
+def test_jobs_of_the_first_queue_are_not_preempted() -> None:
     """Newcomers wait until the job that started earlier has attained its 3,600 GPU-seconds."""
     instance = unit_instance([0, 200, 300, 400], [8, 8, 8, 8], [2000, 100, 100, 100], "1x8")
     log = play(instance, "tiresias")
     assert history(log, 0)[2:4] == [(450, "preempt"), (750, "resume")]
 
 
-def test_b2_promotion_after_waiting_and_demotion_again() -> None:
+def test_promotion_after_waiting_and_demotion_again() -> None:
     """Knob 8: after 450 s executed, promoted after 3,600 s of waiting; both clocks 0; demoted after another 450 s.
 
     Newcomers of 90 s keep the machine busy from 450 on; none of them is ever demoted.
@@ -66,7 +66,7 @@ def test_without_the_knob_nothing_is_promoted() -> None:
     assert history(play(instance, "tiresias"), 0)[3] == (450 + 90 * short, "resume")
 
 
-def test_a_job_that_outgrew_two_queues_unseen_does_not_pass_one_that_outgrew_one() -> None:
+def test_demotions_are_exact_while_no_job_waits() -> None:
     """Nothing waits until 26 s: job 0 has then attained 208 GPU-s (third queue), job 1 128 (second).
 
     Demotions are exact timers (baselines_common 5.4), so a job never sits in a queue above its attained service.
@@ -78,7 +78,7 @@ def test_a_job_that_outgrew_two_queues_unseen_does_not_pass_one_that_outgrew_one
 
 @settings(max_examples=40)
 @given(st.integers(0, 10**6), st.sampled_from(["inf", "1e30"]))
-def test_b9_without_queues_it_is_fifo_skip_byte_for_byte(seed: int, threshold: str) -> None:
+def test_without_queues_it_is_fifo_skip_byte_for_byte(seed: int, threshold: str) -> None:
     rng = np.random.default_rng(seed)
     workload = random_workload(rng, 25, 16)
     workload.profiles.rows["skew"] = 0.0
@@ -101,7 +101,7 @@ def test_skewed_models_are_consolidated_or_wait() -> None:
     assert starts[0] >= 100
 
 
-def test_gittins_serves_the_job_that_is_more_likely_to_end() -> None:
+def test_gittins_serves_the_job_that_is_more_likely_to_end_soon() -> None:
     """Past jobs took 10 or 1,000 GPU-seconds: one that has run 20 has the smaller index and steps aside."""
     instance = unit_instance([0, 20], [1, 1], [1000, 10], "1x1")
     sizes = "/".join(["10"] * 9 + ["1000"])
@@ -132,7 +132,7 @@ def test_a_skewed_gang_larger_than_all_large_machines_does_not_wait_for_ever() -
 
 
 @pytest.mark.parametrize("knob", [1 - 1e-5, 8.0])
-def test_tiresias_is_not_woken_over_and_over_while_a_gang_restores(knob: float) -> None:
+def test_tiresias_does_not_wake_repeatedly_while_a_gang_restores(knob: float) -> None:
     instance = unit_instance([0, 100], [4, 4], [3000, 3000], "1x4", checkpoint_s=30, restore_s=30)
     scheduler = make_scheduler("tiresias", thresholds=(400.0,), knob=knob)
     calls = 0

@@ -28,7 +28,7 @@ MEASURED = ROOT / "docs" / "performance" / "table.json"
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_every_run_is_a_call_that_its_function_takes(name: str) -> None:
+def test_every_run_has_arguments_that_its_function_accepts(name: str) -> None:
     function = inspect.signature(getattr(measurements, RUNS[name].function))
     assert function.bind(**table.arguments_of(RUNS[name], quick=False)).arguments == RUNS[name].arguments
     if RUNS[name].quick is None:
@@ -94,7 +94,7 @@ def test_the_page_has_the_table_of_the_measured_samples() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc, as Linux has it")
-def test_followed_rates_are_those_from_scratch() -> None:
+def test_incremental_rates_equal_rates_from_scratch() -> None:
     settings = contention.Settings(events=40, repeats=1)
     for mix in contention.MIXES:
         found = [contention.measure(settings, mix, 4.0, scratch) for scratch in (False, True)]
@@ -137,7 +137,7 @@ def test_a_start_is_measured_with_an_empty_kernel_cache_then_with_the_one_it_has
     assert "no such command" in printed.getvalue()
 
 
-def test_a_start_that_fails_is_told() -> None:
+def test_a_start_that_fails_is_an_error() -> None:
     with pytest.raises(RuntimeError, match=r"divides failed: (.|\n)*ZeroDivisionError"):
         startup.cost(startup.Program("divides", ("-c", "1 / 0")), "nowhere")
     with pytest.raises(SystemExit, match="no moon; there are torch, "):

@@ -119,7 +119,7 @@ def test_a_narrow_terminal_shows_fewer_columns_not_cut_ones(monkeypatch: pytest.
     assert "more columns in a wider terminal" in " ".join(lines.split())
 
 
-def test_what_a_reader_dropped_is_printed(log: Path) -> None:
+def test_rows_that_a_reader_dropped_are_printed(log: Path) -> None:
     result = gpusched("run", *TINY, "--workload", f"philly:{log}", "--scheduler", "fifo", "--seed", "0")
     assert result.exit_code == 0
     assert "5 jobs kept" in result.stdout
@@ -370,7 +370,7 @@ def test_results_carry_the_spec_as_it_was_written(tmp_path: Path) -> None:
     assert row["spec"] == "tiresias:knob=8"
 
 
-def test_what_is_piped_has_no_blanks_at_the_ends_of_lines() -> None:
+def test_piped_output_has_no_trailing_blanks() -> None:
     for arguments in (
         ("run", *TINY, "--scheduler", "fifo"),
         ("compare", *TINY, "--schedulers", "fifo,sjf"),
@@ -384,7 +384,7 @@ def test_what_is_piped_has_no_blanks_at_the_ends_of_lines() -> None:
         assert [line for line in lines if line != line.rstrip()] == []
 
 
-def test_an_encoding_that_lacks_characters_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_encoding_that_lacks_characters_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ENVIRONMENT, "PYTHONIOENCODING", "ascii")
     told = shell("compare", *TINY, "--schedulers", "fifo,sjf")
     assert told.returncode == 0
@@ -394,7 +394,7 @@ def test_an_encoding_that_lacks_characters_is_told_once(monkeypatch: pytest.Monk
     assert "the encoding ascii lacks" in notes[0]
 
 
-def test_a_cache_that_cannot_be_written_is_told_by_the_process_that_was_started_alone(
+def test_an_unwritable_cache_is_reported_by_the_main_process_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
@@ -410,9 +410,7 @@ def test_a_cache_that_cannot_be_written_is_told_by_the_process_that_was_started_
         assert "its folder cannot be written; NUMBA_CACHE_DIR names another" in line
 
 
-def test_a_log_that_takes_long_shows_how_far_it_is_read(
-    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reading_a_log_shows_progress(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[tuple[str, int, int]] = []
     monkeypatch.setattr(ProgressBar, "advanced", lambda self, *told: shown.append(told))
     monkeypatch.setattr("gpusched_env.evaluation.progress.MEGA", 1)

@@ -103,7 +103,7 @@ def test_an_entry_whose_log_is_missing_is_not_refused(tmp_path):
     assert leaderboard("verify", tmp_path / "bad.json.zst", *missing[1:]).exit_code == 1
 
 
-def test_names_of_files_do_not_steer_the_terminal(tmp_path):
+def test_control_characters_of_file_names_are_escaped(tmp_path):
     path = tmp_path / "\x1b[31m\nverified: all.json.zst"
     path.write_bytes(b"x")
     checked = leaderboard("verify", path)
@@ -126,7 +126,7 @@ def test_verify_names_the_baseline_of_the_same_schedule(tmp_path, monkeypatch):
     assert "same schedule" not in leaderboard("verify", tmp_path / "c.json.zst").stdout
 
 
-def test_a_build_that_is_stopped_says_what_is_kept(tmp_path, monkeypatch):
+def test_an_interrupted_build_says_what_is_kept(tmp_path, monkeypatch):
     pytest.importorskip("jinja2")
     pytest.importorskip("plotly")
 
@@ -158,7 +158,7 @@ def test_tracks_and_baselines(tmp_path):
     assert leaderboard(*arguments).stdout.count("is there") == 2
 
 
-def test_what_comes_with_the_package_is_told():
+def test_entries_of_the_package_are_listed():
     told = leaderboard("baselines", "--tracks", "heterogeneous-v1,philly-log-v0")
     assert told.exit_code == 0
     assert "about links" in told.stdout

@@ -99,7 +99,7 @@ def test_jobs_given_by_iterations_have_run_times_on_a_cluster() -> None:
     assert sum(part.gpu_time for part in by_class(timed)[:-1]) == pytest.approx(1)
 
 
-def test_generators_are_held_to_their_logs() -> None:
+def test_generators_are_compared_with_their_logs() -> None:
     own = gpusched("traces", "describe", "synthetic:pai", "--jobs", "200")
     assert "28 of 28 within their bounds" in own.stdout
     assert "medians of 40 draws of 50,000 jobs" in own.stdout
@@ -110,7 +110,7 @@ def test_generators_are_held_to_their_logs() -> None:
     assert "beside" not in gpusched("traces", "describe", "synthetic:poisson").stdout
 
 
-def test_a_log_is_held_to_its_calibration_as_it_is(tmp_path: Path) -> None:
+def test_a_log_is_compared_with_its_calibration_unchanged(tmp_path: Path) -> None:
     """Also where format and calibration have the same name, as ``pai`` does."""
     path = tmp_path / "log.csv"
     path.write_text("job_id,arrival_s,service_sec,gpu_count\n" + "".join(f"j{i},{i}0,20.0,1\n" for i in range(9)))
@@ -164,7 +164,7 @@ def test_wrong_input_is_one_line(log: str, options: list[str], message: str) -> 
     assert result.stderr.count("\n") == 1
 
 
-def test_figures_that_cannot_be_drawn(log: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_plot(log: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     result = gpusched("traces", "describe", log, "--plot", tmp_path / "file")
     assert "this is a file; name a folder" in result.stderr

@@ -72,7 +72,7 @@ def tier_by_definition(cluster: Cluster, gpus: tuple[int, ...]) -> int:
 
 @settings(max_examples=40)
 @given(data=st.data())
-def test_the_tier_of_any_placement_is_what_its_gpus_say(data: st.DataObject) -> None:
+def test_the_tier_of_any_placement_follows_from_its_gpus(data: st.DataObject) -> None:
     """Gangs on any GPUs in any order; the validator recounts the tiers of the log with code of its own."""
     cluster = Cluster.parse(ROOM)
     order = data.draw(st.permutations(range(cluster.gpus)))
@@ -129,7 +129,7 @@ def test_a_slot_costs_what_its_machine_costs(net: Network) -> None:
     assert (plain.events["tier"][~inside] == slotted.events["tier"][~inside]).all()
 
 
-def test_the_tightest_tier_knows_slots() -> None:
+def test_the_tightest_tier_may_be_a_slot() -> None:
     cluster = Cluster.parse("4x8s2/2")
     assert cluster.tightest_tier(np.array([1, 4, 5, 8, 9, 16, 17])).tolist() == [
         SLOT, SLOT, MACHINE, MACHINE, RACK, RACK, NETWORK,

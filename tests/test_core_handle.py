@@ -145,7 +145,7 @@ def test_compiled_kernels_and_plain_python_agree_to_the_last_bit() -> None:
     assert found[6] == "12"
 
 
-def test_functions_are_called_by_number_whether_compiled_or_plain() -> None:
+def test_compiled_and_plain_functions_are_called_by_number() -> None:
     these = table()
     number = float(these.numbers[2])
     assert by_rule(these, DOUBLED, 2) == 2.0 * number + 1.0

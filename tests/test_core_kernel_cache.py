@@ -161,7 +161,7 @@ def test_a_damaged_file_is_compiled_anew(again: Path, left: float) -> None:
 
 
 @compiled_only
-def test_two_processes_that_start_at_once_do_not_trip_over_each_other(tmp_path: Path) -> None:
+def test_two_processes_may_compile_at_once(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(SOURCE, encoding="utf-8")
     both = [begun(tmp_path, OFTEN, SELDOM, PYTHONDONTWRITEBYTECODE="1") for _ in range(2)]
     assert [ended(process) for process in both] == [[116.0, 2.0]] * 2
@@ -169,7 +169,7 @@ def test_two_processes_that_start_at_once_do_not_trip_over_each_other(tmp_path: 
 
 
 @compiled_only
-def test_a_cache_that_cannot_be_written_does_no_harm(tmp_path: Path) -> None:
+def test_kernels_run_without_a_writable_cache(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(SOURCE, encoding="utf-8")
     (tmp_path / "cache").write_text("a file where a folder would be", encoding="utf-8")
     assert ended(begun(tmp_path, OFTEN)) == [116.0]
@@ -212,7 +212,7 @@ print(by_rule(n, 1), twice(n))
 )
 
 
-def test_an_error_of_a_plain_function_is_raised_where_python_has_called_the_kernel(again: Path) -> None:
+def test_an_error_of_a_plain_function_is_raised_by_the_call_of_the_kernel(again: Path) -> None:
     found = ended(begun(again, program=ERRORS))
     assert found[:2] == [6.0, 11.0]
     assert found[2] >= 12.0  # a kernel goes on until it returns, plain Python does not
@@ -240,7 +240,7 @@ print(by_rule(n, 0))
 
 
 @compiled_only
-def test_what_is_no_number_is_refused_and_a_number_may_be_given_anew(again: Path) -> None:
+def test_results_that_are_no_number_are_refused_and_a_slot_may_be_replaced(again: Path) -> None:
     assert ended(begun(again, program=WRONG)) == [1.0, 1.0, 6.0]
 
 
@@ -306,7 +306,7 @@ class Kind(enum.IntEnum):
 
 
 @compiled_only
-def test_what_a_kernel_reads_from_afar_is_part_of_its_key(again: Path) -> None:
+def test_constants_of_other_modules_are_part_of_the_key(again: Path) -> None:
     (again / "deep").mkdir()
     (again / "deep" / "__init__.py").touch()
     for source, result in (

@@ -59,7 +59,7 @@ def assert_equal(one: Any, other: Any) -> None:
 
 
 @pytest.mark.parametrize(("name", "variant"), CASES)
-def test_gymnasiums_checker_has_nothing_to_say(name: str, variant: str) -> None:
+def test_gymnasiums_checker_passes_without_warnings(name: str, variant: str) -> None:
     env = make(name, **VARIANTS[variant])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -74,7 +74,7 @@ def test_gymnasiums_checker_accepts_rendering(mode: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "variant"), CASES)
-def test_stable_baselines3s_checker_only_knows_images_and_vectors(name: str, variant: str) -> None:
+def test_stable_baselines3s_checker_warns_of_unconventional_shapes_only(name: str, variant: str) -> None:
     checker = pytest.importorskip("stable_baselines3.common.env_checker")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -113,7 +113,7 @@ def test_a_fresh_environment_pickles(name: str) -> None:
 @pytest.mark.parametrize(
     "duplicate", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["deepcopy", "pickle"]
 )
-def test_a_copy_in_the_middle_of_an_episode_goes_on_like_the_original(duplicate: Any) -> None:
+def test_a_copy_in_the_middle_of_an_episode_continues_like_the_original(duplicate: Any) -> None:
     """Tree search copies environments."""
     env = make()
     _, info = env.reset(seed=3)
@@ -186,7 +186,7 @@ def test_record_episode_statistics_counts_return_and_length() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_maskable_ppo_learns_as_it_is() -> None:
+def test_maskable_ppo_learns_without_a_wrapper() -> None:
     sb3 = pytest.importorskip("sb3_contrib")
     model = sb3.MaskablePPO("MultiInputPolicy", make(), n_steps=64, batch_size=32, n_epochs=1, device="cpu", seed=0)
     model.learn(128)

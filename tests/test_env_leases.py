@@ -79,7 +79,7 @@ def test_the_agent_may_take_the_gpus_back_when_a_lease_ends() -> None:
         assert leases == pytest.approx(round(leases))
 
 
-def test_the_agent_is_asked_at_every_end_of_a_lease_though_the_log_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_agent_is_asked_at_every_end_of_a_lease_with_a_full_log_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
     def ends(buffer: int) -> list[tuple[float, list[int]]]:
         monkeypatch.setattr(state, "EVENT_BUFFER", buffer)
         options: dict[str, Any] = {"queue_window": 60, "running_window": 64, "migration": True, "step_limit": 100_000}

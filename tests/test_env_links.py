@@ -101,7 +101,7 @@ class Account:
         assert any(np.allclose(told, each, atol=2e-5) for each in may_be)
 
 
-def test_links_and_flows_are_what_the_placements_imply() -> None:
+def test_links_and_flows_follow_from_the_placements() -> None:
     env = ClusterEnv(linked_scenario(jobs=60), queue_window=6, running_window=5, rules=("random", "pack"))
     rng = np.random.default_rng(0)
     observation, _ = env.reset(seed=1)
@@ -148,7 +148,7 @@ def test_observations_stay_in_the_space_under_every_model(contention: str, optio
     assert (slower > 0.01) == (contention != "none")
 
 
-def test_a_start_shows_at_once_and_time_need_not_move() -> None:
+def test_a_start_is_observed_before_time_moves() -> None:
     """Rates are settled after every decision; gangs run at them once time moves."""
     env = ClusterEnv(linked_scenario(jobs=40), queue_window=8, running_window=8, rules=("spread",))
     env.reset(seed=3)
@@ -165,7 +165,7 @@ def test_a_start_shows_at_once_and_time_need_not_move() -> None:
     assert shown > 10
 
 
-def test_without_a_topology_the_arrays_are_as_ever() -> None:
+def test_without_a_topology_there_are_no_arrays_of_links() -> None:
     observation, _ = ClusterEnv("tiny-v1", running_window=2).reset(seed=0)
     assert {key: value.shape for key, value in observation.items()} == {
         "queue": (32, 13), "running": (2, 11), "nodes": (2, 4), "links": (3, 3), "cluster": (11,),

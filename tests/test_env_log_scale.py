@@ -40,14 +40,14 @@ def times_of_all_sizes() -> np.ndarray:
     return np.concatenate([*around, *drawn])
 
 
-def test_the_scale_is_that_of_the_portable_logarithm() -> None:
+def test_the_scale_equals_that_of_the_portable_logarithm() -> None:
     these = squashed(times_of_all_sizes())
     assert these.fast.tobytes() == these.exact.tobytes()
     assert these.fast.min() == 0.0
     assert these.fast.max() == 1.0
 
 
-def test_a_rounding_in_doubt_is_decided_by_the_portable_logarithm() -> None:
+def test_doubtful_roundings_use_the_portable_logarithm() -> None:
     """Values between two float32 numbers, as near as float64 can tell, and their neighbours."""
     lows = np.linspace(0.05, 0.95, 200, dtype=np.float32)
     middles = (lows.astype(float) + np.nextafter(lows, np.float32(1.0)).astype(float)) / 2.0

@@ -151,7 +151,7 @@ def expected(env: ClusterEnv) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("clairvoyant", [True, False])
 @pytest.mark.parametrize("make", [two_types_scenario, lambda: small_scenario(40)], ids=["two-types", "philly"])
-def test_every_column_is_what_its_definition_says(make: Any, clairvoyant: bool) -> None:
+def test_every_column_equals_its_definition(make: Any, clairvoyant: bool) -> None:
     env = ClusterEnv(make(), queue_window=6, running_window=5, rules=("random", "pack"), clairvoyant=clairvoyant)
     rng = np.random.default_rng(0)
     observation, _ = env.reset(seed=5)
@@ -235,7 +235,7 @@ def test_windows_show_the_right_jobs_in_the_right_order(order: str) -> None:
             break
 
 
-def test_the_windows_of_every_environment_of_a_batch_show_the_same() -> None:
+def test_equal_environments_of_a_batch_have_equal_observations() -> None:
     instances = [unit_instance([0, 0, 5], [1, 2, 2], [50, 70, 20], "2x2") for _ in range(3)]
     state = allocate(instances)
     seen = [

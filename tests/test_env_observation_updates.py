@@ -52,7 +52,7 @@ def check(env: ClusterEnv, steps: int, seed: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_registered_environments(name: str) -> None:
+def test_updates_equal_full_observations_in_registered_environments(name: str) -> None:
     env = gym.make(name).unwrapped
     assert isinstance(env, ClusterEnv)
     done = check(env, 30, 5)
@@ -62,7 +62,7 @@ def test_registered_environments(name: str) -> None:
 
 @pytest.mark.parametrize("order", WINDOW_ORDERS)
 @pytest.mark.parametrize("scenario", ["philly-64-v1", "leaf-spine-256-v1"])
-def test_orders(scenario: str, order: str) -> None:
+def test_updates_equal_full_observations_in_every_order(scenario: str, order: str) -> None:
     env = ClusterEnv(scenario, queue_window=12, running_window=4, running_order=order, migration=True)
     done = check(env, 60, WINDOW_ORDERS.index(order))
     assert min(done.values()) > 50
@@ -70,7 +70,7 @@ def test_orders(scenario: str, order: str) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("checkpoint_s", [0.0, 30.0])
-def test_a_short_running_window_and_two_rules(seed: int, checkpoint_s: float) -> None:
+def test_updates_equal_full_observations_with_short_windows(seed: int, checkpoint_s: float) -> None:
     scenario = get_scenario("philly-64-v1")
     scenario = replace(scenario, semantics=replace(scenario.semantics, checkpoint_s=checkpoint_s))
     env = ClusterEnv(scenario, queue_window=12, running_window=1, rules=("consolidate", "pack"), delays_s=(30.0,))

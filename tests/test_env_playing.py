@@ -48,7 +48,7 @@ def test_every_baseline_plays_alike_directly_and_through_the_environment(name: s
     assert through.digest() == direct.digest()
 
 
-def test_long_episodes_are_alike_although_the_environment_drains_the_log_earlier() -> None:
+def test_long_episodes_are_alike_although_the_environment_empties_the_log_buffer_earlier() -> None:
     """More than 1,024 events: the direct run's log buffer fills at an arrival, the environment's never does."""
     scenario = get_scenario("poisson-64-v1")
     spec = scenario.workload
@@ -61,7 +61,7 @@ def test_long_episodes_are_alike_although_the_environment_drains_the_log_earlier
         )
 
 
-def test_playing_needs_every_decision_point_and_rule_and_slot() -> None:
+def test_playing_refuses_windows_that_hide_decisions() -> None:
     scenario = get_scenario("tiny-v1")
     with pytest.raises(SchedulerError, match="skip_forced_waits=False"):
         play_scheduler(ClusterEnv(scenario), make_scheduler("fifo"), 0)
@@ -73,7 +73,7 @@ def test_playing_needs_every_decision_point_and_rule_and_slot() -> None:
         play_scheduler(wide_open(scenario, 0, step_limit=5), make_scheduler("fifo"), 0)
 
 
-def test_playing_looks_through_wrappers() -> None:
+def test_playing_accepts_wrapped_environments() -> None:
     scenario = get_scenario("tiny-v1")
     env = gym.wrappers.RecordEpisodeStatistics(wide_open(scenario, 3))
     assert play_scheduler(env, make_scheduler("fifo"), 3).digest() == (
@@ -129,7 +129,7 @@ def one_job_scenario(**rules: float) -> Scenario:
 
 
 @pytest.mark.parametrize(("scheduler", "end"), [(Later, 20.0), (Mover, 10.0)])
-def test_timers_and_migration_play_alike_directly_and_through_the_environment(scheduler: type, end: float) -> None:
+def test_waits_and_migrations_play_alike_directly_and_through_the_environment(scheduler: type, end: float) -> None:
     scenario = one_job_scenario()
     direct = simulate(scenario.instance(0), scheduler(), seed=0)
     assert direct.events[-1]["time_s"] == end

@@ -80,7 +80,7 @@ def refused(env: ClusterEnv, decision: Decision) -> bool:
 
 
 @pytest.mark.parametrize(("limit", "sizes"), [(2, 3), (3, 0), (2, 0), (1, 2)])
-def test_the_mask_is_what_the_simulator_would_accept_and_decisions_are_actions(limit: int, sizes: int) -> None:
+def test_the_mask_marks_accepted_actions_and_decisions_round_trip(limit: int, sizes: int) -> None:
     env = ClusterEnv(small(limit), **(WIDE | {"sub_batches": sizes}))
     tables = env.scenario.instance(1).sharing_tables
     assert tables is not None
@@ -120,7 +120,7 @@ def test_the_mask_is_what_the_simulator_would_accept_and_decisions_are_actions(l
     assert (joined > 0) == (limit > 1)
 
 
-def test_any_play_is_the_direct_run_of_its_decisions() -> None:
+def test_any_episode_equals_the_direct_run_of_its_decisions() -> None:
     env = ClusterEnv(small(), skip_forced_waits=False, **WIDE)
     rng = np.random.default_rng(2)
     env.reset(seed=4)
@@ -171,7 +171,7 @@ def test_schedulers_that_share_play_alike_through_the_environment(by_name: bool)
 
 
 @pytest.mark.parametrize(("xi", "sharing_s", "ends"), [(1.2, 59.0, (104.0, 34.0)), (2.0, 75.0, (120.0, 50.0))])
-def test_theorem_1_is_seen_before_the_start_and_met_after_it(xi: float, sharing_s: float, ends: Any) -> None:
+def test_theorem_1_is_observed_before_the_start_and_holds_after_it(xi: float, sharing_s: float, ends: Any) -> None:
     """sjf_bsbf.md, section 8, T2: T_seq 100 s; T_con by hand."""
     options: dict[str, Any] = dict(queue_window=1, running_window=0, partner_window=1, skip_forced_waits=False)
     env = ClusterEnv(two_jobs(xi), **options)
@@ -231,7 +231,7 @@ def expected(env: ClusterEnv) -> dict[str, np.ndarray]:
     return {"partners": partners, "seats": np.array([(counts == 1).mean(), (counts > 1).mean(), loss]), "memory": sizes}
 
 
-def test_observations_are_what_their_definitions_say() -> None:
+def test_observations_equal_their_definitions() -> None:
     env = ClusterEnv(small(3), **WIDE)
     rng = np.random.default_rng(1)
     observation, _ = env.reset(seed=2)
@@ -256,7 +256,7 @@ def test_observations_are_what_their_definitions_say() -> None:
         assert np.ptp(np.concatenate(values), axis=0).all(), key
 
 
-def test_a_blind_agent_sees_no_run_times() -> None:
+def test_an_agent_without_clairvoyance_sees_no_run_times() -> None:
     options = WIDE | {"rules": ("pack", "share-first-fit"), "running_order": "start", "clairvoyant": False}
     env = ClusterEnv(small(), **options)
     rng = np.random.default_rng(3)
@@ -269,7 +269,7 @@ def test_a_blind_agent_sees_no_run_times() -> None:
             break
 
 
-def test_a_copy_in_the_middle_of_an_episode_goes_on_like_the_original() -> None:
+def test_a_copy_in_the_middle_of_an_episode_continues_like_the_original() -> None:
     env = ClusterEnv(small(), **WIDE)
     env.reset(seed=3)
     for _ in range(12):
@@ -304,5 +304,5 @@ def test_impossible_arguments_and_actions_are_named() -> None:
         env.encoder.action_of(Start(int(env.encoder.queue_slots[0]), "pack"))
 
 
-def test_exclusive_clusters_show_nothing_of_it() -> None:
+def test_without_sharing_there_are_no_arrays_of_sharing() -> None:
     assert not set(SHARING_TABLES) & set(ClusterEnv("tiny-v1").observation_space.spaces)  # type: ignore[attr-defined]

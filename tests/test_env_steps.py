@@ -146,7 +146,7 @@ def brute_mask(env: ClusterEnv) -> np.ndarray:
     return np.array(mask + [bool(may_wait)] * (1 + len(windows.delays_s)))
 
 
-def test_the_mask_is_what_the_simulator_would_accept() -> None:
+def test_the_mask_marks_actions_that_the_simulator_accepts() -> None:
     env = ClusterEnv(small_scenario(40), **WIDE)
     rng = np.random.default_rng(0)
     _, info = env.reset(seed=2)
@@ -221,7 +221,7 @@ def test_truncation_by_the_time_limit() -> None:
     assert info["metrics"]["finished"] < 12
 
 
-def test_default_step_limit_is_a_hundred_a_job() -> None:
+def test_the_default_step_limit_is_a_hundred_steps_a_job() -> None:
     env = ClusterEnv("tiny-v1")
     env.reset(seed=0)
     bad = int(np.flatnonzero(env.mask == 0)[0])

@@ -57,7 +57,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_column_is_what_its_definition_says(case: str) -> None:
+def test_every_column_equals_its_definition(case: str) -> None:
     env = ClusterEnv(queue_window=6, running_window=4, **CASES[case])
     rng = np.random.default_rng(0)
     observation, info = env.reset(seed=1)
@@ -78,7 +78,7 @@ def test_every_column_is_what_its_definition_says(case: str) -> None:
         assert still <= ({"gpus"} if key == "types" else set()), key  # as many GPUs of each type
 
 
-def test_forks_are_feasible_exactly_when_they_are_accepted_and_are_seen() -> None:
+def test_forks_are_masked_as_the_simulator_accepts_them_and_are_observed() -> None:
     env = ClusterEnv(queue_window=3, running_window=3, **CASES["copies"])
     rng = np.random.default_rng(1)
     env.reset(seed=2)
@@ -95,5 +95,5 @@ def test_forks_are_feasible_exactly_when_they_are_accepted_and_are_seen() -> Non
     assert most > 1 / env.scenario.semantics.max_copies
 
 
-def test_one_type_without_copies_is_shown_as_ever() -> None:
+def test_one_type_without_copies_adds_no_columns() -> None:
     assert not set(TYPE_TABLES) & set(gym.make("gpusched/Cluster-v0").observation_space)  # type: ignore[call-overload]

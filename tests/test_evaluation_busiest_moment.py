@@ -38,7 +38,7 @@ def test_two_gangs_over_the_same_uplinks() -> None:
     assert moment.loads.tolist() == [1.0] * 6  # four ports and two bundles of uplinks, all full
 
 
-def test_of_the_members_of_a_bundle_the_fullest_counts() -> None:
+def test_the_fullest_member_of_a_bundle_counts() -> None:
     instance = two_gangs("hashed")
     assert instance.topology is not None
     moment = busiest_moment(instance, Script({0.0: SCRIPT[0.0]}, then="count"))
@@ -47,7 +47,7 @@ def test_of_the_members_of_a_bundle_the_fullest_counts() -> None:
     assert moment.loads[links["tier"] == 1].tolist() == [1.0] * 4  # one edge fills one of two members
 
 
-def test_watching_changes_nothing_and_needs_links() -> None:
+def test_observing_links_changes_nothing_and_needs_links() -> None:
     instance = linked_scenario(jobs=20).instance(1)
     before = simulate(instance, make_scheduler("srtf")).digest()
     first, again = (busiest_moment(instance, make_scheduler("srtf")) for _ in range(2))

@@ -68,13 +68,13 @@ def check(instance: Instance, log: EventLog, tolerance_s: float = 0.0) -> None:
 
 @settings(max_examples=60)
 @given(STAYS)
-def test_shared_gpus_are_split_between_those_who_hold_them(stays: list[tuple[int, int, list[int]]]) -> None:
+def test_shared_gpus_are_split_between_their_jobs(stays: list[tuple[int, int, list[int]]]) -> None:
     check(*written([(start, start + length, gang) for start, length, gang in stays]))
 
 
 @settings(max_examples=5)
 @given(st.integers(0, 1_000), st.sampled_from(["srtf", "las", "tiresias"]))
-def test_bars_of_runs_are_what_the_log_holds(seed: int, scheduler: str) -> None:
+def test_bars_of_runs_equal_the_holders_of_the_log(seed: int, scheduler: str) -> None:
     instance = random_instance(seed, jobs=15, checkpoint_s=20.0, restore_s=40.0)
     log = play(instance, scheduler)
     check(instance, log, tolerance_s=float(log.events["time_s"][-1]) / PARTS)
@@ -97,7 +97,7 @@ def test_phases_of_a_preempted_job() -> None:
 
 
 @pytest.mark.parametrize("most", [4, 10, 40])
-def test_many_bars_are_joined_and_nothing_is_lost(most: int) -> None:
+def test_joined_bars_keep_the_held_gpu_time(most: int) -> None:
     rng = np.random.default_rng(0)
     stays = [(int(s), int(s + 1 + rng.integers(9)), [int(rng.integers(GPUS))]) for s in rng.integers(0, 500, 200)]
     instance, log = written(stays)

@@ -34,7 +34,7 @@ def test_two_gangs_on_the_same_ports() -> None:
 @given(
     st.integers(0, 100), st.sampled_from(["srtf", "las", "fifo-skip:placement=random"]), st.sampled_from([0.0, 300.0])
 )
-def test_loads_are_those_that_the_run_had(seed: int, spec: str, round_s: float) -> None:
+def test_loads_from_the_log_equal_those_of_the_run(seed: int, spec: str, round_s: float) -> None:
     scenario = get_scenario("leaf-spine-256-v1")
     scenario = scenario.replace(workload=dataclasses.replace(scenario.workload, jobs=30))
     drawn = scenario.instance(seed)

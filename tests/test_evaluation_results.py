@@ -119,7 +119,7 @@ def test_labels_name_the_parameters_that_differ() -> None:
     assert scheduler_labels(runs) == ["las:k=1", "las:k=2", "fifo"]
 
 
-def test_labels_of_variants_are_what_was_typed() -> None:
+def test_labels_of_variants_are_the_specs_as_typed() -> None:
     specs = ["sjf-bsbf:sub_batch_search=off,placement=bsbf,round_s=60", "sjf-bsbf", "fifo:placement=spread"]
     runs = evaluate("tiny-v1", specs, [200_000], progress=False)
     assert scheduler_labels(runs) == [*specs[:2], "fifo-strict"]
@@ -149,7 +149,7 @@ def test_one_seed_has_no_interval() -> None:
         assert not any("±" in cell or "nan" in cell for cell in row)
 
 
-def test_unfinished_runs_come_last_and_are_not_held_against_the_bound() -> None:
+def test_unfinished_runs_come_last_without_a_ratio_to_the_bound() -> None:
     runs = results(1)
     best = min(runs, key=lambda r: r.metrics["mean_jct_s"])
     unfair = dataclasses.replace(best, metrics=best.metrics | {"finished": 3.0, "mean_jct_s": 1.0})
@@ -199,7 +199,7 @@ def test_figures_are_saved_and_reproducible(tmp_path: Path, suffix: str) -> None
     assert first == second
 
 
-def test_figure_draws_what_the_log_says() -> None:
+def test_figures_show_the_numbers_of_the_log() -> None:
     instance = random_instance(0, jobs=40)
     log = play(instance)
     jct, use, queue, *_ = plot_runs(instance, {"fifo": log}).axes

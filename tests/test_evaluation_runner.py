@@ -38,7 +38,7 @@ class Forgetful(Scheduler):
             yield Start(int(job), "pack")
 
 
-def test_results_are_what_the_parts_give() -> None:
+def test_results_equal_simulation_metrics_and_bounds() -> None:
     found = evaluate(SCENARIO, SPECS, [0, 3], keep_logs=True, progress=False)
     assert [(r.scheduler.name, r.seed) for r in found] == [
         (make_scheduler(spec).name, seed) for spec in SPECS for seed in (0, 3)
@@ -56,7 +56,7 @@ def test_results_are_what_the_parts_give() -> None:
     assert found[3].digest == alone.digest()
 
 
-def test_workers_do_not_matter() -> None:
+def test_results_do_not_depend_on_the_number_of_workers() -> None:
     one = evaluate(SCENARIO, [*SPECS, Forgetful()], range(4), workers=1)
     two = evaluate(SCENARIO, [*SPECS, Forgetful()], range(4), workers=2)
     assert [r.as_dict() for r in one] == [r.as_dict() for r in two]
@@ -93,7 +93,7 @@ def test_wrong_input_is_refused_before_the_first_run() -> None:
 
 
 @pytest.mark.parametrize(("workers", "calls"), [(1_000, 1_000), (1_000, 3), (3, 1_000), (2, 1), (1, 9), (-1, 1_000)])
-def test_never_more_processes_than_cores_or_calls(workers: int, calls: int) -> None:
+def test_at_most_as_many_processes_as_cores_and_calls(workers: int, calls: int) -> None:
     asked = joblib.cpu_count() if workers == -1 else workers
     assert processes(workers, calls) == min(asked, calls, joblib.cpu_count())
 
@@ -102,7 +102,7 @@ def process_number(_: int) -> int:
     return os.getpid()
 
 
-def test_a_thousand_workers_are_as_many_as_there_are_cores() -> None:
+def test_a_thousand_workers_are_limited_to_the_cores() -> None:
     assert len(set(in_processes(process_number, [(call,) for call in range(50)], 1_000))) <= joblib.cpu_count()
 
 
@@ -122,7 +122,7 @@ except Interrupted as stop:
 """
 
 
-def test_an_interrupt_brings_the_finished_runs_back() -> None:
+def test_an_interrupt_returns_the_finished_runs() -> None:
     told = subprocess.run([sys.executable, "-c", STOPPED], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "[('fifo-strict', 0)] 4 1 of 4 runs were finished"
 
@@ -155,7 +155,7 @@ def test_progress_shows_late_and_only_on_a_terminal(monkeypatch: pytest.MonkeyPa
     assert progress_module.DELAY_S == 2.0
 
 
-def test_importing_the_metrics_stays_cheap() -> None:
+def test_importing_the_metrics_imports_nothing_heavy() -> None:
     heavy = "matplotlib", "rich", "scipy", "joblib", "numba", "pandas"
     code = (
         "import sys, gpusched_env.metrics, gpusched_env.evaluation\n"

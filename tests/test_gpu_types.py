@@ -59,7 +59,7 @@ def misplaced(instance: Instance, log: EventLog) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("network", [None, Network("tiers"), LINKS])
-def test_a_class_that_cannot_run_on_a_type_has_no_pace_there(network: Network | None) -> None:
+def test_a_class_that_cannot_run_on_a_type_has_infinite_iteration_time_there(network: Network | None) -> None:
     workload = Workload.from_columns([0.0] * 4, [1, 2, 2, 1], [10.0] * 4, profiles=profiles(), profile=[0, 0, 2, 3])
     instance = Instance(ROOM, workload, network)
     expected = {(0, 1): "AB", (0, 2): "AB", (2, 2): "C", (3, 1): "AC"}
@@ -72,7 +72,7 @@ def test_a_class_that_cannot_run_on_a_type_has_no_pace_there(network: Network | 
     assert instance.ideal_s.tolist() == [10.0] * 4  # durations hold on the best of those that can
 
 
-def test_the_ideal_looks_only_at_types_that_run_the_job() -> None:
+def test_the_ideal_time_counts_only_types_that_run_the_job() -> None:
     workload = Workload.from_columns([0.0, 0.0], [1, 2], iterations=[10.0, 10.0], profiles=profiles(), profile=[3, 2])
     instance = Instance(ROOM, workload, Network("none"))
     assert instance.ideal_s.tolist() == [5.0, 20.0]
@@ -115,7 +115,7 @@ def test_no_scheduler_places_a_job_where_it_cannot_run(scheduler: str, seed: int
     assert not misplaced(instance, play(instance, scheduler))
 
 
-def test_dally_says_that_it_does_not_look_at_types() -> None:
+def test_dally_refuses_jobs_that_cannot_run_on_every_type() -> None:
     with pytest.raises(
         SchedulerError, match=r"dally: '.' on \d GPUs cannot run on ., and offers do not look at GPU types"
     ):
@@ -132,7 +132,7 @@ def test_rules_count_machines_among_those_that_can_run_the_job(rule: str) -> Non
     assert simulation.log().gpus.tolist() == list(range(8))
 
 
-def test_nothing_is_left_behind_by_the_look_for_a_place() -> None:
+def test_questions_about_places_leave_the_state_unchanged() -> None:
     """Questions hide GPUs for a moment: the state after them is that before."""
     simulation = begin(drawn(5))
     view = simulation.view_for(type("Any", (), {"clairvoyant": False}))  # type: ignore[arg-type]
@@ -143,7 +143,7 @@ def test_nothing_is_left_behind_by_the_look_for_a_place() -> None:
     assert {**arrays_of(simulation), "chosen": b""} == {**before, "chosen": b""}
 
 
-def test_speeds_on_each_type_are_those_of_the_tightest_place_there() -> None:
+def test_rates_on_each_type_are_those_of_its_tightest_place() -> None:
     """Two GPUs fit a machine of A, eight a rack of A, and ten nothing but A's network; B has four in all."""
     room = Cluster([NodeGroup(4, 4, "A", 2), NodeGroup(1, 4, "B")])
     rows = [ROW | dict(name="a", compute_s=[1.0, 2.0]), ROW | dict(name="b", compute_s=[1.0, np.inf])]
@@ -161,7 +161,7 @@ def test_speeds_on_each_type_are_those_of_the_tightest_place_there() -> None:
     assert rates.tolist() == expected
 
 
-def test_the_ideal_placement_exists() -> None:
+def test_the_ideal_time_is_that_of_the_best_placement() -> None:
     """Four fast GPUs lie on two nodes, four slow ones on one: the ideal is the better of these two."""
     cluster = Cluster([NodeGroup(2, 2, "fast"), NodeGroup(1, 4, "slow")])
     row = dict(name="m", batch=1, gradient_bytes=12e9, memory_bytes=0.0, skew=0.0, overlap=1.0)

@@ -156,7 +156,7 @@ def test_an_entry_has_the_numbers_of_an_evaluation_and_of_any_number_of_workers(
     assert make_entry(TINY, "srtf", ABOUT, workers=2, progress=False) == entries["srtf"]
 
 
-def test_a_scheduler_that_meddles_is_refused():
+def test_a_scheduler_that_changes_the_simulation_itself_is_refused():
     class Meddler(Scheduler):
         def decide(self, view):
             for job in view.waiting.tolist():
@@ -184,7 +184,7 @@ def test_files_round_trip(entries, tmp_path):
 
 @FEW
 @hypothesis.given(at=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
-def test_no_byte_of_a_file_can_be_changed(entries, at, flip):
+def test_a_changed_byte_of_a_file_is_detected(entries, at, flip):
     packed = bytearray(zstandard.ZstdCompressor(write_checksum=True).compress(entries["srtf"].text()))
     packed[int(at * len(packed))] ^= flip
     with contextlib.suppress(EntryError):
@@ -193,7 +193,7 @@ def test_no_byte_of_a_file_can_be_changed(entries, at, flip):
 
 @FEW
 @hypothesis.given(at=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
-def test_no_byte_of_the_text_can_be_changed(entries, at, flip):
+def test_a_changed_byte_of_the_text_is_detected(entries, at, flip):
     text = bytearray(entries["srtf"].text())
     text[int(at * len(text))] ^= flip
     with pytest.raises(EntryError):
@@ -202,7 +202,7 @@ def test_no_byte_of_the_text_can_be_changed(entries, at, flip):
 
 @FEW
 @hypothesis.given(st.binary(max_size=200))
-def test_anything_else_is_refused(data):
+def test_arbitrary_bytes_are_refused(data):
     for text in (data, zstandard.ZstdCompressor().compress(data)):
         with pytest.raises(EntryError):
             parse_entry(unpack_text(text))
@@ -308,7 +308,7 @@ def test_claims_are_recomputed(entries):
         verify(entry)
 
 
-def test_clairvoyance(entries):
+def test_clairvoyance_must_be_declared(entries):
     srtf = entries["srtf"]
     assert srtf.player.clairvoyant
     lies = msgspec.structs.replace(srtf.player, clairvoyant=False)
@@ -355,7 +355,7 @@ def test_a_log_that_ends_early_is_refused(entries):
 
 @FEW
 @hypothesis.given(data=st.data())
-def test_no_decision_can_be_changed(entries, data):
+def test_a_changed_decision_is_detected(entries, data):
     """Sealed anew, so that nothing but the replay can tell."""
     entry = entries[data.draw(st.sampled_from(("fifo", "srtf", "delay-zaharia")))]
     number = data.draw(st.integers(0, 2))
@@ -396,7 +396,7 @@ VALUES = st.recursive(
 
 @FEW
 @hypothesis.given(data=st.data())
-def test_fuzzed_entries_are_refused_and_nothing_else_happens(entries, data, tmp_path_factory):
+def test_fuzzed_entries_are_refused_without_side_effects(entries, data, tmp_path_factory):
     entry = json.loads(entries["delay-zaharia"].text())
     node, path = entry, []
     while isinstance(node, dict | list) and node and (not path or data.draw(st.integers(0, 3))):
@@ -425,7 +425,7 @@ def test_fuzzed_entries_are_refused_and_nothing_else_happens(entries, data, tmp_
     assert {path.name for path in here.iterdir()} <= {"a.json.zst"}
 
 
-def test_what_a_reader_makes_of_a_file_is_bounded(entries):
+def test_memory_for_reading_an_entry_is_bounded(entries):
     """30 MB of JSON that packs into a few kB: refused before a list is made of it."""
     text = entries["fifo"].text()
     many = b"1000," * 6_000_000
@@ -461,7 +461,7 @@ def test_an_entry_that_takes_too_much_memory_is_refused(monkeypatch, tmp_path, e
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
-def test_a_pipe_is_no_entry(tmp_path):
+def test_a_pipe_is_refused(tmp_path):
     os.mkfifo(tmp_path / "a.json.zst")
     with pytest.raises(EntryError, match="not a regular file"):
         read_entry(tmp_path / "a.json.zst")
@@ -539,7 +539,7 @@ def test_the_replay_is_bounded(entries, monkeypatch):
 # --- scores
 
 
-def test_scores(entries):
+def test_scores_against_fifo_and_the_bound(entries):
     fifo, srtf = entries["fifo"].runs, entries["srtf"].runs
     zero = score(fifo, fifo, "mean_jct_s")
     assert (zero.mean, zero.low, zero.high) == (0.0, 0.0, 0.0)

@@ -32,13 +32,13 @@ def name_of(path: Path) -> str:
     return path.name.removesuffix(SUFFIX)
 
 
-def test_they_are_small():
+def test_shipped_entries_are_small():
     assert max(path.stat().st_size for path in FILES) < 1_000_000
     assert sum(path.stat().st_size for path in FILES) < 14_000_000
 
 
 @pytest.mark.parametrize("track", TRACKS, ids=lambda track: track.name)
-def test_every_scheduler_that_fits_a_track_is_there_or_said_to_be_absent(track, log):
+def test_every_scheduler_that_fits_a_track_has_an_entry_or_is_listed_as_absent(track, log):
     if track.absence(log):
         pytest.skip(track.absence(log))
     problem = track.problem(log)
@@ -50,13 +50,13 @@ def test_every_scheduler_that_fits_a_track_is_there_or_said_to_be_absent(track, 
     }
 
 
-def test_what_is_left_out_is_registered():
+def test_omitted_schedulers_and_tracks_are_registered():
     assert {track for track, _ in LEFT_OUT} <= {track.name for track in TRACKS}
     assert {name for _, name in LEFT_OUT} <= set(BASELINES)
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_they_verify(path, log):
+def test_shipped_entries_verify(path, log):
     entry = read_entry(path)
     track = get_track(entry.track)
     if track.windows is not None and track.absence(log):
@@ -71,6 +71,6 @@ def test_they_verify(path, log):
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_all_seeds_of_some_give_every_bit_that_was_written(name):
+def test_all_seeds_of_some_entries_verify(name):
     [path] = [path for path in FILES if name_of(path) == name]
     assert len(verify(read_entry(path))) == get_track(read_entry(path).track).reports

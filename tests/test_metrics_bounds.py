@@ -99,7 +99,7 @@ def test_one_gpu_srtf_is_optimal(jobs: list) -> None:
     assert bounds["makespan_s"] == pytest.approx(numbers["makespan_s"], rel=1e-12)
 
 
-def test_known_values() -> None:
+def test_bounds_with_known_values() -> None:
     one = np.array([0.0]), np.array([2]), np.array([10.0])
     assert mean_jct_bound(*one, 4) == 10
     assert makespan_bound(*one, 4) == 10
@@ -135,7 +135,7 @@ def capped_greedy_srpt_total(arrival: list, gang: list, duration: list, gpus: in
     return total
 
 
-def test_greedy_with_rate_caps_is_no_bound() -> None:
+def test_greedy_with_rate_caps_is_not_a_bound() -> None:
     """The counterexample of the docstring: a real, valid schedule is better than capped greedy SRPT."""
     arrival, gang, duration = [0, 0, 0, 2, 2], [1] * 5, [1, 1, 2, 1, 1]
     assert capped_greedy_srpt_total(arrival, gang, duration, 2) == 8
@@ -167,7 +167,7 @@ def test_the_fastest_gpu_type_counts() -> None:
 
 
 @pytest.mark.parametrize("gpus", [500, 5])  # all run at once; a queue that grows
-def test_the_cost_of_the_bound_grows_like_the_jobs(gpus: int) -> None:
+def test_the_cost_of_the_bound_is_linear_in_the_jobs(gpus: int) -> None:
     rng = np.random.default_rng(0)
     lines = []
     for jobs in (200, 200, 2_000):  # the first one imports
@@ -178,7 +178,7 @@ def test_the_cost_of_the_bound_grows_like_the_jobs(gpus: int) -> None:
     assert 9 < lines[2] / lines[1] < 11
 
 
-def test_the_reference_player_is_not_the_bound() -> None:
+def test_the_bound_lies_below_the_reference_schedules() -> None:
     """The bound is a relaxation: with gangs that waste GPUs it lies strictly below every schedule."""
     instance = unit_instance([0, 0], [3, 3], [10, 10], "1x4")
     assert lower_bounds(instance)["mean_jct_s"] < 15

@@ -52,7 +52,7 @@ def valid() -> tuple[Instance, EventLog]:
     return chosen, simulation.log()
 
 
-def test_times_by_hand() -> None:
+def test_job_times_of_shared_gpus_by_hand() -> None:
     """A alone 10 s, beside B 10 s; B: 20 iterations of 1.2 s, 1.5 times as long beside A, which holds until 25 s."""
     chosen, log = valid()
     validate(chosen, log)
@@ -142,7 +142,7 @@ def test_corruption_is_caught(name: str) -> None:
         (dict(forbidden=True), "must not share GPU 1 with that of job 0"),
     ],
 )
-def test_a_log_of_other_rules_is_refused(rules: dict, reason: str) -> None:
+def test_a_log_that_breaks_other_rules_of_sharing_is_refused(rules: dict, reason: str) -> None:
     """The same log, had fewer jobs been allowed on a GPU, had they needed more memory, or had their models clashed."""
     chosen = instance(rules.get("memory", 0.4))
     if "limit" in rules:
@@ -153,7 +153,7 @@ def test_a_log_of_other_rules_is_refused(rules: dict, reason: str) -> None:
         validate(chosen, valid()[1])
 
 
-def test_company_stretches_compute_and_communication_alike() -> None:
+def test_a_co_located_job_slows_compute_and_communication_alike() -> None:
     """Model a on two machines communicates; beside another job its share of communication stays what it is alone."""
     jobs = Workload.from_columns([0.0, 0.0], [2, 2], [100.0, 300.0], profiles=mixed_profiles(), profile=[0, 1])
     chosen = Instance(Cluster.parse("2x1"), jobs, Network(), None, Sharing(2, 1.25))
@@ -171,7 +171,7 @@ def test_company_stretches_compute_and_communication_alike() -> None:
     assert shares[1] == pytest.approx(shares[0], rel=1e-9)
 
 
-def test_bounds_count_what_shared_gpus_can_do() -> None:
+def test_bounds_count_the_capacity_of_shared_gpus() -> None:
     """Two equal jobs that cost each other nothing: both take their time alone, half of what one GPU would need."""
     plain = unit_instance([0, 0], [1, 1], [10, 10], "1x1")
     parts = plain.cluster, plain.workload, plain.network, plain.semantics

@@ -164,7 +164,7 @@ def test_fairness_by_hand() -> None:
     assert (numbers["rho_mean"], numbers["rho_max"], numbers["rho_fair_share"]) == (11 / 12, 4 / 3, 0.5)
 
 
-def test_a_lonely_job_is_fairly_served() -> None:
+def test_a_job_alone_has_fairness_one() -> None:
     instance = unit_instance([3.3], [3], [7.7])
     numbers = summarise(instance, play(instance))
     assert numbers["rho_fair_share"] == 1.0
@@ -207,7 +207,7 @@ def test_series_by_hand() -> None:
     checkpoint=st.sampled_from([0.0, 30.0]),
     preemptive=st.booleans(),
 )  # fmt: skip
-def test_any_schedule_keeps_the_identities(jobs: list, checkpoint: float, preemptive: bool) -> None:
+def test_identities_hold_for_any_schedule(jobs: list, checkpoint: float, preemptive: bool) -> None:
     instance = unit_instance(*map(list, zip(*jobs, strict=True)), "2x4", checkpoint_s=checkpoint, restore_s=checkpoint)
     log = play(instance, shortest_remaining, preemptive)
     validate(instance, log)
@@ -240,7 +240,7 @@ def log_of(jobs: int) -> tuple[Instance, EventLog]:
     return instance, EventLog(events, (rows % 64).astype(np.int32))
 
 
-def test_segments_of_a_sealed_log_are_worked_out_once() -> None:
+def test_segments_of_a_sealed_log_are_computed_once() -> None:
     instance, log = preempted_once()
     sealed, table = log.sealed(), segments(instance, log)
     assert sealed.digest() == log.digest()
@@ -257,7 +257,7 @@ def test_segments_of_a_sealed_log_are_worked_out_once() -> None:
 
 
 @pytest.mark.parametrize("work", [summarise, validate])
-def test_no_line_of_python_is_run_for_each_event(work: Callable[[Instance, EventLog], object]) -> None:
+def test_metrics_run_no_line_of_python_for_each_event(work: Callable[[Instance, EventLog], object]) -> None:
     few, many = log_of(100), log_of(2_000)
     work(*few)  # the first one imports
     assert lines_run(work, *many) == lines_run(work, *few) > 100

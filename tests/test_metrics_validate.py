@@ -151,7 +151,7 @@ def test_the_message_names_event_and_job() -> None:
         validate(valid()[0], broken(edit(PREEMPT, "value", 1.0)))
 
 
-def test_each_number_matters() -> None:
+def test_a_change_of_any_field_is_caught() -> None:
     """Nudge every field of every event, one at a time: nothing in a log is free to be wrong."""
     instance = unit_instance([0, 2, 3], [2, 1, 2], [10, 3, 1], "2x1", checkpoint_s=1.0, restore_s=1.0)
     log = play(instance, shortest_remaining, preemptive=True)

@@ -111,7 +111,7 @@ def test_identities(gpus: int, servers: int, extra: int, gradient_bytes: float) 
     assert float(reduced) - times["ring"] == pytest.approx((gpus - 1) / gpus * gradient_bytes / 1e11, rel=1e-6)
 
 
-def test_gangs_as_arrays_and_gangs_that_say_nothing() -> None:
+def test_gangs_as_arrays_and_gangs_that_send_nothing() -> None:
     gangs = Gangs(np.array([8, 16, 1, 4]), np.array([1, 2, 1, 2]), np.array([8, 8, 1, 2]), np.array([M, M, M, 0.0]))
     for name in COLLECTIVES:
         for latency in LATENCY_MODELS:
@@ -124,7 +124,7 @@ def test_gangs_as_arrays_and_gangs_that_say_nothing() -> None:
             assert found.tolist() == [*alone, 0.0, 0.0]
 
 
-def test_a_dead_link_takes_for_ever_and_a_port_is_a_cap() -> None:
+def test_a_dead_link_gives_infinite_time_and_a_port_caps_the_rate() -> None:
     cost = collective_cost("ring", SIXTEEN, DGX)
     assert cost.seconds(0.0) == np.inf
     assert cost.seconds(500e9) == cost.seconds(120e9)
@@ -132,7 +132,7 @@ def test_a_dead_link_takes_for_ever_and_a_port_is_a_cap() -> None:
     assert collective_cost("hierarchical", SIXTEEN, DGX).cap_Bps == 8 * 120e9
 
 
-def test_a_choice_stays_under_contention() -> None:
+def test_the_chosen_collective_stays_under_contention() -> None:
     gangs = Gangs(np.array([16, 64]), np.array([2, 32]), np.array([8, 2]), np.array([M, 100.0]))
     cost = collective_cost("best", gangs, DGX)
     assert cost.wire_bytes.tolist() == [M, 200.0]  # hierarchical by its bytes, a tree by its latency
@@ -151,7 +151,7 @@ def test_refusals() -> None:
 CHUNK = 2**20  # [byte]
 
 
-def test_chunks_that_meet_nobody() -> None:
+def test_chunks_without_contention() -> None:
     # [ns]; 1 -> 4 of sixteen nodes: ring, fully connected, switch
     assert [unaware_ns(CHUNK, hops, 50, 500) for hops in (3, 1, 2)] == [21031, 20031, 20531]
     # one hop in each dimension of a ring, a full mesh and a switch

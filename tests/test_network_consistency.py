@@ -140,7 +140,7 @@ def test_questions_and_solving_from_scratch_change_no_bit(seed: int, tmp_path: P
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_if_tells_what_then_happens(seed: int, tmp_path: Path) -> None:
+def test_what_if_predicts_the_rates_after_a_start(seed: int, tmp_path: Path) -> None:
     instance = draw(seed, tmp_path)
     rng = np.random.default_rng(seed)
     compared = 0
@@ -166,7 +166,7 @@ def test_what_if_tells_what_then_happens(seed: int, tmp_path: Path) -> None:
     assert compared > 10
 
 
-def test_a_question_after_a_preemption_does_not_hide_it() -> None:
+def test_a_question_after_a_preemption_does_not_hide_the_new_rates() -> None:
     """The flow has ended, its rivals have risen: that is told although the question was the first to find out."""
     instance, _ = instance_of("2x12", [*TWO, {0: 4, 1: 4}], network(), checkpoint_s=500.0)
     places = gpus_of(instance.cluster, [*TWO, {0: 4, 1: 4}])
@@ -188,7 +188,7 @@ def test_a_question_after_a_preemption_does_not_hide_it() -> None:
     assert rates["value"].tolist() == [alone]
 
 
-def test_removing_the_others_gives_the_time_alone() -> None:
+def test_removing_the_other_gangs_gives_the_time_alone() -> None:
     gangs = [{0: 4, 1: 4}, {0: 2, 2: 2}, {1: 2, 3: 2}, {2: 3, 3: 3}]
     instance, scheduler = instance_of("4x8", gangs, network(kind="leaf-spine"), checkpoint_s=0.0)
     simulation = started(instance, scheduler)
@@ -205,7 +205,7 @@ def test_removing_the_others_gives_the_time_alone() -> None:
 
 
 @pytest.mark.parametrize("model", ["none", "maxmin", "kway", "flat"])
-def test_a_gang_alone_takes_what_the_table_of_paces_says(model: str) -> None:
+def test_a_gang_alone_takes_the_time_of_the_table_of_iterations(model: str) -> None:
     for collective in ("ring", "hierarchical", "double-tree", "best"):
         net = network(model, kind="leaf-spine", collective=collective, reduction_GBps=50.0, machine_overhead_s=1e-3)
         for gang, tier in (({0: 1}, 0), ({0: 4}, 0), ({0: 4, 1: 4}, 1), ({0: 4, 2: 4}, 2)):
@@ -231,7 +231,7 @@ def test_a_place_in_a_batch_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_copy_goes_on_alike(seed: int, tmp_path: Path) -> None:
+def test_a_copy_continues_like_the_original(seed: int, tmp_path: Path) -> None:
     instance = draw(seed, tmp_path)
     simulation, scheduler = Simulation(instance, seed), Restless(seed)
     view = simulation.view_for(scheduler)
@@ -344,7 +344,7 @@ def test_rates_need_links() -> None:
 
 
 @pytest.mark.parametrize(("second_s", "stands"), [(0.0, True), (1.0, False)])
-def test_kernels_see_that_gangs_stand_still_as_the_simulation_does(second_s: float, stands: bool) -> None:
+def test_kernels_and_the_simulation_agree_on_stalled_gangs(second_s: float, stands: bool) -> None:
     """Two gangs contend for links until no whole iteration fits into a slot, or the second is still to come."""
     net = network(gpu_latency_s=0.0, nic_latency_s=0.0)
     instance, scheduler = instance_of("2x8", TWO, net, slot_s=0.07, arrival=[0.0, second_s])
@@ -353,7 +353,7 @@ def test_kernels_see_that_gangs_stand_still_as_the_simulation_does(second_s: flo
     assert simulation._stuck() == stuck(simulation.arrays) == stands
 
 
-def test_gangs_that_stand_still_for_ever() -> None:
+def test_gangs_stalled_for_ever_are_an_error() -> None:
     """Two gangs, neither of which gets a whole iteration into a slot: said so, rather than that nothing runs."""
     net = network(gpu_latency_s=0.0, nic_latency_s=0.0)
     instance, scheduler = instance_of("2x8", TWO, net, slot_s=0.07)

@@ -44,7 +44,7 @@ SIZES = (1, 2, 3, 4, 5, 6, 8)
         (1, (1, 1, 1), (1, 1, 1, 1)),
     ],
 )
-def test_the_examples_of_the_specification(gang: int, used: tuple[int, int, int], shape: tuple[int, ...]) -> None:
+def test_dimensions_of_placements_by_hand(gang: int, used: tuple[int, int, int], shape: tuple[int, ...]) -> None:
     assert dimensions(gang, *used) == shape
 
 
@@ -172,12 +172,12 @@ def test_shaped_rows_out_of_range_are_refused(field: str, value: float) -> None:
         Profiles(profiles.rows, profiles.compute_s, profiles.gpu_types, shaped=np.repeat(bad[:1], 2))
 
 
-def test_an_efficiency_that_rounding_put_above_1_is_told_with_its_value() -> None:
+def test_an_efficiency_above_1_is_reported_with_its_value() -> None:
     with pytest.raises(WorkloadError, match=r"efficiency is 1\.0000000000000002: it must be above 0 and at most 1"):
         priced(Cluster.parse("1x2"), {(2, 1, 1, 1): math.nextafter(1.0, 2.0)})
 
 
-def test_shapes_count_in_fingerprints_and_nowhere_else() -> None:
+def test_shapes_change_fingerprints_only() -> None:
     profiles = priced(Cluster.parse("2x4s2"))
     plain = Profiles(profiles.rows, profiles.compute_s, profiles.gpu_types)
     one, two = (Workload.from_columns([0.0], [4], [9.0], profiles=table) for table in (plain, profiles))

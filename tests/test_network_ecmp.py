@@ -33,7 +33,7 @@ def test_the_hash_never_changes() -> None:
     ]  # fmt: skip
 
 
-def test_plain_numpy_and_compiled_words_agree() -> None:
+def test_plain_python_numpy_and_compiled_hashes_agree() -> None:
     seeds = np.random.default_rng(0).integers(0, 2**63 - 1, 500)
     out = np.zeros(len(seeds), np.int64)
     fill(Hashes(seeds=seeds, found=out))

@@ -77,7 +77,7 @@ def test_damaged_graph_files(
 
 @given(st.integers(0, 2_000), st.integers(0, 2_000), st.binary(max_size=6))
 @settings(max_examples=60)
-def test_any_damage_is_an_error_of_ours(cut: int, place: int, garbage: bytes) -> None:
+def test_damage_raises_only_our_errors(cut: int, place: int, garbage: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name in ("net.graphml", "net.json", "net.json.gz"):
             path = saved(two_switches(), Path(folder) / name)
@@ -137,7 +137,7 @@ def test_damaged_tables(text: str, complaint: str, tmp_path: Path) -> None:
         topology(TopologySpec("clos-table", path=str(path)), "4x8/2")
 
 
-def test_only_files_bring_a_cluster() -> None:
+def test_only_topologies_from_files_define_a_cluster() -> None:
     with pytest.raises(ScenarioError, match="'leaf-spine' comes from no file"):
         matching_cluster(TopologySpec(), 8)
 

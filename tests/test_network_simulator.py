@@ -130,7 +130,7 @@ def test_iterations_of_sjf_bco(mode: str, taus: list[float]) -> None:
 
 
 @pytest.mark.parametrize(("slot_s", "expected"), [(1.0, [18.0, 32.0, 50.0]), (0.0, [17.075, 31.075, 49.075])])
-def test_whole_iterations_in_a_slot(slot_s: float, expected: list[float]) -> None:
+def test_gangs_do_whole_iterations_in_a_slot(slot_s: float, expected: list[float]) -> None:
     for gangs, finish in zip(([{0: 4}], STRADDLERS[:1], STRADDLERS), expected, strict=True):
         net = network("kway", xi1=0.5, **SJF)
         instance, scheduler = instance_of("6x8", gangs, net, profiles=SJF_PROFILE, slot_s=slot_s)
@@ -148,7 +148,7 @@ def test_contention_that_grows_after_ten_slots() -> None:
     assert job_times(instance, log)["finish_s"][0] == 44.0  # ten slots of 32 iterations, then 680 by 20
 
 
-def test_rates_that_stay_whole_are_not_told_again() -> None:
+def test_unchanged_whole_iterations_are_not_logged_again() -> None:
     """As many whole iterations a slot as before: nothing changes, so nothing is logged, and no work is rounded."""
     net = network("kway", xi1=0.5, **SJF)  # two straddlers count as one: .031075 either way
     instance, scheduler = instance_of("6x8", STRADDLERS[:2], net, arrival=[0, 2.5], profiles=SJF_PROFILE, slot_s=1.0)
@@ -271,7 +271,7 @@ def test_step_time_jumps_at_the_boundary_of_a_machine_and_then_flattens() -> Non
     assert outside[-1] - outside[0] < 0.25 * (outside[0] - inside[-1])
 
 
-def test_the_bound_by_communication_halve_and_the_bound_by_compute_barely_notice() -> None:
+def test_contention_halves_communication_bound_jobs_and_barely_slows_compute_bound_ones() -> None:
     for compute_s, low, high in ((1e-5, 1.95, 2.0), (1.0, 1.0, 1.02)):
         profiles = [PROFILE | {"compute_s": compute_s}]
         alone, beside = (paces("2x8", gangs, network(), profiles=profiles)[0] for gangs in (TWO[:1], TWO))
@@ -387,7 +387,7 @@ def test_under_every_contention_model_gangs_are_no_faster_than_alone() -> None:
     assert {"maxmin", "kway"} <= slower
 
 
-def test_questions_about_gangs_that_are_not_there() -> None:
+def test_questions_about_jobs_that_have_not_arrived_are_refused() -> None:
     simulation: Simulation = started(*instance_of("2x8", TWO[:1], network()))
     view = simulation.view_for(AtOnce([])).network
     for row in (-1, 1):

@@ -79,7 +79,7 @@ def test_single_switch_has_one_link_a_server() -> None:
     assert network.latency_s.tolist() == [[14e-6]]
 
 
-def test_leaf_spine_of_t5d() -> None:
+def test_leaf_spine_links_and_routes() -> None:
     network = topology(TopologySpec("leaf-spine", oversubscription=4.0, uplinks=2, hop_latency_s=1e-6), "8x8/4")
     assert rows(network, "nic") == [(f"server{i} -- rack{i // 4}", 12.0, 1) for i in range(8)]
     assert rows(network, "rack") == [("rack0 -- spine", 6.0, 2), ("rack1 -- spine", 6.0, 2)]
@@ -108,13 +108,13 @@ def test_leaf_spine_of_t5d() -> None:
         (8, [(0, 4), (1, 5)], 3),
     ],
 )
-def test_ring_rates_of_t5d(duplex: bool, omega: float, rings: list[tuple[int, ...]], expected: float) -> None:
+def test_ring_rates_of_a_leaf_spine(duplex: bool, omega: float, rings: list[tuple[int, ...]], expected: float) -> None:
     network = topology(TopologySpec("leaf-spine", oversubscription=float(omega), uplinks=2), "8x8/4", duplex)
     assert network.duplex is duplex
     assert rate_GBps(network, *rings) == pytest.approx(expected, rel=1e-12)
 
 
-def test_one_row_a_direction_on_demand() -> None:
+def test_links_may_have_a_row_for_each_direction() -> None:
     network = topology(TopologySpec("leaf-spine", uplinks=4), "4x8/2", duplex=False)
     assert [name for name, _, _ in rows(network, "nic")][:3] == [
         "server0 -> rack0",
@@ -148,7 +148,7 @@ def test_three_tier_with_a_smaller_last_pod() -> None:
     assert network.latency_s[0] == pytest.approx([14e-6, 16e-6, 18e-6], rel=1e-12)
 
 
-def test_fat_tree_of_four_bundles_what_the_explicit_graph_spells_out() -> None:
+def test_a_bundled_fat_tree_has_the_rates_of_the_explicit_graph() -> None:
     network = topology(TopologySpec("fat-tree"), "16x8/2")
     assert rows(network, "rack") == [(f"rack{i} -- pod{i // 2}", 12.0, 2) for i in range(8)]
     assert rows(network, "pod") == [(f"pod{i} -- core", 12.0, 4) for i in range(4)]
@@ -455,7 +455,7 @@ def test_recipes_are_plain_data() -> None:
     assert hash(TopologySpec()) == hash(TopologySpec())
 
 
-def test_equal_recipes_give_equal_topologies_that_travel() -> None:
+def test_equal_recipes_give_equal_topologies_that_pickle() -> None:
     first, second = (topology(TopologySpec("rail-optimised", nics=2), "8x8/4") for _ in range(2))
     for network in (second, pickle.loads(pickle.dumps(first))):
         for field in ("links", "access", "edge", "route_at", "route_link", "route_share", "latency_s"):
@@ -503,14 +503,14 @@ def test_effective_rates_are_below_raw_ones() -> None:
     ("spec", "small", "large"),
     [(TopologySpec(), "64x8/32", "640x8/32"), (TopologySpec("fat-tree"), "128x8/4", "1024x8/8")],
 )
-def test_the_cost_of_a_network_grows_like_its_machines(spec: TopologySpec, small: str, large: str) -> None:
+def test_the_cost_of_a_network_is_linear_in_its_machines(spec: TopologySpec, small: str, large: str) -> None:
     topology(spec, small)  # imports
     networks = [topology(spec, cluster) for cluster in (small, large)]
     lines = [lines_run(topology, spec, cluster) for cluster in (small, large)]
     assert lines[1] / lines[0] < 1.1 * len(networks[1].edge) / len(networks[0].edge)
 
 
-def test_importing_the_network_stays_cheap() -> None:
+def test_importing_the_network_imports_nothing_heavy() -> None:
     code = "import sys, gpusched_env.network; print(sorted({'networkx', 'scipy', 'matplotlib'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -158,14 +158,14 @@ def test_ci_runs_both_ends_of_the_range_of_numba() -> None:
     ("python", "machine", "asked"),
     [("3.11", "x86_64", True), ("3.12", "AMD64", True), ("3.13", "x86_64", False), ("3.12", "arm64", False)],
 )
-def test_the_extra_gavel_asks_for_ecos_where_it_has_wheels(python: str, machine: str, asked: bool) -> None:
+def test_the_extra_gavel_requires_ecos_where_it_has_wheels(python: str, machine: str, asked: bool) -> None:
     [item] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["gavel"]
     marker = Requirement(item).marker
     assert marker is not None
     assert marker.evaluate({"python_version": python, "platform_machine": machine}) is asked
 
 
-def test_pins_cover_what_the_dependencies_need_in_turn() -> None:
+def test_pins_cover_transitive_dependencies() -> None:
     pinned = _pins()
     needed: set[str] = set()
     for name in pinned:

@@ -95,7 +95,7 @@ def test_episodes_of_a_batch_end_with_their_jobs_and_at_the_limit(name, autorese
     assert not (terminated & truncated).any()
 
 
-def test_another_digest_is_told_and_fails(tmp_path, monkeypatch, capsys):
+def test_another_digest_is_reported_and_fails(tmp_path, monkeypatch, capsys):
     from typer import Exit
 
     from gpusched_env.portability import __main__ as command
@@ -112,7 +112,7 @@ def test_another_digest_is_told_and_fails(tmp_path, monkeypatch, capsys):
     assert "3 digests differ" in told
 
 
-def test_an_exponential_of_numpys_would_be_found(monkeypatch):
+def test_the_exponential_of_numpy_changes_digests(monkeypatch):
     """The battery is worth something: where draws hang on another ``exp``, their digests differ."""
     from gpusched_env.portable import arrays
 

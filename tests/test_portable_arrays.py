@@ -23,7 +23,7 @@ def test_sums_do_not_depend_on_the_order(values, random):
     assert arrays.total(np.array(values)) == arrays.total(np.array(shuffled)) == expected
 
 
-def test_what_rounding_loses_in_a_plain_sum_is_kept():
+def test_sums_keep_small_addends_that_plain_sums_lose():
     values = np.array([1e16, 1.0, -1e16])
     assert values.sum() == 0.0
     assert arrays.total(values) == 1.0
@@ -37,7 +37,7 @@ def test_what_rounding_loses_in_a_plain_sum_is_kept():
     st.lists(st.floats(-150, 150), max_size=20),
     st.randoms(),
 )
-def test_interpolation_is_numpys_up_to_rounding(known, values, random):
+def test_interpolation_equals_numpys_up_to_rounding(known, values, random):
     at_known = np.array([random.uniform(-5, 5) for _ in known])
     found = arrays.interpolated(values, np.array(known), at_known)
     assert found == pytest.approx(np.interp(values, known, at_known), abs=1e-9)

@@ -103,7 +103,7 @@ def test_edges(function, argument, value):
 
 
 @pytest.mark.parametrize("function", [elementary.exp, elementary.expm1, elementary.log, elementary.log1p])
-def test_what_has_no_value_is_nan(function):
+def test_undefined_values_are_nan(function):
     assert math.isnan(function(NAN))
     if function in (elementary.log, elementary.log1p):
         assert math.isnan(function(-2.0))

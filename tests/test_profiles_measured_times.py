@@ -62,7 +62,7 @@ def test_the_best_placement_may_be_an_outer_tier() -> None:
     assert instance(rows).ideal_iteration_s[0] == 0.9
 
 
-def test_saved_with_the_workload(tmp_path: Path) -> None:
+def test_measured_rows_are_saved_with_the_workload(tmp_path: Path) -> None:
     workload = instance().workload
     workload.save(tmp_path / "w.npz")
     again = Workload.load(tmp_path / "w.npz")
@@ -100,7 +100,7 @@ def test_the_communication_time_of_a_run_is_the_measured_one() -> None:
     assert (times["jct_s"], times["communication_s"]) == pytest.approx((7.5, 2.5))
 
 
-def test_a_type_that_cannot_run_the_gang_is_none_of_its_types() -> None:
+def test_a_type_that_cannot_run_the_gang_is_excluded() -> None:
     cannot = np.array([(0, 1, 2, 0, np.inf, 0.0)], MEASURED_DTYPE)
     assert np.isinf(instance(cannot).iteration_s).sum() == len(TIERS)
     workload = Workload.from_columns([0.0], [2], iterations=[10.0], profiles=profiles(cannot), profile=[0])

@@ -103,7 +103,7 @@ def test_links_are_those_of_the_log() -> None:
 
 @settings(max_examples=30)
 @given(st.lists(st.one_of(st.floats(0.001, 1e6), st.just(float("nan"))), max_size=600))
-def test_a_distribution_is_thinned_and_stays_one(values: list[float]) -> None:
+def test_a_thinned_distribution_is_still_a_distribution(values: list[float]) -> None:
     jct_s = np.array(values)
     told = distribution(jct_s)
     done = jct_s[np.isfinite(jct_s)]

@@ -161,7 +161,7 @@ def test_a_job_is_followed_by_keyboard(driver: Any, report: str) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_heat_maps_name_their_links(driver: Any, tmp_path: Path, width: int) -> None:
+def test_heat_maps_label_their_links(driver: Any, tmp_path: Path, width: int) -> None:
     results = evaluate("leaf-spine-256-v1", ["fifo-skip"], [0], progress=False, keep_logs=True)
     write_report(get_scenario("leaf-spine-256-v1").instance(0), results, tmp_path / "out.html")
     show(driver, (tmp_path / "out.html").as_uri(), width)
@@ -208,7 +208,7 @@ def test_rank_and_name_stay_while_a_table_scrolls(driver: Any, site: Path, width
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_pages_of_the_site_fit_and_are_silent(driver: Any, site: Path, width: int) -> None:
+def test_pages_of_the_site_fit_and_log_nothing_to_the_console(driver: Any, site: Path, width: int) -> None:
     pages = sorted(site.glob("*.html"))
     assert len(pages) == 1 + 6 + 3
     for path in pages:

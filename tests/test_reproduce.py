@@ -72,7 +72,7 @@ class TwoPolicies(Card):
         return []
 
 
-def test_an_interrupted_card_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_card_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, found = play_card(TwoPolicies(), tmp_path / "whole")
     assert found == 0
     calls = 0
@@ -105,7 +105,7 @@ def test_workers_change_nothing(tmp_path: Path) -> None:
     assert one.runs == two.runs
 
 
-def test_another_version_plays_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_plays_all_runs_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     play_card(TwoPolicies(), tmp_path, quick=True)
     monkeypatch.setattr("gpusched_env.reproduce.running.RESULTS_VERSION", "other")
     assert play_card(TwoPolicies(), tmp_path, quick=True)[1] == 0
@@ -115,7 +115,7 @@ class Renamed(TwoPolicies):
     """The same runs under another name."""
 
 
-def test_two_cards_share_a_folder_and_another_measure_plays_anew(tmp_path: Path) -> None:
+def test_two_cards_share_a_folder_and_another_measure_plays_again(tmp_path: Path) -> None:
     assert play_card(TwoPolicies(), tmp_path, quick=True)[1] == 0
     assert play_card(Renamed(), tmp_path, quick=True)[1] == 0
     assert play_card(TwoPolicies(), tmp_path, quick=True)[1] == 2
@@ -159,7 +159,7 @@ def test_medians_spread_and_files(tmp_path: Path) -> None:
     assert table.row_count == 2
 
 
-def test_a_summary_has_a_line_a_claim() -> None:
+def test_a_summary_has_a_line_for_each_claim() -> None:
     found = [Finding("jobs end", "free", True, "1"), Finding("jobs end", "busy", False, "2")]
     assert summary(found) == ["holds in  1 of  2: jobs end"]
     assert len(summary([Finding("word " * 60, "free", True, "")], 100)[0]) <= 100
@@ -231,7 +231,7 @@ def test_errors(tmp_path: Path) -> None:
 # --- SJF-BCO
 
 
-def test_b8_the_instance() -> None:
+def test_the_instance_has_the_set_up_of_the_paper() -> None:
     for seed in range(4):
         instance = RingAllReduce(20, 0.15).instance(seed)
         jobs = instance.workload.jobs
@@ -326,7 +326,7 @@ def test_figures_show_the_numbers_of_the_paper_and_the_medians_of_the_runs(
         assert {str(setting) for setting in SETTINGS} < set(lines)
 
 
-def test_a_call_that_is_stopped_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_call_says_how_to_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -336,7 +336,7 @@ def test_a_call_that_is_stopped_says_how_to_go_on(tmp_path: Path, monkeypatch: p
     assert f"finished runs are kept in {tmp_path}" in result.stderr
 
 
-def test_trends_that_may_be_asserted_hold_on_the_quick_card(quick) -> None:
+def test_trends_hold_on_the_quick_card(quick) -> None:
     """Those of strong contention with queues, of weak contention without, and of cluster size; see docs."""
     *_, results = quick
     holds = {(finding.claim, finding.setting): finding.holds for finding in load_card("sjf-bco").findings(results)}

@@ -124,7 +124,7 @@ def test_ratios_are_paired_by_seed_and_averaged_geometrically() -> None:
     assert sweep(results, "mean_jct_s", cells, "dally", "srtf") is None
 
 
-def test_targets_hold_where_they_should_and_only_there() -> None:
+def test_targets_hold_exactly_where_they_should() -> None:
     cells = by_cost("poisson")
 
     def value(waits: float) -> Value:
@@ -164,7 +164,7 @@ def test_the_leak_keeps_gpus_from_working() -> None:
     assert leaky["working_at_96h"] < tidy["working_at_96h"] / 2
 
 
-def test_waiting_by_model_is_that_of_its_jobs() -> None:
+def test_queueing_by_model_sums_to_that_of_all_jobs() -> None:
     """Hazard 5: weighted by running time, the models' queueing is that of all jobs."""
     instance = dataclasses.replace(STARVING, jobs=120).problem().instance(1)
     log = play(instance, "dally")
@@ -207,7 +207,7 @@ def test_the_command_prints_claims_and_targets_and_writes_files(
     assert not list(tmp_path.glob("load_*.png"))  # a quick call plays one load of each top tier
 
 
-def test_figures_show_only_what_was_played() -> None:
+def test_figures_show_only_played_cells() -> None:
     """As in a quick call: two costs in poisson, one elsewhere, and links a quarter as fast under congestion."""
     pytest.importorskip("matplotlib")
     from gpusched_env.reproduce.dally import figures, hazards

@@ -98,7 +98,7 @@ def test_verdicts_follow_from_the_intervals(gain: float, holds: bool) -> None:
         assert {claim[:3]: value for claim, value in said.items() if claim[:3] in ("(b)", "(c)")} == expected
 
 
-def test_sanity_looks_both_ways() -> None:
+def test_sanity_checks_losses_and_gains() -> None:
     for learned, holds in ((1.005, True), (0.98, False), (1.02, False)):
         table = {("insensitive", SANITY["insensitive"], ""): [1.0, 1.0], ("insensitive", LEARNED, ""): [learned] * 2}
         assert [finding.holds for finding in all_verdicts(results(table))] == [holds]

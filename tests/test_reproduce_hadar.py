@@ -33,7 +33,7 @@ def test_a_full_card_has_every_cell_once() -> None:
     assert {run.labels["part"] for run in runs} == {"hadar", "hadare", "slots"}
 
 
-def test_factors_are_paired_and_those_of_the_logs(played) -> None:  # type: ignore[no-untyped-def]
+def test_factors_are_paired_by_seed_and_follow_from_the_logs(played) -> None:  # type: ignore[no-untyped-def]
     _, results, _ = played
     own = results.values("makespan_s", **of_mix("aws", 1, FORKED))
     rival = results.values("makespan_s", **of_mix("aws", 1, "longest first, migrates"))
@@ -44,7 +44,7 @@ def test_factors_are_paired_and_those_of_the_logs(played) -> None:  # type: igno
     assert np.array_equal(results.values("makespan_s", **of_slot(5, 360)), lab)
 
 
-def test_findings_that_hold_whatever_the_mix(played) -> None:  # type: ignore[no-untyped-def]
+def test_findings_that_hold_for_every_mix(played) -> None:  # type: ignore[no-untyped-def]
     _, results, _ = played
     found = [f for cluster in NODES for f in of_cluster(results, cluster) if "nodes train" in f.claim]
     assert len(found) == 2

@@ -95,7 +95,7 @@ def test_figures_show_the_ratios_of_these_runs(
             assert lines[policy].get_ydata() == pytest.approx(ratios, nan_ok=True)
 
 
-def test_reductions_are_those_of_the_logs(played: tuple[Card, Results, Path]) -> None:
+def test_reductions_follow_from_the_logs(played: tuple[Card, Results, Path]) -> None:
     _, results, _ = played
     instance = simulated(160, 1.25).instance(200_000)
     mean = {
@@ -121,7 +121,7 @@ def test_where_every_job_fills_the_memory_only_accumulation_lets_them_share(play
 
 
 @pytest.mark.parametrize("spec", ["sjf", "sjf-bsbf", "sjf-ffs"])
-def test_what_is_measured_is_what_the_log_says(spec: str) -> None:
+def test_measures_follow_from_the_log(spec: str) -> None:
     instance = physical(xi=1.25).instance(3)
     log = simulate(instance, make_scheduler(spec))
     found, times, gpus = measure(instance, log), job_times(instance, log), instance.workload.jobs["gpus"]

@@ -260,7 +260,7 @@ def test_log_is_cut_counted_and_read_once(log: str, monkeypatch: pytest.MonkeyPa
     assert scenario.instance(1).workload.fingerprint() == first.fingerprint()
 
 
-def test_conditions_and_samples_are_counted(log: str, tmp_path: Path) -> None:
+def test_jobs_dropped_by_conditions_and_samples_are_counted(log: str, tmp_path: Path) -> None:
     path = tmp_path / "two.csv"
     path.write_text(LOG + LOG.replace(",0,a", ",0,b").partition("\n")[2])
     spec = WorkloadSpec(f"philly:{path}", where=("virtual_cluster!=a",), max_gpus=4, sample=2, sample_seed=4, jobs=1)
@@ -397,7 +397,7 @@ def test_jobs_that_bring_profiles_keep_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", RETIRED)
-def test_retired_names_tell_what_took_their_place(name: str) -> None:
+def test_retired_names_name_their_replacement(name: str) -> None:
     assert RETIRED[name] in list_scenarios()
     assert name not in list_scenarios()
     with pytest.raises(ScenarioError, match=f"retired.*play '{RETIRED[name]}:load=0.5'"):

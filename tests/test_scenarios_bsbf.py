@@ -103,7 +103,7 @@ def test_parameters() -> None:
 
 
 @pytest.mark.parametrize("scheduler", ["fifo", "tiresias", "share-first"])
-def test_they_play(scheduler: str) -> None:
+def test_the_scenarios_play(scheduler: str) -> None:
     """The validator recounts everything; only rivals preempt."""
     instance = get_scenario(PHYSICAL).instance(200_000)
     log = play(instance, ShareFirst() if scheduler == "share-first" else scheduler)
@@ -170,7 +170,7 @@ def test_sections_that_are_refused(section: object, message: str) -> None:
     assert str(refusal.value).startswith("f.toml.sharing")
 
 
-def test_the_option(tmp_path: Path) -> None:
+def test_the_option_sharing(tmp_path: Path) -> None:
     tiny, sim = get_scenario("tiny-v1"), get_scenario(SIM)
     assert with_sharing(tiny, None) is tiny
     assert with_sharing(tiny, "limit=3").sharing == Sharing(3)
@@ -234,7 +234,7 @@ def test_published_jobs_of_the_authors() -> None:
     play(instance, ShareFirst())
 
 
-def test_models_that_nobody_tells() -> None:
+def test_unnamed_models_are_refused() -> None:
     scenario = get_scenario("tiny-v1")
     data = scenario.as_dict()
     data["workload"]["profiles"] = "models"

@@ -296,7 +296,7 @@ def outcome(name: str, rule: str, seeds: int = 1) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("name", DALLY)
-def test_waiting_for_a_place_spares_communication(name: str) -> None:
+def test_waiting_for_a_tighter_place_saves_communication(name: str) -> None:
     eager, patient = (outcome(name, rule, seeds=5) for rule in ("pack", "consolidate"))
     assert eager["finished"] == patient["finished"] == get_scenario(name).workload.jobs
     assert patient["communication_share"] < 0.95 * eager["communication_share"]
@@ -322,7 +322,7 @@ def test_the_price_of_not_waiting_grows_with_the_cost_of_the_top_tier() -> None:
     assert 1.1 < ratios[0] < ratios[1] / 1.2 < ratios[2] / 1.4
 
 
-def test_the_change_in_the_middle_of_a_drift_is_felt_after_it_only() -> None:
+def test_a_drift_slows_communication_after_the_change_only() -> None:
     """Communication of the jobs that end before the change, and of those that come after it."""
     scenario = get_scenario("dally-drift-v1")
     instance = scenario.instance(200_000)

@@ -126,7 +126,7 @@ def test_sub_steps_are_those_of_halved_batches(batch: int, passes: int) -> None:
     assert set(found[1:]) == {steps for steps in known if steps > passes}
 
 
-def test_a_batch_that_does_not_fit_takes_passes_alone() -> None:
+def test_a_batch_that_does_not_fit_takes_several_passes() -> None:
     """64 samples of bert: six passes, of which one overlaps communication; more sub-steps count from there."""
     instance = t4_jobs([("bert", 6, 64, 50.0)], Cluster((NodeGroup(2, 4, "T4"),)))
     model = load_fitted("bsbf").fits["T4"]["bert"].throughput
@@ -229,7 +229,7 @@ def test_a_users_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("column", "value"), [("xi", "1.25"), ("lost_share", "0.2"), ("rate", "0.8")])
-def test_the_header_says_what_the_numbers_hold(tmp_path: Path, column: str, value: str) -> None:
+def test_the_header_says_the_meaning_of_the_numbers(tmp_path: Path, column: str, value: str) -> None:
     sharing = table(tmp_path, f"model_self,model_other,{column}\na,a,{value}\n")
     assert xi_of(named("a"), sharing)[0, 0] == pytest.approx(1.25, rel=1e-15)
 
@@ -272,7 +272,7 @@ def test_tables_that_are_refused(tmp_path: Path, text: str, message: str) -> Non
         xi_of(named("a"), table(tmp_path, text))
 
 
-def test_a_table_is_known_by_its_bytes(tmp_path: Path) -> None:
+def test_the_fingerprint_of_a_table_depends_on_its_bytes(tmp_path: Path) -> None:
     one = table(tmp_path, "model_self,model_other,xi\na,a,2\n").identity()
     (tmp_path / "elsewhere").mkdir()
     assert table(tmp_path / "elsewhere", "model_self,model_other,xi\na,a,2\n").identity() == one

@@ -95,7 +95,7 @@ def test_the_seed_of_a_run_decides_random_placement_and_nothing_else() -> None:
         assert (one != other) == differs, spec
 
 
-def test_how_often_the_log_is_read_changes_nothing() -> None:
+def test_reading_the_log_changes_nothing() -> None:
     instance = random_instance(6, 200)
     whole = simulate(instance, make_scheduler("fifo")).digest()
     simulation, scheduler = Simulation(instance), make_scheduler("fifo")

@@ -76,7 +76,7 @@ def test_questions_about_an_unknown_rule_are_errors_with_the_nearest_name(questi
 
 
 @pytest.mark.parametrize("decision", [Start(2**70), Preempt(-(2**70)), Start(2**31), Start(0, gpus=(2**40,))])
-def test_numbers_beyond_any_table_are_refused(decision: Decision) -> None:
+def test_job_and_gpu_numbers_out_of_range_are_refused(decision: Decision) -> None:
     assert begin(unit_instance([0], [1], [5])).apply(decision) != ""
 
 
@@ -88,7 +88,7 @@ def test_a_job_that_is_no_whole_number_is_an_error() -> None:
     assert simulation.arrays.world["running"] == 0
 
 
-def test_a_scheduler_that_forgets_to_return_is_told() -> None:
+def test_a_scheduler_that_returns_none_is_an_error() -> None:
     class Forgetful(Scheduler):
         def decide(self, view: ClusterView) -> Iterable[Decision]:
             return None  # type: ignore[return-value]

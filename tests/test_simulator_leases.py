@@ -79,7 +79,7 @@ def test_all_leases_of_an_instant_end_before_the_scheduler_is_asked() -> None:
     assert seen[2] == (50.0, [], [80.0])  # job 0 was renewed, job 1 was preempted
 
 
-def test_work_that_ends_with_its_lease_is_done() -> None:
+def test_a_job_that_ends_with_its_lease_completes() -> None:
     """0.1 + 0.2 > 0.3: the completion may lie a rounding error behind the end of the lease."""
     instance = unit_instance([0.1], [1], [0.2])
     log = play(instance, Script({0.1: [Start(0), Lease(0, 0.3)]}))

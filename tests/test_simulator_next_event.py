@@ -18,7 +18,7 @@ def expected(replica: np.void) -> tuple[float, int, int]:
 
 
 @pytest.mark.parametrize("gpus", [1, 2, 3, 7, 255, 256, 300, 1500])
-def test_the_winner_is_the_first_of_all(gpus: int) -> None:
+def test_the_winner_is_the_earliest_event(gpus: int) -> None:
     """Few times, so that many tie; large clusters leave the tournament early where nothing changes above."""
     rng = np.random.default_rng(gpus)
     sim = allocate([unit_instance([0.0], [1], [1.0], f"1x{gpus}")]).handle(0)

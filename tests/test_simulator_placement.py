@@ -94,7 +94,7 @@ def situations(draw: Callable) -> tuple[Cluster, tuple[int, ...], int]:
 
 @settings(max_examples=150)
 @given(situations(), st.sampled_from(sorted(PLACEMENT_RULES)))
-def test_every_rule_gives_a_whole_gang_of_free_gpus_or_changes_nothing(situation, rule: str) -> None:
+def test_every_rule_gives_a_whole_gang_of_free_gpus_or_refuses(situation, rule: str) -> None:
     cluster, busy, gang = situation
     gpus = place(cluster, busy, gang, rule)
     if goes_anywhere(rule):
@@ -133,7 +133,7 @@ def test_pack_is_best_fit(situation) -> None:
 
 @settings(max_examples=100)
 @given(situations())
-def test_rack_never_leaves_a_rack_and_waits_only_if_every_rack_is_too_full(situation) -> None:
+def test_rack_stays_in_one_rack_and_refuses_only_if_every_rack_is_too_full(situation) -> None:
     cluster, busy, gang = situation
     gpus = place(cluster, busy, gang, "rack")
     tiers = [tier_of(cluster, p) for p in every_place(cluster, busy, gang)]
@@ -211,7 +211,7 @@ def test_count_takes_the_lowest_ids(situation) -> None:
 
 @settings(max_examples=60)
 @given(situations())
-def test_spread_evens_the_machines_out(situation) -> None:
+def test_spread_takes_gpus_evenly_from_machines(situation) -> None:
     """One from each in turn: nobody gives two more than a machine that still has free GPUs."""
     cluster, busy, gang = situation
     gpus = place(cluster, busy, gang, "spread")
@@ -252,7 +252,7 @@ def test_by_hand_on_two_racks_of_two_machines_of_four(rule: str, busy: tuple, ga
 
 @settings(max_examples=100)
 @given(situations())
-def test_most_free_goes_from_the_emptiest_machine_to_the_next(situation) -> None:
+def test_most_free_fills_the_emptiest_machines_first(situation) -> None:
     """As Pollux' simulator places a Tiresias job: ``Counter.most_common(1)`` until the gang is whole."""
     cluster, busy, gang = situation
     gpus = place(cluster, busy, gang, "most-free")

@@ -130,7 +130,7 @@ def by_contention(simulation: Simulation, gang: int) -> list[int]:
 
 @settings(max_examples=120)
 @given(st.integers(0, 10**6))
-def test_every_rule_is_what_it_says(seed: int) -> None:
+def test_every_rule_equals_its_plain_statement(seed: int) -> None:
     simulation = loaded(seed)
     cluster, view = simulation.instance.cluster, ClusterView(simulation)
     held = held_by_log(simulation.log(), cluster.gpus, simulation.now_s)
@@ -161,7 +161,7 @@ def test_every_rule_is_what_it_says(seed: int) -> None:
 
 @settings(max_examples=40)
 @given(st.integers(0, 10**6), st.sampled_from(["contention", "least-busy", "least-busy-servers", "random-servers"]))
-def test_what_the_rule_promises_is_what_a_start_takes(seed: int, rule: str) -> None:
+def test_a_start_takes_the_gpus_that_where_returns(seed: int, rule: str) -> None:
     simulation = loaded(seed)
     view = ClusterView(simulation)
     for job in view.waiting.tolist():
@@ -230,7 +230,7 @@ def test_random_servers_are_drawn_uniformly() -> None:
 
 
 @pytest.mark.parametrize("rule", ["contention", "least-busy", "random-servers", "most-free"])
-def test_in_a_walk_gangs_do_not_take_the_same_gpus(rule: str) -> None:
+def test_gangs_placed_in_one_list_schedule_get_disjoint_gpus(rule: str) -> None:
     simulation = begin(unit_instance([0.0] * 3, [3, 2, 4], [9.0] * 3, "4x2/2"))
     order, starts = np.arange(3, dtype=np.int32), np.zeros(3, np.int32)
     walk = Walk(order=order, rules=np.full(3, RULE_NUMBER[rule], np.int32), verdicts=starts)

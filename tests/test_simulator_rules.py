@@ -71,13 +71,13 @@ def test_time_limit_cuts_the_run_and_keeps_events_on_the_limit() -> None:
     play(instance, "fifo")  # the loop accepts the cut, and the validator the log
 
 
-def test_wait_wakes_exactly_then() -> None:
+def test_a_wait_wakes_exactly_at_its_time() -> None:
     script = Script({0.0: [Wait(0.1 + 0.2), Wait(7.5)], 0.1 + 0.2: [Wait(2.0)]}, then="pack")
     play(unit_instance([0, 5], [1, 1], [3, 3], "1x1"), script)
     assert script.called_at[:3] == [0.0, 0.1 + 0.2, 2.0]
 
 
-def test_of_several_waits_the_earliest_counts_and_the_next_event_wakes_anyway() -> None:
+def test_the_earliest_of_several_waits_counts_and_events_wake_before_it() -> None:
     script = Script({0.0: [Wait(9.0), Wait(4.0), Wait(6.0)]}, then="pack")
     play(unit_instance([0, 5], [1, 1], [20, 3], "1x2"), script)
     assert script.called_at == [0.0, 4.0, 5.0, 8.0]
@@ -160,7 +160,7 @@ def test_a_slower_placement_stretches_the_run_by_the_ratio_of_the_iteration_time
     assert set(log.events["tier"][log.events["kind"] == START].tolist()) == {0, 1, 2}
 
 
-def test_rounds_also_come_while_nobody_waits() -> None:
+def test_rounds_continue_while_no_job_waits() -> None:
     class Counting(Scheduler):
         calls = 0
 

@@ -234,7 +234,7 @@ def test_plain_python_plays_the_same() -> None:
     assert plain_python_digests("test_simulator_sharing") == digests()
 
 
-def test_a_batch_plays_as_each_alone() -> None:
+def test_a_batch_plays_like_single_simulations() -> None:
     instances = shared_and_not()
     state = allocate(instances, range(len(instances)))
     together = []
@@ -264,7 +264,7 @@ def test_no_run_that_shares_beats_the_bounds(seed: int) -> None:
 
 
 @pytest.mark.parametrize("limit", [None, 1, 2])
-def test_a_question_may_be_asked_when_every_seat_is_taken(limit: int | None) -> None:
+def test_what_if_works_when_every_seat_is_taken(limit: int | None) -> None:
     """``what_if_s`` lays the ring of one gang more than the seats hold; the answer is that of the idle network."""
     seats = 4 * (limit or 1)
     jobs = Workload.from_columns(

@@ -33,7 +33,7 @@ class Ranked(Scheduler):
         return view.preemptive_schedule(order, np.where(order == 2, rule_number("consolidate"), rule_number("pack")))
 
 
-def test_nobody_takes_the_place_that_a_checkpoint_is_clearing_for_a_better_gang() -> None:
+def test_gpus_being_freed_for_a_better_gang_are_not_given_away() -> None:
     """Two nodes of four. Row 1 must make room for row 2 (a whole machine); row 3 (one GPU) fits best beside row 1."""
     instance = unit_instance(
         [0, 0, 10, 10], [2, 3, 4, 1], [5000, 3000, 300, 3000], "2x4", checkpoint_s=30, restore_s=30
@@ -43,7 +43,7 @@ def test_nobody_takes_the_place_that_a_checkpoint_is_clearing_for_a_better_gang(
     assert start == {0: 0.0, 1: 0.0, 2: 40.0, 3: 40.0}
 
 
-def test_a_view_shows_neither_the_future_nor_anything_to_write_on() -> None:
+def test_a_view_shows_no_future_and_its_arrays_are_read_only() -> None:
     simulation = begin(unit_instance([0, 50, 60], [1, 1, 1], [10, 77, 99]))
     view = simulation.view_for(make_scheduler("srtf"))
     for ask in (view.remaining_s, view.service_s, view.end_s, view.progress_since_s):  # type: ignore[attr-defined]
@@ -57,7 +57,7 @@ def test_a_view_shows_neither_the_future_nor_anything_to_write_on() -> None:
         Encoder.for_view(Windows(), simulation.view_for(make_scheduler("fifo")))
 
 
-def test_users_may_tell_weights_and_deadlines() -> None:
+def test_weights_and_deadlines_of_users() -> None:
     plain = Workload.from_columns([0.0, 5.0], [1, 1], [10.0, 10.0])
     told = dataclasses.replace(plain, attributes={"slo": np.array(["1.5", "-1"]), "user": np.array(["x", "y"])})
     view = ClusterView(begin(Instance(Cluster.parse("1x4"), told)))

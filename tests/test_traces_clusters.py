@@ -129,7 +129,7 @@ def test_damage_gives_a_cluster_or_a_trace_error(
     check_damaged(tmp_path, name, FILES[name].encode(), cut, place, garbage, read=read_cluster)
 
 
-def test_scenarios_and_the_command_line_take_them(tmp_path: Path) -> None:
+def test_scenarios_and_the_command_line_accept_cluster_files(tmp_path: Path) -> None:
     path = tmp_path / "nodes.csv"
     path.write_text(OPENB)
     with pytest.raises(WorkloadError, match="--profiles unit"):

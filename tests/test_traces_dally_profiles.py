@@ -60,7 +60,7 @@ def layers(*rows: tuple[float, float, float, float, float]) -> Layers:
 TWO = layers((1000, 2000, 1000, 1e6, 0), (1000, 2000, 1000, 4e6, 0))
 
 
-def test_the_worked_example_of_the_specification() -> None:
+def test_the_closed_form_by_hand() -> None:
     """Test E1: the last layer's 4 MB are known at 3,000 ns and take 15,000, the first layer's 1 MB take 11,250."""
     shape = (1, 1, 2, 1)
     assert all_reduce_ns(NVSWITCH, shape, 4e6) == 15_000
@@ -86,7 +86,7 @@ def test_links_that_a_collective_uses_at_once(kind: str, units: int, links: int)
 
 
 @given(data=st.data(), shape=st.tuples(*[st.integers(1, 5)] * 4))
-def test_what_any_layers_obey(data: st.DataObject, shape: tuple[int, int, int, int]) -> None:
+def test_properties_of_the_closed_form_for_any_layers(data: st.DataObject, shape: tuple[int, int, int, int]) -> None:
     """A lone GPU computes all the time; no pass is shorter than its computation, or than its transfers in a row."""
     times = st.tuples(st.floats(1, 1e6), st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0, 1e8), st.just(0.0))
     model = layers(*data.draw(st.lists(times, min_size=1, max_size=5)))
@@ -146,7 +146,7 @@ def test_the_table_has_every_shape_of_the_demands() -> None:
     assert demands <= {1, *GANGS}
 
 
-def test_what_the_authors_links_say_of_the_models() -> None:
+def test_efficiencies_on_the_authors_links() -> None:
     """Specification, section 3.2: the table of six models at seven placements, to the digits that it prints."""
     table = load_efficiency("dally")
     shapes = ((4, 1, 1, 1), (4, 2, 1, 1), (2, 2, 2, 1), (2, 4, 2, 1), (1, 2, 2, 2), (1, 2, 4, 4))
@@ -199,7 +199,7 @@ def test_iterations_of_a_gang_are_those_of_each_of_its_gpus() -> None:
     np.testing.assert_allclose(instance.ideal_s, expected, rtol=1e-12)
 
 
-def test_jobs_that_tell_less_keep_their_work() -> None:
+def test_jobs_with_fewer_fields_keep_their_work() -> None:
     given = assign_profiles(some_jobs(model=["VGG", "no such", "BERT"]), "dally", RNG, ("V100", "T4"))
     assert given.jobs["duration_s"].tolist() == [30, 40, 50]
     assert given.profiles.gpu_types == ("V100", "T4")
@@ -323,7 +323,7 @@ def test_the_authors_jobs_play_in_their_scenario(file: str) -> None:
     validate(instance, log)
 
 
-def test_work_is_conserved_over_steps_that_are_added_up() -> None:
+def test_work_is_conserved_over_many_steps() -> None:
     """A thousand steps of a month each, at a clock of two years: the sum of their ends rounds a thousand times."""
     scenario = get_scenario("dally-authors-v1")
     spec = dataclasses.replace(scenario.workload, parameters={"mean_gap_s": 0.0}, profiles="dally-congested-50")

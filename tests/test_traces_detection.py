@@ -69,7 +69,7 @@ def test_every_layout_is_found_or_called_ambiguous(tmp_path: Path, name: str, nu
         (b"1 2 3\n", "the columns '1 2 3'"),
     ],
 )
-def test_what_fits_no_format_is_shown(tmp_path: Path, data: bytes, found: str) -> None:
+def test_a_file_of_no_known_format_is_quoted_in_the_error(tmp_path: Path, data: bytes, found: str) -> None:
     path = write(tmp_path / "log", data)
     with pytest.raises(TraceError) as caught:
         read_trace(f"auto:{path}")

@@ -28,7 +28,7 @@ def expected(time_s: np.ndarray, swing: float, period_s: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("swing", "period_s"), [(0.0, DAY), (0.5, DAY), (0.9, 3_600.0), (1.0, 7_200.0)])
-def test_in_the_time_of_its_rate_the_process_is_the_poisson_process_of_the_seed(swing: float, period_s: float) -> None:
+def test_time_rescaled_by_the_rate_gives_the_poisson_process_of_the_seed(swing: float, period_s: float) -> None:
     for seed in range(5):
         steady = generate_workload("poisson", seed, 5_000, rate_per_s=RATE).jobs["arrival_s"]
         swinging = arrivals(seed, 5_000, swing=swing, period_s=period_s)
@@ -44,7 +44,7 @@ def p_value(arrival_s: np.ndarray, swing: float) -> float:
     return float(chi2.sf(((counts - means) ** 2 / means).sum(), halves - 1))
 
 
-def test_counts_of_half_days_are_those_of_the_swing_and_of_no_other() -> None:
+def test_counts_of_half_days_fit_the_swing_and_no_other() -> None:
     for seed in range(10):
         drawn = arrivals(seed, swing=0.5)
         assert p_value(drawn, 0.5) > 1e-3

@@ -46,7 +46,7 @@ def test_helios_predictions_have_an_id_and_one_other_column(log: str, tmp_path: 
     assert report.notes == {"estimates are priority of predicted.csv [seconds]": 2}
 
 
-def test_a_scheduler_sees_them(log: str, tmp_path: Path) -> None:
+def test_a_scheduler_sees_the_predictions(log: str, tmp_path: Path) -> None:
     file = predictions(tmp_path, "job_id,estimate_s\n7,5\n9,500\n")
     scenario = get_scenario("tiny-v1").with_workload(log, parameters={"estimate": file}, profiles="unit")
     scenario = scenario.with_cluster(type(scenario.cluster).parse("1x1"))
@@ -93,7 +93,7 @@ def test_bad_rows_of_the_predictions_are_skipped_too(log: str, tmp_path: Path) -
     assert report.dropped == {}
 
 
-def test_the_fingerprint_knows_their_bytes_and_not_their_place(log: str, tmp_path: Path) -> None:
+def test_the_fingerprint_depends_on_the_bytes_of_the_file_not_on_its_path(log: str, tmp_path: Path) -> None:
     text = "job_id,estimate_s\n7,5\n"
     (tmp_path / "other").mkdir()
     tiny = get_scenario("tiny-v1")

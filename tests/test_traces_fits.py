@@ -90,7 +90,7 @@ def test_fit_finds_the_parameters() -> None:
     gamma=st.floats(1, 10),
     second=st.sampled_from([1e-3, 1.0, 100.0]),
 )
-def test_fit_describes_what_the_model_made(
+def test_fit_predicts_the_times_of_the_model(
     alpha: float, beta: float, sync: tuple[float, ...], gamma: float, second: float
 ) -> None:
     """Parameters may hide behind each other (a sync that is covered whole); times may not."""
@@ -109,7 +109,7 @@ def test_fit_of_noisy_times_is_as_good_as_the_noise() -> None:
     assert np.array_equal(errors, fit_throughput(rows).relative_errors(rows))
 
 
-def test_parameters_that_no_row_tells() -> None:
+def test_parameters_that_no_row_determines() -> None:
     alone = fit_throughput(measured(MODEL, [(1, 1)]))
     assert (alone.alpha_local, alone.beta_local, alone.alpha_node, alone.beta_node, alone.gamma) == (0, 0, 0, 0, 1)
     assert alone.gradient_s(30) == pytest.approx(0.4)

@@ -166,7 +166,7 @@ def test_the_files_are_those_of_the_manifest() -> None:
         assert digests(data) == {row["sha256"], row["sha256_uncompressed"]}, row["file"]
 
 
-def test_none_of_them_is_in_the_repository() -> None:
+def test_no_published_file_is_in_the_repository() -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("not a checkout")
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]

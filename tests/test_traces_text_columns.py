@@ -19,7 +19,7 @@ ANY_TEXT = st.text(st.characters(exclude_characters="\0"), max_size=9)  # surrog
 
 @settings(max_examples=50)
 @given(st.lists(ANY_TEXT, max_size=40), st.integers(0, 3 * PIECE))
-def test_texts_come_back(some: list[str], repeat: int) -> None:
+def test_texts_round_trip(some: list[str], repeat: int) -> None:
     values = [*some, *(f"x{i}" for i in range(repeat)), *some]
     column = Texts()
     for value in values:
