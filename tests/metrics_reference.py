@@ -1,4 +1,4 @@
-"""A tiny reference scheduler, written independently of the simulator, that makes event logs for the metrics' tests."""
+"""A small reference scheduler that makes event logs for tests of metrics, independent of the simulator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ Key = Callable[["Player", int], float]
 
 
 class Player:
-    """List scheduling: at every event walk the jobs by (key, row), take what fits; preempt the rest if asked to."""
+    """List scheduling: at every event start the jobs that fit in order of (key, row);
+    preempt the others if asked to.
+    """
 
     def __init__(self, instance: Instance, key: Key, preemptive: bool, strict: bool, seed: int | None) -> None:
         self.instance, self.key, self.preemptive, self.strict = instance, key, preemptive, strict
@@ -129,12 +131,12 @@ def shortest_remaining(player: Player, job: int) -> float:
 def play(
     instance: Instance, key: Key = fifo, preemptive: bool = False, strict: bool = False, seed: int | None = None
 ) -> EventLog:
-    """Make a log; ``seed`` shuffles the choice of GPUs so that gangs spread over tiers."""
+    """Make a log; ``seed`` shuffles the GPUs so that gangs spread over tiers."""
     return Player(instance, key, preemptive, strict, seed).play()
 
 
 def unit_instance(arrival: list, gpus: list, duration: list, cluster: str = "1x4", **semantics: float) -> Instance:
-    """Exact durations on every placement; free preemption unless told otherwise."""
+    """An instance with the same durations on every placement; preemption is free unless ``semantics`` say otherwise."""
     rules = Semantics(**({"checkpoint_s": 0.0, "restore_s": 0.0} | semantics))
     return Instance(Cluster.parse(cluster), Workload.from_columns(arrival, gpus, duration), Network("none"), rules)
 

@@ -1,4 +1,4 @@
-"""An agent plays the same through the environment and as a scheduler, and its entry verifies."""
+"""An agent as a scheduler: the same log as through the environment, and a record that replays."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ OPTIONS = dict(queue_window=4, running_window=2, rules=("pack", "spread"), delay
 
 
 def last_feasible(observation, mask):
-    """Prefer late actions, and sometimes wait, by what is seen."""
+    """Choose a feasible action that depends on the observation."""
     feasible = np.flatnonzero(mask)
     return int(feasible[int(observation["queue"].sum() * 1000) % len(feasible)])
 

@@ -1,4 +1,4 @@
-"""The delay tuner: its network and file, evolution, static search, and what a trained one must do."""
+"""The delay tuner: its network and file, evolution, search for static timers, training, and the shipped tuner."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_an_inconsistent_file_is_refused(tmp_path: Path) -> None:
         TimerNetwork.load(tmp_path / "missing.npz")
     np.savez(bad, metadata=np.array([object()], dtype=object))
     with pytest.raises(SchedulerError, match="not a delay tuner"):
-        TimerNetwork.load(bad)  # a pickle is not even looked at
+        TimerNetwork.load(bad)  # pickles are not loaded
 
 
 def test_layers_that_do_not_fit_are_refused() -> None:
@@ -205,7 +205,7 @@ def test_the_search_returns_its_best_trial_and_counts_simulated_jobs() -> None:
     found = best_pair(scoring, (0.0, np.inf))
     scores = {pair: scoring(pair_action(pair)) for pair in pairs((0.0, np.inf))}
     assert found.score == min(scores.values())
-    assert scores[0.0, 0.0] == 1.0  # relative to no waiting
+    assert scores[0.0, 0.0] == 1.0  # relative to no wait
     assert found.simulated_jobs == 2 * 60 * (1 + 4)
     assert found.trials == 4
 
@@ -228,7 +228,7 @@ def test_cloning_separates_problems_by_their_observations() -> None:
     assert jobs == 2 * 2 * 2 * 60
     for name, action in teachers.items():
         env = DelayTimersEnv(name)
-        seen, _ = env.reset(seed=2)  # not seen in training
+        seen, _ = env.reset(seed=2)  # held out of training
         away = []
         for _ in range(40):
             said = network.act(seen)
@@ -252,7 +252,7 @@ def test_a_trained_tuner_plays_alike_in_the_runner_and_the_environment(tmp_path:
     assert network.about["simulated_jobs"] > 0
     looks = [line.rsplit(",", 1) for line in (tmp_path / "learning.csv").read_text(encoding="utf-8").splitlines()[1:]]
     assert network.about["chosen_at"] == max(int(line.split(",")[0]) for line, kept in looks if kept == "1")
-    assert str(tmp_path) not in json.dumps(network.about)  # a file says nothing of the machine that wrote it
+    assert str(tmp_path) not in json.dumps(network.about)  # a file has no path of the machine that wrote it
     spec = f"dally:tuner=learned,timers={path}"
     alone, apart = (evaluate(SMALL, [spec], [1_000, 1_001], workers=workers, progress=False) for workers in (1, 2))
     assert [run.digest for run in alone] == [run.digest for run in apart]
@@ -276,7 +276,7 @@ def test_training_validation_and_test_seeds_are_disjoint_and_enough() -> None:
     assert min(TEST_SEEDS) >= 1_000
 
 
-# --- the tuner that ships
+# --- the shipped tuner
 
 
 def test_the_shipped_tuner_is_small_and_says_how_it_was_made() -> None:
@@ -307,7 +307,7 @@ def test_the_shipped_tuner_is_within_one_percent_of_no_wait_where_waiting_cannot
 
 
 class Shuffled(LearnedTimers):
-    """The same network, but it cannot tell one column from another."""
+    """The same network with its observations shuffled."""
 
     def tune(self, run: DelayRun) -> None:
         rng = np.random.default_rng(int(run.simulation.now_s))
@@ -317,7 +317,7 @@ class Shuffled(LearnedTimers):
 
 
 def test_the_shipped_tuner_is_worse_with_shuffled_observations() -> None:
-    """With its observations shuffled it is worse: its timers answer to what happens."""
+    """Its timers depend on the state of the cluster."""
     network = TimerNetwork.load(shipped())
     ratios = []
     for label in ("batch", "drift .9", INSENSITIVE):
@@ -330,7 +330,7 @@ def test_the_shipped_tuner_is_worse_with_shuffled_observations() -> None:
 
 
 def digests() -> list[str]:
-    """Of two runs of the shipped tuner."""
+    """Digests of two runs of the shipped tuner."""
     return [
         simulate(get_scenario(name).instance(1_000), make_scheduler("dally:tuner=learned")).digest()
         for name in ("dally-drift-v1:jobs=30", "dally-batch-v1:jobs=30")

@@ -1,4 +1,4 @@
-"""The training recipe learns, saves what it learned, and the agent plays alike wherever it plays."""
+"""Training: the agent learns, its files are complete, and it plays the same schedule everywhere."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gpusched_env.metrics import paired_ratio
 from gpusched_env.scenarios import get_scenario, save_scenario
 from gpusched_env.simulator import Scheduler, simulate
 
-HELD_OUT = range(200_010, 200_018)  # report seeds: neither trained nor validated on
+HELD_OUT = range(200_010, 200_018)  # report seeds: used neither for training nor for validation
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_the_agent_clearly_beats_random_choice_on_held_out_seeds(trained: Path) 
 
 
 def test_training_beats_its_own_windows_played_at_random(trained: Path) -> None:
-    """Otherwise the windows, not the learning, would explain the result."""
+    """The result is due to learning, not to the windows."""
     scenario = get_scenario(str(trained.with_name("scenario.json")))
     players: list[str | Scheduler] = [LearnedScheduler(str(trained)), LearnedScheduler(str(trained), untrained=True)]
     results = evaluate(scenario, players, HELD_OUT, progress=False)
@@ -85,7 +85,7 @@ def test_a_damaged_model_is_a_clear_error(trained: Path, tmp_path: Path) -> None
 
 
 def test_an_agent_trained_with_links_plays_only_where_there_are_links(tmp_path: Path) -> None:
-    """It does not depend on the number of links, but on whether there are links."""
+    """The number of links does not matter."""
     save_scenario(linked_scenario(jobs=20), tmp_path / "scenario.json")
     config = TrainingConfig(
         scenario=str(tmp_path / "scenario.json"), steps=128, environments=2, rollout=32, batch=32, epochs=1,
@@ -109,7 +109,7 @@ def test_impossible_settings_are_refused(field: str) -> None:
 
 
 def small(folder: Path, **changes: int) -> TrainingConfig:
-    """A configuration whose whole training takes 256 steps, with a validation after each 64."""
+    """A configuration of 256 training steps with a validation after every 64."""
     save_scenario(get_scenario("tiny-v1"), folder / "scenario.json")
     return TrainingConfig(
         scenario=str(folder / "scenario.json"), steps=256, environments=2, rollout=32, batch=32, epochs=1,

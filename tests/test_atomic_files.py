@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and names that strangers chose."""
+"""Files are written whole or not at all, and file names are escaped for the terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpusched_env.files import visible, whole, write_whole
 
 
 def test_the_temporary_file_has_an_unpredictable_name(tmp_path: Path) -> None:
-    """In a shared folder a link of that name would send the bytes elsewhere."""
+    """In a shared folder another user could place a link under a predictable name and redirect the bytes."""
     names = set()
     for _ in range(2):
         with whole(tmp_path / "a.json") as partial:

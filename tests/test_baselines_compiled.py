@@ -1,4 +1,4 @@
-"""Compiled loops decide what ``decide`` decides: equal logs, whatever the scenario asks for."""
+"""Compiled loops and ``decide`` give equal logs in every scenario."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ LISTED = (
 
 
 def asked(scheduler: Scheduler) -> Scheduler:
-    """The same scheduler as a subclass of itself, which no compiled loop plays."""
+    """The same scheduler as a subclass, for which there is no compiled loop."""
     scheduler.__class__ = type("Asked", (type(scheduler),), {})
     return scheduler
 
 
 def thirds() -> Instance:
-    """More jobs than find room, long after time 0, whose ends differ by rounding alone, if at all."""
+    """More jobs than fit, long after time 0, whose ends differ by rounding at most."""
     rng = np.random.default_rng(22)
     arrival_s = np.sort(rng.integers(0, 200, 150) / 3 * 10) + 1e6 * (np.arange(150) > 10)
     duration_s = rng.integers(1, 30, 150) * 10 / 3
@@ -42,7 +42,7 @@ def thirds() -> Instance:
 
 
 def instances() -> dict[str, Instance]:
-    """One for each thing that a loop could get wrong."""
+    """Instances that cover each feature of a compiled loop."""
     racks = Cluster.parse("4x4/2")
     return {
         "free preemption": random_instance(0, 60, racks, checkpoint_s=0.0, restore_s=0.0),
@@ -82,7 +82,7 @@ def test_the_compiled_loop_gives_the_log_of_decide(spec: str) -> None:
 def test_keys_much_larger_than_the_clock_are_compared_exactly(spec: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     arrival_s = np.sort(rng.random(40) * 100)
-    left_s = 1e15 + rng.integers(0, 4, 40) * 2 * np.spacing(1e15)  # ends differ by rounding alone
+    left_s = 1e15 + rng.integers(0, 4, 40) * 2 * np.spacing(1e15)  # ends differ by rounding only
     duration_s = left_s - arrival_s * rng.integers(0, 2, 40)
     instance = unit_instance(arrival_s, rng.choice([1, 2, 3], 40), duration_s, "2x4", time_limit_s=200.0)
     log = simulate(instance, make_scheduler(spec))
@@ -100,7 +100,7 @@ def test_keys_much_larger_than_the_clock_are_compared_exactly(spec: str, seed: i
         ("srtf:placement=consolidate", LIST),
         ("srtf:placement=most-free", LINES),
         ("las", LINES),
-        ("tiresias", LIST),  # some models are skewed, so that places count
+        ("tiresias", LIST),  # some models are skewed, so placement matters
         ("tiresias:packlimit=inf", LINES),
     ],
 )
@@ -146,7 +146,7 @@ def test_decide_is_called_for_what_the_compiled_loop_does_not_support(spec: str)
 
 @pytest.mark.parametrize("spec", ["fifo", "srtf", "las", "tiresias", "sjf-bsbf"])
 def test_a_stop_at_an_arrival_changes_nothing(spec: str) -> None:
-    """Stops at arrivals: decision points of their own, so that the log is that of a run in one piece."""
+    """Arrivals are decision points anyway, so a stop there does not change the log."""
     instance = random_instance(6, 40, checkpoint_s=0.0, restore_s=0.0)
     simulation = Simulation(instance)
     player = make_scheduler(spec).player(simulation)

@@ -1,4 +1,4 @@
-"""Dally (after the authors' simulator): its worked examples, its timers, and what must hold on any problem."""
+"""Dally (after the authors' simulator): worked examples, timers, and properties on random problems."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def problem(
     step: int = 60,
     cost_s: float = 0.0,
 ) -> Instance:
-    """4-GPU machines; an iteration takes a second on a machine, and ``slowdown`` seconds by tier."""
+    """4-GPU machines; an iteration takes one second on a machine, and ``slowdown`` seconds on other tiers."""
     unit = dict(name="VGG", batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0, compute_s=1.0)
     ids, arrival, gpus, ideal = zip(*rows, strict=True)
     workload = Workload.from_columns(
@@ -106,7 +106,9 @@ def test_a_running_job_leaks_a_machine_in_the_published_code() -> None:
 def test_the_look_ahead_at_the_end_of_a_lease_frees_gpus_won_in_its_last_step(
     slowdown: tuple[float, ...], left: int
 ) -> None:
-    """At 3,590 s job 1 wins a GPU of each machine; a step there takes 60 x 200 / 3 = 4,000 s, or 60 x 2 / 3 = 40 s."""
+    """At 3,590 s job 1 is granted a GPU of each machine;
+    a step there takes 60 x 200 / 3 = 4,000 s, or 60 x 2 / 3 = 40 s.
+    """
     rows: list[Row] = [*((k, 0.0, 3, 72000.0) for k in (1, 2, 3)), (4, 3590.0, 12, 600.0)]
     run = DelayRun(problem(1, 3, rows, slowdown), authors(0.5, 9.0, preset="authors_published"))
     run.play(3595.0)
@@ -117,7 +119,9 @@ def test_the_look_ahead_at_the_end_of_a_lease_frees_gpus_won_in_its_last_step(
 
 
 def test_tiresias_of_the_authors_counts_service_at_the_end_of_a_step() -> None:
-    """In their first step both jobs have attained nothing, so the smaller id wins the third machine, not fewer GPUs."""
+    """Both jobs are in their first step and have attained no service:
+    the smaller id gets the third machine, not the smaller gang.
+    """
     rows: list[Row] = [(1, 0.0, 4, 7200.0), (2, 0.0, 3, 7200.0)]
     rules: dict[str, Any] = {"preset": "authors_published", "policy": "tiresias", "priority": "gpu-time"}
     run = DelayRun(problem(1, 3, rows), Dally(**rules))
@@ -136,11 +140,11 @@ def test_the_network_is_refused_until_two_leases_have_passed() -> None:
     assert (found[1][1], found[2][1], found[5][1]) == (72108.0, 77518.0, 34248.0)
 
 
-# --- A6: the hand tuner
+# --- the hand tuner
 
 
 def tuned(machine: list[float], rack: list[float], hist: float = 24.0, **rules: Any) -> tuple[float, float]:
-    """Timers [leases] of gangs of four after such waits."""
+    """Timers [leases] of gangs of four after the given waits."""
     run = DelayRun(problem(2, 2, [(1, 0.0, 4, 600.0)]), Dally(preset="authors", hist=hist, **rules))
     for which, waits in ((MACHINE_WAITS, machine), (RACK_WAITS, rack)):
         run.delay.samples["wait"][0, which, : len(waits)] = waits
@@ -182,7 +186,7 @@ def test_mean_plus_two_sigma(waits: list[float], statistic: float) -> None:
 
 @pytest.mark.parametrize(("wait", "kept"), [(0.99, 0), (1.0, 1)])
 def test_waits_shorter_than_a_lease_are_not_recorded(wait: float, kept: int) -> None:
-    # Jobs 1 and 2 fill both machines until 3,600 s x wait; job 3 then gets the machine that it has waited for.
+    # Jobs 1 and 2 fill both machines until 3,600 s x wait; job 3 then gets a machine.
     long_s = wait * 3600.0
     rows: list[Row] = [(1, 0.0, 4, long_s), (2, 0.0, 4, long_s), (3, 0.0, 4, 60.0)]
     run = DelayRun(problem(1, 2, rows, step=0), Dally(preset="authors", ckpt_per_gpu_s=0.0))
@@ -192,7 +196,7 @@ def test_waits_shorter_than_a_lease_are_not_recorded(wait: float, kept: int) -> 
     assert not len(rack)
 
 
-# --- A7: network sensitivity
+# --- network sensitivity
 
 
 def test_nw_is_the_time_weighted_mean_of_the_efficiency() -> None:
@@ -206,7 +210,7 @@ def test_nw_is_the_time_weighted_mean_of_the_efficiency() -> None:
     assert run.nw(np.array([0])) == pytest.approx([0.625], rel=1e-12)
 
 
-# --- G1 to G5: the general class, without leases
+# --- the general class, without leases
 
 
 def general(rack_s: float, network_s: float, **rules: Any) -> Dally:
@@ -273,7 +277,7 @@ def test_constant_timers_are_the_named_variants(preset: str) -> None:
         assert run.simulation.log().digest() == named.digest()
 
 
-# --- G6: what holds on any problem
+# --- properties on random problems
 
 
 class AskedOnly(Dally):
@@ -285,7 +289,7 @@ class AskedOnly(Dally):
 
 @st.composite
 def rules(draw: Any) -> dict[str, Any]:
-    """Parameters that play on any instance."""
+    """Parameters that are valid on any instance."""
     choices: dict[str, list[Any]] = {
         "preset": ["suite", "authors"],
         "policy": ["dally", "dally", "tiresias", "gandiva"],
@@ -348,15 +352,15 @@ def test_the_compiled_loop_gives_the_log_of_decide(
 def check_grant(
     preset: str, free: np.ndarray, tier: int, gpus: np.ndarray, rack_open: bool, network_open: bool
 ) -> None:
-    """Check where a gang went, given what was ``free`` [rack, machine, GPU] and which of its timers were over.
+    """Check the placement of a gang, given the ``free`` GPUs [rack, machine, GPU] and its expired timers.
 
-    The timers run side by side. An offer of the network is one of the first free GPUs (``suite``: of the emptiest
-    machines) wherever they are, and these may lie in one rack: with nw_wait < rack_wait a gang may get there early.
+    The timers run side by side. An offer of the network has the first free GPUs (``suite``: of the emptiest machines),
+    which may lie in one rack: with nw_wait < rack_wait a gang may get a rack before its rack timer expires.
     """
     gang, (_, machines, each) = len(gpus), free.shape
     in_machines, in_racks = free.sum(axis=2), free.sum(axis=(1, 2))
     assert free.reshape(-1)[gpus].all()
-    if in_machines.max() >= gang:  # always accepted, and always the tightest
+    if in_machines.max() >= gang:  # accepted at any time, and the tightest tier
         assert tier == MACHINE
         return
     offered = free.copy()
@@ -381,7 +385,7 @@ def check_grant(
 )
 # The network timer is over (200 s), the rack timer is not (300 s): after 283 s the first free GPUs lie in one rack.
 @example(seed=176, preset="authors", waits=(3.0, 2.0), lease_s=100.0)
-# The network timer lets a gang have the first free GPUs, not those of the rack that has room for it.
+# After its network timer a gang gets the first free GPUs, not those of the rack with room for it.
 @example(seed=302, preset="authors", waits=(math.inf, 2.0), lease_s=100.0)
 def test_no_gang_accepts_an_outer_tier_before_its_timer_expires(
     seed: int, preset: str, waits: tuple[float, float], lease_s: float
@@ -396,7 +400,7 @@ def test_no_gang_accepts_an_outer_tier_before_its_timer_expires(
     for number, event in enumerate(log.events):
         job, now_s = int(event["job"]), float(event["time_s"])
         if event["kind"] in (START, RESUME):
-            # as the scheduler computes it: "suite" wakes at the sum, "authors" compares what has been waited
+            # as the scheduler computes it: "suite" wakes at the sum, "authors" compares the time waited
             is_over = [
                 now_s >= last_s[job] + wait * lease_s if preset == "suite" else now_s - last_s[job] >= wait * lease_s
                 for wait in waits
@@ -408,7 +412,7 @@ def test_no_gang_accepts_an_outer_tier_before_its_timer_expires(
         elif event["kind"] in (RELEASE, COMPLETE):
             free.reshape(-1)[held.pop(job)] = True
             last_s[job] = now_s
-        elif event["kind"] == PREEMPT:  # only by the end of its lease
+        elif event["kind"] == PREEMPT:  # only at the end of its lease
             assert now_s - started_s[job] == pytest.approx(lease_s)
     assert not held
     accounts = job_times(instance, log)
@@ -428,7 +432,7 @@ def test_nw_is_compute_over_running_seconds(seed: int, priority: str) -> None:
         assert ((nw >= 0) & (nw <= 1 + 1e-9)).all()
         waiting = run.waiting
         assert sorted(waiting.tolist()) == waiting_rows(state).tolist()
-        if priority == "nw":  # frozen while it waits, and the order in which jobs are asked
+        if priority == "nw":  # constant while the job waits, and the order of offers
             np.testing.assert_allclose(nw[waiting], run.delay.tasks["nw"][waiting], rtol=2e-9, atol=1e-12)
             assert (np.diff(run.delay.tasks["nw"][waiting]) >= 0).all()
 
@@ -450,11 +454,11 @@ def test_verdicts_list_accepted_and_refused_offers() -> None:
 @settings(max_examples=100)
 @given(zeros=st.integers(0, 40), waits=st.integers(1, 20), k_sigma=st.sampled_from([0.0, 1.0, 2.0, 3.0]))
 def test_timers_collapse_where_too_few_waits_are_long(zeros: int, waits: int, k_sigma: float) -> None:
-    """Of a share p of waits T and zeros else, mean + k sigma >= T exactly if p >= 1 / (1 + k^2)."""
+    """If a share p of the waits is T and the others are 0, mean + k sigma >= T exactly if p >= 1 / (1 + k^2)."""
     share, limit = waits / (zeros + waits), 1.0 / (1.0 + k_sigma**2)
-    if abs(share - limit) < 1e-6:  # rounding decides
+    if abs(share - limit) < 1e-6:  # the result depends on rounding
         return
-    long = 1e9  # [leases] so long that rounding up to whole leases does not count
+    long = 1e9  # [leases] so long that rounding up to whole leases is negligible
     wide = dict(k_sigma=k_sigma, floor_rack=0.0, floor_nw=0.0, cap_rack=1.0)
     rack, network = tuned([0.0] * zeros + [long] * waits, [long] * waits, 1e12, **wide)
     assert (rack >= long) == (share > limit)
@@ -541,14 +545,14 @@ def test_leases_that_end_before_a_gang_is_restored_are_refused() -> None:
 
 @pytest.mark.parametrize("interval_s", [1800.0, 1357.0226844842844])
 def test_timers_are_updated_once_an_interval(interval_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    # 926 of the second interval, divided by it, are a little less than 926
+    # 926 x interval / interval rounds to a little less than 926
     looks: list[float] = []
     monkeypatch.setattr(ConstantTimers, "interval_s", interval_s)
     monkeypatch.setattr(ConstantTimers, "tune", lambda self, run: looks.append(run.simulation.now_s))
     work_s = 930 * interval_s
     run = DelayRun(problem(1, 1, [(1, 0.0, 4, work_s)], step=0), Dally(tuner="off", renew=True))
     assert run.play() is Outcome.DONE
-    assert looks == [number * interval_s for number in range(1, 930)]  # the job ends at the next
+    assert looks == [number * interval_s for number in range(1, 930)]  # the job ends at the next interval
 
 
 @pytest.mark.parametrize("machines", [[0, 0, 1, 2], [0, 1, 2, 3.5]])

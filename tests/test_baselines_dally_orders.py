@@ -1,4 +1,4 @@
-"""Orders of slots and machines that change with the places that have free GPUs: Java's hash maps, and functions."""
+"""Orders of slots and machines that depend on the places with free GPUs: Java's hash maps, and functions of a user."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ PRINTED = [
 
 
 def backwards(places: list[Place]) -> list[Place]:
-    """An order that a user may write."""
+    """A valid order of a user: descending."""
     return places[::-1]
 
 
 def ascending(places: list[Place]) -> list[Place]:
-    """The order in which they come."""
+    """A valid order of a user: ascending."""
     return places
 
 
 def first_only(places: list[Place]) -> list[Place]:
-    """A wrong one: it leaves places out."""
+    """An invalid order: it omits places."""
     return places[:1]
 
 
@@ -46,7 +46,7 @@ def starts(scheduler: Scheduler) -> list[list[int]]:
 
 @pytest.mark.parametrize("printed", PRINTED)
 def test_the_order_is_that_of_the_java_library(printed: str) -> None:
-    """Up to eleven keys it is one order for all subsets; beyond, the table doubles and the chains turn around."""
+    """Up to eleven keys all subsets have the same order; with more, the table doubles and the chains are reversed."""
     theirs = [tuple(int(number) for number in place.split(",")) for place in printed.split()]
     assert java_order(sorted(theirs)) == theirs
 
@@ -82,7 +82,7 @@ class AskedOnly(Dally):
 
 
 def test_decide_and_the_compiled_loop_call_the_order_alike() -> None:
-    """``decide`` asks the function, too, and sorting in vain changes nothing."""
+    """``decide`` calls the function, too; unneeded calls change nothing."""
     instance = get_scenario("dally-authors-v1").instance(1)
     compiled = simulate(instance, Dally(preset="authors", order="java"))
     assert compiled.digest() == simulate(instance, AskedOnly(preset="authors", order="java")).digest()

@@ -1,4 +1,4 @@
-"""The worked examples of the papers and of baselines_common section 9, to the second."""
+"""Worked examples of the papers, and of five jobs on four GPUs, to the second."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def test_gittins_indices(attained: float, quantum: float, expected: float) -> No
 
 
 def test_gittins_index_of_an_endless_quantum_counts_the_largest_sample() -> None:
-    """attained + (largest - attained) may round below the largest: the quantum must not be written so."""
+    """attained + (largest - attained) may round below the largest
+    sample, so an endless quantum is not stored as a difference.
+    """
     sample = published_sizes()
     attained = np.random.default_rng(1).uniform(7_200.0, sample[-2], 3_000)
     rounded_below = attained + (sample[-1] - attained) < sample[-1]
@@ -78,7 +80,7 @@ def test_gittins_index_of_the_last_queue_and_beyond_all_samples() -> None:
 
 
 def two_switches() -> Simulation:
-    """Two switches of two machines with four GPUs: four GPUs are free on one machine of each switch."""
+    """Two switches of two machines with four GPUs each; one machine below each switch is free."""
     instance = unit_instance([0, 0, 1], [4, 4, 8], [100, 100, 10], "4x4/2")
     simulation = Simulation(instance)
     simulation.advance()
@@ -103,7 +105,7 @@ def test_best_fit_crosses_the_switches() -> None:
 
 
 def test_yarn_placement_through_a_whole_run() -> None:
-    """FIFO by YARN's placement: the eight-GPU job starts when one switch is free, at 100."""
+    """FIFO with YARN's placement: the eight-GPU job starts when one switch is free, at 100 s."""
     instance = unit_instance([0, 0, 0, 1], [4, 3, 2, 8], [100, 500, 500, 10], "4x4/2")
     log = play(instance, "fifo:placement=yarn")
     # first fit: job 0 on machine 0, job 1 on machine 1, job 2 on machine 2; switch 0 is free at 500

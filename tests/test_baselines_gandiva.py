@@ -1,4 +1,4 @@
-"""Gandiva-lite: turns of a quantum, placement by affinity, one migration at a time."""
+"""Gandiva-lite: turns of a quantum, placement by affinity, one migration a period."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from gpusched_env.simulator import simulate
 
 
 def machines_of(instance: Instance, log: EventLog) -> dict[int, list[int]]:
-    """Machines on which each job started first."""
+    """Machines of each job's first start."""
     node_of_gpu = instance.cluster.node_of_gpu
     begun = [(i, int(e["job"])) for i, e in enumerate(log.events) if e["kind"] == START]
     return {job: np.unique(node_of_gpu[log.gang(i)]).tolist() for i, job in begun}
 
 
 def history(log: EventLog, job: int) -> list[tuple[float, int, int]]:
-    """(time, kind, tier) of a job's starts, preemptions and its end."""
+    """(time, kind, tier) of a job's starts, preemptions and completion."""
     kinds = (START, RESUME, PREEMPT, COMPLETE)
     return [(e["time_s"], e["kind"], e["tier"]) for e in log.events if e["job"] == job and e["kind"] in kinds]
 
@@ -62,14 +62,15 @@ def test_three_equal_jobs_take_turns_in_order_of_arrival() -> None:
 def test_a_turn_is_a_quantum_of_work_and_suspension_costs_what_the_scenario_says() -> None:
     """Job 0 works 0-60, checkpoints to 90; job 1 90-180; job 0 restores 210-240, ends 300; job 1 works 330-360.
 
-    Turns end at multiples of 60 s, so that job 1 works for 90 s.
+    Turns end at multiples of 60 s, so job 1 works for 90 s.
     """
     instance = unit_instance([0, 0], [4, 4], [120, 120], "1x4", checkpoint_s=30, restore_s=30)
     assert finish(instance, "gandiva-lite:overhead=inf") == [300, 360]
 
 
 def test_a_slice_is_ten_times_as_long_as_a_suspension_and_a_resumption() -> None:
-    """Slices of 600 s: job 0 works 0-600, checkpoints to 630; job 1 works 630-1800, since turns end at multiples.
+    """Slices of 600 s: job 0 works 0-600, checkpoints to 630; job 1 works 630-1800, since turns end at multiples of 600
+    s.
 
     Job 0 restores 1830-1860 and ends at 2460; job 1 restores to 2490, with 30 s left.
     """
@@ -86,20 +87,22 @@ def test_a_slice_is_a_quantum_where_suspensions_cost_little_of_it(cost: float, o
 
 
 def test_three_gangs_take_turns_on_two_places_of_a_server() -> None:
-    """Four GPUs, gangs of two: at 60 s one of the two steps aside, at 120 s the one that has worked longer."""
+    """Four GPUs, gangs of two: at 60 s one of the two is suspended, at 120 s the one that has worked longer."""
     instance = unit_instance([0, 0, 0], [2, 2, 2], [120, 120, 120], "1x4")
     assert finish(instance, "gandiva-lite") == [180, 120, 180]
 
 
 def test_a_suspended_gang_resumes_on_the_first_free_gpus() -> None:
-    """Job 2 takes the place of job 0 at 60 s; job 0 goes on at 90 s, where job 1 has ended, and nobody shares again."""
+    """Job 2 takes the place of job 0 at 60 s.
+    Job 1 ends at 90 s, job 0 resumes on its GPUs, and no place is shared any more.
+    """
     instance = unit_instance([0, 0, 0], [4, 4, 4], [1000, 90, 1000], "2x4")
     assert preemptions(play(instance, "gandiva-lite")) == 1
     assert finish(instance, "gandiva-lite") == [1030, 90, 1060]
 
 
 def cuts(log: EventLog) -> list[tuple[float, float]]:
-    """(turn, work in it) [s] of every turn that was cut short; work begins after the restore."""
+    """(turn, work in it) [s] of every turn that ended by preemption; work begins after the restore."""
     began: dict[int, tuple[float, float]] = {}
     found = []
     for event in log.events:
@@ -124,12 +127,12 @@ def test_no_turn_is_shorter_than_a_quantum(cost: float, quantum: float) -> None:
 
 
 def test_changing_rates_do_not_shorten_turns() -> None:
-    """Contention brings gangs' progress up to date at every event; their turns go on."""
+    """Contention updates the progress of gangs at every event; that must not restart their turns."""
     instance = linked_scenario(jobs=60).instance(1)
     log = play(instance, "gandiva-lite:migrate_s=inf,overhead=inf")
     works = [work for _, work in cuts(log)]
     assert len(works) > 20
-    # a turn lasts longer only while nobody waits for it
+    # a turn lasts longer only while no gang waits for the place
     assert min(works) >= 60 - 1e-6
     assert np.median(works) == pytest.approx(60, abs=30)
 
@@ -138,17 +141,17 @@ def test_changing_rates_do_not_shorten_turns() -> None:
 
 
 def test_the_five_steps() -> None:
-    """Machines of four GPUs; a gang of three finds none, spreads over what others leave, and one of four queues."""
+    """Machines of four GPUs. A gang of three fits on no machine and spreads over free GPUs; a gang of four waits."""
     instance = unit_instance([0, 1, 2, 3, 4], [1, 2, 1, 3, 4], [1000] * 5, "2x4")
     log = play(instance, "gandiva-lite:migrate_s=inf")
     assert machines_of(instance, log) | {4: []} == {0: [0], 1: [1], 2: [0], 3: [0, 1], 4: []}
     times = job_times(instance, log)["first_start_s"]
     assert times[3] == 3
-    assert times[4] >= 1000  # nobody of its size shares with it
+    assert times[4] >= 1000  # no gang of its size shares its place
 
 
 def test_the_least_loaded_server_of_an_affinity_comes_first() -> None:
-    """One-GPU jobs: the first machine, until another one of their affinity has more room."""
+    """One-GPU jobs go to the first machine until another machine of their affinity has more free GPUs."""
     instance = unit_instance([0, 0, 0, 0, 0, 5, 6], [1] * 7, [100, 100, 3, 3, 100, 100, 100], "2x4")
     assert machines_of(instance, play(instance, "gandiva-lite"))[5] == [1]
 
@@ -217,7 +220,7 @@ def test_periods_are_above_zero(spec: str) -> None:
         play(scattered(), f"gandiva-lite:{spec}")
 
 
-# --- cheaper decisions
+# --- cost of decisions
 
 
 @settings(max_examples=80)
@@ -247,7 +250,7 @@ def test_plain_loops_decide_the_same_where_gangs_contend_for_links() -> None:
 
 
 def test_the_cost_of_an_arrival_does_not_grow_with_places_and_waiting_jobs() -> None:
-    """Sixteen machines whose gangs take turns, and many more that come and wait for one."""
+    """Sixteen machines whose gangs take turns, and many more gangs that arrive and wait."""
     rng = np.random.default_rng(1)
     instance = unit_instance(np.arange(300) * 7.0, rng.integers(1, 5, 300), rng.uniform(100, 900, 300), "16x4")
     ours, plain = (lines_run(simulate, instance, policy()) for policy in (Gandiva, PlainGandiva))

@@ -1,4 +1,4 @@
-"""Gavel's rounds beside its published simulator, written anew in plain Python: job by job."""
+"""Gavel's rounds against a plain Python version of its published simulator, job by job."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpusched_env.traces.profile_tables import load_measured
 from gpusched_env.workload import Workload
 
 TRACE = "1x8@V100,4x4@P100,3x8@K80"  # of the published trace
-POLICIES: dict[str, tuple[Callable[[], published.Policy], bool, bool]] = {  # policy, its queue only, types in one order
+POLICIES: dict[str, tuple[Callable[[], published.Policy], bool, bool]] = {  # policy; queue_only; fixed_order
     "fifo": (published.Fifo, True, False),
     "fifo_perf": (lambda: published.fifo_perf, True, True),
     "isolated": (lambda: published.isolated, False, False),
@@ -34,7 +34,7 @@ SAME_S = 1e-5  # [s] rounding over thousands of rounds
 
 
 def both(workload: Workload, cluster: str, policy: str) -> tuple[np.ndarray, np.ndarray]:
-    """Times between arrival and end of each job: ours, and the published simulator's [s]."""
+    """Completion times of each job [s]: ours, and those of the published simulator."""
     machines = Cluster.parse(cluster)
     rules = get_scenario("gavel-continuous-v1").instance(0)
     problem = Instance(machines, workload, rules.network, rules.semantics)
@@ -46,13 +46,13 @@ def both(workload: Workload, cluster: str, policy: str) -> tuple[np.ndarray, np.
     jobs = []
     for name, row in zip(names, workload.jobs, strict=True):
         rates = {kind: models[name].rates[kind].get(int(row["gpus"]), (0.0,))[0] for kind in machines.gpu_types}
-        rates = {kind.lower(): 1 / (1 / rate) if rate else 0.0 for kind, rate in rates.items()}  # as seconds a step
+        rates = {kind.lower(): 1 / (1 / rate) if rate else 0.0 for kind, rate in rates.items()}  # from seconds a step
         jobs.append(published.Job(float(row["arrival_s"]), int(row["gpus"]), float(row["iterations"]), rates))
     counts = np.bincount(machines.nodes["gpu_type"], weights=machines.nodes["gpus"]).astype(int).tolist()
     has = dict(zip(map(str.lower, machines.gpu_types), counts, strict=True))
     build, queue_only, fixed_order = (POLICIES | PROGRAMS)[policy]
     ends = published.completion_s(jobs, has, build(), queue_only, fixed_order)
-    assert len(ends) == len(jobs)  # none is dropped here
+    assert len(ends) == len(jobs)  # no job is dropped here
     return ours, np.array([ends[number] for number in range(len(jobs))])
 
 

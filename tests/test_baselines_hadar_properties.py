@@ -1,4 +1,4 @@
-"""What must hold of every round of Hadar, on random questions; optima are found by trying everything."""
+"""Properties of every round of Hadar on random inputs; optima are found by brute force."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RATES = st.sampled_from([0.5, 1.0, 2.0, 3.0, 8.0])
 
 @st.composite
 def questions(draw: st.DrawFn, most_jobs: int = 5, most_gpus: int = 4, zero: bool = False) -> Round:
-    """A round of up to three nodes and five jobs, whose rates are in no order; ``zero``: some types run nothing."""
+    """A round of up to three nodes and five jobs with arbitrary rates; ``zero``: some rates are 0."""
     groups = draw(st.lists(st.tuples(st.integers(1, most_gpus), st.sampled_from(TYPES)), min_size=1, max_size=3))
     cluster = nodes(*groups)
     rates, rows = [], []
@@ -79,8 +79,8 @@ def test_grants_are_whole_gangs_within_capacity_and_pay(
 
 @given(questions(zero=True))
 def test_no_job_can_pay_the_price_of_a_full_node(question: Round) -> None:
-    """So that prices alone keep every node within its capacity."""
-    highest = question.prices[0, question.nodes["gpus"][0]] * (1 + 1e-9)  # its rounding
+    """Prices alone keep every node within its capacity."""
+    highest = question.prices[0, question.nodes["gpus"][0]] * (1 + 1e-9)  # up to rounding
     full = copied(question, prices=np.full_like(question.prices, highest))
     full.greedy()
     assert not full.counts.any()
@@ -115,7 +115,7 @@ def test_work_conserving_leaves_no_job_that_fits(question: Round) -> None:
 @settings(max_examples=200)
 @given(questions(most_jobs=4, most_gpus=3))
 def test_a_round_is_within_the_bound_of_the_best_utility(question: Round) -> None:
-    """2 alpha, alpha = ln(highest price / lowest price), against every placement of every set of jobs."""
+    """Within 2 alpha, alpha = ln(highest price / lowest price), of the best over all placements of all sets of jobs."""
     question.jobs["least_rate"] = 0.0
     gpus = question.nodes["gpus"]
     alpha = competitive_alpha(PriceRange(float(question.prices[0, 0]), float(question.prices[0, gpus[0]])))
@@ -132,10 +132,10 @@ def test_a_round_is_within_the_bound_of_the_best_utility(question: Round) -> Non
     st.sampled_from([10.0, 1_000.0]),
 )
 def test_the_dual_bounds_the_loss_of_any_order(utilities: list[float], sizes: list[int], ratio: float) -> None:
-    """One GPU and one round a job, worst order: optimum <= alpha' x utility + the price of an empty cluster.
+    """One GPU and one round for each job, worst order: optimum <= alpha' x utility + the price of an empty cluster.
 
     alpha' = c (ratio^(1/c) - 1) is ln(ratio) for nodes of many GPUs: a grant raises the dual by at most alpha' times
-    what it raises the utility by, and the last prices are a dual solution.
+    its gain in utility, and the last prices are a dual solution.
     """
     cluster = nodes(*((size, "V100") for size in sizes))
     highest = max(utilities)
@@ -162,7 +162,7 @@ jobs_of_a_few_rounds = st.lists(
 @settings(max_examples=25)
 @given(jobs_of_a_few_rounds, st.sampled_from([(1, 2), (2, 1), (2, 2)]))
 def test_a_run_is_within_the_bound_of_the_best_schedule(jobs: list[Job], sizes: tuple[int, int]) -> None:
-    """All jobs at time 0, every schedule in rounds tried: the bound of the paper, on the utility of the whole run."""
+    """The bound of the paper for the utility of a whole run: all jobs at time 0, against every schedule in rounds."""
     instance = case(nodes((sizes[0], "V100"), (sizes[1], "P100")), [j for j in jobs if j.gpus <= sum(sizes)] or [J_ONE])
     worth = instance.iterations / (1 / instance.iteration_s).max(axis=(1, 2))[instance.job_class]
     got = (worth / job_times(instance, play(instance, Hadar()))["jct_s"]).sum()

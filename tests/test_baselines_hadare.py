@@ -1,4 +1,4 @@
-"""HadarE's pure parts: the division of steps and the plan of a slot, against worked examples and closed forms."""
+"""HadarE: the division of steps and the plan of a slot, against worked examples and closed forms."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ MIXES = range(20)
 
 @pytest.mark.parametrize("speeds", [AWS, LAB], ids=["aws", "lab"])
 def test_a_single_job_gains_the_speeds_of_all_nodes(speeds: np.ndarray) -> None:
-    """Against one copy on the fastest node: (sum / fastest) x (slot - overheads) / slot, but for the last slot."""
+    """Gain over one copy on the fastest node: (sum / fastest) x (slot - overheads) / slot, except for the last slot."""
     gains, limits = [], []
     for remaining, rates in (mix(seed, 1, speeds, True) for seed in MIXES):
         gains.append(play_slots(remaining, rates, copies=1).ends[0] / play_slots(remaining, rates).ends[0])
@@ -119,7 +119,7 @@ def test_every_plan_is_work_conserving_and_serves_the_longest_jobs(table, random
     single = plan_slot(left, rates, most_copies=1)
     held = [job for job in single.tolist() if job >= 0]
     assert len(held) == len(set(held))
-    # what a job gets with one copy it also has with several
+    # a node that a job gets with one copy it also gets with several
     assert all(given_to[node] == job for node, job in enumerate(single.tolist()) if job >= 0)
 
 

@@ -1,4 +1,4 @@
-"""A learned scheduler that cannot be read says which file is wrong."""
+"""Errors of a learned scheduler name the file that cannot be read."""
 
 from __future__ import annotations
 

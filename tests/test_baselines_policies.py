@@ -1,4 +1,4 @@
-"""Properties of the policies: who preempts, EASY's promise, estimators, quanta, determinism."""
+"""Properties of the policies: preemption, EASY's reservations, estimators, quanta, ties, determinism."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_non_preemptive_policies_never_preempt(seed: int, name: str, round_s: fl
 
 
 def first_reservation(ends: list[tuple[float, int]], free: int, gang: int) -> float:
-    """Earliest time at which the running jobs (end, GPUs) leave enough GPUs."""
+    """Earliest time at which enough GPUs are free, given the running jobs (end, GPUs)."""
     for end, gpus in sorted(ends):
         free += gpus
         if free >= gang:
@@ -44,7 +44,7 @@ def first_reservation(ends: list[tuple[float, int]], free: int, gang: int) -> fl
 
 
 def assert_no_head_is_delayed(instance: Instance, log, claims: np.ndarray) -> None:
-    """Replay: the head's reservation when it became head is never broken."""
+    """Replay the log: each head starts by the reservation that it got when it became head."""
     jobs, times = instance.workload.jobs, job_times(instance, log)
     start, end = times["first_start_s"], times["finish_s"]
     moments = np.unique(log.events["time_s"])
@@ -53,7 +53,7 @@ def assert_no_head_is_delayed(instance: Instance, log, claims: np.ndarray) -> No
         waiting = [j for j in range(len(jobs)) if jobs["arrival_s"][j] <= now < start[j]]
         if not waiting or waiting[0] in promised:
             continue
-        # what ran when the head became head, before any later job was let past it
+        # the running jobs when the head became head, before any later job was backfilled
         older = [j for j in range(len(jobs)) if start[j] < now < end[j] or (start[j] == now and j < waiting[0])]
         free = instance.cluster.gpus - int(jobs["gpus"][older].sum())
         ends = [(start[j] + claims[j], int(jobs["gpus"][j])) for j in older]
@@ -77,13 +77,13 @@ def test_easy_never_delays_the_head_beyond_its_first_reservation(seed: int, exac
 
 
 def test_easy_backfills_a_short_job_and_not_a_long_one() -> None:
-    """4 GPUs: job 0 holds 3 until 10; the head wants 4; a 1-GPU job of 9 s passes at 1, one of 10 s must wait."""
+    """4 GPUs: job 0 holds 3 until 10; the head needs 4; at 1 s a 1-GPU job of 9 s is backfilled, one of 10 s is not."""
     assert finish(unit_instance([0, 0, 1], [3, 4, 1], [10, 5, 9], "1x4"), "fifo-easy") == [10, 15, 10]
     assert finish(unit_instance([0, 0, 1], [3, 4, 1], [10, 5, 10], "1x4"), "fifo-easy") == [10, 15, 25]
 
 
 def test_easy_backfills_gpus_that_the_reservation_leaves_over() -> None:
-    """The head wants 3 of 4 GPUs at 10: one long 1-GPU job may pass, a second one may not."""
+    """The head needs 3 of 4 GPUs at 10: one long 1-GPU job is backfilled, a second one is not."""
     instance = unit_instance([0, 0, 1, 1], [2, 3, 1, 1], [10, 5, 100, 100], "1x4")
     assert finish(instance, "fifo-easy") == [10, 15, 101, 115]
 
@@ -126,7 +126,7 @@ def test_only_clairvoyant_schedulers_see_run_times() -> None:
 
 @pytest.mark.parametrize("quantum", [1.0, 60.0, 0.25])
 def test_las_shares_one_gpu_in_turns_of_a_quantum(quantum: float) -> None:
-    """Two equal jobs on one GPU: they change at every multiple of the quantum, and at no other time."""
+    """Two equal jobs on one GPU alternate at every multiple of the quantum, and at no other time."""
     instance = unit_instance([0, 0], [1, 1], [50 * quantum, 50 * quantum], "1x1")
     log = play(instance, f"las:round_s={quantum}")
     changes = log.events["time_s"][log.events["kind"] == PREEMPT]
@@ -135,7 +135,7 @@ def test_las_shares_one_gpu_in_turns_of_a_quantum(quantum: float) -> None:
 
 @pytest.mark.parametrize("quantum", [60.0, 0.7, 0.3, 61.7])
 def test_las_preempts_at_every_multiple_of_its_quantum(quantum: float) -> None:
-    """A job that arrives in the middle of quantum k takes the GPU at its end, whatever k x quantum rounds to."""
+    """A job that arrives in the middle of quantum k gets the GPU at its end, for any rounding of k x quantum."""
     missed = []
     for k in range(1, 40):
         instance = unit_instance([0, (k - 0.5) * quantum], [1, 1], [99 * quantum, quantum], "1x1")
@@ -186,7 +186,7 @@ def test_easy_does_not_delay_the_head_by_a_slow_placement() -> None:
 
 
 def test_equal_run_times_of_different_models_tie() -> None:
-    """Ties go to the earlier job; rounding of iterations x seconds an iteration must not decide them."""
+    """Ties: the earlier job. Rounding of iterations x seconds of an iteration must not decide."""
     row = dict(batch=1, memory_bytes=0.0, skew=0.0, overlap=1.0, gradient_bytes=0.0)
     profiles = Profiles.from_rows([row | {"name": f"m{i}", "compute_s": 0.1 + i / 7} for i in range(40)])
     workload = Workload.from_columns(

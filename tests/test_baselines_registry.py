@@ -1,4 +1,4 @@
-"""From a text to a scheduler: typed parameters, a user's own module, and errors that name the remedy."""
+"""Schedulers from text: typed parameters, modules of users, and errors that name the remedy."""
 
 from __future__ import annotations
 
