@@ -137,7 +137,7 @@ def test_the_compiled_loop_gives_the_log_of_decide_where_jobs_share_gpus(spec: s
 @pytest.mark.parametrize(
     "spec", ["fifo-easy", "sjf:estimator=noisy", "tiresias-g", "tiresias:knob=3", "fifo:placement=share-first-fit"]
 )
-def test_decide_is_called_for_what_the_compiled_loop_does_not_support(spec: str) -> None:
+def test_decide_is_called_for_features_without_a_compiled_loop(spec: str) -> None:
     racks = Cluster.parse("4x4/2")
     instance = Instance(racks, random_instance(5, 30, racks).workload, sharing=Sharing(2, 1.3))
     assert make_scheduler(spec).player(Simulation(instance)) is None

@@ -59,7 +59,7 @@ def test_three_equal_jobs_take_turns_in_order_of_arrival() -> None:
     assert finish(unit_instance([0, 0, 0], [4, 4, 4], [120, 120, 120], "1x4"), "gandiva-lite") == [240, 300, 360]
 
 
-def test_a_turn_is_a_quantum_of_work_and_suspension_costs_what_the_scenario_says() -> None:
+def test_a_turn_is_a_quantum_of_work_and_suspension_has_the_costs_of_the_scenario() -> None:
     """Job 0 works 0-60, checkpoints to 90; job 1 90-180; job 0 restores 210-240, ends 300; job 1 works 330-360.
 
     Turns end at multiples of 60 s, so job 1 works for 90 s.

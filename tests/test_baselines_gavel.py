@@ -95,7 +95,7 @@ def test_deficits_break_ties_after_a_new_solution() -> None:
     assert rounds.choose(rows).tolist() == [NONE, 0]
 
 
-def test_gangs_take_what_fits_and_types_are_served_in_order() -> None:
+def test_gangs_are_chosen_if_they_fit_and_types_in_order() -> None:
     rounds, rows = Rounds(np.array([4, 2]), L / 2, True, True), np.arange(4)
     rounds.admit(rows, np.array([[1.0, 1], [1, 1], [1, 0], [1, 1]]), np.array([3, 2, 1, 2]))
     rounds.begin_counting(rows, 0.0)
@@ -142,7 +142,7 @@ def test_a_policy_under_which_no_job_can_run_is_an_error(policy: str) -> None:
         play(problem, Gavel(policy, gavel_compat=True))
 
 
-def test_as_published_gangs_take_whole_steps_unless_told_otherwise() -> None:
+def test_as_published_gangs_take_whole_steps_by_default() -> None:
     problem = instance([0, 0], [1, 1], [500.0, 10.0 * L], [[0.61], [10.0]], "1x2")
     published, whole, parts = (
         jct_s(problem, Gavel(gavel_compat=True, whole_steps=told)) for told in (None, True, False)

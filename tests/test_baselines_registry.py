@@ -77,7 +77,7 @@ def test_truth_values_may_be_written_as_documented(word: str, value: bool) -> No
         ("learned", r"give the model's path"),
     ],
 )
-def test_errors_name_what_is_wrong(spec: str, message: str) -> None:
+def test_errors_name_the_mistake(spec: str, message: str) -> None:
     with pytest.raises(SchedulerError, match=message):
         make_scheduler(spec)
 

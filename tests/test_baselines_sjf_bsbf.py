@@ -341,7 +341,7 @@ def queueing(instance: Instance, running_time: str) -> list[float]:
         ("sjf-bsbf:round_s=-1", "round_s is -1.0"),
     ],
 )
-def test_errors_name_what_is_wrong(spec: str, message: str) -> None:
+def test_errors_name_the_mistake(spec: str, message: str) -> None:
     with pytest.raises(SchedulerError, match=message):
         make_scheduler(spec)
 

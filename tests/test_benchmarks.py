@@ -1,4 +1,6 @@
-"""The benchmark table: its rows can be measured, a failure loses its own rows, and the page shows what was measured."""
+"""The benchmark table:
+every row can be measured, a failed run loses only its own rows, and the page shows the samples.
+"""
 
 from __future__ import annotations
 
@@ -103,9 +105,9 @@ def test_incremental_rates_equal_rates_from_scratch() -> None:
 
 
 def test_a_million_decisions_leave_no_memory_behind() -> None:
-    """A byte lost at each decision would show, and a few hundred at each episode that ends."""
+    """A leak of a byte a decision, or of a few hundred bytes an episode, would be detected."""
     told = list(memory.long_run(small_scenario(30), 256, 1_000_000, parts=4, queue_window=6, running_window=4))
-    # in the first half allocators still take what the longest episodes need
+    # in the first half memory still grows to what the longest episodes need
     (decisions, resident, episodes), (later, resident_later, episodes_later) = told[1], told[-1]
     assert later - decisions > 450_000
     assert episodes_later - episodes > 1_000
@@ -133,7 +135,7 @@ def test_a_start_is_measured_with_an_empty_kernel_cache_then_with_the_one_it_has
     yardstick = {cache: {"cpu_s": 1.3, "wall_s": 1.3} for cache in ("empty", "filled")}
     measured = {startup.YARDSTICK: yardstick, "counts": found, "warmup": {"missing": "no such command"}}
     Console(width=200, file=printed).print(startup.table(measured))
-    assert "≤ 10.00" in printed.getvalue()  # twice as fast as where the goals were set
+    assert "≤ 10.00" in printed.getvalue()  # this yardstick is half of YARDSTICK_S, so goals are halved
     assert "no such command" in printed.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""The commands: what they print, what they write, how they refuse."""
+"""The commands: output, files and errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gpusched_env.metrics import COLUMNS
 from gpusched_env.scenarios import get_scenario, list_scenarios, scenario_from_dict
 from gpusched_env.simulator import simulate
 
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(gpusched_env.__file__).parents[1])}  # without installing, too
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(gpusched_env.__file__).parents[1])}  # also without an installation
 TINY = ["--scenario", "tiny-v1"]
 LOG = "timestamp,duration,num_gpus,gpu_time,cluster\n" + "".join(
     f"2017-10-09 00:{m:02d}:00,{60 * g},{g},0,a\n" for m, g in enumerate([1, 2, 0, 4, 8, 1])
@@ -51,7 +51,7 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_run_prints_every_metric_and_says_what_was_played() -> None:
+def test_run_prints_every_metric_and_names_the_run() -> None:
     result = gpusched("run", *TINY, "--scheduler", "tiresias:knob=8")
     assert result.exit_code == 0
     title, *lines = result.stdout.splitlines()
@@ -83,7 +83,7 @@ def test_run_writes_results_log_and_plot(tmp_path: Path) -> None:
     assert ink(files["p.png"]) > 0.02
 
 
-def test_compare_prints_and_writes_what_evaluate_gives(tmp_path: Path) -> None:
+def test_compare_prints_and_writes_the_results_of_evaluate(tmp_path: Path) -> None:
     output = tmp_path / "r.json"
     result = gpusched(
         "compare", *TINY, "--schedulers", "fifo,tiresias:knob=8,packlimit=0.5,sjf", "--seeds", "3", "--output", output
@@ -127,7 +127,8 @@ def test_rows_that_a_reader_dropped_are_printed(log: Path) -> None:
     assert "tiny-v1 + philly:log.csv" in result.stdout
     compared = gpusched("compare", *TINY, "--workload", f"philly:{log}", "--schedulers", "fifo,sjf")
     assert "dropped 1: " in compared.stdout
-    assert f"seed {get_scenario('tiny-v1').seeds.report[0]}," in compared.stdout  # one draw, for the jobs are the log's
+    # one draw only, since the jobs are those of the log
+    assert f"seed {get_scenario('tiny-v1').seeds.report[0]}," in compared.stdout
     described = gpusched("traces", "read", f"philly:{log}")
     assert gpusched("traces", "read", "philly", log).stdout == described.stdout
     assert gpusched("traces", "read", "auto", log).stdout == described.stdout
@@ -276,7 +277,7 @@ def test_a_scheduler_of_your_own_in_the_current_folder(tmp_path: Path) -> None:
     assert "Traceback" not in lazy.stderr
     broken = shell("run", *TINY, "--scheduler", "mypackage.module:Broken", cwd=tmp_path)
     assert broken.returncode == 1
-    assert "ZeroDivisionError" in broken.stderr  # somebody's bug keeps its traceback
+    assert "ZeroDivisionError" in broken.stderr  # a bug in a user's code keeps its traceback
 
 
 HELPS = """
@@ -341,7 +342,7 @@ class Stops(Scheduler):
 """
 
 
-def test_an_interrupted_comparison_keeps_what_was_finished(tmp_path: Path) -> None:
+def test_an_interrupted_comparison_keeps_finished_runs(tmp_path: Path) -> None:
     (tmp_path / "stops.py").write_text(STOPS)
     compare = ("compare", *TINY, "--schedulers", "tiresias:knob=8,stops:Stops", "--seeds", "0:2")
     told = shell(*compare, "--output", "r.json", cwd=tmp_path)
@@ -398,7 +399,7 @@ def test_an_unwritable_cache_is_reported_by_the_main_process_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
-    for name in ("NUMBA_CACHE_DIR", "MPLCONFIGDIR"):  # a folder in a file cannot be made by anyone, root included
+    for name in ("NUMBA_CACHE_DIR", "MPLCONFIGDIR"):  # no user, not even root, can create a folder in a file
         monkeypatch.setitem(ENVIRONMENT, name, str(tmp_path / "file" / "folder"))
     plot = ("--plot", str(tmp_path / "p.png"))
     told = shell("compare", *TINY, "--schedulers", "fifo,random", "--seeds", "2", "--workers", "2", *plot)

@@ -1,4 +1,4 @@
-"""The commands of the leaderboard: what they print, what they write, how they refuse."""
+"""The commands of the leaderboard: output, files and errors."""
 
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def test_wrong_input_is_named(tmp_path):
         ([*given, "--training-seeds", "ten"], "write FIRST:END"),
         ([*given, "--training-seeds", "0:300000"], "which the track keeps for reports"),
         ([*given[:-1], tmp_path / "entry.json"], "must end in .json.zst"),
-        ([*given[:-1], tmp_path / "entry.zst"], "must end in .json.zst"),  # build would pass it over
+        ([*given[:-1], tmp_path / "entry.zst"], "must end in .json.zst"),  # build would ignore it
         ([*given[:-1], tmp_path / ".json.zst"], "must end in .json.zst"),
         (["submit", "--scheduler", "fifo", "--track", "nowhere", "--out", out], "unknown track"),
         (["submit", "--scheduler", "fifa", "--track", TINY.name, "--out", out], "unknown scheduler"),
@@ -99,7 +99,8 @@ def test_an_entry_whose_log_is_missing_is_not_refused(tmp_path):
     assert checked.exit_code == 3
     assert checked.stdout.startswith(f"not verified: {path}: track philly-log-v0: needs the log")
     (tmp_path / "bad.json.zst").write_bytes(b"x")
-    assert leaderboard(*missing, tmp_path / "bad.json.zst").exit_code == 1  # refused wins
+    # the exit code of a refusal takes precedence
+    assert leaderboard(*missing, tmp_path / "bad.json.zst").exit_code == 1
     assert leaderboard("verify", tmp_path / "bad.json.zst", *missing[1:]).exit_code == 1
 
 

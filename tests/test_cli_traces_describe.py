@@ -1,4 +1,4 @@
-"""``traces describe``: its numbers are those of the jobs, its figures are drawn, its refusals name the remedy."""
+"""``traces describe``: its numbers equal those of the jobs, its figures are drawn, and its errors name the remedy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def gpusched(*arguments: str | Path) -> Result:
 
 
 def cells(result: Result) -> dict[str, list[str]]:
-    """First column of every row of all tables -> its other columns; the first row of a name counts."""
+    """Rows of all tables: first column -> other columns; the first row of a name counts."""
     assert result.exit_code == 0, result.output
     rows = [[cell.strip() for cell in line.split("│")] for line in result.stdout.splitlines() if "│" in line]
     return {row[0]: row[1:] for row in reversed(rows)}

@@ -1,4 +1,4 @@
-"""No kernel reads or writes beyond an array: the short runs of the battery, with every index checked."""
+"""No kernel reads or writes beyond an array: short runs of the battery with bounds checks."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def weighted(these: Table, i: int, factor: float) -> float:
 
 @kernel
 def extremes(these: Table) -> tuple[int, float, bool]:
-    """Where the largest number is, it, and whether it is above 0."""
+    """Index of the largest number, the number, and whether it is above 0."""
     at = 0
     for i in range(len(these.numbers)):
         if these.numbers[i] > these.numbers[at]:
@@ -71,7 +71,7 @@ def extremes(these: Table) -> tuple[int, float, bool]:
 
 @kernel
 def play(these: Table, rounds: int, factor: float, stops: bool) -> int:
-    """Read and write every kind of array, through names, parts and records."""
+    """Read and write every kind of array, through local names, slices and records."""
     w = these.world
     for number in range(rounds):
         at, most, positive = extremes(these)
@@ -123,7 +123,7 @@ def by_rule(these: Table, rule: int, at: int) -> float:
 
 
 def digests() -> list[str]:
-    """What the subprocess prints: arrays and results after every kernel."""
+    """Arrays and results after every kernel; printed by the subprocess."""
     found = []
     for rounds, factor, stops in ((0, 0.5, True), (40, 0.5, False), (40, -1.5, True)):
         these = table()
@@ -165,7 +165,7 @@ def test_functions_that_cannot_be_called_by_number_are_refused() -> None:
 
 @compiled_only
 def test_kernels_that_depend_on_local_names_are_refused() -> None:
-    """Two of them would have one name, and one file."""
+    """Two such kernels would have one name and one cache file."""
     factor = 2.0
 
     def times(these: Table, at: int) -> float:
@@ -237,7 +237,7 @@ def test_a_copy_has_arrays_of_its_own(copied: Any) -> None:
     assert bits(these) == before != bits(twin)
     play(these, 5, 0.5, False)
     assert bits(these) == bits(twin)
-    twin.world["count"] += 1  # nor do they share their record
+    twin.world["count"] += 1  # the record is not shared either
     assert bits(these) != bits(twin)
     these.copy_from(twin)
     assert bits(these) == bits(twin)

@@ -70,7 +70,7 @@ OFTEN_KEPT = {"total": 1, "scale": 1}
 
 
 def begun(folder: Path, *arguments: str, program: str = PROGRAM, **environment: str) -> subprocess.Popen[str]:
-    """Start a process that plays the module of a folder, with the kernel cache there."""
+    """Start a process that runs the module of a folder, with the kernel cache in that folder."""
     paths = os.pathsep.join([str(folder), str(ROOT)])
     surroundings = os.environ | {"PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(folder / "cache")} | environment
     return subprocess.Popen(
@@ -86,7 +86,7 @@ def ended(process: subprocess.Popen[str]) -> list[float]:
 
 
 def kept(folder: Path) -> Counter[str]:
-    """How many files of machine code there are, by kernel."""
+    """Number of cached files of each kernel."""
     files = (folder / "cache" / "kernels").glob("mine.*")
     return Counter(path.name.removeprefix("mine.").split("-")[0] for path in files)
 
@@ -102,7 +102,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def again(played: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
+    """A copy of the folder ``played``."""
     shutil.copytree(played, tmp_path / "again", ignore=shutil.ignore_patterns("__pycache__"))
     return tmp_path / "again"
 
@@ -215,7 +215,7 @@ print(by_rule(n, 1), twice(n))
 def test_an_error_of_a_plain_function_is_raised_by_the_call_of_the_kernel(again: Path) -> None:
     found = ended(begun(again, program=ERRORS))
     assert found[:2] == [6.0, 11.0]
-    assert found[2] >= 12.0  # a kernel goes on until it returns, plain Python does not
+    assert found[2] >= 12.0  # a kernel runs until it returns, plain Python stops at the error
     assert found[3:] == [1.0, 2.0]
 
 
@@ -275,7 +275,7 @@ def test_an_interrupt_before_a_kernel_is_loaded_does_no_harm(again: Path) -> Non
 def test_only_folders_of_earlier_versions_are_removed(again: Path) -> None:
     for name in ("kernels-0123456789abcdef", "kernels-of-my-paper"):
         (again / "cache" / name).mkdir()
-    assert ended(begun(again, SELDOM)) == [2.0]  # which is not compiled yet
+    assert ended(begun(again, SELDOM)) == [2.0]  # ``seldom`` is not compiled yet
     assert sorted(path.name for path in (again / "cache").iterdir()) == ["kernels", "kernels-of-my-paper"]
 
 
@@ -317,7 +317,8 @@ def test_constants_of_other_modules_are_part_of_the_key(again: Path) -> None:
         (LIMITS.replace(" 1000\n", " 2000\n"), 2111.0),
     ):
         (again / "deep" / "limits.py").write_text(source, encoding="utf-8")
-        shutil.rmtree(again / "deep" / "__pycache__", ignore_errors=True)  # two edits within a second look alike
+        # .pyc files of two edits within a second have the same time
+        shutil.rmtree(again / "deep" / "__pycache__", ignore_errors=True)
         assert ended(begun(again, program=DEEP)) == [result]
 
 
@@ -371,12 +372,12 @@ sys.unraisablehook = refuse
 
 
 @compiled_only
-def test_indices_are_checked_where_numba_is_told_to(again: Path) -> None:
-    """Machine code without the check is not taken for it."""
+def test_indices_are_checked_with_numba_boundscheck(again: Path) -> None:
+    """Cached code without bounds checks is not used."""
     checked = begun(again, OFTEN, SELDOM, program=STRICT + PROGRAM, NUMBA_BOUNDSCHECK="1")
     assert ended(checked) == [116.0, 2.0]
     assert kept(again) == {"total": 2, "scale": 2, "seldom": 1}
-    for index in (1, -1):  # nor does any count from the end
+    for index in (1, -1):  # negative indices do not count from the end
         program = f"{STRICT}\nimport mine; mine.seldom(mine.numbers(), {index})"
         beyond = begun(again, program=program, NUMBA_BOUNDSCHECK="1")
         complaint = beyond.communicate()[1]

@@ -1,4 +1,4 @@
-"""Every registered environment is what Gymnasium, stable-baselines3 and sb3-contrib expect."""
+"""Every registered environment conforms to Gymnasium, stable-baselines3 and sb3-contrib."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "leases": dict(running_window=4, lease_s=120.0),
     "links": dict(scenario=linked_scenario(), running_window=4, rules=("pack", "spread")),
 }
-# A variant that contradicts what an id stands for: best benefit needs run times, and partners need jobs that share.
+# Variants that contradict an id: best benefit needs run times, and partners need jobs that share GPUs.
 CONTRADICTIONS = {("gpusched/Sharing-v0", "blind"), ("gpusched/Sharing-v0", "links")}
 CASES = [(name, variant) for variant in VARIANTS for name in ENVIRONMENTS if (name, variant) not in CONTRADICTIONS]
 
 
 def make(name: str = "gpusched/Cluster-v0", **options: Any) -> gym.Env:
-    """Make an environment with small windows, and a small scenario unless its id names one."""
+    """Make an environment with small windows; the scenario is small unless the id fixes one."""
     return gym.make(name, **({"scenario": "tiny-v1", "queue_window": 6} | ENVIRONMENTS[name] | options))
 
 
 def rollout(env: gym.Env, seed: int, steps: int = 120) -> list[Any]:
-    """Random feasible play; everything the environment said."""
+    """Random feasible play; returns all observations, rewards and infos."""
     rng = np.random.default_rng(seed)
     observation, info = env.reset(seed=seed)
     said: list[Any] = [observation, info]

@@ -1,4 +1,4 @@
-"""Delay timers as an environment: actions, what is seen, what is paid, and the runs that must be equal."""
+"""Delay timers as an environment: actions, observations, rewards, and equality with static timers."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ def test_the_network_timer_is_never_below_the_rack_timer_where_a_machine_may_hol
     own = timer_seconds(action)
     assert (waits[2:9, 1] >= waits[2:9, 0]).all()
     np.testing.assert_array_equal(waits[2:9, 1], waits[2:9, 0] + own[actions.class_of[2:9], 1])
-    np.testing.assert_array_equal(waits[9:, 1], own[actions.class_of[9:], 1])  # beyond a machine: the network alone
+    # larger than a machine: the network timer only
+    np.testing.assert_array_equal(waits[9:, 1], own[actions.class_of[9:], 1])
     assert (waits[:2] == 0).all()
 
 
@@ -115,7 +116,7 @@ def at(observation: dict[str, np.ndarray], name: str, demand_class: int | None =
 
 
 def seconds(value: float) -> float:
-    """What a scaled time stands for [s]."""
+    """The time that a scaled value means [s]."""
     return 60.0 * math.expm1(value * math.log1p(30 * 86_400 / 60.0))
 
 
@@ -145,7 +146,7 @@ def test_observations_of_an_hour_stepped_by_hand() -> None:
     assert at(seen, "expired_machine", 1) == 1.0
     assert at(seen, "expired_rack", 1) == 0.0
     assert seconds(at(seen, "wait_mean_network", 2)) == pytest.approx(300.0, rel=1e-4)  # job 2: from 600 to 900
-    assert count(at(seen, "wait_count_rack", 2)) == pytest.approx(1)  # job 0 at once
+    assert count(at(seen, "wait_count_rack", 2)) == pytest.approx(1)  # job 0 did not wait
     assert at(seen, "expired_rack", 2) == 0.5
     assert count(at(seen, "queued", 1)) == pytest.approx(1)
     assert seconds(at(seen, "waited_max", 1)) == pytest.approx(100.0, rel=1e-4)
@@ -159,18 +160,18 @@ def test_observations_of_an_hour_stepped_by_hand() -> None:
     assert at(seen, "fragmentation") == pytest.approx(2 / 6)
     assert at(seen, "running_rack") == pytest.approx(4 / 16)
     assert at(seen, "running_network") == pytest.approx(6 / 16)
-    assert at(seen, "running_worse") == pytest.approx(10 / 16)  # 4 fit a machine, 6 a rack
+    assert at(seen, "running_worse") == pytest.approx(10 / 16)  # the gang of 4 fits a machine, the gang of 6 a rack
     assert at(seen, "day_sin") == pytest.approx(math.sin(2 * math.pi * 1_000 / 86_400))
 
     again = observer.observe(waits, 1_000.0)
-    assert at(again, "arrivals", 1) == at(again, "completions", 2) == 0.0  # told once
-    assert at(again, "wait_count_rack", 2) == at(seen, "wait_count_rack", 2)  # remembered for a day
+    assert at(again, "arrivals", 1) == at(again, "completions", 2) == 0.0  # counted once
+    assert at(again, "wait_count_rack", 2) == at(seen, "wait_count_rack", 2)  # kept for a day
     later = observer.observe(waits, 900.0 + 86_400.0)
     assert at(later, "wait_count_network", 2) == 0.0
 
 
 def recounted_waits(instance: Instance, events: np.ndarray, now_s: float) -> dict[tuple[int, int], list[float]]:
-    """Waits of the placements of the last day by class and tier, job by job."""
+    """Waits of the placements of the last day by class and tier, recounted job by job."""
     classes = TimerActions(instance.cluster).class_of
     found: dict[tuple[int, int], list[float]] = {}
     for job in range(len(instance.workload)):
@@ -241,7 +242,7 @@ SMALL = "dally-drift-v1:jobs=60,load=0.9"
 
 @dataclass
 class Given:
-    """A scenario that always draws the same problem."""
+    """A scenario with a fixed instance."""
 
     problem: Instance
     seeds: Seeds = field(default_factory=Seeds)
@@ -260,7 +261,7 @@ def two_jobs(**rules: float) -> Any:
 
 
 def play_constant(env: DelayTimersEnv, action: Any, seed: int = 0) -> tuple[list[float], dict[str, Any]]:
-    """Rewards and the last info of an episode with one action."""
+    """Rewards and last info of an episode with a constant action."""
     env.reset(seed=seed)
     rewards, over, info = [], False, {}
     while not over:
@@ -428,7 +429,7 @@ def test_an_interval_runs_few_lines_of_python_for_its_events() -> None:
     short, whole = DelayTimersEnv("dally-poisson-v1"), DelayTimersEnv("dally-poisson-v1", interval_s=1e9)
     for env in (short, whole):
         env.reset(seed=0)
-        env.step(action)  # the first one imports
+        env.step(action)  # the first call imports
         env.reset(seed=0)
     assert max(lines_run(short.step, action) for _ in range(50)) < 1_000
-    assert lines_run(whole.step, action) < len(whole.event_log().events) / 3  # the summary at its end included
+    assert lines_run(whole.step, action) < len(whole.event_log().events) / 3  # including the summary at the end

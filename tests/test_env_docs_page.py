@@ -1,4 +1,4 @@
-"""The page on observations and actions says what the code does."""
+"""The page on observations and actions is up to date."""
 
 from __future__ import annotations
 

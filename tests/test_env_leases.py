@@ -1,4 +1,4 @@
-"""``lease_s``: the agent is asked when a gang has had its GPUs for so long; to wait is to renew."""
+"""``lease_s``: the agent is asked at the end of each lease; waiting renews the lease."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEASE_S = 600.0
 
 
 def episode(env: ClusterEnv, victims: bool = False) -> np.ndarray:
-    """Start whatever fits, first slot first; with ``victims`` preempt whoever has reached the end of a lease."""
+    """Start all jobs that fit, first slot first; with ``victims`` preempt gangs at the end of their lease."""
     _, info = env.reset(seed=200_000)
     over = False
     while not over:

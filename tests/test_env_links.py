@@ -1,4 +1,4 @@
-"""What the environment shows of links and flows, recomputed from who holds which GPU: rings, max-min rates, prices."""
+"""Observations of links and flows, recomputed from the holders of the GPUs: rings, max-min rates, prices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLUMN = {column.name: number for number, column in enumerate(LINKS)} | {
 
 
 class Account:
-    """Rings of all gangs that communicate, as of now, and what max-min fairness gives them."""
+    """Rings of all communicating gangs at the current time, and their max-min fair rates."""
 
     def __init__(self, env: ClusterEnv) -> None:
         instance, state = env.simulation.instance, env.simulation.arrays
@@ -96,7 +96,7 @@ class Account:
             (self.load[i], count[i] / (1 + count[i]), (self.links["tier"][i] + 2) / 5)
             for i in np.flatnonzero(
                 (use > 0) & (self.load > 1 - 1e-6)
-            )  # any full link on its way, if there are several
+            )  # any full link of its ring, if there are several
         ]
         assert any(np.allclose(told, each, atol=2e-5) for each in may_be)
 
@@ -135,7 +135,7 @@ def test_observations_stay_in_the_space_under_every_model(contention: str, optio
     env = ClusterEnv(scenario, queue_window=4, running_window=4, rules=("spread", "pack"))
     rng = np.random.default_rng(1)
     observation, _ = env.reset(seed=2)
-    hashed = "ecmp" in options  # then a row a direction, and a row each of the two members of an uplink
+    hashed = "ecmp" in options  # then one row for each direction and each of the two members of an uplink
     assert observation["links"].shape == (2 * (4 + 2 * 2) if hashed else 4 + 2, len(LINKS))
     slower = 0.0
     for _ in range(250):
@@ -149,7 +149,7 @@ def test_observations_stay_in_the_space_under_every_model(contention: str, optio
 
 
 def test_a_start_is_observed_before_time_moves() -> None:
-    """Rates are settled after every decision; gangs run at them once time moves."""
+    """Rates are updated after every decision, before time moves."""
     env = ClusterEnv(linked_scenario(jobs=40), queue_window=8, running_window=8, rules=("spread",))
     env.reset(seed=3)
     shown = 0

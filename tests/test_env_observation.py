@@ -54,7 +54,7 @@ def two_types_scenario() -> Scenario:
 
 
 class Account:
-    """What the log says about each job, as of now."""
+    """State of each job at the current time, from the log."""
 
     def __init__(self, env: ClusterEnv) -> None:
         self.env, self.instance, self.log = env, env.simulation.instance, env.event_log()
@@ -64,8 +64,8 @@ class Account:
         self.times = job_times(self.instance, self.log, self.now)
         self.held = {int(s["job"]): s for s in segments(self.instance, self.log, self.now)}  # the last of each job
         fastest = self.instance.iteration_s.min(axis=2)[self.instance.job_class]
-        self.ideal_iteration = self.instance.ideal_s / self.instance.iterations  # the ideal: test_simulator_review.py
-        # nothing is lost in a rack by a gang that no rack holds
+        self.ideal_iteration = self.instance.ideal_s / self.instance.iterations  # the ideal: test_gpu_types.py
+        # a gang larger than every rack loses nothing by leaving a rack
         self.loss = np.maximum(1 - self.ideal_iteration[:, None] / fastest, 0.0)
         events = self.log.events
         last = {int(e["job"]): int(e["kind"]) for e in events}  # the latest event of each job
@@ -170,7 +170,7 @@ def test_every_column_equals_its_definition(make: Any, clairvoyant: bool) -> Non
         observation, _, terminated, truncated, _ = env.step(int(rng.choice(np.flatnonzero(env.mask))))
         if terminated or truncated:
             break
-    for key, values in seen.items():  # a column that never moves is not tested
+    for key, values in seen.items():  # a constant column would not be tested
         flat = np.concatenate([v.reshape(-1, v.shape[-1]) for v in values])
         still = {column.name for column, spread in zip(TABLES[key], np.ptp(flat, axis=0), strict=True) if not spread}
         constant = set() if clairvoyant else {"remaining", "remaining_service"}
@@ -228,7 +228,7 @@ def test_windows_show_the_right_jobs_in_the_right_order(order: str) -> None:
         shown = [j for j in env.encoder.running_slots.tolist() if j >= 0]
         if order == "arrival":
             assert shown == sorted(account.holding)[:4]
-        else:  # equal keys: by start
+        else:  # ties: by start
             assert key[shown].tolist() == sorted(key[account.holding])[:4]
         _, _, terminated, truncated, _ = env.step(int(rng.choice(np.flatnonzero(env.mask))))
         if terminated or truncated:

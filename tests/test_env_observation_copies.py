@@ -1,4 +1,4 @@
-"""A single environment gives its observations away: no later step writes into them."""
+"""Observations of a single environment are new arrays: no later step writes into them."""
 
 from __future__ import annotations
 

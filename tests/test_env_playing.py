@@ -1,4 +1,4 @@
-"""The environment and the direct run are the same simulation: every baseline gives the same log through env.step."""
+"""Every baseline gives the same log through env.step as in a direct run."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def test_every_baseline_plays_alike_directly_and_through_the_environment(name: s
 
 
 def test_long_episodes_are_alike_although_the_environment_empties_the_log_buffer_earlier() -> None:
-    """More than 1,024 events: the direct run's log buffer fills at an arrival, the environment's never does."""
+    """More than 1,024 events:
+    the log buffer of the direct run fills at an arrival, that of the environment never fills.
+    """
     scenario = get_scenario("poisson-64-v1")
     spec = scenario.workload
     small = scenario.with_workload(spec.source, parameters=spec.parameters, jobs=1_500, profiles="unit", load=0.2)
@@ -112,7 +114,7 @@ class Later(Scheduler):
 
 
 class Mover(Scheduler):
-    """Preempt the only job at 5 s, though nobody waits, and start it elsewhere."""
+    """Preempt the only job at 5 s, although no job waits, and start it elsewhere."""
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         if view.now_s < 5:

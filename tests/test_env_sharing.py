@@ -1,4 +1,4 @@
-"""The environment where jobs share GPUs: masks, decisions, observations and logs agree with the simulator's physics."""
+"""The environment where jobs share GPUs: masks, decisions, observations and logs agree with the simulator."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ WIDE: dict[str, Any] = dict(
 
 
 def small(limit: int = 2, jobs: int = 14) -> Scenario:
-    """Sixteen GPUs, jobs that fill them, a slowdown of its own for every ordered pair of models."""
+    """Sixteen GPUs, jobs that fill them, and a random slowdown for every ordered pair of models."""
     scenario: Scenario = get_scenario(f"bsbf-physical-30-v1:jobs={jobs},span_s=600,batch=0.6")
     return scenario.replace(sharing=Sharing(limit, synthetic(3)))
 
 
 class TwoJobs(Scenario):
-    """T2 of sjf_bsbf.md: one node, A(0, 4 GPUs, 100 s), B(10, 4 GPUs, 20 s)."""
+    """One node of four GPUs; A arrives at 0, 4 GPUs, 100 s; B arrives at 10, 4 GPUs, 20 s."""
 
     def instance(self, seed: int) -> Instance:
         workload = Workload.from_columns(np.array([0.0, 10.0]), [4, 4], iterations=np.array([100.0, 20.0]))
@@ -50,7 +50,7 @@ def two_jobs(xi: float) -> Scenario:
 
 
 def room(env: ClusterEnv, job: int, option: int) -> np.ndarray:
-    """bool [G]: GPUs on which a job has a seat, memory and company that it may keep, from the tables alone."""
+    """bool [G]: GPUs with a seat, enough memory and only allowed partners for a job, from the tables alone."""
     simulation = env.simulation
     tables, kinds = simulation.instance.sharing_tables, simulation.instance.job_class
     assert tables is not None
@@ -67,7 +67,7 @@ def room(env: ClusterEnv, job: int, option: int) -> np.ndarray:
 
 
 def places(env: ClusterEnv, job: int, partner: int, option: int) -> list[int]:
-    """GPUs on which a job would join a partner at a sub-batch: the partner's, then free ones; empty if too few."""
+    """GPUs of a start beside a partner with a sub-batch: the partner's, then free ones; empty if too few."""
     residents = ClusterView(env.simulation).residents
     fine, gang = room(env, job, option), int(env.simulation.instance.workload.jobs["gpus"][job])
     beside = np.flatnonzero(fine & (residents == partner).any(axis=0))
@@ -143,7 +143,7 @@ def test_any_episode_equals_the_direct_run_of_its_decisions() -> None:
 
 
 class Sharer(Scheduler):
-    """Shortest first; explicit GPUs beside others as the core finds them, or the rule's name."""
+    """Shortest job first, beside running jobs: on explicit GPUs that the core finds, or by the name of the rule."""
 
     clairvoyant = True
 
@@ -172,7 +172,7 @@ def test_schedulers_that_share_play_alike_through_the_environment(by_name: bool)
 
 @pytest.mark.parametrize(("xi", "sharing_s", "ends"), [(1.2, 59.0, (104.0, 34.0)), (2.0, 75.0, (120.0, 50.0))])
 def test_theorem_1_is_observed_before_the_start_and_holds_after_it(xi: float, sharing_s: float, ends: Any) -> None:
-    """sjf_bsbf.md, section 8, T2: T_seq 100 s; T_con by hand."""
+    """docs/sjf_bsbf.md, Theorem 1: T_seq is 100 s; T_con is computed by hand."""
     options: dict[str, Any] = dict(queue_window=1, running_window=0, partner_window=1, skip_forced_waits=False)
     env = ClusterEnv(two_jobs(xi), **options)
     env.reset(seed=0)
@@ -197,7 +197,7 @@ def squash(seconds: Any) -> Any:
 
 
 def expected(env: ClusterEnv) -> dict[str, np.ndarray]:
-    """The columns that follow from who sits where, in plain NumPy."""
+    """Columns that follow from the jobs on each GPU, in plain NumPy."""
     simulation, windows = env.simulation, env.windows
     instance, state, residents = simulation.instance, simulation.arrays, ClusterView(simulation).residents
     tables, kinds, gpus = instance.sharing_tables, instance.job_class, residents.shape[1]
@@ -252,7 +252,7 @@ def test_observations_equal_their_definitions() -> None:
         )
         if over or truncated:
             break
-    for key, values in seen.items():  # a column that never moves is not tested
+    for key, values in seen.items():  # a constant column would not be tested
         assert np.ptp(np.concatenate(values), axis=0).all(), key
 
 

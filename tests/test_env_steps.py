@@ -1,4 +1,4 @@
-"""What a step does: refusals, errors, clock, rewards by Little's law, ends, forced waits."""
+"""Steps: refusals, errors, clock, rewards by Little's law, ends of episodes, forced waits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def feasible(env: ClusterEnv, rng: np.random.Generator) -> int:
 
 
 def episode(env: ClusterEnv, seed: int, eager: float = 0.5) -> tuple[list[float], list[dict[str, Any]]]:
-    """Random feasible play to the end, now and then by an infeasible action."""
+    """Random feasible play to the end, with some infeasible actions."""
     rng = np.random.default_rng(seed)
     _, info = env.reset(seed=seed)
     rewards, infos, over = [], [info], False
@@ -61,7 +61,7 @@ def test_an_impossible_action_is_an_error_that_names_the_range(action: Any) -> N
     env.reset(seed=3)
     with pytest.raises(GpuschedError, match=f"whole number from 0 to {env.windows.actions - 1}"):
         env.step(action)
-    env.step(env.windows.wait_action)  # the episode goes on
+    env.step(env.windows.wait_action)  # the episode continues
 
 
 def test_numpy_integers_are_actions() -> None:
@@ -99,7 +99,7 @@ def test_dt_sums_to_the_clock() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_rewards_sum_to_what_is_documented(seed: int) -> None:
+def test_rewards_sum_to_the_documented_values(seed: int) -> None:
     components = {"jct": 1.0, "slowdown": 2.0, "makespan": 0.5, "fairness": 0.25}
     env = ClusterEnv(small_scenario(30), reward=components, **WIDE)
     env.reset(seed=seed)
@@ -130,7 +130,7 @@ def test_the_default_reward_is_little_s_law() -> None:
 
 
 def brute_mask(env: ClusterEnv) -> np.ndarray:
-    """What the class promises, from the state alone."""
+    """The mask by its documentation, from the state alone."""
     simulation, windows = env.simulation, env.windows
     state, world = simulation.arrays, simulation.arrays.world
     mask = []
@@ -166,7 +166,7 @@ def test_the_mask_marks_actions_that_the_simulator_accepts() -> None:
 
 
 def test_skipping_forced_waits_never_skips_a_choice() -> None:
-    """The same play, once asked always and once asked only where there is a choice, gives the same log and choices."""
+    """The same play with and without skipping of forced waits gives the same log and choices."""
     logs, choices = [], []
     for skip in (False, True):
         env = ClusterEnv(small_scenario(40), skip_forced_waits=skip, queue_window=8, running_window=4)

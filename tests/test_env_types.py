@@ -1,4 +1,4 @@
-"""The environment where GPUs are of several types, or gangs run in copies: what it shows, and forks as decisions."""
+"""The environment with several GPU types or copies of gangs: observations, and forks as decisions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpusched_env.simulator.view import ClairvoyantView, ClusterView
 
 
 def expected(env: ClusterEnv) -> dict[str, np.ndarray]:
-    """Every column, in plain NumPy from the instance and who holds which GPU."""
+    """Every column, in plain NumPy from the instance and the holders of the GPUs."""
     simulation, windows = env.simulation, env.windows
     instance, view = simulation.instance, ClairvoyantView(simulation)
     cluster, types = instance.cluster, len(instance.cluster.gpu_types)
@@ -72,10 +72,10 @@ def test_every_column_equals_its_definition(case: str) -> None:
         if over or truncated:
             break
     validate(env.simulation.instance, env.event_log())
-    for key, values in seen.items():  # a column that never moves is not tested
+    for key, values in seen.items():  # a constant column would not be tested
         spread = np.ptp(np.concatenate(values), axis=0)
         still = {column.name for column, moves in zip(TYPE_TABLES[key], spread, strict=True) if not moves}
-        assert still <= ({"gpus"} if key == "types" else set()), key  # as many GPUs of each type
+        assert still <= ({"gpus"} if key == "types" else set()), key  # equally many GPUs of each type
 
 
 def test_forks_are_masked_as_the_simulator_accepts_them_and_are_observed() -> None:

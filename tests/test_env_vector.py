@@ -1,4 +1,4 @@
-"""The batched environment is so many single ones: same observations, rewards, infos and event logs."""
+"""The batched environment equals single ones: observations, rewards, infos and event logs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def make(options: dict[str, Any], num_envs: int = 3, **more: Any) -> ClusterVect
 
 
 def draw(rng: np.random.Generator, masks: np.ndarray) -> np.ndarray:
-    """A random feasible action for each environment; 0 where none is, at the end of an episode."""
+    """A random feasible action for each environment; 0 if there is none, at the end of an episode."""
     return np.array([rng.choice(np.flatnonzero(mask)) if mask.any() else 0 for mask in masks])
 
 
@@ -52,7 +52,7 @@ def without(infos: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def played(envs: ClusterVectorEnv, steps: int) -> tuple[list[Any], list[str]]:
-    """Play at random; the rewards, and the digests of the episodes that end."""
+    """Play at random; returns rewards and the digests of finished episodes."""
     rng = np.random.default_rng(0)
     _, infos = envs.reset(seed=11)
     rewards, ends = [], []
@@ -79,7 +79,7 @@ def test_the_batch_equals_gymnasiums_vector_of_single_environments(name: str, mo
     for _ in range(250):
         actions = draw(rng, said[-1]["action_mask"])
         if rng.random() < 0.1:
-            actions[1] = rng.integers(many.single_action_space.n)  # perhaps infeasible: refused
+            actions[1] = rng.integers(many.single_action_space.n)  # possibly infeasible, then refused
         said, expected = many.step(actions), one_by_one.step(actions)
         assert many.observation_space.contains(said[0])
         np.testing.assert_equal(said[:4], expected[:4])
@@ -100,7 +100,7 @@ def test_any_number_of_threads_plays_alike() -> None:
 
 
 def digests() -> list[str]:
-    """Of the episodes that end within some steps of two batches."""
+    """Digests of the episodes that end within some steps of two batches."""
     return [digest for name in ("limits", "links") for digest in played(make(SCENARIOS[name], keep_logs=True), 95)[1]]
 
 

@@ -1,4 +1,4 @@
-"""Bars of a Gantt chart show exactly who held which GPU when, shared or not."""
+"""Bars of a Gantt chart equal the holders of each GPU over time, shared or not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STAYS = st.lists(
 
 
 def written(stays: list[Stay]) -> tuple[Instance, EventLog]:
-    """A log in which each job has one stay, whoever else is on its GPUs."""
+    """A log in which each job runs once on given GPUs, shared or not."""
     instance = unit_instance(
         [0.0] * len(stays), [len(gang) for *_, gang in stays], [float(e - s) for s, e, _ in stays], f"1x{GPUS}"
     )
@@ -38,7 +38,7 @@ def written(stays: list[Stay]) -> tuple[Instance, EventLog]:
 
 
 def holders(instance: Instance, log: EventLog, time_s: float) -> dict[int, set[int]]:
-    """Who holds each GPU just after a time, event by event."""
+    """Jobs on each GPU just after a time, recounted event by event."""
     gangs: dict[int, np.ndarray] = {}
     for number, event in enumerate(log.events):
         if event["time_s"] > time_s:
@@ -81,7 +81,7 @@ def test_bars_of_runs_equal_the_holders_of_the_log(seed: int, scheduler: str) ->
 
 
 def test_phases_of_a_preempted_job() -> None:
-    """A long job on all GPUs is stopped at 10 s by a short one: 5 s of checkpoint, and 7 s of restore later."""
+    """A long job on all GPUs is preempted at 10 s by a short one: 5 s of checkpoint, and later 7 s of restore."""
     instance = unit_instance([0, 10], [4, 4], [100, 20], "1x4", checkpoint_s=5.0, restore_s=7.0)
     found = bars(instance, play(instance, "srtf"))
     told = [tuple(bar) for bar in found.bars[["job", "phase", "start_s", "end_s", "row", "rows"]].tolist()]

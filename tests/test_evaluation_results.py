@@ -1,4 +1,4 @@
-"""Results as data: files that read back as themselves, tables and figures from hand-made results."""
+"""Results as data: files that round-trip, and tables and figures of given results."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_a_spec_travels_with_its_result_and_older_files_lack_it(tmp_path: Path) 
 
 
 def test_jobs_waiting_are_counted_in_whole_ticks() -> None:
-    """Two jobs of which one waits; and one that never does, on an axis from 0 to 1."""
+    """Two jobs, one of which waits; and one job that never waits, on an axis from 0 to 1."""
     for durations in ([10.0, 10.0], [10.0]):
         instance = unit_instance([0.0] * len(durations), [1] * len(durations), durations, "1x1")
         figure = plot_runs(instance, {"fifo": play(instance, fifo, preemptive=False)})

@@ -1,4 +1,4 @@
-"""The runner: same results whatever the number of processes, fresh schedulers, early refusals."""
+"""The runner: equal results for any number of processes, fresh schedulers, early errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SPECS = ["fifo", "srtf", "tiresias"]
 
 
 class Forgetful(Scheduler):
-    """Remembers all runs it ever played and plays worse in later ones: a state that must not leak between runs."""
+    """A scheduler with state that must not leak between runs: it plays worse after its first run."""
 
     def __init__(self) -> None:
         self.decisions = 0
@@ -87,7 +87,7 @@ def test_wrong_input_is_refused_before_the_first_run() -> None:
             evaluate(*arguments)
     with pytest.raises(GpuschedError, match="workers"):
         evaluate(SCENARIO, ["fifo"], [0], workers=0)
-    for workers in (1, 2):  # an error in a worker process comes back as itself
+    for workers in (1, 2):  # an error in a worker process is raised here
         with pytest.raises(GpuschedError, match="window 0"):
             evaluate(SCENARIO, ["fifo"], [0, 1], window=(0, 10**6), workers=workers)
 
@@ -138,7 +138,7 @@ def test_progress_shows_late_and_only_on_a_terminal(monkeypatch: pytest.MonkeyPa
         with ProgressBar(3, enabled, delay_s) as bar:
             bar.jobs_finished("fifo, seed 0", 7, 9)
             if not delay_s and bar._timer is not None:
-                bar._timer.join()  # until it has shown the bar
+                bar._timer.join()  # the timer has shown the bar
             bar.run_finished()
         return stream.getvalue()
 

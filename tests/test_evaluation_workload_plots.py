@@ -1,4 +1,4 @@
-"""Panels of a workload: they show the numbers, and say why where there is nothing to show."""
+"""Panels of a workload: they show the numbers, and empty panels say why."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_empty_panels_say_why() -> None:
 
 
 def test_groups_are_the_largest_first() -> None:
-    """Of a virtual cluster and a user the first counts; names are no markup."""
+    """A virtual cluster takes precedence over a user; names are not parsed as markup."""
     attributes = {"user": np.array(["u"] * 4), "virtual_cluster": np.array(["a", "$b$", "$b$", "c" * 50])}
     axes = panel("groups", Picture(Workload.from_columns([0] * 4, [1, 1, 3, 5], [1.0] * 4, attributes=attributes)))
     names = [label.get_text() for label in axes.get_yticklabels()]
@@ -104,11 +104,11 @@ def test_arrivals_are_counted_by_the_hour() -> None:
 
 
 def test_the_week_is_averaged_over_the_weeks() -> None:
-    """One job at the same hour of the week, three weeks long, from Wednesday 12:30; the last hour is half seen."""
+    """One job at the same hour of the week, for three weeks from Wednesday 12:30; the last hour is observed by half."""
     arrival = [3600.0 * 168 * week for week in range(4)]
     axes = panel("week", Picture(Workload.from_columns(arrival, [1] * 4, [1.0] * 4), start_hour=60.5))
     rate = axes.patches[0].get_data().values  # type: ignore[attr-defined]
-    assert rate[60] == pytest.approx(4 / 3)  # four jobs; the hour is seen half, twice whole, and half
+    assert rate[60] == pytest.approx(4 / 3)  # four jobs; the hour is observed by half, twice whole, and by half
     assert rate.sum() == rate[60]
     assert [label.get_text() for label in axes.get_xticklabels()][:2] == ["Mon", "Tue"]
     unknown = panel("week", Picture(Workload.from_columns(arrival, [1] * 4, [1.0] * 4)))

@@ -1,4 +1,4 @@
-"""Jobs that cannot run on some GPU types: they are never placed there, whoever places them; else nothing changes."""
+"""Jobs that cannot run on some GPU types are never placed there, and their ideal time counts only the other types."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOM = Cluster([NodeGroup(2, 4, "A", 1), NodeGroup(2, 4, "B", 1), NodeGroup(1, 8
 
 
 def profiles() -> Profiles:
-    """Model a runs on A and B, b on all, c on C and as a gang of 2 nowhere else, d on A and C."""
+    """Model a runs on A and B, b on all types, c as a gang of 2 only on C, d on A and C."""
     inf = np.inf
     rows = [
         ROW | dict(name="a", compute_s=[1.0, 2.0, inf]), ROW | dict(name="b", compute_s=[1.0, 2.0, 3.0]),
@@ -48,7 +48,7 @@ def arrays_of(simulation: Simulation) -> dict[str, bytes]:
 
 
 def misplaced(instance: Instance, log: EventLog) -> list[tuple[int, int]]:
-    """Jobs and GPU types on which they were placed though they cannot run there."""
+    """(job, GPU type) of placements on types that cannot run the job."""
     of_gpu = ROOM.nodes["gpu_type"][ROOM.node_of_gpu]
     found = []
     for event in log.events[np.isin(log.events["kind"], [START, RESUME])]:
@@ -69,7 +69,7 @@ def test_a_class_that_cannot_run_on_a_type_has_infinite_iteration_time_there(net
         assert "".join(np.array(ROOM.gpu_types)[able[0]]) == expected[tuple(told)]
     assert np.isfinite(instance.communication_s).all()
     assert np.isfinite(instance.ideal_iteration_s).all()
-    assert instance.ideal_s.tolist() == [10.0] * 4  # durations hold on the best of those that can
+    assert instance.ideal_s.tolist() == [10.0] * 4  # durations hold on the best type that can run the job
 
 
 def test_the_ideal_time_counts_only_types_that_run_the_job() -> None:
@@ -95,7 +95,7 @@ def test_explicit_gpus_of_a_type_that_cannot_run_the_job_are_refused() -> None:
         assert simulation.apply(Start(0, gpus=gpus)) == "the job cannot run on the GPU type of one of these"
     for name in ("free", "holder"):
         assert arrays_of(simulation)[name] == before[name]
-    assert simulation.apply(Start(0, gpus=(3, 8))) == ""  # on mixed types that both can
+    assert simulation.apply(Start(0, gpus=(3, 8))) == ""  # on mixed types, both of which can run the job
     assert simulation.advance() is Outcome.DONE
 
 
@@ -124,7 +124,9 @@ def test_dally_refuses_jobs_that_cannot_run_on_every_type() -> None:
 
 @pytest.mark.parametrize("rule", ["yarn", "consolidate"])
 def test_rules_count_machines_among_those_that_can_run_the_job(rule: str) -> None:
-    """On the machine of eight C one would do; a runs only on A, where it takes two whole machines of a rack."""
+    """The machine of eight C GPUs would hold the gang, but a cannot run on C:
+    it takes two whole machines of A in a rack.
+    """
     room = Cluster([NodeGroup(2, 4, "A"), NodeGroup(1, 8, "C")])
     workload = Workload.from_columns([0.0], [8], iterations=[10.0], profiles=profiles(), profile=[0])
     simulation = begin(Instance(room, workload))
@@ -133,7 +135,7 @@ def test_rules_count_machines_among_those_that_can_run_the_job(rule: str) -> Non
 
 
 def test_questions_about_places_leave_the_state_unchanged() -> None:
-    """Questions hide GPUs for a moment: the state after them is that before."""
+    """Questions hide GPUs temporarily and must restore the state."""
     simulation = begin(drawn(5))
     view = simulation.view_for(type("Any", (), {"clairvoyant": False}))  # type: ignore[arg-type]
     before = arrays_of(simulation)
@@ -144,7 +146,7 @@ def test_questions_about_places_leave_the_state_unchanged() -> None:
 
 
 def test_rates_on_each_type_are_those_of_its_tightest_place() -> None:
-    """Two GPUs fit a machine of A, eight a rack of A, and ten nothing but A's network; B has four in all."""
+    """Two GPUs fit a machine of A, eight a rack of A, ten only A's network; B has four GPUs."""
     room = Cluster([NodeGroup(4, 4, "A", 2), NodeGroup(1, 4, "B")])
     rows = [ROW | dict(name="a", compute_s=[1.0, 2.0]), ROW | dict(name="b", compute_s=[1.0, np.inf])]
     workload = Workload.from_columns(

@@ -1,4 +1,4 @@
-"""The adapter tells stable-baselines3 what its own wrappers around single environments tell."""
+"""The adapter for stable-baselines3 equals its wrappers around single environments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries: what is recorded is what was played, and nothing but the truth passes."""
+"""Entries: records replay to the same log, and false entries are refused."""
 
 import contextlib
 import hashlib
@@ -47,7 +47,7 @@ TINY = Track("tiny-test", "Tiny", "For tests.", "tiny-v1", reports=3)
 ABOUT = About(
     title="An entry", authors="A", how="Two\nlines.", hardware="", training_seeds=[], link="", licence="CC-BY-4.0"
 )
-HIDDEN = "\u200b\u200f\u061c\ufeff\u202e\u00a0\u2800\u3164\U000e0041"  # nobody sees these
+HIDDEN = "\u200b\u200f\u061c\ufeff\u202e\u00a0\u2800\u3164\U000e0041"  # invisible characters
 DOCS = Path(__file__).parents[1] / "docs" / "leaderboard.md"
 FEW = hypothesis.settings(max_examples=40, derandomize=True)
 
@@ -63,7 +63,7 @@ def check(entry: Entry, seconds: float = math.inf) -> None:
 
 
 def changed(entry: Entry, **changes: object) -> Entry:
-    """Give the entry with other fields, sealed anew: what a liar would hand in."""
+    """Give a forged entry: changed fields and a valid seal."""
     return msgspec.structs.replace(entry, **changes).sealed()
 
 
@@ -98,7 +98,7 @@ def test_the_decisions_alone_give_the_same_event_log(scenario, spec):
 
 
 class Together(Scheduler):
-    """Put every job wherever there is a seat."""
+    """Start every job on the first free seats."""
 
     def decide(self, view):
         for job in view.waiting.tolist():
@@ -121,7 +121,7 @@ def test_shared_gpus_are_recorded():
 
 
 class Waiting(Scheduler):
-    """Wait too long, too short, in vain; lease; start what cannot be started."""
+    """Useful and useless waits, leases and starts."""
 
     def decide(self, view):
         yield Wait(view.now_s - 1.0)
@@ -141,7 +141,7 @@ def test_only_decisions_that_had_an_effect_are_kept():
     table = unpack(decisions)
     assert set(table.kinds) == {"S", "W", "L"}
     waits = np.array([kind == "W" for kind in table.kinds])
-    assert (np.diff(table.points[waits]) >= 1).all()  # one of three at a point, if no other event came first
+    assert (np.diff(table.points[waits]) >= 1).all()  # at most one of the three at a decision point
     assert replay(instance, 0, decisions).digest() == log.digest()
 
 
@@ -188,7 +188,8 @@ def test_a_changed_byte_of_a_file_is_detected(entries, at, flip):
     packed = bytearray(zstandard.ZstdCompressor(write_checksum=True).compress(entries["srtf"].text()))
     packed[int(at * len(packed))] ^= flip
     with contextlib.suppress(EntryError):
-        assert parse_entry(unpack_text(bytes(packed))) == entries["srtf"]  # an unused bit of the zstd header
+        # a flip of an unused bit of the zstd header changes nothing
+        assert parse_entry(unpack_text(bytes(packed))) == entries["srtf"]
 
 
 @FEW
@@ -316,7 +317,7 @@ def test_clairvoyance_must_be_declared(entries):
     for player in (lies, renamed):
         with pytest.raises(EntryError, match="registered scheduler srtf reads true run times"):
             check(changed(srtf, player=player))
-    unknown = msgspec.structs.replace(renamed, name="own")  # replay cannot tell: docs/leaderboard.md says so
+    unknown = msgspec.structs.replace(renamed, name="own")  # a replay cannot detect this: docs/leaderboard.md says so
     check(changed(srtf, player=unknown))
     by_claims = msgspec.structs.replace(lies, spec="srtf:estimator=user", parameters={"estimator": "user"})
     check(changed(srtf, player=by_claims))
@@ -356,7 +357,7 @@ def test_a_log_that_ends_early_is_refused(entries):
 @FEW
 @hypothesis.given(data=st.data())
 def test_a_changed_decision_is_detected(entries, data):
-    """Sealed anew, so that nothing but the replay can tell."""
+    """The seal is valid, so only the replay can detect the change."""
     entry = entries[data.draw(st.sampled_from(("fifo", "srtf", "delay-zaharia")))]
     number = data.draw(st.integers(0, 2))
     decisions = entry.runs[number].decisions
@@ -417,7 +418,7 @@ def test_fuzzed_entries_are_refused_without_side_effects(entries, data, tmp_path
         fuzzed = msgspec.json.decode(json.dumps(entry), type=Entry).sealed()
         (here / "a.json.zst").write_bytes(zstandard.ZstdCompressor(write_checksum=True).compress(fuzzed.text()))
         verify(read_entry("a.json.zst"), track=TINY, seconds=20)
-        assert fuzzed.runs == entries["delay-zaharia"].runs  # only words about it may be others
+        assert fuzzed.runs == entries["delay-zaharia"].runs  # only descriptive fields may differ
     except (EntryError, msgspec.MsgspecError):
         pass
     finally:
@@ -426,7 +427,7 @@ def test_fuzzed_entries_are_refused_without_side_effects(entries, data, tmp_path
 
 
 def test_memory_for_reading_an_entry_is_bounded(entries):
-    """30 MB of JSON that packs into a few kB: refused before a list is made of it."""
+    """30 MB of JSON that compress to a few kB are refused before they are parsed into lists."""
     text = entries["fifo"].text()
     many = b"1000," * 6_000_000
     shapes = {
@@ -472,7 +473,7 @@ def test_a_lease_without_effect_is_refused_and_not_recorded(entries):
         def decide(self, view):
             for job in view.waiting.tolist():
                 yield Start(job)
-                yield Lease(job, math.inf)  # as it is, or refused
+                yield Lease(job, math.inf)  # refused, or without effect
             for job in view.running.tolist():
                 yield Lease(job, 1e9)
                 yield Lease(job, 1e9)  # again
@@ -506,7 +507,7 @@ def test_minus_zero_is_not_zero(entries):
 
 
 def test_the_replay_is_bounded_within_a_decision_point():
-    """All jobs start at time 0, at one decision point: the limit counts there too."""
+    """All jobs start at time 0, at one decision point: the limit is checked within it."""
 
     class Counted(Budget):
         checks = 0
@@ -527,7 +528,7 @@ def test_the_replay_is_bounded_within_a_decision_point():
 
 def test_the_replay_is_bounded(entries, monkeypatch):
     with monkeypatch.context() as patched:
-        clock = itertools.count(0.0, 100.0)  # each look at the CPU clock finds it 100 s later
+        clock = itertools.count(0.0, 100.0)  # each call finds the CPU clock 100 s later
         patched.setattr("gpusched_env.leaderboard.replaying.time.process_time", lambda: next(clock))
         with pytest.raises(EntryError, match="takes more than 60 s of CPU"):
             check(entries["fifo"], seconds=60.0)

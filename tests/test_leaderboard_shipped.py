@@ -1,4 +1,4 @@
-"""The entries that come with the package are all there, small, and true: one seed of each is played, on any machine."""
+"""Entries of the package are complete, small and valid: one seed of each is replayed."""
 
 import gzip
 from pathlib import Path
@@ -19,7 +19,7 @@ WHOLE = ("general-v1-fifo", "general-v1-dally", "ring-all-reduce-v0-tiresias-g",
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path | None:
-    """The log of philly-log-v0 where the published traces are here; None = look where it is fetched to."""
+    """The log of philly-log-v0 if the published traces are present; None = use the data folder."""
     packed = TRACES / "muri" / "trace2.csv.gz"
     if not packed.is_file():
         return None

@@ -1,4 +1,4 @@
-"""The leaderboard's site: what its files hold, what entries may write into them, and that they appear whole or not."""
+"""The leaderboard's site: content of its files, escaping of texts of entries, and atomic replacement."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_texts_of_entries_are_never_markup(site: Path) -> None:
 
 def test_data_are_separate_json_files(site: Path) -> None:
     files = sorted((site / "data").rglob("*.js"))
-    assert len(files) == 1 + 10 * (3 + 1)  # distributions; ten seeds of three entries, and their lines
+    assert len(files) == 1 + 10 * (3 + 1)  # distributions; ten seeds of three entries with their curves
     for path in files:
         match = DATA.fullmatch(path.read_text(encoding="utf-8"))
         assert match is not None
@@ -107,7 +107,7 @@ def test_data_are_separate_json_files(site: Path) -> None:
 
 
 def test_the_first_page_is_small(site: Path) -> None:
-    """Everything that it loads, within 1 MB; the library that draws is loaded by pages that draw only."""
+    """All files that it loads are within 100 kB; only pages with plots load the plotting library."""
     page = Page(site / "index.html")
     loaded = [site / "index.html"]
     loaded += [site / str(script["src"]) for script in page.of("script")]
@@ -137,7 +137,7 @@ def test_tables_show_the_results_of_a_replay(made: tuple[Path, Built], site: Pat
 def test_equal_titles_are_made_unique(made: tuple[Path, Built]) -> None:
     labels = [shown.label for shown in made[1].entries[TRACK]]
     assert len(set(labels)) == 3
-    assert "fifo" in labels  # the baseline keeps it
+    assert "fifo" in labels  # the baseline keeps its title
     assert sum(label.startswith("fifo (") for label in labels) == 1
 
 
@@ -149,7 +149,7 @@ def test_an_entry_can_be_downloaded_as_it_was_handed_in(site: Path) -> None:
 
 
 def test_claims_are_shown_apart_from_recomputed_results(site: Path, tmp_path: Path) -> None:
-    """A forged entry has the decisions, the title and the words of a baseline; bytes and digests tell them apart."""
+    """A forged entry has the decisions, title and texts of a baseline; bytes and digests differ."""
     import msgspec
 
     baseline = site.parent / "baselines" / "fifo.json.zst"
@@ -217,7 +217,7 @@ def test_pages_name_no_folder_of_the_machine(site: Path, tmp_path: Path, monkeyp
     assert "needs the log muri/trace2.csv" in reason
     assert files == [path.name for path in log]
     assert str(tmp_path) not in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
-    with pytest.raises(MissingLogError, match="is not the log"):  # that somebody named
+    with pytest.raises(MissingLogError, match="is not the log"):  # named by the user
         build_site(log, tmp_path / "other", log=tmp_path / "wrong.csv", tracks=["philly-log-v0"])
 
 
@@ -248,7 +248,7 @@ def test_refused_entries_are_listed_and_not_shown(made: tuple[Path, Built], site
 
 
 def test_a_false_entry_adds_no_page(site: Path, tmp_path: Path) -> None:
-    """A metric of the last seed is changed and the seal made anew: only the replay can tell."""
+    """A metric of the last seed is changed and the seal is valid: only the replay detects it."""
     import msgspec
 
     entry = read_entry(site.parent / "entries" / "same-title.json.zst")
@@ -315,17 +315,17 @@ def test_remains_of_a_killed_build_are_removed_by_the_next_one(tmp_path: Path) -
     subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "site")], check=False)
     [left] = tmp_path.iterdir()
     assert left.name.startswith(".site.")
-    (tmp_path / ".site.mine").mkdir()  # somebody else's
+    (tmp_path / ".site.mine").mkdir()  # of another user
     with whole_folder(tmp_path / "site", ".mark"):
         assert not left.exists()
-        with whole_folder(tmp_path / "site", ".mark") as beside:  # one that is being made stays
+        with whole_folder(tmp_path / "site", ".mark") as beside:  # one of a running build stays
             (beside / "second").touch()
         assert sum(path.name.startswith(".site.") for path in tmp_path.iterdir()) == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == [".site.mine", "site"]
 
 
 def test_only_the_given_tracks_are_built(site: Path, tmp_path: Path) -> None:
-    """Entries of other tracks are passed over; nothing is replayed for them."""
+    """Entries of other tracks are ignored and not replayed."""
     given = entry_files(site.parent / "baselines")
     built = build_site(given, tmp_path / "site", tracks=["general-v1", "philly-log-v0"])
     assert built == Built({"general-v1": [], "philly-log-v0": []}, [])

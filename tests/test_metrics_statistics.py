@@ -1,4 +1,4 @@
-"""Intervals over seeds, and the documentation of the columns."""
+"""Intervals over seeds, and the documentation of columns."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_pairing_removes_the_variance_that_seeds_share() -> None:
     assert ratio.low > 1.09
     assert ratio.high < 1.11
     assert paired_difference(worse, better).mean == pytest.approx((worse - better).mean())
-    assert mean_interval(worse).low < mean_interval(better).high  # unpaired, the two cannot be told apart
+    assert mean_interval(worse).low < mean_interval(better).high  # unpaired, the intervals overlap
 
 
 def test_pairs_must_match() -> None:
@@ -82,7 +82,7 @@ def test_a_bootstrap_interval_covers_the_mean_of_skewed_values() -> None:
     for _ in range(300):
         interval = bootstrap_mean(rng.exponential(1.0, 60), draws=1_000)
         hits += interval.low <= 1.0 <= interval.high
-    assert 0.88 <= hits / 300 <= 0.98  # 95 % less what skew costs
+    assert 0.88 <= hits / 300 <= 0.98  # below 95 % because of the skew
 
 
 def test_a_bootstrap_interval_of_equal_values_is_a_point_and_of_one_value_nan() -> None:

@@ -1,4 +1,4 @@
-"""Links that become slower in the middle of a run: closed forms, and who notices."""
+"""Links that become slower in the middle of a run: closed forms, and the gangs that are repriced."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def changed(*changes: NetworkChange) -> Network:
 
 
 def times(net: Network) -> tuple[Instance, EventLog, np.ndarray]:
-    """Two gangs over two racks of two machines, one on a machine."""
+    """Two gangs on two racks of two machines: one across racks, one on a machine."""
     instance, scheduler = instance_of("4x8/2", [{0: 2, 2: 2}, {1: 2, 3: 2}, {0: 4}], net)
     log = play(instance, scheduler)
     return instance, log, job_times(instance, log)["finish_s"]

@@ -59,7 +59,7 @@ def test_two_gangs_on_the_same_two_servers() -> None:
     gang = Gangs(8, 2, 4, M)
     cost = collective_cost("ring", gang, DGX)
     fixed_s, bytes_s = 12 * 3.4e-6 + 2 * 14e-6, 14 / 8 * M / 12e9
-    expected = {  # printed [ms], slow-down of the bytes
+    expected = {  # printed [ms], slowdown of the bytes
         "alone": (14.652133, 1.0),
         "max-min": (29.235467, 2.0),
         "k-way": (29.235467, sharing_degradation(2.0, alpha=0.0)),
@@ -119,7 +119,8 @@ def test_gangs_as_arrays_and_gangs_that_send_nothing() -> None:
                 continue
             cost = collective_cost(name, gangs, DGX, latency)
             assert [field.shape for field in cost] == [(4,)] * 3
-            found = cost.seconds(np.array([np.inf, 12e9, 0.0, 0.0]))  # a rate of 0 does not delay who sends nothing
+            # a rate of 0 does not delay gangs that send nothing
+            found = cost.seconds(np.array([np.inf, 12e9, 0.0, 0.0]))
             alone = [float(seconds(name, Gangs(*(field[i] for field in gangs)), latency=latency)) for i in range(2)]
             assert found.tolist() == [*alone, 0.0, 0.0]
 
@@ -168,7 +169,7 @@ def test_chunks_that_queue() -> None:
 
 
 def test_a_ring_all_gather_step_by_step_is_the_ring_formula() -> None:
-    # 15 rounds, in each of which every node hands one part to its neighbour, cost 15 steps of latency and bytes: half
+    # 15 rounds, in which every node sends one part to its neighbour, cost 15 steps of latency and bytes: half
     # of an all-reduce of 16 parts. The reference truncates each step to whole ns.
     step_ns = finish_ns(CHUNK, [[i, (i + 1) % 16] for i in range(16)], 50, 500)
     links = Links(50 * 2**30, 50 * 2**30, 500e-9, 500e-9)

@@ -26,7 +26,7 @@ def test_drawings_are_saved_and_equal(suffix: str, tmp_path: Path) -> None:
     assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
 
 
-def test_drawings_show_what_is_there() -> None:
+def test_drawings_show_all_switches_and_links() -> None:
     network = topology(TopologySpec("fat-tree"), "16x8/2")
     axes = draw_topology(network).axes[0]
     texts = [text.get_text() for text in axes.texts]
@@ -47,7 +47,7 @@ def test_drawings_show_what_is_there() -> None:
 
 def test_odd_graphs_are_drawn(tmp_path: Path) -> None:
     graph = two_switches()
-    graph.add_edge("s0", "$^", GBps=1.0)  # no formula
+    graph.add_edge("s0", "$^", GBps=1.0)  # not a math formula
     graph.add_node("spare")  # a switch without a link
     graph.add_node(("a", 1), server=4)
     for switch in ("s0", "s1"):
@@ -63,7 +63,7 @@ def test_odd_graphs_are_drawn(tmp_path: Path) -> None:
     lines = figure.axes[0].collections[0]
     assert len(lines.get_segments()) == 3
     assert np.asarray(lines.get_array()).tolist() == [1.5] * 3
-    assert lines.get_clim() == (0.0, 1.5)  # more than full
+    assert lines.get_clim() == (0.0, 1.5)  # a load above capacity
     graph.remove_node(("a", 1))
     figure = draw_topology(compiled(graph), tmp_path / "odd.png")
     assert {"$^", "spare"} <= {text.get_text().replace("\\", "") for text in figure.axes[0].texts}

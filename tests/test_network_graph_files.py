@@ -1,4 +1,4 @@
-"""Topologies from files: GraphML, node-link JSON, and tables of hosts and switches, damaged ones included."""
+"""Topologies from files: GraphML, node-link JSON, tables of hosts and switches, and damaged files."""
 
 from __future__ import annotations
 

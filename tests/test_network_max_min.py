@@ -1,4 +1,4 @@
-"""Max-min fair rates: values worked out by hand, an independent linear program, and the defining properties."""
+"""Max-min fair rates: values by hand, an independent linear program, and the defining properties."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_one_more_job_can_speed_up_another(solver: Solver) -> None:
 
 
 def test_tcp_factors_of_simgrid() -> None:
-    # 100 kB over 1 Mb/s and 10 ms. LV08: a flow also puts 5 % of its rate on the way back, here of the same link.
+    # 100 kB over 1 Mb/s and 10 ms. LV08: a flow also uses 5 % of its rate on the reverse path, here the same link.
     rate = max_min_rates(np.array([0.97e6]), np.array([[1.05]]))[0]
     assert 10e-3 * 13.01 + 8e5 / rate == pytest.approx(0.996079, abs=5e-7)
     assert 10e-3 * 13.01 + 8e5 / rate == pytest.approx(0.1301 + 8 * 1.05 / 9.7, rel=1e-9)
@@ -123,7 +123,7 @@ def test_a_link_without_capacity_stalls_its_flows_only() -> None:
 
 
 def random_flows(seed: int) -> tuple[Array, Array, Array, Array]:
-    """Capacity, weights, caps, flow weights: up to nine flows on up to eight links, some of which fill up together."""
+    """Capacity, weights, caps, flow weights: up to nine flows on up to eight links; some links fill up together."""
     rng = np.random.default_rng(seed)
     links, flows = rng.integers(1, 9), rng.integers(1, 10)
     weights = rng.integers(1, 4, (flows, links)) * (rng.random((flows, links)) < rng.uniform(0.2, 0.8))
@@ -191,9 +191,9 @@ def test_oversubscription_never_raises_the_smallest_rate(seed: int) -> None:
 @pytest.mark.parametrize("alike", [False, True])
 @pytest.mark.parametrize("seed", range(40))
 def test_incremental_solutions_equal_full_ones_bit_for_bit(seed: int, alike: bool) -> None:
-    """Flows come and go; solving only what a change can reach leaves the same rates, to the bit.
+    """Flows are added and removed; solving only the flows that a change affects gives equal rates, bit for bit.
 
-    Of few kinds, links and flows fill up together but for rounding, which must not depend on the way either.
+    With few kinds of flows, links fill up together up to rounding, which must not depend on the order either.
     """
     rng = np.random.default_rng(seed)
     links = int(rng.integers(2, 12))

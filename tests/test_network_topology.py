@@ -1,4 +1,4 @@
-"""Topologies: links and routes by hand, unit flows on random graphs, every refusal, files, presets, drawing."""
+"""Topologies: links and routes by hand, unit flows on random graphs, errors, presets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from gpusched_env.scenarios.convert import build
 
 
 def loads(network: Topology, rings: Sequence[Sequence[int]]) -> np.ndarray:
-    """Crossings of each row, in one direction, by the ring edges between the servers of each list."""
+    """Number of ring edges on each row, in one direction, for the rings over the servers of each list."""
     crossings = np.zeros(len(network.links))
     for ring in rings:
         for a, b in zip(ring, [*ring[1:], ring[0]], strict=True):
@@ -44,7 +44,7 @@ def loads(network: Topology, rings: Sequence[Sequence[int]]) -> np.ndarray:
 
 
 def rate_GBps(network: Topology, *rings: Sequence[int]) -> float:
-    """Rate at which the fullest link lets equal rings run."""
+    """Rate of equal rings, limited by the fullest link."""
     use = loads(network, rings)
     total = network.links["capacity"] * network.links["members"]
     return float((total[use > 0] / use[use > 0]).min() / 1e9)
@@ -74,7 +74,7 @@ def test_single_switch_has_one_link_a_server() -> None:
     assert rows(network, "nic") == [(f"server{i} -- switch", 1.0, 1) for i in range(6)]
     assert len(network.links) == 6
     assert network.access.tolist() == [[i, i] for i in range(6)]
-    assert network.edge.tolist() == [0] * 6  # whatever the racks
+    assert network.edge.tolist() == [0] * 6  # independent of racks
     assert network.route_at.tolist() == [0, 0]
     assert network.latency_s.tolist() == [[14e-6]]
 
@@ -228,7 +228,7 @@ def switch_graphs(draw: st.DrawFn, directed: bool = False) -> Any:
 
 
 def expected_shares(graph: Any, start: str, end: str) -> dict[tuple[str, str], float]:
-    """Split over the members of all next links, path by path."""
+    """Shares of each link: split evenly over the members of all next links, path by path."""
     switches = graph.subgraph([name for name in graph if isinstance(name, str)])
     if start == end:
         return {}
@@ -320,7 +320,7 @@ def test_servers_in_the_order_of_the_graph_or_by_number() -> None:
 
 
 def test_links_of_one_server_are_a_pool() -> None:
-    """Two rails, spelled out: every server at both rail switches of its pod."""
+    """Two rails as an explicit graph: every server is joined to both rail switches of its pod."""
     graph = nx.Graph()
     for server in range(4):
         graph.add_node(server, server=server)
@@ -463,7 +463,7 @@ def test_equal_recipes_give_equal_topologies_that_pickle() -> None:
 
 
 def test_presets_are_the_table_of_servers() -> None:
-    table = {  # intra, NIC pool [GB/s], latencies [us], NICs: network survey, section 4
+    table = {  # inside, NIC pool [GB/s], latencies [us], NICs: docs/network.md, Presets
         "pcie4-10g": (12.0, 1.17, 5.7, 50, 1),
         "pcie8-25g": (12.0, 2.97, 5.7, 50, 1),
         "dgxv-25g": (120.0, 2.97, 3.4, 50, 1),
@@ -518,7 +518,7 @@ def test_importing_the_network_imports_nothing_heavy() -> None:
 
 @pytest.mark.parametrize("kind", TOPOLOGIES)
 def test_every_kind_builds_a_network_of_all_servers(kind: str, tmp_path: Path) -> None:
-    """A kind without a line here fails."""
+    """A new kind needs a line here."""
     graph, table = tmp_path / "net.json", tmp_path / "topo.csv"
     graph.write_text(json.dumps(nx.node_link_data(two_switches(), edges="edges")))
     table.write_text("ip,DSW,PSW,ASW\n" + "".join(f"h{i},D1,P1,S{i // 2}\n" for i in range(4)))

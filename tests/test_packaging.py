@@ -1,4 +1,4 @@
-"""What is installed: the three folders under gpusched_env once, never under their bare names; sdist and wheel agree."""
+"""What is installed: the three folders under gpusched_env, never under their bare names; sdist and wheel agree."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BACKEND = "import hatchling.build as b, sys; print(getattr(b, 'build_' + sys.arg
 
 
 def build(kind: str, project: Path, output: Path) -> Path:
-    """Build without isolation and so without a network: hatchling is in the extra ``test``."""
+    """Build without isolation, so without a network; hatchling is in the extra ``test``."""
     output.mkdir(exist_ok=True)
     command = [sys.executable, "-c", BACKEND, kind, str(output)]
     done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
@@ -169,7 +169,7 @@ def test_pins_cover_transitive_dependencies() -> None:
     pinned = _pins()
     needed: set[str] = set()
     for name in pinned:
-        with contextlib.suppress(PackageNotFoundError):  # what is not installed cannot be asked
+        with contextlib.suppress(PackageNotFoundError):  # requirements of packages that are not installed are unknown
             wants = map(Requirement, requires(name) or ())
             needed |= {_normal(want.name) for want in wants if not want.marker or want.marker.evaluate({"extra": ""})}
     assert len(needed) > 30

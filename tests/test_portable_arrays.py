@@ -1,4 +1,4 @@
-"""Sums, interpolation, random numbers and keys that every machine computes alike."""
+"""Sums, interpolation, random numbers and keys that are equal on every machine."""
 
 import math
 
@@ -91,7 +91,7 @@ def test_uniform_numbers_are_numpys():
 @given(st.floats(1e-200, 1e200), st.floats(-2e-10, 2e-10))
 def test_keys_keep_nine_digits_and_drop_the_rest(key, off):
     assert rounded_key(key) == pytest.approx(key, rel=1e-9)
-    # of three keys that close, two at most differ: no more than one border of rounding lies between them
+    # three keys so close have at most two values: at most one rounding boundary lies between them
     assert len({rounded_key(key * (1 + share * off)) for share in (0.0, 0.5, 1.0)}) <= 2
     assert rounded_key(-key) == -rounded_key(key)
 

@@ -50,12 +50,12 @@ def test_measured_rows_hold_for_their_gang_type_and_tiers() -> None:
     assert a2[:, names.index("K80")].tolist() == [2.0, 2.0, 2.0]
     others = [of[0, 4], of[1, 2]]
     assert np.array_equal(measured.iteration_s[others], plain.iteration_s[others])
-    # Nodes of one GPU: two V100 are a rack apart at best
+    # Nodes of one GPU: two V100 are in one rack at best
     assert measured.ideal_iteration_s[of[0, 2]] == 0.75
 
 
 def test_the_best_placement_may_be_an_outer_tier() -> None:
-    """Gavel's K80 gangs run as fast, or faster, apart."""
+    """Gavel's K80 gangs run as fast, or faster, on several machines."""
     rows = np.array(
         [(0, t, 2, tier, 1.0 if tier == 0 else 0.9, 0.0) for t in (0, 1) for tier in (0, 1)], MEASURED_DTYPE
     )

@@ -1,4 +1,4 @@
-"""Reproductions: the framework resumes and writes; SJF-BCO's card has the paper's set-up and shows its trends."""
+"""Reproductions: the framework resumes and writes files; the card of SJF-BCO has the paper's set-up and trends."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_a_summary_has_a_line_for_each_claim() -> None:
 
 
 def test_a_summary_of_many_claims_is_still_short() -> None:
-    """Claims with the same words before a colon share a line; what is then too much is counted."""
+    """Claims with the same words before a colon share a line; claims beyond the limit are counted."""
     many = [Finding(f"reported: claim {i}", "free", i < 5, "") for i in range(20)]
     assert summary([*many, Finding("last: one", "free", True, "")]) == [
         "holds in  5 of 20: reported", "holds in  1 of  1: last: one",
@@ -250,7 +250,7 @@ def test_the_instance_has_the_set_up_of_the_paper() -> None:
 
 
 def test_measures_are_those_of_the_straddle_counts() -> None:
-    """At the moment after each start, the gangs that hold GPUs; contenders averaged by hand over a short run."""
+    """Gangs that hold GPUs just after each start; contenders averaged by hand over a short run."""
     instance = RingAllReduce(10, 0.60).instance(5)
     log = play(instance, "bco-rand")
     found = measure(instance, log)
@@ -272,7 +272,7 @@ def test_measures_are_those_of_the_straddle_counts() -> None:
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, Results]:
-    """What ``gpusched reproduce sjf-bco --quick`` writes and prints."""
+    """Files and output of ``gpusched reproduce sjf-bco --quick``."""
     folder = tmp_path_factory.mktemp("quick")
     result = CliRunner().invoke(app, ["reproduce", "sjf-bco", "--quick", "--output", str(folder)])
     assert result.exit_code == 0, result.output
@@ -337,7 +337,9 @@ def test_an_interrupted_call_says_how_to_resume(tmp_path: Path, monkeypatch: pyt
 
 
 def test_trends_hold_on_the_quick_card(quick) -> None:
-    """Those of strong contention with queues, of weak contention without, and of cluster size; see docs."""
+    """Trends of strong contention with queues, of weak contention
+    without, and of cluster size (docs/reproduce_sjf_bco.md).
+    """
     *_, results = quick
     holds = {(finding.claim, finding.setting): finding.holds for finding in load_card("sjf-bco").findings(results)}
 
@@ -377,7 +379,7 @@ def test_a_problem_is_known_by_its_first_draw() -> None:
 
 
 def test_the_card_of_gavel_draws_every_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More policies than colours."""
+    """There are more policies than colours."""
     runs = evaluate("tiny-v1", ["fifo"], [200_000])
     runs[0].metrics["tracked_jct_s"] = 60_000.0
     labels = [{"policy": policy, "rate": 2.0} for policy in MEAN_JCT_H]

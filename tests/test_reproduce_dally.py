@@ -1,4 +1,4 @@
-"""The card of Dally: its conditions and policies, what it measures, how it compares, and a small run of all of it."""
+"""The card of Dally: conditions, policies, measures, comparisons, and a small run."""
 
 from __future__ import annotations
 
@@ -62,19 +62,19 @@ def test_cells_are_the_scenarios_of_their_names() -> None:
     assert (cell.cost, cell.congested) == (40.0, True)
     for scenario in SCENARIOS:
         assert Cell(scenario).problem().fingerprint() == get_scenario(f"dally-{scenario}-v1").fingerprint()
-    assert Cell("poisson", load=usual_load("poisson")) == Cell("poisson")  # a cell of two sweeps is played once
+    assert Cell("poisson", load=usual_load("poisson")) == Cell("poisson")  # a cell that is in two sweeps is played once
     assert usual_load("batch") is None
     slow, usual = Cell("poisson", links=0.25).problem(), Cell("poisson").problem()
     assert slow.network.topology.nic_GBps == usual.network.topology.nic_GBps / 4
     assert slow.fingerprint() != usual.fingerprint()
 
 
-def test_the_card_has_what_it_promises() -> None:
+def test_the_card_covers_all_documented_runs() -> None:
     runs = load_card("dally").runs(quick=False)
     assert len({run.seed for run in runs}) >= 10
     assert min(run.seed for run in runs) >= 200_000  # seeds for reports: nothing was trained or chosen on them
     told = [(*sorted(run.labels.items(), key=str), run.seed) for run in runs]
-    assert len(set(told)) == len(told)  # labels tell runs apart
+    assert len(set(told)) == len(told)  # labels identify runs
     played = {(run.problem.fingerprint(), run.scheduler, run.seed) for run in runs if run.seed == runs[0].seed}
     for cell in SUITE:
         fingerprint = cell.problem().fingerprint()
@@ -109,7 +109,7 @@ def test_measures_agree_with_the_job_times() -> None:
 
 
 def test_ratios_are_paired_by_seed_and_averaged_geometrically() -> None:
-    """Dally takes 1/2 of its rival's time in one cell and 1/8 in the other, on seeds whose times differ by far."""
+    """Dally takes 1/2 of its rival's time in one cell and 1/8 in the other, on seeds with very different times."""
     cells = [Cell("batch"), Cell("poisson")]
     share = {cells[0]: 0.5, cells[1]: 0.125}
     results = made_up(
@@ -152,7 +152,7 @@ def test_a_history_of_no_length_is_no_wait() -> None:
 
 
 def test_the_leak_keeps_gpus_from_working() -> None:
-    """Hazard 3: with quirk Q1 the cluster is leased whole and hardly works; without it, who leases works."""
+    """Hazard 3: with quirk Q1 the whole cluster is leased and barely works; without it, leased GPUs work."""
     instance = LEAK_CELL.problem().instance(1)
     tidy, leaky = (
         measure_leak(instance, play(instance, spec), spec) for spec in (f"dally:preset={name}" for name in PRESETS)
@@ -208,7 +208,9 @@ def test_the_command_prints_claims_and_targets_and_writes_files(
 
 
 def test_figures_show_only_played_cells() -> None:
-    """As in a quick call: two costs in poisson, one elsewhere, and links a quarter as fast under congestion."""
+    """As in a quick call:
+    two costs in poisson, one in other scenarios, and links a quarter as fast under congestion.
+    """
     pytest.importorskip("matplotlib")
     from gpusched_env.reproduce.dally import figures, hazards
 

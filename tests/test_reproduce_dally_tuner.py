@@ -1,4 +1,4 @@
-"""The contest of delay timers: which seeds it plays, how ratios and verdicts follow from runs."""
+"""The contest of delay timers: its seeds, and ratios and verdicts that follow from runs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_problems_of_the_protocol_are_there() -> None:
     assert set(COARSE_GRID_S) < set(GRID_S)
     for label in PROBLEMS:
         own = statics()["problems"][label]
-        assert own["by_class"]["score"] <= own["pair"]["score"]  # the search begins with the pair
+        assert own["by_class"]["score"] <= own["pair"]["score"]  # the search starts from the pair
         assert best_static(label) in (BEST_PAIR, BY_CLASS)
         assert not set(statics()["seeds"]) & set(TEST_SEEDS)
 

@@ -1,4 +1,4 @@
-"""The card of Hadar and HadarE: complete labels, bands on a few small mixes, tables and figures of what was played."""
+"""The card of Hadar and HadarE: complete labels, findings on a few small mixes, tables and figures of the runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpusched_env.reproduce.report import findings_table
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Card, Results, Path]:
-    """The quick card on two seeds of its mixes, and of its policies those that are fast."""
+    """The quick card on two seeds of its mixes, with its fast policies."""
     card = load_card("hadar")
     seeds = sorted({run.seed for run in card.runs(quick=True)})[:2]
     runs = [run for run in card.runs(quick=True) if run.seed in seeds and "gavel" not in run.scheduler]

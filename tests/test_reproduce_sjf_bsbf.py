@@ -1,4 +1,4 @@
-"""The card of SJF-BSBF: complete labels, tables and figures of what was played, what is measured against the logs."""
+"""The card of SJF-BSBF: complete labels, tables and figures of the runs, and measures against the logs."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_reductions_follow_from_the_logs(played: tuple[Card, Results, Path]) -> 
     }
     for rival in (FFS, SJF):
         assert reduction(results, (DRAWN, 160), 1.25, rival) == pytest.approx(1 - mean[BSBF] / mean[rival])
-    # Tiresias plays in rounds, and the same at each xi
+    # Tiresias plays in rounds, and equally at each xi
     tiresias = [values(results, "mean_jct_s", (DRAWN, 160), xi, TIRESIAS).tolist() for xi in (1.0, 2.0)]
     assert tiresias[0] == tiresias[1] != [mean[SJF]]
 

@@ -1,4 +1,4 @@
-"""The scenarios of HadarE: nodes and jobs as described, the bands against its rivals, and the environment on them."""
+"""The scenarios of HadarE: nodes and jobs as described, gains over its rivals, and the environment on them."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_the_environment_plays_the_same_log(name: str) -> None:
 
 
 def test_an_agent_forks() -> None:
-    """Starting by the rule takes every node; the job ends when the copies have done its work together."""
+    """A start by the rule takes every node; the job ends when its copies together have done its work."""
     env = ClusterEnv(scenario="hadare-aws-v0:jobs=1", rules=("fastest-type", "fork"), queue_window=2)
     _, info = env.reset(seed=1)
     assert info["action_mask"][:2].tolist() == [1, 1]

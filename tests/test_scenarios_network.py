@@ -78,7 +78,7 @@ def test_any_network_round_trips_through_json(network: Network) -> None:
     assert again.fingerprint() == scenario.fingerprint()
 
 
-def test_files_show_only_what_is_set() -> None:
+def test_files_contain_only_fields_that_are_set() -> None:
     network = Network("topology", topology=TopologySpec(uplinks=2), contention=Contention("kway", xi1=0.5))
     written = get_scenario("tiny-v1").replace(network=network).as_dict()["network"]
     assert written == {
@@ -227,7 +227,7 @@ def test_ring_all_reduce_is_the_paper_s_set_up() -> None:
 
 @pytest.mark.parametrize("extra", [0.15, 0.6])
 def test_a_gang_pays_its_budget_in_whole_iterations_and_one_server_costs_nothing(extra: float) -> None:
-    """By hand: alone on w servers a gang uses up (w - 1) / 7 of the half that is for overhead; slots of a second."""
+    """By hand: alone on w servers a gang uses (w - 1) / 7 of its overhead budget of one half; slots of one second."""
     instance = ring_all_reduce(extra).instance(3)
     gangs = instance.workload.jobs["gpus"]
     drawn_s = instance.workload.profiles.compute_s[instance.workload.jobs["profile"], 0]
@@ -246,7 +246,7 @@ def test_a_gang_pays_its_budget_in_whole_iterations_and_one_server_costs_nothing
 
 
 def test_placement_matters_on_congested_links() -> None:
-    """The point of the scenarios: scattering gangs, or not knowing who shares links, costs, by contention alone."""
+    """Purpose of the scenarios: scattering gangs, or ignoring shared links, costs time by contention alone."""
     scenario = get_scenario("leaf-spine-256-v1")
     scenario = scenario.replace(workload=dataclasses.replace(scenario.workload, jobs=250))
     alone = scenario.replace(network=dataclasses.replace(scenario.network, contention=Contention("none")))

@@ -1,4 +1,4 @@
-"""A scheduler that stalls, or says what nobody understands, gets an error that names jobs and remedy."""
+"""Errors of schedulers that stall or give invalid decisions name jobs and remedy."""
 
 from __future__ import annotations
 

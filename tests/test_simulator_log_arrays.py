@@ -1,4 +1,4 @@
-"""The array that a log grows in holds what was added, and what somebody has looked at stays as it was."""
+"""The growing array of a log: it holds all added records, and earlier views of it never change."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def instance_of(gangs: list[int], models: list[int], network: Network | None = N
 
 
 def started(instance: Instance, busy: list[int], rule: str) -> tuple[Simulation, tuple[int, ...]]:
-    """Jobs of one GPU hold ``busy``; the GPUs that the last job gets by the rule, none if it is refused."""
+    """One-GPU jobs hold ``busy``; returns the GPUs of the last job by the rule, none if it is refused."""
     simulation = begin(instance)
     for job, gpu in enumerate(busy):
         assert simulation.apply(Start(job, gpus=(gpu,))) == ""
@@ -68,7 +68,7 @@ def test_fastest_type_is_the_fastest_that_has_room_and_best_fit_there(situation)
     busy, gang, model, network = situation
     try:
         instance = instance_of([1] * len(busy) + [gang], [0] * len(busy) + [model], network)
-    except WorkloadError:  # a gang that no GPUs run is no instance
+    except WorkloadError:  # no GPUs can run the gang: no instance
         return
     _, gpus = started(instance, busy, "fastest-type")
     free = np.bincount(np.delete(ROOM.node_of_gpu, busy), minlength=len(ROOM.nodes))

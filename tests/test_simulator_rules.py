@@ -1,4 +1,4 @@
-"""The rules of play: rounds, queue discipline, tie order, time limit, timers, the cost of preemption."""
+"""Rules of the simulation: rounds, queue discipline, ties, time limit, waits, cost of preemption."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_time_limit_cuts_the_run_and_keeps_events_on_the_limit() -> None:
     assert simulation.now_s == 10
     assert simulation.finished == 2
     assert simulation.log().events["kind"].tolist().count(ARRIVAL) == 2
-    play(instance, "fifo")  # the loop accepts the cut, and the validator the log
+    play(instance, "fifo")  # the loop stops at the limit, and the validator accepts the log
 
 
 def test_a_wait_wakes_exactly_at_its_time() -> None:
@@ -104,7 +104,7 @@ def test_a_wait_until_nan_is_an_error() -> None:
 
 @pytest.mark.parametrize(("checkpoint", "restore"), [(0, 0), (3, 0), (0, 2), (3, 2), (3, 40)])
 def test_preemption_costs_checkpoint_and_restore_and_no_progress(checkpoint: float, restore: float) -> None:
-    """Job 0 (10 s of work) is preempted at 4, and resumed at once, the gang alone on the machine."""
+    """Job 0 (10 s of work) is preempted at 4 s and resumed as soon as possible; it is alone on the machine."""
     instance = unit_instance([0, 4], [4, 4], [10, 1], checkpoint_s=checkpoint, restore_s=restore)
     script = Script(
         {0.0: [Start(0)], 4.0: [Preempt(0), Start(0)], 4.0 + checkpoint: [Preempt(0), Start(0)]}, then="pack"
@@ -140,7 +140,9 @@ def test_a_gang_cannot_be_preempted_in_the_instant_of_its_start() -> None:
 
 
 def test_events_of_one_instant_are_one_decision_point() -> None:
-    """At 5 a job completes, another is released, two arrive: the scheduler is asked once, after all four."""
+    """At 5 s a job completes, another is released and two arrive:
+    the scheduler is asked once, after all four events.
+    """
     script = Script({2.0: [Preempt(1), Wait(2.5)]}, then="pack")
     instance = unit_instance([0, 0, 2, 5, 5], [1, 1, 2, 1, 1], [5, 20, 1, 1, 1], "1x2", checkpoint_s=3)
     log = play(instance, script)

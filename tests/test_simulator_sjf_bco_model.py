@@ -1,4 +1,4 @@
-"""SJF-BCO's model of contention as the simulator plays it, against values worked out by hand (equations 6 to 9)."""
+"""SJF-BCO's model of contention in the simulator: values by hand (equations 6 to 9 of the paper)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpusched_env.simulator import ClusterView, Start, simulate
 from gpusched_env.workload import Profiles, Workload
 
 SERVERS, GPUS = 16, 16
-# Test B2: m = .1, b_e = 10, b_i = 100, C = 1000 in 1e9 bytes a slot; xi_2 = .0005, compute .015 slots.
+# m = .1, b_e = 10, b_i = 100, C = 1000 in 1e9 bytes a slot; xi_2 = .0005, compute .015 slots.
 SWITCH = TopologySpec("single-switch", gpu_GBps=100.0, nic_GBps=10.0, gpu_latency_s=0.0, nic_latency_s=0.0)
 
 
@@ -44,7 +44,7 @@ def instance(
 
 
 def gpus(*on: tuple[int, int], used: list[int]) -> tuple[int, ...]:
-    """GPUs of the next gang: so many on each (server, count), the lowest that ``used`` has left."""
+    """GPUs of the next gang: the lowest unused ones of each (server, count)."""
     found: list[int] = []
     for server, count in on:
         first = server * GPUS + used[server]
@@ -62,7 +62,7 @@ def placed(problem: Instance, places: list[list[tuple[int, int]]]) -> ClusterVie
 
 
 def beside(others: int) -> list[list[tuple[int, int]]]:
-    """Gangs of two GPUs that straddle server 0 and each one more."""
+    """Gangs of two GPUs that straddle server 0 and one other server each."""
     return [[(0, 1), (2 + other, 1)] for other in range(others)]
 
 
@@ -121,7 +121,7 @@ def test_whole_iterations_in_a_slot(others: int | None, floor: float, fluid: flo
             machine_overhead_s=0.0005,
         )
         jobs = problem.workload.jobs
-        jobs["iterations"][1:] = problem.iterations[1:] = 1e7  # the others stay
+        jobs["iterations"][1:] = problem.iterations[1:] = 1e7  # the other gangs stay
         used = [0] * SERVERS
         log = simulate(problem, Script({0.0: [Start(j, gpus=gpus(*p, used=used)) for j, p in enumerate(place)]}))
         first = log.events[(log.events["kind"] == COMPLETE) & (log.events["job"] == 0)]
@@ -130,7 +130,7 @@ def test_whole_iterations_in_a_slot(others: int | None, floor: float, fluid: flo
 
 
 def test_a_rate_that_changes() -> None:
-    """Ten slots at 32 iterations, then three gangs join: 680 are left at 20 a slot, so 44 slots in all."""
+    """Ten slots at 32 iterations, then three gangs join: 680 iterations are left at 20 a slot, so 44 slots in total."""
     contention = Contention("kway", xi1=0.5, alpha=0.2)
     problem = instance(
         [4, 2, 2, 2], contention, arrival_s=[0, 10, 10, 10], slot_s=1.0, reduction_GBps=1_000.0, machine_overhead_s=5e-4

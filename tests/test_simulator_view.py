@@ -24,7 +24,7 @@ from gpusched_env.workload import Workload
 
 
 class Ranked(Scheduler):
-    """Who holds GPUs is decided by a fixed rank; row 2 must be consolidated."""
+    """A preemptive scheduler with a fixed rank of the rows; row 2 must be consolidated."""
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         rows = np.sort(np.concatenate([view.running, view.waiting]))
@@ -34,7 +34,9 @@ class Ranked(Scheduler):
 
 
 def test_gpus_being_freed_for_a_better_gang_are_not_given_away() -> None:
-    """Two nodes of four. Row 1 must make room for row 2 (a whole machine); row 3 (one GPU) fits best beside row 1."""
+    """Two nodes of four. Row 1 must make room for row 2 (a whole machine);
+    best fit would place row 3 (one GPU) beside row 1.
+    """
     instance = unit_instance(
         [0, 0, 10, 10], [2, 3, 4, 1], [5000, 3000, 300, 3000], "2x4", checkpoint_s=30, restore_s=30
     )
@@ -65,7 +67,7 @@ def test_weights_and_deadlines_of_users() -> None:
     assert view.told("priority_weight", 1.0).tolist() == [1.0]
     with pytest.raises(GpuschedError, match="unknown number that users tell 'user'"):
         view.told("user", 0.0)
-    assert told.fingerprint() != plain.fingerprint()  # it may decide a run, unlike
+    assert told.fingerprint() != plain.fingerprint()  # it may change decisions, unlike the attribute ``user``:
     assert dataclasses.replace(plain, attributes={"user": np.array(["x", "y"])}).fingerprint() == plain.fingerprint()
     words = dataclasses.replace(plain, attributes={"priority_weight": np.array(["high", "low"])})
     with pytest.raises(GpuschedError, match=r"priority_weight: could not convert string to float.*give numbers"):

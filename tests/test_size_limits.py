@@ -1,4 +1,4 @@
-"""Sizes that no machine can hold are refused in one clear line, before anything is laid out for them."""
+"""Impossible sizes are refused in one line, before memory is allocated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""SRTF is optimal on one GPU; list schedules respect Graham; equal jobs do not care who orders them."""
+"""SRTF is optimal on one GPU, list schedules keep Graham's bound,
+and the order of equal jobs does not change the mean.
+"""
 
 from __future__ import annotations
 

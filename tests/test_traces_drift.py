@@ -1,4 +1,4 @@
-"""The drifting generator: its rate swings and its mix shifts exactly when they should."""
+"""The drifting generator: its rate oscillates and its mix shifts at the right times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def arrivals(seed: int, jobs: int = 20_000, **parameters: float) -> np.ndarray:
 
 
 def expected(time_s: np.ndarray, swing: float, period_s: float) -> np.ndarray:
-    """Expected arrivals up to each time, over the mean rate [s]: the integral of the swinging rate, by hand."""
+    """Expected arrivals up to each time divided by the mean rate [s]: the integral of the oscillating rate, by hand."""
     periods, within = np.divmod(time_s, period_s)
     half = period_s / 2
     return periods * period_s + (1 - swing) * np.minimum(within, half) + (1 + swing) * np.maximum(within - half, 0)

@@ -52,7 +52,7 @@ def test_a_scheduler_sees_the_predictions(log: str, tmp_path: Path) -> None:
     scenario = scenario.with_cluster(type(scenario.cluster).parse("1x1"))
     (claimed,) = evaluate(scenario, ["sjf:estimator=user"], [0], keep_logs=True)
     (true,) = evaluate(scenario, ["sjf"], [0], keep_logs=True)
-    assert claimed.metrics["mean_jct_s"] == (100 + 110) / 2  # the long one is predicted to be short
+    assert claimed.metrics["mean_jct_s"] == (100 + 110) / 2  # the long job is predicted to be short
     assert true.metrics["mean_jct_s"] == (10 + 110) / 2
 
 

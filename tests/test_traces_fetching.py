@@ -1,4 +1,4 @@
-"""Downloads from a site on this machine: only whole and right files arrive, and what is left says what to do."""
+"""Downloads from a local site: only complete and correct files are accepted, and errors name the remedy."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ PUBLIC = PublicFile(
 
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No network but this machine, no proxy, no waiting, an empty data folder, one known file."""
+    """No network except this machine, no proxy, no pauses, an empty data folder, one known file."""
     known = socket.getaddrinfo
 
     def only_here(host: Any, *rest: Any, **more: Any) -> Any:
@@ -82,7 +82,7 @@ def site() -> Iterator[Site]:
 
 
 def kept(folder: Path) -> list[str]:
-    """Files that a fetch has left, but for the lock."""
+    """Files that a fetch has left, without the lock."""
     return sorted(path.name for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
 
 
@@ -249,11 +249,11 @@ def test_a_server_that_never_answers(site: Site, monkeypatch: pytest.MonkeyPatch
     site.silent = True
     with pytest.raises(FetchError, match=r"no answer within 0\.1 s"):
         fetch("made", [site.template])
-    assert len(site.requests) <= 1  # a busy server may not even have read the request
+    assert len(site.requests) <= 1  # a busy server may not have read the request yet
 
 
 def test_a_server_that_stops_in_the_middle(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One try with a long time-out: on a busy machine, too, the first block arrives within it."""
+    """One try with a long time-out, so that the first block arrives within it on a busy machine, too."""
     monkeypatch.setattr("gpusched_env.traces.downloads.resuming.TIMEOUT_S", 5.0)
     monkeypatch.setattr("gpusched_env.traces.downloads.resuming.PAUSES_S", ())
     site.held = True

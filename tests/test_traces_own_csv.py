@@ -1,4 +1,4 @@
-"""A user's own CSV: columns by name or by a mapping, guesses that are told, and refusals that name the remedy."""
+"""A user's CSV: columns by name or by a mapping, reported guesses, and errors that name the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The original tables of Alibaba PAI 2020, by hand: none are published beside the repository."""
+"""The original tables of Alibaba PAI 2020, written by hand, since none are beside the repository."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_the_run_time_follows_from_the_instances(tmp_path: Path) -> None:
     workload, report = read(tables(tmp_path, instance=INSTANCES))
     assert workload.jobs["duration_s"].tolist() == [1675 - 1020, 1485 - 1220]
     assert workload.jobs["gpus"].tolist() == [6, 1]
-    # h has times in the task table alone
+    # h has times in the task table only
     others = DROPPED | {"no start or no end of its GPU tasks": 2}
     assert report.dropped == {reason: count for reason, count in others.items() if reason != "ended before it started"}
     assert report.notes == {SHARE: 1, LOST: 1}

@@ -1,4 +1,4 @@
-"""Gangs on machines smaller than they are: what is charged for spreading is told, and can be left out."""
+"""Gangs larger than a machine: the cost of spreading is reported and can be ignored."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def ignoring(scenario: Scenario) -> Scenario:
     return scenario_from_dict(data)
 
 
-def test_ignored_placement_costs_what_one_machine_costs(scenario: Scenario) -> None:
+def test_ignored_placement_costs_as_much_as_one_machine(scenario: Scenario) -> None:
     together, apart = load_measured("gavel").models[LM].rates["V100"][4]
     assert together > apart
     big = scenario.with_cluster(Cluster.parse("2x4@V100"))

@@ -1,4 +1,4 @@
-"""Generators: the calibrated ones look like their logs, the simple ones follow their laws, all repeat by seed."""
+"""Generators: calibrated ones resemble their logs, simple ones follow their laws, and all are repeatable by seed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_generators_look_like_their_logs(checks: list[Check]) -> None:
 
 
 def test_poisson_arrivals_fail_the_acceptance_checks() -> None:
-    """As many independent jobs an hour, with the log's demands: the bursts, the run times and the hours are missing."""
+    """Independent arrivals at the log's rate, with its demands: bursts, run times and daily hours are missing."""
     for calibration in CALIBRATIONS.values():
         rate = calibration.statistics.jobs_per_hour / 3600
         parameters = {"rate_per_s": rate, "mean_duration_s": 5_000.0, "demand": calibration.demand}
@@ -192,7 +192,7 @@ def test_wrong_parameters_are_refused(name: str, parameters: dict[str, object], 
     ],
 )
 def test_logs_are_measured_as_they_were_published(source: str, key: str, calibration: Calibration, gpus: str) -> None:
-    """The published statistics of these files were computed by somebody else."""
+    """The published statistics of these files were computed independently."""
     published = json.loads((TRACES / "calibration.json").read_text(encoding="utf-8"))[key]
     name, _, path = source.partition(":")
     measured = measure(read_trace(f"{name}:{TRACES / path}")[0], calibration)
@@ -201,7 +201,7 @@ def test_logs_are_measured_as_they_were_published(source: str, key: str, calibra
         "jobs_per_hour": arrivals["rate_per_hour"],
         "gap_cv": arrivals["interarrival"]["cv"],
         "gaps_to_10s": arrivals["interarrival"]["share_le_10s"],
-        "dispersion": arrivals["hourly_counts"]["index_of_dispersion"],  # its hours begin on the clock
+        "dispersion": arrivals["hourly_counts"]["index_of_dispersion"],  # its hours begin at full hours
         "gpus_demanded": published[gpus],
     }
     assert {field: float(measured[field]) for field in expected} == pytest.approx(expected, rel=5e-3)

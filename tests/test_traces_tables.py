@@ -1,4 +1,4 @@
-"""Published tables that list no jobs: typed columns with units, JSON as rows, what is not told."""
+"""Published tables without jobs: typed columns with units, JSON as rows, missing values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packed columns of text give back what went in; ids that occur twice are found exactly."""
+"""Packed columns of text round-trip; repeated ids are found exactly."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def test_a_text_that_a_column_cannot_hold_is_refused() -> None:
     with pytest.raises(TraceError, match=r"log, line 7, field 'user': 'x+\.\.\.: .*131,072 characters; shorten it"):
         column.append(PLACE, "user", "x" * 131_072)
     with pytest.raises(TraceError, match=r"log, line 7, field 'user': 'a\\x00': a NUL character; remove it"):
-        column.append(PLACE, "user", "a\0")  # numpy would lose it
+        column.append(PLACE, "user", "a\0")  # NumPy would drop it
 
 
 @pytest.mark.parametrize("hashed", [hash, lambda text: 0, lambda text: hash(text) % 2])
 @given(ids=st.lists(st.sampled_from([f"j{i}" for i in range(60)]), max_size=40))
-def test_the_first_repeated_id_is_named_whatever_the_hashes(hashed: Callable[[str], int], ids: list[str]) -> None:
+def test_the_first_repeated_id_is_named_for_any_hashes(hashed: Callable[[str], int], ids: list[str]) -> None:
     repeat = next((row for row, value in enumerate(ids) if value in ids[:row]), None)
     collected = Ids()
     with pytest.MonkeyPatch.context() as patch:

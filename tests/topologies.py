@@ -1,4 +1,4 @@
-"""Topologies that several tests build: from a recipe, from a graph, and two switches with two servers each."""
+"""Topologies for tests: from a recipe, from a graph, and two switches with two servers each."""
 
 from __future__ import annotations
 
