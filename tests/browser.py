@@ -1,4 +1,4 @@
-"""A headless Chromium for tests of pages; they skip where it, its driver or selenium is not installed."""
+"""A headless Chromium for tests of pages. They are skipped where Chromium, its driver or selenium is missing."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
 WIDTHS = (1280, 390)  # [CSS pixels]
-PATIENCE_S = 60.0  # a page that draws takes 3 s on a free core
+PATIENCE_S = 600.0  # only stops a hang: a page draws within 3 s on a free core
 
 
 @contextmanager
 def browser() -> Iterator[Any]:
-    """Start one, and stop it whatever happens."""
+    """Start a browser, and stop it even if the test fails."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install 'gpusched-env[browser]'")
     if CHROMIUM is None or DRIVER is None:
         pytest.skip("needs chromium and chromedriver: apt-get install chromium chromium-driver")
@@ -37,7 +37,7 @@ def browser() -> Iterator[Any]:
 
 
 def show(driver: Any, url: str, width: int, dark: bool = False) -> None:
-    """Open a page at a width and in a theme, and wait until it has drawn what it draws."""
+    """Open a page at a width and in a theme, and wait until its plots are drawn."""
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     theme = {"features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]}
@@ -50,12 +50,12 @@ def show(driver: Any, url: str, width: int, dark: bool = False) -> None:
 
 
 def wait(driver: Any, condition: str, *arguments: Any) -> None:
-    """Wait until a script gives true."""
+    """Wait until a script returns true."""
     until(lambda: driver.execute_script(condition, *arguments), condition)
 
 
 def until(condition: Callable[[], object], what: str) -> None:
-    """Wait until something holds."""
+    """Wait until a condition holds; AssertionError after PATIENCE_S."""
     end = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < end, f"did not come true: {what}"
@@ -63,5 +63,5 @@ def until(condition: Callable[[], object], what: str) -> None:
 
 
 def complaints(driver: Any) -> list[str]:
-    """Everything that the console says since it was last asked."""
+    """Console messages since the last call."""
     return [line["message"] for line in driver.get_log("browser")]

@@ -1,8 +1,8 @@
-"""What holds for all tests."""
+"""Settings of hypothesis for all tests."""
 
 from hypothesis import HealthCheck, settings
 
-# Tests pass on a machine however slow or busy it is: no example has a deadline, nor may its making take too long.
+# Tests must pass on slow and busy machines: no example has a deadline, and slow generation of examples is no error.
 settings.register_profile(
     "any-speed",
     settings.default,

@@ -1,4 +1,4 @@
-"""What a call costs whatever else the machine does: tests count lines of Python, benchmarks/ measures seconds."""
+"""Cost of a call, independent of the load of the machine: tests count lines of Python, benchmarks/ measures seconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def lines_run(call: Callable[..., Any], *arguments: Any) -> int:
-    """Count the lines of Python that a call executes, those of libraries included, compiled code excluded."""
+    """Count the lines of Python that a call executes, including those of libraries, excluding compiled code."""
     count = 0
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
@@ -19,7 +19,7 @@ def lines_run(call: Callable[..., Any], *arguments: Any) -> int:
         return trace
 
     before, collects = sys.gettrace(), gc.isenabled()
-    gc.disable()  # what it frees, whenever that is, tells weak references of it in Python
+    gc.disable()  # a collection at a random time would run Python callbacks of weak references
     sys.settrace(trace)
     try:
         call(*arguments)

@@ -1,6 +1,6 @@
 """Dally's simulator in plain Python, one event after the other: steps, leases, offers, tuner and quirks.
 
-Written from the specification alone (rules 2 to 4 of the Dally paper card), without the suite's simulator.
+Written from the rules alone (docs/dally.md, The rules), without the package's simulator.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-ARRIVAL, STEP_ENDS, STEP_BEGINS, OFFER = range(4)  # order of events of one instant
+ARRIVAL, STEP_ENDS, STEP_BEGINS, OFFER = range(4)  # order of events at the same time
 Gpu = tuple[int, int, int, int]  # rack, machine of the rack, slot of the machine, GPU of the slot
 
 
 def thirty_bits(value: float) -> float:
-    """Round to 30 significant bits, as all that policies order by is rounded."""
+    """Round to 30 significant bits, as the package rounds sort keys."""
     mantissa, power = math.frexp(value)
     return math.ldexp(round(math.ldexp(mantissa, 30)), power - 30)
 
 
 @dataclass
 class Job:
-    """A job and what the simulator keeps of it."""
+    """A job and its state."""
 
     id: int
     arrival_s: float
@@ -51,7 +51,9 @@ class Job:
 
 @dataclass
 class DallySimulator:
-    """The authors' rules; ``efficiency(job, gpus)`` prices a placement, the two orders say how places are visited."""
+    """The authors' rules. ``efficiency(job, gpus)`` prices a placement;
+    the two orders are those of machines and slots.
+    """
 
     racks: int
     machines_per_rack: int
@@ -78,7 +80,7 @@ class DallySimulator:
     offers: int = 0
 
     def __post_init__(self) -> None:
-        """Everything is free, nobody is there."""
+        """Start with all GPUs free and no job."""
         self.all = [
             (r, m, s, g)
             for r in range(self.racks)
@@ -123,7 +125,7 @@ class DallySimulator:
                 if self.statistics:
                     first, every = self.first_s + 1.0, 0.1 * self.lease_s
                     at = first + max(math.floor((at - first) / every) + 1.0, 0.0) * every
-                    self.statistics = False  # they found nothing else in the queue
+                    self.statistics = False  # the event queue is empty
                 self.queue(at + 60.0, OFFER)
         return {job.id: job for job in self.jobs}
 
@@ -165,7 +167,7 @@ class DallySimulator:
             job.upcoming = job.current
             self.queue(self.now, STEP_BEGINS, job)
             return
-        if expired and won and self.look_ahead:  # an early end forgets them before the look-ahead sees them
+        if expired and won and self.look_ahead:  # an early end discards them before the look-ahead
             ahead_s = job.iteration_s * self.step / self.efficiency(job, won) / len(won)
             if self.now + ahead_s > job.won_end_s:
                 for gpu in won:
@@ -178,12 +180,12 @@ class DallySimulator:
         self.queue(self.now + delay_s, OFFER)
 
     def lease_ends(self, job: Job, time_s: float, e: float) -> tuple[bool, bool]:
-        """Whether the lease is over at the end of a step, and whether the look-ahead ends it."""
+        """Whether the lease has expired at the end of a step, and whether the look-ahead ends it early."""
         ahead_s = job.iteration_s * self.step / e / job.gpus
         return time_s >= job.lease_end_s, self.look_ahead and time_s + ahead_s > job.lease_end_s
 
     def may_move(self, job: Job) -> bool:
-        """A gang that spans more than it must, in a step that is not its last."""
+        """Whether a gang spans more machines or racks than it must, and the step is not its last."""
         if job.waits or job.upcoming or job.last_s == self.now or job.left <= self.step * job.gpus:
             return False
         if any(self.lease_ends(job, job.step_end_s, self.efficiency(job, job.current))):
@@ -192,7 +194,7 @@ class DallySimulator:
         return job.gpus <= most and len({gpu[:depth] for gpu in job.current}) > 1
 
     def move(self, job: Job) -> None:
-        """Leave its GPUs at the end of a step for those that are kept for it."""
+        """Release the gang's GPUs at the end of a step; it continues on those reserved for it."""
         for gpu in job.current:
             del self.owner[gpu]
         job.current, job.last_s, job.lease_end_s = [], self.now, self.now + self.lease_s
@@ -284,7 +286,7 @@ class DallySimulator:
         return free[:g] if job.waits else []
 
     def scatter(self, g: int, free: list[Gpu]) -> list[Gpu]:
-        """Of the GPUs that are left each takes part with the chance that it has in a random set."""
+        """Draw a random set of GPUs: each is taken with its probability given those taken so far."""
         gpus: list[Gpu] = []
         for i, gpu in enumerate(free):
             if self.draw() % (len(free) - i) < g - len(gpus):
@@ -299,7 +301,7 @@ class DallySimulator:
     def slots(self, free: list[Gpu]) -> Sequence[tuple[int, ...]]:
         if self.sort is not None and self.slots_per_machine > 1:
             return self.sort(sorted({gpu[:3] for gpu in free}))
-        if self.sort is not None:  # no slots then
+        if self.sort is not None:  # one slot a machine
             return []
         return self.slot_order or sorted({gpu[:3] for gpu in self.all})
 
@@ -326,7 +328,7 @@ class DallySimulator:
 
 
 def mean_sigma(waits: Sequence[float]) -> float:
-    """Mean + 2 population standard deviations; 1 of nothing, or of zeros."""
+    """Mean + 2 population standard deviations; 1 if there are no waits or all are 0."""
     if not waits or sum(waits) == 0:
         return 1.0
     mean = sum(waits) / len(waits)
@@ -359,7 +361,7 @@ def dimensions(gpus: Sequence[Gpu]) -> tuple[int, int, int, int]:
 
 
 def by_number(places: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """An order that is another one for each number of places."""
+    """An order that depends on the number of places."""
     turned = places[::-1] if len(places) % 2 else places
     cut = len(places) // 3
     return turned[cut:] + turned[:cut]

@@ -1,4 +1,4 @@
-"""What every trace reader must do with a damaged file."""
+"""The check of every trace reader on damaged files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check_damaged(
     garbage: bytes,
     read: Callable[[str], tuple[object, ReadReport]] = read_trace,
 ) -> None:
-    """Cut a file and write garbage over it: a result whose counts add up, or a TraceError that names the file."""
+    """Truncate a file and overwrite a part: reading gives counts that add up, or a TraceError that names the file."""
     damaged = bytearray(log[: cut or None])
     damaged[place : place + len(garbage)] = garbage
     path = folder / "damaged"

@@ -1,4 +1,4 @@
-"""Gandiva-lite in plain loops: at every decision point it looks at all places, all waiting jobs and all turns."""
+"""Gandiva-lite in plain loops: every decision point visits all places, all waiting jobs and all turns."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import numpy as np
 from gpusched_env.baselines.gandiva.servers import Servers
 from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Start, Wait
 
-# How far work may begin after a multiple of the slice and still count as begun at it, in slices.
+# Tolerance, in slices: work that begins so little after a multiple of the slice counts as begun at it.
 _ROUNDING: Final = 1e-9
 
 
 @dataclass(eq=False)
 class Seat:
-    """A gang's place.
+    """The GPUs of a gang.
 
     Parameters
     ----------
     gpus : GPU ids
     job : row of the job whose place it is
-    since_s : when the job's work began, or will after its restore [s]; inf while the place is pending
-    pending : the job has yet to start: the GPUs are kept for it while those who held them are being checkpointed
+    since_s : when the job's work began, or will begin after its restore [s]; inf while the place is pending
+    pending : the job has not started: the GPUs are reserved for it while their former jobs are checkpointed
     """
 
     gpus: np.ndarray
@@ -35,7 +35,7 @@ class Seat:
     pending: bool = True
 
     def start(self, view: ClusterView) -> Iterator[Decision]:
-        """Let the job begin."""
+        """Start the job."""
         yield Start(self.job, gpus=tuple(self.gpus.tolist()))
         self.pending = False
         self.since_s = float(view.progress_since_s(np.array([self.job]))[0])
@@ -43,15 +43,15 @@ class Seat:
 
 @dataclass(eq=False)
 class ServerSet:
-    """Gangs of one size that share the same machines: those that run, and those whose turn will come.
+    """Gangs of one size that share the same machines: the running ones, and those that wait for a turn.
 
     Parameters
     ----------
-    machines, gang : what it is about
+    machines, gang : the machines, and the size of the gangs
     tier : tier of its gangs
     scattered : the empty cluster could hold a gang of this size on a tighter tier
     seats : places of the gangs that run
-    turns : rows of the others, the next first
+    turns : rows of the waiting gangs, the next first
     """
 
     machines: tuple[int, ...]
@@ -64,7 +64,7 @@ class ServerSet:
 
 @dataclass
 class PlainGandiva(Scheduler):
-    """Keep nothing sorted."""
+    """Gandiva-lite that keeps no sorted lists."""
 
     quantum_s: float = 60.0
     migrate_s: float = 60.0
@@ -77,11 +77,11 @@ class PlainGandiva(Scheduler):
         self._servers = Servers(view.cluster)
         self._sets: dict[tuple[tuple[int, ...], int], ServerSet] = {}
         self._waits_in: dict[int, ServerSet] = {}  # the set in which a suspended or new gang waits for its turn
-        self._kept: list[Seat] = []  # places whose jobs have yet to start
+        self._kept: list[Seat] = []  # places of jobs that have not started
         self._moved_s = -math.inf
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Hand vacated places on, place newcomers, end turns, move one gang."""
+        """Reassign vacated places, place new jobs, end turns, move one gang."""
         self._vacate(view)
         yield from self._start_pending(view)
         yield from self._place(view)
@@ -92,7 +92,7 @@ class PlainGandiva(Scheduler):
         yield Wait(min([move_s, *(end_s for end_s, _, _ in self._turns() if end_s > now_s)]))
 
     def _vacate(self, view: ClusterView) -> None:
-        """Give the places of finished gangs to whose turn is next, or give them up."""
+        """Give the places of finished gangs to the next in turn, or release them."""
         running = set(view.running.tolist())
         for group in list(self._sets.values()):
             for seat in [seat for seat in group.seats if not seat.pending and seat.job not in running]:
@@ -122,14 +122,14 @@ class PlainGandiva(Scheduler):
         return seat
 
     def _free(self, view: ClusterView) -> np.ndarray:
-        """Boolean [G]: GPUs that nobody holds, and that are kept for nobody."""
+        """Boolean [G]: GPUs that are neither held nor reserved."""
         free = view.holders < 0
         for seat in self._kept:
             free[seat.gpus] = False
         return free
 
     def _start_pending(self, view: ClusterView) -> Iterator[Decision]:
-        """Start those whose GPUs are free, and who are not themselves still being checkpointed elsewhere."""
+        """Start pending jobs whose GPUs are free and whose own checkpoint is over."""
         if self._kept:
             free, waiting = view.holders < 0, set(view.waiting.tolist())
             for seat in self._kept:
@@ -138,11 +138,11 @@ class PlainGandiva(Scheduler):
             self._kept = [seat for seat in self._kept if seat.pending]
 
     def _place(self, view: ClusterView) -> Iterator[Decision]:
-        """Steps 1 to 5 for all that wait, by arrival."""
+        """Steps 1 to 5 for all waiting jobs, by arrival."""
         waiting, free = view.waiting, self._free(view)
         gangs, able = view.gpus[waiting], view.able_gpus(waiting)
         kept = {seat.job for seat in self._kept}
-        smallest_refused = math.inf  # what found no place will find none in this instant
+        smallest_refused = math.inf  # a gang at least this large finds no place at this time
         for i, (job, gang) in enumerate(zip(waiting.tolist(), gangs.tolist(), strict=True)):
             if job in kept:
                 continue
@@ -163,7 +163,9 @@ class PlainGandiva(Scheduler):
                 self._share(job, gang, allowed)
 
     def _share(self, job: int, gang: int, able: np.ndarray | None) -> None:
-        """Step 4: wait for a turn where the fewest gangs share a place, on machines that can run the job."""
+        """Step 4:
+        wait for a turn in the set with the fewest waiting gangs a place, on machines that can run the job.
+        """
         groups = [group for group in self._sets.values() if group.gang == gang]
         if able is not None:
             groups = [group for group in groups if self._servers.all_able(group.machines, able)]
@@ -173,22 +175,24 @@ class PlainGandiva(Scheduler):
             self._waits_in[job] = group
 
     def _turns(self) -> list[tuple[float, ServerSet, Seat]]:
-        """List the places for which others wait, by the time when their turns end [s]."""
+        """List the places for which other gangs wait, by the end of their turns [s]."""
         shared = [group for group in self._sets.values() if group.turns]
         at_work = [(group, seat) for group in shared for seat in group.seats if not seat.pending]
         return sorted(((self._turn_end_s(seat), group, seat) for group, seat in at_work), key=lambda turn: turn[0])
 
     def _turn_end_s(self, seat: Seat) -> float:
-        """Give the first multiple of the slice at which the gang has worked for a whole one [s]."""
+        """Give the first multiple of the slice at which the gang has worked for a whole slice [s]."""
         return self._slice_s * (math.ceil(seat.since_s / self._slice_s - _ROUNDING) + 1)
 
     def _end_turns(self, view: ClusterView) -> Iterator[Decision]:
-        """Suspend the gangs whose slice is over, the longest at work first, and let the next ones have the place."""
+        """Suspend the gangs whose slice is over, in order of the ends of
+        their turns, and give their places to the next in turn.
+        """
         now_s = view.now_s
         over = [(group, seat) for end_s, group, seat in self._turns() if end_s <= now_s]
         changes = {id(group): len(group.turns) for group, _ in over}
         for group, seat in over:
-            if changes[id(group)] > 0:  # who has just been suspended does not take the next place
+            if changes[id(group)] > 0:  # a gang that has just been suspended does not take the next place
                 changes[id(group)] -= 1
                 job = seat.job
                 yield Preempt(job)
@@ -197,7 +201,7 @@ class PlainGandiva(Scheduler):
                 self._waits_in[job] = group
 
     def _migrate(self, view: ClusterView) -> Generator[Decision, None, float]:
-        """Move one gang to a tighter tier, if it is time; return when to look again [s]."""
+        """Move one gang to a tighter tier if the period is over; return the time of the next attempt [s]."""
         if math.isinf(self.migrate_s) or not (move := self._better_place(view)):
             return math.inf
         due_s = self._moved_s + self.migrate_s
@@ -211,7 +215,7 @@ class PlainGandiva(Scheduler):
         return self._moved_s + self.migrate_s
 
     def _better_place(self, view: ClusterView) -> tuple[ServerSet, Seat, np.ndarray] | None:
-        """Find the first gang by arrival that works, shares with nobody and would fit on a tighter tier."""
+        """Find the first gang by arrival that works, shares no place and would fit on a tighter tier."""
         scattered = [group for group in self._sets.values() if group.scattered and not group.turns]
         places = [(seat.job, group, seat) for group in scattered for seat in group.seats]
         free = self._free(view)

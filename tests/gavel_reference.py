@@ -1,6 +1,6 @@
-"""Gavel's programs written another way: dense, unscaled, rates as variables, by an interior-point solver.
+"""Gavel's programs in another formulation: dense, unscaled, rates as variables, by an interior-point solver.
 
-Water filling by one probe a job, finish-time fairness by plain halving.
+Water filling by one probe a job, finish-time fairness by plain bisection.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Array = np.ndarray
 
 
 def feasible_set(problem: Problem) -> tuple[Array, Array, Array, Array, int]:
-    """Variables X [M R], thr [M], t; rows of <= and of = as (A, b, E, f), and the number of variables."""
+    """Variables X [M R], thr [M], t; inequality and equality rows as (A, b, E, f), and the number of variables."""
     jobs, types = problem.rates.shape
     size = jobs * types + jobs + 1
     rows, limits = [], []
@@ -46,7 +46,7 @@ def solve(problem: Problem, objective: Array, more: Array, at_most: Array) -> fl
 
 
 def least_scaled(problem: Problem, scale: Array, rising: Array | None = None, level: Array | None = None) -> float:
-    """Largest t such that scale_m thr(m) >= t for the rising jobs, and >= their level for the others."""
+    """Largest t with scale_m thr(m) >= t for the rising jobs and >= their level for all others."""
     jobs, types = problem.rates.shape
     size = jobs * types + jobs + 1
     rising = np.ones(jobs, bool) if rising is None else rising
@@ -66,7 +66,7 @@ def least_scaled(problem: Problem, scale: Array, rising: Array | None = None, le
 
 
 def filled_levels(problem: Problem) -> Array:
-    """Water filling by probes: a job is frozen if it alone cannot rise while all others keep their levels."""
+    """Water filling by probes: a job is frozen if it cannot rise while all other jobs keep their levels."""
     jobs, types = problem.rates.shape
     scale = problem.fairness_scale()
     rising, level = np.ones(jobs, bool), np.zeros(jobs)
@@ -88,7 +88,7 @@ def filled_levels(problem: Problem) -> Array:
 
 
 def least_rho(problem: Problem, isolated_s: Array, isolated_rate: Array) -> float:
-    """Finish-time fairness: halve rho until the rates that it asks for are just feasible."""
+    """Finish-time fairness: bisect rho to the least value whose rates are feasible."""
     alone_s = isolated_s + problem.steps_left / isolated_rate
     low, high = float((problem.age_s / alone_s).max()), 1.0
     while not _can(problem, high, alone_s):

@@ -1,7 +1,7 @@
-"""Gavel's published simulator written anew, for jobs that share no GPUs: plain Python, one dictionary a question.
+"""Gavel's published simulator in plain Python with dictionaries, for jobs that share no GPUs.
 
 stanford-futuredata/gavel, commit c4fa400, scheduler/scheduler.py and policies/{fifo,isolated,min_total_duration}.py. It
-shares no line with our rounds and programs but the call of ECOS, so that both can be compared job by job.
+shares no code with our rounds and programs except the call of ECOS, so both can be compared job by job.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from gpusched_env.baselines.gavel.interior import inside
 
 ROUND_S, RESET_S = 360.0, 1_920.0
 SHUFFLE_SEED = 5
-FAILURES = 5  # rounds in a row without a step for each worker, and the job is dropped
-SERVED = ("v100", "p100", "k80")  # order in which a round serves the types
+FAILURES = 5  # after so many rounds in a row without a step on each worker the job is dropped
+SERVED = ("v100", "p100", "k80")  # order of the types in a round
 
 Shares = dict[int, dict[str, float]]
 Policy = Callable[["State"], Shares]
@@ -29,12 +29,12 @@ class Job:
     arrival_s: float
     gang: int
     steps: float
-    rates: dict[str, float]  # steps a second of the whole gang
+    rates: dict[str, float]  # [steps/s] of the whole gang
 
 
 @dataclass
 class State:
-    """Jobs in the system by number, in order of arrival."""
+    """The jobs in the system by number, in order of arrival."""
 
     cluster: dict[str, int]
     jobs: dict[int, Job] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class State:
 
 
 class Fifo:
-    """First in, first out as the head of the repository has it: the type drawn is not the type used."""
+    """FIFO as in the head of the repository: the drawn type is not the type that is used."""
 
     def __init__(self, seed: int = 0) -> None:
         self.random, self.held = random.Random(seed), dict[int, str]()
@@ -82,7 +82,7 @@ def fifo_perf(state: State) -> Shares:
         able = [name for name in sorted(room) if 0 < room[name] >= job.gang]
         if not able:
             break
-        best = max(able, key=lambda name: job.rates[name])  # of equals the first
+        best = max(able, key=lambda name: job.rates[name])  # ties: the first
         if job.rates[best] > 0:
             shares[number][best] = 1.0
             room[best] -= job.gang
@@ -99,7 +99,7 @@ def isolated(state: State) -> Shares:
 
 
 def min_total_duration(state: State, knows_types: bool) -> Shares:
-    """Halve the makespan between 100 and 10^6 s until 5 % are left; the shares of the last one that was feasible."""
+    """Bisect the makespan between 100 and 10^6 s to 5 %; return the shares of the last feasible one."""
     if not state.jobs:
         return {}
     names, numbers = sorted(state.cluster), list(state.jobs)
@@ -131,12 +131,12 @@ def min_total_duration(state: State, knows_types: bool) -> Shares:
 def completion_s(
     jobs: list[Job], cluster: dict[str, int], policy: Policy, queue_only: bool, fixed_order: bool, seed: int = 0
 ) -> dict[int, float]:
-    """Times between arrival and end by job [s]; a job that was dropped has none.
+    """Completion time of each job [s], from arrival to end; dropped jobs are absent.
 
     Parameters
     ----------
     queue_only : jobs without a share never run (names that begin with FIFO)
-    fixed_order : types are served in one order (names with Perf); else in a drawn one
+    fixed_order : types are served in one order (names with Perf); else in a random one
     """
     shuffler = random.Random(seed + SHUFFLE_SEED)
     state, waiting, ends = State(cluster), list(enumerate(jobs)), {}
@@ -206,7 +206,7 @@ def _round(
     state: State, served: list[str], shares: Shares, had: dict[int, dict[str, float]],
     owed: dict[int, dict[str, float]], total: dict[str, float], queue_only: bool,
 ) -> list[tuple[int, str]]:  # fmt: skip
-    """Which job gets which type in the next round."""
+    """The type of each job in the next round."""
     taken: dict[int, str] = {}
     for name in served:
         room = state.cluster[name]

@@ -1,4 +1,4 @@
-"""Small clusters and jobs with rates written down by hand, for the tests of Hadar."""
+"""Small clusters and jobs with given rates, for the tests of Hadar."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def nodes(*groups: tuple[int, str]) -> Cluster:
 
 
 def case(cluster: Cluster, jobs: Sequence[Job], **rules: float) -> Instance:
-    """An instance in which each job has a model of its own; preemption is free unless told otherwise."""
+    """An instance with one model for each job; preemption is free unless ``rules`` say otherwise."""
     types = TYPES[: len(jobs[0].rates)]
     rows = [
         dict(name=f"m{i}", batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0,
@@ -56,7 +56,7 @@ def case(cluster: Cluster, jobs: Sequence[Job], **rules: float) -> Instance:
 
 
 def asked(cluster: Cluster, rows: list[tuple], rates: list, **changes: float) -> Round:
-    """A round of jobs (gang, iterations left, worth, since), each a class of its own with rates by tier and type."""
+    """A round of jobs (gang, iterations left, worth, since), one class for each job, with rates by tier and type."""
     jobs = np.zeros(len(rows), ASKING_DTYPE)
     for i, (gpus, remaining, worth, since_s) in enumerate(rows):
         jobs[i]["gpus"], jobs[i]["remaining"], jobs[i]["worth"], jobs[i]["since_s"] = gpus, remaining, worth, since_s

@@ -1,4 +1,4 @@
-"""Hadar's questions answered by trying everything: FIND_ALLOC, the best round, the best schedule."""
+"""Hadar by brute force: FIND_ALLOC, the best round, the best schedule."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpusched_env.instance import Instance
 
 
 def rate_on(question: Round, i: int, counts: np.ndarray) -> float:
-    """Rate of job ``i`` with so many GPUs of each node: that of its slowest type."""
+    """Rate of job ``i`` with a given number of GPUs of each node: that of its slowest type."""
     used = np.flatnonzero(counts)
     one_rack = len(set(question.nodes["rack"][used].tolist())) == 1
     tier = MACHINE if len(used) == 1 else RACK if one_rack else NETWORK
@@ -23,7 +23,7 @@ def rate_on(question: Round, i: int, counts: np.ndarray) -> float:
 
 
 def find(question: Round, i: int, free: np.ndarray) -> float:
-    """Payoff of the best of FIND_ALLOC's candidates, straight from their definition; 0 = none pays."""
+    """Largest payoff of FIND_ALLOC's candidates, by their definition; 0 = no candidate pays."""
     job, nodes = question.jobs[i], question.nodes
     alone = question.rates[job["job_class"], job["tier"], nodes["gpu_type"]]
     price = question.prices[np.arange(len(nodes)), nodes["gpus"] - free]
@@ -68,18 +68,18 @@ def best_round(question: Round) -> float:
 
 
 def best_schedule(instance: Instance, worth: np.ndarray, round_s: float) -> float:
-    """Largest sum of ``worth`` / JCT over all schedules in rounds, jobs all there at 0, moves free."""
+    """Largest sum of ``worth`` / JCT over all schedules in rounds; all jobs arrive at 0, and moves are free."""
     rates, classes = 1 / instance.iteration_s, instance.job_class
     gangs, nodes = instance.workload.jobs["gpus"], instance.cluster.nodes
     capacity = tuple(nodes["gpus"].tolist())
 
     def rate(job: int, counts: tuple[int, ...]) -> float:
         used = np.flatnonzero(counts)
-        tier = MACHINE if len(used) == 1 else NETWORK  # one rack a node here, spread rates alike
+        tier = MACHINE if len(used) == 1 else NETWORK  # one rack a node, so all spread placements have the same rate
         return float(rates[classes[job], tier, nodes["gpu_type"][used]].min())
 
     def rounds(job: int, free: tuple[int, ...]) -> list[tuple[float, ...]]:
-        """Rates of the jobs from ``job`` on, in every way to use the free GPUs."""
+        """Rates of the jobs from ``job`` on, for every way to use the free GPUs."""
         if job == len(gangs):
             return [()]
         found = {(0.0, *rest) for rest in rounds(job + 1, free)}
@@ -90,7 +90,7 @@ def best_schedule(instance: Instance, worth: np.ndarray, round_s: float) -> floa
 
     choices = rounds(0, capacity)
     longest_s = instance.iterations / rates.min(axis=(1, 2))[classes]
-    last = int(np.ceil(longest_s / round_s).sum())  # one after the other, even on the slowest type
+    last = int(np.ceil(longest_s / round_s).sum())  # enough to run the jobs one after the other on the slowest type
 
     @cache
     def best(remaining: tuple[float, ...], number: int) -> float:

@@ -1,4 +1,4 @@
-"""HadarE without a simulator: slots played one after the other on the planned copies, in real-valued steps."""
+"""HadarE without a simulator: plays slot after slot on the planned copies, in real-valued steps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AWS, LAB = np.array([1.0, 0.65, 0.2]), np.array([1.0, 0.8, 0.6, 0.45, 0.12])
 
 
 class Played(NamedTuple):
-    """Ends of the jobs [s], share of the nodes' time until the last end in which they train, steps of each slot."""
+    """Ends of the jobs [s], share of the nodes' time until the last end that is training, steps of each slot."""
 
     ends: np.ndarray
     utilisation: float
@@ -22,7 +22,7 @@ class Played(NamedTuple):
 def play_slots(
     remaining: list[float] | np.ndarray, rates: np.ndarray, slot_s: float = 360.0, copies: int | None = None
 ) -> Played:
-    """Play; ``copies`` = 1 is a scheduler that migrates jobs each slot, and pays the restore only where one moves."""
+    """Play. ``copies`` = 1 is a scheduler that migrates jobs each slot; only jobs that move pay the restore."""
     left = np.array(remaining, float)
     jobs, nodes = rates.shape
     ends, steps = np.zeros(jobs), [[] for _ in range(jobs)]
@@ -51,7 +51,9 @@ def play_slots(
 
 
 def mix(seed: int, jobs: int, speeds: np.ndarray, spread: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Steps and rates of jobs of 0.3 to 3 h on the fastest node; ``spread``: each job's speeds vary by U(0.8, 1.25)."""
+    """Steps and rates of jobs of 0.3 to 3 h on the fastest node;
+    ``spread``: speeds of each job vary by U(0.8, 1.25).
+    """
     rng = np.random.default_rng(seed)
     factors = rng.uniform(0.8, 1.25, (jobs, len(speeds))) if spread else np.ones((jobs, len(speeds)))
     rates = speeds * factors

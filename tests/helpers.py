@@ -1,4 +1,6 @@
-"""What the tests of simulator, baselines and environment share: small instances, scripted schedulers, recounts."""
+"""Shared by tests of simulator, baselines and environment:
+small instances, scripted schedulers, recounts of the state.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ FREE = -1
 
 
 def plain_python_digests(module: str) -> list[str]:
-    """What ``digests()`` of a test module gives in a fresh process whose kernels are not compiled."""
+    """Result of ``digests()`` of a test module in a fresh process without compilation (NUMBA_DISABLE_JIT)."""
     here = Path(__file__).parent
     result = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", f"import {module} as t; print(*t.digests())"],
@@ -40,7 +42,7 @@ def plain_python_digests(module: str) -> list[str]:
 
 
 def check_refused_or_built(data: dict[str, Any]) -> None:
-    """A scenario file with any content gives a scenario, or an error that names the file."""
+    """Check that a scenario file builds a scenario or raises a ScenarioError that names the file."""
     complaint = "ScenarioError: file.json"
     try:
         scenario_from_dict(data, "file.json").fingerprint()
@@ -56,14 +58,14 @@ def unit_instance(
     cluster: str | Cluster = "1x4",
     **rules: Any,
 ) -> Instance:
-    """Exact durations on every placement; preemption is free unless told otherwise."""
+    """An instance with the same durations on every placement; preemption is free unless ``rules`` say otherwise."""
     machines = Cluster.parse(cluster) if isinstance(cluster, str) else cluster
     workload = Workload.from_columns(arrival, gpus, duration)
     return Instance(machines, workload, Network("none"), Semantics(**(FREE_PREEMPTION | rules)))
 
 
 def instance_i(**rules: Any) -> Instance:
-    """Instance I of baselines_common section 9."""
+    """Five jobs on four GPUs; test_baselines_examples.py has their schedules by hand."""
     return unit_instance([0, 0, 1, 2, 3], [2, 4, 1, 2, 1], [10, 4, 6, 2, 20], "1x4", **rules)
 
 
@@ -97,7 +99,7 @@ def two_types(
 
 
 def mixed_profiles(gpu_types: tuple[str, ...] = ("V100",)) -> Profiles:
-    """Three models that communicate; their order of speed differs between GPU types."""
+    """Three models that communicate; the fastest model differs between GPU types."""
     compute = ((0.25, 0.6), (0.5, 0.5), (0.3, 0.1))
     rows = [
         dict(name="a", batch=1, gradient_bytes=5e8, memory_bytes=0.0, skew=0.6, overlap=1.0),
@@ -111,7 +113,7 @@ def mixed_profiles(gpu_types: tuple[str, ...] = ("V100",)) -> Profiles:
 def random_workload(
     rng: np.random.Generator, jobs: int, largest: int, gpu_types: tuple[str, ...] = ("V100",), spacing_s: float = 100.0
 ) -> Workload:
-    """Jobs of three models, some of which arrive together."""
+    """Jobs of three models; some arrive together."""
     gaps = rng.exponential(spacing_s, jobs) * (rng.random(jobs) < 0.8)
     return Workload.from_columns(
         np.cumsum(gaps), rng.integers(1, largest + 1, jobs), rng.lognormal(5.0, 1.0, jobs),
@@ -133,7 +135,9 @@ def small_scenario(jobs: int = 60, **changes: Any) -> Any:
 
 
 def linked_scenario(contention: str = "maxmin", jobs: int = 40, **fields: Any) -> Scenario:
-    """Two racks of two machines below a spine; gangs of up to eight GPUs, slow links: placement matters."""
+    """Two racks of two machines below a spine, gangs of up to eight
+    GPUs, and links slow enough for placement to matter.
+    """
     demand = {"1": 0.2, "2": 0.2, "3": 0.2, "5": 0.2, "8": 0.2}
     spec = WorkloadSpec(
         "synthetic:poisson", {"rate_per_s": 1 / 60, "mean_duration_s": 600.0, "demand": demand}, jobs=jobs
@@ -144,7 +148,7 @@ def linked_scenario(contention: str = "maxmin", jobs: int = 40, **fields: Any) -
 
 
 class Script(Scheduler):
-    """Play decisions at given times; ``refusals`` tells what the simulator said to each."""
+    """Play decisions at given times; ``refusals`` has the simulator's answer to each."""
 
     def __init__(self, script: dict[float, list[Decision]], then: str = "") -> None:
         self.script, self.then = script, then
@@ -169,7 +173,7 @@ def begin(instance: Instance, seed: int = 0) -> Simulation:
 
 
 def state_bytes(simulation: Simulation) -> list[bytes]:
-    """All of the state but what is scratch and how much of the log Python has already taken over."""
+    """The state as bytes, without scratch fields and the fill level of the log buffer."""
     state, log = simulation.arrays, simulation.log()
     world, replicas = state.world.copy(), state.replicas.copy()
     for name in ("events", "event_gpus", "gpus_before"):
@@ -182,7 +186,7 @@ def state_bytes(simulation: Simulation) -> list[bytes]:
 
 
 def check_counts(simulation: Simulation) -> None:
-    """Free counts, lists and holders of the state agree with each other, recounted from ``holder``."""
+    """Check that free counts and lists of the state equal a recount from ``holder``."""
     state, cluster = simulation.arrays, simulation.instance.cluster
     world = state.world
     holder = state.holder[: cluster.gpus * simulation.instance.gpu_jobs]
@@ -213,3 +217,11 @@ def check_counts(simulation: Simulation) -> None:
     waiting = waiting_rows(state).tolist()
     assert waiting == sorted(set(waiting))
     assert len(waiting) + len(running) + world["finished"] == world["next_arrival"]
+
+
+def ink(path: Path) -> float:
+    """Share of the pixels of a saved picture (.png) that differ from its top left corner; 0 = nothing is drawn."""
+    from matplotlib.image import imread
+
+    pixels = imread(path)[:, :, :3]
+    return float((pixels != pixels[0, 0]).any(axis=2).mean())

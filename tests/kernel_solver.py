@@ -1,4 +1,4 @@
-"""The compiled max-min solver on bare links and flows, without a cluster around them."""
+"""The compiled max-min solver on links and flows, without a cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpusched_env.core.state import Run, State, lengths
 
 
 class Crossed(Handle):
-    """How many ring edges of a flow cross each link."""
+    """Number of ring edges of a flow on each link."""
 
     weights = array(np.float64, "links")
 
@@ -27,7 +27,7 @@ def _lay(sim: Run, number: int, crossed: Crossed) -> None:
 
 
 class KernelNetwork:
-    """Links that up to ``flows`` flows share; flow i is replica i."""
+    """Links shared by up to ``flows`` flows; flow i is replica i."""
 
     def __init__(self, capacity: np.ndarray, flows_at_most: int) -> None:
         self.capacity = np.asarray(capacity, float)
@@ -62,7 +62,7 @@ class KernelNetwork:
 def kernel_rates(
     capacity: np.ndarray, weights: np.ndarray, caps: np.ndarray | None = None, flow_weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Give the rates of all flows; a flow of weight w rises w times as fast, which is a flow of w edges for each."""
+    """Give the rates of all flows. A flow of weight w rises w times as fast: it stands for w edges."""
     weights = np.asarray(weights, float)
     rise = np.ones(len(weights)) if flow_weights is None else np.asarray(flow_weights, float)
     network = KernelNetwork(capacity, len(weights))

@@ -1,4 +1,4 @@
-"""Store-and-forward links with FIFO queues, after ASTRA-sim's analytical network: a reference that shares no code."""
+"""Store-and-forward links with FIFO queues, after ASTRA-sim's analytical network: an independent reference."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ Route = Sequence[int]  # nodes, first to last
 
 
 def ring_route(start: int, end: int, nodes: int) -> list[int]:
-    """The shorter way round, upwards on ties."""
+    """The shorter way round a ring; ties: upwards."""
     up = (end - start) % nodes
     step = 1 if up <= nodes - up else -1
     return [(start + step * i) % nodes for i in range(min(up, nodes - up) + 1)]
 
 
 def unaware_ns(chunk_bytes: float, hops: int, GBps: float, latency_ns: float) -> int:
-    """Time of one chunk that meets nobody and is not stored on the way; here 1 GB = 2**30 bytes."""
+    """Time of one chunk without contention that is not stored on the way; 1 GB = 2**30 bytes."""
     return int(hops * latency_ns + chunk_bytes / (GBps * 2**30 / 1e9))
 
 
 def finish_ns(chunk_bytes: float, routes: Sequence[Route], GBps: float, latency_ns: float) -> int:
-    """Arrival of the last chunk, if chunk i sets out on ``routes[i]`` at time 0 in this order.
+    """Arrival of the last chunk if all chunks start at time 0 in this order, chunk i on ``routes[i]``.
 
-    A link holds a chunk for int(size / rate) and hands it over int(latency + size / rate) after it took it; events of
-    one instant are played in the order in which they were scheduled, the arrival before the release of the link.
+    A link holds a chunk for int(size / rate) and delivers it int(latency + size / rate) after accepting it. Events at
+    the same time are played in the order in which they were scheduled, the arrival before the release of the link.
     """
     transfer_ns = chunk_bytes / (GBps * 2**30 / 1e9)
     events: list[tuple[int, int, str, int, int]] = []  # time, sequence, what, chunk, hop

@@ -1,4 +1,4 @@
-"""Brute force: the least makespan of a few gangs that contend, by every choice of servers at every event.
+"""Brute force: the least makespan of a few contending gangs, over every choice of servers at every event.
 
 It shares no code with the simulator: rates follow from the straddle counts of gpusched_env.network.kway.
 """
@@ -16,14 +16,14 @@ from gpusched_env.network.kway import effective_contenders, sharing_degradation,
 
 @dataclass(frozen=True)
 class Gangs:
-    """A few gangs that are there at time 0, on servers behind one switch; contention k-way, no overlap.
+    """A few gangs that arrive at time 0, on servers behind one switch; k-way contention, no overlap.
 
     Parameters
     ----------
     sizes : GPUs of each server
     gangs : GPUs of each gang
     iterations, compute_s : of each gang
-    wire_bytes : over each edge of its ring
+    wire_bytes : over each edge of the gang's ring
     inside_Bps, between_Bps, xi1, alpha : as in Contention and TopologySpec; clamped
     """
 
@@ -55,14 +55,14 @@ class Gangs:
         return np.array([compute + wire / self.inside_Bps, compute + wire / self.between_Bps * worst])
 
     def places(self, job: int, free: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-        """All counts of GPUs on the servers that make up a gang."""
+        """All numbers of GPUs on each server that add up to a gang."""
         for counts in itertools.product(*(range(count + 1) for count in free)):
             if sum(counts) == self.gangs[job]:
                 yield counts
 
 
 def least_makespan_s(problem: Gangs) -> float:
-    """Least end of the last gang over all schedules that start gangs at time 0 or when another one ends."""
+    """Least makespan over all schedules that start gangs at time 0 or at the end of another gang."""
     best = np.inf
 
     def play(now: float, left: dict[int, float], running: dict[int, tuple[int, ...]]) -> None:

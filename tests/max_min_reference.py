@@ -1,7 +1,7 @@
-"""Max-min fair rates, twice, sharing no code: progressive filling, and a chain of linear programs.
+"""Max-min fair rates in two independent ways: progressive filling, and a chain of linear programs.
 
-A flow is a job: it uses ``weights[j, l]`` of link l for each unit of its rate, because all edges of a ring move in
-step.
+A flow is a job: it uses ``weights[j, l]`` of link l for each unit of its rate, because all edges of a ring
+have one rate.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def max_min_rates(
         capped_at = np.where(rising, caps / flow_weights, np.inf)
         level = max(level, min(full_at.min(initial=np.inf), capped_at.min()))
         rates[rising] = level * flow_weights[rising]
-        full = full_at <= level * (1.0 + 1e-12)  # links that fill up together, but for rounding, freeze together
+        full = full_at <= level * (1.0 + 1e-12)  # links that fill up together up to rounding freeze together
         rising &= ~((weights[:, full] > 0.0).any(axis=1) | (capped_at <= level))
         if level == np.inf:
             break
@@ -53,7 +53,7 @@ def max_min_rates(
 def max_min_by_lp(
     capacity: Array, weights: Array, caps: Array | None = None, flow_weights: Array | None = None
 ) -> Array:
-    """Lexicographic maximum: maximise the smallest rate per weight, fix what cannot be larger, maximise the next.
+    """Lexicographic maximum: maximise the smallest rate per weight, fix the flows that cannot rise, maximise the next.
 
     A flow whose lower bound has a positive price in an optimal dual solution is at its bound in every optimum; each
     round has at least one. Every flow needs a link or a cap.

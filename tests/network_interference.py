@@ -1,4 +1,4 @@
-"""References: interference rules of published schedulers and simulators that look at no link."""
+"""References: interference rules of published schedulers and simulators that know no links."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def locality_iteration_s(
     ----------
     serial_s : seconds of the whole batch on one GPU
     gpus : N
-    tier : index into ``slowdowns``, how far the GPUs are apart
+    tier : index into ``slowdowns``, the tier of the placement
     slowdowns : S of each tier; a row of a table for each model gives each its own
     """
     return np.asarray(slowdowns)[..., tier] * serial_s / gpus
 
 
 def shares_a_server(gpus_on: Array) -> Array:
-    """Tell of each gang, bool [J], whether it spans servers and one of them hosts another gang that does (Pollux).
+    """bool [J]: the gang spans servers, and one of them hosts another gang that spans servers (Pollux).
 
     Parameters
     ----------
@@ -47,13 +47,16 @@ def shares_a_server(gpus_on: Array) -> Array:
 
 
 def flat_goodput_factor(gpus_on: Array, loss: float) -> Array:
-    """float64 [J]: 1 - loss for a gang that shares a server, else 1; Pollux' study takes a loss of 0, 0.25 and 0.5."""
+    """float64 [J]: 1 - loss for a gang that shares a server, else 1;
+    the study of Pollux has losses of 0, 0.25 and 0.5.
+    """
     return np.where(shares_a_server(gpus_on), 1.0 - loss, 1.0)
 
 
 def part_time_slowdown(slowdown: Array | float, share: Array | float) -> Array | float:
-    """1 + share (s - 1): the slow-down s holds for a share of the time only.
+    """1 + share (s - 1): the slowdown s holds for a share of the time only.
 
-    The share is the chance that the others communicate at the same time (duty cycle), or 1 - score of a time shift.
+    The share is the probability that other gangs communicate at the same time (duty cycle), or 1 - score of a time
+    shift.
     """
     return 1.0 + share * (slowdown - 1.0)

@@ -1,4 +1,4 @@
-"""Small instances with a topology, whose gangs stand where a test puts them."""
+"""Small instances with a topology, and gangs on GPUs that a test gives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROFILE = dict(name="m", batch=1, gradient_bytes=1e8, memory_bytes=0.0, skew=0.0
 
 
 def network(contention: str | Contention = "maxmin", kind: str = "single-switch", **fields: Any) -> Network:
-    """Links of the default rates; ``fields`` are those of TopologySpec, of Contention, and of Network."""
+    """A network of default rates; ``fields`` are those of TopologySpec, Contention and Network."""
     of_contention = {name: fields.pop(name) for name in tuple(fields) if name in Contention.__dataclass_fields__}
     of_network = {name: fields.pop(name) for name in tuple(fields) if name in Network.__dataclass_fields__}
     if isinstance(contention, str):
@@ -27,7 +27,7 @@ def network(contention: str | Contention = "maxmin", kind: str = "single-switch"
 
 
 def gpus_of(cluster: Cluster, gangs: Sequence[Gang]) -> list[tuple[int, ...]]:
-    """GPU ids of gangs that are all there at once."""
+    """GPU ids of gangs that run at the same time."""
     first = cluster.nodes["first_gpu"].tolist()
     taken = [0] * len(first)
     found = []
@@ -42,7 +42,7 @@ def gpus_of(cluster: Cluster, gangs: Sequence[Gang]) -> list[tuple[int, ...]]:
 
 
 class AtOnce(Scheduler):
-    """Start job i on the GPUs that it is given, as soon as it has arrived."""
+    """Start job i on given GPUs as soon as it has arrived."""
 
     def __init__(self, places: Sequence[tuple[int, ...]]) -> None:
         self.places = places
@@ -62,7 +62,7 @@ def instance_of(
     profile: Sequence[int] | None = None,
     **rules: Any,
 ) -> tuple[Instance, AtOnce]:
-    """An instance with a job for each gang, in this order, and the scheduler that puts them there."""
+    """An instance with a job for each gang, in this order, and the scheduler that places them."""
     machines = Cluster.parse(cluster)
     count = len(gangs)
     workload = Workload.from_columns(
@@ -76,7 +76,7 @@ def instance_of(
 
 
 def started(instance: Instance, scheduler: AtOnce) -> Simulation:
-    """All jobs that arrive at 0 have been started; time stands still."""
+    """A simulation in which all jobs that arrive at 0 have just been started."""
     simulation = Simulation(instance)
     assert simulation.advance() is Outcome.DECIDE
     for decision in scheduler.decide(simulation.view_for(scheduler)):

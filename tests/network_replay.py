@@ -1,4 +1,4 @@
-"""The rates of a run, priced again from its log alone: by NumPy, gang by gang, with no code of the simulator."""
+"""Rates of a run, recomputed from its log alone: in NumPy, gang by gang, without code of the simulator."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass
 class Gang:
-    """A gang that computes and sends, as the log places it."""
+    """A running gang on the GPUs that the log says."""
 
     job: int
     gpus: Array
@@ -35,7 +35,7 @@ class Gang:
     fixed_s: float
     wire_bytes: float
     solo_Bps: float
-    use: dict[int, float] = field(default_factory=dict)  # of each link, by a unit of rate
+    use: dict[int, float] = field(default_factory=dict)  # use of each link by a unit of rate
 
     def iteration_s(self, slowdown: float = 1.0) -> float:
         communication = self.fixed_s
@@ -49,7 +49,7 @@ class Gang:
 
 
 def capacities(instance: Instance, time_s: float) -> Array:
-    """What every link can carry after the changes up to a time [byte/s]."""
+    """Capacity of every link after the changes up to a time [byte/s]."""
     capacity = instance.links["capacity"].copy()
     for change in sorted(instance.network.changes, key=lambda change: change.time_s):
         if change.time_s <= time_s:
@@ -59,7 +59,7 @@ def capacities(instance: Instance, time_s: float) -> Array:
 
 
 def lay(instance: Instance, job: int, gpus: Array, start: int, capacity: Array) -> Gang:
-    """Price a gang on an idle network; ``start`` counts the starts of the job before this one."""
+    """Price a gang on an idle network; ``start`` = number of earlier starts of the job."""
     cluster, topology, network = instance.cluster, instance.topology, instance.network
     assert topology is not None
     of_class = int(instance.job_class[job])
@@ -124,7 +124,8 @@ def lay(instance: Instance, job: int, gpus: Array, start: int, capacity: Array) 
 def price(instance: Instance, gangs: list[Gang], capacity: Array) -> tuple[list[list[float]], Array]:
     """Seconds of one iteration of each gang beside the others [s], and the rate of its ring [byte/s].
 
-    Several for a gang whose bottleneck is any of several links, if the others on it decide.
+    The first has several values for a gang with several possible bottlenecks, if the price depends on their other
+    gangs.
     """
     rule = instance.network.contention
     solo = np.array([gang.solo_Bps for gang in gangs])
@@ -173,18 +174,18 @@ def price(instance: Instance, gangs: list[Gang], capacity: Array) -> tuple[list[
 
 @dataclass
 class Instant:
-    """What a log says of one instant, and who runs from then on."""
+    """Events of a log at one time, and the gangs that run from then on."""
 
     time_s: float
     gangs: list[Gang]
-    told: dict[int, float]  # seconds of one iteration in force, by job
-    rates: Array  # RATE events of this instant
-    before: dict[int, float]  # told before
+    told: dict[int, float]  # current seconds of one iteration, by job
+    rates: Array  # RATE events at this time
+    before: dict[int, float]  # logged before
     capacity: Array  # [byte/s] of each link from then on
 
 
 def instants(instance: Instance, log: EventLog) -> Iterator[Instant]:
-    """Walk through a log, instant by instant."""
+    """Iterate over a log, one time after the other."""
     running: dict[int, Gang] = {}
     starts = np.zeros(len(instance.workload), int)
     told: dict[int, float] = {}

@@ -1,7 +1,7 @@
-"""The no-preempt loop of SJF-BSBF's prototype without the benefit test (SJF-FFS), as sjf_bsbf.md 3.2 and 3.3 tell it.
+"""The no-preempt loop of SJF-BSBF's prototype without the benefit test (SJF-FFS); docs/sjf_bsbf.md, The algorithm.
 
-Placement ``bsbf``, whole batches, one rack. It shares nothing with the simulator: jobs are followed from event to
-event, at rates that the largest xi of their company sets.
+Placement ``bsbf``, whole batches, one rack. It shares no code with the simulator: jobs are followed from event to
+event; the largest xi of its co-located jobs slows a job.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Played(NamedTuple):
 
 
 def by_fewest_jobs(residents: list[list[int]], per_node: int) -> list[int]:
-    """All GPUs: those of the nodes with the fewest distinct jobs first, then by node and index."""
+    """All GPUs in order: nodes with the fewest distinct jobs first; ties: by node, then by index."""
     nodes = [residents[first : first + per_node] for first in range(0, len(residents), per_node)]
     jobs = [len({job for gpu in node for job in gpu}) for node in nodes]
     order = sorted(range(len(nodes)), key=lambda node: (jobs[node], node))
@@ -29,7 +29,7 @@ def by_fewest_jobs(residents: list[list[int]], per_node: int) -> list[int]:
 
 
 def choose(residents: list[list[int]], per_node: int, gang: int, memory: np.ndarray, job: int) -> list[int]:
-    """GPUs that a job gets now; empty = it stays pending."""
+    """GPUs for a job now; empty = it stays pending."""
     order = by_fewest_jobs(residents, per_node)
     free = [gpu for gpu in order if not residents[gpu]]
     if len(free) >= gang:
@@ -43,7 +43,7 @@ def play(
     arrival_s: np.ndarray, gangs: np.ndarray, alone_s: np.ndarray, nodes: int, per_node: int, xi: np.ndarray,
     memory: np.ndarray, round_s: float = 0.0,
 ) -> Played:  # fmt: skip
-    """Play jobs of given seconds alone; ``xi[a, b]`` = slow-down of a beside b, ``memory`` = part of a GPU."""
+    """Play jobs with given run times alone; ``xi[a, b]`` = slowdown of a beside b, ``memory`` = part of a GPU."""
     jobs = len(arrival_s)
     residents: list[list[int]] = [[] for _ in range(nodes * per_node)]
     left, start_s, end_s = alone_s.astype(float), np.full(jobs, math.nan), np.full(jobs, math.nan)

@@ -1,4 +1,4 @@
-"""The published files that lie beside the repository, and what their manifest says of them."""
+"""Published files beside the repository, and their manifest."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def manifest() -> list[dict[str, str]]:
 
 
 def beside_manifest() -> list[str]:
-    """Files that the manifest leaves out: of folders with a README.md of their own."""
+    """Files that are not in the manifest: those of folders with their own README.md."""
     folders = [path.parent for path in sorted(TRACES.glob("*/README.md"))]
     files = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
     return [path.relative_to(TRACES).as_posix() for path in files if path.name != "README.md"]
 
 
 def digests(data: bytes) -> set[str]:
-    """SHA-256 of the bytes and, where they are packed with gzip, of what is in them."""
+    """SHA-256 of the bytes and, if they are a gzip file, of its content."""
     found = {hashlib.sha256(data).hexdigest()}
     if data.startswith(b"\x1f\x8b"):
         found.add(hashlib.sha256(gzip.decompress(data)).hexdigest())

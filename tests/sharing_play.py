@@ -1,4 +1,4 @@
-"""Jobs that share GPUs with random tables of memory, sub-batches and interference; what tests of sharing play."""
+"""Instances of jobs that share GPUs, with random tables of memory, sub-batches and interference."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SLACK = 1e-8  # of a GPU's memory
 
 
 def with_tables(instance: Instance, **tables: np.ndarray) -> Instance:
-    """Replace some of the tables from which an instance's jobs share GPUs."""
+    """Replace some of an instance's tables of sharing."""
     assert instance.sharing_tables is not None
     instance.sharing_tables = SharingTables(**(instance.sharing_tables._asdict() | tables))
     return instance
 
 
 def random_tables(rng: np.random.Generator, instance: Instance, hard: bool = True) -> dict[str, np.ndarray]:
-    """Three sizes of sub-batches, the last two not for all; ordered pairs, some forbidden; memory that may bind."""
+    """Random tables: up to three sizes of sub-batches, some forbidden ordered pairs, memory that may bind."""
     classes, types = len(instance.classes), len(instance.cluster.gpu_types)
     steps = np.tile([1, 2, 4], (classes, 1))
     steps[rng.random(classes) < 0.4, 2] = 0
@@ -45,7 +45,7 @@ def random_tables(rng: np.random.Generator, instance: Instance, hard: bool = Tru
 
 
 def pair(xi: tuple[float, float], seconds: Sequence[float], gap_s: float = 0.0) -> Instance:
-    """Two jobs for one GPU, A at 0 and B ``gap_s`` later, that run ``seconds`` alone; ``xi`` of A, then of B."""
+    """Two jobs for one GPU: A arrives at 0, B ``gap_s`` later; they run ``seconds`` alone; ``xi`` of A, then of B."""
     rows = [
         dict(name=name, batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0, compute_s=(1.0,))
         for name in ("A", "B")
@@ -60,20 +60,22 @@ def pair(xi: tuple[float, float], seconds: Sequence[float], gap_s: float = 0.0) 
 
 
 def tables_of(instance: Instance) -> SharingTables:
-    """Its tables; the instance shares."""
+    """Tables of an instance with sharing."""
     assert instance.sharing_tables is not None
     return instance.sharing_tables
 
 
 def residents(simulation: Simulation) -> list[list[int]]:
-    """Rows of the replicas that hold each GPU."""
+    """Rows of the replicas on each GPU."""
     gpus = simulation.instance.cluster.gpus
     layers = simulation.arrays.holder[: gpus * simulation.instance.gpu_jobs].reshape(-1, gpus)
     return [[int(number) for number in column if number >= 0] for column in layers.T]
 
 
 def may_join(simulation: Simulation, job: int, gpu: int, option: int) -> str:
-    """Say independently why a job cannot take a seat on a GPU at an option of its sub-batches; "" if it can."""
+    """Why a job cannot take a seat on a GPU with an option of its sub-batches, by an independent check;
+    "" if it can.
+    """
     instance, replicas = simulation.instance, simulation.arrays.replicas
     tables, kind = tables_of(instance), int(instance.job_class[job])
     gpu_type = int(instance.cluster.nodes["gpu_type"][instance.cluster.node_of_gpu[gpu]])
@@ -95,7 +97,7 @@ def options_of(simulation: Simulation, job: int) -> list[int]:
 
 
 def reasons_against(simulation: Simulation, decision: Start) -> set[str]:
-    """Why an explicit start of a waiting job beside others must be refused, by kind; empty if it must not be."""
+    """Reasons, by kind, to refuse an explicit start of a waiting job beside running ones; empty if it is allowed."""
     assert decision.gpus is not None
     instance = simulation.instance
     options = options_of(simulation, decision.job)
@@ -120,7 +122,7 @@ def reasons_against(simulation: Simulation, decision: Start) -> set[str]:
 
 
 def check_shared(simulation: Simulation) -> None:
-    """Limit, memory, forbidden pairs and slowdowns, recounted from who holds which GPU."""
+    """Check limit, memory, forbidden pairs and slowdowns against a recount from the holders of the GPUs."""
     instance, replicas = simulation.instance, simulation.arrays.replicas
     tables, here = tables_of(instance), residents(simulation)
     types = instance.cluster.nodes["gpu_type"][instance.cluster.node_of_gpu]

@@ -1,4 +1,4 @@
-"""A small site with a hostile entry, for the tests of its files and of its pages in a browser."""
+"""A small site with a hostile entry, for tests of its files and of its pages in a browser."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def about(title: str, authors: str = "\"><b onclick='alert(3)'>Eve</b>") -> Abou
 
 
 def make_site(folder: Path) -> tuple[Path, Built]:
-    """Two baselines, an entry whose texts are markup, one that was damaged, and one that is given twice."""
+    """Two baselines, an entry whose texts are markup, a damaged entry, and one entry given twice."""
     baselines, entries = folder / "baselines", folder / "entries"
     baselines.mkdir()
     entries.mkdir()

@@ -1,4 +1,4 @@
-"""SJF-BSBF and SJF-FFS in plain Python, after the pseudo-code (sjf_bsbf.md 3.2, 3.3): tests compare logs."""
+"""SJF-BSBF and SJF-FFS in plain Python, after docs/sjf_bsbf.md (The algorithm); tests compare logs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SLACK = 1e-9
 
 
 def pair_means(left: float, new: float, xi_left: float, xi_new: float, delay: float) -> float:
-    """Mean JCT of two jobs of which the new one joins after ``delay``: rates are followed from event to event."""
+    """Mean JCT of two jobs if the new one joins after ``delay``, followed from event to event."""
     todo, ends, now = {"left": left, "new": new}, {}, 0.0
     while todo:
         present = [name for name in todo if name == "left" or now >= delay]
@@ -53,12 +53,12 @@ class Reference(Scheduler):
         return float((self.tables.sub_steps[kind, option] - 1) * part + last)
 
     def fresh_s(self, kind: int, option: int) -> float:
-        """Seconds an iteration of a waiting job: on as few machines as the empty cluster offers."""
+        """Seconds of an iteration of a waiting job on as few machines as the empty cluster allows."""
         few = self.instance.classes[kind, 1] <= self.instance.cluster.nodes["gpus"][0]
         return self.solo_s(kind, option, MACHINE if few else RACK)
 
     def left_s(self, view: ClairvoyantView, job: int) -> float:
-        """Seconds that a running job has left alone on its GPUs."""
+        """Remaining seconds of a running job if it were alone on its GPUs."""
         nodes = set(self.instance.cluster.node_of_gpu[(view.residents == job).any(axis=0)].tolist())
         kind = int(view.job_class[job])
         pace = self.solo_s(kind, self.option[job], MACHINE if len(nodes) == 1 else RACK)

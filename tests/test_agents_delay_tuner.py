@@ -1,4 +1,4 @@
-"""The delay tuner: its network and file, evolution, static search, and what a trained one must do."""
+"""The delay tuner: its network and file, evolution, search for static timers, training, and the shipped tuner."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def observation(seed: int = 0, classes: int = 6) -> dict[str, np.ndarray]:
 # --- the network
 
 
-def test_a_class_is_judged_by_its_own_columns_and_the_clusters() -> None:
+def test_timers_of_a_class_depend_on_its_own_columns_and_the_clusters_only() -> None:
     network, seen = random_network(), observation()
     action = network.act(seen)
     assert action.shape == (6, 2)
@@ -72,7 +72,7 @@ def test_a_class_is_judged_by_its_own_columns_and_the_clusters() -> None:
     np.testing.assert_allclose(network.act(seen | {"classes": seen["classes"][:2]}), action[:2], rtol=0, atol=1e-12)
 
 
-def test_the_forward_pass_is_that_of_the_textbook() -> None:
+def test_the_forward_pass_is_a_two_layer_perceptron() -> None:
     network, seen = random_network(), observation()
     (w0, b0), (w1, b1) = network.layers
     for number in range(6):
@@ -82,18 +82,18 @@ def test_the_forward_pass_is_that_of_the_textbook() -> None:
         np.testing.assert_allclose(network.act(seen)[number], expected, rtol=0, atol=6e-7)  # rounded
 
 
-def test_a_vector_holds_all_weights() -> None:
+def test_weights_round_trip_through_a_vector() -> None:
     network = random_network()
     assert network.with_vector(network.vector).digest() == network.digest()
     assert len(network.vector) == (INPUTS + 1) * 8 + 9 * 2
 
 
-def test_a_constant_network_says_the_same_whatever_it_sees() -> None:
+def test_a_constant_network_ignores_its_input() -> None:
     network = TimerNetwork.constant((0.25, -1.0))
     assert (network.act(observation(3)) == [0.25, -1.0]).all()
 
 
-def test_a_file_gives_the_network_back_and_equal_networks_equal_files(tmp_path: Path) -> None:
+def test_a_network_round_trips_through_a_file_and_equal_networks_give_equal_files(tmp_path: Path) -> None:
     network = random_network()
     network.about = {"learner": "none"}
     for name in ("one", "two"):
@@ -114,7 +114,7 @@ def altered(source: Path, target: Path, name: str, change) -> None:
             new.writestr(entry, change(data) if entry == name else data)
 
 
-def test_a_file_that_does_not_hold_what_it_says_is_refused(tmp_path: Path) -> None:
+def test_an_inconsistent_file_is_refused(tmp_path: Path) -> None:
     random_network().save(tmp_path / "good.npz")
     bad = tmp_path / "bad.npz"
 
@@ -133,7 +133,7 @@ def test_a_file_that_does_not_hold_what_it_says_is_refused(tmp_path: Path) -> No
         TimerNetwork.load(tmp_path / "missing.npz")
     np.savez(bad, metadata=np.array([object()], dtype=object))
     with pytest.raises(SchedulerError, match="not a delay tuner"):
-        TimerNetwork.load(bad)  # a pickle is not even looked at
+        TimerNetwork.load(bad)  # pickles are not loaded
 
 
 def test_layers_that_do_not_fit_are_refused() -> None:
@@ -148,7 +148,7 @@ def test_layers_that_do_not_fit_are_refused() -> None:
 # --- evolution
 
 
-def test_evolution_finds_the_foot_of_a_bowl_under_noise_that_all_draws_share() -> None:
+def test_evolution_finds_the_minimum_of_a_quadratic_under_common_noise() -> None:
     target = np.linspace(-1, 1, 10)
 
     def score(x: np.ndarray, generation: int) -> float:
@@ -160,7 +160,7 @@ def test_evolution_finds_the_foot_of_a_bowl_under_noise_that_all_draws_share() -
     assert np.abs(target).max() == 1.0
 
 
-def test_evolution_stands_still_where_nothing_matters() -> None:
+def test_evolution_does_not_move_on_a_constant_objective() -> None:
     found = Evolution().improve(np.ones(5), lambda x, generation: 3.0, 5)
     np.testing.assert_array_equal(found, np.ones(5))
 
@@ -180,7 +180,7 @@ def test_ranks_are_centred_and_keep_order(values: list[float]) -> None:
 SMALL = "dally-poisson-v1:load=0.9,jobs=60"
 
 
-def test_a_constant_action_written_as_a_table_is_the_same_timers() -> None:
+def test_a_constant_action_and_its_table_give_the_same_timers() -> None:
     instance = drawn(SMALL, 0)
     rng = np.random.default_rng(0)
     for action in (
@@ -200,17 +200,17 @@ def test_the_grid_is_that_of_the_protocol() -> None:
     np.testing.assert_allclose(waits_s[9, 1], 900.0, rtol=1e-9)
 
 
-def test_the_search_finds_the_best_of_what_it_tries_and_counts_what_it_plays() -> None:
+def test_the_search_returns_its_best_trial_and_counts_simulated_jobs() -> None:
     scoring = Scoring(SMALL, (0, 1))
     found = best_pair(scoring, (0.0, np.inf))
     scores = {pair: scoring(pair_action(pair)) for pair in pairs((0.0, np.inf))}
     assert found.score == min(scores.values())
-    assert scores[0.0, 0.0] == 1.0  # relative to no waiting
+    assert scores[0.0, 0.0] == 1.0  # relative to no wait
     assert found.simulated_jobs == 2 * 60 * (1 + 4)
     assert found.trials == 4
 
 
-def test_a_search_over_classes_begins_with_what_it_is_given_and_is_repeatable() -> None:
+def test_a_search_over_classes_starts_from_the_given_action_and_is_repeatable() -> None:
     pytest.importorskip("optuna")
     start = [[-0.5, 0.5]] * 6
     found = [best_per_class(Scoring(SMALL, (0,)), start, trials=5) for _ in range(2)]
@@ -222,13 +222,13 @@ def test_a_search_over_classes_begins_with_what_it_is_given_and_is_repeatable() 
 # --- learners
 
 
-def test_cloning_tells_problems_apart_by_what_it_sees() -> None:
+def test_cloning_separates_problems_by_their_observations() -> None:
     teachers = {SMALL: np.full((6, 2), 0.5), "dally-batch-v1:jobs=60": np.tile([-0.75, 0.75], (6, 1))}
     network, jobs = clone(teachers, (0, 1), TimerNetwork.constant((0.0, 0.0)))
     assert jobs == 2 * 2 * 2 * 60
     for name, action in teachers.items():
         env = DelayTimersEnv(name)
-        seen, _ = env.reset(seed=2)  # not seen in training
+        seen, _ = env.reset(seed=2)  # held out of training
         away = []
         for _ in range(40):
             said = network.act(seen)
@@ -240,7 +240,7 @@ def test_cloning_tells_problems_apart_by_what_it_sees() -> None:
 
 
 @pytest.mark.parametrize("learner", ["evolution", "ppo"])
-def test_training_leaves_a_tuner_that_plays_alike_everywhere(tmp_path: Path, learner: str) -> None:
+def test_a_trained_tuner_plays_alike_in_the_runner_and_the_environment(tmp_path: Path, learner: str) -> None:
     pytest.importorskip("stable_baselines3")
     said: list[str] = []
     path = train(TunerConfig(learner=learner, quick=True, output=tmp_path), said.append)
@@ -252,7 +252,7 @@ def test_training_leaves_a_tuner_that_plays_alike_everywhere(tmp_path: Path, lea
     assert network.about["simulated_jobs"] > 0
     looks = [line.rsplit(",", 1) for line in (tmp_path / "learning.csv").read_text(encoding="utf-8").splitlines()[1:]]
     assert network.about["chosen_at"] == max(int(line.split(",")[0]) for line, kept in looks if kept == "1")
-    assert str(tmp_path) not in json.dumps(network.about)  # a file says nothing of the machine that wrote it
+    assert str(tmp_path) not in json.dumps(network.about)  # a file has no path of the machine that wrote it
     spec = f"dally:tuner=learned,timers={path}"
     alone, apart = (evaluate(SMALL, [spec], [1_000, 1_001], workers=workers, progress=False) for workers in (1, 2))
     assert [run.digest for run in alone] == [run.digest for run in apart]
@@ -276,7 +276,7 @@ def test_training_validation_and_test_seeds_are_disjoint_and_enough() -> None:
     assert min(TEST_SEEDS) >= 1_000
 
 
-# --- the tuner that ships
+# --- the shipped tuner
 
 
 def test_the_shipped_tuner_is_small_and_says_how_it_was_made() -> None:
@@ -299,7 +299,7 @@ def test_the_shipped_tuner_plays_by_name_without_torch() -> None:
 
 
 @pytest.mark.parametrize("seed", TEST_SEEDS[:2])
-def test_where_waiting_cannot_pay_the_shipped_tuner_is_within_one_percent_of_not_waiting(seed: int) -> None:
+def test_the_shipped_tuner_is_within_one_percent_of_no_wait_where_waiting_cannot_pay(seed: int) -> None:
     instance = drawn(INSENSITIVE, seed)
     network = TimerNetwork.load(shipped())
     no_wait = play_static(instance, seed, static_waits(instance, (-1.0, -1.0)))
@@ -307,7 +307,7 @@ def test_where_waiting_cannot_pay_the_shipped_tuner_is_within_one_percent_of_not
 
 
 class Shuffled(LearnedTimers):
-    """The same network, but it cannot tell one column from another."""
+    """The same network with its observations shuffled."""
 
     def tune(self, run: DelayRun) -> None:
         rng = np.random.default_rng(int(run.simulation.now_s))
@@ -316,8 +316,8 @@ class Shuffled(LearnedTimers):
         self._actions.carry_out(self.network.act(mixed), run)
 
 
-def test_the_shipped_tuner_needs_what_it_sees() -> None:
-    """With its observations shuffled it is worse: its timers answer to what happens."""
+def test_the_shipped_tuner_is_worse_with_shuffled_observations() -> None:
+    """Its timers depend on the state of the cluster."""
     network = TimerNetwork.load(shipped())
     ratios = []
     for label in ("batch", "drift .9", INSENSITIVE):
@@ -330,7 +330,7 @@ def test_the_shipped_tuner_needs_what_it_sees() -> None:
 
 
 def digests() -> list[str]:
-    """Of two runs of the shipped tuner."""
+    """Digests of two runs of the shipped tuner."""
     return [
         simulate(get_scenario(name).instance(1_000), make_scheduler("dally:tuner=learned")).digest()
         for name in ("dally-drift-v1:jobs=30", "dally-batch-v1:jobs=30")
@@ -342,6 +342,6 @@ def test_plain_python_plays_the_shipped_tuner_alike() -> None:
 
 
 @pytest.mark.parametrize("text", ["8:900", "8:900:-1", "8:1:2/4:1:2", "no/such/file.json"])
-def test_a_table_that_is_none_is_refused(text: str) -> None:
+def test_a_malformed_table_of_timers_is_refused(text: str) -> None:
     with pytest.raises(SchedulerError, match="timers"):
         DelayRun(drawn(SMALL, 0), make_scheduler("dally", tuner="static", timers=text))

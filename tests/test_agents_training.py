@@ -1,4 +1,4 @@
-"""The training recipe learns, saves what it learned, and the agent plays alike wherever it plays."""
+"""Training: the agent learns, its files are complete, and it plays the same schedule everywhere."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from gpusched_env.cluster import NodeGroup
 from gpusched_env.consoles import console
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.evaluation import evaluate
+from gpusched_env.event_log import COMPLETE
 from gpusched_env.metrics import paired_ratio
 from gpusched_env.scenarios import get_scenario, save_scenario
 from gpusched_env.simulator import Scheduler, simulate
 
-HELD_OUT = range(200_010, 200_018)  # report seeds: neither trained nor validated on
+HELD_OUT = range(200_010, 200_018)  # report seeds: used neither for training nor for validation
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,7 @@ def test_the_agent_clearly_beats_random_choice_on_held_out_seeds(trained: Path) 
 
 
 def test_training_beats_its_own_windows_played_at_random(trained: Path) -> None:
-    """Otherwise the windows, not the learning, would explain the result."""
+    """The result is due to learning, not to the windows."""
     scenario = get_scenario(str(trained.with_name("scenario.json")))
     players: list[str | Scheduler] = [LearnedScheduler(str(trained)), LearnedScheduler(str(trained), untrained=True)]
     results = evaluate(scenario, players, HELD_OUT, progress=False)
@@ -66,7 +67,7 @@ def test_an_agent_plays_the_same_schedule_again_and_in_other_processes(trained: 
     assert alone[0].scheduler.clairvoyant
 
 
-def test_what_training_leaves_behind(trained: Path) -> None:
+def test_files_that_training_writes(trained: Path) -> None:
     written = {path.name for path in trained.parent.iterdir()}
     assert written == {"model.zip", "config.json", "learning.csv", "scenario.json"}
     record = json.loads(trained.with_name("config.json").read_text(encoding="utf-8"))
@@ -83,8 +84,8 @@ def test_a_damaged_model_is_a_clear_error(trained: Path, tmp_path: Path) -> None
         evaluate("tiny-v1", [make_scheduler(f"learned:path={tmp_path / 'model.zip'}")], [0], progress=False)
 
 
-def test_an_agent_learns_where_there_are_links_and_plays_where_it_may(tmp_path: Path) -> None:
-    """It does not depend on the number of links, but on whether there are links."""
+def test_an_agent_trained_with_links_plays_only_where_there_are_links(tmp_path: Path) -> None:
+    """The number of links does not matter."""
     save_scenario(linked_scenario(jobs=20), tmp_path / "scenario.json")
     config = TrainingConfig(
         scenario=str(tmp_path / "scenario.json"), steps=128, environments=2, rollout=32, batch=32, epochs=1,
@@ -95,19 +96,20 @@ def test_an_agent_learns_where_there_are_links_and_plays_where_it_may(tmp_path: 
     assert simulate(instance, agent).digest() == simulate(instance, agent).digest()
     larger = linked_scenario(jobs=20).replace(groups=(NodeGroup(8, 4, nodes_per_rack=2),))
     assert len(larger.instance(200_000).links) > len(instance.links)
-    simulate(larger.instance(200_000), agent)
+    log = simulate(larger.instance(200_000), agent)
+    assert (log.events["kind"] == COMPLETE).sum() == len(larger.instance(200_000).workload)
     with pytest.raises(SchedulerError, match="learned where the network is a topology, but this one is priced by tier"):
         simulate(get_scenario("tiny-v1").instance(0), agent)
 
 
 @pytest.mark.parametrize("field", ["steps", "environments", "rollout", "validations"])
-def test_a_setting_that_cannot_work_is_refused(field: str) -> None:
+def test_impossible_settings_are_refused(field: str) -> None:
     with pytest.raises(GpuschedError, match=f"{field} is 0"):
         TrainingConfig(**{field: 0})
 
 
 def small(folder: Path, **changes: int) -> TrainingConfig:
-    """A configuration whose whole training takes 256 steps, with a validation after each 64."""
+    """A configuration of 256 training steps with a validation after every 64."""
     save_scenario(get_scenario("tiny-v1"), folder / "scenario.json")
     return TrainingConfig(
         scenario=str(folder / "scenario.json"), steps=256, environments=2, rollout=32, batch=32, epochs=1,
@@ -131,7 +133,7 @@ def test_an_interrupt_keeps_the_best_checkpoint_and_says_where(tmp_path: Path) -
     simulate(get_scenario("tiny-v1").instance(0), LearnedScheduler(str(model)))
 
 
-def test_an_interrupt_before_the_first_checkpoint_leaves_what_was_there(tmp_path: Path) -> None:
+def test_an_interrupt_before_the_first_checkpoint_keeps_the_old_model(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     train(small(tmp_path), folder)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -158,7 +160,7 @@ def test_train_py_ends_in_one_line_at_an_interrupt(
     assert capsys.readouterr().err == "train.py: interrupted: model.zip is the best checkpoint so far\n"
 
 
-def test_the_written_table_has_no_blanks_at_the_ends_of_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_written_table_has_no_trailing_blanks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpusched_env.agents.evaluation.list_baselines", lambda *_, **__: ["fifo", "srtf"])
     model = train(small(tmp_path), tmp_path)
     evaluate_agent(model, get_scenario("tiny-v1"), tmp_path, 2, 1, console(io.StringIO()))

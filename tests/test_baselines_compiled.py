@@ -1,4 +1,4 @@
-"""Compiled loops decide what ``decide`` decides: equal logs, whatever the scenario asks for."""
+"""Compiled loops and ``decide`` give equal logs in every scenario."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ LISTED = (
 
 
 def asked(scheduler: Scheduler) -> Scheduler:
-    """The same scheduler as a subclass of itself, which no compiled loop plays."""
+    """The same scheduler as a subclass, for which there is no compiled loop."""
     scheduler.__class__ = type("Asked", (type(scheduler),), {})
     return scheduler
 
 
 def thirds() -> Instance:
-    """More jobs than find room, long after time 0, whose ends differ by rounding alone, if at all."""
+    """More jobs than fit, long after time 0, whose ends differ by rounding at most."""
     rng = np.random.default_rng(22)
     arrival_s = np.sort(rng.integers(0, 200, 150) / 3 * 10) + 1e6 * (np.arange(150) > 10)
     duration_s = rng.integers(1, 30, 150) * 10 / 3
@@ -42,7 +42,7 @@ def thirds() -> Instance:
 
 
 def instances() -> dict[str, Instance]:
-    """One for each thing that a loop could get wrong."""
+    """Instances that cover each feature of a compiled loop."""
     racks = Cluster.parse("4x4/2")
     return {
         "free preemption": random_instance(0, 60, racks, checkpoint_s=0.0, restore_s=0.0),
@@ -68,7 +68,7 @@ def instances() -> dict[str, Instance]:
 
 
 @pytest.mark.parametrize("spec", LISTED)
-def test_compiled_loop_is_decide(spec: str) -> None:
+def test_the_compiled_loop_gives_the_log_of_decide(spec: str) -> None:
     for name, instance in instances().items():
         scheduler = make_scheduler(spec)
         assert isinstance(scheduler.player(Simulation(instance)), ListedRun), spec
@@ -79,10 +79,10 @@ def test_compiled_loop_is_decide(spec: str) -> None:
 
 
 @pytest.mark.parametrize(("spec", "seed"), [("srtf", 3), ("srtf", 6), ("srsf", 1)])
-def test_keys_much_larger_than_the_clock_are_told_apart(spec: str, seed: int) -> None:
+def test_keys_much_larger_than_the_clock_are_compared_exactly(spec: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     arrival_s = np.sort(rng.random(40) * 100)
-    left_s = 1e15 + rng.integers(0, 4, 40) * 2 * np.spacing(1e15)  # ends differ by rounding alone
+    left_s = 1e15 + rng.integers(0, 4, 40) * 2 * np.spacing(1e15)  # ends differ by rounding only
     duration_s = left_s - arrival_s * rng.integers(0, 2, 40)
     instance = unit_instance(arrival_s, rng.choice([1, 2, 3], 40), duration_s, "2x4", time_limit_s=200.0)
     log = simulate(instance, make_scheduler(spec))
@@ -100,11 +100,11 @@ def test_keys_much_larger_than_the_clock_are_told_apart(spec: str, seed: int) ->
         ("srtf:placement=consolidate", LIST),
         ("srtf:placement=most-free", LINES),
         ("las", LINES),
-        ("tiresias", LIST),  # some models are skewed, so that places count
+        ("tiresias", LIST),  # some models are skewed, so placement matters
         ("tiresias:packlimit=inf", LINES),
     ],
 )
-def test_waiting_jobs_stand_in_lines_where_that_decides_the_same(spec: str, along: int) -> None:
+def test_waiting_jobs_are_kept_in_one_line_for_each_gang_size_where_that_changes_nothing(spec: str, along: int) -> None:
     run = make_scheduler(spec).player(Simulation(random_instance(0, 10)))
     assert isinstance(run, ListedRun)
     assert run.along == along
@@ -123,7 +123,7 @@ def test_waiting_jobs_stand_in_lines_where_that_decides_the_same(spec: str, alon
         "sjf-bsbf:round_s=60,order=fifo,sub_batch_search=false",
     ],
 )
-def test_compiled_loop_of_jobs_that_share_is_decide(spec: str) -> None:
+def test_the_compiled_loop_gives_the_log_of_decide_where_jobs_share_gpus(spec: str) -> None:
     for name in ("sharing", "free preemption", "rounds", "skipped by rule", "links"):
         instance = instances()[name]
         assert isinstance(make_scheduler(spec).player(Simulation(instance)), SharingRun), spec
@@ -137,7 +137,7 @@ def test_compiled_loop_of_jobs_that_share_is_decide(spec: str) -> None:
 @pytest.mark.parametrize(
     "spec", ["fifo-easy", "sjf:estimator=noisy", "tiresias-g", "tiresias:knob=3", "fifo:placement=share-first-fit"]
 )
-def test_what_the_loop_does_not_do_is_asked(spec: str) -> None:
+def test_decide_is_called_for_features_without_a_compiled_loop(spec: str) -> None:
     racks = Cluster.parse("4x4/2")
     instance = Instance(racks, random_instance(5, 30, racks).workload, sharing=Sharing(2, 1.3))
     assert make_scheduler(spec).player(Simulation(instance)) is None
@@ -145,8 +145,8 @@ def test_what_the_loop_does_not_do_is_asked(spec: str) -> None:
 
 
 @pytest.mark.parametrize("spec", ["fifo", "srtf", "las", "tiresias", "sjf-bsbf"])
-def test_a_stop_in_between_changes_nothing_where_nothing_is_decided_then(spec: str) -> None:
-    """Stops at arrivals: decision points of their own, so that the log is that of a run in one piece."""
+def test_a_stop_at_an_arrival_changes_nothing(spec: str) -> None:
+    """Arrivals are decision points anyway, so a stop there does not change the log."""
     instance = random_instance(6, 40, checkpoint_s=0.0, restore_s=0.0)
     simulation = Simulation(instance)
     player = make_scheduler(spec).player(simulation)

@@ -1,4 +1,4 @@
-"""Dally (after the authors' simulator): its worked examples, its timers, and what must hold on any problem."""
+"""Dally (after the authors' simulator): worked examples, timers, and properties on random problems."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def problem(
     step: int = 60,
     cost_s: float = 0.0,
 ) -> Instance:
-    """4-GPU machines; an iteration takes a second on a machine, and ``slowdown`` seconds by tier."""
+    """4-GPU machines; an iteration takes one second on a machine, and ``slowdown`` seconds on other tiers."""
     unit = dict(name="VGG", batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0, compute_s=1.0)
     ids, arrival, gpus, ideal = zip(*rows, strict=True)
     workload = Workload.from_columns(
@@ -70,7 +70,7 @@ FOUR_AND_ONE: list[Row] = [(k, 0.0, 3, 7200.0) for k in (1, 2, 3, 4)] + [(5, 10.
 TWO_AND_TWO: list[Row] = [(1, 0.0, 3, 7200.0), (2, 0.0, 3, 7200.0), (5, 10.0, 2, 600.0), (9, 1900.0, 8, 60.0)]
 
 
-def test_a1_a_new_job_is_first_when_leases_end() -> None:
+def test_a_new_job_is_first_when_leases_end() -> None:
     instance = problem(2, 2, FOUR_AND_ONE)
     found = times(instance, authors(1.0, 2.0))
     assert [found[k][1] for k in (1, 2, 3, 4)] == [7203.0, 7203.0, 7203.0, 7807.0]
@@ -80,7 +80,7 @@ def test_a1_a_new_job_is_first_when_leases_end() -> None:
     assert accounts["queueing_s"].mean() == pytest.approx(841.8)
 
 
-def test_a2_without_delay_the_network_is_taken_at_once() -> None:
+def test_without_delay_the_network_is_taken_at_once() -> None:
     instance = problem(2, 2, FOUR_AND_ONE)
     found = times(instance, authors(0.0, 0.0))
     assert found[5] == (10.0, 2410.0)
@@ -88,14 +88,14 @@ def test_a2_without_delay_the_network_is_taken_at_once() -> None:
     assert np.mean([end - row[1] for row, (_, end) in zip(FOUR_AND_ONE, found.values(), strict=True)]) == 6242.4
 
 
-def test_a3_an_offer_after_the_expiry_is_taken_and_one_before_it_refused() -> None:
+def test_an_offer_is_refused_before_the_timer_expires_and_accepted_after_it() -> None:
     found = times(problem(1, 2, TWO_AND_TWO), authors(0.5, 2.0))
     assert found == {1: (0.0, 7331.0), 2: (0.0, 7331.0), 5: (1900.0, 3100.0), 9: (3603.0, 3723.0)}
     found = times(problem(1, 2, TWO_AND_TWO), authors(1.0, 2.0))
     assert found == {1: (0.0, 7203.0), 2: (0.0, 7805.0), 5: (3603.0, 4203.0), 9: (7808.0, 7928.0)}
 
 
-def test_a4_a_running_job_leaks_a_machine_in_the_published_code() -> None:
+def test_a_running_job_leaks_a_machine_in_the_published_code() -> None:
     rows: list[Row] = [(1, 0.0, 4, 7200.0), (2, 10.0, 4, 1200.0)]
     assert times(problem(1, 2, rows), authors(0.0, 0.0)) == {1: (0.0, 7204.0), 2: (10.0, 1210.0)}
     leaky = times(problem(1, 2, rows), authors(0.0, 0.0, preset="authors_published"))
@@ -103,10 +103,12 @@ def test_a4_a_running_job_leaks_a_machine_in_the_published_code() -> None:
 
 
 @pytest.mark.parametrize(("slowdown", "left"), [((1, 200, 400), 0), ((1, 2, 4), 3)])
-def test_the_look_ahead_at_the_end_of_a_lease_frees_what_was_won_in_its_last_step(
+def test_the_look_ahead_at_the_end_of_a_lease_frees_gpus_won_in_its_last_step(
     slowdown: tuple[float, ...], left: int
 ) -> None:
-    """At 3,590 s job 1 wins a GPU of each machine; a step there takes 60 x 200 / 3 = 4,000 s, or 60 x 2 / 3 = 40 s."""
+    """At 3,590 s job 1 is granted a GPU of each machine;
+    a step there takes 60 x 200 / 3 = 4,000 s, or 60 x 2 / 3 = 40 s.
+    """
     rows: list[Row] = [*((k, 0.0, 3, 72000.0) for k in (1, 2, 3)), (4, 3590.0, 12, 600.0)]
     run = DelayRun(problem(1, 3, rows, slowdown), authors(0.5, 9.0, preset="authors_published"))
     run.play(3595.0)
@@ -116,8 +118,10 @@ def test_the_look_ahead_at_the_end_of_a_lease_frees_what_was_won_in_its_last_ste
     assert (run.delay.leaker >= 0).sum() == left
 
 
-def test_tiresias_of_the_authors_counts_a_step_when_it_has_ended() -> None:
-    """In their first step both jobs have attained nothing, so the smaller id wins the third machine, not fewer GPUs."""
+def test_tiresias_of_the_authors_counts_service_at_the_end_of_a_step() -> None:
+    """Both jobs are in their first step and have attained no service:
+    the smaller id gets the third machine, not the smaller gang.
+    """
     rows: list[Row] = [(1, 0.0, 4, 7200.0), (2, 0.0, 3, 7200.0)]
     rules: dict[str, Any] = {"preset": "authors_published", "policy": "tiresias", "priority": "gpu-time"}
     run = DelayRun(problem(1, 3, rows), Dally(**rules))
@@ -125,7 +129,7 @@ def test_tiresias_of_the_authors_counts_a_step_when_it_has_ended() -> None:
     assert run.delay.tasks["leaked"].tolist() == [4, 0]
 
 
-def test_a5_the_network_is_refused_until_two_leases_have_passed() -> None:
+def test_the_network_is_refused_until_two_leases_have_passed() -> None:
     rows: list[Row] = [(1, 0.0, 6, 36000.0), (2, 0.0, 6, 36000.0), (5, 10.0, 4, 7200.0)]
     instance = problem(2, 2, rows)
     log = simulate(instance, authors(1.0, 2.0))
@@ -136,11 +140,11 @@ def test_a5_the_network_is_refused_until_two_leases_have_passed() -> None:
     assert (found[1][1], found[2][1], found[5][1]) == (72108.0, 77518.0, 34248.0)
 
 
-# --- A6: the hand tuner
+# --- the hand tuner
 
 
 def tuned(machine: list[float], rack: list[float], hist: float = 24.0, **rules: Any) -> tuple[float, float]:
-    """Timers [leases] of gangs of four after such waits."""
+    """Timers [leases] of gangs of four after the given waits."""
     run = DelayRun(problem(2, 2, [(1, 0.0, 4, 600.0)]), Dally(preset="authors", hist=hist, **rules))
     for which, waits in ((MACHINE_WAITS, machine), (RACK_WAITS, rack)):
         run.delay.samples["wait"][0, which, : len(waits)] = waits
@@ -161,7 +165,7 @@ def tuned(machine: list[float], rack: list[float], hist: float = 24.0, **rules: 
         ([9.2], [13.5], 24, (10, 14)),
     ],
 )
-def test_a6_timers_follow_from_the_histories(
+def test_timers_follow_from_the_histories_of_waits(
     machine: list[float], rack: list[float], hist: float, timers: tuple[float, float]
 ) -> None:
     assert tuned(machine, rack, hist) == timers
@@ -171,7 +175,7 @@ def test_a6_timers_follow_from_the_histories(
     ("waits", "statistic"),
     [([0.0, 0.0, 3600.0, 7200.0], 8669.925), ([1.0, 1.5, 3.2, 8.3], 9.277543), ([2.0, 10.0, 30.0], 37.551362)],
 )
-def test_a6_mean_plus_two_sigma(waits: list[float], statistic: float) -> None:
+def test_mean_plus_two_sigma(waits: list[float], statistic: float) -> None:
     wide = dict(floor_rack=0.0, floor_nw=0.0)
     rack, network = tuned(waits, waits, 1e6, cap_rack=1.0, **wide)
     assert rack == network == math.ceil(statistic)
@@ -181,8 +185,8 @@ def test_a6_mean_plus_two_sigma(waits: list[float], statistic: float) -> None:
 
 
 @pytest.mark.parametrize(("wait", "kept"), [(0.99, 0), (1.0, 1)])
-def test_a6_a_wait_counts_from_one_lease_on(wait: float, kept: int) -> None:
-    # Jobs 1 and 2 fill both machines until 3,600 s x wait; job 3 then gets the machine that it has waited for.
+def test_waits_shorter_than_a_lease_are_not_recorded(wait: float, kept: int) -> None:
+    # Jobs 1 and 2 fill both machines until 3,600 s x wait; job 3 then gets a machine.
     long_s = wait * 3600.0
     rows: list[Row] = [(1, 0.0, 4, long_s), (2, 0.0, 4, long_s), (3, 0.0, 4, 60.0)]
     run = DelayRun(problem(1, 2, rows, step=0), Dally(preset="authors", ckpt_per_gpu_s=0.0))
@@ -192,10 +196,10 @@ def test_a6_a_wait_counts_from_one_lease_on(wait: float, kept: int) -> None:
     assert not len(rack)
 
 
-# --- A7: network sensitivity
+# --- network sensitivity
 
 
-def test_a7_nw_is_the_time_weighted_mean_of_the_efficiency() -> None:
+def test_nw_is_the_time_weighted_mean_of_the_efficiency() -> None:
     # 3,600 s on a machine; then four gangs of three leave one GPU in each of four racks.
     rows: list[Row] = [(1, 0.0, 4, 18000.0), *((k, 3600.0, 3, 90000.0) for k in (2, 3, 4, 5))]
     run = DelayRun(problem(4, 1, rows), authors(0.0, 0.0))
@@ -206,7 +210,7 @@ def test_a7_nw_is_the_time_weighted_mean_of_the_efficiency() -> None:
     assert run.nw(np.array([0])) == pytest.approx([0.625], rel=1e-12)
 
 
-# --- G1 to G5: the general class, without leases
+# --- the general class, without leases
 
 
 def general(rack_s: float, network_s: float, **rules: Any) -> Dally:
@@ -225,9 +229,7 @@ WAITER: list[Row] = [(1, 0.0, 3, 1000.0), (2, 0.0, 3, 1000.0), (3, 10.0, 2, 100.
     ("waits", "start_and_end"),
     [((200.0, 400.0), (210.0, 360.0)), ((0.0, 0.0), (10.0, 160.0)), ((math.inf,) * 2, (1000.0, 1100.0))],
 )
-def test_g1_a_rack_is_taken_when_its_timer_expires(
-    waits: tuple[float, float], start_and_end: tuple[float, float]
-) -> None:
+def test_a_rack_is_taken_when_its_timer_expires(waits: tuple[float, float], start_and_end: tuple[float, float]) -> None:
     assert times(problem(1, 2, WAITER, (1.0, 1.5, 3.0), 0), general(*waits))[3] == start_and_end
 
 
@@ -239,7 +241,7 @@ def test_g1_a_rack_is_taken_when_its_timer_expires(
         ((0.0, 0.0), "absolute", (10.0, 310.0)),
     ],
 )
-def test_g2_timers_run_together_or_one_after_the_other(
+def test_timers_run_together_or_one_after_the_other(
     waits: tuple[float, float], mode: str, start_and_end: tuple[float, float]
 ) -> None:
     instance = problem(2, 1, WAITER, (1.0, 1.5, 3.0), 0)
@@ -249,7 +251,7 @@ def test_g2_timers_run_together_or_one_after_the_other(
 @pytest.mark.parametrize(
     ("network_s", "start_and_end"), [(400.0, (500.0, 700.0)), (600.0, (610.0, 810.0)), (math.inf, (1000.0, 1100.0))]
 )
-def test_g3_a_gang_larger_than_a_machine_waits_for_the_network_only(
+def test_a_gang_larger_than_a_machine_waits_for_the_network_only(
     network_s: float, start_and_end: tuple[float, float]
 ) -> None:
     rows: list[Row] = [
@@ -264,7 +266,7 @@ def test_g3_a_gang_larger_than_a_machine_waits_for_the_network_only(
 
 
 @pytest.mark.parametrize("preset", ["authors", "suite"])
-def test_g5_constant_timers_are_the_named_variants(preset: str) -> None:
+def test_constant_timers_are_the_named_variants(preset: str) -> None:
     instance = random_instance(5, 60, Cluster.parse("6x4/2"))
     for name, wait in (("dally-no-wait", 0.0), ("dally-fully-consolidated", math.inf)):
         named = simulate(instance, make_scheduler(name, preset=preset))
@@ -275,7 +277,7 @@ def test_g5_constant_timers_are_the_named_variants(preset: str) -> None:
         assert run.simulation.log().digest() == named.digest()
 
 
-# --- G6: what holds on any problem
+# --- properties on random problems
 
 
 class AskedOnly(Dally):
@@ -287,7 +289,7 @@ class AskedOnly(Dally):
 
 @st.composite
 def rules(draw: Any) -> dict[str, Any]:
-    """Parameters that play on any instance."""
+    """Parameters that are valid on any instance."""
     choices: dict[str, list[Any]] = {
         "preset": ["suite", "authors"],
         "policy": ["dally", "dally", "tiresias", "gandiva"],
@@ -329,7 +331,7 @@ def rules(draw: Any) -> dict[str, Any]:
     cost_s=st.sampled_from([0.0, 30.0]),
     kind=st.sampled_from(["plain", "links", "steps"]),
 )
-def test_the_compiled_loop_decides_what_decide_decides(
+def test_the_compiled_loop_gives_the_log_of_decide(
     given_rules: dict[str, Any], seed: int, cost_s: float, kind: str
 ) -> None:
     if kind == "links":
@@ -350,15 +352,15 @@ def test_the_compiled_loop_decides_what_decide_decides(
 def check_grant(
     preset: str, free: np.ndarray, tier: int, gpus: np.ndarray, rack_open: bool, network_open: bool
 ) -> None:
-    """Check where a gang went, given what was ``free`` [rack, machine, GPU] and which of its timers were over.
+    """Check the placement of a gang, given the ``free`` GPUs [rack, machine, GPU] and its expired timers.
 
-    The timers run side by side. An offer of the network is one of the first free GPUs (``suite``: of the emptiest
-    machines) wherever they are, and these may lie in one rack: with nw_wait < rack_wait a gang may get there early.
+    The timers run side by side. An offer of the network has the first free GPUs (``suite``: of the emptiest machines),
+    which may lie in one rack: with nw_wait < rack_wait a gang may get a rack before its rack timer expires.
     """
     gang, (_, machines, each) = len(gpus), free.shape
     in_machines, in_racks = free.sum(axis=2), free.sum(axis=(1, 2))
     assert free.reshape(-1)[gpus].all()
-    if in_machines.max() >= gang:  # always accepted, and always the tightest
+    if in_machines.max() >= gang:  # accepted at any time, and the tightest tier
         assert tier == MACHINE
         return
     offered = free.copy()
@@ -383,9 +385,9 @@ def check_grant(
 )
 # The network timer is over (200 s), the rack timer is not (300 s): after 283 s the first free GPUs lie in one rack.
 @example(seed=176, preset="authors", waits=(3.0, 2.0), lease_s=100.0)
-# The network timer lets a gang have the first free GPUs, not those of the rack that has room for it.
+# After its network timer a gang gets the first free GPUs, not those of the rack with room for it.
 @example(seed=302, preset="authors", waits=(math.inf, 2.0), lease_s=100.0)
-def test_g6_no_gang_goes_wider_before_its_timer_unless_it_must(
+def test_no_gang_accepts_an_outer_tier_before_its_timer_expires(
     seed: int, preset: str, waits: tuple[float, float], lease_s: float
 ) -> None:
     instance = random_instance(seed, 40, Cluster.parse("6x4/2"), checkpoint_s=0.0, restore_s=0.0)
@@ -398,7 +400,7 @@ def test_g6_no_gang_goes_wider_before_its_timer_unless_it_must(
     for number, event in enumerate(log.events):
         job, now_s = int(event["job"]), float(event["time_s"])
         if event["kind"] in (START, RESUME):
-            # as the scheduler computes it: "suite" wakes at the sum, "authors" compares what has been waited
+            # as the scheduler computes it: "suite" wakes at the sum, "authors" compares the time waited
             is_over = [
                 now_s >= last_s[job] + wait * lease_s if preset == "suite" else now_s - last_s[job] >= wait * lease_s
                 for wait in waits
@@ -410,7 +412,7 @@ def test_g6_no_gang_goes_wider_before_its_timer_unless_it_must(
         elif event["kind"] in (RELEASE, COMPLETE):
             free.reshape(-1)[held.pop(job)] = True
             last_s[job] = now_s
-        elif event["kind"] == PREEMPT:  # only by the end of its lease
+        elif event["kind"] == PREEMPT:  # only at the end of its lease
             assert now_s - started_s[job] == pytest.approx(lease_s)
     assert not held
     accounts = job_times(instance, log)
@@ -419,7 +421,7 @@ def test_g6_no_gang_goes_wider_before_its_timer_unless_it_must(
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10_000), priority=st.sampled_from(["nw", "gpu-time"]))
-def test_g6_nw_is_compute_over_running_seconds(seed: int, priority: str) -> None:
+def test_nw_is_compute_over_running_seconds(seed: int, priority: str) -> None:
     instance = random_instance(seed, 30, Cluster.parse("6x4/2"), checkpoint_s=30.0, restore_s=30.0)
     run = DelayRun(instance, Dally(lease_s=200.0, priority=priority, tuner="off", rack_wait=0.0, nw_wait=0.0))
     while run.play(run.simulation.now_s + 100.0) is Outcome.DECIDE:
@@ -430,12 +432,12 @@ def test_g6_nw_is_compute_over_running_seconds(seed: int, priority: str) -> None
         assert ((nw >= 0) & (nw <= 1 + 1e-9)).all()
         waiting = run.waiting
         assert sorted(waiting.tolist()) == waiting_rows(state).tolist()
-        if priority == "nw":  # frozen while it waits, and the order in which jobs are asked
+        if priority == "nw":  # constant while the job waits, and the order of offers
             np.testing.assert_allclose(nw[waiting], run.delay.tasks["nw"][waiting], rtol=2e-9, atol=1e-12)
             assert (np.diff(run.delay.tasks["nw"][waiting]) >= 0).all()
 
 
-def test_verdicts_tell_who_took_and_refused_what() -> None:
+def test_verdicts_list_accepted_and_refused_offers() -> None:
     run = DelayRun(problem(1, 2, TWO_AND_TWO), authors(1.0, 2.0), keep_verdicts=True)
     assert run.play() is Outcome.DONE
     of_job = run.verdicts[run.verdicts["job"] == 2]  # id 5: arrives at 10, refuses a rack twice, gets a machine
@@ -452,11 +454,11 @@ def test_verdicts_tell_who_took_and_refused_what() -> None:
 @settings(max_examples=100)
 @given(zeros=st.integers(0, 40), waits=st.integers(1, 20), k_sigma=st.sampled_from([0.0, 1.0, 2.0, 3.0]))
 def test_timers_collapse_where_too_few_waits_are_long(zeros: int, waits: int, k_sigma: float) -> None:
-    """Of a share p of waits T and zeros else, mean + k sigma >= T exactly if p >= 1 / (1 + k^2)."""
+    """If a share p of the waits is T and the others are 0, mean + k sigma >= T exactly if p >= 1 / (1 + k^2)."""
     share, limit = waits / (zeros + waits), 1.0 / (1.0 + k_sigma**2)
-    if abs(share - limit) < 1e-6:  # rounding decides
+    if abs(share - limit) < 1e-6:  # the result depends on rounding
         return
-    long = 1e9  # [leases] so long that rounding up to whole leases does not count
+    long = 1e9  # [leases] so long that rounding up to whole leases is negligible
     wide = dict(k_sigma=k_sigma, floor_rack=0.0, floor_nw=0.0, cap_rack=1.0)
     rack, network = tuned([0.0] * zeros + [long] * waits, [long] * waits, 1e12, **wide)
     assert (rack >= long) == (share > limit)
@@ -472,7 +474,7 @@ def test_without_history_the_tuner_is_no_wait() -> None:
     )
 
 
-def test_g5_zero_waits_never_raise_a_timer_above_its_floor() -> None:
+def test_zero_waits_never_raise_a_timer_above_its_floor() -> None:
     assert tuned([0.0] * 50, [0.0] * 50) == (6, 12)
 
 
@@ -491,7 +493,7 @@ def test_factors_of_one_are_the_hand_tuner_and_others_scale_its_timers() -> None
     np.testing.assert_array_equal(run.waits_s[sizes], 4.0 * by_hand[sizes])
 
 
-def test_a_lease_goes_on_where_nobody_waits_and_no_place_is_tighter() -> None:
+def test_a_lease_is_renewed_if_no_job_waits_and_no_tighter_place_is_free() -> None:
     rows: list[Row] = [(1, 0.0, 4, 9000.0)]
     instance = problem(1, 2, rows, step=0)
     kinds = simulate(instance, Dally()).events["kind"].tolist()
@@ -500,7 +502,7 @@ def test_a_lease_goes_on_where_nobody_waits_and_no_place_is_tighter() -> None:
     assert simulate(instance, Dally(renew=False)).events["kind"].tolist().count(PREEMPT) == 2
 
 
-def test_a_table_of_waits_holds_up_to_each_gang_size(tmp_path: Path) -> None:
+def test_each_row_of_a_table_of_waits_holds_up_to_its_gang_size(tmp_path: Path) -> None:
     path = tmp_path / "waits.json"
     path.write_text(json.dumps([[2, 60, 120], [8, 600, None]]))
     run = DelayRun(random_instance(1), Dally(tuner="static", timers=str(path)))
@@ -527,7 +529,7 @@ def test_a_table_of_waits_holds_up_to_each_gang_size(tmp_path: Path) -> None:
         ({"renew": "maybe"}, "renew is 'maybe'"),
     ],
 )
-def test_parameters_that_mean_nothing_are_refused(parameters: dict[str, Any], complaint: str) -> None:
+def test_meaningless_parameters_are_refused(parameters: dict[str, Any], complaint: str) -> None:
     with pytest.raises(SchedulerError, match=complaint):
         Dally(**parameters)
 
@@ -542,15 +544,15 @@ def test_leases_that_end_before_a_gang_is_restored_are_refused() -> None:
 
 
 @pytest.mark.parametrize("interval_s", [1800.0, 1357.0226844842844])
-def test_timers_are_looked_at_once_an_interval(interval_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    # 926 of the second interval, divided by it, are a little less than 926
+def test_timers_are_updated_once_an_interval(interval_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    # 926 x interval / interval rounds to a little less than 926
     looks: list[float] = []
     monkeypatch.setattr(ConstantTimers, "interval_s", interval_s)
     monkeypatch.setattr(ConstantTimers, "tune", lambda self, run: looks.append(run.simulation.now_s))
     work_s = 930 * interval_s
     run = DelayRun(problem(1, 1, [(1, 0.0, 4, work_s)], step=0), Dally(tuner="off", renew=True))
     assert run.play() is Outcome.DONE
-    assert looks == [number * interval_s for number in range(1, 930)]  # the job ends at the next
+    assert looks == [number * interval_s for number in range(1, 930)]  # the job ends at the next interval
 
 
 @pytest.mark.parametrize("machines", [[0, 0, 1, 2], [0, 1, 2, 3.5]])
@@ -578,6 +580,6 @@ def test_slots_are_visited_machine_by_machine_unless_their_order_is_given(
     assert run.delay.slot_order.tolist() == slots
 
 
-def test_the_leak_needs_steps() -> None:
+def test_the_leak_is_refused_without_steps() -> None:
     with pytest.raises(SchedulerError, match="step_iterations"):
         DelayRun(random_instance(1), Dally(preset="authors_published"))

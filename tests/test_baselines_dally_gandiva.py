@@ -1,4 +1,4 @@
-"""Gandiva as Dally's simulator has it: affinity, the order of first starts, moves to a tighter tier."""
+"""Gandiva as in Dally's simulator: affinity, order of first starts, moves to a tighter tier."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def gandiva(**parameters: Any) -> Scheduler:
 
 
 def places(instance: Instance, log: EventLog, number: int) -> list[tuple[float, int, list[int]]]:
-    """When a job, by id, got which tier and GPUs."""
+    """Time, tier and GPUs of each start of a job, given by id."""
     validate(instance, log)
     row = instance.workload.jobs["id"].tolist().index(number)
     events = np.flatnonzero(np.isin(log.events["kind"], [START, RESUME]) & (log.events["job"] == row))
@@ -34,33 +34,35 @@ def places(instance: Instance, log: EventLog, number: int) -> list[tuple[float, 
     ]
 
 
-def test_machines_host_one_gang_size_while_others_will_do() -> None:
+def test_a_machine_hosts_one_gang_size_while_other_machines_have_room() -> None:
     gangs = [1, 2, 1, 3, 2, 2]
     instance = problem(1, 3, [(k, 0.0, gang, 600.0) for k, gang in enumerate(gangs)])
     log = simulate(instance, gandiva())
     first = [places(instance, log, k)[0][2] for k in range(len(gangs))]
-    # 1 opens machine 0, 2 machine 1, 3 machine 2; the last finds its own machine full and no new one, but room on 0.
+    # Job 1 opens machine 0, job 2 machine 1, job 3 machine 2. The last job finds its machine full and none unused: it
+    # goes to machine 0.
     assert first == [[0], [4, 5], [1], [8, 9, 10], [6, 7], [2, 3]]
 
 
-def test_machines_of_one_number_have_one_affinity_in_all_racks() -> None:
+def test_machines_with_the_same_number_share_one_affinity_in_all_racks() -> None:
     instance = problem(2, 2, [(1, 0.0, 1, 600.0), (2, 0.0, 1, 600.0), (3, 0.0, 2, 600.0)])
     log = simulate(instance, gandiva())
-    # Machine 2 is number 0 of the second rack, and emptier than machine 0 by then.
+    # Machine 2 has number 0 in the second rack, and more free GPUs than machine 0.
     assert [places(instance, log, k)[0][2] for k in (1, 2, 3)] == [[0], [8], [4, 5]]
 
 
-def test_who_started_last_is_asked_first_and_a_new_job_last() -> None:
+def test_offers_go_in_descending_order_of_first_start_and_to_new_jobs_last() -> None:
     rows: list[Row] = [(1, 0.0, 4, 7200.0), (2, 10.0, 4, 600.0)]
-    # The lease of job 1 ends at 3,600 s, but it is asked again before job 2; offers come 4 s later, 1 s a GPU.
+    # The lease of job 1 ends at 3,600 s, but job 1 is offered GPUs before job 2; offers come 4 s later, 1 s for each
+    # GPU.
     assert times(problem(1, 1, rows), gandiva()) == {1: (0.0, 7204.0), 2: (7208.0, 7808.0)}
-    # Job 1 began before job 2 did: once both have run, job 2 is asked first.
+    # Job 1 started before job 2: once both have run, job 2 is asked first.
     halves: list[Row] = [(1, 0.0, 2, 7200.0), (2, 10.0, 2, 7200.0), (3, 20.0, 4, 60.0)]
     found = times(problem(1, 1, halves), gandiva())
     assert found[3][0] == max(found[1][1], found[2][1]) + 2.0
 
 
-def test_a_gang_larger_than_a_machine_gets_random_gpus_of_the_seed() -> None:
+def test_a_gang_larger_than_a_machine_gets_gpus_drawn_by_the_seed() -> None:
     instance = problem(2, 2, [(1, 0.0, 6, 600.0)])
     drawn = [places(instance, simulate(instance, gandiva(), seed=seed), 1)[0][2] for seed in range(200)]
     assert drawn[7] == places(instance, simulate(instance, gandiva(), seed=7), 1)[0][2]
@@ -69,7 +71,7 @@ def test_a_gang_larger_than_a_machine_gets_random_gpus_of_the_seed() -> None:
     assert np.abs(share - 6 / 16).max() < 5 * np.sqrt(6 / 16 * 10 / 16 / 200)
 
 
-# Jobs 1 and 2 leave one GPU on each of two machines; job 3 takes both at 10 s, at half speed, until job 1 has ended.
+# Jobs 1 and 2 leave one GPU on each of two machines. Job 3 takes both at 10 s, at half speed, until job 1 ends.
 SPREAD: list[Row] = [(1, 0.0, 3, 600.0), (2, 0.0, 3, 7200.0), (3, 10.0, 2, 1200.0)]
 
 
@@ -81,7 +83,7 @@ def test_a_gang_that_spans_machines_moves_at_the_end_of_its_step() -> None:
     assert times(instance, gandiva())[3] == (10.0, 1510.0)
 
 
-def test_a_gang_moves_at_once_where_work_flows() -> None:
+def test_without_steps_a_gang_moves_at_once() -> None:
     instance = problem(1, 2, SPREAD, step=0)
     assert places(instance, simulate(instance, gandiva()), 3)[1] == (603.0, MACHINE, [0, 1])
     assert times(instance, gandiva())[3] == (10.0, 603.0 + 1200.0 - 593.0 / 2)
@@ -92,13 +94,14 @@ def test_a_place_is_kept_while_the_gang_that_moves_is_checkpointed() -> None:
     instance = problem(1, 2, rows, step=0, cost_s=30.0)
     log = simulate(instance, gandiva())
     assert places(instance, log, 3) == [(10.0, RACK, [3, 7]), (633.0, MACHINE, [0, 1])]
-    # Job 4 finds one GPU at 605 s; those of job 3 come free at 633 s and are offered 2 s later.
+    # Job 4 finds one GPU at 605 s; the GPUs of job 3 become free at 633 s and are offered 2 s later.
     assert places(instance, log, 4) == [(635.0, MACHINE, [2, 3])]
     assert times(instance, gandiva())[3] == (10.0, 663.0 + 1200.0 - 593.0 / 2)
 
 
 def test_a_gang_larger_than_a_machine_moves_into_a_rack() -> None:
-    # However six GPUs are drawn of three racks of eight, one rack has six others; the arrival at 100 s is an offer.
+    # For any six GPUs drawn from three racks of eight, one rack has six other GPUs; the arrival at 100 s triggers an
+    # offer.
     instance = problem(3, 2, [(1, 0.0, 6, 1200.0), (2, 100.0, 1, 60.0)])
     log = simulate(instance, gandiva())
     assert [place[:2] for place in places(instance, log, 1)] == [(0.0, NETWORK), (240.0, RACK)]
@@ -120,14 +123,14 @@ def test_no_gang_stops_before_its_lease_is_over_but_for_a_tighter_tier() -> None
                 del stopped[job]
             since[job] = (time_s, int(event["tier"]))
         elif event["kind"] == PREEMPT and time_s - since[job][0] < 1200.0 - 4 * 60.0:
-            assert job not in stopped  # the one before was followed by a move
+            assert job not in stopped  # the previous grant was followed by a move
             stopped[job] = (time_s, since[job][1])
     assert not stopped
     assert moves > 0
 
 
 @pytest.mark.parametrize("parameters", [{"preset": "authors_published"}, {"preemption": "victim"}])
-def test_options_that_keep_gpus_in_another_way_are_refused(parameters: dict[str, Any]) -> None:
+def test_options_that_contradict_gandiva_are_refused(parameters: dict[str, Any]) -> None:
     with pytest.raises(SchedulerError, match="gandiva"):
         Dally(policy="gandiva", **parameters)
 

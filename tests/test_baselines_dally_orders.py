@@ -1,4 +1,4 @@
-"""Orders of slots and machines that change with the places that have free GPUs: Java's hash maps, and functions."""
+"""Orders of slots and machines that depend on the places with free GPUs: Java's hash maps, and functions of a user."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ PRINTED = [
 
 
 def backwards(places: list[Place]) -> list[Place]:
-    """An order that a user may write."""
+    """A valid order of a user: descending."""
     return places[::-1]
 
 
 def ascending(places: list[Place]) -> list[Place]:
-    """The order in which they come."""
+    """A valid order of a user: ascending."""
     return places
 
 
 def first_only(places: list[Place]) -> list[Place]:
-    """A wrong one: it leaves places out."""
+    """An invalid order: it omits places."""
     return places[:1]
 
 
@@ -46,12 +46,12 @@ def starts(scheduler: Scheduler) -> list[list[int]]:
 
 @pytest.mark.parametrize("printed", PRINTED)
 def test_the_order_is_that_of_the_java_library(printed: str) -> None:
-    """Up to eleven keys it is one order for all subsets; beyond, the table doubles and the chains turn around."""
+    """Up to eleven keys all subsets have the same order; with more, the table doubles and the chains are reversed."""
     theirs = [tuple(int(number) for number in place.split(",")) for place in printed.split()]
     assert java_order(sorted(theirs)) == theirs
 
 
-def test_a_function_decides_where_the_first_gang_goes() -> None:
+def test_the_first_gang_starts_on_the_first_slot_of_the_order() -> None:
     """The first job of an empty cluster starts on the first slot, or on the last one."""
     ascending = starts(Dally(preset="authors"))
     descending = starts(make_scheduler(f"dally:preset=authors,order={__name__}:backwards"))
@@ -69,7 +69,7 @@ def test_a_function_decides_where_the_first_gang_goes() -> None:
         ("ascending", "is none of asc, hash and java"),
     ],
 )
-def test_what_is_no_order_is_refused(order: str, message: str) -> None:
+def test_an_invalid_order_is_refused(order: str, message: str) -> None:
     with pytest.raises(SchedulerError, match=message):
         starts(Dally(preset="authors", order=order))
 
@@ -81,8 +81,8 @@ class AskedOnly(Dally):
         return None
 
 
-def test_one_by_one_as_in_the_compiled_loop() -> None:
-    """``decide`` asks the function, too, and sorting in vain changes nothing."""
+def test_decide_and_the_compiled_loop_call_the_order_alike() -> None:
+    """``decide`` calls the function, too; unneeded calls change nothing."""
     instance = get_scenario("dally-authors-v1").instance(1)
     compiled = simulate(instance, Dally(preset="authors", order="java"))
     assert compiled.digest() == simulate(instance, AskedOnly(preset="authors", order="java")).digest()

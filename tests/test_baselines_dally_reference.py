@@ -1,4 +1,4 @@
-"""Dally's preset "authors" against a simulator of the same rules that plays every step: equal grants, equal times."""
+"""Dally's preset "authors" against a simulator of the same rules that plays every step: grants and times are equal."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def all_shapes(racks: int, machines: int, slots: int, gpus: int, sizes: set[int]
 
 @st.composite
 def cases(draw: Any, rebid: bool = False) -> Case:
-    """Small clusters, jobs that tie, steps that do not divide the work, all options of the reference."""
+    """Small clusters, jobs that tie, steps that do not divide the work, and all options of the reference."""
     racks, machines = draw(st.integers(1, 3)), draw(st.integers(1, 3))
     slots, gpus = draw(st.integers(1, 2)), draw(st.integers(1, 4))
     total = racks * machines * slots * gpus
@@ -167,7 +167,7 @@ def grants(instance: Instance, log: EventLog) -> list[tuple[float, int, list[int
 
 
 def compare(case: Case, folder: Path) -> tuple[DallySimulator, DelayRun]:
-    """Play both, and demand the same grants in the same order, on the same GPUs."""
+    """Play both; grants, their order and their GPUs must be equal."""
     reference = case.reference()
     instance = case.instance()
     run = DelayRun(instance, case.scheduler(folder))

@@ -1,4 +1,4 @@
-"""Dally that checkpoints gangs for waiting jobs: who may be a victim, how few, and for what."""
+"""Dally that preempts gangs for waiting jobs: which gangs may be victims, how many, and for which tier."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpusched_env.metrics import validate
 
 
 def victim(**parameters: Any) -> Dally:
-    """No wait but that for a machine, unless asked for."""
+    """Dally with victims; jobs accept only a machine unless ``parameters`` say otherwise."""
     return Dally(**({"preemption": "victim", "tuner": "off", "rack_wait": np.inf, "nw_wait": np.inf} | parameters))
 
 
@@ -29,10 +29,10 @@ def victim(**parameters: Any) -> Dally:
 FULL: list[Row] = [(1, 0.0, 4, 7200.0), (2, 0.0, 4, 7200.0), (3, 600.0, 4, 600.0)]
 
 
-def test_a_gang_that_suffers_less_gives_way_and_both_costs_are_paid() -> None:
+def test_the_less_network_sensitive_gang_is_the_victim_and_both_costs_are_paid() -> None:
     instance = problem(1, 2, FULL, step=0, cost_s=30.0)
-    # At 600 s nobody has held GPUs for 1,200 s; the timer of a quarter of a lease expires at 1,500 s. Job 1 waits from
-    # 1,530 to 2,130 s, is restored until 2,160 s, and has 5,700 s left.
+    # At 600 s no gang has held its GPUs for 1,200 s; the timer of a quarter of a lease expires at 1,500 s. Job 1 waits
+    # from 1,530 to 2,130 s, is restored until 2,160 s, and has 5,700 s left.
     assert times(instance, victim(rack_wait=0.25)) == {1: (0.0, 7860.0), 2: (0.0, 7200.0), 3: (1530.0, 2130.0)}
 
 
@@ -43,7 +43,7 @@ def test_in_steps_the_victim_ends_its_step() -> None:
 
 
 @pytest.mark.parametrize("spared", [{"victim_margin": 1.1}, {"victim_held_s": 1501.0}, {"victim_limit": 0}])
-def test_who_may_not_be_a_victim_keeps_its_lease(spared: dict[str, float]) -> None:
+def test_a_gang_that_may_not_be_a_victim_keeps_its_lease(spared: dict[str, float]) -> None:
     instance = problem(1, 2, FULL, step=0)
     log = simulate(instance, victim(rack_wait=0.25, **spared))
     assert log.digest() == simulate(instance, victim(rack_wait=0.25, preemption="lease")).digest()
@@ -51,40 +51,40 @@ def test_who_may_not_be_a_victim_keeps_its_lease(spared: dict[str, float]) -> No
 
 
 @pytest.mark.parametrize(("limit", "start_s"), [(1, 5700.0), (2, 4000.0)])
-def test_a_gang_is_a_victim_so_often_only(limit: int, start_s: float) -> None:
+def test_a_gang_is_a_victim_at_most_as_often_as_the_limit_says(limit: int, start_s: float) -> None:
     rows: list[Row] = [(1, 0.0, 4, 7200.0), (2, 2000.0, 4, 100.0), (3, 4000.0, 4, 100.0)]
     found = times(problem(1, 1, rows, step=0), victim(victim_limit=limit))
     assert found[2] == (2000.0, 2100.0)
     assert found[3][0] == start_s  # or when the lease that began at 2,100 s is over
 
 
-def test_the_fewest_gangs_give_way() -> None:
+def test_the_fewest_victims_are_chosen() -> None:
     # Machine 0 has two gangs, machine 1 one.
     rows: list[Row] = [(1, 0.0, 2, 7200.0), (2, 0.0, 2, 7200.0), (3, 0.0, 4, 7200.0), (4, 2000.0, 4, 600.0)]
     found = times(problem(1, 2, rows, step=0), victim())
     assert found == {1: (0.0, 7200.0), 2: (0.0, 7200.0), 3: (0.0, 7800.0), 4: (2000.0, 2600.0)}
 
 
-def test_two_gangs_give_way_if_one_is_too_small() -> None:
+def test_two_victims_are_chosen_if_one_is_too_small() -> None:
     rows: list[Row] = [(1, 0.0, 2, 7200.0), (2, 0.0, 1, 7200.0), (3, 0.0, 1, 7200.0), (4, 2000.0, 3, 600.0)]
     found = times(problem(1, 1, rows, step=0), victim())
     assert found == {1: (0.0, 7800.0), 2: (0.0, 7800.0), 3: (0.0, 7200.0), 4: (2000.0, 2600.0)}
 
 
-def test_nobody_gives_way_for_a_tier_that_is_free() -> None:
+def test_no_victim_is_chosen_for_a_tier_that_is_free() -> None:
     rows: list[Row] = [(1, 0.0, 3, 9000.0), (2, 0.0, 3, 9000.0), (3, 2000.0, 2, 100.0)]
     instance = problem(1, 2, rows, step=0)
-    # It refuses the rack's two GPUs: a machine is tighter. Where it accepts the rack it takes it.
+    # The job refuses the two GPUs of the rack, since a machine is tighter. If it accepts a rack it takes them.
     assert times(instance, victim())[3] == (2000.0, 2100.0)
     assert times(instance, victim(rack_wait=0.0))[3] == (2000.0, 2200.0)
-    # Six GPUs fit on no machine, two are free, and the rack is what it accepts.
+    # Six GPUs fit on no machine, two are free, and the job accepts a rack.
     rows[2] = (3, 2000.0, 6, 100.0)
     found = times(problem(1, 2, rows, step=0), victim())
     assert found[3] == (2000.0, 2200.0)
     assert found[1] == found[2] == (0.0, 9200.0)
     # The same six GPUs over two racks: the network is not accepted before its timer.
     spread = problem(2, 1, rows, step=0)
-    assert times(spread, victim())[3] == (2000.0, 2400.0)  # larger than a rack: nothing else will ever do
+    assert times(spread, victim())[3] == (2000.0, 2400.0)  # larger than a rack: only the network can hold the gang
     small: list[Row] = [(1, 0.0, 4, 9000.0), (2, 0.0, 3, 9000.0), (3, 0.0, 3, 9000.0), (4, 2000.0, 2, 100.0)]
     assert times(problem(3, 1, small, step=0), victim(victim_limit=0, nw_wait=0.0))[4] == (2000.0, 2400.0)
     assert times(problem(3, 1, small, step=0), victim())[4] == (2000.0, 2100.0)
@@ -93,7 +93,7 @@ def test_nobody_gives_way_for_a_tier_that_is_free() -> None:
 def fewest(
     held: list[set[int]], free: set[int], gang: int, accepted: list[bool], tiers: list[list[set[int]]]
 ) -> tuple[int, int] | None:
-    """Try all sets of victims: how many it takes at least, and the tightest tier that so few give; None = hopeless."""
+    """Try all sets of victims: the least number, and the tightest tier with so many; None = no set is enough."""
 
     def fit(gpus: set[int]) -> list[bool]:
         return [any(len(place & gpus) >= gang for place in places) for places in tiers]
@@ -117,8 +117,12 @@ def fewest(
     margin=st.sampled_from([0.1, 0.4, 0.8]),
     waits=st.sampled_from([(0.0, 0.0), (0.0, np.inf), (np.inf, 0.0), (np.inf, np.inf)]),
 )
-def test_no_smaller_set_would_do(gangs: list[int], gang: int, margin: float, waits: tuple[float, float]) -> None:
-    """Two racks of two machines; gangs of up to six have run for 2,000 s, at Nw 1, 1/2 or 1/4, when a job arrives."""
+def test_no_smaller_set_of_victims_would_do(
+    gangs: list[int], gang: int, margin: float, waits: tuple[float, float]
+) -> None:
+    """Two racks of two machines.
+    When a job arrives, gangs of up to six GPUs have run for 2,000 s at Nw 1, 1/2 or 1/4.
+    """
     assume(sum(gangs) <= 16)
     rows = [*((k, 0.0, size, 90_000.0) for k, size in enumerate(gangs)), (len(gangs), 2000.0, gang, 100.0)]
     instance = problem(2, 2, rows, step=0)
@@ -155,7 +159,7 @@ def test_no_smaller_set_would_do(gangs: list[int], gang: int, margin: float, wai
     cost_s=st.sampled_from([0.0, 30.0]),
     rack_wait=st.sampled_from([0.0, 0.5, np.inf]),
 )
-def test_whoever_gives_way_has_held_its_gpus_and_is_asked_so_often_only(
+def test_victims_have_held_their_gpus_long_enough_and_are_chosen_within_the_limit(
     seed: int, held_s: float, limit: int, cost_s: float, rack_wait: float
 ) -> None:
     rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""The worked examples of the papers and of baselines_common section 9, to the second."""
+"""Worked examples of the papers, and of five jobs on four GPUs, to the second."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def test_instance_i(spec: str, expected: list) -> None:
         ("srtf", [2, 16, 8]),
     ],
 )
-def test_b1_the_toy_of_tiresias(spec: str, expected: list) -> None:
+def test_the_toy_of_tiresias(spec: str, expected: list) -> None:
     instance = unit_instance([0, 0, 0], [2, 1, 2], [2, 8, 6], "1x2")
     assert finish(instance, spec) == expected
 
 
 @pytest.mark.parametrize(("cost", "expected"), [(0.0, [350, 150]), (30.0, [410, 180])])
-def test_b3_demotion_with_and_without_the_cost_of_preemption(cost: float, expected: list) -> None:
+def test_demotion_with_and_without_the_cost_of_preemption(cost: float, expected: list) -> None:
     instance = unit_instance([0, 100], [4, 4], [300, 50], "1x4", checkpoint_s=cost, restore_s=cost)
     assert finish(instance, "tiresias:thresholds=400") == expected
 
@@ -54,13 +54,15 @@ def test_b3_demotion_with_and_without_the_cost_of_preemption(cost: float, expect
     ("attained", "quantum", "expected"),
     [(0, 4, 1 / 12), (0, 8, 0.1), (0, 12, 1 / 8), (2, 4, 0.1), (4, 4, 1 / 8), (4, 8, 1 / 6), (8, 4, 1 / 4)],
 )
-def test_b4_gittins_indices(attained: float, quantum: float, expected: float) -> None:
+def test_gittins_indices(attained: float, quantum: float, expected: float) -> None:
     index = gittins_index(np.array([4.0, 8.0, 12.0]), np.array([float(attained)]), quantum)
     assert index[0] == pytest.approx(expected, rel=1e-12)
 
 
 def test_gittins_index_of_an_endless_quantum_counts_the_largest_sample() -> None:
-    """attained + (largest - attained) may round below the largest: the quantum must not be written so."""
+    """attained + (largest - attained) may round below the largest
+    sample, so an endless quantum is not stored as a difference.
+    """
     sample = published_sizes()
     attained = np.random.default_rng(1).uniform(7_200.0, sample[-2], 3_000)
     rounded_below = attained + (sample[-1] - attained) < sample[-1]
@@ -78,7 +80,7 @@ def test_gittins_index_of_the_last_queue_and_beyond_all_samples() -> None:
 
 
 def two_switches() -> Simulation:
-    """Two switches of two machines with four GPUs: four GPUs are free on one machine of each switch."""
+    """Two switches of two machines with four GPUs each; one machine below each switch is free."""
     instance = unit_instance([0, 0, 1], [4, 4, 8], [100, 100, 10], "4x4/2")
     simulation = Simulation(instance)
     simulation.advance()
@@ -88,13 +90,13 @@ def two_switches() -> Simulation:
     return simulation
 
 
-def test_b8_yarn_waits_although_eight_gpus_are_free() -> None:
+def test_yarn_waits_although_eight_gpus_are_free() -> None:
     simulation = two_switches()
     assert simulation.apply(Start(2, "yarn")) == "the placement rule finds no place now"
     assert simulation.apply(Start(2, "rack")) == "the placement rule finds no place now"
 
 
-def test_b8_best_fit_crosses_the_switches() -> None:
+def test_best_fit_crosses_the_switches() -> None:
     simulation = two_switches()
     assert simulation.apply(Start(2, "pack")) == ""
     log = simulation.log()
@@ -103,7 +105,7 @@ def test_b8_best_fit_crosses_the_switches() -> None:
 
 
 def test_yarn_placement_through_a_whole_run() -> None:
-    """FIFO by YARN's placement: the eight-GPU job starts when one switch is free, at 100."""
+    """FIFO with YARN's placement: the eight-GPU job starts when one switch is free, at 100 s."""
     instance = unit_instance([0, 0, 0, 1], [4, 3, 2, 8], [100, 500, 500, 10], "4x4/2")
     log = play(instance, "fifo:placement=yarn")
     # first fit: job 0 on machine 0, job 1 on machine 1, job 2 on machine 2; switch 0 is free at 500

@@ -1,4 +1,4 @@
-"""Gavel's rounds: worked examples of the published mechanism, and what must hold of every schedule."""
+"""Gavel's rounds: worked examples of the published mechanism, and properties of every schedule."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def instance(
     arrival: Sequence[float], gpus: Sequence[int], steps: Sequence[float], rates: Sequence[Sequence[float]],
     cluster: str, attributes: dict[str, np.ndarray] | None = None, **rules: Any,
 ) -> Instance:  # fmt: skip
-    """One model a job, with its steps a second on the cluster's types; 0 = cannot run."""
+    """One model for each job, with its steps a second on the cluster's types; 0 = cannot run."""
     machines = Cluster.parse(cluster)
     plain = dict(batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0)
     with np.errstate(divide="ignore"):
@@ -58,7 +58,7 @@ def jct_s(problem: Instance, scheduler: Gavel) -> list[float]:
 
 
 def drawn(seed: int, jobs: int = 30, **rules: Any) -> Instance:
-    """Jobs of one to four GPUs on three types, on some of which some cannot run."""
+    """Jobs of one to four GPUs on three types; some cannot run on some types."""
     rng = np.random.default_rng(seed)
     rates = rng.uniform(0.2, 5.0, (jobs, 3)) * (rng.random((jobs, 3)) < 0.8)
     rates[:, 1] = np.maximum(rates[:, 1], 0.3)
@@ -84,7 +84,7 @@ def test_priorities_turn_shares_into_turns() -> None:
     assert turns == [0, 1, 0, 2, 0, 0, 1, 0, 0, 1]
 
 
-def test_what_a_job_lacks_when_counting_begins_again_decides_ties() -> None:
+def test_deficits_break_ties_after_a_new_solution() -> None:
     rounds, rows = Rounds(np.array([1]), L / 2, True, True), np.arange(2)
     rounds.admit(rows, np.ones((2, 1)), np.ones(2, np.int64))
     rounds.begin_counting(rows, 0.0)
@@ -95,12 +95,13 @@ def test_what_a_job_lacks_when_counting_begins_again_decides_ties() -> None:
     assert rounds.choose(rows).tolist() == [NONE, 0]
 
 
-def test_gangs_take_what_fits_and_types_are_served_in_order() -> None:
+def test_gangs_are_chosen_if_they_fit_and_types_in_order() -> None:
     rounds, rows = Rounds(np.array([4, 2]), L / 2, True, True), np.arange(4)
     rounds.admit(rows, np.array([[1.0, 1], [1, 1], [1, 0], [1, 1]]), np.array([3, 2, 1, 2]))
     rounds.begin_counting(rows, 0.0)
     rounds.plan(rows, np.array([[0.9, 0], [0.8, 0], [0, 0], [0, 0.5]]))
-    assert rounds.choose(rows).tolist() == [0, NONE, 0, 1]  # on V100 job 1 does not fit beside 0, on P100 3 has a share
+    # on V100 job 1 does not fit beside job 0; on P100 job 3 has a share
+    assert rounds.choose(rows).tolist() == [0, NONE, 0, 1]
 
 
 def test_shuffled_types_are_seeded() -> None:
@@ -113,11 +114,11 @@ def test_shuffled_types_are_seeded() -> None:
     assert set(types(1)) == {0, 1, 2}
 
 
-def test_seats_are_kept_and_gangs_stay_together() -> None:
+def test_running_gangs_keep_their_gpus_and_gangs_stay_together() -> None:
     seats = Seats(Cluster.parse("2x4@A,1x2@B"))
     seats.seat([(0, 0, 1), (1, 0, 4), (2, 1, 2), (3, 0, 1)])
     assert seats.of_job == {1: (0, (0, 1, 2, 3)), 2: (1, (8, 9)), 0: (0, (4,)), 3: (0, (5,))}
-    seats.seat([(0, 0, 1), (3, 1, 1), (4, 0, 2)])  # 3 has moved to the other type; the gang of two chooses first
+    seats.seat([(0, 0, 1), (3, 1, 1), (4, 0, 2)])  # job 3 has moved to the other type; the gang of two chooses first
     assert seats.of_job == {4: (0, (0, 1)), 0: (0, (4,)), 3: (1, (8,))}
 
 
@@ -125,8 +126,8 @@ def test_seats_are_kept_and_gangs_stay_together() -> None:
 
 
 @pytest.mark.parametrize("whole_steps", [True, False])
-def test_newcomers_wait_for_the_next_solution_in_the_published_simulator(whole_steps: bool) -> None:
-    """Job 3 enters at 500, after the solution of 360: nothing runs, and the clock jumps to the next arrival."""
+def test_new_jobs_wait_for_the_next_solution_in_the_published_simulator(whole_steps: bool) -> None:
+    """Job 3 arrives at 500, after the solution of 360: nothing runs, and the clock advances to the next arrival."""
     problem = instance([0, 0, 50, 400, 10_000], [1] * 5, [1_000, 5_000, 1_000, 1_000, 1_000], [[10]] * 5, "1x2")
     compatible = Gavel(gavel_compat=True, whole_steps=whole_steps)
     assert jct_s(problem, compatible) == pytest.approx([100, 500, 410, 9_700, 100])
@@ -134,14 +135,14 @@ def test_newcomers_wait_for_the_next_solution_in_the_published_simulator(whole_s
 
 
 @pytest.mark.parametrize("policy", ["fifo", "fifo_stored"])
-def test_a_policy_under_which_nobody_can_run_is_told(policy: str) -> None:
-    """The last type by name is V100, on which the job has no rate: the published simulator would go on for ever."""
+def test_a_policy_under_which_no_job_can_run_is_an_error(policy: str) -> None:
+    """The last type by name is V100, on which the job has no rate: the published simulator would loop for ever."""
     problem = instance([0, 0], [1, 1], [100, 100], [[0, 1], [1, 1]], "1x1@V100,1x1@K80")
     with pytest.raises(SchedulerError, match=r"no GPU is in use.*V100 \(1 GPUs\): 0 steps/s, K80.*another policy"):
         play(problem, Gavel(policy, gavel_compat=True))
 
 
-def test_as_published_gangs_take_whole_steps_unless_told_otherwise() -> None:
+def test_as_published_gangs_take_whole_steps_by_default() -> None:
     problem = instance([0, 0], [1, 1], [500.0, 10.0 * L], [[0.61], [10.0]], "1x2")
     published, whole, parts = (
         jct_s(problem, Gavel(gavel_compat=True, whole_steps=told)) for told in (None, True, False)
@@ -149,47 +150,51 @@ def test_as_published_gangs_take_whole_steps_unless_told_otherwise() -> None:
     assert published == whole != parts
 
 
-def test_the_published_simulator_plans_at_once_when_nobody_is_to_come() -> None:
+def test_the_published_simulator_plans_at_once_after_the_last_arrival() -> None:
     problem = instance([0, 0, 50, 400], [1] * 4, [1_000, 5_000, 1_000, 1_000], [[10]] * 4, "1x2")
     assert jct_s(problem, Gavel(gavel_compat=True)) == pytest.approx([100, 500, 410, 200])
 
 
 @pytest.mark.parametrize("whole_steps", [True, False])
 def test_the_last_steps_of_a_gang_are_exact(whole_steps: bool) -> None:
-    """Job 0: 3,600 steps to 360, 2 more at 720; job 1 from 360 to 720 and, once nothing runs, from 720.2 on."""
+    """Job 0: 3,600 steps until 360, 2 more at 720. Job 1:
+    from 360 to 720 and, once nothing else runs, from 720.2 on.
+    """
     problem = instance([0, 0], [4, 4], [3_602, 7_200], [[10]] * 2, "1x4")
     assert jct_s(problem, Gavel(whole_steps=whole_steps)) == pytest.approx([720.2, 1_080.2])
 
 
-def test_whole_steps_leave_the_rest_of_a_round() -> None:
-    """0.7 steps a second: 252 in 360 s. 0.9: 324. At 0.61: 219, which end at 359.016 s, when the next round begins."""
+def test_whole_steps_leave_the_rest_of_a_round_idle() -> None:
+    """0.7 steps a second: 252 in 360 s; 0.9: 324; 0.61: 219, which end at 359.016 s, when the next round begins."""
     problem = instance([0.0], [1], [500.0], [[0.61]], "1x1")
     assert jct_s(problem, Gavel(whole_steps=True)) == pytest.approx([500 / 0.61])
     both = instance([0, 0], [1, 1], [500.0, 10.0 * L], [[0.61], [10.0]], "1x2")
     log = play(both, Gavel(whole_steps=True))
     [first, _] = job_times(both, log)["jct_s"]
-    # 219 steps to 359.016; the other holds the round to 360; 219 more to 719.016, then nobody else runs: 62 left
+    # 219 steps until 359.016; the other job holds the round until 360; 219 more until 719.016; then no other job runs,
+    # and 62 are left
     assert first == pytest.approx(L + 219 / 0.61 + 62 / 0.61)
 
 
 def test_a_job_keeps_its_gpus_at_no_cost() -> None:
-    """Restarts would cost 60 s: nobody else wants the GPUs, so nobody restarts."""
+    """Restarts would cost 60 s; no other job wants the GPUs, so no job restarts."""
     problem = instance(
         [0, 0], [1, 1], [5_000, 5_000], [[1, 0.5]] * 2, "2x1@V100,1x1@K80", checkpoint_s=30, restore_s=30
     )
     assert jct_s(problem, Gavel()) == pytest.approx([5_000, 5_000])
 
 
-def test_checkpoints_delay_only_those_who_wait_for_the_gpus() -> None:
-    """One GPU, two jobs in turns: each handover costs a checkpoint, and a restore from the second turn on."""
+def test_checkpoints_delay_only_jobs_that_wait_for_the_gpus() -> None:
+    """One GPU, two jobs in turns: each change costs a checkpoint and, from the second turn on, a restore."""
     problem = instance([0, 0], [1, 1], [400, 300], [[1.0]] * 2, "1x1", checkpoint_s=30.0, restore_s=20.0)
     log = play(problem, Gavel())
-    # job 0 to 360, checkpoint to 390; job 1 works from 390 and ends in its round, at 690; job 0 restores to 710, ends
+    # job 0 until 360, checkpoint until 390; job 1 works from 390 and ends in its round, at 690; job 0 restores until
+    # 710, ends
     assert job_times(problem, log)["finish_s"] == pytest.approx([750.0, 690.0])
 
 
-def test_weights_entitle() -> None:
-    """Weight 3 has three of four rounds while both are there."""
+def test_rounds_are_shared_by_weight() -> None:
+    """A job of weight 3 has three of four rounds while both jobs are in the system."""
     weights = {"priority_weight": np.array(["1", "3"])}
     problem = instance([0, 0], [1, 1], [3_600, 2_700], [[1.0]] * 2, "1x1", weights)
     assert jct_s(problem, Gavel())[1] <= 10 * L
@@ -200,7 +205,7 @@ def test_weights_entitle() -> None:
 
 
 def test_deadlines_come_first_where_they_can_be_kept() -> None:
-    """K80 is worth more to job 0 than to job 1; only on V100 can job 0 end within 1.5 times its best time."""
+    """K80 is worth more to job 0 than to job 1, but job 0 can end within 1.5 times its best time only on V100."""
     steps, rates = [7_200.0, 7_200.0], [[4.0, 1.5], [4.0, 1.0]]
     policy = "max_sum_throughput_normalized_by_cost_perf"
     for slo, name, in_time in ((1.5, policy, False), (1.5, policy + "_SLOs", True), (-1.0, policy + "_SLOs", False)):
@@ -257,13 +262,13 @@ def test_parameters_are_checked() -> None:
     assert jct_s(problem, Gavel("max_sum_throughput_normalized_by_cost_perf", prices=(2.0,))) == [10.0]
 
 
-def test_without_its_solver_interior_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_solver_interior_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpusched_env.baselines.gavel.interior.installed", lambda: False)
     with pytest.raises(SchedulerError, match=r"pip install ecos .*C compiler.* or take tie_break=vertex"):
         Gavel(tie_break="interior")
 
 
-# --- what must hold
+# --- properties
 
 
 def type_of(problem: Instance, log: EventLog, kinds: Sequence[int]) -> list[tuple[int, set[int]]]:
@@ -281,7 +286,7 @@ def type_of(problem: Instance, log: EventLog, kinds: Sequence[int]) -> list[tupl
 )
 def test_every_job_ends_on_one_type_at_a_time(seed: int, policy: str, rules: dict[str, float], compat: bool) -> None:
     problem = drawn(seed, **rules)
-    log = play(problem, Gavel(policy, gavel_compat=compat))  # validated: gangs whole, no GPU held twice
+    log = play(problem, Gavel(policy, gavel_compat=compat))  # play validates: whole gangs, no GPU held twice
     assert not np.isnan(job_times(problem, log)["finish_s"]).any()
     for job, types in type_of(problem, log, [START]):
         assert len(types) == 1
@@ -290,7 +295,7 @@ def test_every_job_ends_on_one_type_at_a_time(seed: int, policy: str, rules: dic
 
 @pytest.mark.parametrize("compat", [True, False])
 def test_rounds_of_the_scenario_hold_too(compat: bool) -> None:
-    """Where the scenario decides every 100 s, rounds of 360 s end at the next multiple; nobody is forgotten."""
+    """If the scenario decides every 100 s, rounds of 360 s end at the next multiple, and every job ends."""
     problem = drawn(7, round_s=100.0)
     log = play(problem, Gavel(gavel_compat=compat))
     starts = log.events["time_s"][np.isin(log.events["kind"], [START, PREEMPT])]
@@ -299,7 +304,7 @@ def test_rounds_of_the_scenario_hold_too(compat: bool) -> None:
 
 
 def test_on_one_type_gangs_share_time_fairly() -> None:
-    """Two gangs of the whole cluster in turns, as any least-attained-service policy would have them."""
+    """Two gangs of the whole cluster take turns, as under any least-attained-service policy."""
     problem = instance([0, 0], [4, 4], [3_600, 3_600], [[1.0]] * 2, "1x4")
     finish_s = job_times(problem, play(problem, Gavel()))["finish_s"]
     assert finish_s.tolist() == [19 * L, 20 * L]
@@ -313,13 +318,13 @@ def test_queues_never_preempt(policy: str) -> None:
         rng.uniform(0.5, 4.0, (25, 3)).tolist(), "1x2@V100,1x2@P100,1x2@K80",
     )  # fmt: skip
     log = play(problem, Gavel(policy))
-    if policy != "allox":  # allox fills GPUs that nobody has a claim on, until somebody has
+    if policy != "allox":  # allox fills unclaimed GPUs until a job claims them
         assert not (log.events["kind"] == PREEMPT).any()
     assert not np.isnan(job_times(problem, log)["finish_s"]).any()
 
 
 def test_time_follows_shares() -> None:
-    """Three endless jobs on two types: over many rounds each gets its share of each type's time to within a round."""
+    """Three endless jobs on two types: over many rounds each job gets its share of each type's time up to one round."""
     rates = [[4.0, 1.0], [3.0, 1.0], [1.0, 1.0]]
     rounds_played = 400
     problem = instance([0] * 3, [1] * 3, [1e7] * 3, rates, "1x1@V100,1x1@K80", time_limit_s=rounds_played * L)
@@ -332,7 +337,7 @@ def test_time_follows_shares() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(list_baselines(types=True)) - set(list_baselines())))
-def test_runs_repeat_and_forget(name: str) -> None:
+def test_runs_are_repeatable_and_keep_no_state(name: str) -> None:
     problem, scheduler = drawn(3), make_scheduler(name)
     digests = {simulate(problem, scheduler).digest() for _ in range(2)}
     assert {simulate(problem, make_scheduler(name)).digest()} == digests
@@ -342,11 +347,11 @@ def test_only_policies_that_read_work_are_clairvoyant() -> None:
     assert not Gavel().clairvoyant
     assert not Gavel("max_min_fairness").clairvoyant
     assert Gavel("finish_time_fairness_perf").clairvoyant
-    assert Gavel(gavel_compat=True).clairvoyant  # it knows whether anybody is to come
+    assert Gavel(gavel_compat=True).clairvoyant  # it knows whether jobs will still arrive
 
 
-def test_at_low_load_everything_runs_on_the_first_type() -> None:
-    """Work-conserving, types in a fixed order: the mean JCT is the mean V100 time, but for the wait for a round."""
+def test_at_low_load_every_job_runs_on_the_first_type() -> None:
+    """Work-conserving, types in a fixed order: the mean JCT is the mean V100 time plus the wait for a round."""
     scenario = get_scenario("gavel-continuous-v1:rate=0.4,jobs=60")
     problem = scenario.instance(0)
     log = simulate(problem, Gavel(gavel_compat=True))
@@ -370,8 +375,8 @@ def test_the_card_has_every_stored_cell_and_its_quick_part() -> None:
     assert all(rate * gap_s == pytest.approx(3_600.0) for rate, gap_s in mean_gap_s.items())
 
 
-def test_the_card_says_which_cells_are_near() -> None:
-    """Made-up results: the published ones, but one cell that is 10 % off."""
+def test_the_card_lists_the_cells_near_the_published_ones() -> None:
+    """Artificial results: the published ones, except one cell that is 10 % off."""
     card = load_card("gavel")
     labels, runs = [], []
     result = evaluate("tiny-v1", ["fifo"], [0], progress=False)[0]
@@ -387,7 +392,7 @@ def test_the_card_says_which_cells_are_near() -> None:
     assert [setting for setting, found in near.items() if not found.holds] == ["allox"]
     assert near["allox"].numbers == "2: 18.62 for 16.93"
     assert verdicts["5.2 jobs an hour", "all"].holds
-    # The published fifo_perf is below what its own table of rates allows, and this is said.
+    # The published fifo_perf is below what its own table of rates allows; the finding says so.
     assert not verdicts["idle cluster", "fifo_perf"].holds
     [table] = card.tables(results)
     assert table.row_count == 3 * len(MEAN_JCT_H)

@@ -1,4 +1,6 @@
-"""Gavel's packed policies: programs over pairs against other formulations, and pairs that share GPUs in rounds."""
+"""Gavel's packed policies:
+programs over pairs against independent formulations, and pairs that share GPUs in rounds.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,7 @@ def drawn_shared(seed: int, jobs: int = 25, **rules: Any) -> Instance:
 
 
 def packed_problem(seed: int, jobs: int = 9) -> Problem:
-    """Jobs of four kinds; some kinds cannot run on some types, some pairs share GPUs of no type."""
+    """Jobs of four kinds; some kinds cannot run on some types, and some pairs cannot share GPUs of any type."""
     rng = np.random.default_rng(seed)
     models = rng.uniform(0.2, 5.0, (4, 3)) * (rng.random((4, 3)) < 0.8)
     models[:, 0] = np.maximum(models[:, 0], 0.5)
@@ -87,7 +89,7 @@ def packed_problem(seed: int, jobs: int = 9) -> Problem:
 
 
 def best_level(problem: Problem, scale: np.ndarray) -> float:
-    """Largest t with scale_m thr(m) >= t, over all pairs, dense, nothing pruned, by an interior-point solver."""
+    """Largest t with scale_m thr(m) >= t over all pairs, dense and unpruned, by an interior-point solver."""
     assert problem.pairs is not None
     assert problem.pair_rates is not None
     jobs, types = problem.rates.shape
@@ -129,7 +131,7 @@ def thr(problem: Problem, shares: np.ndarray) -> np.ndarray:
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10_000), most_in_pairs=st.sampled_from([0, 200]))
-def test_pruned_and_by_kind_of_partner_the_program_has_the_same_optimum(seed: int, most_in_pairs: int) -> None:
+def test_the_pruned_program_by_kind_of_partner_has_the_same_optimum(seed: int, most_in_pairs: int) -> None:
     problem = packed_problem(seed)
     for objective, scale in (
         (max_min_fairness, problem.fairness_scale()),
@@ -157,7 +159,9 @@ def test_an_interior_solution_over_all_pairs_has_the_same_optimum(seed: int) -> 
 
 @pytest.mark.parametrize("most_in_pairs", [0, 200])
 def test_jobs_of_one_kind_do_not_share_gpus_with_themselves(most_in_pairs: int) -> None:
-    """Three alike on one GPU: a pair does 0.7 each; each job is in two of three pairs, for a third of the time."""
+    """Three equal jobs on one GPU: a pair has rates 0.7 + 0.7;
+    each job is in two of three pairs, for a third of the time each.
+    """
     problem = Problem.of([[1.0]] * 3, [1])
     pairs = np.array([(0, 1), (0, 2), (1, 2)])
     problem = dataclasses.replace(problem, pairs=pairs, pair_rates=np.full((3, 2, 1), 0.7), kinds=np.zeros(3, int))
@@ -178,7 +182,7 @@ def test_packed_shares_are_feasible_and_no_worse_than_alone(seed: int, policy: s
     shares = POLICIES[policy].build(Settings(("V100", "P100", "K80")))(problem)
     assert shares is not None
     packed = thr(problem, shares)
-    if policy != "gandiva":  # it gives pairs time also on types that they cannot share
+    if policy != "gandiva":  # it also gives pairs time on types that they cannot share
         assert problem.pair_rates is not None
         assert (shares[len(problem.gangs) :][(problem.pair_rates == 0).any(axis=1)] == 0).all()
     if policy in ("max_min_fairness_packed", "max_min_fairness_water_filling_packed"):
@@ -191,7 +195,7 @@ def test_packed_shares_are_feasible_and_no_worse_than_alone(seed: int, policy: s
 
 
 def paired(rates: list[list[float]], gpus: list[int], shares_of: float) -> Problem:
-    """All pairs, each member at a share of its rate alone."""
+    """All pairs; each member has a given share of its rate alone."""
     table = np.array(rates)
     pairs = np.array([(a, b) for b in range(len(rates)) for a in range(b)])
     return dataclasses.replace(
@@ -199,8 +203,8 @@ def paired(rates: list[list[float]], gpus: list[int], shares_of: float) -> Probl
     )
 
 
-def test_gandiva_keeps_pairs_that_lose_on_every_type_and_dissolves_those_that_do_not_fit_on_one() -> None:
-    """Normalised rates .4 + .4, .3 + .3, .1 + .1 sum to 1.6: the pair stays."""
+def test_gandiva_keeps_losing_pairs_and_dissolves_pairs_that_do_not_fit() -> None:
+    """Normalised rates .4 + .4, .3 + .3, .1 + .1 sum to 1.6, so the pair stays."""
     problem = paired([[2.0, 2.0, 2.0]] * 2, [1, 0, 0], 1.0)
     assert problem.pair_rates is not None
     losing = dataclasses.replace(problem, pair_rates=2.0 * np.array([[[0.4, 0.3, 0.1]] * 2]))
@@ -228,8 +232,8 @@ def test_gandiva_shares_gpus_only_where_jobs_want_more_than_there_are() -> None:
     assert sorted(few[3:, 0]) == [0.0, 0.0, 0.5]
 
 
-def test_the_queue_joins_the_running_jobs_with_which_it_does_best() -> None:
-    """0 and 1 run; 2 does best beside 1, then 3 finds 0 with 1.4 only, and nobody after it may join."""
+def test_waiting_jobs_join_their_best_running_partners() -> None:
+    """Jobs 0 and 1 run. Job 2 joins its best partner 1; job 3 gains only 1.4 beside 0, and no later job may join."""
     problem = paired([[1.0]] * 5, [2], 0.7)
     assert problem.pairs is not None
     assert problem.pair_rates is not None
@@ -245,25 +249,26 @@ def test_the_queue_joins_the_running_jobs_with_which_it_does_best() -> None:
 # --- rounds
 
 
-def test_a_pair_is_one_entry_and_takes_both_jobs() -> None:
+def test_a_pair_is_one_entry_of_the_round_for_both_jobs() -> None:
     rounds = PairRounds(np.array([1, 1]), 180.0, True, False, lambda rows, others: np.full((len(rows), 2, 2), 0.6))
     rows = np.arange(3)
     rounds.admit(rows, np.ones((3, 2)), np.ones(3, np.int64))
     assert rounds.members.tolist() == [[0, -1], [1, -1], [0, 1], [2, -1], [0, 2], [1, 2]]  # by arrival
     rounds.begin_counting(rows, 0.0)
     shares = np.zeros((6, 2))
-    shares[3, 0], shares[2, 0] = 0.9, 0.1  # of the pair 0, 1 and of the job 2, both on the first type
+    shares[3, 0], shares[2, 0] = 0.9, 0.1  # of job 2, and of the pair 0, 1; both on the first type
     rounds.plan(rows, shares)
-    assert rounds.choose(rows).tolist() == [0, 0, 1]  # 2 fills the other type
+    assert rounds.choose(rows).tolist() == [0, 0, 1]  # job 2 fills the other type
     assert [rounds.partner(row) for row in range(3)] == [1, 0, -1]
     rounds.book(rows, np.array([0, 0, 1]), np.array([100.0, 360.0, 360.0]))
-    assert rounds._time_s[:, 0].tolist() == [180.0, 180.0, 540.0, 180.0, 180.0, 180.0]  # the longer one, once
+    # the longer of both times, counted once
+    assert rounds._time_s[:, 0].tolist() == [180.0, 180.0, 540.0, 180.0, 180.0, 180.0]
     assert rounds.choose(rows).tolist() == [0, 0, 1]  # .9 against .1 of the time
     rounds.keep(np.array([0, 2]))
     assert rounds.members.tolist() == [[0, -1], [2, -1], [0, 2]]
     late = PairRounds(np.array([1]), 180.0, True, False, lambda rows, others: np.full((len(rows), 2, 1), 0.6))
     late.admit(np.arange(2), np.ones((2, 1)), np.array([1, 2]))
-    assert late.members.tolist() == [[0, -1], [1, -1]]  # gangs of one size only
+    assert late.members.tolist() == [[0, -1], [1, -1]]  # pairs have gangs of one size
     assert late.choose(np.arange(2)).tolist() == [0, NONE]
 
 
@@ -275,7 +280,7 @@ def test_pairs_without_a_share_fill_in_the_published_simulator() -> None:
         rows = np.arange(2)
         rounds.admit(rows, np.ones((2, 1)), np.ones(2, np.int64))
         rounds.plan(rows, np.zeros((3, 1)))
-        rounds._deficit_s[:2] = -1.0  # both have run without a share, the pair has not
+        rounds._deficit_s[:2] = -1.0  # both jobs have run without a share, the pair has not
         result: list[int] = rounds.choose(rows).tolist()
         return result
 
@@ -285,7 +290,7 @@ def test_pairs_without_a_share_fill_in_the_published_simulator() -> None:
 
 @pytest.mark.parametrize(("compat", "together"), [(True, 300.0), (False, 500 / 3)])
 def test_rates_of_a_pair_hold_for_the_round(compat: bool, together: float) -> None:
-    """Alone 10 steps a second, together 6 each; 1,000 and 1,800 steps: the second does not go on at 10 after 166.67."""
+    """Alone 10 steps a second, together 6 each; 1,000 and 1,800 steps: the second job stays at 6 after 166.67 s."""
     problem = shared(instance([0, 0], [1, 1], [1_000, 1_800], [[10]] * 2, "1x1@V100"), [[10 / 6] * 2] * 2)
     log = play(problem, Gavel("max_min_fairness_packed", gavel_compat=compat))
     own = job_times(problem, log)["finish_s"]
@@ -294,8 +299,8 @@ def test_rates_of_a_pair_hold_for_the_round(compat: bool, together: float) -> No
     assert told == pytest.approx([together, 300.0])
 
 
-def test_a_job_that_is_left_alone_is_faster_from_the_next_round_on() -> None:
-    """2,160 steps to 360 s at 6 a second, 240 more at 10."""
+def test_after_its_partner_ends_a_job_is_faster_from_the_next_round_on() -> None:
+    """2,160 steps until 360 s at 6 a second, then 240 more at 10."""
     problem = shared(instance([0, 0], [1, 1], [1_000, 2_400], [[10]] * 2, "1x1@V100"), [[10 / 6] * 2] * 2)
     log = play(problem, Gavel("max_min_fairness_packed", gavel_compat=True))
     assert job_times(problem, log)["finish_s"] == pytest.approx([500 / 3, 384.0])
@@ -308,7 +313,7 @@ def test_a_job_that_is_left_alone_is_faster_from_the_next_round_on() -> None:
     assert pair_ends(at_once, log) == pytest.approx([500 / 3, 500 / 3 + 140.0])
 
 
-def test_a_pair_that_gets_nothing_more_done_takes_turns() -> None:
+def test_a_pair_without_gain_takes_turns() -> None:
     slow = shared(instance([0, 0], [1, 1], [3_600, 3_600], [[10]] * 2, "1x1@V100"), [[2.5] * 2] * 2)
     alone = instance([0, 0], [1, 1], [3_600, 3_600], [[10]] * 2, "1x1@V100")
     finish_s = job_times(slow, simulate(slow, Gavel("max_min_fairness_packed")))["finish_s"]
@@ -327,7 +332,8 @@ def test_every_job_ends_and_pairs_hold_the_same_gpus(
     seed: int, policy: str, rules: dict[str, float], compat: bool, whole_steps: bool
 ) -> None:
     problem = drawn_shared(seed, **rules)
-    log = play(problem, Gavel(policy, gavel_compat=compat, whole_steps=whole_steps))  # validated: rates, GPUs, work
+    # play validates rates, GPUs and work
+    log = play(problem, Gavel(policy, gavel_compat=compat, whole_steps=whole_steps))
     assert not np.isnan(job_times(problem, log)["finish_s"]).any()
     told = pair_ends(problem, log)
     own = job_times(problem, log)["finish_s"]
@@ -363,13 +369,13 @@ def test_packed_policies_pack_under_load_and_repeat(policy: str) -> None:
     assert most_on_a_gpu(logs[0]) == 2
 
 
-def test_whether_paces_hold_is_true_or_false() -> None:
+def test_the_parameter_that_holds_rates_is_a_bool() -> None:
     with pytest.raises(ScenarioError, match=r"semantics\.pace_until_lease is 1: it must be true or false"):
         Semantics(pace_until_lease=1)  # type: ignore[arg-type]
     assert "pace_until_lease" not in Semantics().as_dict()
 
 
-def test_packed_policies_want_a_scenario_in_which_jobs_share() -> None:
+def test_packed_policies_need_a_scenario_with_sharing() -> None:
     with pytest.raises(SchedulerError, match="no jobs may share GPUs here; take a scenario with sharing"):
         simulate(drawn(1), Gavel("gandiva"))
 
@@ -377,7 +383,7 @@ def test_packed_policies_want_a_scenario_in_which_jobs_share() -> None:
 # --- the scenario
 
 
-def test_measured_pairs_are_gavels_and_others_are_forbidden() -> None:
+def test_pairs_measured_by_gavel_are_allowed_and_all_others_forbidden() -> None:
     plain = get_scenario("gavel-continuous-v1:jobs=300,gangs=mixed")
     scenario = get_scenario("gavel-continuous-v1:jobs=300,gangs=mixed,sharing=true")
     assert scenario_from_dict(scenario.as_dict(), "x").fingerprint() == scenario.fingerprint() != plain.fingerprint()
@@ -403,7 +409,7 @@ def test_measured_pairs_are_gavels_and_others_are_forbidden() -> None:
 
 
 def test_runs_end_with_the_jobs_that_are_measured() -> None:
-    """The log of a run that stops is the beginning of the whole one, and their completion times are the same."""
+    """The log of a stopped run is a prefix of the whole log, so completion times of measured jobs are equal."""
     problem = drawn(2, 40)
     whole, cut = simulate(problem, Gavel()), simulate(problem, Gavel(), until=Until(2, 8, 360.0))
     player = ShortestRemainingFirst()

@@ -1,4 +1,4 @@
-"""Gavel's policies: worked examples, an independent formulation on random problems, and what must hold of all."""
+"""Gavel's policies: worked examples, an independent formulation on random problems, and properties of all policies."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def got(found: Optimum | None) -> Optimum:
 
 
 def drawn(seed: int, jobs: int = 12) -> Problem:
-    """Few models, so that jobs tie; some cannot run on some types; about as many GPUs as are wanted."""
+    """Few models, so that jobs tie; some cannot run on some types; about as many GPUs as the jobs demand."""
     rng = np.random.default_rng(seed)
     models = rng.uniform(0.2, 5.0, (4, 3)) * (rng.random((4, 3)) < 0.8)
     models[:, 0] = np.maximum(models[:, 0], 0.5)
@@ -89,7 +89,7 @@ def test_las_with_weights_and_with_gangs() -> None:
 
 
 class Counted(Program):
-    """A program that counts how often it is asked for shares."""
+    """A program that counts its solutions."""
 
     asked = 0
 
@@ -161,7 +161,7 @@ def test_pairs_of_unequal_gangs_or_that_do_not_fit_are_dropped() -> None:
     assert entries.rates[3].tolist() == [[9.0, 0.0], [3.9, 0.0]]  # on the second type they do not fit together
 
 
-def test_water_filling_goes_on_where_max_min_stops() -> None:
+def test_water_filling_raises_jobs_beyond_the_max_min_level() -> None:
     problem = Problem.of([[1], [1], [1]], [2], weights=[3, 1, 1])
     plain, filled = got(max_min_fairness(problem)), got(water_filling(problem))
     assert plain.value == pytest.approx(1 / 3, abs=1e-9)
@@ -170,7 +170,9 @@ def test_water_filling_goes_on_where_max_min_stops() -> None:
 
 
 def test_costs_and_deadlines() -> None:
-    """K80 is cheap; job 0 can meet its deadline on V100 only; a deadline that cannot be met drops all of them."""
+    """K80 is cheap; job 0 can meet its deadline only on V100;
+    one infeasible deadline makes the policy ignore all deadlines.
+    """
     cheap = Problem.of([[4, 1], [4, 1]], [1, 1], prices=[8.0, 1.0], steps_left=[40, 40], slack_s=[np.inf, np.inf])
     assert got(max_throughput_by_cost(cheap)).value == pytest.approx(1.5)  # both GPUs are used: 4 / 8 + 1 / 1
     urgent = dataclasses.replace(cheap, slack_s=np.array([10.0, np.inf]))
@@ -182,7 +184,9 @@ def test_costs_and_deadlines() -> None:
 
 
 def test_allox_assigns_places_in_queues() -> None:
-    """V100 runs 0, then 1; K80 runs 2: total flow 4 + 9 + 9 = 22, the least. Only the first of each queue starts."""
+    """V100 runs job 0, then job 1; K80 runs job 2:
+    the least total flow time is 4 + 9 + 9 = 22. Only the first job of each queue starts.
+    """
     problem = Problem.of(1 / np.array([[4.0, 8], [5, 20], [6, 9]]), [1, 1])
     assert AlloX()(problem).tolist() == [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
     aged = dataclasses.replace(problem, age_s=np.array([5.0, 900.0, 30.0]))
@@ -191,7 +195,7 @@ def test_allox_assigns_places_in_queues() -> None:
         AlloX()(Problem.of([[1.0]], [2], gangs=[2]))
 
 
-def test_allox_keeps_what_it_has_given() -> None:
+def test_allox_keeps_its_assignments() -> None:
     policy = AlloX()
     first = Problem.of([[1.0, 0.5], [1.0, 0.5]], [1, 1], steps_left=[10, 10])
     policy(first)
@@ -202,7 +206,7 @@ def test_allox_keeps_what_it_has_given() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_allox_finds_the_least_total_flow(seed: int) -> None:
-    """Against all ways to put five jobs in order on two machines."""
+    """Compared with all orders of five jobs on two machines."""
     rng = np.random.default_rng(seed)
     run_s = rng.uniform(1.0, 9.0, (5, 2))
     best, firsts = np.inf, set()
@@ -223,18 +227,18 @@ def test_fifo_as_coded_takes_the_last_type_by_name(as_stored: bool) -> None:
     policy = FifoAsCoded(TYPES, as_stored=as_stored)
     problem = Problem.of(np.ones((5, 3)), [20, 1, 9])
     assert policy(problem).argmax(axis=1).tolist() == [0] * 5
-    # jobs 1 and 2 end: the head of the queue inherits their type
+    # jobs 1 and 2 end: the head of the queue gets their type
     later = Problem.of(np.ones((5, 3)), [20, 1, 9], rows=[0, 3, 4, 5, 6])
     assert policy(later).argmax(axis=1).tolist() == [0] * 5
 
 
 def test_fifo_as_coded_overcommits_a_full_type_that_is_still_listed() -> None:
-    """V100 has one GPU: when it is full the drawn type leaves the list, which seldom is V100 itself."""
+    """V100 has one GPU. When it is full the drawn type is removed from the list, and that is rarely V100."""
     both = np.array([
         [FifoAsCoded(TYPES, seed, as_stored)(Problem.of(np.ones((2, 3)), [1, 9, 9]))[:, 0].sum() for seed in range(40)]
         for as_stored in (True, False)
     ])  # fmt: skip
-    assert (both[0] == 1).all()  # the other reading goes on to the next type by name
+    assert (both[0] == 1).all()  # the other reading takes the next type by name
     assert set(both[1]) == {1, 2}
 
 
@@ -242,7 +246,7 @@ def test_fifo_as_coded_overcommits_a_full_type_that_is_still_listed() -> None:
 def test_fifo_as_coded_never_uses_a_type_of_rate_0(as_stored: bool) -> None:
     rates = np.array([[0.0, 1, 1], [1, 1, 1], [1, 1, 1]])
     found = FifoAsCoded(TYPES, as_stored=as_stored)(Problem.of(rates, [9, 9, 9]))
-    assert found.tolist() == [[0, 0, 0], [1, 0, 0], [1, 0, 0]]  # job 0 is passed over
+    assert found.tolist() == [[0, 0, 0], [1, 0, 0], [1, 0, 0]]  # job 0 is skipped
     policy = FifoAsCoded(TYPES, as_stored=as_stored)
     policy(Problem.of([[1.0, 1, 1]], [1, 0, 0]))
     inherited = policy(Problem.of([[0.0, 1, 1]], [1, 0, 0], rows=[1]))
@@ -296,7 +300,7 @@ def test_isolated_shares() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_values_are_those_of_another_formulation(seed: int) -> None:
+def test_values_equal_those_of_an_independent_formulation(seed: int) -> None:
     problem = drawn(seed)
     scale = problem.fairness_scale()
     assert got(max_min_fairness(problem)).value == pytest.approx(least_scaled(problem, scale), rel=1e-6)
@@ -313,7 +317,7 @@ def test_values_are_those_of_another_formulation(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_finish_time_fairness_is_that_of_plain_halving(seed: int) -> None:
+def test_finish_time_fairness_equals_plain_bisection(seed: int) -> None:
     problem = drawn(seed)
     rate = (problem.isolated * problem.rates).sum(axis=1)
     isolated_s = problem.age_s * np.random.default_rng(seed).uniform(0.2, 1.1, len(rate))
@@ -324,7 +328,7 @@ def test_finish_time_fairness_is_that_of_plain_halving(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_water_levels_are_those_of_probes(seed: int) -> None:
+def test_water_levels_equal_those_found_by_probes(seed: int) -> None:
     problem = drawn(seed, 8)
     found = got(water_filling(problem))
     levels = problem.fairness_scale() * found.throughput
@@ -344,7 +348,7 @@ def test_two_stage_gives_the_same_value_and_no_less_in_sum(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_interior_solutions_have_the_value_of_vertices(seed: int) -> None:
+def test_interior_and_vertex_solutions_have_the_same_value(seed: int) -> None:
     pytest.importorskip("ecos")
     problem = drawn(seed)
     rate = (problem.isolated * problem.rates).sum(axis=1)
@@ -356,8 +360,8 @@ def test_interior_solutions_have_the_value_of_vertices(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_by_age_and_without_knowing_types_finish_times_are_fair_at_an_equal_share(seed: int) -> None:
-    """More jobs than GPUs: an equal share leaves nothing over, so that nobody may have more, whatever the ages."""
+def test_finish_time_fairness_by_age_and_agnostic_of_types_gives_equal_shares(seed: int) -> None:
+    """More jobs than GPUs: equal shares use all GPUs, so no job may have more, whatever the ages."""
     pytest.importorskip("ecos")
     rng = np.random.default_rng(seed)
     rates = rng.uniform(0.2, 5.0, (12, 3))
@@ -373,7 +377,7 @@ def test_by_age_and_without_knowing_types_finish_times_are_fair_at_an_equal_shar
 
 
 def test_interior_solutions_are_inside() -> None:
-    """Neither type is short: a vertex gives a job all of its time on one of them, an interior solution some on both."""
+    """Neither type is scarce: a vertex solution gives a job time on one type only, an interior solution on both."""
     pytest.importorskip("ecos")
     problem = Problem.of([[1, 1]] * 2, [1, 4])
     inside = got(max_min_fairness(problem, tie_break="interior"))
@@ -381,7 +385,7 @@ def test_interior_solutions_are_inside() -> None:
     assert (inside.shares > 0.1).all()
 
 
-# --- what must hold
+# --- properties
 
 
 @settings(max_examples=30)
@@ -395,7 +399,7 @@ def test_shares_are_feasible(seed: int, policy: str) -> None:
 
 @settings(max_examples=30)
 @given(seed=st.integers(0, 10_000))
-def test_the_value_of_las_knows_neither_order_nor_units_nor_names(seed: int) -> None:
+def test_the_value_of_las_depends_on_neither_order_nor_units_nor_names(seed: int) -> None:
     problem = drawn(seed)
     value = got(max_min_fairness(problem)).value
     order = np.random.default_rng(seed).permutation(len(problem.gangs))
@@ -444,7 +448,8 @@ def test_packing_never_lowers_the_value(seed: int) -> None:
         # in order of arrival: 0 and 2 first, then 1 and 3
         (1, [Entity([0, 1], rule="fifo"), Entity([2, 3], rule="fifo")], [0.5, 0.0, 0.5, 0.0]),
         (3, [Entity([0, 1], rule="fifo"), Entity([2, 3], rule="fifo")], [1.0, 0.5, 1.0, 0.5]),
-        # until job 2 has a GPU the others have a half each; of the one that is left 3 gets as much as 0 and 1 together
+        # until job 2 has a GPU the other entity has half; of the remaining GPU job 3 gets as much as jobs 0 and 1
+        # together
         (3, [Entity([0, 1]), Entity([2, 3], rule="fifo")], [0.75, 0.75, 1.0, 0.5]),
     ],
 )
@@ -455,7 +460,7 @@ def test_entities_share_their_weight(gpus: int, entities: list[Entity], levels: 
 
 @settings(max_examples=10)
 @given(seed=st.integers(0, 10_000))
-def test_jobs_that_are_entities_of_their_own_fill_as_without_entities(seed: int) -> None:
+def test_one_entity_for_each_job_equals_no_entities(seed: int) -> None:
     problem = drawn(seed, 7)
     own = [Entity([job], float(weight)) for job, weight in enumerate(problem.weights)]
     levels = problem.fairness_scale() * got(fill_by_entity(problem, own)).throughput

@@ -1,4 +1,4 @@
-"""Gavel's rounds beside its published simulator, written anew in plain Python: job by job."""
+"""Gavel's rounds against a plain Python version of its published simulator, job by job."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpusched_env.traces.profile_tables import load_measured
 from gpusched_env.workload import Workload
 
 TRACE = "1x8@V100,4x4@P100,3x8@K80"  # of the published trace
-POLICIES: dict[str, tuple[Callable[[], published.Policy], bool, bool]] = {  # policy, its queue only, types in one order
+POLICIES: dict[str, tuple[Callable[[], published.Policy], bool, bool]] = {  # policy; queue_only; fixed_order
     "fifo": (published.Fifo, True, False),
     "fifo_perf": (lambda: published.fifo_perf, True, True),
     "isolated": (lambda: published.isolated, False, False),
@@ -34,7 +34,7 @@ SAME_S = 1e-5  # [s] rounding over thousands of rounds
 
 
 def both(workload: Workload, cluster: str, policy: str) -> tuple[np.ndarray, np.ndarray]:
-    """Times between arrival and end of each job: ours, and the published simulator's [s]."""
+    """Completion times of each job [s]: ours, and those of the published simulator."""
     machines = Cluster.parse(cluster)
     rules = get_scenario("gavel-continuous-v1").instance(0)
     problem = Instance(machines, workload, rules.network, rules.semantics)
@@ -46,19 +46,19 @@ def both(workload: Workload, cluster: str, policy: str) -> tuple[np.ndarray, np.
     jobs = []
     for name, row in zip(names, workload.jobs, strict=True):
         rates = {kind: models[name].rates[kind].get(int(row["gpus"]), (0.0,))[0] for kind in machines.gpu_types}
-        rates = {kind.lower(): 1 / (1 / rate) if rate else 0.0 for kind, rate in rates.items()}  # as seconds a step
+        rates = {kind.lower(): 1 / (1 / rate) if rate else 0.0 for kind, rate in rates.items()}  # from seconds a step
         jobs.append(published.Job(float(row["arrival_s"]), int(row["gpus"]), float(row["iterations"]), rates))
     counts = np.bincount(machines.nodes["gpu_type"], weights=machines.nodes["gpus"]).astype(int).tolist()
     has = dict(zip(map(str.lower, machines.gpu_types), counts, strict=True))
     build, queue_only, fixed_order = (POLICIES | PROGRAMS)[policy]
     ends = published.completion_s(jobs, has, build(), queue_only, fixed_order)
-    assert len(ends) == len(jobs)  # none is dropped here
+    assert len(ends) == len(jobs)  # no job is dropped here
     return ours, np.array([ends[number] for number in range(len(jobs))])
 
 
 @here
 @pytest.mark.parametrize("policy", POLICIES)
-def test_on_the_published_trace_every_job_ends_when_it_does_there(policy: str) -> None:
+def test_on_the_published_trace_every_job_ends_as_in_the_published_simulator(policy: str) -> None:
     """96 jobs; one is ResNet-50 with batch size 128 on two GPUs, which K80 cannot run."""
     ours, theirs = both(read_workload(f"gavel:{TRACES / 'gavel/max_min_fairness.trace'}"), TRACE, policy)
     assert ours == pytest.approx(theirs, abs=SAME_S)
@@ -66,7 +66,7 @@ def test_on_the_published_trace_every_job_ends_when_it_does_there(policy: str) -
 
 @here
 @pytest.mark.parametrize("policy", PROGRAMS)
-def test_so_it_does_where_the_published_solver_searches_for_the_makespan(policy: str) -> None:
+def test_every_job_ends_as_published_where_the_solver_searches_for_the_makespan(policy: str) -> None:
     pytest.importorskip("ecos")
     ours, theirs = both(read_workload(f"gavel:{TRACES / 'gavel/max_min_fairness.trace'}"), TRACE, policy)
     assert ours == pytest.approx(theirs, abs=SAME_S)
@@ -74,7 +74,7 @@ def test_so_it_does_where_the_published_solver_searches_for_the_makespan(policy:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize(("cluster", "demand"), [(TRACE, "one"), ("1x8@V100,2x4@P100,1x8@K80", "mixed")])
-def test_on_generated_jobs_too(policy: str, cluster: str, demand: str) -> None:
+def test_generated_jobs_end_as_in_the_published_simulator(policy: str, cluster: str, demand: str) -> None:
     gangs = ",gangs=mixed" if demand == "mixed" else ""
     workload = get_scenario(f"gavel-continuous-v1:rate=12,jobs=100{gangs}").instance(1).workload
     ours, theirs = both(workload, cluster, policy)

@@ -1,4 +1,4 @@
-"""Golden playthroughs: the exact trace of every baseline on tiny-v1. See golden/regenerate.py."""
+"""Golden files: the exact event log of every baseline on tiny-v1. See golden/regenerate.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hadar: prices, placements and rounds against worked examples, and what must hold of every round."""
+"""Hadar: prices, placements and rounds against worked examples."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpusched_env.simulator import ClusterView
 
 
 class Watched(Hadar):
-    """Keep every round's question as it was asked and answered."""
+    """Record the input and the result of every round."""
 
     def reset(self, view: ClusterView) -> None:
         super().reset(view)
@@ -51,7 +51,9 @@ def test_price_of_a_node_that_fills() -> None:
 
 @pytest.mark.parametrize("dp_max", [0, 12], ids=["greedy", "exact"])
 def test_two_jobs_on_two_types(dp_max: int) -> None:
-    """The denser job takes the fast node; the other the slow one at once, and the fast one when that comes free."""
+    """The job of higher density takes the fast node.
+    The other job starts on the slow one and moves when the fast one is free.
+    """
     instance = case(nodes((2, "V100"), (2, "P100")), [J1, J2])
     scheduler = watch(instance, dp_max=dp_max)
     first = scheduler.rounds[0]
@@ -75,8 +77,10 @@ def test_a_gang_on_mixed_types_runs_at_its_slowest(dp_max: int) -> None:
 SPREAD = Job(2, 2_880, (4, 2), spread=(2, 1))
 
 
-def test_the_guard_refuses_a_slow_spread() -> None:
-    """Spread, the gang would pay more than it is worth; and at a quarter of its best rate it is not spread for free."""
+def test_the_guard_refuses_a_slow_spread_placement() -> None:
+    """A spread placement costs more than the gang is worth;
+    at a quarter of its best rate it is refused even if it is free.
+    """
     instance = case(nodes((2, "V100"), (1, "P100")), [SPREAD, J2])
     scheduler = watch(instance)
     assert scheduler.rounds[0].counts.tolist() == [[1, 0], [0, 0]]
@@ -88,8 +92,8 @@ def test_the_guard_refuses_a_slow_spread() -> None:
     assert finish(instance, Hadar(spread_guard=0.0)) == [990.0, 360.0]
 
 
-def test_the_guard_gives_way_to_a_job_that_has_waited_long() -> None:
-    """Two one-GPU jobs of two hours hold a GPU of each node; the gang is spread after its patience, and stays."""
+def test_the_guard_lets_a_job_spread_after_its_patience() -> None:
+    """Two one-GPU jobs of two hours hold a GPU of each node; the gang is spread after its patience and stays spread."""
     long = Job(1, 28_800, (4, 4))
     instance = case(nodes((2, "V100"), (2, "V100")), [long, long, Job(2, 28_800, (4, 2), spread=(1, 1))])
     starts = {}
@@ -100,8 +104,10 @@ def test_the_guard_gives_way_to_a_job_that_has_waited_long() -> None:
     assert starts == {720.0: [720.0], 3_600.0: [3_600.0], 1e9: [7_200.0]}
 
 
-def test_the_exact_search_sees_what_greed_overlooks() -> None:
-    """One node of two: a small job that came 240 s ago has the higher density; the large one is worth more."""
+def test_the_exact_search_beats_the_greedy_one() -> None:
+    """One node of two GPUs:
+    a small job that arrived 240 s ago has the higher density, but the large job is worth more.
+    """
     rates = [[[1.0]] * 3] * 2
     greedy, exact = (asked(nodes((2, "V100")), [(1, 360, 360, -240), (2, 360, 360, 0)], rates) for _ in range(2))
     greedy.greedy()
@@ -113,14 +119,14 @@ def test_the_exact_search_sees_what_greed_overlooks() -> None:
     assert greedy.prices[0] == pytest.approx([0.0006, 0.6 / 1_000**0.5, 0.6])
 
 
-def test_a_search_that_remembers_too_much_gives_up_and_is_counted() -> None:
+def test_a_search_beyond_its_memory_limit_gives_up_and_is_counted() -> None:
     instance = case(nodes((2, "V100"), (2, "P100")), [J1, J2, J1, J2])
     assert watch(instance, dp_states=2).truncations > 0
     assert watch(instance, dp_states=10_000).truncations == 0
     assert play(instance, Hadar(dp_states=2)).digest() == play(instance, Hadar(dp_max=0)).digest()
 
 
-def test_a_job_that_no_single_type_can_hold_runs_mixed() -> None:
+def test_a_job_larger_than_every_type_runs_on_mixed_types() -> None:
     instance = case(nodes((2, "V100"), (2, "P100")), [Job(4, 7_200, (4, 2))])
     assert finish(instance, Hadar()) == [3_600.0]
     with pytest.raises(SchedulerError, match=r"job 0 needs 4 GPUs .* any one GPU type, and mixed is off"):
@@ -131,7 +137,7 @@ def test_a_job_that_no_single_type_can_hold_runs_mixed() -> None:
 
 @pytest.mark.parametrize("spread", [0.4, 4.0])
 def test_a_gang_larger_than_a_machine_is_spread_at_once(spread: float) -> None:
-    """It has no better place, however slow: its own rate on the empty cluster is the yardstick."""
+    """No better place exists: its rate is compared with its rate on the empty cluster."""
     instance = case(nodes((4, "V100"), (4, "V100")), [Job(8, 1_440, (4, 2), spread=(spread, spread))])
     assert finish(instance, Hadar()) == [pytest.approx(1_440 / spread)]
 
@@ -143,7 +149,7 @@ def test_the_environment_gives_the_same_log() -> None:
 
 
 def digests() -> list[str]:
-    """Logs that must not depend on whether kernels are compiled."""
+    """Digests that must be equal with and without compilation."""
     instance = hadar_cluster(nodes=1, jobs=30, gangs="large", arrivals="poisson").instance(2)
     return [play(instance, Hadar(utility)).digest() for utility in UTILITIES]
 
@@ -153,7 +159,7 @@ def test_compiled_and_plain_python_give_the_same_logs() -> None:
 
 
 def test_utilities_pull_in_opposite_directions() -> None:
-    """The default ends the whole batch first and has the worst mean JCT; shortest remaining first is the opposite."""
+    """The default has the least makespan and the worst mean JCT; shortest remaining time first is the opposite."""
     scenario = hadar_cluster(spread="free", restore_s=0.0)
     instance = scenario.instance(scenario.seeds.report[0])
     spans, means = [], []

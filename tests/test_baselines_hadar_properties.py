@@ -1,4 +1,4 @@
-"""What must hold of every round of Hadar, on random questions; optima are found by trying everything."""
+"""Properties of every round of Hadar on random inputs; optima are found by brute force."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RATES = st.sampled_from([0.5, 1.0, 2.0, 3.0, 8.0])
 
 @st.composite
 def questions(draw: st.DrawFn, most_jobs: int = 5, most_gpus: int = 4, zero: bool = False) -> Round:
-    """A round of up to three nodes and five jobs, whose rates are in no order; ``zero``: some types run nothing."""
+    """A round of up to three nodes and five jobs with arbitrary rates; ``zero``: some rates are 0."""
     groups = draw(st.lists(st.tuples(st.integers(1, most_gpus), st.sampled_from(TYPES)), min_size=1, max_size=3))
     cluster = nodes(*groups)
     rates, rows = [], []
@@ -78,16 +78,16 @@ def test_grants_are_whole_gangs_within_capacity_and_pay(
 
 
 @given(questions(zero=True))
-def test_nothing_pays_the_price_of_a_full_node(question: Round) -> None:
-    """So that prices alone keep every node within its capacity."""
-    highest = question.prices[0, question.nodes["gpus"][0]] * (1 + 1e-9)  # its rounding
+def test_no_job_can_pay_the_price_of_a_full_node(question: Round) -> None:
+    """Prices alone keep every node within its capacity."""
+    highest = question.prices[0, question.nodes["gpus"][0]] * (1 + 1e-9)  # up to rounding
     full = copied(question, prices=np.full_like(question.prices, highest))
     full.greedy()
     assert not full.counts.any()
 
 
 @given(questions())
-def test_the_search_finds_the_best_set_and_greed_no_better_one(question: Round) -> None:
+def test_the_search_finds_the_best_set_of_jobs_and_greedy_no_better_one(question: Round) -> None:
     def best(i: int, free: np.ndarray) -> float:
         if i == len(question.jobs):
             return 0.0
@@ -114,8 +114,8 @@ def test_work_conserving_leaves_no_job_that_fits(question: Round) -> None:
 
 @settings(max_examples=200)
 @given(questions(most_jobs=4, most_gpus=3))
-def test_a_round_has_its_share_of_the_best_utility(question: Round) -> None:
-    """2 alpha, alpha = ln(highest price / lowest price), against every placement of every set of jobs."""
+def test_a_round_is_within_the_bound_of_the_best_utility(question: Round) -> None:
+    """Within 2 alpha, alpha = ln(highest price / lowest price), of the best over all placements of all sets of jobs."""
     question.jobs["least_rate"] = 0.0
     gpus = question.nodes["gpus"]
     alpha = competitive_alpha(PriceRange(float(question.prices[0, 0]), float(question.prices[0, gpus[0]])))
@@ -131,11 +131,11 @@ def test_a_round_has_its_share_of_the_best_utility(question: Round) -> None:
     st.lists(st.integers(1, 5), min_size=1, max_size=3),
     st.sampled_from([10.0, 1_000.0]),
 )
-def test_in_any_order_the_dual_bounds_what_is_missed(utilities: list[float], sizes: list[int], ratio: float) -> None:
-    """One GPU and one round a job, worst order: optimum <= alpha' x utility + the price of an empty cluster.
+def test_the_dual_bounds_the_loss_of_any_order(utilities: list[float], sizes: list[int], ratio: float) -> None:
+    """One GPU and one round for each job, worst order: optimum <= alpha' x utility + the price of an empty cluster.
 
     alpha' = c (ratio^(1/c) - 1) is ln(ratio) for nodes of many GPUs: a grant raises the dual by at most alpha' times
-    what it raises the utility by, and the last prices are a dual solution.
+    its gain in utility, and the last prices are a dual solution.
     """
     cluster = nodes(*((size, "V100") for size in sizes))
     highest = max(utilities)
@@ -161,8 +161,8 @@ jobs_of_a_few_rounds = st.lists(
 
 @settings(max_examples=25)
 @given(jobs_of_a_few_rounds, st.sampled_from([(1, 2), (2, 1), (2, 2)]))
-def test_a_run_has_its_share_of_the_best_schedules_utility(jobs: list[Job], sizes: tuple[int, int]) -> None:
-    """All jobs at time 0, every schedule in rounds tried: the bound of the paper, on the utility of the whole run."""
+def test_a_run_is_within_the_bound_of_the_best_schedule(jobs: list[Job], sizes: tuple[int, int]) -> None:
+    """The bound of the paper for the utility of a whole run: all jobs at time 0, against every schedule in rounds."""
     instance = case(nodes((sizes[0], "V100"), (sizes[1], "P100")), [j for j in jobs if j.gpus <= sum(sizes)] or [J_ONE])
     worth = instance.iterations / (1 / instance.iteration_s).max(axis=(1, 2))[instance.job_class]
     got = (worth / job_times(instance, play(instance, Hadar()))["jct_s"]).sum()
@@ -173,7 +173,7 @@ J_ONE = Job(1, 720.0, (2.0, 1.0))
 
 
 @pytest.mark.parametrize("utility", ["effective_throughput_normalised", "effective_throughput_raw"])
-def test_the_unit_of_the_utility_decides_nothing(utility: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decisions_do_not_depend_on_the_unit_of_utility(utility: str, monkeypatch: pytest.MonkeyPatch) -> None:
     instance = hadar_cluster(nodes=1, jobs=25).instance(1)
     plain = play(instance, Hadar(utility=utility)).digest()
 

@@ -1,4 +1,4 @@
-"""HadarE's pure parts: the division of steps and the plan of a slot, against worked examples and closed forms."""
+"""HadarE: the division of steps and the plan of a slot, against worked examples and closed forms."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ MIXES = range(20)
 
 
 @pytest.mark.parametrize("speeds", [AWS, LAB], ids=["aws", "lab"])
-def test_a_job_alone_gains_the_speeds_of_all_nodes(speeds: np.ndarray) -> None:
-    """Against one copy on the fastest node: (sum / fastest) x (slot - overheads) / slot, but for the last slot."""
+def test_a_single_job_gains_the_speeds_of_all_nodes(speeds: np.ndarray) -> None:
+    """Gain over one copy on the fastest node: (sum / fastest) x (slot - overheads) / slot, except for the last slot."""
     gains, limits = [], []
     for remaining, rates in (mix(seed, 1, speeds, True) for seed in MIXES):
         gains.append(play_slots(remaining, rates, copies=1).ends[0] / play_slots(remaining, rates).ends[0])
@@ -64,7 +64,7 @@ def test_a_job_alone_gains_the_speeds_of_all_nodes(speeds: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize(("speeds", "jobs"), [(AWS, 3), (AWS, 5), (AWS, 12), (LAB, 5), (LAB, 12)])
-def test_copies_keep_nodes_busy_but_gain_nothing_where_jobs_are_as_many_as_nodes(speeds: np.ndarray, jobs: int) -> None:
+def test_copies_gain_nothing_with_as_many_jobs_as_nodes(speeds: np.ndarray, jobs: int) -> None:
     """The rival migrates its jobs each slot, longest first."""
     drawn = [mix(seed, jobs, speeds, True) for seed in MIXES]
     forked = [play_slots(*each) for each in drawn]
@@ -76,7 +76,7 @@ def test_copies_keep_nodes_busy_but_gain_nothing_where_jobs_are_as_many_as_nodes
 
 
 @pytest.mark.parametrize("jobs", [1, 5, 12])
-def test_slots_of_360_s_are_about_as_good_as_longer_ones_and_better_than_short_ones(jobs: int) -> None:
+def test_slots_of_360_s_match_longer_ones_and_beat_shorter_ones(jobs: int) -> None:
     """15 s of overheads in a slot; long slots leave nodes idle at the end."""
     drawn = [mix(seed, jobs, LAB, True) for seed in MIXES]
     spans = {
@@ -109,7 +109,7 @@ tables = st.integers(1, 5).flatmap(
 
 
 @given(tables, st.randoms(use_true_random=False))
-def test_every_plan_serves_the_longest_jobs_and_leaves_no_node_idle_that_a_job_could_use(table, random) -> None:  # type: ignore[no-untyped-def]
+def test_every_plan_is_work_conserving_and_serves_the_longest_jobs(table, random) -> None:  # type: ignore[no-untyped-def]
     rates = np.array(table)
     left = [random.choice([0, 1, 10, 100]) for _ in table]
     given_to = plan_slot(left, rates)
@@ -119,7 +119,7 @@ def test_every_plan_serves_the_longest_jobs_and_leaves_no_node_idle_that_a_job_c
     single = plan_slot(left, rates, most_copies=1)
     held = [job for job in single.tolist() if job >= 0]
     assert len(held) == len(set(held))
-    # what a job gets with one copy it also has with several
+    # a node that a job gets with one copy it also gets with several
     assert all(given_to[node] == job for node, job in enumerate(single.tolist()) if job >= 0)
 
 

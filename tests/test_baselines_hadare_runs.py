@@ -1,4 +1,4 @@
-"""HadarE through the simulator: worked examples, the slots played without it, single copies, conservation."""
+"""HadarE in the simulator: worked examples, slots played without the simulator, single copies, conservation of work."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def nodes_and_jobs(
     iterations: Sequence[float] | np.ndarray, rates: np.ndarray, size: int = 1, gang: int = 1,
     arrival_s: Sequence[float] | None = None, **rules: float,
 ) -> Instance:  # fmt: skip
-    """Jobs, each with a model of its own whose ``rates`` [J, n] differ between n nodes of ``size`` GPUs."""
+    """One model for each job; its ``rates`` [J, n] differ between n nodes of ``size`` GPUs."""
     names = [f"t{i}" for i in range(rates.shape[1])]
     rows = [
         dict(name=f"m{i}", batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0,
@@ -52,7 +52,7 @@ def ends_of(instance: Instance, **parameters: object) -> np.ndarray:
 
 
 def training_share(instance: Instance, log: EventLog) -> float:
-    """Share of the GPUs' time until the last end in which copies train: neither restore nor merge."""
+    """Share of the GPUs' time until the last end that is training, not restore or merge."""
     table = segments(instance, log, np.inf)
     busy = (productive_s(table) * table["gpus"]).sum()
     return float(busy / (instance.cluster.gpus * job_times(instance, log)["finish_s"].max()))
@@ -86,7 +86,7 @@ def test_two_jobs_on_three_nodes() -> None:
 
 @pytest.mark.parametrize(("speeds", "factor"), [(AWS, 1.772917), (LAB, 2.84625)])
 def test_the_gain_of_a_long_job(speeds: np.ndarray, factor: float) -> None:
-    """Of 400 slots the last one hardly counts: (sum / fastest) x 345 / 360."""
+    """With 400 slots the last one is negligible: (sum / fastest) x 345 / 360."""
     instance = nodes_and_jobs([400 * 345 * speeds.sum()], speeds[None, :])
     single, forked = ends_of(instance, copies=1)[0] - 10.0, ends_of(instance)[0]
     assert single / forked == pytest.approx(factor, rel=1e-6)
@@ -97,8 +97,8 @@ mixes = st.tuples(st.integers(0, 2**31), st.integers(1, 8), st.sampled_from([AWS
 
 @settings(max_examples=25)
 @given(mixes, st.sampled_from([None, 1, 2]), st.sampled_from([90.0, 360.0]))
-def test_runs_are_the_slots_played_without_the_simulator(drawn, copies: int | None, slot_s: float) -> None:  # type: ignore[no-untyped-def]
-    """Same ends, same share of time that is training; validate() finds every iteration in the copies' work."""
+def test_runs_equal_the_slots_played_without_the_simulator(drawn, copies: int | None, slot_s: float) -> None:  # type: ignore[no-untyped-def]
+    """Equal ends and equal share of training; validate() finds every iteration in the work of the copies."""
     seed, jobs, speeds, varied = drawn
     remaining, rates = mix(seed, jobs, speeds, varied)
     expected = play_slots(remaining, rates, slot_s, copies)
@@ -111,7 +111,9 @@ def test_runs_are_the_slots_played_without_the_simulator(drawn, copies: int | No
 
 
 class Migrating(Scheduler):
-    """The single-copy rival in its own words: each slot, the longest job takes its fastest free node, and so on."""
+    """The single-copy scheduler, written independently:
+    in each slot every job, longest first, takes its fastest free node.
+    """
 
     clairvoyant = True
 
@@ -148,34 +150,38 @@ def test_one_copy_gives_the_log_of_a_single_copy_scheduler(seed: int) -> None:
 
 
 def test_nodes_are_idle_until_the_slot_ends_or_are_refilled() -> None:
-    """One node of 10 a second: the second job starts at 720 s, or when the first has ended, at 610 s."""
+    """One node of 10 steps a second:
+    the second job starts at 720 s, or with refilling at 610 s, when the first job ends.
+    """
     instance = nodes_and_jobs([6_000.0, 1_000.0], np.full((2, 1), 10.0))
     assert ends_of(instance).tolist() == [610.0, 830.0]
     assert ends_of(instance, refill=True).tolist() == [610.0, 720.0]
 
 
 def test_a_running_job_takes_a_refilled_node_if_that_pays() -> None:
-    """At 110 s 8,000 are left: two copies do 4,700 by 360 s, the rest by 360 + 15 + 165 s. For 200 it does not pay."""
+    """At 110 s 8,000 steps are left:
+    two copies do 4,700 by 360 s, the rest by 360 + 15 + 165 s. For 200 steps it does not pay.
+    """
     pair = np.full((2, 2), 10.0)
     assert ends_of(nodes_and_jobs([9_000.0, 1_000.0], pair), refill=True) == pytest.approx([540.0, 110.0])
     assert ends_of(nodes_and_jobs([1_200.0, 1_000.0], pair), refill=True) == pytest.approx([130.0, 110.0])
 
 
 def test_sticky_jobs_stay_where_they_are() -> None:
-    """Speeds 10 and 1: the second job crawls on the slow node to its end, and migrating it would have paid."""
+    """Speeds 10 and 1: the second job stays on the slow node until its end, although a migration would pay."""
     instance = nodes_and_jobs([3_000.0, 2_900.0], np.tile([10.0, 1.0], (2, 1)))
     assert ends_of(instance, copies=1, sticky=True).tolist() == [310.0, 2_910.0]
     assert ends_of(instance, copies=1).tolist() == pytest.approx([310.0, 360.0 + 10.0 + 255.0])
 
 
-def test_orders_of_single_copies() -> None:
+def test_orders_of_jobs_with_single_copies() -> None:
     instance = nodes_and_jobs([2_000.0, 1_000.0, 3_000.0], np.full((3, 1), 10.0))
     for order, first in (("longest", 2), ("shortest", 1), ("arrival", 0)):
         assert int(np.argmin(ends_of(instance, copies=1, order=order))) == first
 
 
 def test_copies_of_the_first_job_may_go_before_other_jobs() -> None:
-    """Two nodes of 10 a second: by ``forked`` the first job has both for 165 s, the second after it."""
+    """Two nodes of 10 steps a second: with ``forked`` the first job has both for 165 s, then the second job."""
     instance = nodes_and_jobs([3_000.0, 3_000.0], np.full((2, 2), 10.0))
     assert ends_of(instance).tolist() == [310.0, 310.0]
     assert ends_of(instance, order="forked").tolist() == [165.0, 525.0]
@@ -183,12 +189,12 @@ def test_copies_of_the_first_job_may_go_before_other_jobs() -> None:
 
 
 def test_gangs_have_a_copy_on_each_node() -> None:
-    """Nodes of four GPUs: gangs of three leave one idle, and add up over the nodes."""
+    """Nodes of four GPUs: gangs of three leave one GPU idle; the rates of the copies add up."""
     instance = nodes_and_jobs([1_850.0], SPEEDS[None, :], size=4, gang=3)
     assert ends_of(instance)[0] == pytest.approx(115.0)
 
 
-def test_later_jobs_wait_for_the_slot_unless_nobody_is_there() -> None:
+def test_later_jobs_wait_for_the_next_slot_unless_the_cluster_is_empty() -> None:
     rates = np.full((3, 1), 10.0)
     instance = nodes_and_jobs([1_000.0, 1_000.0, 1_000.0], rates, arrival_s=[0.0, 50.0, 1_000.0])
     assert ends_of(instance).tolist() == [110.0, 470.0, 1_110.0]

@@ -1,4 +1,4 @@
-"""A learned scheduler that cannot be read says which file is wrong."""
+"""Errors of a learned scheduler name the file that cannot be read."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_damaged_configuration_is_named(tmp_path: Path, text: str) -> None:
         make_scheduler("learned", path=path)
 
 
-def test_windows_that_this_version_does_not_know_are_a_scheduler_error(tmp_path: Path) -> None:
+def test_unknown_windows_are_a_scheduler_error(tmp_path: Path) -> None:
     path = write(tmp_path, json.dumps({"training": WINDOWS | {"rules": ["teleport"]}}))
     with pytest.raises(SchedulerError, match=r"config\.json.*teleport"):
         make_scheduler("learned", path=path)

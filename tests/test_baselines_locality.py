@@ -1,4 +1,4 @@
-"""YARN-CS and classic delay scheduling: who waits for a place that is near enough, and for how long."""
+"""YARN-CS and classic delay scheduling: which jobs wait for a local placement, and for how long."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def starts(instance: Instance, spec: str) -> list[float]:
 
 
 def tiers(instance: Instance, spec: str) -> dict[int, int]:
-    """Tier on which each job started."""
+    """Tier of each job's start."""
     events = play(instance, spec).events
     return {int(e["job"]): int(e["tier"]) for e in events if e["kind"] == START}
 
 
 def half_of_each_switch(**rules: object) -> Instance:
-    """From 1 s on four GPUs are free below each of two switches; a gang of eight comes at 2 s, a small one at 3 s."""
+    """From 1 s on four GPUs are free below each of two switches; a gang of eight arrives at 2 s, a small one at 3 s."""
     return unit_instance([0, 0, 0, 2, 3], [4, 4, 4, 8, 1], [100, 1, 100, 10, 5], "4x4/2", **rules)
 
 
 # --- YARN-CS
 
 
-def test_b8_yarn_cs_waits_for_one_switch_where_best_fit_crosses() -> None:
+def test_yarn_cs_waits_for_one_switch_where_best_fit_crosses() -> None:
     assert starts(half_of_each_switch(), "yarn-cs")[3] == 100
     assert starts(half_of_each_switch(), "fifo")[3] == 2
     assert tiers(half_of_each_switch(), "fifo")[3] == NETWORK
@@ -56,7 +56,7 @@ def test_the_other_modes_of_the_repository_never_wait_for_a_switch() -> None:
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 5), st.integers(1, 3)), min_size=1, max_size=3), st.data())
-def test_one_switch_is_enough_exactly_if_yarn_places_the_gang_on_the_empty_cluster(groups: list, data) -> None:
+def test_a_gang_fits_under_one_switch_exactly_if_yarn_places_it_on_the_empty_cluster(groups: list, data) -> None:
     cluster = Cluster([NodeGroup(count, gpus, "V100", per_rack) for count, gpus, per_rack in groups])
     gang = data.draw(st.integers(1, cluster.gpus))
     simulation = Simulation(unit_instance([0], [gang], [1], cluster))
@@ -71,13 +71,13 @@ def test_a_gang_that_no_switch_can_hold_does_not_wait_for_ever() -> None:
 # --- delay scheduling
 
 
-def test_b5_the_closed_form_of_the_skip_count() -> None:
+def test_the_closed_form_of_the_skip_count() -> None:
     assert skips_for_locality(machines=100, replicas=3, locality=0.95, tasks=20) == pytest.approx(23.105, abs=5e-4)
     assert chance_of_no_local_offer(local=0.2, offers=10) == pytest.approx(0.107374, abs=5e-7)
 
 
-def test_the_closed_form_makes_the_mean_share_of_local_tasks_what_was_asked_for() -> None:
-    """A job with k of N tasks left finds an offer local with probability 1 - (1 - R/M)^k; D offers each."""
+def test_the_closed_form_reaches_the_desired_mean_share_of_local_tasks() -> None:
+    """An offer is local to a job with k of N tasks left with probability 1 - (1 - R/M)^k; a job waits for D offers."""
     machines, replicas, locality, tasks = 100, 3, 0.95, 20
     skips = skips_for_locality(machines, replicas, locality, tasks)
     left = np.arange(1, tasks + 1)
@@ -90,10 +90,10 @@ SKIPS = 3
 
 
 def scattered_offers(rng: np.random.Generator) -> tuple[Instance, bool]:
-    """Four one-GPU jobs on two machines; at 1, 2, ... s two of them, drawn at random, end, and two come 0.1 s later.
+    """Four one-GPU jobs on two machines; at 1, 2, ... s two random ones end, and two new ones arrive 0.1 s later.
 
-    Returns the instance, in which the last job, a gang of two, comes at 0.5 s, and whether any of the first SKIPS
-    offers is of two GPUs on one machine.
+    Returns the instance, whose last job is a gang of two that arrives at 0.5 s, and whether one of its first SKIPS
+    offers has two GPUs on one machine.
     """
     machine_of = [0, 0, 1, 1]
     jobs: list[tuple[float, int, float]] = [(0.0, 1, 100.0)] * 4
@@ -115,8 +115,10 @@ def scattered_offers(rng: np.random.Generator) -> tuple[Instance, bool]:
     return unit_instance(arrival, gpus, duration, "2x2"), local
 
 
-def test_b5_simulated_the_chance_of_a_job_that_is_not_local() -> None:
-    """Two of six pairs are on one machine: P(not local) = (1 - 1/3)^3 = 0.2963, and each trial is exact."""
+def test_the_simulated_chance_of_a_non_local_job_is_the_closed_form() -> None:
+    """Two of six pairs of GPUs are on one machine:
+    P(not local) = (1 - 1/3)^3 = 0.2963. The outcome of each trial is known.
+    """
     rng = np.random.default_rng(5)
     trials = 1_000
     not_local = 0
@@ -131,7 +133,7 @@ def test_b5_simulated_the_chance_of_a_job_that_is_not_local() -> None:
 
 
 def test_the_waits_are_stacked_and_expire_exactly() -> None:
-    """Two racks of one machine of four GPUs: one GPU is free on each, and the gang of two comes at 10 s."""
+    """Two racks of one machine with four GPUs each: one GPU is free on each, and the gang of two arrives at 10 s."""
     instance = unit_instance([0, 0, 10], [3, 3, 2], [1000, 1000, 100], "2x4/1")
     assert starts(instance, "delay-zaharia:waits=200/150")[2] == 360
     assert starts(instance, "delay-zaharia:waits=0/0")[2] == 10
@@ -139,22 +141,22 @@ def test_the_waits_are_stacked_and_expire_exactly() -> None:
     assert tiers(instance, "delay-zaharia:waits=200/150")[2] == NETWORK
 
 
-def test_a_gang_larger_than_a_machine_begins_at_its_rack() -> None:
-    """It waits W2 only, whatever W1 is."""
+def test_a_gang_larger_than_a_machine_waits_for_a_rack_only() -> None:
+    """It waits W2, whatever W1 is."""
     instance = unit_instance([0, 0, 10], [6, 6, 4], [1000, 1000, 100], "4x4/2")
-    assert starts(instance, "delay-zaharia:waits=inf/50")[2] == 1000  # four GPUs are a machine's
+    assert starts(instance, "delay-zaharia:waits=inf/50")[2] == 1000  # the machine has four GPUs
     instance = unit_instance([0, 0, 10], [5, 5, 6], [1000, 1000, 100], "4x4/2")
     assert starts(instance, "delay-zaharia:waits=inf/50")[2] == 60
 
 
-def test_zaharia_counts_only_the_time_in_which_a_job_declines_and_spark_all_of_it() -> None:
-    """Nothing is free until 100 s, then one GPU on each machine; the gang of two came at 10 s."""
+def test_zaharia_counts_declined_time_only_and_spark_all_waiting() -> None:
+    """No GPU is free until 100 s, then one on each machine; the gang of two arrived at 10 s."""
     instance = unit_instance([0, 0, 0, 0, 10], [3, 3, 1, 1, 2], [1000, 1000, 100, 100, 50], "2x4")
     assert starts(instance, "delay-zaharia:waits=200/0")[4] == 300
     assert starts(instance, "delay-zaharia:waits=200/0,clock=waiting")[4] == 210
 
 
-def test_a_declining_job_is_passed_and_its_wait_stands_still_without_an_offer() -> None:
+def test_a_declining_job_is_skipped_and_its_wait_stops_without_an_offer() -> None:
     """A one-GPU job takes one of the two free GPUs from 50 to 150 s: the gang declines 10-50 and 150-310 s."""
     instance = unit_instance([0, 0, 10, 50], [3, 3, 2, 1], [1000, 1000, 100, 100], "2x4")
     assert starts(instance, "delay-zaharia:waits=200/0") == [0, 0, 310, 50]
@@ -171,7 +173,7 @@ def test_without_waits_it_is_fifo_skip_byte_for_byte(seed: int, clock: str, roun
 
 @settings(max_examples=40)
 @given(st.integers(0, 10**6), st.floats(0, 500), st.floats(0, 500), st.sampled_from(["declining", "waiting"]))
-def test_no_job_goes_further_out_before_its_wait_is_over(seed: int, w1: float, w2: float, clock: str) -> None:
+def test_no_job_accepts_an_outer_tier_before_its_wait_is_over(seed: int, w1: float, w2: float, clock: str) -> None:
     instance = random_instance(seed, 30)
     log = play(instance, f"delay-zaharia:waits={w1!r}/{w2!r},clock={clock}")
     jobs = instance.workload.jobs
@@ -195,8 +197,8 @@ def test_waits_are_two_numbers(spec: str) -> None:
         play(half_of_each_switch(), f"delay-zaharia:{spec}")
 
 
-def test_slots_inside_a_machine_are_not_waited_for() -> None:
-    """Two slots of four GPUs: two GPUs are free in each, and a gang of four takes them at once."""
+def test_jobs_do_not_wait_for_one_slot_of_a_machine() -> None:
+    """Two slots of four GPUs each: two GPUs are free in each, and a gang of four takes them at once."""
     cluster = Cluster.parse("1x8s2")
     instance = unit_instance([0, 0, 10], [2, 2, 4], [1000, 1000, 100], cluster)
     simulation = Simulation(instance)

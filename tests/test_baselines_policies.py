@@ -1,4 +1,4 @@
-"""Properties of the policies: who preempts, EASY's promise, estimators, quanta, determinism."""
+"""Properties of the policies: preemption, EASY's reservations, estimators, quanta, ties, determinism."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpusched_env.baselines import list_baselines, make_scheduler
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import PREEMPT, RESUME
-from gpusched_env.instance import Instance
+from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times
 from gpusched_env.network import Network
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Simulation, simulate
@@ -35,7 +35,7 @@ def test_non_preemptive_policies_never_preempt(seed: int, name: str, round_s: fl
 
 
 def first_reservation(ends: list[tuple[float, int]], free: int, gang: int) -> float:
-    """Earliest time at which the running jobs (end, GPUs) leave enough GPUs."""
+    """Earliest time at which enough GPUs are free, given the running jobs (end, GPUs)."""
     for end, gpus in sorted(ends):
         free += gpus
         if free >= gang:
@@ -44,7 +44,7 @@ def first_reservation(ends: list[tuple[float, int]], free: int, gang: int) -> fl
 
 
 def assert_no_head_is_delayed(instance: Instance, log, claims: np.ndarray) -> None:
-    """Replay: the head's reservation when it became head is never broken."""
+    """Replay the log: each head starts by the reservation that it got when it became head."""
     jobs, times = instance.workload.jobs, job_times(instance, log)
     start, end = times["first_start_s"], times["finish_s"]
     moments = np.unique(log.events["time_s"])
@@ -53,7 +53,7 @@ def assert_no_head_is_delayed(instance: Instance, log, claims: np.ndarray) -> No
         waiting = [j for j in range(len(jobs)) if jobs["arrival_s"][j] <= now < start[j]]
         if not waiting or waiting[0] in promised:
             continue
-        # what ran when the head became head, before any later job was let past it
+        # the running jobs when the head became head, before any later job was backfilled
         older = [j for j in range(len(jobs)) if start[j] < now < end[j] or (start[j] == now and j < waiting[0])]
         free = instance.cluster.gpus - int(jobs["gpus"][older].sum())
         ends = [(start[j] + claims[j], int(jobs["gpus"][j])) for j in older]
@@ -76,14 +76,14 @@ def test_easy_never_delays_the_head_beyond_its_first_reservation(seed: int, exac
     assert_no_head_is_delayed(instance, log, claims)
 
 
-def test_easy_lets_a_short_job_pass_and_a_long_one_wait() -> None:
-    """4 GPUs: job 0 holds 3 until 10; the head wants 4; a 1-GPU job of 9 s passes at 1, one of 10 s must wait."""
+def test_easy_backfills_a_short_job_and_not_a_long_one() -> None:
+    """4 GPUs: job 0 holds 3 until 10; the head needs 4; at 1 s a 1-GPU job of 9 s is backfilled, one of 10 s is not."""
     assert finish(unit_instance([0, 0, 1], [3, 4, 1], [10, 5, 9], "1x4"), "fifo-easy") == [10, 15, 10]
     assert finish(unit_instance([0, 0, 1], [3, 4, 1], [10, 5, 10], "1x4"), "fifo-easy") == [10, 15, 25]
 
 
-def test_easy_uses_what_the_reservation_leaves_over() -> None:
-    """The head wants 3 of 4 GPUs at 10: one long 1-GPU job may pass, a second one may not."""
+def test_easy_backfills_gpus_that_the_reservation_leaves_over() -> None:
+    """The head needs 3 of 4 GPUs at 10: one long 1-GPU job is backfilled, a second one is not."""
     instance = unit_instance([0, 0, 1, 1], [2, 3, 1, 1], [10, 5, 100, 100], "1x4")
     assert finish(instance, "fifo-easy") == [10, 15, 101, 115]
 
@@ -109,7 +109,7 @@ def test_noise_is_seeded_and_vanishes_with_sigma() -> None:
     assert play(instance, "srtf:estimator=noisy,sigma=0").digest() == play(instance, "srtf").digest()
 
 
-def test_only_schedulers_that_say_so_see_run_times() -> None:
+def test_only_clairvoyant_schedulers_see_run_times() -> None:
     simulation = Simulation(instance_i())
     for name in list_baselines():
         scheduler = make_scheduler(name)
@@ -126,7 +126,7 @@ def test_only_schedulers_that_say_so_see_run_times() -> None:
 
 @pytest.mark.parametrize("quantum", [1.0, 60.0, 0.25])
 def test_las_shares_one_gpu_in_turns_of_a_quantum(quantum: float) -> None:
-    """Two equal jobs on one GPU: they change at every multiple of the quantum, and at no other time."""
+    """Two equal jobs on one GPU alternate at every multiple of the quantum, and at no other time."""
     instance = unit_instance([0, 0], [1, 1], [50 * quantum, 50 * quantum], "1x1")
     log = play(instance, f"las:round_s={quantum}")
     changes = log.events["time_s"][log.events["kind"] == PREEMPT]
@@ -134,8 +134,8 @@ def test_las_shares_one_gpu_in_turns_of_a_quantum(quantum: float) -> None:
 
 
 @pytest.mark.parametrize("quantum", [60.0, 0.7, 0.3, 61.7])
-def test_las_misses_no_multiple_of_its_quantum(quantum: float) -> None:
-    """A job that arrives in the middle of quantum k takes the GPU at its end, whatever k x quantum rounds to."""
+def test_las_preempts_at_every_multiple_of_its_quantum(quantum: float) -> None:
+    """A job that arrives in the middle of quantum k gets the GPU at its end, for any rounding of k x quantum."""
     missed = []
     for k in range(1, 40):
         instance = unit_instance([0, (k - 0.5) * quantum], [1, 1], [99 * quantum, quantum], "1x1")
@@ -161,7 +161,7 @@ def test_srtf_on_preemption_resumes_where_it_stopped() -> None:
 
 
 @pytest.mark.parametrize("name", list_baselines())
-def test_same_seed_same_digest_and_a_scheduler_forgets_between_runs(name: str) -> None:
+def test_same_seed_same_digest_and_no_state_between_runs(name: str) -> None:
     instance, scheduler = random_instance(8, 40), make_scheduler(name)
     digests = {simulate(instance, scheduler).digest() for _ in range(2)}
     digests.add(simulate(instance, make_scheduler(name)).digest())
@@ -171,3 +171,32 @@ def test_same_seed_same_digest_and_a_scheduler_forgets_between_runs(name: str) -
 def test_random_choice_is_seeded() -> None:
     instance = random_instance(8, 40)
     assert play(instance, "random:seed=1").digest() != play(instance, "random:seed=2").digest()
+
+
+def test_easy_does_not_delay_the_head_by_a_slow_placement() -> None:
+    row = dict(batch=1, memory_bytes=0.0, skew=0.0, overlap=1.0, compute_s=1.0)
+    profiles = Profiles.from_rows(
+        [row | {"name": "quiet", "gradient_bytes": 0.0}, row | {"name": "loud", "gradient_bytes": 6e9}]
+    )
+    workload = Workload.from_columns(
+        [0, 0, 1, 2], [3, 3, 8, 2], [100, 100, 50, 90], profiles=profiles, profile=[0, 0, 0, 1]
+    )
+    instance = Instance(Cluster.parse("2x4/1"), workload, Network(), Semantics(checkpoint_s=0, restore_s=0))
+    assert finish(instance, "fifo-easy")[2] == 150.0
+
+
+def test_equal_run_times_of_different_models_tie() -> None:
+    """Ties: the earlier job. Rounding of iterations x seconds of an iteration must not decide."""
+    row = dict(batch=1, memory_bytes=0.0, skew=0.0, overlap=1.0, gradient_bytes=0.0)
+    profiles = Profiles.from_rows([row | {"name": f"m{i}", "compute_s": 0.1 + i / 7} for i in range(40)])
+    workload = Workload.from_columns(
+        [0.0] * 41, [1] * 41, [1.0, *[43_200.3] * 40], profiles=profiles, profile=[0, *range(40)]
+    )
+    log = play(Instance(Cluster.parse("1x1"), workload), make_scheduler("sjf"))
+    assert log.events["job"][log.events["kind"] == 1].tolist() == list(range(41))
+
+
+def test_the_name_of_a_fifo_says_its_queue_discipline() -> None:
+    scheduler = make_scheduler("fifo")
+    play(unit_instance([0], [1], [10], queue="skip"), scheduler)
+    assert scheduler.name == "fifo-skip"

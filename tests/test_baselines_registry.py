@@ -1,4 +1,4 @@
-"""From a text to a scheduler: typed parameters, a user's own module, and errors that name the remedy."""
+"""Schedulers from text: typed parameters, modules of users, and errors that name the remedy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_parameters_are_typed_like_the_defaults() -> None:
     assert make_scheduler("tiresias:knob=inf").parameters["knob"] == math.inf
 
 
-def test_parameters_that_a_preset_fills_in_are_read_as_all_others() -> None:
+def test_parameters_with_defaults_from_a_preset_are_typed() -> None:
     given = make_scheduler("dally:renew=false,fit=first,lease_s=600,hist=inf").parameters
     assert (given["renew"], given["fit"], given["lease_s"], given["hist"]) == (False, "first", 600, math.inf)
 
@@ -77,7 +77,7 @@ def test_truth_values_may_be_written_as_documented(word: str, value: bool) -> No
         ("learned", r"give the model's path"),
     ],
 )
-def test_errors_name_what_is_wrong(spec: str, message: str) -> None:
+def test_errors_name_the_mistake(spec: str, message: str) -> None:
     with pytest.raises(SchedulerError, match=message):
         make_scheduler(spec)
 

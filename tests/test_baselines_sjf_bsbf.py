@@ -1,4 +1,4 @@
-"""SJF-BSBF and SJF-FFS: worked examples, Theorem 1, properties of every log, and a plain reference."""
+"""SJF-BSBF and SJF-FFS: worked examples, Theorem 1, properties of every log, and a plain Python reference."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def shared(
     arrival: Sequence[float], gpus: Sequence[int], duration: Sequence[float], cluster: str = "1x4",
     xi: float | None = 1.5, limit: int = 2,
 ) -> Instance:  # fmt: skip
-    """Exact durations on every placement; preemption is free."""
+    """An instance with sharing and the same durations on every placement; preemption is free."""
     rules = Semantics(checkpoint_s=0.0, restore_s=0.0)
     workload = Workload.from_columns(arrival, gpus, duration)
     sharing = None if xi is None else Sharing(limit, xi)
@@ -43,7 +43,7 @@ def shared(
 
 
 def models_instance(seed: int, jobs: int = 30, cluster: str = "4x4@T4", half: bool = True) -> Instance:
-    """Jobs of the six models, whose sub-batches and memory matter, with a random xi for each ordered pair."""
+    """Jobs of the six models with sub-batches and memory, and a random xi for each ordered pair."""
     rng, table = np.random.default_rng(seed), load_fitted("bsbf")
     gangs = rng.integers(1, 9, jobs)
     names = [MODELS[k] for k in rng.integers(0, len(MODELS), jobs)]
@@ -62,7 +62,7 @@ def ends(instance: Instance, spec: str) -> list[float]:
 
 
 def holders(instance: Instance, log: EventLog) -> Iterator[tuple[int, list[set[int]]]]:
-    """Each start, and who holds each GPU just before it."""
+    """Each start, and the jobs on each GPU just before it."""
     held: list[set[int]] = [set() for _ in range(instance.cluster.gpus)]
     for number, event in enumerate(log.events):
         if event["kind"] == START:
@@ -75,7 +75,7 @@ def holders(instance: Instance, log: EventLog) -> Iterator[tuple[int, list[set[i
 
 
 def check_rules(instance: Instance, log: EventLog) -> None:
-    """At most two jobs a GPU, never preempted, company only where free GPUs are too few, times that add up."""
+    """Check: at most two jobs on a GPU, no preemption, sharing only if free GPUs are too few, times that add up."""
     validate(instance, log)
     for number, held in holders(instance, log):
         gang = log.gang(number).tolist()
@@ -88,7 +88,7 @@ def check_rules(instance: Instance, log: EventLog) -> None:
     assert (times["service_s"] >= instance.ideal_s * (1 - 1e-9)).all()
 
 
-# --- worked examples (sjf_bsbf.md 8)
+# --- worked examples, by hand
 
 T4_SLOTS = ([0, 0, 10, 20], [2, 3, 4, 2], [100, 200, 30, 10], "1x6")
 
@@ -112,11 +112,11 @@ def test_worked_examples(
     assert ends(instance, "sjf-ffs") == pytest.approx(of_ffs)
 
 
-def test_the_fourth_example_takes_these_gpus() -> None:
+def test_gpus_of_the_fourth_example() -> None:
     log = simulate(shared(*T4_SLOTS, xi=1.2), make_scheduler("sjf-bsbf"))
     starts = np.flatnonzero(log.events["kind"] == START).tolist()
     gangs = {int(log.events["job"][number]): sorted(log.gang(number).tolist()) for number in starts}
-    # C: the free GPU, both of A (the better pair), then the first of B; D: beside C on the free seats' first two
+    # C takes the free GPU, both GPUs of A (the better pair), then the first of B; D joins C on the first two free seats
     assert gangs[2] == [0, 1, 2, 5]
     assert len(gangs[3]) == 2
     assert set(gangs[3]) <= {3, 4, 5}
@@ -131,7 +131,8 @@ def test_a_smaller_sub_batch_makes_room() -> None:
     instance = Instance(Cluster.parse("1x1@T4"), jobs, Network("none"), None, Sharing(2, 1.2))
     log = simulate(instance, make_scheduler("sjf-bsbf"))
     times, steps = job_times(instance, log), log.events["sub_steps"][log.events["kind"] == START]
-    assert steps.tolist() == [1, 4]  # 200 and 100 do not fit beside half of the memory; 50 does, and is better than 25
+    # sub-batches of 200 and 100 do not fit beside half of the memory; 50 fits and is better than 25
+    assert steps.tolist() == [1, 4]
     assert times["jct_s"][1] == pytest.approx(1.2 * 115.268)
     assert (times["finish_s"] - 10).mean() == pytest.approx(580.6876, abs=1e-4)
     whole = simulate(instance, make_scheduler("sjf-bsbf:sub_batch_search=false"))
@@ -155,7 +156,7 @@ def test_the_best_time_to_join_is_now_or_when_the_other_ends(
 
 @given(left=LENGTH, xi_left=XI, xi_new=XI)
 @settings(max_examples=30)
-def test_the_mean_has_no_step_where_both_end_together(left: float, xi_left: float, xi_new: float) -> None:
+def test_the_mean_jct_is_continuous_where_both_end_together(left: float, xi_left: float, xi_new: float) -> None:
     new = xi_left * left / xi_new
     assert T_CON(left, new * (1 + 1e-9), xi_left, xi_new) == pytest.approx(
         T_CON(left, new * (1 - 1e-9), xi_left, xi_new)
@@ -165,7 +166,7 @@ def test_the_mean_has_no_step_where_both_end_together(left: float, xi_left: floa
 @given(left=LENGTH, new=LENGTH, xi=st.floats(1.5, 4.0))
 @settings(max_examples=30)
 def test_pairs_of_equal_xi_share_if_the_running_job_is_long(left: float, new: float, xi: float) -> None:
-    """From xi = 1.5 on: if and only if L_A > 2 (xi - 1) L_B; checked away from the tie."""
+    """For xi >= 1.5: if and only if L_A > 2 (xi - 1) L_B; not checked near the tie."""
     margin = left / (2 * (xi - 1) * new)
     if abs(margin - 1) > 1e-6:
         instance = shared([0, 1], [4, 4], [left + 1, new], xi=xi)
@@ -178,15 +179,15 @@ def test_pairs_of_equal_xi_share_if_the_running_job_is_long(left: float, new: fl
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ["sjf-bsbf", "sjf-ffs"])
-def test_runs_keep_the_rules_and_are_those_of_the_reference(name: str, seed: int) -> None:
+def test_runs_keep_the_rules_and_equal_the_reference(name: str, seed: int) -> None:
     instance = models_instance(seed)
     log = simulate(instance, make_scheduler(name))
     check_rules(instance, log)
     assert log.digest() == simulate(instance, Reference(instance, name == "sjf-bsbf")).digest()
-    assert (log.events["sub_steps"] > 1).any() or seed  # at least in one of them memory asks for it
+    assert (log.events["sub_steps"] > 1).any() or seed  # at least one of them needs it because of memory
 
 
-def test_nothing_shares_where_every_job_fills_the_memory() -> None:
+def test_no_jobs_share_if_each_fills_the_memory() -> None:
     instance = models_instance(0, half=False)
     logs = {
         name: simulate(instance, make_scheduler(f"{name}:sub_batch_search=false")) for name in ("sjf-bsbf", "sjf-ffs")
@@ -195,7 +196,7 @@ def test_nothing_shares_where_every_job_fills_the_memory() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_without_interference_nobody_waits_beside_enough_seats(seed: int) -> None:
+def test_without_interference_no_job_waits_while_enough_seats_are_free(seed: int) -> None:
     rng = np.random.default_rng(seed)
     arrival, gpus = np.cumsum(rng.exponential(20.0, 40)), rng.integers(1, 9, 40)
     instance = shared(arrival.tolist(), gpus.tolist(), rng.lognormal(4, 1, 40).tolist(), "4x4", 1.0)
@@ -223,7 +224,7 @@ def test_without_interference_nobody_waits_beside_enough_seats(seed: int) -> Non
 
 
 @pytest.mark.parametrize("limit", [None, 1])
-def test_where_gpus_are_not_shared_it_is_sjf(limit: int | None) -> None:
+def test_without_sharing_it_is_sjf(limit: int | None) -> None:
     rng = np.random.default_rng(4)
     jobs = (
         np.cumsum(rng.exponential(9.0, 50)).tolist(),
@@ -239,7 +240,7 @@ def test_where_gpus_are_not_shared_it_is_sjf(limit: int | None) -> None:
 
 
 @pytest.mark.parametrize("name", ["fifo", "sjf", "srtf", "tiresias:thresholds=600"])
-def test_others_do_not_share(name: str) -> None:
+def test_other_schedulers_do_not_share_gpus(name: str) -> None:
     instance = models_instance(1)
     log = simulate(instance, make_scheduler(name))
     validate(instance, log)
@@ -248,7 +249,7 @@ def test_others_do_not_share(name: str) -> None:
         assert all(not held[gpu] for number, held in holders(instance, log) for gpu in log.gang(number).tolist())
 
 
-# --- knobs
+# --- parameters
 
 
 def test_rounds() -> None:
@@ -269,16 +270,16 @@ def gangs_by_placement(instance: Instance, placement: str, job: int) -> list[int
 def test_placements_of_the_authors_code() -> None:
     two_small = shared([0, 1], [1, 1], [100, 100], "2x4", 1.2)
     assert gangs_by_placement(two_small, "consolidate", 1) == [1]  # best fit
-    assert gangs_by_placement(two_small, "bsbf", 1) == [4]  # on the machine with fewest gangs
+    assert gangs_by_placement(two_small, "bsbf", 1) == [4]  # the machine with the fewest gangs
     assert gangs_by_placement(two_small, "bsbfs", 1) == [1]  # the fewest free GPUs that hold it
-    # GPUs 1 and 3 are free when the last job comes: over two machines, or beside job 0 on one
+    # GPUs 1 and 3 are free when the last job arrives: over two machines, or beside job 0 on one machine
     split = shared([0, 1, 2, 30], [1, 1, 1, 2], [100, 10, 100, 20], "2x2", 1.2)
     assert gangs_by_placement(split, "consolidate", 3) == [1, 3]
     assert gangs_by_placement(split, "bsbfs", 3) == [0, 1]
 
 
 def test_first_fit_as_in_the_authors_code_shares_where_the_fewest_jobs_are() -> None:
-    """Two jobs hold machine 0, where one has ended, and one holds machine 1: job 4 joins that, by GPU id the others."""
+    """Machine 0 has two jobs left, machine 1 has one: job 4 joins machine 1; by GPU id it would join machine 0."""
     full = shared([0, 0, 20, 20, 21], [2, 2, 1, 1, 1], [10, 100, 100, 100, 200], "2x2", 1.2)
     for placement, gpu in (("consolidate", 0), ("bsbf", 2), ("bsbfs", 2)):
         log = simulate(full, make_scheduler(f"sjf-ffs:placement={placement}"))
@@ -288,8 +289,8 @@ def test_first_fit_as_in_the_authors_code_shares_where_the_fewest_jobs_are() -> 
 
 @pytest.mark.parametrize("round_s", [0.0, 60.0])
 @pytest.mark.parametrize("seed", range(12))
-def test_first_fit_is_the_no_preempt_loop_of_the_authors_code(seed: int, round_s: float) -> None:
-    """Run by run: who starts when on which GPUs, and who ends when; memory and a random xi for each ordered pair."""
+def test_first_fit_equals_the_no_preempt_loop_of_the_authors_code(seed: int, round_s: float) -> None:
+    """For each run: starts, GPUs and ends of all jobs, with memory and a random xi for each ordered pair."""
     rng = np.random.default_rng(seed)
     nodes, per_node, jobs = [(4, 4), (3, 2), (2, 8), (8, 1)][seed % 4] + (40,)
     row = dict(batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0, compute_s=(1.0,))
@@ -320,7 +321,7 @@ def test_first_fit_is_the_no_preempt_loop_of_the_authors_code(seed: int, round_s
 
 
 def test_running_times_as_measured_favour_sharing() -> None:
-    """A gang that shares already looks longer than it is, and the longer it is the better a newcomer's case."""
+    """A gang that already shares looks longer than it is, and sharing with a longer gang pays more."""
     instance = shared([0, 1, 40], [4, 2, 2], [100, 30, 45], xi=1.9)
     # at 40 s job 0 has 78.5 s left alone, below 2 (xi - 1) 45 = 81, but 149 s at its rate beside job 1
     assert queueing(instance, "solo")[2] > queueing(instance, "measured")[2] == 0
@@ -340,7 +341,7 @@ def queueing(instance: Instance, running_time: str) -> list[float]:
         ("sjf-bsbf:round_s=-1", "round_s is -1.0"),
     ],
 )
-def test_errors_name_what_is_wrong(spec: str, message: str) -> None:
+def test_errors_name_the_mistake(spec: str, message: str) -> None:
     with pytest.raises(SchedulerError, match=message):
         make_scheduler(spec)
 
@@ -356,9 +357,9 @@ def test_an_unknown_placement_of_the_view() -> None:
 
 @pytest.mark.parametrize("spec", ["sjf-bsbf", "sjf-ffs", "sjf-bsbf:placement=bsbfs,running_time=measured"])
 @pytest.mark.parametrize("half", [True, False])
-def test_compiled_loop_is_decide(spec: str, half: bool) -> None:
+def test_the_compiled_loop_gives_the_log_of_decide(spec: str, half: bool) -> None:
     """Models whose sub-batches and memory matter; other scenarios are in test_baselines_compiled.py."""
     asked = make_scheduler(spec)
-    asked.__class__ = type("Asked", (type(asked),), {})  # a subclass is asked
+    asked.__class__ = type("Asked", (type(asked),), {})  # a subclass has no compiled loop
     instance = models_instance(1, 20, half=half)
     assert simulate(instance, make_scheduler(spec)).digest() == simulate(instance, asked).digest()

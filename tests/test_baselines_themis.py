@@ -1,4 +1,4 @@
-"""Themis-lite: finish-time fairness, leases, the auction and the max-min shares against brute force."""
+"""Themis-lite: finish-time fairness, leases, and the auction and max-min shares against brute force."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from gpusched_env.simulator import ClusterView, Simulation, simulate
 from gpusched_env.workload import Profiles, Workload
 
 
-def test_b6_finish_time_fairness() -> None:
-    """8 GPUs, 2 jobs in the mean, 100 s after arrival, nothing run, 200 s of ideal work left; gangs of 4 and 8."""
+def test_finish_time_fairness() -> None:
+    """8 GPUs, 2 jobs on average, 100 s after arrival, no work done, 200 s of ideal work left; gangs of 4 and 8."""
     fair = fair_time_s(np.array([200.0, 200.0]), np.array([4, 8]), np.array([8 / 2, 8 / 2]))
     assert fair.tolist() == [200, 400]
     assert finish_time_fairness(np.array([100.0, 100.0]), np.array([200.0, 200.0]), fair).tolist() == [1.5, 0.75]
 
 
 class Watched(Themis):
-    """Remember rho of all waiting jobs at every decision point."""
+    """Record rho of all waiting jobs at every decision point."""
 
     def reset(self, view: ClusterView) -> None:
         super().reset(view)
@@ -47,19 +47,21 @@ class Watched(Themis):
         self.seen[view.now_s] = dict(zip(waiting.tolist(), self.fairness(view, waiting).tolist(), strict=True))
 
 
-def test_b6_as_the_policy_sees_it() -> None:
-    """Job 0 holds all GPUs; jobs 1 and 2 come at 100 and 150 s. At 150 s two jobs were there while job 1 was."""
+def test_as_the_policy_sees_it() -> None:
+    """Job 0 holds all GPUs; jobs 1 and 2 arrive at 100 and 150 s.
+    At 150 s two jobs have been in the system since job 1 arrived.
+    """
     instance = unit_instance([0, 100, 150], [8, 4, 8], [200, 200, 100], "1x8")
     scheduler = Watched()
     Simulation(instance).run(scheduler)
     assert scheduler.seen[150.0] == {1: pytest.approx((50 + 200) / 200), 2: pytest.approx(100 / 300)}
-    # at 200: 2.5 jobs in the mean and 3.2 GPUs each for job 1, which is therefore due 200 x 4 / 3.2 = 250 s
+    # at 200 s: 2.5 jobs on average, so 3.2 GPUs for job 1, whose fair time is 200 x 4 / 3.2 = 250 s
     both = fair_time_s(np.array([200.0, 100.0]), np.array([4, 8]), 8 / np.array([2.5, 3.0]))
     assert both.tolist() == [250, 300]
     assert finish(instance, Themis()) == [200, 400, 500]  # (100 + 200) / 250 is more than (50 + 100) / 300
 
 
-def test_b6_the_auction() -> None:
+def test_the_auction() -> None:
     values = [np.array([0.2, 0.5, 0.8]), np.array([0.25, 0.5, 1.0])]
     assert partial_allocation(values, 2) == ([1, 1], [pytest.approx(0.5), pytest.approx(0.625)])
 
@@ -94,8 +96,8 @@ def test_a_bidder_that_wants_all_or_nothing_gets_all_or_nothing() -> None:
 
 @settings(max_examples=100)
 @given(st.integers(0, 10**6), st.integers(1, 6))
-def test_the_max_min_shares_cannot_be_bettered(seed: int, jobs: int) -> None:
-    """All are equally off, and either all GPUs are used or somebody runs all the time and is still the worst off."""
+def test_the_max_min_shares_are_optimal(seed: int, jobs: int) -> None:
+    """All jobs have the same rho; and all GPUs are used, or a job runs all the time and still has the largest rho."""
     rng = np.random.default_rng(seed)
     waited, left = rng.uniform(0, 1000, jobs), rng.uniform(1, 1000, jobs)
     fair, gangs, gpus = rng.uniform(100, 2000, jobs), rng.integers(1, 9, jobs), 8
@@ -113,7 +115,7 @@ def test_the_max_min_shares_cannot_be_bettered(seed: int, jobs: int) -> None:
 
 
 def test_two_equal_gangs_take_leases_in_turn() -> None:
-    """0-1200 job 0, 1200-2400 job 1, ..: whoever waited has the larger rho."""
+    """0-1200 job 0, 1200-2400 job 1, ...: the waiting job has the larger rho."""
     instance = unit_instance([0, 0], [4, 4], [2400, 2400], "1x4")
     assert finish(instance, "themis-lite") == [3600, 4800]
     assert finish(instance, "themis-lite:lease_s=600") == [4200, 4800]
@@ -126,8 +128,10 @@ def test_a_renewed_lease_costs_nothing() -> None:
     assert log.events["time_s"][log.events["kind"] == LEASE_END].tolist() == [1200, 2400, 3600, 4800]
 
 
-def test_a_lease_holds_until_its_end_whoever_waits() -> None:
-    """Job 1 is the worse off from 100 s on, and waits for the end of the lease; then a checkpoint, and no restore."""
+def test_a_lease_is_kept_until_its_end() -> None:
+    """Job 1 has the larger rho from 100 s on and waits for the end of the lease;
+    then there is a checkpoint and no restore.
+    """
     instance = unit_instance([0, 10], [4, 4], [3000, 60], "1x4", checkpoint_s=30, restore_s=30)
     assert finish(instance, "themis-lite") == [1200 + 30 + 60 + 30 + 1800, 1200 + 30 + 60]
 
@@ -139,7 +143,7 @@ def test_a_lease_holds_until_its_end_whoever_waits() -> None:
     st.sampled_from(["", ",maxmin=true", ",estimator=noisy"]),
     st.sampled_from([0.0, 60.0]),
 )
-def test_nobody_loses_gpus_before_the_end_of_a_lease(seed: int, cost: float, option: str, round_s: float) -> None:
+def test_no_job_loses_gpus_before_the_end_of_its_lease(seed: int, cost: float, option: str, round_s: float) -> None:
     instance = random_instance(seed, 30, checkpoint_s=cost, restore_s=cost, round_s=round_s)
     log = play(instance, f"themis-lite:lease_s=120{option}")
     leased: dict[int, float] = {}
@@ -162,8 +166,8 @@ def test_a_winner_of_the_auction_keeps_a_share_of_its_lease() -> None:
 
 
 @pytest.mark.parametrize(("option", "first"), [("", 3000), (",auction=true", 3000), (",maxmin=true", None)])
-def test_claims_of_users_may_be_too_short_or_nothing(option: str, first: float | None) -> None:
-    """Who claims to need no time is always the worst off, and keeps the GPUs."""
+def test_estimates_of_users_may_be_too_short_or_zero(option: str, first: float | None) -> None:
+    """A job with an estimate of 0 s always has the largest rho and keeps its GPUs."""
     jobs = unit_instance([0, 0, 0], [4, 4, 4], [3000, 3000, 3000], "1x4").workload.jobs.copy()
     jobs["estimate_s"] = [0, 100, 9000]
     rules = Semantics(checkpoint_s=0, restore_s=0)
@@ -189,7 +193,7 @@ def test_parameters_are_checked(spec: str, message: str) -> None:
         make_scheduler(f"themis-lite:{spec}")
 
 
-# --- fewer and cheaper decisions
+# --- cost of decisions
 
 
 @settings(max_examples=80)
@@ -203,7 +207,7 @@ def test_parameters_are_checked(spec: str, message: str) -> None:
     st.sampled_from([0, 7]),
     st.booleans(),
 )
-def test_nobody_is_ranked_in_vain(
+def test_skipping_the_ranking_changes_no_log(
     seed: int,
     cost: float,
     round_s: float,
@@ -213,10 +217,10 @@ def test_nobody_is_ranked_in_vain(
     step: int,
     mixed: bool,
 ) -> None:
-    assume(math.isfinite(lease_s) or not options.get("auction"))  # refused, see below
+    assume(math.isfinite(lease_s) or not options.get("auction"))  # refused: test_an_auction_needs_leases_that_end
     machines = two_types() if mixed else Cluster.parse("4x4/2")
     copies = 2 if placement == "fork" else 1
-    largest = machines.gpus if copies == 1 else 2  # copies are of gangs that fit into each machine
+    largest = machines.gpus if copies == 1 else 2  # a copied gang must fit into each machine
     workload = random_workload(np.random.default_rng(seed), 40, largest, machines.gpu_types)
     rules = Semantics(
         checkpoint_s=cost,
@@ -231,12 +235,12 @@ def test_nobody_is_ranked_in_vain(
     assert ours == full
 
 
-def test_an_auction_wants_leases_that_end() -> None:
+def test_an_auction_needs_leases_that_end() -> None:
     with pytest.raises(SchedulerError, match="auction=true needs a finite lease_s"):
         Themis(auction=True, lease_s=math.inf)
 
 
-def test_nobody_is_ranked_in_vain_where_gangs_contend_for_links() -> None:
+def test_skipping_the_ranking_changes_no_log_under_contention() -> None:
     instance = linked_scenario(jobs=60).instance(3)
     assert simulate(instance, Themis(lease_s=120)).digest() == simulate(instance, FullThemis(lease_s=120)).digest()
 
@@ -251,16 +255,18 @@ class Ranked(Themis):
         return super().fairness(view, rows, later_s)
 
 
-def test_leases_are_renewed_without_a_look_at_anybody_where_nobody_could_take_the_gpus() -> None:
-    """Two gangs of 4 have 100 leases each; the third, of 8, waits all the time: half of the GPUs is too few for it."""
+def test_leases_are_renewed_without_ranking_if_no_waiting_job_fits() -> None:
+    """Two gangs of 4 have 100 leases each.
+    The third, of 8, waits all the time, since half of the GPUs are too few for it.
+    """
     scheduler = Ranked(lease_s=100)
     instance = unit_instance([0, 50, 60], [4, 4, 8], [10_000, 10_000, 50], "1x8")
     assert finish(instance, scheduler) == [10_000, 10_050, 10_100]
     assert scheduler.ranked == 0  # each starts alone
 
 
-def test_leases_are_renewed_without_a_ranking_of_those_that_are_clearly_better_off() -> None:
-    """Job 0 has most of its 10,000 s behind it when job 1 comes, with 50,000 s; ten leases of 100 s end meanwhile."""
+def test_leases_are_renewed_without_ranking_jobs_that_are_clearly_better_off() -> None:
+    """Job 0 has done most of its 10,000 s when job 1 arrives with 50,000 s; ten leases of 100 s end meanwhile."""
     scheduler = Ranked(lease_s=100)
     instance = unit_instance([0, 9050], [8, 8], [10_000, 50_000], "1x8")
     assert finish(instance, scheduler) == [10_000, 60_000]
@@ -270,10 +276,10 @@ def test_leases_are_renewed_without_a_ranking_of_those_that_are_clearly_better_o
 @settings(max_examples=60)
 @given(st.integers(0, 10**6), st.integers(1, 30))
 def test_bounds_of_rho_are_bounds(seed: int, jobs: int) -> None:
-    """Waiting jobs are rated from above, running ones from below, and neither by much."""
+    """Upper bounds of rho for waiting jobs and lower bounds for running ones, and both are close."""
     rng = np.random.default_rng(seed)
     arrival, ideal, gangs = np.sort(rng.uniform(0, 1e4, jobs)), rng.uniform(1, 1e5, jobs), rng.integers(1, 65, jobs)
-    load = np.cumsum(rng.uniform(0, 1e5, jobs))  # the integral of the jobs in the system when each came
+    load = np.cumsum(rng.uniform(0, 1e5, jobs))  # the integral of the number of jobs in the system up to each arrival
     bounds = RhoBounds(64)
     for i in range(jobs):
         part = slice(i, i + 1)

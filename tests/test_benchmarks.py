@@ -1,4 +1,6 @@
-"""The benchmark table: its rows can be measured, a failure loses its own rows, and the page shows what was measured."""
+"""The benchmark table:
+every row can be measured, a failed run loses only its own rows, and the page shows the samples.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,14 @@ MEASURED = ROOT / "docs" / "performance" / "table.json"
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_every_run_is_a_call_that_its_function_takes(name: str) -> None:
+def test_every_run_has_arguments_that_its_function_accepts(name: str) -> None:
     function = inspect.signature(getattr(measurements, RUNS[name].function))
-    for quick in (False, True):
-        arguments = table.arguments_of(RUNS[name], quick)
-        if arguments is not None:
-            function.bind(**arguments)
+    assert function.bind(**table.arguments_of(RUNS[name], quick=False)).arguments == RUNS[name].arguments
+    if RUNS[name].quick is None:
+        assert table.arguments_of(RUNS[name], quick=True) is None
+    else:
+        quick = function.bind(**table.arguments_of(RUNS[name], quick=True)).arguments
+        assert quick == {**RUNS[name].arguments, **RUNS[name].quick}
 
 
 def test_every_row_reads_a_run_and_every_run_has_a_row() -> None:
@@ -92,7 +96,7 @@ def test_the_page_has_the_table_of_the_measured_samples() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc, as Linux has it")
-def test_followed_rates_are_those_from_scratch() -> None:
+def test_incremental_rates_equal_rates_from_scratch() -> None:
     settings = contention.Settings(events=40, repeats=1)
     for mix in contention.MIXES:
         found = [contention.measure(settings, mix, 4.0, scratch) for scratch in (False, True)]
@@ -101,9 +105,9 @@ def test_followed_rates_are_those_from_scratch() -> None:
 
 
 def test_a_million_decisions_leave_no_memory_behind() -> None:
-    """A byte lost at each decision would show, and a few hundred at each episode that ends."""
+    """A leak of a byte a decision, or of a few hundred bytes an episode, would be detected."""
     told = list(memory.long_run(small_scenario(30), 256, 1_000_000, parts=4, queue_window=6, running_window=4))
-    # in the first half allocators still take what the longest episodes need
+    # in the first half memory still grows to what the longest episodes need
     (decisions, resident, episodes), (later, resident_later, episodes_later) = told[1], told[-1]
     assert later - decisions > 450_000
     assert episodes_later - episodes > 1_000
@@ -131,11 +135,11 @@ def test_a_start_is_measured_with_an_empty_kernel_cache_then_with_the_one_it_has
     yardstick = {cache: {"cpu_s": 1.3, "wall_s": 1.3} for cache in ("empty", "filled")}
     measured = {startup.YARDSTICK: yardstick, "counts": found, "warmup": {"missing": "no such command"}}
     Console(width=200, file=printed).print(startup.table(measured))
-    assert "≤ 10.00" in printed.getvalue()  # twice as fast as where the goals were set
+    assert "≤ 10.00" in printed.getvalue()  # this yardstick is half of YARDSTICK_S, so goals are halved
     assert "no such command" in printed.getvalue()
 
 
-def test_a_start_that_fails_is_told() -> None:
+def test_a_start_that_fails_is_an_error() -> None:
     with pytest.raises(RuntimeError, match=r"divides failed: (.|\n)*ZeroDivisionError"):
         startup.cost(startup.Program("divides", ("-c", "1 / 0")), "nowhere")
     with pytest.raises(SystemExit, match="no moon; there are torch, "):

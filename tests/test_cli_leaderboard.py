@@ -1,4 +1,4 @@
-"""The commands of the leaderboard: what they print, what they write, how they refuse."""
+"""The commands of the leaderboard: output, files and errors."""
 
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def test_wrong_input_is_named(tmp_path):
         ([*given, "--training-seeds", "ten"], "write FIRST:END"),
         ([*given, "--training-seeds", "0:300000"], "which the track keeps for reports"),
         ([*given[:-1], tmp_path / "entry.json"], "must end in .json.zst"),
-        ([*given[:-1], tmp_path / "entry.zst"], "must end in .json.zst"),  # build would pass it over
+        ([*given[:-1], tmp_path / "entry.zst"], "must end in .json.zst"),  # build would ignore it
         ([*given[:-1], tmp_path / ".json.zst"], "must end in .json.zst"),
         (["submit", "--scheduler", "fifo", "--track", "nowhere", "--out", out], "unknown track"),
         (["submit", "--scheduler", "fifa", "--track", TINY.name, "--out", out], "unknown scheduler"),
@@ -99,11 +99,12 @@ def test_an_entry_whose_log_is_missing_is_not_refused(tmp_path):
     assert checked.exit_code == 3
     assert checked.stdout.startswith(f"not verified: {path}: track philly-log-v0: needs the log")
     (tmp_path / "bad.json.zst").write_bytes(b"x")
-    assert leaderboard(*missing, tmp_path / "bad.json.zst").exit_code == 1  # refused wins
+    # the exit code of a refusal takes precedence
+    assert leaderboard(*missing, tmp_path / "bad.json.zst").exit_code == 1
     assert leaderboard("verify", tmp_path / "bad.json.zst", *missing[1:]).exit_code == 1
 
 
-def test_names_of_files_do_not_steer_the_terminal(tmp_path):
+def test_control_characters_of_file_names_are_escaped(tmp_path):
     path = tmp_path / "\x1b[31m\nverified: all.json.zst"
     path.write_bytes(b"x")
     checked = leaderboard("verify", path)
@@ -126,7 +127,7 @@ def test_verify_names_the_baseline_of_the_same_schedule(tmp_path, monkeypatch):
     assert "same schedule" not in leaderboard("verify", tmp_path / "c.json.zst").stdout
 
 
-def test_a_build_that_is_stopped_says_what_is_kept(tmp_path, monkeypatch):
+def test_an_interrupted_build_says_what_is_kept(tmp_path, monkeypatch):
     pytest.importorskip("jinja2")
     pytest.importorskip("plotly")
 
@@ -158,7 +159,7 @@ def test_tracks_and_baselines(tmp_path):
     assert leaderboard(*arguments).stdout.count(": exists") == 2
 
 
-def test_what_comes_with_the_package_is_told():
+def test_entries_of_the_package_are_listed():
     told = leaderboard("baselines", "--tracks", "heterogeneous-v1,philly-log-v0")
     assert told.exit_code == 0
     assert "needs a network with links" in told.stdout

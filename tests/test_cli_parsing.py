@@ -1,4 +1,4 @@
-"""Options as people write them: lists of specs, seeds, scenarios on other jobs and machines, output files."""
+"""Parsing of options: lists of specs, seeds, scenarios with other jobs and machines, output files."""
 
 from __future__ import annotations
 

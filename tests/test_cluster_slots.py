@@ -1,4 +1,4 @@
-"""Slots inside machines: how they are written, which tier a placement is on, and what they leave as it was."""
+"""Slots inside machines: notation, tiers of placements, and results that slots must not change."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def tier_by_definition(cluster: Cluster, gpus: tuple[int, ...]) -> int:
 
 @settings(max_examples=40)
 @given(data=st.data())
-def test_the_tier_of_any_placement_is_what_its_gpus_say(data: st.DataObject) -> None:
-    """Gangs on any GPUs in any order; the validator recounts the tiers of the log with code of its own."""
+def test_the_tier_of_any_placement_follows_from_its_gpus(data: st.DataObject) -> None:
+    """Gangs on random GPUs in random order; the validator recounts the tiers of the log with separate code."""
     cluster = Cluster.parse(ROOM)
     order = data.draw(st.permutations(range(cluster.gpus)))
     sizes = data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=5))
@@ -104,7 +104,7 @@ def test_a_wrong_slot_tier_is_refused() -> None:
     "net", [Network(), Network("tiers"), network("none"), network("maxmin", kind="leaf-spine", oversubscription=4.0)]
 )
 def test_a_slot_costs_what_its_machine_costs(net: Network) -> None:
-    """The same gangs on the same GPUs of machines with and without slots: the same times, other tiers."""
+    """The same gangs on the same GPUs of machines with and without slots: equal times, different tiers."""
     rng = np.random.default_rng(3)
     sizes, duration_s = rng.integers(1, 9, 40), rng.lognormal(3.0, 1.0, 40)
     logs = []
@@ -129,7 +129,7 @@ def test_a_slot_costs_what_its_machine_costs(net: Network) -> None:
     assert (plain.events["tier"][~inside] == slotted.events["tier"][~inside]).all()
 
 
-def test_the_tightest_tier_knows_slots() -> None:
+def test_the_tightest_tier_may_be_a_slot() -> None:
     cluster = Cluster.parse("4x8s2/2")
     assert cluster.tightest_tier(np.array([1, 4, 5, 8, 9, 16, 17])).tolist() == [
         SLOT, SLOT, MACHINE, MACHINE, RACK, RACK, NETWORK,

@@ -1,4 +1,4 @@
-"""No kernel reads or writes beyond an array: the short runs of the battery, with every index checked."""
+"""No kernel reads or writes beyond an array: short runs of the battery with bounds checks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_core_handle import STRICT
+from test_core_kernel_cache import STRICT
 
 from gpusched_env.core.handle import INTERPRETED
 

@@ -1,4 +1,4 @@
-"""Every registered scenario: alone, in a batch, on any number of threads, compiled or not, the same event logs."""
+"""Every registered scenario gives the same event logs alone, in a batch, on any number of threads, compiled or not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpusched_env.scenarios import list_scenarios
 
 SEEDS = (200_000, 200_001, 200_002, 200_003)
 STEPS = 80  # of each environment
-# The id of a scenario that has one of its own, with its rules and windows; small windows for the others.
+# Scenarios with an environment id use its rules and windows; all others use small windows.
 OWN_ID = {arguments["scenario"]: name for name, arguments in ENVIRONMENTS.items() if "scenario" in arguments}
 SMALL: dict[str, Any] = dict(id="gpusched/Cluster-v0", queue_window=6, running_window=3)
 
@@ -29,7 +29,7 @@ def draws(seed: int) -> list[float]:
 
 
 def chosen(mask: np.ndarray, draw: float) -> int:
-    """One of the feasible actions; 0 where none is."""
+    """A feasible action; 0 if there is none."""
     feasible = np.flatnonzero(mask)
     return int(feasible[int(draw * len(feasible))]) if len(feasible) else 0
 
@@ -47,7 +47,7 @@ def alone(scenario: str, seed: int) -> str:
 
 
 def batched(scenario: str, threads: int, count: int = len(SEEDS)) -> list[str]:
-    """Digests after STEPS steps of a batch; of an episode that ends before, its digest at the end."""
+    """Digests after STEPS steps of a batch, or at the end of episodes that end earlier."""
     envs: Any = gym.make_vec(
         num_envs=count, threads=threads, keep_logs=True, autoreset_mode="SameStep", **options(scenario)
     )  # fmt: skip
@@ -72,7 +72,7 @@ def test_a_batch_on_any_number_of_threads_plays_like_single_environments(scenari
 
 
 def digests() -> list[str]:
-    """Of each scenario alone and in a batch of two: what the subprocess prints."""
+    """Digests of each scenario alone and in a batch of two; printed by the subprocess."""
     return [
         digest
         for scenario in list_scenarios()

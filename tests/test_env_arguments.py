@@ -1,4 +1,4 @@
-"""Impossible arguments are refused by name, with the remedy."""
+"""Errors of impossible arguments name the argument and the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delay timers as an environment: actions, what is seen, what is paid, and the runs that must be equal."""
+"""Delay timers as an environment: actions, observations, rewards, and equality with static timers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CLUSTER = Cluster.parse("32x8/8")
 # --- actions
 
 
-def test_the_actions_of_the_specification_give_its_timers() -> None:
+def test_actions_give_known_timers() -> None:
     seconds = timer_seconds(np.array([0.0, -0.5, 0.5]))
     np.testing.assert_allclose(seconds, [6_023.95, 465.38, 77_974.73], atol=0.005)
     assert timer_seconds(np.array(0.38469)) == pytest.approx(43_200, rel=1e-4)
@@ -56,7 +56,7 @@ def test_both_ends_are_reached_before_the_limits() -> None:
 
 
 @given(st.floats(61.0, 604_000.0))
-def test_a_timer_survives_the_way_to_its_action_and_back(seconds: float) -> None:
+def test_timers_round_trip_through_actions(seconds: float) -> None:
     assert timer_seconds(timer_action([seconds]))[0] == pytest.approx(seconds, rel=1e-5)
 
 
@@ -68,11 +68,12 @@ def test_the_network_timer_is_never_below_the_rack_timer_where_a_machine_may_hol
     own = timer_seconds(action)
     assert (waits[2:9, 1] >= waits[2:9, 0]).all()
     np.testing.assert_array_equal(waits[2:9, 1], waits[2:9, 0] + own[actions.class_of[2:9], 1])
-    np.testing.assert_array_equal(waits[9:, 1], own[actions.class_of[9:], 1])  # beyond a machine: the network alone
+    # larger than a machine: the network timer only
+    np.testing.assert_array_equal(waits[9:, 1], own[actions.class_of[9:], 1])
     assert (waits[:2] == 0).all()
 
 
-def test_demands_fall_into_the_classes_of_the_specification() -> None:
+def test_classes_of_gang_sizes() -> None:
     classes = TimerActions(CLUSTER).class_of
     assert classes[[0, 1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 256]].tolist() == [-1, -1, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
 
@@ -94,7 +95,7 @@ def test_residual_actions_multiply_by_at_most_sixteen() -> None:
 
 
 @pytest.mark.parametrize("action", [np.zeros(12), np.zeros((5, 2)), [[math.nan, 0.0]] * 6, "far", [[0.0], [0.0, 1.0]]])
-def test_what_is_no_action_is_refused(action: object) -> None:
+def test_an_invalid_action_is_refused(action: object) -> None:
     with pytest.raises(GpuschedError, match="action"):
         TimerActions(CLUSTER).waits(action)  # type: ignore[arg-type]
 
@@ -115,7 +116,7 @@ def at(observation: dict[str, np.ndarray], name: str, demand_class: int | None =
 
 
 def seconds(value: float) -> float:
-    """What a scaled time stands for [s]."""
+    """The time that a scaled value means [s]."""
     return 60.0 * math.expm1(value * math.log1p(30 * 86_400 / 60.0))
 
 
@@ -123,7 +124,7 @@ def count(value: float) -> float:
     return 8.0 * value / (1.0 - value)
 
 
-def test_a_hand_stepped_hour_is_seen_as_it_was() -> None:
+def test_observations_of_an_hour_stepped_by_hand() -> None:
     """Two racks of two machines of four GPUs. A gang of 6 waits 600 s for its rack, one of 3 for a machine."""
     instance = unit_instance([0, 0, 600, 900], [8, 4, 6, 3], [600, 5_000, 9_000, 100], "4x4/2")
     simulation, actions = Simulation(instance), TimerActions(instance.cluster)
@@ -145,7 +146,7 @@ def test_a_hand_stepped_hour_is_seen_as_it_was() -> None:
     assert at(seen, "expired_machine", 1) == 1.0
     assert at(seen, "expired_rack", 1) == 0.0
     assert seconds(at(seen, "wait_mean_network", 2)) == pytest.approx(300.0, rel=1e-4)  # job 2: from 600 to 900
-    assert count(at(seen, "wait_count_rack", 2)) == pytest.approx(1)  # job 0 at once
+    assert count(at(seen, "wait_count_rack", 2)) == pytest.approx(1)  # job 0 did not wait
     assert at(seen, "expired_rack", 2) == 0.5
     assert count(at(seen, "queued", 1)) == pytest.approx(1)
     assert seconds(at(seen, "waited_max", 1)) == pytest.approx(100.0, rel=1e-4)
@@ -159,18 +160,18 @@ def test_a_hand_stepped_hour_is_seen_as_it_was() -> None:
     assert at(seen, "fragmentation") == pytest.approx(2 / 6)
     assert at(seen, "running_rack") == pytest.approx(4 / 16)
     assert at(seen, "running_network") == pytest.approx(6 / 16)
-    assert at(seen, "running_worse") == pytest.approx(10 / 16)  # 4 fit a machine, 6 a rack
+    assert at(seen, "running_worse") == pytest.approx(10 / 16)  # the gang of 4 fits a machine, the gang of 6 a rack
     assert at(seen, "day_sin") == pytest.approx(math.sin(2 * math.pi * 1_000 / 86_400))
 
     again = observer.observe(waits, 1_000.0)
-    assert at(again, "arrivals", 1) == at(again, "completions", 2) == 0.0  # told once
-    assert at(again, "wait_count_rack", 2) == at(seen, "wait_count_rack", 2)  # remembered for a day
+    assert at(again, "arrivals", 1) == at(again, "completions", 2) == 0.0  # counted once
+    assert at(again, "wait_count_rack", 2) == at(seen, "wait_count_rack", 2)  # kept for a day
     later = observer.observe(waits, 900.0 + 86_400.0)
     assert at(later, "wait_count_network", 2) == 0.0
 
 
 def recounted_waits(instance: Instance, events: np.ndarray, now_s: float) -> dict[tuple[int, int], list[float]]:
-    """Waits of the placements of the last day by class and tier, job by job."""
+    """Waits of the placements of the last day by class and tier, recounted job by job."""
     classes = TimerActions(instance.cluster).class_of
     found: dict[tuple[int, int], list[float]] = {}
     for job in range(len(instance.workload)):
@@ -185,7 +186,7 @@ def recounted_waits(instance: Instance, events: np.ndarray, now_s: float) -> dic
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_waits_are_those_of_the_log_however_often_one_looks(seed: int) -> None:
+def test_waits_equal_those_of_the_log_for_any_interval(seed: int) -> None:
     rng = np.random.default_rng(seed)
     cluster = Cluster.parse("4x4/2")
     instance = Instance(cluster, random_workload(rng, 60, 12, spacing_s=3_000.0), Network(), Semantics())
@@ -241,7 +242,7 @@ SMALL = "dally-drift-v1:jobs=60,load=0.9"
 
 @dataclass
 class Given:
-    """A scenario that always draws the same problem."""
+    """A scenario with a fixed instance."""
 
     problem: Instance
     seeds: Seeds = field(default_factory=Seeds)
@@ -260,7 +261,7 @@ def two_jobs(**rules: float) -> Any:
 
 
 def play_constant(env: DelayTimersEnv, action: Any, seed: int = 0) -> tuple[list[float], dict[str, Any]]:
-    """Rewards and the last info of an episode with one action."""
+    """Rewards and last info of an episode with a constant action."""
     env.reset(seed=seed)
     rewards, over, info = [], False, {}
     while not over:
@@ -270,7 +271,7 @@ def play_constant(env: DelayTimersEnv, action: Any, seed: int = 0) -> tuple[list
     return rewards, info
 
 
-def test_the_reward_of_the_specifications_example() -> None:
+def test_rewards_of_two_jobs_by_hand() -> None:
     """Jobs [0, 100] and [20, 50], intervals of 60 s."""
     env = DelayTimersEnv(two_jobs(), interval_s=60.0, scale=1.0)
     rewards, info = play_constant(env, 0.0)
@@ -293,7 +294,7 @@ def test_a_truncated_episode_pays_to_the_horizon_and_reports_no_mean_of_finished
 
 
 @pytest.mark.parametrize("seed", [0, 1_000])
-def test_an_episodes_return_is_its_mean_jct(seed: int) -> None:
+def test_the_return_of_an_episode_is_minus_total_jct_over_total_ideal_time(seed: int) -> None:
     env = DelayTimersEnv(SMALL)
     rewards, info = play_constant(env, -0.2, seed)
     jct_s = job_times(env.simulation.instance, env.event_log())["jct_s"]
@@ -342,7 +343,7 @@ def test_a_residual_scales_the_hand_tuners_timers() -> None:
 
 
 @pytest.mark.parametrize("mode", ["absolute", "residual"])
-def test_the_checkers_have_nothing_to_say(mode: str) -> None:
+def test_checkers_pass(mode: str) -> None:
     env = gym.make("gpusched_env:gpusched/DelayTimers-v0", scenario="dally-poisson-v1:jobs=20", mode=mode)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -386,7 +387,7 @@ def test_make_vec_makes_a_vector_of_single_environments() -> None:
         assert rewards.tolist() == [one[1] for one in told]
 
 
-def test_an_action_that_is_refused_in_one_environment_touches_no_other() -> None:
+def test_an_action_refused_in_one_environment_changes_no_other() -> None:
     envs, others = (gym.make_vec("gpusched_env:gpusched/DelayTimers-v0", num_envs=3, scenario=SMALL) for _ in range(2))
     envs.reset(seed=1)
     others.reset(seed=1)
@@ -404,12 +405,12 @@ def test_an_action_that_is_refused_in_one_environment_touches_no_other() -> None
     np.testing.assert_equal(envs.step(actions), others.step(actions))
 
 
-def test_a_reset_without_seed_draws_the_seeds_that_it_may() -> None:
+def test_a_reset_without_seed_draws_training_seeds() -> None:
     env = DelayTimersEnv(SMALL, train_seeds=(4, 7))
     assert {env.reset()[1]["seed"] for _ in range(30)} == {4, 5, 6}
 
 
-def test_what_cannot_be_played_is_refused() -> None:
+def test_impossible_arguments_and_steps_are_refused() -> None:
     env = DelayTimersEnv(SMALL)
     with pytest.raises(gym.error.ResetNeeded):
         env.step(np.zeros((6, 2)))
@@ -419,16 +420,16 @@ def test_what_cannot_be_played_is_refused() -> None:
     with pytest.raises(GpuschedError, match="shape"):
         env.step(np.zeros((2, 6)))
     for arguments in ({"mode": "relative"}, {"interval_s": 0.0}, {"scale": -1.0}, {"interval_s": math.inf}):
-        with pytest.raises(ScenarioError):
+        with pytest.raises(ScenarioError, match=next(iter(arguments))):
             DelayTimersEnv(SMALL, **arguments)
 
 
-def test_an_interval_runs_compiled_whatever_happens_in_it() -> None:
+def test_an_interval_runs_few_lines_of_python_for_its_events() -> None:
     action = np.zeros((6, 2))
     short, whole = DelayTimersEnv("dally-poisson-v1"), DelayTimersEnv("dally-poisson-v1", interval_s=1e9)
     for env in (short, whole):
         env.reset(seed=0)
-        env.step(action)  # the first one imports
+        env.step(action)  # the first call imports
         env.reset(seed=0)
     assert max(lines_run(short.step, action) for _ in range(50)) < 1_000
-    assert lines_run(whole.step, action) < len(whole.event_log().events) / 3  # the summary at its end included
+    assert lines_run(whole.step, action) < len(whole.event_log().events) / 3  # including the summary at the end

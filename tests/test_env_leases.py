@@ -1,4 +1,4 @@
-"""``lease_s``: the agent is asked when a gang has had its GPUs for so long; to wait is to renew."""
+"""``lease_s``: the agent is asked at the end of each lease; waiting renews the lease."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEASE_S = 600.0
 
 
 def episode(env: ClusterEnv, victims: bool = False) -> np.ndarray:
-    """Start whatever fits, first slot first; with ``victims`` preempt whoever has reached the end of a lease."""
+    """Start all jobs that fit, first slot first; with ``victims`` preempt gangs at the end of their lease."""
     _, info = env.reset(seed=200_000)
     over = False
     while not over:
@@ -79,7 +79,7 @@ def test_the_agent_may_take_the_gpus_back_when_a_lease_ends() -> None:
         assert leases == pytest.approx(round(leases))
 
 
-def test_the_agent_is_asked_at_every_end_of_a_lease_though_the_log_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_agent_is_asked_at_every_end_of_a_lease_with_a_full_log_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
     def ends(buffer: int) -> list[tuple[float, list[int]]]:
         monkeypatch.setattr(state, "EVENT_BUFFER", buffer)
         options: dict[str, Any] = {"queue_window": 60, "running_window": 64, "migration": True, "step_limit": 100_000}

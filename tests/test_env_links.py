@@ -1,4 +1,4 @@
-"""What the environment shows of links and flows, recomputed from who holds which GPU: rings, max-min rates, prices."""
+"""Observations of links and flows, recomputed from the holders of the GPUs: rings, max-min rates, prices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLUMN = {column.name: number for number, column in enumerate(LINKS)} | {
 
 
 class Account:
-    """Rings of all gangs that communicate, as of now, and what max-min fairness gives them."""
+    """Rings of all communicating gangs at the current time, and their max-min fair rates."""
 
     def __init__(self, env: ClusterEnv) -> None:
         instance, state = env.simulation.instance, env.simulation.arrays
@@ -96,12 +96,12 @@ class Account:
             (self.load[i], count[i] / (1 + count[i]), (self.links["tier"][i] + 2) / 5)
             for i in np.flatnonzero(
                 (use > 0) & (self.load > 1 - 1e-6)
-            )  # any full link on its way, if there are several
+            )  # any full link of its ring, if there are several
         ]
         assert any(np.allclose(told, each, atol=2e-5) for each in may_be)
 
 
-def test_links_and_flows_are_what_the_placements_imply() -> None:
+def test_links_and_flows_follow_from_the_placements() -> None:
     env = ClusterEnv(linked_scenario(jobs=60), queue_window=6, running_window=5, rules=("random", "pack"))
     rng = np.random.default_rng(0)
     observation, _ = env.reset(seed=1)
@@ -135,7 +135,7 @@ def test_observations_stay_in_the_space_under_every_model(contention: str, optio
     env = ClusterEnv(scenario, queue_window=4, running_window=4, rules=("spread", "pack"))
     rng = np.random.default_rng(1)
     observation, _ = env.reset(seed=2)
-    hashed = "ecmp" in options  # then a row a direction, and a row each of the two members of an uplink
+    hashed = "ecmp" in options  # then one row for each direction and each of the two members of an uplink
     assert observation["links"].shape == (2 * (4 + 2 * 2) if hashed else 4 + 2, len(LINKS))
     slower = 0.0
     for _ in range(250):
@@ -148,8 +148,8 @@ def test_observations_stay_in_the_space_under_every_model(contention: str, optio
     assert (slower > 0.01) == (contention != "none")
 
 
-def test_a_start_shows_at_once_and_time_need_not_move() -> None:
-    """Rates are settled after every decision; gangs run at them once time moves."""
+def test_a_start_is_observed_before_time_moves() -> None:
+    """Rates are updated after every decision, before time moves."""
     env = ClusterEnv(linked_scenario(jobs=40), queue_window=8, running_window=8, rules=("spread",))
     env.reset(seed=3)
     shown = 0
@@ -165,7 +165,7 @@ def test_a_start_shows_at_once_and_time_need_not_move() -> None:
     assert shown > 10
 
 
-def test_without_a_topology_the_arrays_are_as_ever() -> None:
+def test_without_a_topology_there_are_no_arrays_of_links() -> None:
     observation, _ = ClusterEnv("tiny-v1", running_window=2).reset(seed=0)
     assert {key: value.shape for key, value in observation.items()} == {
         "queue": (32, 13), "running": (2, 11), "nodes": (2, 4), "links": (3, 3), "cluster": (11,),

@@ -1,8 +1,9 @@
-"""The environment and the direct run are the same simulation: every baseline gives the same log through env.step."""
+"""Every baseline gives the same log through env.step as in a direct run."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 import gymnasium as gym
@@ -17,8 +18,8 @@ from gpusched_env.envs.playing import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.instance import Semantics
 from gpusched_env.metrics import validate
-from gpusched_env.scenarios import Scenario, get_scenario
-from gpusched_env.simulator import Preempt, Start, Wait, simulate
+from gpusched_env.scenarios import Scenario, WorkloadSpec, get_scenario
+from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Start, Wait, simulate
 
 RULES = ("pack", "consolidate", "rack", "yarn")
 SCENARIOS = {
@@ -47,8 +48,10 @@ def test_every_baseline_plays_alike_directly_and_through_the_environment(name: s
     assert through.digest() == direct.digest()
 
 
-def test_long_episodes_are_alike_although_the_environment_drains_the_log_earlier() -> None:
-    """More than 1,024 events: the direct run's log buffer fills at an arrival, the environment's never does."""
+def test_long_episodes_are_alike_although_the_environment_empties_the_log_buffer_earlier() -> None:
+    """More than 1,024 events:
+    the log buffer of the direct run fills at an arrival, that of the environment never fills.
+    """
     scenario = get_scenario("poisson-64-v1")
     spec = scenario.workload
     small = scenario.with_workload(spec.source, parameters=spec.parameters, jobs=1_500, profiles="unit", load=0.2)
@@ -60,7 +63,7 @@ def test_long_episodes_are_alike_although_the_environment_drains_the_log_earlier
         )
 
 
-def test_playing_needs_every_decision_point_and_rule_and_slot() -> None:
+def test_playing_refuses_windows_that_hide_decisions() -> None:
     scenario = get_scenario("tiny-v1")
     with pytest.raises(SchedulerError, match="skip_forced_waits=False"):
         play_scheduler(ClusterEnv(scenario), make_scheduler("fifo"), 0)
@@ -72,7 +75,7 @@ def test_playing_needs_every_decision_point_and_rule_and_slot() -> None:
         play_scheduler(wide_open(scenario, 0, step_limit=5), make_scheduler("fifo"), 0)
 
 
-def test_playing_looks_through_wrappers() -> None:
+def test_playing_accepts_wrapped_environments() -> None:
     scenario = get_scenario("tiny-v1")
     env = gym.wrappers.RecordEpisodeStatistics(wide_open(scenario, 3))
     assert play_scheduler(env, make_scheduler("fifo"), 3).digest() == (
@@ -98,3 +101,45 @@ def test_actions_and_decisions_translate_into_each_other() -> None:
             break
     with pytest.raises(GpuschedError, match="explicit GPUs"):
         env.encoder.action_of(Start(0, gpus=(1,)))
+
+
+class Later(Scheduler):
+    """Start the only job after a pause."""
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        if view.now_s < 10:
+            yield Wait(10.0)
+        else:
+            yield from view.list_schedule(view.waiting)
+
+
+class Mover(Scheduler):
+    """Preempt the only job at 5 s, although no job waits, and start it elsewhere."""
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        if view.now_s < 5:
+            yield from view.list_schedule(view.waiting)
+            yield Wait(5.0)
+        elif len(view.running) and view.now_s == 5:
+            yield Preempt(int(view.running[0]))
+            yield from view.list_schedule(view.waiting, "random")
+
+
+def one_job_scenario(**rules: float) -> Scenario:
+    spec = WorkloadSpec("synthetic:batch", {"durations": "constant", "mean_duration_s": 10.0}, profiles="unit", jobs=1)
+    return Scenario("one", "", (NodeGroup(2, 2),), spec, semantics=Semantics(checkpoint_s=0, restore_s=0, **rules))
+
+
+@pytest.mark.parametrize(("scheduler", "end"), [(Later, 20.0), (Mover, 10.0)])
+def test_waits_and_migrations_play_alike_directly_and_through_the_environment(scheduler: type, end: float) -> None:
+    scenario = one_job_scenario()
+    direct = simulate(scenario.instance(0), scheduler(), seed=0)
+    assert direct.events[-1]["time_s"] == end
+    env = wide_open(scenario, 0, rules=("pack", "random"))
+    assert play_scheduler(env, scheduler(), 0).digest() == direct.digest()
+
+
+def test_a_time_limit_ends_a_played_run_as_it_ends_a_direct_one() -> None:
+    scenario = one_job_scenario(time_limit_s=4.0)
+    direct = simulate(scenario.instance(0), make_scheduler("fifo"))
+    assert play_scheduler(wide_open(scenario, 0), make_scheduler("fifo"), 0).digest() == direct.digest()

@@ -1,4 +1,4 @@
-"""Pictures and text show the state: clock, free GPUs, and who holds what."""
+"""Pictures and text show the state: clock, free GPUs, and the job on each GPU."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from helpers import begin, linked_scenario, unit_instance
 
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.rendering import job_colour, picture, text
+from gpusched_env.envs.rendering import BUSIEST, job_colour, picture, text
 from gpusched_env.instance import Instance
 from gpusched_env.sharing import Sharing
 from gpusched_env.simulator import Preempt, Start
@@ -77,9 +77,21 @@ def test_frames_show_the_busiest_links_where_there_are_links() -> None:
     share = network.loads_Bps()[busiest] / network.links["capacity"][busiest]
     first = str(env.render()).splitlines()[-1].removeprefix("links   ").split(", ")[0]
     assert first == f"{network.links['name'][busiest]}: {share:.0%} by {network.flows()[busiest]}"
-    picture = pictures.render()
-    assert isinstance(picture, np.ndarray)
-    assert picture.shape == (600, 960, 3)
+    before = pictures.render()
+    assert isinstance(before, np.ndarray)
+    assert before.shape == (600, 960, 3)
+    corner = before[300:, 576:]  # the panel of links
+    blue = np.all(corner == (0, 114, 178), axis=2)
+    # a bar of at least 8 pixels for each link
+    assert blue.any(axis=1).sum() >= 8 * min((network.flows() > 0).sum(), BUSIEST)
+    widest = blue.sum(axis=1).max()
+    while network.loads_Bps().max() > 0:
+        env.step(env.windows.wait_action)
+        pictures.step(env.windows.wait_action)
+    after = pictures.render()
+    assert isinstance(after, np.ndarray)
+    assert not np.all(after[300:, 576:] == (0, 114, 178), axis=2).any()
+    assert widest > 20
 
 
 def test_rendering_needs_a_mode_and_a_reset() -> None:
@@ -92,7 +104,7 @@ def test_rendering_needs_a_mode_and_a_reset() -> None:
 
 
 def shared_state() -> Any:
-    """Four GPUs on two machines: jobs 0 and 1 share three GPUs, job 2 shares the last with job 1, job 3 waits."""
+    """Four GPUs on two machines: jobs 0 and 1 share three GPUs, jobs 1 and 2 share the last one, job 3 waits."""
     instance = unit_instance([0, 0, 0, 0], [3, 4, 1, 2], [100, 200, 50, 100], "2x2", checkpoint_s=30.0)
     instance = Instance(instance.cluster, instance.workload, instance.network, instance.semantics, Sharing(2, 1.5))
     simulation = begin(instance)

@@ -1,4 +1,4 @@
-"""The environment where jobs share GPUs: masks, decisions, observations and logs agree with the simulator's physics."""
+"""The environment where jobs share GPUs: masks, decisions, observations and logs agree with the simulator."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ WIDE: dict[str, Any] = dict(
 
 
 def small(limit: int = 2, jobs: int = 14) -> Scenario:
-    """Sixteen GPUs, jobs that fill them, a slowdown of its own for every ordered pair of models."""
+    """Sixteen GPUs, jobs that fill them, and a random slowdown for every ordered pair of models."""
     scenario: Scenario = get_scenario(f"bsbf-physical-30-v1:jobs={jobs},span_s=600,batch=0.6")
     return scenario.replace(sharing=Sharing(limit, synthetic(3)))
 
 
 class TwoJobs(Scenario):
-    """T2 of sjf_bsbf.md: one node, A(0, 4 GPUs, 100 s), B(10, 4 GPUs, 20 s)."""
+    """One node of four GPUs; A arrives at 0, 4 GPUs, 100 s; B arrives at 10, 4 GPUs, 20 s."""
 
     def instance(self, seed: int) -> Instance:
         workload = Workload.from_columns(np.array([0.0, 10.0]), [4, 4], iterations=np.array([100.0, 20.0]))
@@ -50,7 +50,7 @@ def two_jobs(xi: float) -> Scenario:
 
 
 def room(env: ClusterEnv, job: int, option: int) -> np.ndarray:
-    """bool [G]: GPUs on which a job has a seat, memory and company that it may keep, from the tables alone."""
+    """bool [G]: GPUs with a seat, enough memory and only allowed partners for a job, from the tables alone."""
     simulation = env.simulation
     tables, kinds = simulation.instance.sharing_tables, simulation.instance.job_class
     assert tables is not None
@@ -67,7 +67,7 @@ def room(env: ClusterEnv, job: int, option: int) -> np.ndarray:
 
 
 def places(env: ClusterEnv, job: int, partner: int, option: int) -> list[int]:
-    """GPUs on which a job would join a partner at a sub-batch: the partner's, then free ones; empty if too few."""
+    """GPUs of a start beside a partner with a sub-batch: the partner's, then free ones; empty if too few."""
     residents = ClusterView(env.simulation).residents
     fine, gang = room(env, job, option), int(env.simulation.instance.workload.jobs["gpus"][job])
     beside = np.flatnonzero(fine & (residents == partner).any(axis=0))
@@ -80,7 +80,7 @@ def refused(env: ClusterEnv, decision: Decision) -> bool:
 
 
 @pytest.mark.parametrize(("limit", "sizes"), [(2, 3), (3, 0), (2, 0), (1, 2)])
-def test_the_mask_is_what_the_simulator_would_accept_and_decisions_are_actions(limit: int, sizes: int) -> None:
+def test_the_mask_marks_accepted_actions_and_decisions_round_trip(limit: int, sizes: int) -> None:
     env = ClusterEnv(small(limit), **(WIDE | {"sub_batches": sizes}))
     tables = env.scenario.instance(1).sharing_tables
     assert tables is not None
@@ -120,7 +120,7 @@ def test_the_mask_is_what_the_simulator_would_accept_and_decisions_are_actions(l
     assert (joined > 0) == (limit > 1)
 
 
-def test_any_play_is_the_direct_run_of_its_decisions() -> None:
+def test_any_episode_equals_the_direct_run_of_its_decisions() -> None:
     env = ClusterEnv(small(), skip_forced_waits=False, **WIDE)
     rng = np.random.default_rng(2)
     env.reset(seed=4)
@@ -143,7 +143,7 @@ def test_any_play_is_the_direct_run_of_its_decisions() -> None:
 
 
 class Sharer(Scheduler):
-    """Shortest first; explicit GPUs beside others as the core finds them, or the rule's name."""
+    """Shortest job first, beside running jobs: on explicit GPUs that the core finds, or by the name of the rule."""
 
     clairvoyant = True
 
@@ -171,8 +171,8 @@ def test_schedulers_that_share_play_alike_through_the_environment(by_name: bool)
 
 
 @pytest.mark.parametrize(("xi", "sharing_s", "ends"), [(1.2, 59.0, (104.0, 34.0)), (2.0, 75.0, (120.0, 50.0))])
-def test_theorem_1_is_seen_before_the_start_and_met_after_it(xi: float, sharing_s: float, ends: Any) -> None:
-    """sjf_bsbf.md, section 8, T2: T_seq 100 s; T_con by hand."""
+def test_theorem_1_is_observed_before_the_start_and_holds_after_it(xi: float, sharing_s: float, ends: Any) -> None:
+    """docs/sjf_bsbf.md, Theorem 1: T_seq is 100 s; T_con is computed by hand."""
     options: dict[str, Any] = dict(queue_window=1, running_window=0, partner_window=1, skip_forced_waits=False)
     env = ClusterEnv(two_jobs(xi), **options)
     env.reset(seed=0)
@@ -197,7 +197,7 @@ def squash(seconds: Any) -> Any:
 
 
 def expected(env: ClusterEnv) -> dict[str, np.ndarray]:
-    """The columns that follow from who sits where, in plain NumPy."""
+    """Columns that follow from the jobs on each GPU, in plain NumPy."""
     simulation, windows = env.simulation, env.windows
     instance, state, residents = simulation.instance, simulation.arrays, ClusterView(simulation).residents
     tables, kinds, gpus = instance.sharing_tables, instance.job_class, residents.shape[1]
@@ -231,7 +231,7 @@ def expected(env: ClusterEnv) -> dict[str, np.ndarray]:
     return {"partners": partners, "seats": np.array([(counts == 1).mean(), (counts > 1).mean(), loss]), "memory": sizes}
 
 
-def test_observations_are_what_their_definitions_say() -> None:
+def test_observations_equal_their_definitions() -> None:
     env = ClusterEnv(small(3), **WIDE)
     rng = np.random.default_rng(1)
     observation, _ = env.reset(seed=2)
@@ -252,11 +252,11 @@ def test_observations_are_what_their_definitions_say() -> None:
         )
         if over or truncated:
             break
-    for key, values in seen.items():  # a column that never moves is not tested
+    for key, values in seen.items():  # a constant column would not be tested
         assert np.ptp(np.concatenate(values), axis=0).all(), key
 
 
-def test_a_blind_agent_sees_no_run_times() -> None:
+def test_an_agent_without_clairvoyance_sees_no_run_times() -> None:
     options = WIDE | {"rules": ("pack", "share-first-fit"), "running_order": "start", "clairvoyant": False}
     env = ClusterEnv(small(), **options)
     rng = np.random.default_rng(3)
@@ -269,7 +269,7 @@ def test_a_blind_agent_sees_no_run_times() -> None:
             break
 
 
-def test_a_copy_in_the_middle_of_an_episode_goes_on_like_the_original() -> None:
+def test_a_copy_in_the_middle_of_an_episode_continues_like_the_original() -> None:
     env = ClusterEnv(small(), **WIDE)
     env.reset(seed=3)
     for _ in range(12):
@@ -304,5 +304,5 @@ def test_impossible_arguments_and_actions_are_named() -> None:
         env.encoder.action_of(Start(int(env.encoder.queue_slots[0]), "pack"))
 
 
-def test_exclusive_clusters_show_nothing_of_it() -> None:
+def test_without_sharing_there_are_no_arrays_of_sharing() -> None:
     assert not set(SHARING_TABLES) & set(ClusterEnv("tiny-v1").observation_space.spaces)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""What a step does: refusals, errors, clock, rewards by Little's law, ends, forced waits."""
+"""Steps: refusals, errors, clock, rewards by Little's law, ends of episodes, forced waits."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from helpers import small_scenario
 from gpusched_env.core.placement.placing import fits
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.errors import GpuschedError
+from gpusched_env.event_log import START
 from gpusched_env.instance import Semantics
 from gpusched_env.metrics import summarise, validate
 from gpusched_env.scenarios import get_scenario
@@ -25,7 +26,7 @@ def feasible(env: ClusterEnv, rng: np.random.Generator) -> int:
 
 
 def episode(env: ClusterEnv, seed: int, eager: float = 0.5) -> tuple[list[float], list[dict[str, Any]]]:
-    """Random feasible play to the end, now and then by an infeasible action."""
+    """Random feasible play to the end, with some infeasible actions."""
     rng = np.random.default_rng(seed)
     _, info = env.reset(seed=seed)
     rewards, infos, over = [], [info], False
@@ -60,15 +61,19 @@ def test_an_impossible_action_is_an_error_that_names_the_range(action: Any) -> N
     env.reset(seed=3)
     with pytest.raises(GpuschedError, match=f"whole number from 0 to {env.windows.actions - 1}"):
         env.step(action)
-    env.step(env.windows.wait_action)  # the episode goes on
+    env.step(env.windows.wait_action)  # the episode continues
 
 
 def test_numpy_integers_are_actions() -> None:
-    env = ClusterEnv("tiny-v1")
-    env.reset(seed=3)
-    for kind in (np.int64, np.int32, np.uint8):
-        env.step(kind(0))
-    env.step(np.array(0))
+    digests = set()
+    for kind in (int, np.int64, np.int32, np.uint8, np.array):
+        env = ClusterEnv("tiny-v1", **WIDE)
+        env.reset(seed=3)
+        for action in (0, env.windows.wait_action):
+            env.step(kind(action))
+        assert (env.event_log().events["kind"] == START).any()
+        digests.add(env.event_log().digest())
+    assert len(digests) == 1
 
 
 def test_no_step_before_a_reset_or_after_the_end() -> None:
@@ -94,7 +99,7 @@ def test_dt_sums_to_the_clock() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_rewards_sum_to_what_is_documented(seed: int) -> None:
+def test_rewards_sum_to_the_documented_values(seed: int) -> None:
     components = {"jct": 1.0, "slowdown": 2.0, "makespan": 0.5, "fairness": 0.25}
     env = ClusterEnv(small_scenario(30), reward=components, **WIDE)
     env.reset(seed=seed)
@@ -125,7 +130,7 @@ def test_the_default_reward_is_little_s_law() -> None:
 
 
 def brute_mask(env: ClusterEnv) -> np.ndarray:
-    """What the class promises, from the state alone."""
+    """The mask by its documentation, from the state alone."""
     simulation, windows = env.simulation, env.windows
     state, world = simulation.arrays, simulation.arrays.world
     mask = []
@@ -141,7 +146,7 @@ def brute_mask(env: ClusterEnv) -> np.ndarray:
     return np.array(mask + [bool(may_wait)] * (1 + len(windows.delays_s)))
 
 
-def test_the_mask_is_what_the_simulator_would_accept() -> None:
+def test_the_mask_marks_actions_that_the_simulator_accepts() -> None:
     env = ClusterEnv(small_scenario(40), **WIDE)
     rng = np.random.default_rng(0)
     _, info = env.reset(seed=2)
@@ -161,7 +166,7 @@ def test_the_mask_is_what_the_simulator_would_accept() -> None:
 
 
 def test_skipping_forced_waits_never_skips_a_choice() -> None:
-    """The same play, once asked always and once asked only where there is a choice, gives the same log and choices."""
+    """The same play with and without skipping of forced waits gives the same log and choices."""
     logs, choices = [], []
     for skip in (False, True):
         env = ClusterEnv(small_scenario(40), skip_forced_waits=skip, queue_window=8, running_window=4)
@@ -216,7 +221,7 @@ def test_truncation_by_the_time_limit() -> None:
     assert info["metrics"]["finished"] < 12
 
 
-def test_default_step_limit_is_a_hundred_a_job() -> None:
+def test_the_default_step_limit_is_a_hundred_steps_a_job() -> None:
     env = ClusterEnv("tiny-v1")
     env.reset(seed=0)
     bad = int(np.flatnonzero(env.mask == 0)[0])

@@ -1,4 +1,4 @@
-"""The environment where GPUs are of several types, or gangs run in copies: what it shows, and forks as decisions."""
+"""The environment with several GPU types or copies of gangs: observations, and forks as decisions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpusched_env.simulator.view import ClairvoyantView, ClusterView
 
 
 def expected(env: ClusterEnv) -> dict[str, np.ndarray]:
-    """Every column, in plain NumPy from the instance and who holds which GPU."""
+    """Every column, in plain NumPy from the instance and the holders of the GPUs."""
     simulation, windows = env.simulation, env.windows
     instance, view = simulation.instance, ClairvoyantView(simulation)
     cluster, types = instance.cluster, len(instance.cluster.gpu_types)
@@ -57,7 +57,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_column_is_what_its_definition_says(case: str) -> None:
+def test_every_column_equals_its_definition(case: str) -> None:
     env = ClusterEnv(queue_window=6, running_window=4, **CASES[case])
     rng = np.random.default_rng(0)
     observation, info = env.reset(seed=1)
@@ -72,13 +72,13 @@ def test_every_column_is_what_its_definition_says(case: str) -> None:
         if over or truncated:
             break
     validate(env.simulation.instance, env.event_log())
-    for key, values in seen.items():  # a column that never moves is not tested
+    for key, values in seen.items():  # a constant column would not be tested
         spread = np.ptp(np.concatenate(values), axis=0)
         still = {column.name for column, moves in zip(TYPE_TABLES[key], spread, strict=True) if not moves}
-        assert still <= ({"gpus"} if key == "types" else set()), key  # as many GPUs of each type
+        assert still <= ({"gpus"} if key == "types" else set()), key  # equally many GPUs of each type
 
 
-def test_forks_are_feasible_exactly_when_they_are_accepted_and_are_seen() -> None:
+def test_forks_are_masked_as_the_simulator_accepts_them_and_are_observed() -> None:
     env = ClusterEnv(queue_window=3, running_window=3, **CASES["copies"])
     rng = np.random.default_rng(1)
     env.reset(seed=2)
@@ -95,5 +95,5 @@ def test_forks_are_feasible_exactly_when_they_are_accepted_and_are_seen() -> Non
     assert most > 1 / env.scenario.semantics.max_copies
 
 
-def test_one_type_without_copies_is_shown_as_ever() -> None:
+def test_one_type_without_copies_adds_no_columns() -> None:
     assert not set(TYPE_TABLES) & set(gym.make("gpusched/Cluster-v0").observation_space)  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""The batched environment is so many single ones: same observations, rewards, infos and event logs."""
+"""The batched environment equals single ones: observations, rewards, infos and event logs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def make(options: dict[str, Any], num_envs: int = 3, **more: Any) -> ClusterVect
 
 
 def draw(rng: np.random.Generator, masks: np.ndarray) -> np.ndarray:
-    """A random feasible action for each environment; 0 where none is, at the end of an episode."""
+    """A random feasible action for each environment; 0 if there is none, at the end of an episode."""
     return np.array([rng.choice(np.flatnonzero(mask)) if mask.any() else 0 for mask in masks])
 
 
@@ -52,7 +52,7 @@ def without(infos: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def played(envs: ClusterVectorEnv, steps: int) -> tuple[list[Any], list[str]]:
-    """Play at random; the rewards, and the digests of the episodes that end."""
+    """Play at random; returns rewards and the digests of finished episodes."""
     rng = np.random.default_rng(0)
     _, infos = envs.reset(seed=11)
     rewards, ends = [], []
@@ -65,7 +65,7 @@ def played(envs: ClusterVectorEnv, steps: int) -> tuple[list[Any], list[str]]:
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_batch_is_gymnasiums_vector_of_single_environments(name: str, mode: str) -> None:
+def test_the_batch_equals_gymnasiums_vector_of_single_environments(name: str, mode: str) -> None:
     options = SCENARIOS[name]
     many = make(options, autoreset_mode=mode, keep_logs=True)
     one_by_one = SyncVectorEnv([lambda: gym.make(**(CLUSTER | options))] * 3, autoreset_mode=AutoresetMode(mode))
@@ -79,7 +79,7 @@ def test_the_batch_is_gymnasiums_vector_of_single_environments(name: str, mode: 
     for _ in range(250):
         actions = draw(rng, said[-1]["action_mask"])
         if rng.random() < 0.1:
-            actions[1] = rng.integers(many.single_action_space.n)  # perhaps infeasible: refused
+            actions[1] = rng.integers(many.single_action_space.n)  # possibly infeasible, then refused
         said, expected = many.step(actions), one_by_one.step(actions)
         assert many.observation_space.contains(said[0])
         np.testing.assert_equal(said[:4], expected[:4])
@@ -100,7 +100,7 @@ def test_any_number_of_threads_plays_alike() -> None:
 
 
 def digests() -> list[str]:
-    """Of the episodes that end within some steps of two batches."""
+    """Digests of the episodes that end within some steps of two batches."""
     return [digest for name in ("limits", "links") for digest in played(make(SCENARIOS[name], keep_logs=True), 95)[1]]
 
 
@@ -138,7 +138,7 @@ def test_episode_statistics_are_those_of_gymnasiums_wrapper() -> None:
     assert ends >= 6
 
 
-def test_zero_copy_hands_out_the_buffers() -> None:
+def test_zero_copy_returns_the_buffers_themselves() -> None:
     fresh, shared = make(SCENARIOS["philly"]), make(SCENARIOS["philly"], copy=False)
     rng = np.random.default_rng(0)
     (seen, infos), (buffers, _) = fresh.reset(seed=1), shared.reset(seed=1)
@@ -156,7 +156,7 @@ def test_zero_copy_hands_out_the_buffers() -> None:
 
 
 @pytest.mark.parametrize("bad", [float("nan"), 0.5, -1, 10**6, "a", None])
-def test_what_is_no_action_steps_no_environment(bad: Any) -> None:
+def test_an_invalid_action_steps_no_environment(bad: Any) -> None:
     envs, untouched = make(SCENARIOS["tiny"]), make(SCENARIOS["tiny"])
     rng = np.random.default_rng(0)
     _, infos = envs.reset(seed=1)
@@ -172,7 +172,7 @@ def test_what_is_no_action_steps_no_environment(bad: Any) -> None:
         infos = said[-1]
 
 
-def test_an_infeasible_action_changes_its_own_environment_alone_and_that_not_at_all() -> None:
+def test_an_infeasible_action_changes_no_environment() -> None:
     envs = make(SCENARIOS["tiny"])
     seen, infos = envs.reset(seed=1)
     infeasible = np.array([np.flatnonzero(mask == 0)[0] for mask in infos["action_mask"]])
@@ -205,7 +205,7 @@ def test_each_environment_may_play_a_scenario_of_its_own() -> None:
             ClusterVectorEnv(2, ["tiny-v1", other])
 
 
-def test_other_seeds_may_need_longer_arrays() -> None:
+def test_arrays_grow_for_seeds_that_need_longer_ones() -> None:
     scenario = get_scenario("tiny-v1")
     envs = ClusterVectorEnv(2, scenario, keep_logs=True, **WINDOWS)
     envs.reset(seed=0)
@@ -227,7 +227,7 @@ def test_other_seeds_may_need_longer_arrays() -> None:
     assert infos["digest"][0] == info["digest"]
 
 
-def test_without_autoreset_an_episode_that_is_over_must_be_reset() -> None:
+def test_without_autoreset_a_finished_episode_must_be_reset() -> None:
     envs = make(SCENARIOS["limits"], autoreset_mode="Disabled", reward="makespan")
     with pytest.raises(gym.error.ResetNeeded):
         envs.step(np.zeros(3, np.int64))
@@ -244,7 +244,7 @@ def test_without_autoreset_an_episode_that_is_over_must_be_reset() -> None:
     envs.step(actions)
 
 
-def test_a_copy_goes_on_like_the_original() -> None:
+def test_a_copy_continues_like_the_original() -> None:
     envs = make(SCENARIOS["philly"], keep_logs=True, threads=2)
     rng = np.random.default_rng(0)
     _, infos = envs.reset(seed=2)
@@ -267,7 +267,7 @@ def test_every_registered_environment_has_a_batch(name: str) -> None:
     assert envs.spec.id == name
 
 
-def test_bad_arguments_say_what_to_do() -> None:
+def test_errors_of_arguments_name_the_remedy() -> None:
     for options, words in (
         (dict(num_envs=0), "num_envs"),
         (dict(threads=0), "threads"),

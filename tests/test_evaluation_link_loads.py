@@ -1,4 +1,4 @@
-"""Loads of links at any time follow from a log."""
+"""Loads of links at any time, computed from a log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpusched_env.simulator import ClusterView, Outcome, Simulation, simulate
 
 
 def test_two_gangs_on_the_same_ports() -> None:
-    """12 GB/s on each port while a gang is there, shared or not; nothing before and after."""
+    """12 GB/s on each port while a gang uses it, shared or not; nothing before and after."""
     gangs = [{0: 4, 1: 4}, {0: 4, 1: 4}]
     instance, scheduler = instance_of("3x8", gangs, network(), iterations=[500.0, 1000.0], arrival=[10.0, 20.0])
     log = simulate(instance, scheduler)
@@ -34,7 +34,7 @@ def test_two_gangs_on_the_same_ports() -> None:
 @given(
     st.integers(0, 100), st.sampled_from(["srtf", "las", "fifo-skip:placement=random"]), st.sampled_from([0.0, 300.0])
 )
-def test_loads_are_those_that_the_run_had(seed: int, spec: str, round_s: float) -> None:
+def test_loads_from_the_log_equal_those_of_the_run(seed: int, spec: str, round_s: float) -> None:
     scenario = get_scenario("leaf-spine-256-v1")
     scenario = scenario.replace(workload=dataclasses.replace(scenario.workload, jobs=30))
     drawn = scenario.instance(seed)
@@ -50,7 +50,7 @@ def test_loads_are_those_that_the_run_had(seed: int, spec: str, round_s: float) 
             simulation.apply(decision)
         times.append(simulation.now_s)
         seen.append(ClusterView(simulation).network.loads_Bps())
-    last = {time: at for at, time in enumerate(times)}  # the state in which an instant is left
+    last = {time: at for at, time in enumerate(times)}  # the state after the last event at each time
     shuffled = np.random.default_rng(seed).permutation(sorted(last))
     found = link_loads(instance, simulation.log(), shuffled)
     for time, loads in zip(shuffled.tolist(), found, strict=True):

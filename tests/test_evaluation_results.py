@@ -1,4 +1,4 @@
-"""Results as data: files that read back as themselves, tables and figures from hand-made results."""
+"""Results as data: files that round-trip, and tables and figures of given results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import unit_instance
-from test_metrics_reference import fifo, play, random_instance, shortest_remaining
+from metrics_reference import fifo, play, random_instance, shortest_remaining
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import (
@@ -119,7 +119,7 @@ def test_labels_name_the_parameters_that_differ() -> None:
     assert scheduler_labels(runs) == ["las:k=1", "las:k=2", "fifo"]
 
 
-def test_labels_of_variants_are_what_was_typed() -> None:
+def test_labels_of_variants_are_the_specs_as_typed() -> None:
     specs = ["sjf-bsbf:sub_batch_search=off,placement=bsbf,round_s=60", "sjf-bsbf", "fifo:placement=spread"]
     runs = evaluate("tiny-v1", specs, [200_000], progress=False)
     assert scheduler_labels(runs) == [*specs[:2], "fifo-strict"]
@@ -143,11 +143,13 @@ def test_table_sorts_by_mean_jct_and_ends_with_the_bound() -> None:
 
 
 def test_one_seed_has_no_interval() -> None:
-    for row in texts(comparison_table(results(1)))[1:]:
+    _, *rows = texts(comparison_table(results(1)))
+    assert len(rows) == 4  # three schedulers and the bound
+    for row in rows:
         assert not any("±" in cell or "nan" in cell for cell in row)
 
 
-def test_unfinished_runs_come_last_and_are_not_held_against_the_bound() -> None:
+def test_unfinished_runs_come_last_without_a_ratio_to_the_bound() -> None:
     runs = results(1)
     best = min(runs, key=lambda r: r.metrics["mean_jct_s"])
     unfair = dataclasses.replace(best, metrics=best.metrics | {"finished": 3.0, "mean_jct_s": 1.0})
@@ -197,7 +199,7 @@ def test_figures_are_saved_and_reproducible(tmp_path: Path, suffix: str) -> None
     assert first == second
 
 
-def test_figure_draws_what_the_log_says() -> None:
+def test_figures_show_the_numbers_of_the_log() -> None:
     instance = random_instance(0, jobs=40)
     log = play(instance)
     jct, use, queue, *_ = plot_runs(instance, {"fifo": log}).axes
@@ -236,7 +238,7 @@ def test_a_spec_travels_with_its_result_and_older_files_lack_it(tmp_path: Path) 
 
 
 def test_jobs_waiting_are_counted_in_whole_ticks() -> None:
-    """Two jobs of which one waits; and one that never does, on an axis from 0 to 1."""
+    """Two jobs, one of which waits; and one job that never waits, on an axis from 0 to 1."""
     for durations in ([10.0, 10.0], [10.0]):
         instance = unit_instance([0.0] * len(durations), [1] * len(durations), durations, "1x1")
         figure = plot_runs(instance, {"fifo": play(instance, fifo, preemptive=False)})

@@ -1,4 +1,4 @@
-"""The runner: same results whatever the number of processes, fresh schedulers, early refusals."""
+"""The runner: equal results for any number of processes, fresh schedulers, early errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SPECS = ["fifo", "srtf", "tiresias"]
 
 
 class Forgetful(Scheduler):
-    """Remembers all runs it ever played and plays worse in later ones: a state that must not leak between runs."""
+    """A scheduler with state that must not leak between runs: it plays worse after its first run."""
 
     def __init__(self) -> None:
         self.decisions = 0
@@ -38,7 +38,7 @@ class Forgetful(Scheduler):
             yield Start(int(job), "pack")
 
 
-def test_results_are_what_the_parts_give() -> None:
+def test_results_equal_simulation_metrics_and_bounds() -> None:
     found = evaluate(SCENARIO, SPECS, [0, 3], keep_logs=True, progress=False)
     assert [(r.scheduler.name, r.seed) for r in found] == [
         (make_scheduler(spec).name, seed) for spec in SPECS for seed in (0, 3)
@@ -56,7 +56,7 @@ def test_results_are_what_the_parts_give() -> None:
     assert found[3].digest == alone.digest()
 
 
-def test_workers_do_not_matter() -> None:
+def test_results_do_not_depend_on_the_number_of_workers() -> None:
     one = evaluate(SCENARIO, [*SPECS, Forgetful()], range(4), workers=1)
     two = evaluate(SCENARIO, [*SPECS, Forgetful()], range(4), workers=2)
     assert [r.as_dict() for r in one] == [r.as_dict() for r in two]
@@ -87,13 +87,13 @@ def test_wrong_input_is_refused_before_the_first_run() -> None:
             evaluate(*arguments)
     with pytest.raises(GpuschedError, match="workers"):
         evaluate(SCENARIO, ["fifo"], [0], workers=0)
-    for workers in (1, 2):  # an error in a worker process comes back as itself
+    for workers in (1, 2):  # an error in a worker process is raised here
         with pytest.raises(GpuschedError, match="window 0"):
             evaluate(SCENARIO, ["fifo"], [0, 1], window=(0, 10**6), workers=workers)
 
 
 @pytest.mark.parametrize(("workers", "calls"), [(1_000, 1_000), (1_000, 3), (3, 1_000), (2, 1), (1, 9), (-1, 1_000)])
-def test_never_more_processes_than_cores_or_calls(workers: int, calls: int) -> None:
+def test_at_most_as_many_processes_as_cores_and_calls(workers: int, calls: int) -> None:
     asked = joblib.cpu_count() if workers == -1 else workers
     assert processes(workers, calls) == min(asked, calls, joblib.cpu_count())
 
@@ -102,7 +102,7 @@ def process_number(_: int) -> int:
     return os.getpid()
 
 
-def test_a_thousand_workers_are_as_many_as_there_are_cores() -> None:
+def test_a_thousand_workers_are_limited_to_the_cores() -> None:
     assert len(set(in_processes(process_number, [(call,) for call in range(50)], 1_000))) <= joblib.cpu_count()
 
 
@@ -122,7 +122,7 @@ except Interrupted as stop:
 """
 
 
-def test_an_interrupt_brings_the_finished_runs_back() -> None:
+def test_an_interrupt_returns_the_finished_runs() -> None:
     told = subprocess.run([sys.executable, "-c", STOPPED], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "[('fifo-strict', 0)] 4 1 of 4 runs were finished"
 
@@ -138,7 +138,7 @@ def test_progress_shows_late_and_only_on_a_terminal(monkeypatch: pytest.MonkeyPa
         with ProgressBar(3, enabled, delay_s) as bar:
             bar.jobs_finished("fifo, seed 0", 7, 9)
             if not delay_s and bar._timer is not None:
-                bar._timer.join()  # until it has shown the bar
+                bar._timer.join()  # the timer has shown the bar
             bar.run_finished()
         return stream.getvalue()
 
@@ -155,7 +155,7 @@ def test_progress_shows_late_and_only_on_a_terminal(monkeypatch: pytest.MonkeyPa
     assert progress_module.DELAY_S == 2.0
 
 
-def test_importing_the_metrics_stays_cheap() -> None:
+def test_importing_the_metrics_imports_nothing_heavy() -> None:
     heavy = "matplotlib", "rich", "scipy", "joblib", "numba", "pandas"
     code = (
         "import sys, gpusched_env.metrics, gpusched_env.evaluation\n"

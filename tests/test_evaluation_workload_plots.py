@@ -1,4 +1,4 @@
-"""Panels of a workload: they show the numbers, and say why where there is nothing to show."""
+"""Panels of a workload: they show the numbers, and empty panels say why."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_every_panel_has_labels_and_a_legend(name: str) -> None:
         assert "calibration" in words or "mean" in words or panel_name in ("nearness", "load", "groups")
 
 
-def test_what_cannot_be_drawn_is_said() -> None:
+def test_empty_panels_say_why() -> None:
     batch = Picture(generate_workload("batch", 0, 50))
     assert "all 50 jobs arrive at once" in said(panel("arrivals", batch))
     assert "all 50 jobs arrive at once" in said(panel("gaps", batch))
@@ -61,7 +61,7 @@ def test_what_cannot_be_drawn_is_said() -> None:
 
 
 def test_groups_are_the_largest_first() -> None:
-    """Of a virtual cluster and a user the first counts; names are no markup."""
+    """A virtual cluster takes precedence over a user; names are not parsed as markup."""
     attributes = {"user": np.array(["u"] * 4), "virtual_cluster": np.array(["a", "$b$", "$b$", "c" * 50])}
     axes = panel("groups", Picture(Workload.from_columns([0] * 4, [1, 1, 3, 5], [1.0] * 4, attributes=attributes)))
     names = [label.get_text() for label in axes.get_yticklabels()]
@@ -75,7 +75,7 @@ def test_groups_are_the_largest_first() -> None:
     assert axes.get_ylabel() == "virtual cluster"
 
 
-def test_distances_from_the_log() -> None:
+def test_the_panel_nearness_shows_distances_from_the_log() -> None:
     checks = (
         Check("near", 1.04, 1.0, Bound("relative", 0.05)),
         Check("far", 8.0, 1.0, Bound("factor", 2)),
@@ -104,11 +104,11 @@ def test_arrivals_are_counted_by_the_hour() -> None:
 
 
 def test_the_week_is_averaged_over_the_weeks() -> None:
-    """One job at the same hour of the week, three weeks long, from Wednesday 12:30; the last hour is half seen."""
+    """One job at the same hour of the week, for three weeks from Wednesday 12:30; the last hour is observed by half."""
     arrival = [3600.0 * 168 * week for week in range(4)]
     axes = panel("week", Picture(Workload.from_columns(arrival, [1] * 4, [1.0] * 4), start_hour=60.5))
     rate = axes.patches[0].get_data().values  # type: ignore[attr-defined]
-    assert rate[60] == pytest.approx(4 / 3)  # four jobs; the hour is seen half, twice whole, and half
+    assert rate[60] == pytest.approx(4 / 3)  # four jobs; the hour is observed by half, twice whole, and by half
     assert rate.sum() == rate[60]
     assert [label.get_text() for label in axes.get_xticklabels()][:2] == ["Mon", "Tue"]
     unknown = panel("week", Picture(Workload.from_columns(arrival, [1] * 4, [1.0] * 4)))
@@ -124,7 +124,7 @@ def test_the_load_is_the_demand_over_time() -> None:
     assert "cluster: 8" in labels
 
 
-def test_gaps_reach_one() -> None:
+def test_the_distribution_of_gaps_ends_at_one() -> None:
     workload = Workload.from_columns([0, 0, 1, 11], [1] * 4, [1.0] * 4)
     axes = panel("gaps", Picture(workload))
     x, y = axes.lines[0].get_data()
@@ -132,6 +132,6 @@ def test_gaps_reach_one() -> None:
     assert "33% are 0 s" in axes.get_xlabel()
 
 
-def test_suffix() -> None:
+def test_an_unknown_suffix_is_refused() -> None:
     with pytest.raises(GpuschedError, match=r"\.png"):
         plot_workload(Picture(generate_workload("batch", 0, 5)), "a.gif")

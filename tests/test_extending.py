@@ -1,4 +1,4 @@
-"""What users register from a module of their own: the module of docs/extending.md, in processes of its own."""
+"""Registrations from a user's module: the module of docs/extending.md, in separate processes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ print("played")
 
 
 def run(folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in a folder that has the page's module."""
+    """Run Python in a folder with the module of the page."""
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     (folder / "my_module.py").write_text("from __future__ import annotations\n\n" + "\n".join(blocks), encoding="utf-8")
     return subprocess.run(
@@ -96,7 +96,7 @@ def run(folder: Path, *command: str, **environment: str) -> subprocess.Completed
 
 @pytest.mark.parametrize("interpreted", [False, True], ids=["compiled", "plain Python"])
 def test_a_users_module_adds_every_kind_of_thing(tmp_path: Path, interpreted: bool) -> None:
-    """The module of the page plays, compiled and not."""
+    """The module of the page runs, compiled or not."""
     play = PLAY
     if interpreted:  # three runs of 800 jobs would take minutes
         begin, end = play.index("# a contention model"), play.index("# a reward component")
@@ -107,7 +107,7 @@ def test_a_users_module_adds_every_kind_of_thing(tmp_path: Path, interpreted: bo
 
 
 def test_a_users_trace_format_is_read_by_the_command_line(tmp_path: Path) -> None:
-    """Also in worker processes, which import the module as well."""
+    """Worker processes import the module, too."""
     rows = "".join(f"job{i},{60 * i},{1 + i % 4},{600 + i}\n" for i in range(8))
     (tmp_path / "jobs.csv").write_text(f"job,submitted,gpus,seconds\n{rows}", encoding="utf-8")
     command = ["compare", "--workload", "lab:jobs.csv", "--cluster", "2x4", "--schedulers"]
@@ -171,7 +171,7 @@ def test_a_plugin_with_a_syntax_error_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_names_and_signatures_are_refused(tmp_path: Path, code: str, message: str) -> None:
-    """With what is wrong, and the nearest name."""
+    """Errors name the mistake and the nearest name."""
     begin = (
         "import gymnasium as gym\nfrom gpusched_env import make_scheduler, simulate\n"
         "from gpusched_env.core.api import Run, contention_model, kernel, placement_rule\n"

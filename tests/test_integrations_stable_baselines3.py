@@ -1,4 +1,4 @@
-"""The adapter tells stable-baselines3 what its own wrappers around single environments tell."""
+"""The adapter for stable-baselines3 equals its wrappers around single environments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def make(num_envs: int = 3, **options: Any) -> ClusterVecEnv:
     return ClusterVecEnv(batch)
 
 
-def test_the_adapter_is_dummy_vec_env_with_monitors() -> None:
+def test_the_adapter_equals_dummy_vec_env_with_monitors() -> None:
     ours = make(keep_logs=True)
     theirs = DummyVecEnv([lambda: Monitor(gym.make("gpusched/Cluster-v0", **OPTIONS))] * 3)
     for environments in (ours, theirs):
@@ -66,7 +66,7 @@ def test_maskable_ppo_learns_on_it() -> None:
     environments.close()
 
 
-def test_what_it_cannot_adapt_it_refuses() -> None:
+def test_unsupported_environments_are_refused() -> None:
     for options, words in ((dict(autoreset_mode="NextStep"), "SameStep"), (dict(copy=False), "copy=True")):
         with pytest.raises(GpuschedError, match=words):
             make(**options)

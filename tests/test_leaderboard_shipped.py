@@ -1,4 +1,4 @@
-"""The entries that come with the package are all there, small, and true: one seed of each is played, on any machine."""
+"""Entries of the package are complete, small and valid: one seed of each is replayed."""
 
 import gzip
 from pathlib import Path
@@ -19,7 +19,7 @@ WHOLE = ("general-v1-fifo", "general-v1-dally", "ring-all-reduce-v0-tiresias-g",
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path | None:
-    """The log of philly-log-v0 where the published traces are here; None = look where it is fetched to."""
+    """The log of philly-log-v0 if the published traces are present; None = use the data folder."""
     packed = TRACES / "muri" / "trace2.csv.gz"
     if not packed.is_file():
         return None
@@ -32,13 +32,13 @@ def name_of(path: Path) -> str:
     return path.name.removesuffix(SUFFIX)
 
 
-def test_they_are_small():
+def test_shipped_entries_are_small():
     assert max(path.stat().st_size for path in FILES) < 1_000_000
     assert sum(path.stat().st_size for path in FILES) < 14_000_000
 
 
 @pytest.mark.parametrize("track", TRACKS, ids=lambda track: track.name)
-def test_every_scheduler_that_fits_a_track_is_there_or_said_to_be_absent(track, log):
+def test_every_scheduler_that_fits_a_track_has_an_entry_or_is_listed_as_absent(track, log):
     if track.absence(log):
         pytest.skip(track.absence(log))
     problem = track.problem(log)
@@ -50,13 +50,13 @@ def test_every_scheduler_that_fits_a_track_is_there_or_said_to_be_absent(track, 
     }
 
 
-def test_what_is_left_out_is_registered():
+def test_omitted_schedulers_and_tracks_are_registered():
     assert {track for track, _ in LEFT_OUT} <= {track.name for track in TRACKS}
     assert {name for _, name in LEFT_OUT} <= set(BASELINES)
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_they_verify(path, log):
+def test_shipped_entries_verify(path, log):
     entry = read_entry(path)
     track = get_track(entry.track)
     if track.windows is not None and track.absence(log):
@@ -64,10 +64,13 @@ def test_they_verify(path, log):
     problem = track.problem(log)
     check_claims(entry, problem)
     run = entry.runs[FILES.index(path) % len(entry.runs)]
-    verify_run(entry, run, problem, Budget(), keep_log=False)
+    found = verify_run(entry, run, problem, Budget(seconds=3600.0), keep_log=True)
+    assert found.log is not None
+    assert found.log.digest() == run.digest
+    assert found.metrics["finished"] == found.metrics["jobs"] > 0
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_all_seeds_of_some_give_every_bit_that_was_written(name):
+def test_all_seeds_of_some_entries_verify(name):
     [path] = [path for path in FILES if name_of(path) == name]
     assert len(verify(read_entry(path))) == get_track(read_entry(path).track).reports

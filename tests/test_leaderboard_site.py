@@ -1,4 +1,4 @@
-"""The leaderboard's site: what its files hold, what entries may write into them, and that they appear whole or not."""
+"""The leaderboard's site: content of its files, escaping of texts of entries, and atomic replacement."""
 
 from __future__ import annotations
 
@@ -94,9 +94,9 @@ def test_texts_of_entries_are_never_markup(site: Path) -> None:
     assert hostile >= 3  # the first page, the track's and the entry's
 
 
-def test_data_are_json_under_their_own_name(site: Path) -> None:
+def test_data_are_separate_json_files(site: Path) -> None:
     files = sorted((site / "data").rglob("*.js"))
-    assert len(files) == 1 + 10 * (3 + 1)  # distributions; ten seeds of three entries, and their lines
+    assert len(files) == 1 + 10 * (3 + 1)  # distributions; ten seeds of three entries with their curves
     for path in files:
         match = DATA.fullmatch(path.read_text(encoding="utf-8"))
         assert match is not None
@@ -107,7 +107,7 @@ def test_data_are_json_under_their_own_name(site: Path) -> None:
 
 
 def test_the_first_page_is_small(site: Path) -> None:
-    """Everything that it loads, within 1 MB; the library that draws is loaded by pages that draw only."""
+    """All files that it loads are within 100 kB; only pages with plots load the plotting library."""
     page = Page(site / "index.html")
     loaded = [site / "index.html"]
     loaded += [site / str(script["src"]) for script in page.of("script")]
@@ -116,7 +116,7 @@ def test_the_first_page_is_small(site: Path) -> None:
     assert sum(path.stat().st_size for path in loaded) < 100_000
 
 
-def test_tables_hold_what_a_replay_gives(made: tuple[Path, Built], site: Path) -> None:
+def test_tables_show_the_results_of_a_replay(made: tuple[Path, Built], site: Path) -> None:
     entries = made[1].entries[TRACK]
     assert {shown.rank for shown in entries} == {1, 2, 3}
     numbers = [
@@ -134,10 +134,10 @@ def test_tables_hold_what_a_replay_gives(made: tuple[Path, Built], site: Path) -
     assert fifo.score.mean == 0.0
 
 
-def test_equal_titles_are_told_apart(made: tuple[Path, Built]) -> None:
+def test_equal_titles_are_made_unique(made: tuple[Path, Built]) -> None:
     labels = [shown.label for shown in made[1].entries[TRACK]]
     assert len(set(labels)) == 3
-    assert "fifo" in labels  # the baseline keeps it
+    assert "fifo" in labels  # the baseline keeps its title
     assert sum(label.startswith("fifo (") for label in labels) == 1
 
 
@@ -148,8 +148,8 @@ def test_an_entry_can_be_downloaded_as_it_was_handed_in(site: Path) -> None:
     assert len(links) == len(handed_in) == 3
 
 
-def test_what_is_claimed_stands_apart_from_what_was_recomputed(site: Path, tmp_path: Path) -> None:
-    """A forged entry has the decisions, the title and the words of a baseline; bytes and digests tell them apart."""
+def test_claims_are_shown_apart_from_recomputed_results(site: Path, tmp_path: Path) -> None:
+    """A forged entry has the decisions, title and texts of a baseline; bytes and digests differ."""
     import msgspec
 
     baseline = site.parent / "baselines" / "fifo.json.zst"
@@ -187,7 +187,7 @@ def test_blank_titles_have_a_name(site: Path) -> None:
     assert list(unique_labels(given).values()) == ["fifo", "b" * 12]
 
 
-def test_files_of_any_name_and_kind_are_named_and_not_shown(tmp_path: Path) -> None:
+def test_files_of_any_name_and_kind_are_listed_as_refused(tmp_path: Path) -> None:
     (tmp_path / "entries").mkdir()
     name = b"bad\xff\x1b[31m.json.zst"
     try:
@@ -217,7 +217,7 @@ def test_pages_name_no_folder_of_the_machine(site: Path, tmp_path: Path, monkeyp
     assert "needs the log muri/trace2.csv" in reason
     assert files == [path.name for path in log]
     assert str(tmp_path) not in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
-    with pytest.raises(MissingLogError, match="is not the log"):  # that somebody named
+    with pytest.raises(MissingLogError, match="is not the log"):  # named by the user
         build_site(log, tmp_path / "other", log=tmp_path / "wrong.csv", tracks=["philly-log-v0"])
 
 
@@ -229,7 +229,7 @@ def test_the_first_page_tells_how_to_enter_and_folds_what_is_not_shown(site: Pat
     assert "2 files that are no entries" in page.text
 
 
-def test_scores_have_bars(made: tuple[Path, Built], site: Path) -> None:
+def test_scores_are_shown_with_bars(made: tuple[Path, Built], site: Path) -> None:
     bars = [
         float(str(one["style"]).removeprefix("width: ").removesuffix("%"))
         for one in Page(site / f"track-{TRACK}.html").of("span")
@@ -238,7 +238,7 @@ def test_scores_have_bars(made: tuple[Path, Built], site: Path) -> None:
     assert bars == [pytest.approx(100 * max(shown.score.mean, 0), abs=0.05) for shown in made[1].entries[TRACK]]
 
 
-def test_what_is_refused_is_named_and_not_shown(made: tuple[Path, Built], site: Path) -> None:
+def test_refused_entries_are_listed_and_not_shown(made: tuple[Path, Built], site: Path) -> None:
     refused = {path.name: reason for path, reason in made[1].refused}
     assert set(refused) == {"<b>damaged.json.zst", "twice.json.zst"}
     assert "the same entry as hostile.json.zst" in refused["twice.json.zst"]
@@ -247,8 +247,8 @@ def test_what_is_refused_is_named_and_not_shown(made: tuple[Path, Built], site: 
     assert "the same entry as hostile.json.zst" in text
 
 
-def test_an_entry_that_is_not_true_leaves_nothing_behind(site: Path, tmp_path: Path) -> None:
-    """A metric of the last seed is changed and the seal made anew: only the replay can tell."""
+def test_a_false_entry_adds_no_page(site: Path, tmp_path: Path) -> None:
+    """A metric of the last seed is changed and the seal is valid: only the replay detects it."""
     import msgspec
 
     entry = read_entry(site.parent / "entries" / "same-title.json.zst")
@@ -283,7 +283,7 @@ def test_other_folders_are_not_replaced(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "mine"]
 
 
-def test_a_folder_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
+def test_a_failed_folder_leaves_the_old_one(tmp_path: Path) -> None:
     with whole_folder(tmp_path / "site", MARK) as folder:
         (folder / "old").touch()
 
@@ -311,21 +311,21 @@ with whole_folder(Path(sys.argv[1]), ".mark") as folder:
 """
 
 
-def test_what_a_killed_build_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
+def test_remains_of_a_killed_build_are_removed_by_the_next_one(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "site")], check=False)
     [left] = tmp_path.iterdir()
     assert left.name.startswith(".site.")
-    (tmp_path / ".site.mine").mkdir()  # somebody else's
+    (tmp_path / ".site.mine").mkdir()  # of another user
     with whole_folder(tmp_path / "site", ".mark"):
         assert not left.exists()
-        with whole_folder(tmp_path / "site", ".mark") as beside:  # one that is being made stays
+        with whole_folder(tmp_path / "site", ".mark") as beside:  # one of a running build stays
             (beside / "second").touch()
         assert sum(path.name.startswith(".site.") for path in tmp_path.iterdir()) == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == [".site.mine", "site"]
 
 
-def test_only_the_tracks_that_are_asked_for(site: Path, tmp_path: Path) -> None:
-    """Entries of other tracks are passed over; nothing is replayed for them."""
+def test_only_the_given_tracks_are_built(site: Path, tmp_path: Path) -> None:
+    """Entries of other tracks are ignored and not replayed."""
     given = entry_files(site.parent / "baselines")
     built = build_site(given, tmp_path / "site", tracks=["general-v1", "philly-log-v0"])
     assert built == Built({"general-v1": [], "philly-log-v0": []}, [])

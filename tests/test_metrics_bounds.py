@@ -1,4 +1,4 @@
-"""Lower bounds: never above what a real schedule reaches, and tight where the optimum is known."""
+"""Lower bounds: never above a real schedule, and tight where the optimum is known."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from cost import lines_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_metrics_reference import Player, fifo, play, random_instance, shortest_remaining, unit_instance
+from metrics_reference import Player, fifo, play, random_instance, shortest_remaining, unit_instance
 
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.instance import Instance
@@ -21,7 +21,7 @@ from gpusched_env.workload import Profiles, Workload
 
 
 def best_preemptive(arrival: tuple, gang: tuple, duration: tuple, gpus: int) -> tuple[float, float]:
-    """Smallest total JCT and smallest makespan over all schedules that change at whole seconds only, by enumeration."""
+    """Smallest total JCT and smallest makespan over all schedules that change at whole seconds, by enumeration."""
 
     @lru_cache(None)
     def best(now: int, left: tuple) -> tuple[float, float]:
@@ -77,7 +77,7 @@ def test_no_enumerated_schedule_beats_the_bounds(jobs: list) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_no_random_run_beats_the_bounds(seed: int) -> None:
-    """Real clusters, models that communicate, windows: rigorous means for any run."""
+    """Clusters of several machines, models that communicate, windows: bounds hold for any run."""
     instance = random_instance(seed, jobs=80)
     for key, preemptive in ((fifo, False), (shortest_remaining, False), (shortest_remaining, True)):
         log = play(instance, key, preemptive)
@@ -90,7 +90,9 @@ def test_no_random_run_beats_the_bounds(seed: int) -> None:
 @settings(max_examples=50)
 @given(jobs=st.lists(st.tuples(st.integers(0, 30), st.just(1), st.integers(1, 9)), min_size=1, max_size=12))
 def test_one_gpu_srtf_is_optimal(jobs: list) -> None:
-    """On one GPU the bound on mean JCT is SRTF's own mean JCT, the makespan bound any work-conserving makespan."""
+    """On one GPU the bound on mean JCT equals that of SRTF, and the
+    bound on makespan that of any work-conserving schedule.
+    """
     arrival, gang, duration = (list(column) for column in zip(*sorted(jobs), strict=True))
     instance = unit_instance(arrival, gang, duration, "1x1")
     numbers = summarise(instance, play(instance, shortest_remaining, preemptive=True))
@@ -99,16 +101,16 @@ def test_one_gpu_srtf_is_optimal(jobs: list) -> None:
     assert bounds["makespan_s"] == pytest.approx(numbers["makespan_s"], rel=1e-12)
 
 
-def test_known_values() -> None:
+def test_bounds_with_known_values() -> None:
     one = np.array([0.0]), np.array([2]), np.array([10.0])
     assert mean_jct_bound(*one, 4) == 10
     assert makespan_bound(*one, 4) == 10
-    # Two equal one-GPU jobs on two GPUs: each takes its own 6 s; the fluid machine alone would say (3 + 6) / 2.
+    # Two equal one-GPU jobs on two GPUs: each takes 6 s; the fluid machine alone would give (3 + 6) / 2.
     pair = np.zeros(2), np.array([1, 1]), np.array([6.0, 6.0])
     assert mean_jct_bound(*pair, 2) == 6
     # Ten jobs of 1 s, one GPU each, two GPUs: fluid SRPT finishes at 0.5, 1.0, ...: mean 2.75; M + d/2 adds a quarter.
     many = np.zeros(10), np.ones(10, int), np.ones(10)
-    assert mean_jct_bound(*many, 2) == pytest.approx(3.0)  # and two at a time give exactly (1 + 2 + 3 + 4 + 5) / 5
+    assert mean_jct_bound(*many, 2) == pytest.approx(3.0)  # two jobs at a time have exactly (1 + 2 + 3 + 4 + 5) / 5
     assert makespan_bound(*many, 2) == 5
     # A gap: the fluid machine is idle between the two.
     gap = np.array([0.0, 100.0]), np.array([1, 1]), np.array([4.0, 2.0])
@@ -116,7 +118,7 @@ def test_known_values() -> None:
 
 
 def capped_greedy_srpt_total(arrival: list, gang: list, duration: list, gpus: int) -> float:
-    """Total JCT of a fluid machine that serves by remaining work, each job at most at its own rate g."""
+    """Total JCT of a fluid machine that serves by remaining work, each job at rate g at most."""
     left = {j: g * d for j, (g, d) in enumerate(zip(gang, duration, strict=True))}
     now, total = 0.0, 0.0
     while left:
@@ -135,8 +137,8 @@ def capped_greedy_srpt_total(arrival: list, gang: list, duration: list, gpus: in
     return total
 
 
-def test_greedy_with_rate_caps_is_no_bound() -> None:
-    """The counterexample of the docstring: a real, valid schedule is better than capped greedy SRPT."""
+def test_greedy_with_rate_caps_is_not_a_bound() -> None:
+    """The counterexample of the docstring: a valid schedule is better than capped greedy SRPT."""
     arrival, gang, duration = [0, 0, 0, 2, 2], [1] * 5, [1, 1, 2, 1, 1]
     assert capped_greedy_srpt_total(arrival, gang, duration, 2) == 8
     instance = unit_instance(arrival, gang, duration, "1x2")
@@ -151,7 +153,7 @@ def test_fluid_machines_by_hand() -> None:
     assert srpt_finish_s(arrival, seconds).tolist() == [5, 2]
     # job 0 is served 0-1 and 2-5: mean time (0.5 x 1 + 3.5 x 3) / 4
     assert smallest_work_mean_busy_s(arrival, seconds).tolist() == [2.75, 1.5]
-    # original, not remaining work: a job of 2 s keeps away from one of 4 s that has 1 s left
+    # by original work, not by remaining work: a job of 2 s precedes one of 4 s with 1 s left
     assert smallest_work_mean_busy_s(np.array([0.0, 3.0]), np.array([4.0, 2.0]))[1] == 4.0
 
 
@@ -166,11 +168,11 @@ def test_the_fastest_gpu_type_counts() -> None:
     assert lower_bounds(instance)["mean_jct_s"] == 9
 
 
-@pytest.mark.parametrize("gpus", [500, 5])  # all run at once; a queue that grows
-def test_the_cost_of_the_bound_grows_like_the_jobs(gpus: int) -> None:
+@pytest.mark.parametrize("gpus", [500, 5])  # all jobs run at once; a growing queue
+def test_the_cost_of_the_bound_is_linear_in_the_jobs(gpus: int) -> None:
     rng = np.random.default_rng(0)
     lines = []
-    for jobs in (200, 200, 2_000):  # the first one imports
+    for jobs in (200, 200, 2_000):  # the first call imports
         arrival = np.cumsum(rng.exponential(1.0, jobs))
         gang, ideal = rng.choice([1, 2, 4, 8], jobs), rng.lognormal(4, 1.5, jobs)
         lines.append(lines_run(mean_jct_bound, arrival, gang, ideal, gpus))
@@ -178,8 +180,8 @@ def test_the_cost_of_the_bound_grows_like_the_jobs(gpus: int) -> None:
     assert 9 < lines[2] / lines[1] < 11
 
 
-def test_the_reference_player_is_not_the_bound() -> None:
-    """The bound is a relaxation: with gangs that waste GPUs it lies strictly below every schedule."""
+def test_the_bound_lies_below_the_reference_schedules() -> None:
+    """The bound is a relaxation: with gangs that leave GPUs idle it lies strictly below every schedule."""
     instance = unit_instance([0, 0], [3, 3], [10, 10], "1x4")
     assert lower_bounds(instance)["mean_jct_s"] < 15
     assert summarise(instance, Player(instance, fifo, False, False, None).play())["mean_jct_s"] == 15

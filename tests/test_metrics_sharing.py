@@ -1,4 +1,4 @@
-"""Metrics of jobs that share GPUs by hand, and a validator that catches what sharing alone can break."""
+"""Metrics of jobs that share GPUs, by hand, and corrupted logs that the validator must refuse."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ XI = 1.5
 
 
 def instance(memory: float = 0.4) -> Instance:
-    """Three jobs on four GPUs, half of whose batch takes 60 % of the compute; two of them share GPUs 1 and 2."""
+    """Three jobs on four GPUs; half of the batch takes 60 % of the compute; two of the jobs share GPUs 1 and 2."""
     plain = unit_instance([0, 10, 20], [3, 2, 1], [100, 20, 50], "1x4", checkpoint_s=5.0, restore_s=3.0)
     shared = Instance(plain.cluster, plain.workload, plain.network, plain.semantics, Sharing(2, XI))
     classes = len(shared.classes)
@@ -52,8 +52,10 @@ def valid() -> tuple[Instance, EventLog]:
     return chosen, simulation.log()
 
 
-def test_times_by_hand() -> None:
-    """A alone 10 s, beside B 10 s; B: 20 iterations of 1.2 s, 1.5 times as long beside A, which holds until 25 s."""
+def test_job_times_of_shared_gpus_by_hand() -> None:
+    """A alone 10 s, beside B 10 s; B:
+    20 iterations of 1.2 s, 1.5 times as long beside A, which holds its GPUs until 25 s.
+    """
     chosen, log = valid()
     validate(chosen, log)
     times = job_times(chosen, log)
@@ -96,7 +98,7 @@ def slower(events: np.ndarray, gpus: np.ndarray) -> None:
 
 def untold(events: np.ndarray, gpus: np.ndarray) -> np.ndarray:
     first_of_b = np.flatnonzero((events["kind"] == RATE) & (events["job"] == 1))
-    return np.delete(events, first_of_b[1])  # it goes on alone at 25 s
+    return np.delete(events, first_of_b[1])  # it continues alone at 25 s
 
 
 def linked(events: np.ndarray, gpus: np.ndarray) -> None:
@@ -142,8 +144,8 @@ def test_corruption_is_caught(name: str) -> None:
         (dict(forbidden=True), "must not share GPU 1 with that of job 0"),
     ],
 )
-def test_a_log_of_other_rules_is_refused(rules: dict, reason: str) -> None:
-    """The same log, had fewer jobs been allowed on a GPU, had they needed more memory, or had their models clashed."""
+def test_a_log_that_breaks_other_rules_of_sharing_is_refused(rules: dict, reason: str) -> None:
+    """The log under other rules: fewer jobs allowed on a GPU, more memory needed, or a forbidden pair of models."""
     chosen = instance(rules.get("memory", 0.4))
     if "limit" in rules:
         chosen.sharing = Sharing(rules["limit"], XI)
@@ -153,8 +155,8 @@ def test_a_log_of_other_rules_is_refused(rules: dict, reason: str) -> None:
         validate(chosen, valid()[1])
 
 
-def test_company_stretches_compute_and_communication_alike() -> None:
-    """Model a on two machines communicates; beside another job its share of communication stays what it is alone."""
+def test_a_co_located_job_slows_compute_and_communication_alike() -> None:
+    """Model a on two machines communicates; beside another job its share of communication is the same as alone."""
     jobs = Workload.from_columns([0.0, 0.0], [2, 2], [100.0, 300.0], profiles=mixed_profiles(), profile=[0, 1])
     chosen = Instance(Cluster.parse("2x1"), jobs, Network(), None, Sharing(2, 1.25))
     shares = []
@@ -171,8 +173,8 @@ def test_company_stretches_compute_and_communication_alike() -> None:
     assert shares[1] == pytest.approx(shares[0], rel=1e-9)
 
 
-def test_bounds_count_what_shared_gpus_can_do() -> None:
-    """Two equal jobs that cost each other nothing: both take their time alone, half of what one GPU would need."""
+def test_bounds_count_the_capacity_of_shared_gpus() -> None:
+    """Two equal jobs without interference: both take their time alone, half of what one exclusive GPU would need."""
     plain = unit_instance([0, 0], [1, 1], [10, 10], "1x1")
     parts = plain.cluster, plain.workload, plain.network, plain.semantics
     assert lower_bounds(plain) == {"mean_jct_s": 15.0, "makespan_s": 20.0}
@@ -188,7 +190,7 @@ def test_bounds_count_what_shared_gpus_can_do() -> None:
 
 @pytest.mark.parametrize("limit", [2, 3])
 def test_bounds_hold_where_jobs_run_side_by_side(limit: int) -> None:
-    """As many equal jobs as a GPU takes, all at once: the makespan is met exactly."""
+    """As many equal jobs as may share a GPU, all at once: the bound on makespan is met exactly."""
     plain = unit_instance([0] * limit, [1] * limit, [10] * limit, "1x1")
     chosen = Instance(plain.cluster, plain.workload, plain.network, plain.semantics, Sharing(limit, 1.25))
     simulation = Simulation(chosen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_metrics_reference import random_instance
+from metrics_reference import random_instance
 
 from gpusched_env.baselines import list_baselines, make_scheduler
 from gpusched_env.cluster import Cluster, NodeGroup
@@ -24,7 +24,7 @@ RULES = {
 
 
 def on_two_gpu_types(instance: Instance) -> Instance:
-    """The same jobs on a cluster of two GPU types, one of them on nodes that are racks of their own."""
+    """The same jobs on a cluster of two GPU types; nodes of one type are racks of one node."""
     rows = [{name: row[name] for name in row.dtype.names} for row in instance.workload.profiles.rows]
     for row, compute in zip(rows, ((0.25, 0.6), (0.5, 0.5), (0.3, 0.1)), strict=True):
         row["compute_s"] = compute

@@ -1,4 +1,4 @@
-"""Intervals over seeds, and the documentation of the columns."""
+"""Intervals over seeds, and the documentation of columns."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def test_one_value_has_no_interval() -> None:
     assert math.isnan(mean_interval([1.0, math.nan]).mean)
 
 
-def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
+def test_the_interval_covers_the_mean_at_its_nominal_rate() -> None:
     samples = np.random.default_rng(0).normal(10.0, 3.0, (2000, 4))
     covered = [interval.low <= 10.0 <= interval.high for interval in map(mean_interval, samples)]
     assert 0.935 < np.mean(covered) < 0.965
 
 
-def test_pairing_removes_what_seeds_share() -> None:
+def test_pairing_removes_the_variance_that_seeds_share() -> None:
     rng = np.random.default_rng(1)
     seeds = rng.lognormal(8.0, 1.0, 6)
     better, worse = seeds, seeds * 1.1 * rng.normal(1.0, 0.001, 6)
@@ -50,7 +50,7 @@ def test_pairing_removes_what_seeds_share() -> None:
     assert ratio.low > 1.09
     assert ratio.high < 1.11
     assert paired_difference(worse, better).mean == pytest.approx((worse - better).mean())
-    assert mean_interval(worse).low < mean_interval(better).high  # unpaired, the two cannot be told apart
+    assert mean_interval(worse).low < mean_interval(better).high  # unpaired, the intervals overlap
 
 
 def test_pairs_must_match() -> None:
@@ -67,7 +67,7 @@ def test_every_column_is_documented() -> None:
     assert all(column.unit == "s" for column in COLUMNS if column.name.endswith("_s"))
 
 
-def test_a_bootstrap_interval_is_about_that_of_student_where_values_are_normal() -> None:
+def test_a_bootstrap_interval_of_normal_values_is_close_to_students() -> None:
     values = np.random.default_rng(0).normal(10.0, 2.0, 200)
     boot, student = bootstrap_mean(values), mean_interval(values)
     assert boot.mean == student.mean
@@ -76,16 +76,16 @@ def test_a_bootstrap_interval_is_about_that_of_student_where_values_are_normal()
     assert bootstrap_mean(values) == boot
 
 
-def test_a_bootstrap_interval_covers_the_mean_as_often_as_it_says_for_skewed_values() -> None:
+def test_a_bootstrap_interval_covers_the_mean_of_skewed_values() -> None:
     rng = np.random.default_rng(1)
     hits = 0
     for _ in range(300):
         interval = bootstrap_mean(rng.exponential(1.0, 60), draws=1_000)
         hits += interval.low <= 1.0 <= interval.high
-    assert 0.88 <= hits / 300 <= 0.98  # 95 % less what skew costs
+    assert 0.88 <= hits / 300 <= 0.98  # below 95 % because of the skew
 
 
-def test_a_bootstrap_of_equal_values_is_a_point_and_of_one_value_unknown() -> None:
+def test_a_bootstrap_interval_of_equal_values_is_a_point_and_of_one_value_nan() -> None:
     point = bootstrap_mean([2.0, 2.0, 2.0])
     assert (point.low, point.mean, point.high) == (2.0, 2.0, 2.0)
     one = bootstrap_mean([2.0])

@@ -1,4 +1,4 @@
-"""Job times, series, fairness and summaries against hand-computed logs and against identities."""
+"""Job times, series, fairness and summaries: values by hand, and identities."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ import pytest
 from cost import lines_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_metrics_reference import communicating_profiles, play, random_instance, shortest_remaining, unit_instance
+from metrics_reference import (
+    communicating_profiles,
+    instance_i,
+    play,
+    random_instance,
+    shortest_remaining,
+    unit_instance,
+)
 
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import GpuschedError
@@ -34,7 +41,7 @@ from gpusched_env.workload import Profiles, Workload
 
 
 def preempted_once() -> tuple[Instance, EventLog]:
-    """Two GPUs. Job 0 (100 s) runs 0-40, saves 40-45; job 1 (10 s) runs 45-55; job 0 restores 55-62, ends 122."""
+    """Two GPUs. Job 0 (100 s) runs 0-40, checkpoints 40-45; job 1 (10 s) runs 45-55; job 0 restores 55-62, ends 122."""
     instance = unit_instance([0, 40], [2, 2], [100, 10], "1x2", checkpoint_s=5.0, restore_s=7.0)
     return instance, play(instance, shortest_remaining, preemptive=True)
 
@@ -121,7 +128,7 @@ def test_identities(seed: int, preemptive: bool) -> None:
 
 
 def test_communication_is_iteration_beyond_compute() -> None:
-    """A gang of 2 across two nodes: p = 1 adds the ring's time to the compute, and all of it is exposed."""
+    """A gang of 2 across two nodes: with p = 1 the time of the ring adds to the compute."""
     workload = Workload.from_columns([0], [2], iterations=[100.0], profiles=communicating_profiles(), profile=[0])
     network = Network(bandwidth_GBps=(10.0, 1.0, 0.5), latency_s=(0, 0, 0))
     instance = Instance(Cluster.homogeneous(2, 1), workload, network)
@@ -132,7 +139,7 @@ def test_communication_is_iteration_beyond_compute() -> None:
 
 
 def test_a_mixed_gang_computes_at_its_slowest_type() -> None:
-    """Both types present: iterations take the slow type's time; the fast type's idle time is not communication."""
+    """With both types an iteration takes the time of the slow type; idle time of the fast type is not communication."""
     row = dict(name="x", batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0, compute_s=(1.0, 3.0))
     profiles = Profiles.from_rows([row], ("fast", "slow"))
     cluster = Cluster([NodeGroup(1, 1, "fast"), NodeGroup(1, 1, "slow")])
@@ -147,7 +154,7 @@ def test_a_mixed_gang_computes_at_its_slowest_type() -> None:
 
 
 def test_fairness_by_hand() -> None:
-    """Four GPUs. Job 0 (4 GPUs, 10 s) 0-10, job 1 (4 GPUs, 10 s) 10-20: two jobs share for 10 s, then one is alone."""
+    """Four GPUs. Job 0 (4 GPUs, 10 s) 0-10, job 1 (4 GPUs, 10 s) 10-20: two jobs in the system for 10 s, then one."""
     instance = unit_instance([0, 0], [4, 4], [10, 10])
     log = play(instance)
     rho = finish_time_fairness(instance, log, job_times(instance, log)["finish_s"])
@@ -157,7 +164,7 @@ def test_fairness_by_hand() -> None:
     assert (numbers["rho_mean"], numbers["rho_max"], numbers["rho_fair_share"]) == (11 / 12, 4 / 3, 0.5)
 
 
-def test_a_lonely_job_is_fairly_served() -> None:
+def test_a_job_alone_has_fairness_one() -> None:
     instance = unit_instance([3.3], [3], [7.7])
     numbers = summarise(instance, play(instance))
     assert numbers["rho_fair_share"] == 1.0
@@ -200,7 +207,7 @@ def test_series_by_hand() -> None:
     checkpoint=st.sampled_from([0.0, 30.0]),
     preemptive=st.booleans(),
 )  # fmt: skip
-def test_any_schedule_keeps_the_identities(jobs: list, checkpoint: float, preemptive: bool) -> None:
+def test_identities_hold_for_any_schedule(jobs: list, checkpoint: float, preemptive: bool) -> None:
     instance = unit_instance(*map(list, zip(*jobs, strict=True)), "2x4", checkpoint_s=checkpoint, restore_s=checkpoint)
     log = play(instance, shortest_remaining, preemptive)
     validate(instance, log)
@@ -212,7 +219,7 @@ def test_any_schedule_keeps_the_identities(jobs: list, checkpoint: float, preemp
 
 
 def log_of(jobs: int) -> tuple[Instance, EventLog]:
-    """A long log made cheaply: one GPU each, a window of jobs that overlap without ever competing."""
+    """A long log, made without a simulation: one-GPU jobs that overlap and never wait."""
     rng = np.random.default_rng(0)
     duration = rng.uniform(1, 60, jobs)
     instance = unit_instance(np.arange(jobs, dtype=float).tolist(), [1] * jobs, duration.tolist(), "8x8")
@@ -233,7 +240,7 @@ def log_of(jobs: int) -> tuple[Instance, EventLog]:
     return instance, EventLog(events, (rows % 64).astype(np.int32))
 
 
-def test_segments_of_a_sealed_log_are_worked_out_once() -> None:
+def test_segments_of_a_sealed_log_are_computed_once() -> None:
     instance, log = preempted_once()
     sealed, table = log.sealed(), segments(instance, log)
     assert sealed.digest() == log.digest()
@@ -250,7 +257,27 @@ def test_segments_of_a_sealed_log_are_worked_out_once() -> None:
 
 
 @pytest.mark.parametrize("work", [summarise, validate])
-def test_no_line_of_python_is_run_for_each_event(work: Callable[[Instance, EventLog], object]) -> None:
+def test_metrics_run_no_line_of_python_for_each_event(work: Callable[[Instance, EventLog], object]) -> None:
     few, many = log_of(100), log_of(2_000)
-    work(*few)  # the first one imports
+    work(*few)  # the first call imports
     assert lines_run(work, *many) == lines_run(work, *few) > 100
+
+
+def test_a_makespan_ends_with_the_last_job() -> None:
+    instance = unit_instance([0], [1], [10])
+    assert summarise(instance, play(instance), end_s=1000.0)["makespan_s"] == 10.0
+
+
+@pytest.mark.parametrize(
+    ("options", "finish"),
+    [
+        (dict(strict=True), [10, 14, 20, 16, 34]),
+        (dict(), [10, 27, 7, 12, 23]),
+        (dict(key=shortest_remaining, preemptive=True), [16, 4, 10, 6, 24]),
+    ],
+    ids=["fifo-strict", "fifo-skip", "srtf"],
+)
+def test_the_reference_scheduler_plays_known_schedules(options: dict, finish: list) -> None:
+    log = play(instance_i(), **options)
+    validate(instance_i(), log)
+    assert job_times(instance_i(), log)["finish_s"].tolist() == finish

@@ -1,4 +1,4 @@
-"""The validator must catch every kind of corruption: each test breaks one thing in a valid log."""
+"""The validator must catch every kind of corruption: each case changes one thing in a valid log."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from test_metrics_reference import play, random_instance, shortest_remaining, unit_instance
+from metrics_reference import play, random_instance, shortest_remaining, unit_instance
 
 from gpusched_env.errors import ScheduleError
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME, START, EventLog
@@ -65,7 +65,7 @@ def duplicate_gpu(events: np.ndarray, gpus: np.ndarray) -> None:
 
 
 def steal_gpu(events: np.ndarray, gpus: np.ndarray) -> None:
-    """Give a one-GPU job the GPU of a gang that holds it for a long time yet."""
+    """Give a one-GPU job a GPU that another gang still holds."""
     kind = events["kind"]
     for start in np.flatnonzero(((kind == START) | (kind == RESUME)) & (events["gpu_count"] == 1)):
         earlier = np.flatnonzero((kind[:start] == START) | (kind[:start] == RESUME))
@@ -151,8 +151,8 @@ def test_the_message_names_event_and_job() -> None:
         validate(valid()[0], broken(edit(PREEMPT, "value", 1.0)))
 
 
-def test_each_number_matters() -> None:
-    """Nudge every field of every event, one at a time: nothing in a log is free to be wrong."""
+def test_a_change_of_any_field_is_caught() -> None:
+    """Change every field of every event, one at a time."""
     instance = unit_instance([0, 2, 3], [2, 1, 2], [10, 3, 1], "2x1", checkpoint_s=1.0, restore_s=1.0)
     log = play(instance, shortest_remaining, preemptive=True)
     validate(instance, log)
@@ -163,7 +163,7 @@ def test_each_number_matters() -> None:
             events[field][number] += 1
             with pytest.raises(ScheduleError):
                 validate(instance, EventLog(events, log.gpus))
-    for number in np.flatnonzero(log.events["gpu_count"] == 2):  # gangs of both GPUs have no other choice
+    for number in np.flatnonzero(log.events["gpu_count"] == 2):  # a gang of both GPUs has no other valid placement
         for index in (0, 1):
             gpus = log.gpus.copy()
             gpus[log.events["gpu_at"][number] + index] += 1
@@ -187,7 +187,7 @@ def test_a_time_limit_admits_unfinished_jobs_only() -> None:
     validate(instance, log)
     for count in range(first(log, COMPLETE) + 1):
         events = log.events[:count]
-        with pytest.raises(ScheduleError):  # something was due before the limit
+        with pytest.raises(ScheduleError):  # an event was due before the limit
             validate(instance, EventLog(events, log.gpus[: events["gpu_count"].sum()]))
     shorter = unit_instance([0, 1, 50], [2, 2, 1], [10, 100, 1], "1x2", time_limit_s=5.0)
     with pytest.raises(ScheduleError, match="beyond the time limit"):

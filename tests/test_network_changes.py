@@ -1,4 +1,4 @@
-"""Links that become slower in the middle of a run: closed forms, and who notices."""
+"""Links that become slower in the middle of a run: closed forms, and the gangs that are repriced."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def changed(*changes: NetworkChange) -> Network:
 
 
 def times(net: Network) -> tuple[Instance, EventLog, np.ndarray]:
-    """Two gangs over two racks of two machines, one on a machine."""
+    """Two gangs on two racks of two machines: one across racks, one on a machine."""
     instance, scheduler = instance_of("4x8/2", [{0: 2, 2: 2}, {1: 2, 3: 2}, {0: 4}], net)
     log = play(instance, scheduler)
     return instance, log, job_times(instance, log)["finish_s"]
@@ -48,7 +48,7 @@ def test_a_gang_that_crosses_the_spine_goes_on_at_the_new_pace() -> None:
     assert job_times(changing, log)["finish_s"][0] == pytest.approx(half + 500 * after, rel=1e-12)
 
 
-def test_only_gangs_on_these_links_notice() -> None:
+def test_only_gangs_on_changed_links_are_repriced() -> None:
     _, plain, before = times(PLAIN)
     instance, log, after = times(changed(NetworkChange(10.0, "rack", 8.0)))
     assert after[2] == before[2]
@@ -59,7 +59,7 @@ def test_only_gangs_on_these_links_notice() -> None:
     assert len(plain.events) + 2 == len(log.events)
 
 
-def test_a_change_that_is_taken_back_at_once_changes_nothing() -> None:
+def test_a_change_reverted_at_the_same_time_changes_nothing() -> None:
     _, plain, _ = times(PLAIN)
     _, log, _ = times(changed(NetworkChange(10.0, "rack", 8.0), NetworkChange(10.0, "rack", 1.0)))
     assert log.digest() == plain.digest()
@@ -71,7 +71,7 @@ def test_a_change_after_the_end_is_not_waited_for() -> None:
     assert log.digest() == plain.digest()
 
 
-def test_the_view_shows_what_links_can_carry_now() -> None:
+def test_the_view_shows_the_current_capacity_of_links() -> None:
     instance, scheduler = instance_of("4x8/2", [{0: 2, 2: 2}], changed(NetworkChange(10.0, "rack", 8.0)))
     seen = {}
 

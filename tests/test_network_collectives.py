@@ -59,7 +59,7 @@ def test_two_gangs_on_the_same_two_servers() -> None:
     gang = Gangs(8, 2, 4, M)
     cost = collective_cost("ring", gang, DGX)
     fixed_s, bytes_s = 12 * 3.4e-6 + 2 * 14e-6, 14 / 8 * M / 12e9
-    expected = {  # printed [ms], slow-down of the bytes
+    expected = {  # printed [ms], slowdown of the bytes
         "alone": (14.652133, 1.0),
         "max-min": (29.235467, 2.0),
         "k-way": (29.235467, sharing_degradation(2.0, alpha=0.0)),
@@ -111,7 +111,7 @@ def test_identities(gpus: int, servers: int, extra: int, gradient_bytes: float) 
     assert float(reduced) - times["ring"] == pytest.approx((gpus - 1) / gpus * gradient_bytes / 1e11, rel=1e-6)
 
 
-def test_gangs_as_arrays_and_gangs_that_say_nothing() -> None:
+def test_gangs_as_arrays_and_gangs_that_send_nothing() -> None:
     gangs = Gangs(np.array([8, 16, 1, 4]), np.array([1, 2, 1, 2]), np.array([8, 8, 1, 2]), np.array([M, M, M, 0.0]))
     for name in COLLECTIVES:
         for latency in LATENCY_MODELS:
@@ -119,12 +119,13 @@ def test_gangs_as_arrays_and_gangs_that_say_nothing() -> None:
                 continue
             cost = collective_cost(name, gangs, DGX, latency)
             assert [field.shape for field in cost] == [(4,)] * 3
-            found = cost.seconds(np.array([np.inf, 12e9, 0.0, 0.0]))  # a rate of 0 does not delay who sends nothing
+            # a rate of 0 does not delay gangs that send nothing
+            found = cost.seconds(np.array([np.inf, 12e9, 0.0, 0.0]))
             alone = [float(seconds(name, Gangs(*(field[i] for field in gangs)), latency=latency)) for i in range(2)]
             assert found.tolist() == [*alone, 0.0, 0.0]
 
 
-def test_a_dead_link_takes_for_ever_and_a_port_is_a_cap() -> None:
+def test_a_dead_link_gives_infinite_time_and_a_port_caps_the_rate() -> None:
     cost = collective_cost("ring", SIXTEEN, DGX)
     assert cost.seconds(0.0) == np.inf
     assert cost.seconds(500e9) == cost.seconds(120e9)
@@ -132,7 +133,7 @@ def test_a_dead_link_takes_for_ever_and_a_port_is_a_cap() -> None:
     assert collective_cost("hierarchical", SIXTEEN, DGX).cap_Bps == 8 * 120e9
 
 
-def test_a_choice_stays_under_contention() -> None:
+def test_the_chosen_collective_stays_under_contention() -> None:
     gangs = Gangs(np.array([16, 64]), np.array([2, 32]), np.array([8, 2]), np.array([M, 100.0]))
     cost = collective_cost("best", gangs, DGX)
     assert cost.wire_bytes.tolist() == [M, 200.0]  # hierarchical by its bytes, a tree by its latency
@@ -151,7 +152,7 @@ def test_refusals() -> None:
 CHUNK = 2**20  # [byte]
 
 
-def test_chunks_that_meet_nobody() -> None:
+def test_chunks_without_contention() -> None:
     # [ns]; 1 -> 4 of sixteen nodes: ring, fully connected, switch
     assert [unaware_ns(CHUNK, hops, 50, 500) for hops in (3, 1, 2)] == [21031, 20031, 20531]
     # one hop in each dimension of a ring, a full mesh and a switch
@@ -168,7 +169,7 @@ def test_chunks_that_queue() -> None:
 
 
 def test_a_ring_all_gather_step_by_step_is_the_ring_formula() -> None:
-    # 15 rounds, in each of which every node hands one part to its neighbour, cost 15 steps of latency and bytes: half
+    # 15 rounds, in which every node sends one part to its neighbour, cost 15 steps of latency and bytes: half
     # of an all-reduce of 16 parts. The reference truncates each step to whole ns.
     step_ns = finish_ns(CHUNK, [[i, (i + 1) % 16] for i in range(16)], 50, 500)
     links = Links(50 * 2**30, 50 * 2**30, 500e-9, 500e-9)

@@ -1,4 +1,4 @@
-"""One result under contention, whatever the way: asked or not, from scratch, in a batch, in a copy, compiled or not."""
+"""Equal results under contention: with or without questions, from scratch, in a batch, in a copy, compiled or not."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TWO = [{0: 4, 1: 4}, {0: 4, 1: 4}]
 
 @kernel
 def settle_from_scratch(sim: Run) -> None:
-    """Forget all rates and levels, then find them anew."""
+    """Discard all rates and levels and solve again."""
     for link in range(len(sim.links)):
         sim.links[link]["level"] = np.inf
         touch_link(sim, link)
@@ -58,7 +58,7 @@ def settle_from_scratch(sim: Run) -> None:
 
 
 def chain(uses: np.ndarray, use: int, following: str) -> list[tuple[float, ...]]:
-    """What a link or a gang holds, in order."""
+    """The linked list of a link or gang, in order."""
     found = []
     while use >= 0:
         found.append(tuple(uses[name][use].item() for name in ("weight", "rate", "link", "replica")))
@@ -67,7 +67,7 @@ def chain(uses: np.ndarray, use: int, following: str) -> list[tuple[float, ...]]
 
 
 def told(simulation: Simulation) -> list[bytes]:
-    """All that a question must leave as it is: the state but for its scratch, the flows in the order of each link."""
+    """All that a question must not change: the state without scratch, and the order of flows on each link."""
     state = simulation.arrays
     simulation.view_for(AtOnce([])).network.loads_Bps()  # settles
     world = state.world.copy()
@@ -91,7 +91,7 @@ def told(simulation: Simulation) -> list[bytes]:
 
 
 class Curious(Restless):
-    """Ask about everything before every decision, check the answers, and forget no rate that it looked at."""
+    """Ask all questions before every decision and check the answers."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -140,7 +140,7 @@ def test_questions_and_solving_from_scratch_change_no_bit(seed: int, tmp_path: P
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_if_tells_what_then_happens(seed: int, tmp_path: Path) -> None:
+def test_what_if_predicts_the_rates_after_a_start(seed: int, tmp_path: Path) -> None:
     instance = draw(seed, tmp_path)
     rng = np.random.default_rng(seed)
     compared = 0
@@ -166,8 +166,8 @@ def test_what_if_tells_what_then_happens(seed: int, tmp_path: Path) -> None:
     assert compared > 10
 
 
-def test_a_question_after_a_preemption_does_not_hide_it() -> None:
-    """The flow has ended, its rivals have risen: that is told although the question was the first to find out."""
+def test_a_question_after_a_preemption_does_not_hide_the_new_rates() -> None:
+    """After a preemption rivals are faster: that is logged even if a question has already computed their rates."""
     instance, _ = instance_of("2x12", [*TWO, {0: 4, 1: 4}], network(), checkpoint_s=500.0)
     places = gpus_of(instance.cluster, [*TWO, {0: 4, 1: 4}])
     alone = paces("2x12", TWO[:1], network())[0]
@@ -188,7 +188,7 @@ def test_a_question_after_a_preemption_does_not_hide_it() -> None:
     assert rates["value"].tolist() == [alone]
 
 
-def test_removing_the_others_gives_the_time_alone() -> None:
+def test_removing_the_other_gangs_gives_the_time_alone() -> None:
     gangs = [{0: 4, 1: 4}, {0: 2, 2: 2}, {1: 2, 3: 2}, {2: 3, 3: 3}]
     instance, scheduler = instance_of("4x8", gangs, network(kind="leaf-spine"), checkpoint_s=0.0)
     simulation = started(instance, scheduler)
@@ -205,7 +205,7 @@ def test_removing_the_others_gives_the_time_alone() -> None:
 
 
 @pytest.mark.parametrize("model", ["none", "maxmin", "kway", "flat"])
-def test_a_gang_alone_takes_what_the_table_of_paces_says(model: str) -> None:
+def test_a_gang_alone_takes_the_time_of_the_table_of_iterations(model: str) -> None:
     for collective in ("ring", "hierarchical", "double-tree", "best"):
         net = network(model, kind="leaf-spine", collective=collective, reduction_GBps=50.0, machine_overhead_s=1e-3)
         for gang, tier in (({0: 1}, 0), ({0: 4}, 0), ({0: 4, 1: 4}, 1), ({0: 4, 2: 4}, 2)):
@@ -231,7 +231,7 @@ def test_a_place_in_a_batch_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_copy_goes_on_alike(seed: int, tmp_path: Path) -> None:
+def test_a_copy_continues_like_the_original(seed: int, tmp_path: Path) -> None:
     instance = draw(seed, tmp_path)
     simulation, scheduler = Simulation(instance, seed), Restless(seed)
     view = simulation.view_for(scheduler)
@@ -248,10 +248,10 @@ def test_a_copy_goes_on_alike(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", range(60, 66))
 def test_the_size_of_the_log_buffer_changes_nothing(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The buffer fills at another event for each size, and before rates are told, which it must hold all at once."""
+    """Each size fills the buffer at another event, also before rates are logged, which must fit at once."""
     instance = draw(0, tmp_path)
     whole = simulate(instance, Restless(0)).digest()
-    shrunk = size - 8 * instance.cluster.gpus  # allocate adds so much for the rates of all gangs
+    shrunk = size - 8 * instance.cluster.gpus  # allocate adds room for the rates of all gangs
     monkeypatch.setattr("gpusched_env.core.state.EVENT_BUFFER", shrunk)
     simulation = Simulation(instance)
     assert len(simulation.arrays.events) == size
@@ -344,8 +344,8 @@ def test_rates_need_links() -> None:
 
 
 @pytest.mark.parametrize(("second_s", "stands"), [(0.0, True), (1.0, False)])
-def test_kernels_see_that_gangs_stand_still_as_the_simulation_does(second_s: float, stands: bool) -> None:
-    """Two gangs contend for links until no whole iteration fits into a slot, or the second is still to come."""
+def test_kernels_and_the_simulation_agree_on_stalled_gangs(second_s: float, stands: bool) -> None:
+    """Two gangs contend for links until no whole iteration fits into a slot, or the second has not arrived yet."""
     net = network(gpu_latency_s=0.0, nic_latency_s=0.0)
     instance, scheduler = instance_of("2x8", TWO, net, slot_s=0.07, arrival=[0.0, second_s])
     simulation = started(instance, scheduler)
@@ -353,8 +353,8 @@ def test_kernels_see_that_gangs_stand_still_as_the_simulation_does(second_s: flo
     assert simulation._stuck() == stuck(simulation.arrays) == stands
 
 
-def test_gangs_that_stand_still_for_ever() -> None:
-    """Two gangs, neither of which gets a whole iteration into a slot: said so, rather than that nothing runs."""
+def test_gangs_stalled_for_ever_are_an_error() -> None:
+    """No whole iteration of either gang fits into a slot: the error says so, instead of saying that no gang runs."""
     net = network(gpu_latency_s=0.0, nic_latency_s=0.0)
     instance, scheduler = instance_of("2x8", TWO, net, slot_s=0.07)
     with pytest.raises(GpuschedError, match=r"stalls at 0 s: 2 jobs run, but none gets a whole iteration into a slot"):

@@ -1,4 +1,4 @@
-"""k-way contention, start rule, locality, flat and pairwise interference against values worked out by hand."""
+"""k-way contention, start rule, locality, flat and pairwise interference: values by hand."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_equal_flows_on_one_link_by_either_rule(jobs: int, xi: float) -> None:
 
 
 def ends_s(first: float, second: float, together: bool) -> float:
-    """Sum of the ends of two transfers, the first in flight, from the rates themselves."""
+    """Sum of the ends of two transfers, the first already running, from their rates."""
     if not together:
         return 2 * B * first + B * second
     shorter, longer = sorted((first, second))
@@ -91,7 +91,7 @@ def test_locality() -> None:
 
 def test_flat_interference() -> None:
     assert flat_goodput_factor(GPUS_ON, 0.25).tolist() == [0.75, 0.75, 1.0, 0.75, 0.75]
-    two_apart = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [0, 2, 0, 0]])  # the third stays on one server
+    two_apart = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [0, 2, 0, 0]])  # the third gang is on one server
     assert flat_goodput_factor(two_apart, 0.5).tolist() == [1.0, 1.0, 1.0]
 
 

@@ -1,4 +1,4 @@
-"""Rates by the shape of a placement: the dimensions, which of them a cluster offers, and what the simulator pays."""
+"""Rates by the shape of a placement: dimensions, shapes that a cluster offers, and rates in the simulator."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SIZES = (1, 2, 3, 4, 5, 6, 8)
 
 @pytest.mark.parametrize(
     ("gang", "used", "shape"),
-    [  # Dally specification, test E2: racks, machines, slots -> gpu, slot, machine, rack
+    [  # docs/network.md, By the shape of a placement: racks, machines, slots -> gpu, slot, machine, rack
         (8, (1, 2, 2), (2, 2, 2, 1)),  # 4+4 in a rack
         (16, (1, 2, 4), (2, 4, 2, 1)),  # 8+8 in a rack
         (16, (2, 2, 4), (1, 4, 2, 2)),  # 8+8 over racks
@@ -40,11 +40,11 @@ SIZES = (1, 2, 3, 4, 5, 6, 8)
         (4, (1, 1, 2), (2, 2, 1, 1)),  # 2+2 in two slots of a machine
         (4, (1, 1, 1), (4, 1, 1, 1)),
         (8, (2, 2, 2), (1, 2, 2, 2)),  # 4+4 over racks
-        (7, (2, 3, 4), (1, 1, 1, 7)),  # a total that does not divide the gang makes the dimension flat
+        (7, (2, 3, 4), (1, 1, 1, 7)),  # where the number does not divide the gang, the dimension takes all that is left
         (1, (1, 1, 1), (1, 1, 1, 1)),
     ],
 )
-def test_the_examples_of_the_specification(gang: int, used: tuple[int, int, int], shape: tuple[int, ...]) -> None:
+def test_dimensions_of_placements_by_hand(gang: int, used: tuple[int, int, int], shape: tuple[int, ...]) -> None:
     assert dimensions(gang, *used) == shape
 
 
@@ -67,7 +67,7 @@ def test_reachable_shapes_are_those_of_all_sets_of_gpus(room: str) -> None:
 
 
 def priced(cluster: Cluster, efficiency: dict[tuple[int, ...], float] | None = None, seed: int = 0) -> Profiles:
-    """Two models of different compute on each GPU type, with random efficiencies for every reachable shape."""
+    """Two models with different compute times on each GPU type, and random efficiencies for every reachable shape."""
     rng = np.random.default_rng(seed)
     fields = dict(batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0)
     rows = [dict(name=name, compute_s=rng.uniform(0.5, 2, len(cluster.gpu_types)), **fields) for name in "ab"]
@@ -93,7 +93,7 @@ def jobs_on(cluster: Cluster, sizes: list[int], profiles: Profiles, **rules: flo
 @settings(max_examples=60)
 @given(data=st.data(), room=st.sampled_from(ROOMS))
 def test_a_gang_pays_for_the_shape_of_its_placement(data: st.DataObject, room: str) -> None:
-    """On any GPUs in any order: iterations x compute of the slowest type / efficiency of the shape."""
+    """On random GPUs in random order: iterations x compute of the slowest type / efficiency of the shape."""
     cluster = Cluster.parse(room)
     profiles = priced(cluster)
     order = data.draw(st.permutations(range(cluster.gpus)))
@@ -120,7 +120,7 @@ def test_a_gang_pays_for_the_shape_of_its_placement(data: st.DataObject, room: s
 
 @pytest.mark.parametrize("room", ROOMS[:2])
 def test_the_ideal_is_the_best_of_all_placements(room: str) -> None:
-    """One GPU type: what the best set of GPUs gives, tried one by one."""
+    """One GPU type: the ideal time is that of the best set of GPUs, by brute force."""
     cluster = Cluster.parse(room)
     profiles = priced(cluster, seed=5)
     told = {tuple(row[:-1]): row[-1] for row in profiles.shaped.tolist()}
@@ -154,9 +154,9 @@ def test_a_missing_efficiency_names_model_dimensions_and_remedy() -> None:
     cut = Profiles(profiles.rows, profiles.compute_s, profiles.gpu_types, shaped=profiles.shaped[keep])
     with pytest.raises(WorkloadError, match=r"'b' has no efficiency for 4 GPUs in .* slot 2, machine 2,.*--profiles"):
         jobs_on(cluster, [1, 4], cut)
-    assert len(jobs_on(cluster, [4, 1], cut).workload) == 2  # nobody of that model has such a gang
+    assert len(jobs_on(cluster, [4, 1], cut).workload) == 2  # no job of that model has such a gang
     with pytest.raises(WorkloadError, match="'b' has no efficiency for 2 GPUs in the dimensions rack 2,"):
-        jobs_on(Cluster.parse("2x4s2/1"), [1, 2], profiles)  # one rack has no such shape
+        jobs_on(Cluster.parse("2x4s2/1"), [1, 2], profiles)  # one rack does not have this shape
 
 
 @pytest.mark.parametrize(
@@ -172,12 +172,12 @@ def test_shaped_rows_out_of_range_are_refused(field: str, value: float) -> None:
         Profiles(profiles.rows, profiles.compute_s, profiles.gpu_types, shaped=np.repeat(bad[:1], 2))
 
 
-def test_an_efficiency_that_rounding_put_above_1_is_told_with_its_value() -> None:
+def test_an_efficiency_above_1_is_reported_with_its_value() -> None:
     with pytest.raises(WorkloadError, match=r"efficiency is 1\.0000000000000002: it must be above 0 and at most 1"):
         priced(Cluster.parse("1x2"), {(2, 1, 1, 1): math.nextafter(1.0, 2.0)})
 
 
-def test_shapes_count_in_fingerprints_and_nowhere_else() -> None:
+def test_shapes_change_fingerprints_only() -> None:
     profiles = priced(Cluster.parse("2x4s2"))
     plain = Profiles(profiles.rows, profiles.compute_s, profiles.gpu_types)
     one, two = (Workload.from_columns([0.0], [4], [9.0], profiles=table) for table in (plain, profiles))
@@ -232,7 +232,7 @@ def test_steps_are_written_only_where_work_comes_in_steps() -> None:
 
 
 def digests() -> list[str]:
-    """What the subprocess prints."""
+    """Digests, printed by the subprocess."""
     cluster = Cluster.parse("4x4s2/2")
     instance = jobs_on(cluster, [8, 3, 2, 5, 1, 6, 4, 7], priced(cluster), checkpoint_s=3.0)
     return [simulate(instance, make_scheduler(name)).digest() for name in ("fifo", "tiresias", "srtf", "random")]

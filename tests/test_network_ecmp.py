@@ -1,4 +1,4 @@
-"""Hashed path choice: fixed values, the same value in every kind of arithmetic, and the load of random hashing."""
+"""Hashed path choice: fixed values, equal values in all kinds of arithmetic, and the load of random hashing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_hash_never_changes() -> None:
     ]  # fmt: skip
 
 
-def test_plain_numpy_and_compiled_words_agree() -> None:
+def test_plain_python_numpy_and_compiled_hashes_agree() -> None:
     seeds = np.random.default_rng(0).integers(0, 2**63 - 1, 500)
     out = np.zeros(len(seeds), np.int64)
     fill(Hashes(seeds=seeds, found=out))
@@ -46,7 +46,7 @@ def test_plain_numpy_and_compiled_words_agree() -> None:
 
 
 def chance_of_load_at_most(load: int, flows: int, links: int) -> Fraction:
-    """Chance that no link gets more, by counting the ways to deal numbered flows to one link after another."""
+    """Probability that no link has more flows, by counting assignments of numbered flows link by link."""
     ways = [1] + [0] * flows
     for _ in range(links):
         ways = [sum(math.comb(n, i) * ways[n - i] for i in range(min(load, n) + 1)) for n in range(flows + 1)]

@@ -1,4 +1,4 @@
-"""Whatever happens on whatever network: the log's rates are what NumPy gets from the log's gangs, and no others."""
+"""Random runs on random networks: the rates in the log equal rates that NumPy computes from the gangs in the log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLUSTERS = (Cluster.parse("6x4/2"), two_types((3, 2), (4, 2), 2), Cluster.parse(
 
 
 class Restless(Scheduler):
-    """Start, preempt and wait at random; after 200 decisions in a way that lets everything finish."""
+    """Start, preempt and wait at random; after 200 decisions only start, so that all jobs finish."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -46,12 +46,14 @@ class Restless(Scheduler):
             if rng.random() < 0.8:
                 yield Start(job, str(rng.choice(["random", "spread", "pack"])) if wild else "pack")
                 if rng.random() < 0.3 and len(view.running):
-                    view.network.loads_Bps()  # looking changes nothing
+                    view.network.loads_Bps()  # questions change nothing
         yield Wait(view.now_s + float(rng.exponential(50.0)))
 
 
 def three_spines(folder: Path) -> str:
-    """A graph that is no tree: every leaf at three spines, which share its bytes in thirds; links differ."""
+    """A graph that is no tree:
+    every leaf is joined to three spines, which carry a third of its bytes each; links differ.
+    """
     graph = nx.Graph()
     for server in range(6):
         graph.add_edge(f"s{server}", f"leaf{server // 2}", GBps=1.0 + 0.1 * server)
@@ -140,7 +142,7 @@ def draw_changes(seed: int, kind: str) -> tuple[NetworkChange, ...]:
 
 
 def check(instance: Instance, log: EventLog) -> int:
-    """Compare every interval of a log; return how many rates were told after the first of a gang."""
+    """Compare every interval of a log; return the number of rates logged after the first of each gang."""
     slot_s, maxmin = instance.semantics.slot_s, instance.network.contention.model == "maxmin"
     changes = 0
     for now in instants(instance, log):
@@ -198,7 +200,7 @@ def test_rates_follow_from_the_log_alone(seed: int, tmp_path: Path) -> None:
 
 
 def test_the_replay_sees_contention_and_preemption(tmp_path: Path) -> None:
-    """The test above would be void if its rates never changed."""
+    """The test above would be vacuous if rates never changed."""
     changes = preempted = 0
     models = set()
     for seed in range(12):

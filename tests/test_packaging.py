@@ -1,4 +1,4 @@
-"""What is installed: the three folders under gpusched_env once, never under their bare names; sdist and wheel agree."""
+"""What is installed: the three folders under gpusched_env, never under their bare names; sdist and wheel agree."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BACKEND = "import hatchling.build as b, sys; print(getattr(b, 'build_' + sys.arg
 
 
 def build(kind: str, project: Path, output: Path) -> Path:
-    """Build without isolation and so without a network: hatchling is in the extra ``test``."""
+    """Build without isolation, so without a network; hatchling is in the extra ``test``."""
     output.mkdir(exist_ok=True)
     command = [sys.executable, "-c", BACKEND, kind, str(output)]
     done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
@@ -158,18 +158,18 @@ def test_ci_runs_both_ends_of_the_range_of_numba() -> None:
     ("python", "machine", "asked"),
     [("3.11", "x86_64", True), ("3.12", "AMD64", True), ("3.13", "x86_64", False), ("3.12", "arm64", False)],
 )
-def test_the_extra_gavel_asks_for_ecos_where_it_has_wheels(python: str, machine: str, asked: bool) -> None:
+def test_the_extra_gavel_requires_ecos_where_it_has_wheels(python: str, machine: str, asked: bool) -> None:
     [item] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["gavel"]
     marker = Requirement(item).marker
     assert marker is not None
     assert marker.evaluate({"python_version": python, "platform_machine": machine}) is asked
 
 
-def test_pins_cover_what_the_dependencies_need_in_turn() -> None:
+def test_pins_cover_transitive_dependencies() -> None:
     pinned = _pins()
     needed: set[str] = set()
     for name in pinned:
-        with contextlib.suppress(PackageNotFoundError):  # what is not installed cannot be asked
+        with contextlib.suppress(PackageNotFoundError):  # requirements of packages that are not installed are unknown
             wants = map(Requirement, requires(name) or ())
             needed |= {_normal(want.name) for want in wants if not want.marker or want.marker.evaluate({"extra": ""})}
     assert len(needed) > 30

@@ -1,4 +1,4 @@
-"""The battery gives the golden digests on this machine, and on others as far as one machine can play them."""
+"""The battery gives the golden digests on this machine and on machines that it can emulate."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ LOOPS = np.show_config(mode="dicts")["SIMD Extensions"].get(
     "found", []
 )  # NumPy's vector loops here, beyond its baseline
 NEWEST = [name for name in LOOPS if "AVX512" in name or name in ("X86_V4", "SVE")]
-WITHOUT_FMA = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-FMA4"}  # what other C libraries ignore
+WITHOUT_FMA = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-FMA4"}  # other C libraries ignore this
 MACHINES = {
     "this one": {"PYTHONHASHSEED": "random", "NUMBA_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"},
     "without AVX-512": {
@@ -57,8 +57,8 @@ def play(changes: dict[str, str], *arguments: str) -> subprocess.CompletedProces
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_every_machine_gives_the_golden_digests(name):
-    parts = [part for part in PARTS if part != "twins" or name == "this one"]  # whose runs are short ones of others
-    if "NUMBA_CPU_NAME" in MACHINES[name]:  # a part, where the simulator must be compiled anew
+    parts = [part for part in PARTS if part != "twins" or name == "this one"]  # the short runs of other parts
+    if "NUMBA_CPU_NAME" in MACHINES[name]:  # a part, since the simulator must be compiled again
         parts = ["arithmetic", "draws", "instances", "runs, tiers"]
     played = play(MACHINES[name], "--parts", "; ".join(parts))
     assert played.returncode == 0, played.stdout + played.stderr
@@ -95,7 +95,7 @@ def test_episodes_of_a_batch_end_with_their_jobs_and_at_the_limit(name, autorese
     assert not (terminated & truncated).any()
 
 
-def test_another_digest_is_told_and_fails(tmp_path, monkeypatch, capsys):
+def test_another_digest_is_reported_and_fails(tmp_path, monkeypatch, capsys):
     from typer import Exit
 
     from gpusched_env.portability import __main__ as command
@@ -112,8 +112,8 @@ def test_another_digest_is_told_and_fails(tmp_path, monkeypatch, capsys):
     assert "3 digests differ" in told
 
 
-def test_an_exponential_of_numpys_would_be_found(monkeypatch):
-    """The battery is worth something: where draws hang on another ``exp``, their digests differ."""
+def test_the_exponential_of_numpy_changes_digests(monkeypatch):
+    """Digests differ if draws use another ``exp``: the battery detects it."""
     from gpusched_env.portable import arrays
 
     before = dict(PARTS["draws"]())

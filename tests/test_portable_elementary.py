@@ -1,4 +1,4 @@
-"""Elementary functions: how far they are from exact values, what they give at the edges, and that kernels agree."""
+"""Elementary functions: errors against exact values, edge cases, and equality in kernels."""
 
 import math
 import random
@@ -66,7 +66,7 @@ def singly(values: list[float]) -> list[tuple[float, ...]]:
     ],
     ids=["exp", "expm1", "log", "log1p", "log2", "power"],
 )
-def test_errors_stay_below_what_the_module_says(function, exact, arguments, most):
+def test_errors_stay_below_the_documented_bounds(function, exact, arguments, most):
     assert units_off(function, exact, arguments) <= most
 
 
@@ -103,7 +103,7 @@ def test_edges(function, argument, value):
 
 
 @pytest.mark.parametrize("function", [elementary.exp, elementary.expm1, elementary.log, elementary.log1p])
-def test_what_has_no_value_is_nan(function):
+def test_undefined_values_are_nan(function):
     assert math.isnan(function(NAN))
     if function in (elementary.log, elementary.log1p):
         assert math.isnan(function(-2.0))
@@ -172,7 +172,7 @@ def test_kernels_and_plain_python_agree_to_the_last_bit():
     assert out.tobytes() == np.array(plain).tobytes()
 
 
-def test_arrays_hold_what_the_functions_give():
+def test_arrays_and_scalars_give_equal_values():
     values = np.array(numbers(0.001, 0.999, 21)).reshape(-1, 2)
     for name in ("exp", "log", "log1p", "log2"):
         function = getattr(elementary, name)

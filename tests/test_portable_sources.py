@@ -1,4 +1,6 @@
-"""No source takes from the machine what gpusched_env.portable gives alike everywhere: a look at every syntax tree."""
+"""No module uses functions whose results differ between machines:
+gpusched_env.portable has equal ones. Checks syntax trees.
+"""
 
 import ast
 from pathlib import Path
@@ -7,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("gpusched_env", "baselines", "traces", "agents")
-# Files whose numbers no run, metric or entry sees: pictures, descriptions, papers' tables, fits, training; or which
-# round what they found.
+# Files whose numbers enter no run, metric or entry: pictures, descriptions, tables of papers, fits, training; and
+# files that round their results.
 FREE = (
     "gpusched_env/evaluation/", "gpusched_env/reports/", "gpusched_env/reproduce/", "gpusched_env/cli/",
     "gpusched_env/network/drawing.py", "gpusched_env/network/layout.py",
@@ -36,20 +38,20 @@ def sources() -> list[Path]:
     return sorted(path for path in inside if not str(path.relative_to(ROOT)).startswith(FREE))
 
 
-# Single lines: what is taken from the machine there decides no result.
+# Single lines: such functions there decide no result.
 ALLOWED = {
-    # where the last bits could change the float32 that becomes of it, the portable log1p decides (test_env_squashing)
+    # where the last bits could change the float32 result, the portable log1p decides (test_env_log_scale.py)
     "gpusched_env/envs/observation/squashing.py": ["math.log"],
 }
 
 
 def is_whole(node: ast.expr) -> bool:
-    """Whether an exponent is a whole number: such powers are products, or of whole numbers."""
+    """Whether an exponent is a whole number: such powers are products."""
     return isinstance(node, ast.Constant) and isinstance(node.value, int)
 
 
 def taken(node: ast.AST) -> str:
-    """What a node takes from the machine; empty = nothing."""
+    """The machine-dependent function that a node uses; empty = none."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
         return "@"
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
@@ -70,12 +72,12 @@ def found_in(tree: ast.AST) -> list[str]:
 
 
 @pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_results_take_nothing_from_the_machine(path):
+def test_results_use_no_function_that_differs_between_machines(path):
     found = [told.split(": ")[1] for told in found_in(ast.parse(path.read_text(encoding="utf-8")))]
     assert found == ALLOWED.get(str(path.relative_to(ROOT)), [])
 
 
-def test_what_would_be_taken_is_found():
+def test_functions_that_differ_between_machines_are_found():
     told = found_in(
         ast.parse("math.exp(x); np.log(x); a @ b; x**0.5; x**y; rng.normal(); np.argsort(x); x**2; 2.0**-54; x**-1.5")
     )

@@ -1,4 +1,4 @@
-"""Reports: one file that shows what the log says, runs its own scripts only, and needs nothing else."""
+"""Reports: one self-contained file that shows the log and runs only its own scripts."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_links_are_those_of_the_log() -> None:
 
 @settings(max_examples=30)
 @given(st.lists(st.one_of(st.floats(0.001, 1e6), st.just(float("nan"))), max_size=600))
-def test_a_distribution_is_thinned_and_stays_one(values: list[float]) -> None:
+def test_a_thinned_distribution_is_still_a_distribution(values: list[float]) -> None:
     jct_s = np.array(values)
     told = distribution(jct_s)
     done = jct_s[np.isfinite(jct_s)]
@@ -116,7 +116,7 @@ def test_a_distribution_is_thinned_and_stays_one(values: list[float]) -> None:
 
 
 def test_links_of_jobs_that_share_gpus() -> None:
-    """Gangs on the same GPUs and links: bars tell who shares, and the replay for the links accepts it."""
+    """Gangs on the same GPUs and links: bars show the sharing jobs, and link loads are computed."""
     plain = linked_scenario(jobs=20).instance(0)
     sharing = get_scenario("bsbf-sim-240-v1").instance(200_000).sharing
     instance = Instance(plain.cluster, plain.workload, plain.network, plain.semantics, sharing)

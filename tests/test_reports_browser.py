@@ -1,4 +1,4 @@
-"""Pages in a real browser: sorting, the slider, the Gantt chart, zoom, both widths, both themes, a silent console."""
+"""Pages in a real browser: sorting, the slider, the Gantt chart, zoom, two widths, two themes, no console messages."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def column(driver: Any, number: int) -> list[str]:
 
 
 def press(driver: Any, selector: str) -> None:
-    """Click by script: a sticky bar may lie above."""
+    """Click by script, since a sticky bar may cover the element."""
     driver.execute_script("document.querySelector(arguments[0]).click()", selector)
 
 
@@ -123,7 +123,8 @@ def test_both_schedules_zoom_together(driver: Any, report: str) -> None:
     press(driver, '[data-part="closer"]')
     wait(driver, f"return {OTHER}.layout.xaxis.range[1] - {OTHER}.layout.xaxis.range[0] < arguments[0]", whole[1] * 0.6)
     assert axis(driver, PLOT) == pytest.approx(axis(driver, OTHER))
-    driver.execute_script(f"Plotly.relayout({PLOT}, {{'xaxis.range[0]': 0.5, 'xaxis.range[1]': 0.75}})")  # as by mouse
+    # like a zoom by mouse
+    driver.execute_script(f"Plotly.relayout({PLOT}, {{'xaxis.range[0]': 0.5, 'xaxis.range[1]': 0.75}})")
     wait(driver, f"return {OTHER}.layout.xaxis.range[0] === 0.5 && {OTHER}.layout.xaxis.range[1] === 0.75")
     press(driver, '[data-part="all"]')
     wait(driver, f"return {OTHER}.layout.xaxis.range[1] === arguments[0]", whole[1])
@@ -161,7 +162,7 @@ def test_a_job_is_followed_by_keyboard(driver: Any, report: str) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_heat_maps_name_their_links(driver: Any, tmp_path: Path, width: int) -> None:
+def test_heat_maps_label_their_links(driver: Any, tmp_path: Path, width: int) -> None:
     results = evaluate("leaf-spine-256-v1", ["fifo-skip"], [0], progress=False, keep_logs=True)
     write_report(get_scenario("leaf-spine-256-v1").instance(0), results, tmp_path / "out.html")
     show(driver, (tmp_path / "out.html").as_uri(), width)
@@ -204,11 +205,11 @@ def test_rank_and_name_stay_while_a_table_scrolls(driver: Any, site: Path, width
     after = driver.execute_script(places)
     assert after[:4] == pytest.approx(before[:4], abs=1.0)
     assert after[4] < before[4] - 50
-    assert after[3] == pytest.approx(after[1], abs=1.0)  # a heading stands above what it heads
+    assert after[3] == pytest.approx(after[1], abs=1.0)  # a heading stands above its column
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_pages_of_the_site_fit_and_are_silent(driver: Any, site: Path, width: int) -> None:
+def test_pages_of_the_site_fit_and_log_nothing_to_the_console(driver: Any, site: Path, width: int) -> None:
     pages = sorted(site.glob("*.html"))
     assert len(pages) == 1 + 6 + 3
     for path in pages:
@@ -231,13 +232,13 @@ def test_a_track_shows_the_seed_and_the_entries_of_its_address(driver: Any, site
     wait(driver, "return Object.keys(window.gpusched.data).length === 3")
     loaded = driver.execute_script("return Object.keys(window.gpusched.data).sort()")
     assert loaded == sorted(wanted)
-    show(driver, f"{url}#seed=../../evil&left=../../../evil", 1280)  # an address chooses among what there is
+    show(driver, f"{url}#seed=../../evil&left=../../../evil", 1280)  # unknown values in an address are ignored
     assert text(driver, '[data-part="left"] h3') == best
     assert complaints(driver) == []
 
 
 def test_jobs_waiting_have_whole_ticks(driver: Any, tmp_path: Path) -> None:
-    """Two jobs on one GPU: one waits, and half a job never does."""
+    """Two jobs on one GPU: one waits; ticks of half a job would be wrong."""
     two = WorkloadSpec("synthetic:batch", profiles="unit", jobs=2, max_gpus=1)
     scenario = get_scenario("tiny-v1").replace(groups=(NodeGroup(1, 1),), workload=two)
     write_report(scenario.instance(0), evaluate(scenario, ["fifo"], [0], keep_logs=True), tmp_path / "two.html")

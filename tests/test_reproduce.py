@@ -1,4 +1,4 @@
-"""Reproductions: the framework resumes and writes; SJF-BCO's card has the paper's set-up and shows its trends."""
+"""Reproductions: the framework resumes and writes files; the card of SJF-BCO has the paper's set-up and trends."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import play
+from helpers import ink, play
 from typer.testing import CliRunner
 
+from gpusched_env import figures as figures_module
 from gpusched_env.cli import app
 from gpusched_env.cluster import Cluster
 from gpusched_env.consoles import console
@@ -37,8 +38,9 @@ from gpusched_env.reproduce.report import (
     new_table,
     summary,
 )
-from gpusched_env.reproduce.sjf_bco import RingAllReduce
+from gpusched_env.reproduce.sjf_bco import RingAllReduce, published
 from gpusched_env.reproduce.sjf_bco.problem import measure
+from gpusched_env.reproduce.sjf_bco.settings import SETTINGS, searched
 from gpusched_env.scenarios import get_scenario
 
 # --- the framework
@@ -70,7 +72,7 @@ class TwoPolicies(Card):
         return []
 
 
-def test_an_interrupted_card_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_card_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, found = play_card(TwoPolicies(), tmp_path / "whole")
     assert found == 0
     calls = 0
@@ -103,7 +105,7 @@ def test_workers_change_nothing(tmp_path: Path) -> None:
     assert one.runs == two.runs
 
 
-def test_another_version_plays_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_plays_all_runs_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     play_card(TwoPolicies(), tmp_path, quick=True)
     monkeypatch.setattr("gpusched_env.reproduce.running.RESULTS_VERSION", "other")
     assert play_card(TwoPolicies(), tmp_path, quick=True)[1] == 0
@@ -113,7 +115,7 @@ class Renamed(TwoPolicies):
     """The same runs under another name."""
 
 
-def test_two_cards_share_a_folder_and_another_measure_plays_anew(tmp_path: Path) -> None:
+def test_two_cards_share_a_folder_and_another_measure_plays_again(tmp_path: Path) -> None:
     assert play_card(TwoPolicies(), tmp_path, quick=True)[1] == 0
     assert play_card(Renamed(), tmp_path, quick=True)[1] == 0
     assert play_card(TwoPolicies(), tmp_path, quick=True)[1] == 2
@@ -157,14 +159,14 @@ def test_medians_spread_and_files(tmp_path: Path) -> None:
     assert table.row_count == 2
 
 
-def test_a_summary_has_a_line_a_claim() -> None:
+def test_a_summary_has_a_line_for_each_claim() -> None:
     found = [Finding("jobs end", "free", True, "1"), Finding("jobs end", "busy", False, "2")]
     assert summary(found) == ["holds in  1 of  2: jobs end"]
     assert len(summary([Finding("word " * 60, "free", True, "")], 100)[0]) <= 100
 
 
 def test_a_summary_of_many_claims_is_still_short() -> None:
-    """Claims with the same words before a colon share a line; what is then too much is counted."""
+    """Claims with the same words before a colon share a line; claims beyond the limit are counted."""
     many = [Finding(f"reported: claim {i}", "free", i < 5, "") for i in range(20)]
     assert summary([*many, Finding("last: one", "free", True, "")]) == [
         "holds in  5 of 20: reported", "holds in  1 of  1: last: one",
@@ -229,7 +231,7 @@ def test_errors(tmp_path: Path) -> None:
 # --- SJF-BCO
 
 
-def test_b8_the_instance() -> None:
+def test_the_instance_has_the_set_up_of_the_paper() -> None:
     for seed in range(4):
         instance = RingAllReduce(20, 0.15).instance(seed)
         jobs = instance.workload.jobs
@@ -248,7 +250,7 @@ def test_b8_the_instance() -> None:
 
 
 def test_measures_are_those_of_the_straddle_counts() -> None:
-    """At the moment after each start, the gangs that hold GPUs; contenders averaged by hand over a short run."""
+    """Gangs that hold GPUs just after each start; contenders averaged by hand over a short run."""
     instance = RingAllReduce(10, 0.60).instance(5)
     log = play(instance, "bco-rand")
     found = measure(instance, log)
@@ -270,7 +272,7 @@ def test_measures_are_those_of_the_straddle_counts() -> None:
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, Results]:
-    """What ``gpusched reproduce sjf-bco --quick`` writes and prints."""
+    """Files and output of ``gpusched reproduce sjf-bco --quick``."""
     folder = tmp_path_factory.mktemp("quick")
     result = CliRunner().invoke(app, ["reproduce", "sjf-bco", "--quick", "--output", str(folder)])
     assert result.exit_code == 0, result.output
@@ -295,10 +297,36 @@ def test_the_command_prints_the_paper_beside_ours_and_writes_files(quick) -> Non
     with (folder / "results.csv").open(encoding="utf-8") as stream:
         assert len(list(csv.DictReader(stream))) == len(results.runs)
     for name in ("figure4_policies", "figure5_kappa", "figure6_servers", "figure7_lambda"):
-        assert (folder / f"{name}.png").stat().st_size > 20_000
+        assert ink(folder / f"{name}.png") > 0.02
 
 
-def test_a_call_that_is_stopped_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_figures_show_the_numbers_of_the_paper_and_the_medians_of_the_runs(
+    quick, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, _, results = quick
+    figures = {}
+    monkeypatch.setattr(
+        "gpusched_env.reproduce.sjf_bco.figures.save", lambda figure, path: figures.update({path.stem: figure})
+    )
+    load_card("sjf-bco").draw(results, tmp_path)
+    for axes, metric, paper in zip(
+        figures["figure4_policies"].axes, ("makespan_s", "mean_jct_s"), (published.MAKESPAN, published.AVERAGE),
+        strict=True,
+    ):  # fmt: skip
+        bars = [container for container in axes.containers if hasattr(container, "patches")]
+        assert [container.get_label() for container in bars] == list(published.POLICIES.values())
+        for container, policy in zip(bars, published.POLICIES, strict=True):
+            ours = [results.median(metric, **searched(setting, policy)) for setting in SETTINGS]
+            of_paper = paper[policy][-1] if metric == "makespan_s" else paper[policy]
+            assert [bar.get_height() for bar in container.patches] == pytest.approx([of_paper, *ours])
+    for name, numbers in (("figure5_kappa", published.BY_KAPPA), ("figure7_lambda", published.BY_LAMBDA)):
+        absolute = figures[name].axes[0]
+        lines = {line.get_label(): line.get_ydata().tolist() for line in absolute.lines}
+        assert lines["paper"] == list(numbers)
+        assert {str(setting) for setting in SETTINGS} < set(lines)
+
+
+def test_an_interrupted_call_says_how_to_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -308,8 +336,10 @@ def test_a_call_that_is_stopped_says_how_to_go_on(tmp_path: Path, monkeypatch: p
     assert f"finished runs are kept in {tmp_path}" in result.stderr
 
 
-def test_trends_that_may_be_asserted_hold_on_the_quick_card(quick) -> None:
-    """Those of strong contention with queues, of weak contention without, and of cluster size; see docs."""
+def test_trends_hold_on_the_quick_card(quick) -> None:
+    """Trends of strong contention with queues, of weak contention
+    without, and of cluster size (docs/reproduce_sjf_bco.md).
+    """
     *_, results = quick
     holds = {(finding.claim, finding.setting): finding.holds for finding in load_card("sjf-bco").findings(results)}
 
@@ -348,10 +378,20 @@ def test_a_problem_is_known_by_its_first_draw() -> None:
     assert isinstance(RingAllReduce(10, 0.6).instance(1).cluster, Cluster)
 
 
-def test_the_card_of_gavel_draws_every_policy(tmp_path: Path) -> None:
-    """More policies than colours."""
+def test_the_card_of_gavel_draws_every_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are more policies than colours."""
     runs = evaluate("tiny-v1", ["fifo"], [200_000])
     runs[0].metrics["tracked_jct_s"] = 60_000.0
     labels = [{"policy": policy, "rate": 2.0} for policy in MEAN_JCT_H]
+    figures = []
+    real = figures_module.save
+    monkeypatch.setattr(figures_module, "save", lambda figure, path: (figures.append(figure), real(figure, path)))
     (path,) = load_card("gavel").draw(Results(labels, runs * len(labels)), tmp_path)
-    assert path.is_file()
+    assert ink(path) > 0.02
+    [axes] = figures[0].axes
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == list(MEAN_JCT_H)
+    ours = [line for line in axes.lines if line.get_linestyle() == "-"]
+    assert [line.get_xydata().tolist() for line in ours] == [[[2.0, 60_000 / 3_600]]] * len(MEAN_JCT_H)
+    assert len({(line.get_color(), line.get_marker()) for line in ours}) == len(MEAN_JCT_H)
+    dotted = [line.get_ydata().tolist() for line in axes.lines if line.get_linestyle() == ":"]
+    assert dotted == [list(values) for values in MEAN_JCT_H.values()]

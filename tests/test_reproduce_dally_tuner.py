@@ -1,4 +1,4 @@
-"""The contest of delay timers: which seeds it plays, how ratios and verdicts follow from runs."""
+"""The contest of delay timers: its seeds, and ratios and verdicts that follow from runs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_problems_of_the_protocol_are_there() -> None:
     assert set(COARSE_GRID_S) < set(GRID_S)
     for label in PROBLEMS:
         own = statics()["problems"][label]
-        assert own["by_class"]["score"] <= own["pair"]["score"]  # the search begins with the pair
+        assert own["by_class"]["score"] <= own["pair"]["score"]  # the search starts from the pair
         assert best_static(label) in (BEST_PAIR, BY_CLASS)
         assert not set(statics()["seeds"]) & set(TEST_SEEDS)
 
@@ -98,7 +98,7 @@ def test_verdicts_follow_from_the_intervals(gain: float, holds: bool) -> None:
         assert {claim[:3]: value for claim, value in said.items() if claim[:3] in ("(b)", "(c)")} == expected
 
 
-def test_sanity_looks_both_ways() -> None:
+def test_sanity_checks_losses_and_gains() -> None:
     for learned, holds in ((1.005, True), (0.98, False), (1.02, False)):
         table = {("insensitive", SANITY["insensitive"], ""): [1.0, 1.0], ("insensitive", LEARNED, ""): [learned] * 2}
         assert [finding.holds for finding in all_verdicts(results(table))] == [holds]

@@ -1,4 +1,4 @@
-"""The card of Hadar and HadarE: complete labels, bands on a few small mixes, tables and figures of what was played."""
+"""The card of Hadar and HadarE: complete labels, findings on a few small mixes, tables and figures of the runs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from gpusched_env.reproduce import Card, Results, load_card, play_card
-from gpusched_env.reproduce.hadar.settings import FORKED, NODES, PLAYERS, POLICIES, SETTINGS, of_mix, of_slot
-from gpusched_env.reproduce.hadar.tables import factor
+from gpusched_env.reproduce.hadar.figures import _forking
+from gpusched_env.reproduce.hadar.settings import FORKED, NODES, PLAYERS, POLICIES, RIVALS, SETTINGS, of_mix, of_slot
+from gpusched_env.reproduce.hadar.tables import factor, mixes
 from gpusched_env.reproduce.hadar.trends import of_cluster
 from gpusched_env.reproduce.report import findings_table
 
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Card, Results, Path]:
-    """The quick card on two seeds of its mixes, and of its policies those that are fast."""
+    """The quick card on two seeds of its mixes, with its fast policies."""
     card = load_card("hadar")
     seeds = sorted({run.seed for run in card.runs(quick=True)})[:2]
     runs = [run for run in card.runs(quick=True) if run.seed in seeds and "gavel" not in run.scheduler]
@@ -32,7 +33,7 @@ def test_a_full_card_has_every_cell_once() -> None:
     assert {run.labels["part"] for run in runs} == {"hadar", "hadare", "slots"}
 
 
-def test_factors_are_paired_and_those_of_the_logs(played) -> None:  # type: ignore[no-untyped-def]
+def test_factors_are_paired_by_seed_and_follow_from_the_logs(played) -> None:  # type: ignore[no-untyped-def]
     _, results, _ = played
     own = results.values("makespan_s", **of_mix("aws", 1, FORKED))
     rival = results.values("makespan_s", **of_mix("aws", 1, "longest first, migrates"))
@@ -43,9 +44,23 @@ def test_factors_are_paired_and_those_of_the_logs(played) -> None:  # type: igno
     assert np.array_equal(results.values("makespan_s", **of_slot(5, 360)), lab)
 
 
-def test_findings_that_hold_whatever_the_mix(played) -> None:  # type: ignore[no-untyped-def]
+def test_findings_that_hold_for_every_mix(played) -> None:  # type: ignore[no-untyped-def]
     _, results, _ = played
     found = [f for cluster in NODES for f in of_cluster(results, cluster) if "nodes train" in f.claim]
     assert len(found) == 2
     assert all(finding.holds for finding in found)
     assert findings_table(found).row_count == 2
+
+
+def test_figures_show_the_medians_of_the_mixes(played) -> None:  # type: ignore[no-untyped-def]
+    pytest.importorskip("matplotlib")
+    _, results, _ = played
+    panels = _forking(results).axes
+    assert [axes.get_title() for axes in panels] == [f"{cluster}, {nodes} nodes" for cluster, nodes in NODES.items()]
+    for axes, cluster in zip(panels, NODES, strict=True):
+        jobs = mixes(results.where(part="hadare", cluster=cluster))
+        lines = {line.get_label(): line for line in axes.lines}
+        for rival in RIVALS:
+            medians = [np.median(factor(results, cluster, m, rival)) for m in jobs]
+            assert lines[rival].get_xdata().tolist() == list(jobs)
+            assert lines[rival].get_ydata() == pytest.approx(medians)

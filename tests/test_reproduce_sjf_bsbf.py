@@ -1,4 +1,4 @@
-"""The card of SJF-BSBF: complete labels, tables and figures of what was played, what is measured against the logs."""
+"""The card of SJF-BSBF: complete labels, tables and figures of the runs, and measures against the logs."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import ink
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.event_log import START
+from gpusched_env.figures import save
 from gpusched_env.metrics import job_times
 from gpusched_env.reproduce import Card, Results, load_card, play_card
 from gpusched_env.reproduce.report import findings_table
+from gpusched_env.reproduce.sjf_bsbf import figures
 from gpusched_env.reproduce.sjf_bsbf.bands import bands
 from gpusched_env.reproduce.sjf_bsbf.measuring import joined, measure
 from gpusched_env.reproduce.sjf_bsbf.published import FFS, PROTOTYPE, SJF, TIRESIAS
 from gpusched_env.reproduce.sjf_bsbf.settings import BSBF, DRAWN, EXCLUSIVE, FULL, LOADS, POLICIES, SHARING, XIS
-from gpusched_env.reproduce.sjf_bsbf.tables import reduction, settings, values, xis
+from gpusched_env.reproduce.sjf_bsbf.tables import reduction, settings, title, values, xis
 from gpusched_env.scenarios.sjf_bsbf import physical, simulated
 from gpusched_env.simulator import simulate
 
@@ -53,8 +56,8 @@ def test_workloads_that_were_fetched_are_played_too(tmp_path: Path, monkeypatch:
     assert len(runs) == len(XIS) * len(SHARING) + len(EXCLUSIVE)
 
 
-def test_tables_findings_and_figures_are_of_these_runs(played: tuple[Card, Results, Path]) -> None:
-    card, results, folder = played
+def test_tables_and_findings_are_of_these_runs(played: tuple[Card, Results, Path]) -> None:
+    card, results, _ = played
     tables = card.tables(results)
     assert all(table.row_count for table in tables)
     assert len(list(bands(results))) == tables[-1].row_count
@@ -62,11 +65,37 @@ def test_tables_findings_and_figures_are_of_these_runs(played: tuple[Card, Resul
     assert tables[-1].row_count == len(cells) + 2 * 3 + 1 + 2
     found = card.findings(results)
     assert findings_table(found).row_count == len(found)
+
+
+def test_figures_show_the_ratios_of_these_runs(
+    played: tuple[Card, Results, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("matplotlib")
-    assert all(path.stat().st_size for path in card.draw(results, folder))
+    card, results, folder = played
+    drawn = {}
+    monkeypatch.setattr(figures, "save", lambda figure, path: (drawn.update({path.name: figure}), save(figure, path)))
+    paths = card.draw(results, folder)
+    assert [path.name for path in paths] == ["interference.png", "load.png", "sizes.png", "prototype.png"]
+    for path in paths:
+        assert ink(path) > 0.02
+    panels = drawn["interference.png"].axes
+    assert len(panels) > 1
+    for axes in panels:
+        [setting] = [each for each in settings(results) if title(each) == axes.get_title()]
+        known = xis(results, setting)
+        lines = {line.get_label(): line for line in axes.lines}
+        for policy in figures.SHOWN:
+            ratios = [
+                (
+                    values(results, "mean_jct_s", setting, xi, policy) / values(results, "mean_jct_s", setting, xi, SJF)
+                ).mean()
+                for xi in known
+            ]
+            assert lines[policy].get_xdata().tolist() == list(known)
+            assert lines[policy].get_ydata() == pytest.approx(ratios, nan_ok=True)
 
 
-def test_reductions_are_those_of_the_logs(played: tuple[Card, Results, Path]) -> None:
+def test_reductions_follow_from_the_logs(played: tuple[Card, Results, Path]) -> None:
     _, results, _ = played
     instance = simulated(160, 1.25).instance(200_000)
     mean = {
@@ -79,7 +108,7 @@ def test_reductions_are_those_of_the_logs(played: tuple[Card, Results, Path]) ->
     }
     for rival in (FFS, SJF):
         assert reduction(results, (DRAWN, 160), 1.25, rival) == pytest.approx(1 - mean[BSBF] / mean[rival])
-    # Tiresias plays in rounds, and the same at each xi
+    # Tiresias plays in rounds, and equally at each xi
     tiresias = [values(results, "mean_jct_s", (DRAWN, 160), xi, TIRESIAS).tolist() for xi in (1.0, 2.0)]
     assert tiresias[0] == tiresias[1] != [mean[SJF]]
 
@@ -92,7 +121,7 @@ def test_where_every_job_fills_the_memory_only_accumulation_lets_them_share(play
 
 
 @pytest.mark.parametrize("spec", ["sjf", "sjf-bsbf", "sjf-ffs"])
-def test_what_is_measured_is_what_the_log_says(spec: str) -> None:
+def test_measures_follow_from_the_log(spec: str) -> None:
     instance = physical(xi=1.25).instance(3)
     log = simulate(instance, make_scheduler(spec))
     found, times, gpus = measure(instance, log), job_times(instance, log), instance.workload.jobs["gpus"]

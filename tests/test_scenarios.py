@@ -1,4 +1,4 @@
-"""Scenarios are data: they round-trip, refuse what is wrong by name, draw the same everywhere, and fingerprint."""
+"""Scenarios are data: they round-trip, name wrong fields, draw equal jobs everywhere, and have fingerprints."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ def test_log_is_cut_counted_and_read_once(log: str, monkeypatch: pytest.MonkeyPa
     assert scenario.instance(1).workload.fingerprint() == first.fingerprint()
 
 
-def test_conditions_and_samples_are_counted(log: str, tmp_path: Path) -> None:
+def test_jobs_dropped_by_conditions_and_samples_are_counted(log: str, tmp_path: Path) -> None:
     path = tmp_path / "two.csv"
     path.write_text(LOG + LOG.replace(",0,a", ",0,b").partition("\n")[2])
     spec = WorkloadSpec(f"philly:{path}", where=("virtual_cluster!=a",), max_gpus=4, sample=2, sample_seed=4, jobs=1)
@@ -289,7 +289,7 @@ def test_clipped_demands_keep_their_gpu_time(log: str) -> None:
     work, clipped_work = ((w.jobs["gpus"] * w.jobs["duration_s"]).tolist() for w in (whole, clipped))
     assert work == clipped_work
     drawn = WorkloadSpec("synthetic:helios-venus", max_gpus=8, clip=True, jobs=2_000).draw(0, None, 64, ("V100",))
-    assert (drawn.jobs["gpus"] == 8).mean() > 0.3  # 25 % in the log, and the 10 % that ask for more
+    assert (drawn.jobs["gpus"] == 8).mean() > 0.3  # 25 % in the log, and the 10 % that demand more
 
 
 def test_poisson_and_batch_at_a_target_load() -> None:
@@ -315,7 +315,7 @@ def test_with_workload_plays_a_log_whole_at_its_own_times(log: str) -> None:
     assert scenario.workload.profiles == "unit"
 
 
-def test_fingerprint_follows_what_decides_results(log: str, tmp_path: Path) -> None:
+def test_the_fingerprint_changes_with_fields_that_affect_results(log: str, tmp_path: Path) -> None:
     tiny = get_scenario("tiny-v1")
     assert tiny.replace(name="x", description="y").fingerprint() == tiny.fingerprint()
     changed = [
@@ -343,7 +343,7 @@ def test_fingerprint_follows_what_decides_results(log: str, tmp_path: Path) -> N
 
 
 def test_registered_scenarios_keep_their_fingerprints() -> None:
-    """Published results name them."""
+    """Published results refer to fingerprints."""
     published = {
         "philly-64-v1": "413a97a26e68a7a27f33476442c57d62befb99f41fbcd20321f893c3f2ce1734",
         "philly-256-v1": "2334742c17bc152ab885ec17ff54b8699f6eaf5f23cd7e3e3932df3d1d062f59",
@@ -397,7 +397,7 @@ def test_jobs_that_bring_profiles_keep_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", RETIRED)
-def test_retired_names_tell_what_took_their_place(name: str) -> None:
+def test_retired_names_name_their_replacement(name: str) -> None:
     assert RETIRED[name] in list_scenarios()
     assert name not in list_scenarios()
     with pytest.raises(ScenarioError, match=f"retired.*play '{RETIRED[name]}:load=0.5'"):

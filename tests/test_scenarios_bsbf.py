@@ -25,7 +25,7 @@ SIM, PHYSICAL = "bsbf-sim-240-v1", "bsbf-physical-30-v1"
 
 
 class ShareFirst(Scheduler):
-    """Shortest job first; what does not fit on free GPUs shares the first that have room."""
+    """Shortest job first; a job that does not fit on free GPUs shares the first GPUs with room."""
 
     name, clairvoyant = "share-first", True
 
@@ -103,8 +103,8 @@ def test_parameters() -> None:
 
 
 @pytest.mark.parametrize("scheduler", ["fifo", "tiresias", "share-first"])
-def test_they_play(scheduler: str) -> None:
-    """The validator recounts everything; only rivals preempt."""
+def test_the_scenarios_play(scheduler: str) -> None:
+    """The validator accepts the logs; only rivals preempt."""
     instance = get_scenario(PHYSICAL).instance(200_000)
     log = play(instance, ShareFirst() if scheduler == "share-first" else scheduler)
     preemptions = (log.events["kind"] == PREEMPT).sum()
@@ -170,7 +170,7 @@ def test_sections_that_are_refused(section: object, message: str) -> None:
     assert str(refusal.value).startswith("f.toml.sharing")
 
 
-def test_the_option(tmp_path: Path) -> None:
+def test_the_option_sharing(tmp_path: Path) -> None:
     tiny, sim = get_scenario("tiny-v1"), get_scenario(SIM)
     assert with_sharing(tiny, None) is tiny
     assert with_sharing(tiny, "limit=3").sharing == Sharing(3)
@@ -211,7 +211,7 @@ def test_published_workloads_of_pollux() -> None:
 
 @here
 def test_published_jobs_of_the_authors() -> None:
-    """Their job list on 4 x 8 GPUs, the memory of their constants, and slowdowns by the models that it tells."""
+    """Their job list on 4 x 8 GPUs, memory by their constants, and slowdowns by the models of the list."""
     path = TRACES / "bsbf" / "trace_data_new.csv"
     scenario = get_scenario("tiny-v1").with_workload(f"bsbf:{path}", profiles="models")
     data = scenario.as_dict() | {"groups": [{"count": 4, "gpus": 8, "gpu_type": "A"}]}
@@ -234,7 +234,7 @@ def test_published_jobs_of_the_authors() -> None:
     play(instance, ShareFirst())
 
 
-def test_models_that_nobody_tells() -> None:
+def test_unnamed_models_are_refused() -> None:
     scenario = get_scenario("tiny-v1")
     data = scenario.as_dict()
     data["workload"]["profiles"] = "models"

@@ -1,4 +1,4 @@
-"""The network-sensitive scenarios: names with parameters, a network that gangs feel, jobs for which waiting pays."""
+"""The network-sensitive scenarios: names with parameters, a network that matters, jobs for which waiting pays."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ ACROSS_RACKS = [[*range(first, first + 4), *range(64 + first, 64 + first + 4)] f
 
 
 def iteration_s(parameters: str, gangs: list[list[int]]) -> np.ndarray:
-    """Seconds of an iteration of the first gang, for each of the nine networks, which all gangs train."""
+    """Seconds of an iteration of the first gang while all gangs run, for each of the nine networks."""
     base, table = get_scenario(f"dally-poisson-v1:{parameters}"), mix_profiles()
     found = []
     for row in range(len(table.rows)):
@@ -184,7 +184,7 @@ def iteration_s(parameters: str, gangs: list[list[int]]) -> np.ndarray:
     [
         ("", ONE_MACHINE, 120.0),
         ("", IN_A_RACK, 12.0),
-        ("oversubscription=8", ACROSS_RACKS[:1], 12.0),  # the port: uplinks are as fast until gangs share them
+        ("oversubscription=8", ACROSS_RACKS[:1], 12.0),  # the port: uplinks are equally fast until gangs share them
         ("oversubscription=1", ACROSS_RACKS, 12.0),
         ("oversubscription=4", ACROSS_RACKS, 3.0),
         ("oversubscription=8", ACROSS_RACKS, 1.5),
@@ -205,7 +205,7 @@ def test_a_ring_of_eight_gets_its_share_of_the_slowest_link(
 
 
 def test_models_differ_in_how_much_they_feel_the_network() -> None:
-    """From nothing to speak of to several times as long: what the priorities and timers of Dally are about."""
+    """The slowdown ranges from negligible to a factor of several, which Dally's priorities and timers exploit."""
     machine = iteration_s("", ONE_MACHINE)
     rack, busy, congested = (
         iteration_s(*case) / machine for case in (("", IN_A_RACK), ("", ACROSS_RACKS), ("top=congested", ACROSS_RACKS))
@@ -262,7 +262,7 @@ def test_drift_offers_its_load_and_changes_in_the_middle(name: str) -> None:
         (scenario.workload.draw(seed, None, scenario.cluster.gpus, ("V100",)).jobs["arrival_s"] < parameters["shift_s"])
         for seed in range(20)
     ]
-    # Half a day is quiet and half busy, so what has arrived by some hour strays by up to a quarter of a day's jobs.
+    # Half a day is quiet and half busy, so arrivals up to an hour deviate by up to a quarter of a day's jobs.
     assert abs(np.mean(early) - 0.5) < 0.25 * 86_400 * parameters["rate_per_s"] / jobs + 0.05
 
 
@@ -285,18 +285,18 @@ def test_a_log_takes_the_place_of_the_generator_and_keeps_models_and_network(tmp
     assert set(scenario.instance(0).workload.profiles.rows["name"]) == set(mix_profiles().rows["name"])
 
 
-# --- what it is for
+# --- purpose
 
 
 def outcome(name: str, rule: str, seeds: int = 1) -> dict[str, float]:
-    """Mean metrics of gangs that start in order of arrival wherever ``rule`` finds a place."""
+    """Mean metrics of FIFO with a placement rule."""
     drawn = [get_scenario(name).instance(200_000 + draw) for draw in range(seeds)]
     found = [summarise(instance, play(instance, f"fifo-skip:placement={rule}")) for instance in drawn]
     return {metric: float(np.mean([each[metric] for each in found])) for metric in found[0]}
 
 
 @pytest.mark.parametrize("name", DALLY)
-def test_waiting_for_a_place_spares_communication(name: str) -> None:
+def test_waiting_for_a_tighter_place_saves_communication(name: str) -> None:
     eager, patient = (outcome(name, rule, seeds=5) for rule in ("pack", "consolidate"))
     assert eager["finished"] == patient["finished"] == get_scenario(name).workload.jobs
     assert patient["communication_share"] < 0.95 * eager["communication_share"]
@@ -304,7 +304,7 @@ def test_waiting_for_a_place_spares_communication(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["dally-poisson-v1", "dally-trace-v1", "dally-drift-v1"])
 def test_the_default_load_can_be_carried(name: str) -> None:
-    """When the last job comes, hardly anybody waits for a first start: no queue grows without bound."""
+    """When the last job arrives, almost no job waits for its first start: the queue does not grow without bound."""
     waiting = []
     for seed in range(200_000, 200_030):
         instance = get_scenario(name).instance(seed)
@@ -322,8 +322,8 @@ def test_the_price_of_not_waiting_grows_with_the_cost_of_the_top_tier() -> None:
     assert 1.1 < ratios[0] < ratios[1] / 1.2 < ratios[2] / 1.4
 
 
-def test_the_change_in_the_middle_of_a_drift_is_felt_after_it_only() -> None:
-    """Communication of the jobs that end before the change, and of those that come after it."""
+def test_a_drift_slows_communication_after_the_change_only() -> None:
+    """Communication of jobs that end before the change, and of jobs that arrive after it."""
     scenario = get_scenario("dally-drift-v1")
     instance = scenario.instance(200_000)
     steady = scenario.replace(network=dataclasses.replace(scenario.network, changes=())).instance(200_000)

@@ -1,4 +1,4 @@
-"""The scenarios of HadarE: nodes and jobs as described, the bands against its rivals, and the environment on them."""
+"""The scenarios of HadarE: nodes and jobs as described, gains over its rivals, and the environment on them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def played(where: str, jobs: int, scheduler: str) -> tuple[np.ndarray, np.ndarra
 
 @pytest.mark.parametrize("where", SPEEDS)
 @pytest.mark.parametrize("jobs", [1, 5])
-def test_forking_keeps_the_nodes_training_and_gains_what_idle_nodes_are_worth(where: str, jobs: int) -> None:
+def test_forking_gains_the_speed_of_idle_nodes(where: str, jobs: int) -> None:
     """One job: the speeds of all nodes, less 15 of 360 s. As many jobs as nodes or more: nothing."""
     forked, shares = played(where, jobs, "hadare")
     gain = np.median(played(where, jobs, "hadare-single")[0] / forked)
@@ -73,7 +73,7 @@ def test_forking_keeps_the_nodes_training_and_gains_what_idle_nodes_are_worth(wh
         assert gain == pytest.approx(np.median(limits), rel=0.03)
 
 
-def test_against_a_rival_that_never_migrates_it_gains_much() -> None:
+def test_the_gain_over_a_scheduler_that_never_migrates() -> None:
     """A long job stuck on the slowest node decides the total duration."""
     assert np.median(played("lab", 5, "hadare-sticky")[0] / played("lab", 5, "hadare")[0]) > 2.0
 
@@ -87,7 +87,7 @@ def test_the_environment_plays_the_same_log(name: str) -> None:
 
 
 def test_an_agent_forks() -> None:
-    """Starting by the rule takes every node; the job ends when the copies have done its work together."""
+    """A start by the rule takes every node; the job ends when its copies together have done its work."""
     env = ClusterEnv(scenario="hadare-aws-v0:jobs=1", rules=("fastest-type", "fork"), queue_window=2)
     _, info = env.reset(seed=1)
     assert info["action_mask"][:2].tolist() == [1, 1]

@@ -78,7 +78,7 @@ def test_any_network_round_trips_through_json(network: Network) -> None:
     assert again.fingerprint() == scenario.fingerprint()
 
 
-def test_files_show_only_what_is_set() -> None:
+def test_files_contain_only_fields_that_are_set() -> None:
     network = Network("topology", topology=TopologySpec(uplinks=2), contention=Contention("kway", xi1=0.5))
     written = get_scenario("tiny-v1").replace(network=network).as_dict()["network"]
     assert written == {
@@ -136,7 +136,7 @@ def test_messages_name_field_and_remedy(topology: dict[str, Any], contention: di
         ({"model": "none", "contention": {}}, "share links only where there are links"),
     ],
 )
-def test_parts_that_do_not_go_together(network: dict[str, Any], words: str) -> None:
+def test_contradictory_parts_are_refused(network: dict[str, Any], words: str) -> None:
     with pytest.raises(ScenarioError, match=words):
         scenario_from_dict(TINY | {"network": network})
 
@@ -168,7 +168,7 @@ def two_leaves(path: Path, GBps: float) -> str:
     return str(path)
 
 
-def test_a_file_counts_by_its_bytes_not_by_its_place(tmp_path: Path) -> None:
+def test_the_fingerprint_of_a_file_depends_on_its_bytes_not_on_its_path(tmp_path: Path) -> None:
     def on(path: str) -> Scenario:
         network = Network("topology", topology=TopologySpec("graph", path=path), contention=Contention())
         return get_scenario("tiny-v1").replace(network=network)
@@ -185,7 +185,7 @@ def test_a_file_counts_by_its_bytes_not_by_its_place(tmp_path: Path) -> None:
             on(str(tmp_path / absent)).fingerprint()
 
 
-def test_a_table_of_ratios_counts_by_its_bytes(tmp_path: Path) -> None:
+def test_the_fingerprint_of_a_table_of_ratios_depends_on_its_bytes(tmp_path: Path) -> None:
     def beside(path: Path, ratio: float) -> Scenario:
         path.write_text(f"model_a,model_b,ratio\nunit,unit,{ratio}\n")
         contention = Contention("table", ratios=str(path))
@@ -198,7 +198,7 @@ def test_a_table_of_ratios_counts_by_its_bytes(tmp_path: Path) -> None:
     assert here.instance(0).fingerprint() == there.instance(0).fingerprint() != other.instance(0).fingerprint()
 
 
-def test_what_contends_is_part_of_the_fingerprint() -> None:
+def test_contention_is_part_of_the_fingerprint() -> None:
     base = linked_scenario()
     changed = [
         linked_scenario("kway"),
@@ -227,7 +227,7 @@ def test_ring_all_reduce_is_the_paper_s_set_up() -> None:
 
 @pytest.mark.parametrize("extra", [0.15, 0.6])
 def test_a_gang_pays_its_budget_in_whole_iterations_and_one_server_costs_nothing(extra: float) -> None:
-    """By hand: alone on w servers a gang uses up (w - 1) / 7 of the half that is for overhead; slots of a second."""
+    """By hand: alone on w servers a gang uses (w - 1) / 7 of its overhead budget of one half; slots of one second."""
     instance = ring_all_reduce(extra).instance(3)
     gangs = instance.workload.jobs["gpus"]
     drawn_s = instance.workload.profiles.compute_s[instance.workload.jobs["profile"], 0]
@@ -245,8 +245,8 @@ def test_a_gang_pays_its_budget_in_whole_iterations_and_one_server_costs_nothing
     assert told[apart] == 1.0 / math.floor(1.0 / (drawn_s[apart] * (1.0 + 0.5 * extra / (1.0 - extra))))
 
 
-def test_where_gangs_go_decides_on_congested_links() -> None:
-    """The point of the scenarios: scattering gangs, or not knowing who shares links, costs, by contention alone."""
+def test_placement_matters_on_congested_links() -> None:
+    """Purpose of the scenarios: scattering gangs, or ignoring shared links, costs time by contention alone."""
     scenario = get_scenario("leaf-spine-256-v1")
     scenario = scenario.replace(workload=dataclasses.replace(scenario.workload, jobs=250))
     alone = scenario.replace(network=dataclasses.replace(scenario.network, contention=Contention("none")))

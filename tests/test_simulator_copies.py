@@ -1,4 +1,4 @@
-"""Copies of a gang: one job trains on several sets of GPUs at once, and the copies' iterations add up to the job's."""
+"""Copies of a gang: a job trains on several sets of GPUs at once, and iterations of the copies add up."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gpusched_env.network import Network, TopologySpec
 from gpusched_env.simulator import Preempt, Start, Wait, simulate
 from gpusched_env.workload import Profiles, Workload
 
-SPEEDS = (10.0, 6.5, 2.0)  # [iterations / s] of one GPU of each type (hadar.md, section 8, T6)
+SPEEDS = (10.0, 6.5, 2.0)  # [iterations / s] of one GPU of each type
 
 
 def three_nodes(iterations: list[float], gpus: list[int] | None = None, size: int = 1, **rules: float) -> Instance:
-    """Three nodes of three GPU types; free preemption but for what ``rules`` say."""
+    """Three nodes of three GPU types; preemption is free unless ``rules`` say otherwise."""
     groups = [NodeGroup(1, size, name) for name in "abc"]
     rows = [dict(name="m", batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0,
                  compute_s=tuple(1.0 / speed for speed in SPEEDS))]  # fmt: skip
@@ -35,7 +35,7 @@ def three_nodes(iterations: list[float], gpus: list[int] | None = None, size: in
 
 
 def test_rates_of_copies_add_up() -> None:
-    """hadar.md, T6: R 10,000 on 10 + 6.5 + 2 a second, 15 s lost in each slot of 360 s; ends at 570.5405 s."""
+    """10,000 iterations at 10 + 6.5 + 2 a second, 15 s lost in each slot of 360 s: the job ends at 570.5405 s."""
     instance = three_nodes([10_000.0], restore_s=10.0, start_s=10.0, merge_s=5.0)
     again = {360.0: [Preempt(0), Start(0, gpus=(0, 1, 2))]}
     log = play(instance, Script({0.0: [Start(0, gpus=(0, 1, 2)), Wait(360.0)]} | again))
@@ -81,7 +81,9 @@ def test_rules_that_change_nothing_leave_older_fingerprints_alone() -> None:
 @settings(max_examples=60)
 @given(st.integers(0, 2**32))
 def test_iterations_are_conserved_over_copies_and_preemptions(seed: int) -> None:
-    """Random numbers of copies on random GPUs, preempted at random times: the validator finds every iteration."""
+    """Random numbers of copies on random GPUs, preempted at random times:
+    the validator accounts for every iteration.
+    """
     rng = np.random.default_rng(seed)
     rules = dict(restore_s=float(rng.choice([0, 7])), checkpoint_s=float(rng.choice([0, 5])), merge_s=3.0, start_s=2.0)
     instance = three_nodes(rng.uniform(10, 2_000, 6).tolist(), rng.integers(1, 3, 6).tolist(), size=4, **rules)

@@ -1,4 +1,4 @@
-"""One result, whatever the way: compiled or plain Python, alone or in a batch, first or second run."""
+"""Equal results: compiled or plain Python, alone or in a batch, first or second run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Lessor(Scheduler):
 
 
 def digests() -> list[str]:
-    """Direct runs and one through the environment: what the subprocess prints."""
+    """Digests of direct runs and of one through the environment; printed by the subprocess."""
     links = Network(
         "topology", topology=TopologySpec("leaf-spine", oversubscription=2.0), contention=Contention("maxmin")
     )
@@ -56,7 +56,7 @@ def test_compiled_and_plain_python_give_the_same_logs() -> None:
 
 @pytest.mark.parametrize("name", list_baselines())
 def test_a_place_in_a_batch_changes_nothing(name: str) -> None:
-    """Instances of different sizes, played in turns: the arrays are longer than each of them needs."""
+    """Instances of different sizes, played in turns, in arrays that are longer than each one needs."""
     instances = [
         random_instance(1, 20),
         random_instance(2, 45, two_types((3, 2), (4, 4), 2)),
@@ -95,7 +95,7 @@ def test_the_seed_of_a_run_decides_random_placement_and_nothing_else() -> None:
         assert (one != other) == differs, spec
 
 
-def test_how_often_the_log_is_read_changes_nothing() -> None:
+def test_reading_the_log_changes_nothing() -> None:
     instance = random_instance(6, 200)
     whole = simulate(instance, make_scheduler("fifo")).digest()
     simulation, scheduler = Simulation(instance), make_scheduler("fifo")
@@ -111,7 +111,7 @@ def test_how_often_the_log_is_read_changes_nothing() -> None:
 
 @pytest.mark.parametrize("size", range(60, 70))
 def test_the_size_of_the_log_buffer_changes_nothing(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The buffer fills at another event for each size; a decision point must not be lost there."""
+    """Each size fills the buffer at another event; no decision point may be lost there."""
     instance = random_instance(6, 100)
     whole = simulate(instance, make_scheduler("fifo-skip")).digest()
     monkeypatch.setattr("gpusched_env.core.state.EVENT_BUFFER", size)

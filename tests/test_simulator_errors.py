@@ -1,4 +1,4 @@
-"""A scheduler that stalls, or says what nobody understands, gets an error that names jobs and remedy."""
+"""Errors of schedulers that stall or give invalid decisions name jobs and remedy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from helpers import begin, unit_instance
+from helpers import begin, play, unit_instance
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import GpuschedError, SchedulerError
@@ -76,12 +76,22 @@ def test_questions_about_an_unknown_rule_are_errors_with_the_nearest_name(questi
 
 
 @pytest.mark.parametrize("decision", [Start(2**70), Preempt(-(2**70)), Start(2**31), Start(0, gpus=(2**40,))])
-def test_numbers_beyond_any_table_are_refused(decision: Decision) -> None:
+def test_job_and_gpu_numbers_out_of_range_are_refused(decision: Decision) -> None:
     assert begin(unit_instance([0], [1], [5])).apply(decision) != ""
 
 
 def test_a_job_that_is_no_whole_number_is_an_error() -> None:
     simulation = begin(unit_instance([0, 0], [1, 1], [5, 5]))
     for job in (0.5, "0", None, float("nan")):
-        with pytest.raises(GpuschedError):
+        with pytest.raises(GpuschedError, match="whole number"):
             simulation.apply(Start(job))  # type: ignore[arg-type]
+    assert simulation.arrays.world["running"] == 0
+
+
+def test_a_scheduler_that_returns_none_is_an_error() -> None:
+    class Forgetful(Scheduler):
+        def decide(self, view: ClusterView) -> Iterable[Decision]:
+            return None  # type: ignore[return-value]
+
+    with pytest.raises(SchedulerError, match="yield decisions or return a list"):
+        play(unit_instance([0], [1], [10]), Forgetful())

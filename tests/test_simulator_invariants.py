@@ -1,4 +1,4 @@
-"""Whatever anybody decides on whatever cluster: the invariants hold, and what is refused changes nothing."""
+"""Random decisions on random clusters: invariants hold, and refused decisions change nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def draw_instance(rng: np.random.Generator) -> Instance:
 
 
 def draw_network(rng: np.random.Generator) -> Network:
-    """Tiers in half of the cases; else links, slow enough that gangs get in each other's way."""
+    """Tiers in half of the cases; else links that are slow enough for contention."""
     if rng.random() < 0.5:
         return Network()
     nics = int(rng.choice([1, 1, 2]))
@@ -89,7 +89,7 @@ def draw_decision(rng: np.random.Generator, simulation: Simulation) -> Decision:
 
 
 def expected_refusals(simulation: Simulation, decision: Decision) -> set[str]:
-    """Say independently why a decision must be refused; several reasons may hold at once."""
+    """Reasons to refuse a decision, by an independent check; there may be several."""
     if isinstance(decision, Wait):
         return {""}
     state, world = simulation.arrays, simulation.arrays.world
@@ -101,7 +101,7 @@ def expected_refusals(simulation: Simulation, decision: Decision) -> set[str]:
     if explicit:
         return {
             "the number of explicit GPUs is not the job's gang size, or that of its copies"
-        }  # looked at first: no such gang exists
+        }  # checked first: no such gang exists
     if isinstance(decision, Preempt | Lease):
         if job["status"] != RUNNING:
             return {"the job has finished"} if job["status"] == FINISHED else {"the job is not running"}
@@ -119,7 +119,7 @@ def expected_refusals(simulation: Simulation, decision: Decision) -> set[str]:
         found.add("too few free GPUs")
     if decision.gpus is None:
         if not found and decision.rule in MAY_REFUSE:
-            return {"", "the placement rule finds no place now"}  # which of the two: test_simulator_placement
+            return {"", "the placement rule finds no place now"}  # test_simulator_placement.py checks which of the two
         return found or {""}
     if len(decision.gpus) != job["gpus"]:
         found.add("the number of explicit GPUs is not the job's gang size, or that of its copies")
@@ -180,7 +180,7 @@ def test_random_play_keeps_every_invariant(seed: int) -> None:
 
 
 def test_random_play_meets_every_kind_of_refusal_and_event() -> None:
-    """The property above would be void if its plays never refused or preempted anything."""
+    """The property above would be vacuous if no decision were refused or preempted a gang."""
     seen: set[str] = set()
     kinds: set[int] = set()
     for seed in range(200):
@@ -191,6 +191,7 @@ def test_random_play_meets_every_kind_of_refusal_and_event() -> None:
                 break
             seen |= {simulation.apply(draw_decision(rng, simulation)) for _ in range(5)}
         kinds |= set(simulation.log().events["kind"].tolist())
-    # here every job runs on every type (test_zero_rates.py), and none shares its GPUs (test_simulator_sharing.py)
+    # here every job runs on every type (else: test_gpu_types.py),
+    # and none shares GPUs (else: test_simulator_sharing.py)
     assert seen == set(REFUSALS) - {REFUSALS[code] for code in (CANNOT_RUN, MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS)}
     assert kinds == set(range(len(EVENT_KINDS)))

@@ -1,4 +1,4 @@
-"""Leases: GPUs are granted for a time, then offered again; a renewal costs nothing, an end is a preemption."""
+"""Leases: GPUs are granted for a time, then offered again; a renewal is free, an end is a preemption."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def story(log: EventLog) -> list[tuple[float, str, int]]:
 
 
 def test_a_lease_that_ends_frees_the_gpus_for_the_next_job() -> None:
-    """One machine of four: 1 is leased it for 100 of its 150 s; then 2 runs its 50 s, then 1 its last 50."""
+    """One machine of four: job 1 has a lease of 100 of its 150 s; then job 2 runs 50 s, then job 1 its last 50."""
     instance = unit_instance([0, 10], [4, 4], [150, 50])
     script = Script({0.0: [Start(0), Lease(0, 100.0)], 100.0: [Start(1)], 150.0: [Start(0)]})
     log = play(instance, script)
@@ -29,7 +29,7 @@ def test_a_lease_that_ends_frees_the_gpus_for_the_next_job() -> None:
         (100.0, "release", 0), (100.0, "start", 1), (150.0, "complete", 1), (150.0, "resume", 0),
         (200.0, "complete", 0),
     ]  # fmt: skip
-    # Asked at 100 first while job 0 still holds its GPUs (so that job 1 is refused), then once they are free.
+    # At 100 s the scheduler is asked while job 0 still holds its GPUs (job 1 is refused), and again when they are free.
     assert script.called_at == [0.0, 10.0, 100.0, 100.0, 150.0]
     assert script.refusals == ["", "", "too few free GPUs", "", ""]
 
@@ -42,7 +42,7 @@ def test_the_end_of_a_lease_costs_what_a_preemption_costs() -> None:
 
 
 class Renewing(Scheduler):
-    """Start what fits, and renew every lease as often as it ends."""
+    """Start all jobs that fit, and renew every lease at its end."""
 
     def __init__(self, lease_s: float) -> None:
         self.lease_s = lease_s
@@ -79,7 +79,7 @@ def test_all_leases_of_an_instant_end_before_the_scheduler_is_asked() -> None:
     assert seen[2] == (50.0, [], [80.0])  # job 0 was renewed, job 1 was preempted
 
 
-def test_work_that_ends_with_its_lease_is_done() -> None:
+def test_a_job_that_ends_with_its_lease_completes() -> None:
     """0.1 + 0.2 > 0.3: the completion may lie a rounding error behind the end of the lease."""
     instance = unit_instance([0.1], [1], [0.2])
     log = play(instance, Script({0.1: [Start(0), Lease(0, 0.3)]}))
@@ -91,7 +91,7 @@ def test_in_rounds_a_lease_ends_at_a_round() -> None:
     script = Script({0.0: [Start(0), Lease(0, 31.0)]}, then="pack")
     log = play(instance, script)
     assert (40.0, "lease-end", 0) in story(log)
-    assert job_times(instance, log)["finish_s"].tolist() == [120.0]  # it waits from 40 for the round at 60
+    assert job_times(instance, log)["finish_s"].tolist() == [120.0]  # it waits from 40 s for the round at 60 s
 
 
 def test_refusals() -> None:

@@ -1,4 +1,4 @@
-"""Placement rules: whole gangs on free GPUs, as tight as they promise, checked against brute force on tiny clusters."""
+"""Placement rules: whole gangs on free GPUs on the documented tier, against brute force on tiny clusters."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def occupied(cluster: Cluster, busy: tuple[int, ...], gang: int, seed: int = 0) 
 
 
 def place(cluster: Cluster, busy: tuple[int, ...], gang: int, rule: str, seed: int = 0) -> tuple[int, ...] | None:
-    """GPUs that the rule gives, None if it refuses; every promise common to all rules is checked on the way."""
+    """GPUs that a rule gives, None if it refuses; checks the properties that all rules share."""
     simulation = occupied(cluster, busy, gang, seed)
     view = ClusterView(simulation)
     promised, before = view.can_place(len(busy), rule), state_bytes(simulation)
@@ -94,7 +94,7 @@ def situations(draw: Callable) -> tuple[Cluster, tuple[int, ...], int]:
 
 @settings(max_examples=150)
 @given(situations(), st.sampled_from(sorted(PLACEMENT_RULES)))
-def test_every_rule_gives_a_whole_gang_of_free_gpus_or_changes_nothing(situation, rule: str) -> None:
+def test_every_rule_gives_a_whole_gang_of_free_gpus_or_refuses(situation, rule: str) -> None:
     cluster, busy, gang = situation
     gpus = place(cluster, busy, gang, rule)
     if goes_anywhere(rule):
@@ -113,7 +113,9 @@ def test_pack_uses_the_tightest_tier_that_any_placement_has(situation) -> None:
 @settings(max_examples=100)
 @given(situations())
 def test_pack_is_best_fit(situation) -> None:
-    """No machine with fewer free GPUs holds the gang; else no rack with fewer does, nor fewer machines of it."""
+    """No machine with fewer free GPUs holds the gang;
+    else no rack with fewer free GPUs, nor fewer machines of that rack.
+    """
     cluster, busy, gang = situation
     gpus = place(cluster, busy, gang, "pack")
     free = np.bincount(
@@ -133,7 +135,7 @@ def test_pack_is_best_fit(situation) -> None:
 
 @settings(max_examples=100)
 @given(situations())
-def test_rack_never_leaves_a_rack_and_waits_only_if_every_rack_is_too_full(situation) -> None:
+def test_rack_stays_in_one_rack_and_refuses_only_if_every_rack_is_too_full(situation) -> None:
     cluster, busy, gang = situation
     gpus = place(cluster, busy, gang, "rack")
     tiers = [tier_of(cluster, p) for p in every_place(cluster, busy, gang)]
@@ -144,7 +146,7 @@ def test_rack_never_leaves_a_rack_and_waits_only_if_every_rack_is_too_full(situa
 
 
 def whole_machines(cluster: Cluster, busy: tuple[int, ...], gang: int, one_rack: bool) -> bool:
-    """Brute force: floor(g/G) entirely free machines and one other with the rest, G the largest machine."""
+    """Brute force: floor(g/G) entirely free machines and another one with the rest; G = GPUs of the largest machine."""
     size = int(cluster.nodes["gpus"].max())
     free = np.bincount(
         cluster.node_of_gpu[[g for g in range(cluster.gpus) if g not in busy]], minlength=len(cluster.nodes)
@@ -179,7 +181,7 @@ def test_consolidate_uses_the_fewest_machines_or_refuses(situation) -> None:
 
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_consolidate_finds_a_place_for_every_gang_on_the_empty_cluster(name: str) -> None:
-    """Else a job that must be consolidated (Tiresias, skewed models) waits for ever."""
+    """Otherwise a job that must be consolidated (Tiresias, skewed models) would wait for ever."""
     cluster = CLUSTERS[name]
     assert [gang for gang in range(1, cluster.gpus + 1) if place(cluster, (), gang, "consolidate") is None] == []
 
@@ -211,8 +213,8 @@ def test_count_takes_the_lowest_ids(situation) -> None:
 
 @settings(max_examples=60)
 @given(situations())
-def test_spread_evens_the_machines_out(situation) -> None:
-    """One from each in turn: nobody gives two more than a machine that still has free GPUs."""
+def test_spread_takes_gpus_evenly_from_machines(situation) -> None:
+    """One GPU from each machine in turn: no machine gives two more than a machine that still has free GPUs."""
     cluster, busy, gang = situation
     gpus = place(cluster, busy, gang, "spread")
     if gpus is None:
@@ -229,7 +231,7 @@ def test_spread_evens_the_machines_out(situation) -> None:
     ("rule", "busy", "gang", "expected"),
     [
         ("count", (0, 5), 4, {1, 2, 3, 4}),
-        ("pack", (0, 4, 5), 2, {6, 7}),  # machine 1 has two free, exactly
+        ("pack", (0, 4, 5), 2, {6, 7}),  # machine 1 has exactly two free
         ("pack", (0, 4, 5), 4, {8, 9, 10, 11}),  # machine 2 is the first empty one
         ("pack", (0, 4, 8, 9, 12), 5, {10, 11, 13, 14, 15}),  # the second rack is the fuller one
         ("consolidate", (0, 4, 5), 6, {8, 9, 10, 11, 12, 13}),
@@ -252,8 +254,8 @@ def test_by_hand_on_two_racks_of_two_machines_of_four(rule: str, busy: tuple, ga
 
 @settings(max_examples=100)
 @given(situations())
-def test_most_free_goes_from_the_emptiest_machine_to_the_next(situation) -> None:
-    """As Pollux' simulator places a Tiresias job: ``Counter.most_common(1)`` until the gang is whole."""
+def test_most_free_fills_the_emptiest_machines_first(situation) -> None:
+    """As Pollux's simulator places a Tiresias job: ``Counter.most_common(1)`` until the gang is complete."""
     cluster, busy, gang = situation
     gpus = place(cluster, busy, gang, "most-free")
     free = Counter(cluster.node_of_gpu[[g for g in range(cluster.gpus) if g not in busy]].tolist())
@@ -266,7 +268,7 @@ def test_most_free_goes_from_the_emptiest_machine_to_the_next(situation) -> None
     assert Counter(cluster.node_of_gpu[list(gpus or ())].tolist()) == expected
 
 
-# --- rules that nobody has registered
+# --- unregistered rules
 
 
 @pytest.mark.parametrize("rule", PLACEMENT_RULES)
@@ -329,7 +331,7 @@ def test_random_placement_is_seeded_and_uniform() -> None:
     assert len(counts) == 15
     assert not any(1 in pair or 6 in pair for pair in counts)
     assert sum((n - pairs / 15) ** 2 / (pairs / 15) for n in counts.values()) < 42.6
-    assert len(Counter(itertools.pairwise(drawn))) > 200  # of 225: one draw does not decide the next
+    assert len(Counter(itertools.pairwise(drawn))) > 200  # of 225: consecutive draws are independent
     one, again, other = (place(Cluster.parse("4x8"), (0,), 8, "random", seed) for seed in (1, 1, 2))
     assert one == again != other
 

@@ -1,4 +1,4 @@
-"""Placement rules that look at load, against a recount from the event log and a plain statement of each rule."""
+"""Placement rules by load, against a recount from the event log and a plain implementation of each rule."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLUSTERS = (
 
 
 def loaded(seed: int) -> Simulation:
-    """A run in the middle: gangs of several machines contend, others have come and gone."""
+    """A run in its middle: gangs of several machines contend, and other gangs have ended."""
     rng = np.random.default_rng(seed)
     cluster = CLUSTERS[rng.integers(len(CLUSTERS))]
     ecmp = str(rng.choice(["ideal", "hashed"]))
@@ -53,7 +53,7 @@ def loaded(seed: int) -> Simulation:
 
 
 def held_by_log(log: EventLog, gpus: int, now_s: float) -> np.ndarray:
-    """Seconds for which each GPU was held, added up in the order of the releases."""
+    """Seconds for which each GPU was held, summed in order of the releases."""
     held, since, gang = np.zeros(gpus), np.full(gpus, np.nan), {}
     for number, event in enumerate(log.events):
         if event["kind"] in (START, RESUME):
@@ -67,7 +67,7 @@ def held_by_log(log: EventLog, gpus: int, now_s: float) -> np.ndarray:
 
 
 def communicating(simulation: Simulation) -> list[set[int]]:
-    """Machines of each gang whose ring is on the links: of several machines, and not being checkpointed."""
+    """Machines of each gang that uses links: on several machines and not being checkpointed."""
     view = ClusterView(simulation)
     rows = view.running[~view.checkpointing]
     spans = [set(simulation.instance.cluster.node_of_gpu[view.holders == row].tolist()) for row in rows]
@@ -75,7 +75,7 @@ def communicating(simulation: Simulation) -> list[set[int]]:
 
 
 def loads(simulation: Simulation) -> tuple[np.ndarray, np.ndarray]:
-    """Gangs on the port of each machine, and on the uplinks of each rack: of hashed ones as often as members."""
+    """Gangs on the port of each machine and on the uplinks of each rack; hashed uplinks count once for each member."""
     cluster = simulation.instance.cluster
     gangs = communicating(simulation)
     ports = np.array([sum(node in machines for machines in gangs) for node in range(len(cluster.nodes))])
@@ -86,12 +86,14 @@ def loads(simulation: Simulation) -> tuple[np.ndarray, np.ndarray]:
 
 
 def best(rows: Sequence[int], free: np.ndarray, left: int, load: np.ndarray) -> int:
-    """Least load; of equals the fewest free GPUs that hold what is left, else the most; of equals the first."""
+    """Least load; ties:
+    the fewest free GPUs that hold the rest of the gang, else the most free GPUs; then the first.
+    """
     return min(rows, key=lambda i: (load[i], free[i] < left, free[i] if free[i] >= left else -free[i], i))
 
 
 def by_contention(simulation: Simulation, gang: int) -> list[int]:
-    """GPUs that the rule "contention" gives, said plainly."""
+    """GPUs of the rule "contention", by a plain implementation."""
     cluster, view = simulation.instance.cluster, ClusterView(simulation)
     free, rack_of = view.free_by_node.astype(int), cluster.nodes["rack"]
     ports, uplinks = loads(simulation)
@@ -114,7 +116,7 @@ def by_contention(simulation: Simulation, gang: int) -> list[int]:
     by_rack = np.bincount(rack_of, free, minlength=len(cluster.racks)).astype(int)
     inside = {rack: [n for n in nodes if rack_of[n] == rack] for rack in racks}
     enough = [rack for rack in racks if by_rack[rack] >= gang]
-    if enough:  # the busiest port that is needed: the least level below which there is room
+    if enough:  # the load of the busiest port that is needed: the least level with enough room at or below it
         busiest = {r: min(p for p in ports if sum(free[n] for n in inside[r] if ports[n] <= p) >= gang) for r in enough}
         take(inside[min(enough, key=lambda r: (busiest[r], by_rack[r], r))], gang, ports)
         return found
@@ -130,7 +132,7 @@ def by_contention(simulation: Simulation, gang: int) -> list[int]:
 
 @settings(max_examples=120)
 @given(st.integers(0, 10**6))
-def test_every_rule_is_what_it_says(seed: int) -> None:
+def test_every_rule_equals_its_plain_statement(seed: int) -> None:
     simulation = loaded(seed)
     cluster, view = simulation.instance.cluster, ClusterView(simulation)
     held = held_by_log(simulation.log(), cluster.gpus, simulation.now_s)
@@ -161,7 +163,7 @@ def test_every_rule_is_what_it_says(seed: int) -> None:
 
 @settings(max_examples=40)
 @given(st.integers(0, 10**6), st.sampled_from(["contention", "least-busy", "least-busy-servers", "random-servers"]))
-def test_what_the_rule_promises_is_what_a_start_takes(seed: int, rule: str) -> None:
+def test_a_start_takes_the_gpus_that_where_returns(seed: int, rule: str) -> None:
     simulation = loaded(seed)
     view = ClusterView(simulation)
     for job in view.waiting.tolist():
@@ -205,8 +207,8 @@ def test_contention_avoids_a_shared_port() -> None:
 
 @pytest.mark.parametrize("ecmp", ["ideal", "hashed"])
 def test_contention_avoids_a_shared_uplink(ecmp: str) -> None:
-    """Four racks of 4 GPUs; a gang holds one in each of the first two. Six GPUs then take all of the third and two of
-    the fourth, where best fit would take the first."""
+    """Four racks of 4 GPUs; a gang holds one in each of the first two. A gang of six takes the third rack and two GPUs
+    of the fourth; best fit would take the first."""
     network = Network("topology", topology=TopologySpec("leaf-spine"), contention=Contention("maxmin", ecmp=ecmp))
     jobs = random_workload(np.random.default_rng(0), 2, 1)
     jobs.jobs["gpus"], jobs.jobs["arrival_s"] = [2, 6], 0.0
@@ -218,7 +220,7 @@ def test_contention_avoids_a_shared_uplink(ecmp: str) -> None:
 
 
 def test_random_servers_are_drawn_uniformly() -> None:
-    """Chi-square with 4 degrees of freedom, of the first machine of five."""
+    """Chi-square of the first of five machines, 4 degrees of freedom."""
     counts = np.zeros(5)
     for seed in range(1_000):
         simulation = begin(unit_instance([0.0], [3], [1.0], "5x2"), seed)
@@ -230,7 +232,7 @@ def test_random_servers_are_drawn_uniformly() -> None:
 
 
 @pytest.mark.parametrize("rule", ["contention", "least-busy", "random-servers", "most-free"])
-def test_in_a_walk_gangs_do_not_take_the_same_gpus(rule: str) -> None:
+def test_gangs_placed_in_one_list_schedule_get_disjoint_gpus(rule: str) -> None:
     simulation = begin(unit_instance([0.0] * 3, [3, 2, 4], [9.0] * 3, "4x2/2"))
     order, starts = np.arange(3, dtype=np.int32), np.zeros(3, np.int32)
     walk = Walk(order=order, rules=np.full(3, RULE_NUMBER[rule], np.int32), verdicts=starts)

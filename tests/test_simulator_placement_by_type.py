@@ -36,7 +36,7 @@ def instance_of(gangs: list[int], models: list[int], network: Network | None = N
 
 
 def started(instance: Instance, busy: list[int], rule: str) -> tuple[Simulation, tuple[int, ...]]:
-    """Jobs of one GPU hold ``busy``; the GPUs that the last job gets by the rule, none if it is refused."""
+    """One-GPU jobs hold ``busy``; returns the GPUs of the last job by the rule, none if it is refused."""
     simulation = begin(instance)
     for job, gpu in enumerate(busy):
         assert simulation.apply(Start(job, gpus=(gpu,))) == ""
@@ -68,7 +68,7 @@ def test_fastest_type_is_the_fastest_that_has_room_and_best_fit_there(situation)
     busy, gang, model, network = situation
     try:
         instance = instance_of([1] * len(busy) + [gang], [0] * len(busy) + [model], network)
-    except WorkloadError:  # a gang that no GPUs run is no instance
+    except WorkloadError:  # no GPUs can run the gang: no instance
         return
     _, gpus = started(instance, busy, "fastest-type")
     free = np.bincount(np.delete(ROOM.node_of_gpu, busy), minlength=len(ROOM.nodes))
@@ -129,7 +129,7 @@ def test_a_plan_counts_the_gpus_of_all_copies() -> None:
 
 @pytest.mark.parametrize("scheduler", ["fifo-skip", "srtf", "las-2d"])
 @pytest.mark.parametrize("rule", ["fork", "fastest-type"])
-def test_heuristics_play_with_the_rules_to_a_valid_end(scheduler: str, rule: str) -> None:
+def test_heuristics_with_these_rules_give_valid_logs(scheduler: str, rule: str) -> None:
     rng = np.random.default_rng(3)
     gangs, models = rng.integers(1, 3, 14).tolist(), rng.integers(0, 3, 14).tolist()
     instance = instance_of(gangs, models, Network("none"), max_copies=3)
@@ -137,7 +137,7 @@ def test_heuristics_play_with_the_rules_to_a_valid_end(scheduler: str, rule: str
     assert np.isfinite(job_times(instance, log)["finish_s"]).all()
 
 
-def test_one_job_alone_gains_what_its_copies_add() -> None:
+def test_a_single_job_gains_the_rates_of_its_copies() -> None:
     """0.1, 0.1 | 0.2, 0.2 | 0.5 | 0.2 s an iteration: 10 + 10 + 5 + 5 + 2 + 5 iterations a second."""
     instance = instance_of([1], [0], Network("none"), max_copies=9)
     log = simulate(instance, Script({}, then="fork"))

@@ -1,6 +1,8 @@
-"""The rules of play: rounds, queue discipline, tie order, time limit, timers, the cost of preemption."""
+"""Rules of the simulation: rounds, queue discipline, ties, time limit, waits, cost of preemption."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME, START
 from gpusched_env.metrics import job_times
-from gpusched_env.simulator import Outcome, Preempt, Simulation, Start, Wait
+from gpusched_env.simulator import ClusterView, Decision, Outcome, Preempt, Scheduler, Simulation, Start, Wait
 
 
 @pytest.mark.parametrize("name", ["fifo", "srtf", "las", "tiresias", "random"])
@@ -66,16 +68,16 @@ def test_time_limit_cuts_the_run_and_keeps_events_on_the_limit() -> None:
     assert simulation.now_s == 10
     assert simulation.finished == 2
     assert simulation.log().events["kind"].tolist().count(ARRIVAL) == 2
-    play(instance, "fifo")  # the loop accepts the cut, and the validator the log
+    play(instance, "fifo")  # the loop stops at the limit, and the validator accepts the log
 
 
-def test_wait_wakes_exactly_then() -> None:
+def test_a_wait_wakes_exactly_at_its_time() -> None:
     script = Script({0.0: [Wait(0.1 + 0.2), Wait(7.5)], 0.1 + 0.2: [Wait(2.0)]}, then="pack")
     play(unit_instance([0, 5], [1, 1], [3, 3], "1x1"), script)
     assert script.called_at[:3] == [0.0, 0.1 + 0.2, 2.0]
 
 
-def test_of_several_waits_the_earliest_counts_and_the_next_event_wakes_anyway() -> None:
+def test_the_earliest_of_several_waits_counts_and_events_wake_before_it() -> None:
     script = Script({0.0: [Wait(9.0), Wait(4.0), Wait(6.0)]}, then="pack")
     play(unit_instance([0, 5], [1, 1], [20, 3], "1x2"), script)
     assert script.called_at == [0.0, 4.0, 5.0, 8.0]
@@ -102,7 +104,7 @@ def test_a_wait_until_nan_is_an_error() -> None:
 
 @pytest.mark.parametrize(("checkpoint", "restore"), [(0, 0), (3, 0), (0, 2), (3, 2), (3, 40)])
 def test_preemption_costs_checkpoint_and_restore_and_no_progress(checkpoint: float, restore: float) -> None:
-    """Job 0 (10 s of work) is preempted at 4, and resumed at once, the gang alone on the machine."""
+    """Job 0 (10 s of work) is preempted at 4 s and resumed as soon as possible; it is alone on the machine."""
     instance = unit_instance([0, 4], [4, 4], [10, 1], checkpoint_s=checkpoint, restore_s=restore)
     script = Script(
         {0.0: [Start(0)], 4.0: [Preempt(0), Start(0)], 4.0 + checkpoint: [Preempt(0), Start(0)]}, then="pack"
@@ -138,7 +140,9 @@ def test_a_gang_cannot_be_preempted_in_the_instant_of_its_start() -> None:
 
 
 def test_events_of_one_instant_are_one_decision_point() -> None:
-    """At 5 a job completes, another is released, two arrive: the scheduler is asked once, after all four."""
+    """At 5 s a job completes, another is released and two arrive:
+    the scheduler is asked once, after all four events.
+    """
     script = Script({2.0: [Preempt(1), Wait(2.5)]}, then="pack")
     instance = unit_instance([0, 0, 2, 5, 5], [1, 1, 2, 1, 1], [5, 20, 1, 1, 1], "1x2", checkpoint_s=3)
     log = play(instance, script)
@@ -156,3 +160,26 @@ def test_a_slower_placement_stretches_the_run_by_the_ratio_of_the_iteration_time
         end = log.events["time_s"][(log.events["kind"] == COMPLETE) & (log.events["job"] == job)][0]
         assert end - event["time_s"] == pytest.approx(instance.iterations[job] * per_iteration, rel=1e-9, abs=1e-6)
     assert set(log.events["tier"][log.events["kind"] == START].tolist()) == {0, 1, 2}
+
+
+def test_rounds_continue_while_no_job_waits() -> None:
+    class Counting(Scheduler):
+        calls = 0
+
+        def decide(self, view: ClusterView) -> Iterable[Decision]:
+            self.calls += 1
+            return view.list_schedule(view.waiting)
+
+    scheduler = Counting()
+    play(unit_instance([0], [1], [100], round_s=10.0), scheduler)
+    assert scheduler.calls == 10  # at 0, 10, ..., 90; at 100 the job has finished
+
+
+def test_a_time_limit_ends_a_stalled_run() -> None:
+    class Idle(Scheduler):
+        def decide(self, view: ClusterView) -> Iterable[Decision]:
+            return []
+
+    simulation = begin(unit_instance([0], [1], [10], time_limit_s=100.0))
+    simulation.run(Idle())
+    assert simulation.now_s == 100.0

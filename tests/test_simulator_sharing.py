@@ -1,4 +1,4 @@
-"""Jobs that share GPUs, whatever anybody decides: never too many or too much on a GPU, and no work is lost."""
+"""Jobs that share GPUs under random decisions: limits of jobs and memory hold on every GPU, and no work is lost."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def draw_decision(rng: np.random.Generator, simulation: Simulation) -> Decision:
 
 
 def check_start(simulation: Simulation, decision: Start, reasons: set[str], fits: bool, reason: str) -> None:
-    """Compare what became of the start of a waiting job with what was expected before it."""
+    """Compare the result of a start with the expectation before it."""
     if decision.gpus is not None:
         if "too few free" in reason:
             reason = "not free"
@@ -93,7 +93,7 @@ def check_start(simulation: Simulation, decision: Start, reasons: set[str], fits
 
 
 def fits_somewhere(simulation: Simulation, job: int) -> bool:
-    """Whether enough GPUs have room for a job at one of its sub-batches, or are free."""
+    """Whether enough GPUs are free or have room for a job with one of its sub-batches."""
     gang, gpus = simulation.instance.workload.jobs["gpus"][job], range(simulation.instance.cluster.gpus)
     if sum(not here for here in residents(simulation)) >= gang:
         return True
@@ -181,7 +181,7 @@ def test_random_play_keeps_every_invariant(seed: int) -> None:
 
 
 def test_random_play_meets_every_refusal_of_sharing() -> None:
-    """The property above would be void if its plays never shared or never were refused."""
+    """The property above would be vacuous if no jobs shared or no decision were refused."""
     seen: set[str] = set()
     most = {2: 0, 3: 0}
     steps: set[int] = set()
@@ -201,7 +201,7 @@ def test_random_play_meets_every_refusal_of_sharing() -> None:
 
 
 def drive(simulation: Simulation, seed: int, points: int = 60) -> None:
-    """Random decisions that depend on the seed alone."""
+    """Random decisions of a seed."""
     rng = np.random.default_rng(seed)
     for _ in range(points):
         if simulation.advance() is not Outcome.DECIDE:
@@ -234,7 +234,7 @@ def test_plain_python_plays_the_same() -> None:
     assert plain_python_digests("test_simulator_sharing") == digests()
 
 
-def test_a_batch_plays_as_each_alone() -> None:
+def test_a_batch_plays_like_single_simulations() -> None:
     instances = shared_and_not()
     state = allocate(instances, range(len(instances)))
     together = []
@@ -264,8 +264,8 @@ def test_no_run_that_shares_beats_the_bounds(seed: int) -> None:
 
 
 @pytest.mark.parametrize("limit", [None, 1, 2])
-def test_a_question_may_be_asked_when_every_seat_is_taken(limit: int | None) -> None:
-    """``what_if_s`` lays the ring of one gang more than the seats hold; the answer is that of the idle network."""
+def test_what_if_works_when_every_seat_is_taken(limit: int | None) -> None:
+    """``what_if_s`` needs a ring beyond the number of seats; the answer is that of the idle network."""
     seats = 4 * (limit or 1)
     jobs = Workload.from_columns(
         np.zeros(seats + 1), [*[1] * seats, 4], np.full(seats + 1, 100.0), profiles=mixed_profiles()

@@ -1,4 +1,4 @@
-"""SJF-BCO's model of contention as the simulator plays it, against values worked out by hand (equations 6 to 9)."""
+"""SJF-BCO's model of contention in the simulator: values by hand (equations 6 to 9 of the paper)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpusched_env.simulator import ClusterView, Start, simulate
 from gpusched_env.workload import Profiles, Workload
 
 SERVERS, GPUS = 16, 16
-# Test B2: m = .1, b_e = 10, b_i = 100, C = 1000 in 1e9 bytes a slot; xi_2 = .0005, compute .015 slots.
+# m = .1, b_e = 10, b_i = 100, C = 1000 in 1e9 bytes a slot; xi_2 = .0005, compute .015 slots.
 SWITCH = TopologySpec("single-switch", gpu_GBps=100.0, nic_GBps=10.0, gpu_latency_s=0.0, nic_latency_s=0.0)
 
 
@@ -44,7 +44,7 @@ def instance(
 
 
 def gpus(*on: tuple[int, int], used: list[int]) -> tuple[int, ...]:
-    """GPUs of the next gang: so many on each (server, count), the lowest that ``used`` has left."""
+    """GPUs of the next gang: the lowest unused ones of each (server, count)."""
     found: list[int] = []
     for server, count in on:
         first = server * GPUS + used[server]
@@ -62,11 +62,11 @@ def placed(problem: Instance, places: list[list[tuple[int, int]]]) -> ClusterVie
 
 
 def beside(others: int) -> list[list[tuple[int, int]]]:
-    """Gangs of two GPUs that straddle server 0 and each one more."""
+    """Gangs of two GPUs that straddle server 0 and one other server each."""
     return [[(0, 1), (2 + other, 1)] for other in range(others)]
 
 
-def test_b1_straddle_counts() -> None:
+def test_straddle_counts() -> None:
     """With alpha = 0 and xi_1 = 1 the bytes take p times as long; C is on one server and straddles none."""
     places = [[(1, 2), (2, 2)], [(2, 1), (3, 1)], [(2, 4)], [(1, 1), (3, 3)], [(2, 1), (4, 1)]]
     problem = instance([4, 2, 4, 4, 2], Contention("kway", xi1=1.0, alpha=0.0))
@@ -89,7 +89,7 @@ B2 = [
 
 
 @pytest.mark.parametrize(("p", "k_mode", "tau", "phi"), B2)
-def test_b2_iteration_times(p: int, k_mode: str, tau: float, phi: int) -> None:
+def test_iteration_times(p: int, k_mode: str, tau: float, phi: int) -> None:
     contention = Contention("kway", xi1=0.5, alpha=0.2, k_mode=k_mode)
     problem = instance([4] + [2] * (p - 1), contention, reduction_GBps=1_000.0, machine_overhead_s=0.0005)
     view = placed(problem, [[(0, 2), (1, 2)], *beside(p - 1)])
@@ -99,7 +99,7 @@ def test_b2_iteration_times(p: int, k_mode: str, tau: float, phi: int) -> None:
     assert alone.network.iteration_s(np.array([0]))[0] == pytest.approx(0.017075, rel=1e-12)
 
 
-def test_b2_bounds() -> None:
+def test_bounds() -> None:
     """tau^l is one server; tau^u has four servers and as many contenders as the largest server has GPUs."""
     exchange_s, rest_s = 0.015, 0.1 * 3 / 4 / 1_000 + 4 * 0.0005 + 0.015
     assert exchange_s * sharing_degradation(32.0) + rest_s == pytest.approx(0.590075, rel=1e-12)
@@ -109,7 +109,7 @@ def test_b2_bounds() -> None:
 @pytest.mark.parametrize(
     ("others", "floor", "fluid"), [(None, 18, 17.075), (0, 32, 31.075), (3, 50, 49.075)], ids=["alone", "p1", "p4"]
 )
-def test_b3_whole_iterations_in_a_slot(others: int | None, floor: float, fluid: float) -> None:
+def test_whole_iterations_in_a_slot(others: int | None, floor: float, fluid: float) -> None:
     """A thousand iterations at tau .017075, .031075, .049075: phi is 58, 32 and 20 a slot."""
     place = [[(0, 4)]] if others is None else [[(0, 2), (1, 2)], *beside(others)]
     for slot_s, end_s in ((1.0, floor), (0.0, fluid)):
@@ -121,7 +121,7 @@ def test_b3_whole_iterations_in_a_slot(others: int | None, floor: float, fluid: 
             machine_overhead_s=0.0005,
         )
         jobs = problem.workload.jobs
-        jobs["iterations"][1:] = problem.iterations[1:] = 1e7  # the others stay
+        jobs["iterations"][1:] = problem.iterations[1:] = 1e7  # the other gangs stay
         used = [0] * SERVERS
         log = simulate(problem, Script({0.0: [Start(j, gpus=gpus(*p, used=used)) for j, p in enumerate(place)]}))
         first = log.events[(log.events["kind"] == COMPLETE) & (log.events["job"] == 0)]
@@ -129,8 +129,8 @@ def test_b3_whole_iterations_in_a_slot(others: int | None, floor: float, fluid: 
         validate(problem, log)
 
 
-def test_b3_a_rate_that_changes() -> None:
-    """Ten slots at 32 iterations, then three gangs join: 680 are left at 20 a slot, so 44 slots in all."""
+def test_a_rate_that_changes() -> None:
+    """Ten slots at 32 iterations, then three gangs join: 680 iterations are left at 20 a slot, so 44 slots in total."""
     contention = Contention("kway", xi1=0.5, alpha=0.2)
     problem = instance(
         [4, 2, 2, 2], contention, arrival_s=[0, 10, 10, 10], slot_s=1.0, reduction_GBps=1_000.0, machine_overhead_s=5e-4
@@ -153,7 +153,7 @@ def test_b3_a_rate_that_changes() -> None:
         (2, 2, 0.15, 0.02 * (1 + 0.0126050420), 49),
     ],
 )
-def test_b6_budget(p: int, servers: int, extra: float, tau: float, phi: int) -> None:
+def test_budget(p: int, servers: int, extra: float, tau: float, phi: int) -> None:
     """Iteration of .02 slots on ``servers`` servers, on the busiest of which p gangs straddle."""
     fast = TopologySpec("single-switch", gpu_latency_s=0.0, nic_latency_s=0.0)
     problem = instance(
@@ -166,7 +166,7 @@ def test_b6_budget(p: int, servers: int, extra: float, tau: float, phi: int) -> 
     assert math.floor(1 / found) == phi
 
 
-def test_b7_without_loss_and_overhead_placement_does_not_matter() -> None:
+def test_without_loss_and_overhead_placement_does_not_matter() -> None:
     """Equal rates inside and between servers, no overhead, alpha = 0, xi_1 = 0: always one contender."""
     same = TopologySpec("single-switch", gpu_GBps=10.0, nic_GBps=10.0, gpu_latency_s=0.0, nic_latency_s=0.0)
     problem = instance([4, 4, 2, 2], Contention("kway", xi1=0.0, alpha=0.0), topology=same)

@@ -1,4 +1,4 @@
-"""The default scenario is a benchmark: schedulers separate on its report seeds."""
+"""The default scenario separates schedulers on its report seeds."""
 
 from __future__ import annotations
 

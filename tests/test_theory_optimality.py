@@ -1,4 +1,6 @@
-"""SRTF is optimal on one GPU; list schedules respect Graham; equal jobs do not care who orders them."""
+"""SRTF is optimal on one GPU, list schedules keep Graham's bound,
+and the order of equal jobs does not change the mean.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def test_srtf_is_the_best_of_all_preemptive_schedules_on_one_gpu(jobs: list[tupl
     st.integers(2, 25),
     st.sampled_from(["fifo", "fifo-skip", "fifo-easy", "sjf", "las", "tiresias", "gandiva-lite", "themis-lite"]),
 )
-def test_srtf_beats_every_other_policy_path_by_path_on_one_gpu(seed: int, count: int, other: str) -> None:
+def test_srtf_has_the_least_mean_jct_on_one_gpu(seed: int, count: int, other: str) -> None:
     rng = np.random.default_rng(seed)
     instance = unit_instance(
         np.cumsum(rng.exponential(80, count)), [1] * count, rng.exponential(100, count) + 1e-3, "1x1"
@@ -67,7 +69,7 @@ def test_makespan_of_list_schedules_respects_graham(durations: list[float], gpus
 
 
 @pytest.mark.parametrize(("jobs", "gpus"), [(7, 3), (12, 4), (5, 8)])
-def test_equal_one_gpu_jobs_do_not_care_who_orders_them(jobs: int, gpus: int) -> None:
+def test_equal_one_gpu_jobs_have_the_same_mean_under_every_order(jobs: int, gpus: int) -> None:
     instance = unit_instance([0.0] * jobs, [1] * jobs, [13.0] * jobs, f"1x{gpus}")
     expected = [13.0 * (1 + i // gpus) for i in range(jobs)]
     for name in (

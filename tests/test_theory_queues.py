@@ -1,4 +1,4 @@
-"""One-GPU jobs under FIFO are the M/M/c and M/G/1 queues: mean waits as theory says, each wait as a recursion says."""
+"""One-GPU jobs under FIFO are M/M/c and M/G/1 queues: mean waits equal theory, and each wait equals a recursion."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def waits(instance: Instance) -> np.ndarray:
 
 
 def recursion(arrival: np.ndarray, service: np.ndarray, servers: int) -> np.ndarray:
-    """Kiefer and Wolfowitz: each job takes the server that is free first."""
+    """Waits by the recursion of Kiefer and Wolfowitz: each job takes the server that is free first."""
     free = [0.0] * servers
     wait = []
     for at, seconds in zip(arrival.tolist(), service.tolist(), strict=True):
@@ -76,7 +76,7 @@ def test_mean_wait_is_erlang_c(servers: int, load: float, jobs: int, runs: int, 
 def test_the_recursion_that_every_wait_is_compared_with_gives_erlang_c(
     servers: int, load: float, widest: float
 ) -> None:
-    """The recursion is quick, so its interval is narrow; simulator and recursion are compared wait by wait."""
+    """The recursion is fast, so its interval is narrow; another test compares simulator and recursion wait by wait."""
     means = []
     for seed in range(20):
         rng = np.random.default_rng([23, servers, seed])
@@ -90,7 +90,7 @@ def deterministic(rng: np.random.Generator, jobs: int) -> np.ndarray:
 
 
 def hyperexponential(rng: np.random.Generator, jobs: int) -> np.ndarray:
-    """Mean 1, second moment 5: nine in ten jobs have mean 5/9, the others 5."""
+    """Mean 1, second moment 5: nine of ten jobs have mean 5/9, the others 5."""
     return rng.exponential(np.where(rng.random(jobs) < 0.9, 5 / 9, 5.0))
 
 
@@ -112,7 +112,7 @@ def test_mean_wait_is_pollaczek_khinchine(draw, second_moment: float, widest: fl
 
 @pytest.mark.parametrize("servers", [1, 3, 128])
 def test_every_wait_is_that_of_the_recursion(servers: int) -> None:
-    """Also where the log buffer fills in the middle of a run (128 servers: 1,024 events come before 576 starts)."""
+    """Includes runs in which the log buffer fills (128 servers: 1,024 events precede 576 starts)."""
     rng = np.random.default_rng(5)
     instance = queue(rng, rng.exponential(1.0, 3_000), 0.3 * servers, servers)
     assert_every_wait(instance, waits(instance), servers)

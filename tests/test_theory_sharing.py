@@ -15,7 +15,7 @@ from gpusched_env.simulator import Outcome, Simulation, Start
 
 TIMES = 400  # at which the second job may join
 
-# sjf_bsbf.md, section 8: L_A, L_B, xi_A, xi_B, T_A, T_B, T_con, T_seq, share
+# docs/sjf_bsbf.md, Theorem 1, by hand: L_A, L_B, xi_A, xi_B, T_A, T_B, T_con, T_seq, share
 CASES = [
     (600, 7, 1, 1, 600, 7, 303.5, 603.5, True),
     (100, 20, 1.2, 1.2, 104, 24, 64, 110, True),
@@ -29,19 +29,19 @@ CASES = [
     (20, 100, 1.6, 1.25, 32, 106.4, 69.2, 70, True),
     (20, 100, 1.7, 1.25, 34, 106.8, 70.4, 70, False),
     (60, 50, 1.1, 3, 66, 94, 80, 85, True),
-    # the last two again, with the ratios of A and B the other way round
+    # the ratios of A and B exchanged
     (20, 100, 1.25, 1.7, 25, 110.294118, 67.647059, 70, True),
     (60, 50, 3, 1.1, 96.666667, 55, 75.833333, 85, True),
 ]
 
 
 def ends(left_s, new_s, left_xi, new_xi, joins_s):
-    """When A and B end if B joins at ``joins_s``: A alone, both together, one alone; arrays of any shape.
+    """Ends of A and B if B joins at ``joins_s``: A alone, both together, one alone; arrays of any shape.
 
     Plays the three stretches one after the other, the rates being constant in each.
     """
-    left = left_s - joins_s  # what A has yet to do when B joins
-    together = np.minimum(left * left_xi, new_s * new_xi)  # until the first of them ends
+    left = left_s - joins_s  # remaining work of A when B joins
+    together = np.minimum(left * left_xi, new_s * new_xi)  # time until the first of them ends
     left_after = np.maximum(left - together / left_xi, 0.0)
     new_after = np.maximum(new_s - together / new_xi, 0.0)
     left_first = left * left_xi <= new_s * new_xi
@@ -64,7 +64,7 @@ def random_pairs(count: int) -> np.ndarray:
 
 
 def test_no_start_time_beats_the_better_of_now_and_after() -> None:
-    """10,000 pairs x 400 times at which B may join, by playing them; and T_con is what joining at once gives."""
+    """10,000 pairs x 400 joining times, followed from event to event; joining at once gives T_con."""
     pairs = random_pairs(10_000)
     columns = [column[:, None] for column in pairs.T]
     joins = columns[0] * np.linspace(0.0, 1.0, TIMES + 1)
@@ -89,7 +89,7 @@ def test_worked_cases(case: tuple) -> None:
 
 
 def jcts(case: tuple, gap_s: float, at_once: bool | None) -> np.ndarray:
-    """JCT of A and B [s] in the simulator; B joins when it comes, when A ends, or as share-best-benefit says (None)."""
+    """JCT of A and B [s] in the simulator; B joins at its arrival, when A ends, or by share-best-benefit (None)."""
     left_s, new_s, left_xi, new_xi = case
     instance = pair((left_xi, new_xi), (left_s + gap_s, new_s), gap_s)
     simulation = Simulation(instance)
@@ -107,7 +107,7 @@ def jcts(case: tuple, gap_s: float, at_once: bool | None) -> np.ndarray:
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("gap_s", [0.0, 31.0])
 def test_the_simulator_plays_the_worked_cases(case: tuple, gap_s: float) -> None:
-    """Joining at once, after A, and as the rule of Theorem 1 decides, whatever A has done before."""
+    """Joining at once, after A, and by the rule of Theorem 1, for any progress of A."""
     left_s, new_s = case[:2]
     now = jcts(case[:4], gap_s, True)
     after = jcts(case[:4], gap_s, False)
@@ -134,7 +134,7 @@ def test_the_simulator_plays_random_pairs(left_s: float, new_s: float, left_xi: 
 @settings(max_examples=200)
 @given(seconds, seconds, ratios, ratios)
 def test_properties(left_s: float, new_s: float, left_xi: float, new_xi: float) -> None:
-    """T6 of sjf_bsbf.md: continuity where both end together, xi = 1, equal xi from 1.5 on, the form without lengths."""
+    """Continuity where both end together, xi = 1, equal xi from 1.5 on, and the form without lengths."""
     together = new_xi * new_s / left_xi  # L_A at which both end together
     below, above = (mean_sharing(together * (1 + step), new_s, left_xi, new_xi) for step in (-1e-12, 1e-12))
     assert below == pytest.approx(above, rel=1e-10)

@@ -1,4 +1,4 @@
-"""``skip_bad_rows``: every reader counts malformed rows and says where they are; the other rows give the same jobs."""
+"""``skip_bad_rows``: every reader counts malformed rows and reports their lines; the other rows give the same jobs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def facts(workload: Workload) -> list[list[object]]:
 @pytest.mark.parametrize("damage", ["cut", "not UTF-8", "wrong values"])
 def test_every_reader_skips_a_bad_row_and_counts_it(tmp_path: Path, name: str, number: int, damage: str) -> None:
     lines = WRITERS[name][number](5).splitlines(keepends=True)
-    bad = len(lines) - 3  # of five rows the third
+    bad = len(lines) - 3  # the third of five rows
     row = {
         "cut": b"7" + lines[bad][-3:],
         "not UTF-8": b"\xff" + lines[bad],
@@ -54,7 +54,7 @@ def test_every_reader_skips_a_bad_row_and_counts_it(tmp_path: Path, name: str, n
     assert report.dropped_at[reason].tolist() == [bad + 1]
     assert f"dropped 1: {reason} (line {bad + 1})" in report.describe()
     if name != "dally":  # its ids are the log's
-        assert workload.jobs["id"].tolist() == [0, 1, 3, 4]  # row numbers, as if the row were right
+        assert workload.jobs["id"].tolist() == [0, 1, 3, 4]  # row numbers, counting the malformed row
     whole = read_trace(f"{name}:{write(tmp_path / 'whole', b''.join(lines))}")[0]
     assert facts(workload) == facts(whole.select(np.array([0, 1, 3, 4])))
 

@@ -129,7 +129,7 @@ def test_damage_gives_a_cluster_or_a_trace_error(
     check_damaged(tmp_path, name, FILES[name].encode(), cut, place, garbage, read=read_cluster)
 
 
-def test_scenarios_and_the_command_line_take_them(tmp_path: Path) -> None:
+def test_scenarios_and_the_command_line_accept_cluster_files(tmp_path: Path) -> None:
     path = tmp_path / "nodes.csv"
     path.write_text(OPENB)
     with pytest.raises(WorkloadError, match="--profiles unit"):
@@ -174,7 +174,7 @@ def test_published_clusters(name: str, file: str, rows: int, nodes: int, gpus: i
 
 
 def test_a_cluster_in_words() -> None:
-    """Kinds of nodes between commas, racks and GPU types where they are wanted."""
+    """Kinds of nodes separated by commas, optionally with racks and GPU types."""
     cluster = Cluster.parse("16x4@T4, 4x8/2@A100,2x1")
     assert cluster.groups == (NodeGroup(16, 4, "T4"), NodeGroup(4, 8, "A100", 2), NodeGroup(2, 1, "V100"))
     for text in ("", "16x4@", "16x4,", "16x4@T4/2", "x4", "16x4 T4", "-1x4"):

@@ -148,7 +148,7 @@ def test_published_layers() -> None:
     alexnet, report = read_layers(FOLDER / "workload/alexnet_B512_astra-sim.csv")
     assert alexnet["layer"][:2].tolist() == ["features.0", "18356271features.3"]
     assert (report.places, sum(report.notes.values())) == ({"a stray total, not a layer": [11]}, 7)
-    # what ASTRA-sim was given to compute the efficiencies from
+    # the input of ASTRA-sim for the efficiencies
     efficiency, _ = read_table(f"dally-efficiency:{FOLDER / 'astra_efficiency.csv'}")
     told = efficiency["compute_us"] / (efficiency["compute_us"] + efficiency["exposed_comm_us"])
     np.testing.assert_allclose(efficiency["efficiency"], told, rtol=0.02)

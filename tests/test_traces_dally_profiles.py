@@ -60,8 +60,8 @@ def layers(*rows: tuple[float, float, float, float, float]) -> Layers:
 TWO = layers((1000, 2000, 1000, 1e6, 0), (1000, 2000, 1000, 4e6, 0))
 
 
-def test_the_worked_example_of_the_specification() -> None:
-    """Test E1: the last layer's 4 MB are known at 3,000 ns and take 15,000, the first layer's 1 MB take 11,250."""
+def test_the_closed_form_by_hand() -> None:
+    """The last layer's 4 MB are ready at 3,000 ns and take 15,000 ns; the first layer's 1 MB take 11,250 ns."""
     shape = (1, 1, 2, 1)
     assert all_reduce_ns(NVSWITCH, shape, 4e6) == 15_000
     assert all_reduce_ns(NVSWITCH, shape, 1e6) == 11_250
@@ -76,8 +76,8 @@ def test_the_worked_example_of_the_specification() -> None:
      (FULLY_CONNECTED, 3, 1), (FULLY_CONNECTED, 8, 1)],
 )  # fmt: skip
 def test_links_that_a_collective_uses_at_once(kind: str, units: int, links: int) -> None:
-    """The time without latency is 2 (n - 1)/n bytes over so many links; latency counts 2 (n - 1) steps, 2 hops each
-    through a switch."""
+    """The time without latency is 2 (n - 1)/n bytes over the number of links; latency counts 2 (n - 1) steps, of 2 hops
+    each through a switch."""
     assert DimensionLinks(kind, 10.0, 0.0).all_reduce_ns(units, 6e6) * 10.0 * links == pytest.approx(
         2 * (units - 1) / units * 6e6
     )
@@ -86,8 +86,8 @@ def test_links_that_a_collective_uses_at_once(kind: str, units: int, links: int)
 
 
 @given(data=st.data(), shape=st.tuples(*[st.integers(1, 5)] * 4))
-def test_what_any_layers_obey(data: st.DataObject, shape: tuple[int, int, int, int]) -> None:
-    """A lone GPU computes all the time; no pass is shorter than its computation, or than its transfers in a row."""
+def test_properties_of_the_closed_form_for_any_layers(data: st.DataObject, shape: tuple[int, int, int, int]) -> None:
+    """A single GPU computes all the time; no pass is shorter than its computation or than the sum of its transfers."""
     times = st.tuples(st.floats(1, 1e6), st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0, 1e8), st.just(0.0))
     model = layers(*data.draw(st.lists(times, min_size=1, max_size=5)))
     efficiency = model.efficiency(NVSWITCH, shape)
@@ -113,7 +113,7 @@ def test_the_closed_form_against_every_row_of_astra_sim() -> None:
 
 
 @here
-def test_the_table_of_the_package_is_what_its_command_makes(tmp_path: Path) -> None:
+def test_the_command_makes_the_table_of_the_package(tmp_path: Path) -> None:
     made = tmp_path / "dally.json"
     write_efficiency(dally_table(FOLDER), made)
     shipped = resources.files("gpusched_env.traces.profile_tables") / "dally.json"
@@ -146,8 +146,8 @@ def test_the_table_has_every_shape_of_the_demands() -> None:
     assert demands <= {1, *GANGS}
 
 
-def test_what_the_authors_links_say_of_the_models() -> None:
-    """Specification, section 3.2: the table of six models at seven placements, to the digits that it prints."""
+def test_efficiencies_on_the_authors_links() -> None:
+    """Known efficiencies of six models on six placements, to the printed digits."""
     table = load_efficiency("dally")
     shapes = ((4, 1, 1, 1), (4, 2, 1, 1), (2, 2, 2, 1), (2, 4, 2, 1), (1, 2, 2, 2), (1, 2, 4, 4))
     printed = {
@@ -165,7 +165,7 @@ def test_what_the_authors_links_say_of_the_models() -> None:
 
 @pytest.mark.parametrize("network", DIMENSION_LINKS)
 def test_congested_links_never_help(network: str) -> None:
-    """Where racks are crossed, slower links between racks cost more: the closed form of both."""
+    """On placements across racks slower links between racks cost more."""
     model = load_efficiency("dally").models["VGG"]
     if network.startswith("congested"):
         for shape in ((1, 1, 1, 2), (1, 4, 2, 2), (1, 1, 1, 16)):
@@ -185,7 +185,7 @@ def some_jobs(**attributes: list[object]) -> Workload:
 
 
 def test_iterations_of_a_gang_are_those_of_each_of_its_gpus() -> None:
-    """N x tpi / g seconds of compute, and longer by the efficiency of the best placement."""
+    """N x tpi / g seconds of compute, divided by the efficiency of the best placement."""
     told = some_jobs(
         model=["VGG", "BERT", "VGG"], total_iterations=[4000, 500, 16000], time_per_iteration_s=[0.5, 0.25, 0.5]
     )
@@ -199,7 +199,7 @@ def test_iterations_of_a_gang_are_those_of_each_of_its_gpus() -> None:
     np.testing.assert_allclose(instance.ideal_s, expected, rtol=1e-12)
 
 
-def test_jobs_that_tell_less_keep_their_work() -> None:
+def test_jobs_with_fewer_fields_keep_their_work() -> None:
     given = assign_profiles(some_jobs(model=["VGG", "no such", "BERT"]), "dally", RNG, ("V100", "T4"))
     assert given.jobs["duration_s"].tolist() == [30, 40, 50]
     assert given.profiles.gpu_types == ("V100", "T4")
@@ -266,7 +266,7 @@ def test_the_generator_repeats_and_takes_the_limits_that_it_is_given() -> None:
 @here
 @pytest.mark.parametrize("single", FILES)
 def test_drawn_jobs_are_like_those_of_the_files(single: bool) -> None:
-    """20,000 drawn jobs beside a file: shares of demands and models, times on one GPU by model, iteration times."""
+    """20,000 drawn jobs against a file: shares of demands and models, times on one GPU by model, iteration times."""
     log = read_workload(f"dally:{FOLDER / 'jobs' / (FILES[single] + '.csv.gz')}")
     drawn = generate_workload("dally", 0, 20_000, single_gpus=single)
     pairs = [list(zip(w.attributes["model"].tolist(), w.jobs["gpus"].tolist(), strict=True)) for w in (log, drawn)]
@@ -303,7 +303,7 @@ def test_the_scenario_of_the_authors() -> None:
     step = scenario.semantics.step_iterations
     assert (instance.iterations % step == 0).all()
     slowest = max(seconds for model in DALLY_MODELS.values() for seconds, *_ in model.iterations)
-    assert step * slowest <= 3600 / 20  # specification, section 2.2
+    assert step * slowest <= 3600 / 20  # a step is at most a twentieth of a lease
     log = simulate(instance, make_scheduler("tiresias"))
     validate(instance, log)
 
@@ -323,8 +323,10 @@ def test_the_authors_jobs_play_in_their_scenario(file: str) -> None:
     validate(instance, log)
 
 
-def test_work_is_conserved_over_steps_that_are_added_up() -> None:
-    """A thousand steps of a month each, at a clock of two years: the sum of their ends rounds a thousand times."""
+def test_work_is_conserved_over_many_steps() -> None:
+    """A thousand steps of a month each, at a clock of two years:
+    the sum of their lengths is rounded a thousand times.
+    """
     scenario = get_scenario("dally-authors-v1")
     spec = dataclasses.replace(scenario.workload, parameters={"mean_gap_s": 0.0}, profiles="dally-congested-50")
     instance = scenario.replace(workload=spec).instance(1)

@@ -1,4 +1,4 @@
-"""``auto:PATH`` finds the format by what a file begins with, or says why it cannot."""
+"""``auto:PATH`` detects the format by the beginning of the file, or says why it cannot."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_every_layout_is_found_or_called_ambiguous(tmp_path: Path, name: str, nu
         assert f"{path}: could be {names}" in str(caught.value)
         assert f"write {names.split()[0]}:{path} or {names.split()[-1]}:{path}" in str(caught.value)
         return
-    if name == "csv":  # its columns are guessed only for csv:PATH, and the message says so
+    if name == "csv":  # its columns are guessed only with csv:PATH, and the error says so
         with pytest.raises(TraceError, match=re.escape(f"a CSV of your own: csv:{path}, with --map arrival=COLUMN")):
             read_trace(f"auto:{path}")
         return
@@ -69,7 +69,7 @@ def test_every_layout_is_found_or_called_ambiguous(tmp_path: Path, name: str, nu
         (b"1 2 3\n", "the columns '1 2 3'"),
     ],
 )
-def test_what_fits_no_format_is_shown(tmp_path: Path, data: bytes, found: str) -> None:
+def test_a_file_of_no_known_format_is_quoted_in_the_error(tmp_path: Path, data: bytes, found: str) -> None:
     path = write(tmp_path / "log", data)
     with pytest.raises(TraceError) as caught:
         read_trace(f"auto:{path}")

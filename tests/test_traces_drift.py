@@ -1,4 +1,4 @@
-"""The drifting generator: its rate swings and its mix shifts exactly when they should."""
+"""The drifting generator: its rate oscillates and its mix shifts at the right times."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def arrivals(seed: int, jobs: int = 20_000, **parameters: float) -> np.ndarray:
 
 
 def expected(time_s: np.ndarray, swing: float, period_s: float) -> np.ndarray:
-    """Expected arrivals up to each time, over the mean rate [s]: the integral of the swinging rate, by hand."""
+    """Expected arrivals up to each time divided by the mean rate [s]: the integral of the oscillating rate, by hand."""
     periods, within = np.divmod(time_s, period_s)
     half = period_s / 2
     return periods * period_s + (1 - swing) * np.minimum(within, half) + (1 + swing) * np.maximum(within - half, 0)
 
 
 @pytest.mark.parametrize(("swing", "period_s"), [(0.0, DAY), (0.5, DAY), (0.9, 3_600.0), (1.0, 7_200.0)])
-def test_in_the_time_of_its_rate_the_process_is_the_poisson_process_of_the_seed(swing: float, period_s: float) -> None:
+def test_time_rescaled_by_the_rate_gives_the_poisson_process_of_the_seed(swing: float, period_s: float) -> None:
     for seed in range(5):
         steady = generate_workload("poisson", seed, 5_000, rate_per_s=RATE).jobs["arrival_s"]
         swinging = arrivals(seed, 5_000, swing=swing, period_s=period_s)
@@ -44,7 +44,7 @@ def p_value(arrival_s: np.ndarray, swing: float) -> float:
     return float(chi2.sf(((counts - means) ** 2 / means).sum(), halves - 1))
 
 
-def test_counts_of_half_days_are_those_of_the_swing_and_of_no_other() -> None:
+def test_counts_of_half_days_fit_the_swing_and_no_other() -> None:
     for seed in range(10):
         drawn = arrivals(seed, swing=0.5)
         assert p_value(drawn, 0.5) > 1e-3

@@ -46,13 +46,13 @@ def test_helios_predictions_have_an_id_and_one_other_column(log: str, tmp_path: 
     assert report.notes == {"estimates are priority of predicted.csv [seconds]": 2}
 
 
-def test_a_scheduler_sees_them(log: str, tmp_path: Path) -> None:
+def test_a_scheduler_sees_the_predictions(log: str, tmp_path: Path) -> None:
     file = predictions(tmp_path, "job_id,estimate_s\n7,5\n9,500\n")
     scenario = get_scenario("tiny-v1").with_workload(log, parameters={"estimate": file}, profiles="unit")
     scenario = scenario.with_cluster(type(scenario.cluster).parse("1x1"))
     (claimed,) = evaluate(scenario, ["sjf:estimator=user"], [0], keep_logs=True)
     (true,) = evaluate(scenario, ["sjf"], [0], keep_logs=True)
-    assert claimed.metrics["mean_jct_s"] == (100 + 110) / 2  # the long one is predicted to be short
+    assert claimed.metrics["mean_jct_s"] == (100 + 110) / 2  # the long job is predicted to be short
     assert true.metrics["mean_jct_s"] == (10 + 110) / 2
 
 
@@ -93,7 +93,7 @@ def test_bad_rows_of_the_predictions_are_skipped_too(log: str, tmp_path: Path) -
     assert report.dropped == {}
 
 
-def test_the_fingerprint_knows_their_bytes_and_not_their_place(log: str, tmp_path: Path) -> None:
+def test_the_fingerprint_depends_on_the_bytes_of_the_file_not_on_its_path(log: str, tmp_path: Path) -> None:
     text = "job_id,estimate_s\n7,5\n"
     (tmp_path / "other").mkdir()
     tiny = get_scenario("tiny-v1")

@@ -1,4 +1,4 @@
-"""Downloads from a site on this machine: only whole and right files arrive, and what is left says what to do."""
+"""Downloads from a local site: only complete and correct files are accepted, and errors name the remedy."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ HEADER = b"timestamp,duration,num_gpus,gpu_time,cluster\n"
 ROW = b"2017-10-09 07:00:00,60,1,60,a\n"
 BODY = (HEADER + ROW * 20_000)[: 5 * BLOCK - len(ROW)].rsplit(b"\n", 1)[0] + b"\n"
 BODY += b"2017-10-09 07:00:00,60,1,60," + b"b" * (5 * BLOCK - len(BODY) - 29) + b"\n"
+assert len(BODY) == 5 * BLOCK
 PUBLIC = PublicFile(
     name="made/log.csv",
     alias="made",
@@ -49,7 +50,7 @@ PUBLIC = PublicFile(
 
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No network but this machine, no proxy, no waiting, an empty data folder, one known file."""
+    """No network except this machine, no proxy, no pauses, an empty data folder, one known file."""
     known = socket.getaddrinfo
 
     def only_here(host: Any, *rest: Any, **more: Any) -> Any:
@@ -81,12 +82,8 @@ def site() -> Iterator[Site]:
 
 
 def kept(folder: Path) -> list[str]:
-    """Files that a fetch has left, but for the lock."""
+    """Files that a fetch has left, without the lock."""
     return sorted(path.name for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
-
-
-def test_the_body_is_five_blocks() -> None:
-    assert len(BODY) == 5 * BLOCK
 
 
 def test_a_file_is_downloaded_once_and_then_found_without_a_connection(site: Site, alone: Path) -> None:
@@ -123,7 +120,7 @@ def test_a_server_that_hangs_up_is_asked_again(site: Site) -> None:
         fetch("made", [site.template])
 
 
-def test_what_arrived_is_kept_until_the_next_run(site: Site, alone: Path) -> None:
+def test_received_bytes_are_kept_for_the_next_run(site: Site, alone: Path) -> None:
     site.limit = BLOCK
     with pytest.raises(FetchError, match=f"cut, 3 times; {3 * BLOCK:,} of {5 * BLOCK:,} bytes are kept: run it again"):
         fetch("made", [site.template])
@@ -144,7 +141,7 @@ def test_a_server_without_ranges_starts_from_the_beginning(site: Site) -> None:
     assert len(site.requests) == 4
 
 
-def test_a_killed_process_leaves_what_the_next_one_resumes(site: Site, alone: Path) -> None:
+def test_the_download_of_a_killed_process_is_resumed(site: Site, alone: Path) -> None:
     site.held = True
     code = (
         "import gpusched_env.traces.downloads.public_files as p; from gpusched_env.traces import fetch\n"
@@ -171,7 +168,7 @@ def test_a_kept_part_of_another_file_does_no_harm(site: Site, alone: Path) -> No
         find("made").file.unlink()
 
 
-def test_what_was_complete_but_not_yet_moved_is_not_downloaded(site: Site, alone: Path) -> None:
+def test_a_complete_partial_file_is_not_downloaded_again(site: Site, alone: Path) -> None:
     find("made").partial.parent.mkdir(parents=True)
     find("made").partial.write_bytes(BODY)
     assert fetch("made", [site.template]).read_bytes() == BODY
@@ -247,14 +244,22 @@ def test_no_network(alone: Path) -> None:
     assert kept(alone) == []
 
 
-def test_a_server_that_says_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_never_answers(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpusched_env.traces.downloads.resuming.TIMEOUT_S", 0.1)
     site.silent = True
     with pytest.raises(FetchError, match=r"no answer within 0\.1 s"):
         fetch("made", [site.template])
-    monkeypatch.setattr("gpusched_env.traces.downloads.resuming.TIMEOUT_S", 0.5)
-    site.silent, site.held = False, True
-    with pytest.raises(FetchError, match=r"cut, 3 times; .* are kept"):
+    assert len(site.requests) <= 1  # a busy server may not have read the request yet
+
+
+def test_a_server_that_stops_in_the_middle(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One try with a long time-out, so that the first block arrives within it on a busy machine, too."""
+    monkeypatch.setattr("gpusched_env.traces.downloads.resuming.TIMEOUT_S", 5.0)
+    monkeypatch.setattr("gpusched_env.traces.downloads.resuming.PAUSES_S", ())
+    site.held = True
+    with pytest.raises(
+        FetchError, match=rf"the connection was cut, 1 times; {BLOCK:,} of {len(BODY):,} bytes are kept"
+    ):
         fetch("made", [site.template])
 
 
@@ -267,7 +272,7 @@ def test_a_full_disk_is_noticed_before_the_download(site: Site, alone: Path, mon
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_disk_that_fills_up_is_not_kept_full(site: Site, alone: Path) -> None:
+def test_a_full_disk_deletes_the_partial_file(site: Site, alone: Path) -> None:
     partial = find("made").partial
     partial.parent.mkdir(parents=True)
     partial.symlink_to("/dev/full")
@@ -285,7 +290,7 @@ def test_a_folder_that_cannot_be_written(site: Site, tmp_path: Path, monkeypatch
     assert site.requests == []
 
 
-def test_a_folder_without_permission_still_gives_what_it_has(site: Site, alone: Path) -> None:
+def test_a_read_only_folder_still_gives_its_files(site: Site, alone: Path) -> None:
     path = fetch("made", [site.template])
     path.parent.chmod(0o500)
     if os.access(path.parent, os.W_OK):

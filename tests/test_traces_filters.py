@@ -1,4 +1,4 @@
-"""Filters and transformations: they commute, repeat, keep ids and attributes, and say when nothing is left."""
+"""Filters and transformations commute, are repeatable, keep ids and attributes, and refuse empty results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ USERS = ("ann", "bob", "eve")
 
 @st.composite
 def workloads(draw: st.DrawFn) -> Workload:
-    """Whole seconds, as in the logs: then moving the first arrival to 0 loses nothing."""
+    """Whole seconds, as in the logs, so moving the first arrival to 0 loses no bits."""
     ids = draw(st.lists(st.integers(0, 10**9), min_size=1, max_size=40, unique=True))
     columns = [
         draw(st.lists(values, min_size=len(ids), max_size=len(ids)))
@@ -74,7 +74,7 @@ def test_filters_commute(workload: Workload, steps: list[Filter], chance: object
     turned = steps[:]
     chance.shuffle(turned)  # type: ignore[attr-defined]
     assert same(attempt(steps, workload), attempt(turned, workload))
-    assert same(attempt(steps + steps, workload), attempt(steps, workload))  # a filter filters once
+    assert same(attempt(steps + steps, workload), attempt(steps, workload))  # filters are idempotent
 
 
 @settings(max_examples=100)
@@ -82,7 +82,7 @@ def test_filters_commute(workload: Workload, steps: list[Filter], chance: object
 def test_a_window_commutes_with_filters_up_to_the_clock(
     workload: Workload, step: Filter, start: int, length: int
 ) -> None:
-    """A window counts from the first job of what it is given, and a filter may have moved that."""
+    """A window counts from the first job of its input, which a filter may change."""
     filtered = attempt([step], workload)
     assume(filtered is not None)
     assert filtered is not None
@@ -131,7 +131,7 @@ def test_a_count_is_exact() -> None:
 
 
 def test_the_hash_is_splitmix64() -> None:
-    """The first outputs of the published generator from state 0, which are those of the ids 0, 1 and 2 here."""
+    """The first outputs of the published generator from state 0 are the hashes of the ids 0, 1 and 2."""
     from gpusched_env.traces.filters import _split_mix
 
     expected = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]

@@ -46,7 +46,7 @@ def fit(model: Throughput, largest_batch: int = 32, largest_local: int = 4) -> F
 
 
 def table(**models: Fit) -> FittedTable:
-    """One application, "net", on the GPU types that are given."""
+    """One application, "net", on the given GPU types."""
     net = Application("net", {8: 100.0, 16: 60.0, 64: 36.0, 512: 12.0}, 1e8, 0.25)
     return FittedTable(
         "own", "", "", "", {"net": net}, {gpu_type: {"net": found} for gpu_type, found in models.items()}
@@ -54,7 +54,7 @@ def table(**models: Fit) -> FittedTable:
 
 
 def times(table: FittedTable, batch: int, gpus: int, groups: list[NodeGroup]) -> np.ndarray:
-    """Seconds of an iteration on each tier and GPU type, as the simulator has them."""
+    """Seconds of an iteration on each tier and GPU type in the simulator."""
     profiles, rows = table.for_jobs(["net"], [batch], [gpus])
     workload = Workload.from_columns([0.0], [gpus], iterations=[1.0], profiles=profiles, profile=rows)
     return Instance(Cluster(groups), workload).iteration_s[0]
@@ -90,10 +90,10 @@ def test_fit_finds_the_parameters() -> None:
     gamma=st.floats(1, 10),
     second=st.sampled_from([1e-3, 1.0, 100.0]),
 )
-def test_fit_describes_what_the_model_made(
+def test_fit_predicts_the_times_of_the_model(
     alpha: float, beta: float, sync: tuple[float, ...], gamma: float, second: float
 ) -> None:
-    """Parameters may hide behind each other (a sync that is covered whole); times may not."""
+    """Parameters may be undetermined (a sync that is fully overlapped); times are determined."""
     made = Throughput(*(second * value for value in (alpha, beta, *sync)), gamma)
     rows = measured(made)
     assert fit_throughput(rows).relative_errors(rows).max() < 0.02
@@ -109,7 +109,7 @@ def test_fit_of_noisy_times_is_as_good_as_the_noise() -> None:
     assert np.array_equal(errors, fit_throughput(rows).relative_errors(rows))
 
 
-def test_parameters_that_no_row_tells() -> None:
+def test_parameters_that_no_row_determines() -> None:
     alone = fit_throughput(measured(MODEL, [(1, 1)]))
     assert (alone.alpha_local, alone.beta_local, alone.alpha_node, alone.beta_node, alone.gamma) == (0, 0, 0, 0, 1)
     assert alone.gradient_s(30) == pytest.approx(0.4)
@@ -121,7 +121,7 @@ def test_parameters_that_no_row_tells() -> None:
 
 
 def test_one_gpu_counts_as_much_as_many_spread_gangs() -> None:
-    """Ten times as many rows across machines, which are slower in their gradients too, do not outvote it."""
+    """Ten times as many rows across machines, with slower gradients, do not outweigh one GPU."""
     rows = np.concatenate([measured(MODEL, [(1, 1)])] + [measured(MODEL, [(2, gpus)]) for gpus in range(2, 12)])
     spread = rows["machines"] == 2
     rows["iteration_s"][spread] += 0.2 * MODEL.gradient_s(rows["batch"][spread])
@@ -135,7 +135,7 @@ def test_held_out_rows_are_predicted_by_fits_that_never_saw_them() -> None:
     assert held_out_errors(rows).max() < 1e-4
     assert len(held_out_errors(rows)) == (rows["machines"] > 1).sum()
     odd = (rows["machines"] == 4) & (rows["gpus"] == 4)
-    rows["iteration_s"][odd] *= 4  # the other gangs know nothing of it
+    rows["iteration_s"][odd] *= 4  # the rows of the other gangs do not determine it
     assert np.isclose(held_out_errors(rows), 0.75, atol=0.01).sum() == odd.sum()
     assert len(held_out_errors(measured(MODEL, [(1, 1), (2, 2)]))) == 0
 
@@ -284,11 +284,11 @@ def test_a_written_table_is_read_back(tmp_path: Path) -> None:
 
 
 def close(found: object, expected: object) -> bool:
-    """Whether two JSON documents agree; numbers to 1e-4, since an optimiser ends elsewhere on another machine."""
+    """Whether two JSON documents agree; numbers to 1e-4, since optimisers end elsewhere on other machines."""
     if isinstance(found, dict) and isinstance(expected, dict):
         return found.keys() == expected.keys() and all(close(found[key], expected[key]) for key in found)
     if isinstance(found, list) and isinstance(expected, list):
-        return np.allclose(found, expected, rtol=0, atol=2e-4)  # errors, of which 4 decimals are kept
+        return np.allclose(found, expected, rtol=0, atol=2e-4)  # errors are stored with 4 decimals
     if isinstance(found, float) and isinstance(expected, float):
         return math.isclose(found, expected, rel_tol=1e-4)
     return found == expected
@@ -310,7 +310,7 @@ def test_the_command_makes_the_table_of_the_package(tmp_path: Path, name: str) -
 
 @here
 def test_fits_are_as_good_as_documented() -> None:
-    """Median error below 10 % everywhere but yolov3 on A100, and no worse for gangs that the fit never saw."""
+    """Median error below 10 % except for yolov3 on A100, and no worse for held-out gangs."""
     for gpu_type, fits in load_fitted("sia").fits.items():
         for name, found in fits.items():
             bound = 0.25 if (gpu_type, name) == ("A100", "yolov3") else 0.1
@@ -321,8 +321,8 @@ def test_fits_are_as_good_as_documented() -> None:
 
 @here
 def test_measured_examples_of_the_calibration() -> None:
-    """One placement at the largest batch each. Two machines with four GPUs each share two links: Pollux's form has no
-    word for that and is up to 37 % too fast there."""
+    """One placement at the largest batch each. Two machines with four GPUs each share two links, which Pollux's model
+    does not express: it is up to 37 % too fast there."""
     examples = json.loads((TRACES / "calibration.json").read_text(encoding="utf-8"))["pollux_measured_examples"]
     fits = load_fitted("pollux").fits["T4"]
     errors = {}
@@ -336,7 +336,7 @@ def test_measured_examples_of_the_calibration() -> None:
 
 
 def measurements(folder: Path, bert: str = "1,4,0.5,0.1") -> Path:
-    """A folder as Pollux's simulator has it, with a few rows each."""
+    """A folder in the layout of Pollux's simulator, with a few rows in each file."""
     for name in APPLICATIONS:
         (folder / name).mkdir(parents=True, exist_ok=True)
         rows = "1,8,0.6,0.1\n2,4,0.7,0.3\n4,4,0.8,0.3\n11,4,0.9,0.4\n22,4,1.0,0.5\n"
@@ -352,7 +352,7 @@ def measurements(folder: Path, bert: str = "1,4,0.5,0.1") -> Path:
 def test_measurements_become_a_table(tmp_path: Path) -> None:
     found = fit_table("pollux", measurements(tmp_path))
     assert isinstance(found, FittedTable)
-    assert found.applications["bert"].iterations == {8: 180.0, 32: 61.0}  # after the epochs that both were trained for
+    assert found.applications["bert"].iterations == {8: 180.0, 32: 61.0}  # after the epochs of both trainings
     bert = found.fits["T4"]["bert"]
     assert (bert.largest_batch, bert.largest_local) == (8, 4)
     assert {group: rows for group, (rows, *_) in bert.errors.items()} == {

@@ -43,7 +43,7 @@ def models(workload: Workload) -> list[str]:
 
 
 def rates(workload: Workload, gpu_type: str = "V100") -> np.ndarray:
-    """Steps a second of each job, in one machine."""
+    """Steps a second of each job on one machine."""
     table = load_measured("gavel").models
     gangs = workload.jobs["gpus"].tolist()
     return np.array([table[m].rates[gpu_type][g][0] for m, g in zip(models(workload), gangs, strict=True)])

@@ -1,4 +1,4 @@
-"""The job mix of hadar-60gpu-v1: sizes, models and gangs as documented, work that takes the GPU-hours drawn."""
+"""The job mix of hadar-60gpu-v1: sizes, models and gangs as documented, and work that takes the drawn GPU-hours."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_work_takes_the_gpu_hours_drawn_on_v100_in_one_machine() -> None:
 
 
 def test_rates_are_those_measured_together_and_spread() -> None:
-    """LM with batch 80 on two V100 or P100: 58.09 and 31.84 together, 17.75 and 17.27 spread (Gavel's table)."""
+    """LM with batch 80 on two V100 or P100: 58.09 and 31.84 on one machine, 17.75 and 17.27 spread (Gavel's table)."""
     for setting, spread in (("measured", (17.747, 17.265)), ("free", (58.092, 31.841))):
         scenario = hadar_cluster(jobs=2_000, spread=setting)
         instance: Instance = scenario.instance(5)
@@ -74,7 +74,7 @@ def test_arrivals_are_static_poisson_or_bursty() -> None:
     assert variations[False] == pytest.approx(1.0, abs=0.1)
     assert variations[True] > 2.0
     still, moving = drawn(), drawn(mean_gap_s=600.0)
-    assert still.jobs["iterations"].tolist() == moving.jobs["iterations"].tolist()  # arrivals change nothing else
+    assert still.jobs["iterations"].tolist() == moving.jobs["iterations"].tolist()  # only arrivals differ
 
 
 @pytest.mark.parametrize(

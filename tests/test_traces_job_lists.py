@@ -96,7 +96,7 @@ def test_shockwave_fields_go_by_position(tmp_path: Path) -> None:
 
 @here
 def test_shockwave_duration_is_the_steps_at_one_rate_for_each_job_type_and_gang() -> None:
-    """Whatever the mode: the durations hold no change of the batch size."""
+    """In every mode: durations ignore changes of the batch size."""
     rates: dict[tuple[str, str], list[float]] = {}
     for line in (TRACES / "shockwave/120_jobs_dynamic.trace").read_text(encoding="utf-8").splitlines():
         field = line.split("\t")
@@ -116,7 +116,7 @@ def test_gavel_traces_have_no_run_time(file: str) -> None:
 def test_muri_times_are_milliseconds_and_iterations_are_the_work(tmp_path: Path, name: str) -> None:
     rows = [
         "33,8,6568,294,a2c,64,162000,16000,555,502.0,14,0.4,0",
-        "3,8,2020,2836,vgg19,16,165835000,15000,226,82.0,88,60.0,1",  # iterations were cut, the duration was not
+        "3,8,2020,2836,vgg19,16,165835000,15000,226,82.0,88,60.0,1",  # iterations were truncated, the duration was not
         "4,0,2020,10,vgg19,16,1,0,226,0,0,0,1",
         "5,1,2020,0,vgg19,16,1,0,226,0,0,0,1",
         "6,1,2020,10,vgg19,16,1,0,0,0,0,0,1",
@@ -141,7 +141,9 @@ def test_muri_times_are_milliseconds_and_iterations_are_the_work(tmp_path: Path,
 
 @here
 def test_measured_runs_of_muri_follow_the_iterations() -> None:
-    """Where the two differ by more than a factor of 2, the run that Muri measured takes the time of the iterations."""
+    """If duration and iterations differ by more than a factor of 2,
+    Muri's measured run takes the time of the iterations.
+    """
     workload, report = read_trace(f"muri:{TRACES / 'muri/cluster_trace.csv'}")
     ours = dict(zip(workload.attributes["original_id"].tolist(), workload.jobs["duration_s"].tolist(), strict=True))
     with gzip.open(TRACES / "muri/published/tiresias_job.csv.gz", "rt", encoding="utf-8") as file:
@@ -149,7 +151,7 @@ def test_measured_runs_of_muri_follow_the_iterations() -> None:
     far = [row for row in rows if ours[row["job_id"]] > 2 * float(row["duration"])]
     assert len(far) == sum(report.notes.values()) == 5
     for row in far:
-        # overheads of a real cluster come on top: up to half a minute and 3 %
+        # plus overheads of a real cluster: up to half a minute and 3 %
         assert 0 <= float(row["real_executed_time"]) - ours[row["job_id"]] <= 30 + 0.03 * ours[row["job_id"]]
 
 

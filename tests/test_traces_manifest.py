@@ -1,4 +1,4 @@
-"""Every published file is read with its number of rows, or a counted reason; none is in the repository."""
+"""Every published file is read with the number of rows of the manifest; none is in the repository."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ TABLES: Final = {
     "acme/cluster_summary.csv": "acme-summary",
     "alibaba/dlrm2025_instances.csv.gz": "dlrm-instances",
     "alibaba/lingjun2023_topo.csv.gz": "lingjun-hosts",
-    "alibaba/openb_pod_list_multigpu20.csv.gz": "openb-pods",  # it has no times, so the job reader refuses it
+    "alibaba/openb_pod_list_multigpu20.csv.gz": "openb-pods",  # it has no times: the job reader refuses it
     "alibaba/pai2020_minibatch_job_*.csv.gz": "pai-mini-batches",
     "chronus/model_info.json": "chronus-speeds",
     "dally/astra_efficiency.csv": "dally-efficiency",
@@ -102,7 +102,7 @@ RECORDS: Final = {
     "gavel/simulation_throughputs.json.gz": 10_830,
     "chronus/model_info.json": 50,
 }
-ROWS: Final = {  # as published with the files that the manifest leaves out
+ROWS: Final = {  # published numbers of files that are not in the manifest
     "dally/480_job_trace.csv": 480,
     "dally/astra_efficiency.csv": 84,
     "dally/jobs/sense_500jobs_0start*": 500,
@@ -166,7 +166,7 @@ def test_the_files_are_those_of_the_manifest() -> None:
         assert digests(data) == {row["sha256"], row["sha256_uncompressed"]}, row["file"]
 
 
-def test_none_of_them_is_in_the_repository() -> None:
+def test_no_published_file_is_in_the_repository() -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("not a checkout")
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]

@@ -1,4 +1,4 @@
-"""A user's own CSV: columns by name or by a mapping, guesses that are told, and refusals that name the remedy."""
+"""A user's CSV: columns by name or by a mapping, reported guesses, and errors that name the remedy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def read(folder: Path, text: str, **options: object) -> tuple[Workload, ReadRepo
     return read_trace(f"csv:{path}", **options)
 
 
-def test_common_names_are_guessed_and_told(tmp_path: Path) -> None:
+def test_common_column_names_are_guessed_and_reported(tmp_path: Path) -> None:
     text = (
         "JobID,submit_time,n_gpus,run_time_min,User,partition,estimate_h,note\n"
         "a,2024-01-01T00:00:00Z,2,10,u1,q,1,x\n"
@@ -121,7 +121,7 @@ def test_start_and_end_give_the_run_time(tmp_path: Path) -> None:
         ("submit,gpus,a,b", {"duration_s": "a", "duration_h": "b"}, "duration is given twice"),
     ],
 )
-def test_what_is_not_clear_is_refused_with_the_remedy(
+def test_ambiguous_columns_are_refused_with_the_remedy(
     tmp_path: Path, header: str, mapping: dict[str, str], words: str
 ) -> None:
     with pytest.raises(TraceError) as caught:
@@ -129,7 +129,7 @@ def test_what_is_not_clear_is_refused_with_the_remedy(
     assert words in str(caught.value)
 
 
-def test_a_mapping_settles_what_was_not_clear(tmp_path: Path) -> None:
+def test_a_mapping_resolves_ambiguous_columns(tmp_path: Path) -> None:
     row = "submit,gpus,duration,start_time,end_time,user,username\n1,1,50,100,110,a,b\n"
     chosen = {"start": "start_time", "end": "end_time", "user": ""}
     workload, report = read(tmp_path, row, map=chosen)

@@ -1,4 +1,4 @@
-"""The original tables of Alibaba PAI 2020, by hand: none are published beside the repository."""
+"""The original tables of Alibaba PAI 2020, written by hand, since none are beside the repository."""
 
 from __future__ import annotations
 
@@ -97,17 +97,17 @@ def test_a_job_is_the_gang_of_its_gpu_tasks(tmp_path: Path) -> None:
     assert report.notes == {SHARE: 1, LOST: 1, waits: 2}
 
 
-def test_instances_tell_the_run_time(tmp_path: Path) -> None:
+def test_the_run_time_follows_from_the_instances(tmp_path: Path) -> None:
     workload, report = read(tables(tmp_path, instance=INSTANCES))
     assert workload.jobs["duration_s"].tolist() == [1675 - 1020, 1485 - 1220]
     assert workload.jobs["gpus"].tolist() == [6, 1]
-    # h has times in the task table alone
+    # h has times in the task table only
     others = DROPPED | {"no start or no end of its GPU tasks": 2}
     assert report.dropped == {reason: count for reason, count in others.items() if reason != "ended before it started"}
     assert report.notes == {SHARE: 1, LOST: 1}
 
 
-def test_any_of_the_tables_names_the_folder(tmp_path: Path) -> None:
+def test_the_path_of_any_table_selects_the_folder(tmp_path: Path) -> None:
     fingerprint = read(tables(tmp_path))[0].fingerprint()
     for name in ("pai_task_table.csv", "pai_job_table.csv"):
         assert read(tmp_path / name)[0].fingerprint() == fingerprint
@@ -153,7 +153,7 @@ def test_malformed_rows_are_refused(tmp_path: Path, table: str, row: str, messag
         read(tables(tmp_path, **{table: row}))
 
 
-def test_a_scenario_knows_a_change_of_any_table(tmp_path: Path) -> None:
+def test_the_fingerprint_depends_on_every_table(tmp_path: Path) -> None:
     scenario = get_scenario("tiny-v1").with_workload(f"pai-tables:{tables(tmp_path)}")
     before = scenario.fingerprint()
     assert scenario.fingerprint() == before

@@ -41,9 +41,9 @@ def test_every_row_of_the_manifest_is_a_job() -> None:
 
 @here
 def test_ideal_times_are_those_of_undisturbed_published_jobs() -> None:
-    """The shortest of each kind of job in Pollux's simulation of Tiresias, less the 30 s that a start takes there.
+    """The shortest run of each kind of job in Pollux's simulation of Tiresias, minus its 30 s for a start.
 
-    imagenet jobs (24 GPUs and more of 64) are never undisturbed.
+    imagenet jobs (at least 24 of 64 GPUs) are never undisturbed.
     """
     summary = json.loads((TRACES / "pollux/published/results-jobload/tiresias-1.0/summary.json").read_text())
     kinds: dict[tuple[str, int, str], tuple[float, float]] = {}
@@ -119,7 +119,7 @@ def test_malformed_workloads_name_place_field_and_remedy(
 
 
 def drawn(seeds: int, **parameters: object) -> dict[str, float]:
-    """Medians over the seeds of what CALIBRATION.md, section 2.7, tells of Pollux's workloads."""
+    """Medians over the seeds of statistics of Pollux's workloads."""
     found: dict[str, list[float]] = {}
     for seed in range(seeds):
         workload = generate_workload("pollux", seed, 160, **parameters)
@@ -155,7 +155,7 @@ def test_relative_load_is_the_number_of_jobs_of_a_window() -> None:
         assert 7 < arrival[-1] / 3600 < 8
         assert np.all(np.diff(arrival) >= 0)
     gaps = np.diff(generate_workload("pollux", 5, 400).jobs["arrival_s"]) / 3600
-    assert gaps[159] + gaps[319] < 1  # windows follow one another
+    assert gaps[159] + gaps[319] < 1  # windows are consecutive
     whole = generate_workload("pollux", 5, 320).jobs["arrival_s"] / 3600
     assert 7.5 < whole[160] < 8.1 < 15 < whole[-1] < 16
     for load in (0.0, -1.0):

@@ -1,4 +1,4 @@
-"""Measured throughput tables: what is shipped, the profiles made of it, and the rule that hands them out."""
+"""Measured throughput tables: the shipped tables, their profiles, and the rule that assigns profiles to jobs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from gpusched_env.workload import Workload
 SOURCES = {"gavel": "gavel/simulation_throughputs.json.gz", "elasticflow": "elasticflow"}
 
 RESNET, LM = "ResNet-50 (batch size 64)", "LM (batch size 10)"
-LARGE = "ResNet-50 (batch size 128)"  # does not fit into a K80 with two GPUs and more
+LARGE = "ResNet-50 (batch size 128)"  # does not fit into a K80 on two or more GPUs
 
 
 def shipped(name: str) -> Path:
@@ -41,7 +41,7 @@ def shipped(name: str) -> Path:
 
 
 def measured(model: str, gpus: int, gpu_type: str = "V100", table: str = "gavel") -> np.ndarray:
-    """Seconds of an iteration on the three tiers, as the simulator sees them."""
+    """Seconds of an iteration on the three tiers in the simulator."""
     profiles, profile = load_measured(table).for_jobs([model], [gpus])
     workload = Workload.from_columns([0.0], [gpus], iterations=[1.0], profiles=profiles, profile=profile)
     return Instance(Cluster([NodeGroup(1, 64, gpu_type)]), workload).iteration_s[0, :, 0]
@@ -49,7 +49,7 @@ def measured(model: str, gpus: int, gpu_type: str = "V100", table: str = "gavel"
 
 @here
 @pytest.mark.parametrize("name", MEASURED_TABLES)
-def test_the_shipped_table_is_what_the_command_makes(tmp_path: Path, name: str) -> None:
+def test_the_command_makes_the_shipped_table(tmp_path: Path, name: str) -> None:
     output = tmp_path / "table.json"
     arguments = ["traces", "fit-profiles", name, str(TRACES / SOURCES[name]), "--output", str(output)]
     result = CliRunner().invoke(app, arguments)
@@ -75,13 +75,13 @@ def test_tables_are_small_and_written_as_they_are_read(tmp_path: Path, name: str
     [
         (RESNET, 1, "V100", 4.394774823323071, 4.394774823323071),
         (RESNET, 1, "K80", 0.6190282202246573, 0.6190282202246573),
-        (RESNET, 4, "V100", 9.451949566394442, 11.136430014818272),  # faster apart
+        (RESNET, 4, "V100", 9.451949566394442, 11.136430014818272),  # faster on several machines
         (LM, 2, "V100", 163.12902048608936, 35.14049049611691),
         (LM, 8, "V100", 615.0934647748222, 65.52054641658911),
         (LM, 8, "K80", 75.56769495697503, 62.64704428897793),
         ("Recommendation (batch size 1024)", 1, "P100", 30.74443726150114, 30.74443726150114),
         (LARGE, 8, "P100", 9.934969604819724, 10.729904712124876),
-        (RESNET, 2, "K80", 1.2636370655757299, 1.2636370655757299),  # not measured apart
+        (RESNET, 2, "K80", 1.2636370655757299, 1.2636370655757299),  # not measured on several machines
     ],
 )
 def test_an_iteration_takes_one_over_the_measured_rate(
@@ -90,7 +90,7 @@ def test_an_iteration_takes_one_over_the_measured_rate(
     assert measured(model, gpus, gpu_type) == pytest.approx([1 / together, 1 / apart, 1 / apart], rel=1e-12)
 
 
-def test_communication_is_what_a_gang_takes_longer_apart() -> None:
+def test_communication_is_the_extra_time_of_a_spread_gang() -> None:
     table = load_measured("gavel")
     (_, inside, none), (tier, compute, communication) = table.models[LM].times("V100", 8)
     assert (tier, none, compute) == (1, 0.0, inside)
@@ -165,7 +165,7 @@ def test_the_rule_gives_named_models_and_draws_the_others() -> None:
     assert set(names[1::2]) == {LM}
     one, two = (Counter(half.tolist()) for half in (names[: jobs // 2 : 2], names[jobs // 2 :: 2]))
     assert len(one) == 26
-    assert len(two) == 18  # 19 are distributed, one of which has no room on two K80
+    assert len(two) == 18  # 19 are distributed, one of which does not fit on two K80
     assert LARGE not in two
     for counts in (one, two):
         expected = 1_000 / len(counts)
@@ -178,7 +178,7 @@ def test_the_rule_gives_named_models_and_draws_the_others() -> None:
     assert np.array_equal(played.ideal_s, played.workload.jobs["duration_s"])  # run times are kept
 
 
-def test_the_rule_refuses_what_was_not_measured() -> None:
+def test_the_rule_refuses_unmeasured_models() -> None:
     large = generate_workload("poisson", 0, 5, demand={16: 1.0})
     with pytest.raises(WorkloadError, match=r"for any model on 16 GPUs of each of V100;.*gangs of 1, 2, 4, 8; limit"):
         assign_profiles(large, "gavel", random_stream(0, 1))

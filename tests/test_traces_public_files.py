@@ -1,4 +1,4 @@
-"""The table of public data: every row agrees with the files themselves, where they are at hand."""
+"""The table of public data: every row agrees with its file, if the file is present."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_unchanged_files_agree_with_the_manifest() -> None:
     rows = {row["file"].removesuffix(".gz"): row for row in manifest()}
     unchanged = {name for name, row in rows.items() if row["unchanged_content"] == "yes"}
     assert len(unchanged) == 192
-    assert len(rows) - len(unchanged) == 17  # cut or converted: the owners' file has another checksum
+    assert len(rows) - len(unchanged) == 17  # truncated or converted: the owners' file has another checksum
     assert public_files().keys() - unchanged == set(PUBLISHED_ELSEWHERE)
     assert unchanged <= public_files().keys()
     for name in unchanged:

@@ -1,4 +1,4 @@
-"""The readers on the published files, when they lie beside the repository."""
+"""The readers on the published files, if they are beside the repository."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_every_row_is_kept_or_counted(name: str, file: str, rows: int, kept: int
     assert workload.jobs["arrival_s"].min() == 0
     with (TRACES / "MANIFEST.csv").open(encoding="utf-8", newline="") as manifest:
         published = {row["file"]: int(row["rows"]) for row in csv.DictReader(manifest)}[file]
-    if name == "swf":  # there the manifest counts all lines
+    if name == "swf":  # for this file the manifest counts all lines
         lines = gzip.decompress((TRACES / file).read_bytes()).splitlines()
         rows += sum(line.startswith(b";") or not line.strip() for line in lines)
     assert rows == published

@@ -1,4 +1,4 @@
-"""Readers keep what is usable, count what is not, and refuse what is malformed with place, field and remedy."""
+"""Readers keep usable rows, count the others, and refuse malformed ones with place, field and remedy."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_wrong_sources() -> None:
 
 @pytest.mark.parametrize(("name", "number"), LAYOUTS)
 def test_reading_takes_at_most_300_bytes_a_job_beside_the_workload(tmp_path: Path, name: str, number: int) -> None:
-    """The issue's bound for a million jobs; benchmarks/traces.py measures those."""
+    """benchmarks/traces.py measures the same bound on a million jobs."""
     rows = 3_000
     source = f"{name}:{write(tmp_path / 'log', WRITERS[name][number](rows))}"
     read_trace(source)  # imports and tables that are loaded once

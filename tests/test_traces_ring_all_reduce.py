@@ -41,7 +41,7 @@ def test_ranges_are_those_of_the_paper() -> None:
 
 @pytest.mark.parametrize(("extra", "sigma"), [(0.15, 0.0245), (0.60, 0.2083)])
 def test_iteration_times_add_up(extra: float, sigma: float) -> None:
-    """Inside a server the drawn time; between servers sigma more or less; eight contenders cost half of ``extra``."""
+    """On one server the drawn time, between servers sigma more or less; eight contenders cost half of ``extra``."""
     workload = drawn(extra=extra)
     cluster = Cluster.parse("20x32")
     idle = Instance(cluster, workload, Network(latency_s=(0.0, 0.0, 0.0)))
@@ -63,7 +63,7 @@ def test_every_job_has_its_own_profile() -> None:
     workload = drawn()
     assert len(workload.profiles.rows) == 160
     assert sorted(workload.jobs["profile"]) == list(range(160))
-    spec = WorkloadSpec(f"synthetic:{NAME}", jobs=160)  # whatever the rule for profiles, but unit
+    spec = WorkloadSpec(f"synthetic:{NAME}", jobs=160)  # for every rule of profiles except unit
     assert spec.draw(1, None, 300, ("V100",)).profiles.rows["name"][7] == "job-7"
 
 

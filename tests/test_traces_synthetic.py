@@ -1,4 +1,4 @@
-"""Generators: the calibrated ones look like their logs, the simple ones follow their laws, all repeat by seed."""
+"""Generators: calibrated ones resemble their logs, simple ones follow their laws, and all are repeatable by seed."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def test_generators_look_like_their_logs(checks: list[Check]) -> None:
     assert len(checks) >= 21  # 11 of all jobs, the rest by demand class
 
 
-def test_poisson_arrivals_would_be_noticed() -> None:
-    """As many independent jobs an hour, with the log's demands: the bursts, the run times and the hours are missing."""
+def test_poisson_arrivals_fail_the_acceptance_checks() -> None:
+    """Independent arrivals at the log's rate, with its demands: bursts, run times and daily hours are missing."""
     for calibration in CALIBRATIONS.values():
         rate = calibration.statistics.jobs_per_hour / 3600
         parameters = {"rate_per_s": rate, "mean_duration_s": 5_000.0, "demand": calibration.demand}
@@ -66,7 +66,7 @@ def test_a_workload_is_measured_by_its_definitions() -> None:
     assert measured["dispersion"] == 0  # one full hour
 
 
-def test_what_cannot_be_measured_is_neither_right_nor_wrong() -> None:
+def test_unmeasurable_statistics_neither_pass_nor_fail() -> None:
     alone = measure(Workload.from_columns([0.0], [1], iterations=[5.0]), PHILLY)
     checks = {check.name: check for check in acceptance(alone, PHILLY)}
     for name in ("jobs per hour", "cv of gaps", "KS to the log's run times", "correlation of hours of the day"):
@@ -87,14 +87,16 @@ def test_what_cannot_be_measured_is_neither_right_nor_wrong() -> None:
         (Bound("at least", 0.95), (0.95, 1.0), (0.949, -1.0), "at least 0.95"),
     ],
 )
-def test_bounds(bound: Bound, inside: tuple[float, ...], outside: tuple[float, ...], text: str) -> None:
+def test_distances_in_units_of_the_bound(
+    bound: Bound, inside: tuple[float, ...], outside: tuple[float, ...], text: str
+) -> None:
     assert all(abs(bound.distance(x, 100.0)) <= 1 for x in inside)
     assert not any(abs(bound.distance(x, 100.0)) <= 1 for x in outside)
     assert str(bound) == text
 
 
 @pytest.mark.parametrize("name", sorted(GENERATORS))
-def test_the_seed_decides(name: str) -> None:
+def test_draws_depend_on_the_seed_only(name: str) -> None:
     first, again, other = (generate_workload(name, seed, 300).fingerprint() for seed in (5, 5, 6))
     assert first == again != other
 
@@ -116,7 +118,7 @@ def test_draws_do_not_depend_on_the_number_of_jobs_wanted_elsewhere() -> None:
     assert generate_workload("philly", 3, 100).fingerprint() == before
 
 
-def test_a_day_without_weekly_rhythm_would_be_noticed() -> None:
+def test_arrivals_without_a_weekly_rhythm_fail_the_acceptance_checks() -> None:
     hours = PHILLY.hourly_rate.reshape(7, 24)
     assert hours.mean() == pytest.approx(PHILLY.bursts_per_hour)
     assert hours[:, 7].mean() / hours[:, 14].mean() == pytest.approx(2.18 / 0.493)
@@ -190,7 +192,7 @@ def test_wrong_parameters_are_refused(name: str, parameters: dict[str, object], 
     ],
 )
 def test_logs_are_measured_as_they_were_published(source: str, key: str, calibration: Calibration, gpus: str) -> None:
-    """The published statistics of these files were computed by somebody else."""
+    """The published statistics of these files were computed independently."""
     published = json.loads((TRACES / "calibration.json").read_text(encoding="utf-8"))[key]
     name, _, path = source.partition(":")
     measured = measure(read_trace(f"{name}:{TRACES / path}")[0], calibration)
@@ -199,7 +201,7 @@ def test_logs_are_measured_as_they_were_published(source: str, key: str, calibra
         "jobs_per_hour": arrivals["rate_per_hour"],
         "gap_cv": arrivals["interarrival"]["cv"],
         "gaps_to_10s": arrivals["interarrival"]["share_le_10s"],
-        "dispersion": arrivals["hourly_counts"]["index_of_dispersion"],  # its hours begin on the clock
+        "dispersion": arrivals["hourly_counts"]["index_of_dispersion"],  # its hours begin at full hours
         "gpus_demanded": published[gpus],
     }
     assert {field: float(measured[field]) for field in expected} == pytest.approx(expected, rel=5e-3)

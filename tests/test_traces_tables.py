@@ -1,4 +1,4 @@
-"""Published tables that list no jobs: typed columns with units, JSON as rows, missing values."""
+"""Published tables without jobs: typed columns with units, JSON as rows, missing values."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_other_columns_of_the_header_are_read_where_the_layout_is_open(tmp_path:
     assert str(table["date"][1]) == "2020-04-02T00:00:00"
 
 
-def test_numbers_that_are_not_told_are_nan_and_noted(tmp_path: Path) -> None:
+def test_missing_numbers_are_nan_and_noted(tmp_path: Path) -> None:
     table, report = read(tmp_path, "elasticflow-throughputs", THROUGHPUTS)
     np.testing.assert_array_equal(table["64"], [np.nan, 0])
     np.testing.assert_array_equal(table["2"], [4, np.nan])

@@ -40,19 +40,19 @@ PARTS = ("rows", "compute_s", "measured", "shaped")
 
 
 @pytest.mark.parametrize(("name", "number"), LAYOUTS)
-def test_traces_of_every_layout(tmp_path: Path, name: str, number: int) -> None:
+def test_round_trip_of_traces_of_every_layout(tmp_path: Path, name: str, number: int) -> None:
     path = tmp_path / "log"
     path.write_bytes(SAMPLES[name][number])
     check_round_trip(read_workload(f"{name}:{path}"), tmp_path / "saved.npz")
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_workloads_of_every_generator(tmp_path: Path, name: str) -> None:
+def test_round_trip_of_workloads_of_every_generator(tmp_path: Path, name: str) -> None:
     check_round_trip(generate_workload(name, 3, 40), tmp_path / "saved.npz")
 
 
 @pytest.mark.parametrize("name", MEASURED_TABLES)
-def test_profiles_of_every_table(tmp_path: Path, name: str) -> None:
+def test_round_trip_of_profiles_of_every_table(tmp_path: Path, name: str) -> None:
     table = load_measured(name)
     jobs = [(model, gpus) for model, measured in table.models.items() for gpus in measured.gangs]
     profiles, rows = table.for_jobs([model for model, _ in jobs], [gpus for _, gpus in jobs])
@@ -112,7 +112,7 @@ def workloads(draw: st.DrawFn) -> Workload:
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(workload=workloads())
-def test_any_workload(tmp_path: Path, workload: Workload) -> None:
+def test_round_trip_of_any_workload(tmp_path: Path, workload: Workload) -> None:
     check_round_trip(workload, tmp_path / "saved.npz")
 
 

@@ -1,6 +1,6 @@
-"""Themis-lite as its rule reads: at every decision point everyone who waits and every ended lease is ranked and walked.
+"""Themis-lite as its rule is written: every decision point ranks all waiting jobs and all ended leases.
 
-The suite's own ranks only where somebody could get GPUs.
+The package's version ranks only if a job could get GPUs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class FullThemis(Themis):
     """Rank always."""
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Offer everything to everyone."""
+        """Rank and offer at every decision point."""
         self._count(view)
         running, ended = view.running, view.lease_ended
         candidates = np.sort(np.concatenate([view.waiting, ended]))

@@ -1,4 +1,4 @@
-"""A valid trace of every layout of every format, for tests over all readers. A new reader adds its own here."""
+"""A valid trace of every layout of every format, for tests of all readers. A new reader adds its samples here."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def zipped(data: bytes, *names: str, method: int = zipfile.ZIP_DEFLATED) -> byte
     return stream.getvalue()
 
 
-gzipped = partial(gzip.compress, mtime=0)  # workers that run tests side by side must agree on the bytes
+gzipped = partial(gzip.compress, mtime=0)  # parallel test workers must write equal bytes
 PACK: Final[dict[str, Callable[[bytes], bytes]]] = {
     "gzip": gzipped,
     "zstd": zstandard.ZstdCompressor().compress,
@@ -38,7 +38,7 @@ PACK: Final[dict[str, Callable[[bytes], bytes]]] = {
 
 
 def _text(header: str, row: str, rows: int = ROWS) -> bytes:
-    """Write so many lines; ``@`` stands for the row's number from 0, ``#`` for its last digit."""
+    """Write a number of lines; ``@`` = number of the row from 0, ``#`` = its last digit."""
     return "".join([header, *(row.replace("@", str(i)).replace("#", str(i % 10)) for i in range(rows))]).encode()
 
 
@@ -75,7 +75,7 @@ _MURI = _table(
 _POLLUX = _table("name,time,application,num_replicas,batch_size", "bert-@,1@.5,bert,2,96")
 _ACME_TIMES = "2023-05-17 11:00:00+00:00,2023-05-17 11:00:10+00:00,2023-05-17 11:01:00+00:00"
 
-# For each layout, what writes so many rows of it
+# For each layout, a function that writes a number of rows
 WRITERS: Final[dict[str, tuple[Callable[..., bytes], ...]]] = {
     "acme": (
         _table(

@@ -1,4 +1,4 @@
-"""A web site on this machine, for tests of downloads: it can cut, stall, redirect and refuse."""
+"""A local web site for tests of downloads: it can truncate, stall, redirect and refuse."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import Any
 
 @dataclass
 class Site:
-    """What the site does with the next requests; ``requests`` keeps path and Range of each."""
+    """Behaviour of the site for the next requests; ``requests`` records path and Range of each."""
 
     body: bytes
     ranges: bool = True  # honours Range
-    limit: int | None = None  # [byte] an answer is cut after so many
+    limit: int | None = None  # [byte] an answer is truncated at this length
     statuses: list[int] = field(default_factory=list)  # of the next answers; then 200
     pause_s: float = 0.0  # before an answer
     silent: bool = False  # no answer comes until it is False
     held: bool = False  # an answer stops after a block of 64 KiB until it is False
-    hang_up: int = 0  # so many requests get no answer
+    hang_up: int = 0  # number of requests without an answer
     moved: bool = False  # every path but /new is redirected there
     requests: list[tuple[str, str | None]] = field(default_factory=list)
     port: int = 0
@@ -61,7 +61,7 @@ class _Handler(BaseHTTPRequestHandler):
             site.hang_up -= 1
             return
         if "gzip" in self.headers.get("Accept-Encoding", ""):
-            self.send_error(406)  # others would pack the answer, and a range of packed bytes is of no use
+            self.send_error(406)  # some servers would compress the answer, and a range of compressed bytes is useless
             return
         if site.statuses:
             self.send_error(site.statuses.pop(0))
@@ -90,4 +90,4 @@ class _Handler(BaseHTTPRequestHandler):
             pass  # the client went away
 
     def log_message(self, *_: Any) -> None:
-        """Tests stay silent."""
+        """Print nothing."""

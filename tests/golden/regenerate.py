@@ -1,7 +1,7 @@
-"""Write the golden playthroughs: one readable event trace for each heuristic baseline on tiny-v1, seed 200000.
+"""Write the golden files: one readable event log for each heuristic baseline on tiny-v1, seed 200000.
 
-Run ``python tests/golden/regenerate.py`` from the root of the repository after a change of results that is meant, and
-read the difference (``git diff tests/golden``) before committing it: every changed line is a changed decision. A change
+Run ``python tests/golden/regenerate.py`` from the root of the repository after an intended change of results, and read
+``git diff tests/golden`` before committing it: every changed line is a changed decision. A change
 of results also needs a new version of the scenario or environment ids and a new RESULTS_VERSION.
 """
 
@@ -15,7 +15,7 @@ SCENARIO, SEED = "tiny-v1", 200_000
 
 
 def playthrough(name: str) -> str:
-    """Play a baseline and give its trace, one line an event."""
+    """Play a baseline and return its event log, one line for each event."""
     from gpusched_env.baselines import make_scheduler
     from gpusched_env.scenarios import get_scenario
     from gpusched_env.simulator import simulate
@@ -25,12 +25,12 @@ def playthrough(name: str) -> str:
 
 
 def golden_file(name: str) -> Path:
-    """Where a baseline's trace is kept."""
+    """Path of the golden file of a baseline."""
     return HERE / f"{name}-{SCENARIO}.txt"
 
 
 def main() -> None:
-    """Write every trace; remove those of baselines that are no more."""
+    """Write all golden files; remove those of removed baselines."""
     from gpusched_env.baselines import list_baselines
 
     wanted = {golden_file(name): playthrough(name) for name in list_baselines()}

@@ -1,4 +1,4 @@
-"""Gangs on machines smaller than they are: what is charged for spreading is told, and can be left out."""
+"""Gangs larger than a machine: the cost of spreading is reported and can be ignored."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def ignoring(scenario: Scenario) -> Scenario:
     return scenario_from_dict(data)
 
 
-def test_ignored_placement_costs_what_one_machine_costs(scenario: Scenario) -> None:
+def test_ignored_placement_costs_as_much_as_one_machine(scenario: Scenario) -> None:
     together, apart = load_measured("gavel").models[LM].rates["V100"][4]
     assert together > apart
     big = scenario.with_cluster(Cluster.parse("2x4@V100"))
@@ -51,7 +51,7 @@ def test_ignored_placement_costs_what_one_machine_costs(scenario: Scenario) -> N
     assert ignoring(scenario).fingerprint() != scenario.fingerprint()
 
 
-def test_it_equals_the_generators_own_switch() -> None:
+def test_ignored_placement_equals_the_switch_of_the_generator() -> None:
     charged = generate_workload("gavel", 3, 100, multi_gpu=True)
     free = generate_workload("gavel", 3, 100, multi_gpu=True, ignore_placement=True)
     assert (charged.profiles.measured["tier"] > MACHINE).any()
@@ -63,7 +63,7 @@ def test_models_that_were_not_measured_are_refused() -> None:
         ignore_placement(generate_workload("philly", 0, 10))
 
 
-def test_what_spreading_costs_is_told(scenario: Scenario) -> None:
+def test_the_cost_of_spreading_is_reported(scenario: Scenario) -> None:
     together, apart = load_measured("gavel").models[LM].rates["V100"][4]
     assert spread_note(scenario, 0) == (
         f"note: 1 of 2 jobs fit into no machine (at most 1 GPU) and run at the rates measured across machines, up to "
@@ -73,7 +73,7 @@ def test_what_spreading_costs_is_told(scenario: Scenario) -> None:
         assert spread_note(quiet, 0) == ""
 
 
-def test_the_command_tells_it_and_has_the_switch(scenario: Scenario) -> None:
+def test_the_command_reports_the_cost_and_has_the_switch(scenario: Scenario) -> None:
     source = scenario.workload.source
     command = [
         sys.executable,

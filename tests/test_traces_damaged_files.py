@@ -1,4 +1,4 @@
-"""Every reader on damaged files: a workload whose counts add up, or a TraceError with file, place and remedy."""
+"""Every reader on damaged files: a workload with counts that add up, or a TraceError with file, place and remedy."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ REMEDY: Final = re.compile(
 )
 
 
-FILES: Final = sorted(set(READERS) - set(SEVERAL))  # each needs a sample; the others have tests of their own
+FILES: Final = sorted(set(READERS) - set(SEVERAL))  # each needs a sample; other readers have their own tests
 PACKINGS: Final = [bytes, bytes, *PACK.values()]
 
 

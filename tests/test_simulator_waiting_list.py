@@ -17,7 +17,7 @@ INSTANCE = unit_instance(list(range(JOBS)), [1] * JOBS, [1] * JOBS, "1x2")
 
 
 @given(st.lists(st.integers(0, JOBS - 1), max_size=80))
-def test_rows_stay_sorted_and_never_leave_the_array(rows: list[int]) -> None:
+def test_rows_stay_sorted_and_within_the_array(rows: list[int]) -> None:
     state = allocate([INSTANCE, INSTANCE])
     sim = state.handle(1)
     waiting: list[int] = []
@@ -33,7 +33,7 @@ def test_rows_stay_sorted_and_never_leave_the_array(rows: list[int]) -> None:
     assert not state.waiting[0].any()
 
 
-def test_the_oldest_of_many_leaves_and_the_newest_comes_without_a_move() -> None:
+def test_removing_the_oldest_and_adding_the_newest_moves_no_row() -> None:
     sim = allocate([INSTANCE]).handle(0)
     for row in range(JOBS - 1):
         enqueue(sim, row)

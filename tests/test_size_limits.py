@@ -1,4 +1,4 @@
-"""Sizes that no machine can hold are refused in one clear line, before anything is laid out for them."""
+"""Impossible sizes are refused in one line, before memory is allocated."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FIFO = ("--scenario", "tiny-v1", "--scheduler", "fifo")
 
 
 @pytest.mark.parametrize("count", [HUGE, BEYOND])
-def test_sizes_of_parts_are_refused(count: int) -> None:
+def test_too_large_parts_are_refused(count: int) -> None:
     for build, reason in (
         (lambda: NodeGroup(count, 8), "at most 1,000,000 in all"),
         (lambda: NodeGroup(1, count), "at most 1,000,000 in all"),
@@ -47,7 +47,7 @@ def test_sizes_of_parts_are_refused(count: int) -> None:
             build()
 
 
-def test_the_bounds_themselves_are_allowed() -> None:
+def test_the_largest_allowed_sizes() -> None:
     assert Cluster([NodeGroup(MOST_GPUS // 1_000 - 1, 1_000), NodeGroup(1, 1_000)]).gpus == MOST_GPUS
     with pytest.raises(GpuschedError, match="1,000,001 GPUs"):
         Cluster([NodeGroup(MOST_GPUS // 1_000, 1_000), NodeGroup(1, 1)])
@@ -99,7 +99,7 @@ def test_options_are_refused_in_one_line(options: tuple[str, ...], told: str) ->
     assert result.stdout == ""
 
 
-def test_too_little_memory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_error_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def evaluate(*_: object, **__: object) -> None:
         raise MemoryError("Unable to allocate 745. GiB")
 

@@ -1,4 +1,4 @@
-"""What a step writes over what was shown last equals what is shown when everything is looked at anew."""
+"""Observations updated in place equal observations computed from scratch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = ("start", "preempt", "wait")
 
 
 def draw(mask: np.ndarray, env: ClusterEnv, rng: np.random.Generator, kind: int) -> int:
-    """Draw a feasible action, four times in five of a kind if there is one."""
+    """Draw a feasible action; with probability 4/5 one of the given kind if there is one."""
     feasible = np.flatnonzero(mask)
     preferred = feasible[kind_of(feasible, env) == kind]
     return int(rng.choice(preferred if len(preferred) and rng.random() < 0.8 else feasible))
@@ -29,18 +29,19 @@ def kind_of(actions: np.ndarray, env: ClusterEnv) -> np.ndarray:
 
 
 def check(env: ClusterEnv, steps: int, seed: int) -> dict[str, int]:
-    """Play ``steps`` random feasible actions; count what was done."""
+    """Play ``steps`` random feasible actions and compare observations; returns the number of actions of each kind."""
     rng = np.random.default_rng(seed)
     done = dict.fromkeys(KINDS, 0)
     observation, info = env.reset(seed=seed)
     for _ in range(steps):
         slots = env.encoder.queue_slots.copy(), env.encoder.running_slots.copy(), env.encoder.partner_slots.copy()
-        other = Encoder(env.windows, env.simulation, env.skips_forced_waits)  # it has shown nothing before
+        # this environment has no earlier observation
+        other = Encoder(env.windows, env.simulation, env.skips_forced_waits)
         anew, mask = other.take()
         np.testing.assert_equal(observation, anew)
         np.testing.assert_equal(info["action_mask"], mask)
         np.testing.assert_equal(slots, (other.queue_slots, other.running_slots, other.partner_slots))
-        # Several steps without another look: what one leaves behind, the next one finds.
+        # Several steps between observations: updates of all of them must be written.
         kind = int(rng.integers(len(KINDS)))
         for _ in range(int(rng.integers(1, 2 * KEPT * 8))):
             action = draw(info["action_mask"], env, rng, kind)
@@ -52,7 +53,7 @@ def check(env: ClusterEnv, steps: int, seed: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_registered_environments(name: str) -> None:
+def test_updates_equal_full_observations_in_registered_environments(name: str) -> None:
     env = gym.make(name).unwrapped
     assert isinstance(env, ClusterEnv)
     done = check(env, 30, 5)
@@ -62,7 +63,7 @@ def test_registered_environments(name: str) -> None:
 
 @pytest.mark.parametrize("order", WINDOW_ORDERS)
 @pytest.mark.parametrize("scenario", ["philly-64-v1", "leaf-spine-256-v1"])
-def test_orders(scenario: str, order: str) -> None:
+def test_updates_equal_full_observations_in_every_order(scenario: str, order: str) -> None:
     env = ClusterEnv(scenario, queue_window=12, running_window=4, running_order=order, migration=True)
     done = check(env, 60, WINDOW_ORDERS.index(order))
     assert min(done.values()) > 50
@@ -70,7 +71,7 @@ def test_orders(scenario: str, order: str) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("checkpoint_s", [0.0, 30.0])
-def test_a_short_running_window_and_two_rules(seed: int, checkpoint_s: float) -> None:
+def test_updates_equal_full_observations_with_short_windows(seed: int, checkpoint_s: float) -> None:
     scenario = get_scenario("philly-64-v1")
     scenario = replace(scenario, semantics=replace(scenario.semantics, checkpoint_s=checkpoint_s))
     env = ClusterEnv(scenario, queue_window=12, running_window=1, rules=("consolidate", "pack"), delays_s=(30.0,))

@@ -1,4 +1,4 @@
-"""The busiest moment of a run: two gangs by hand, and refusals."""
+"""The busiest moment of a run: two gangs by hand, and errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from gpusched_env.workload import Profiles, Workload
 
 
 def two_gangs(ecmp: str) -> Instance:
-    """Both over the same two racks, the second from 5 s on; ports of 1 GB/s, two uplinks of 1 GB/s a rack, buses."""
+    """Two gangs over the same two racks, the second from 5 s on;
+    ports of 1 GB/s, two uplinks of 1 GB/s a rack, and buses.
+    """
     row = dict(name="m", batch=1, gradient_bytes=1e9, memory_bytes=0.0, skew=0.0, overlap=1.0, compute_s=0.1)
     profiles = Profiles.from_rows([row])
     workload = Workload.from_columns([0.0, 5.0], [2, 2], iterations=[100.0, 1.0], profiles=profiles, profile=[0, 0])
@@ -38,16 +40,16 @@ def test_two_gangs_over_the_same_uplinks() -> None:
     assert moment.loads.tolist() == [1.0] * 6  # four ports and two bundles of uplinks, all full
 
 
-def test_of_the_members_of_a_bundle_the_fullest_counts() -> None:
+def test_the_fullest_member_of_a_bundle_counts() -> None:
     instance = two_gangs("hashed")
     assert instance.topology is not None
     moment = busiest_moment(instance, Script({0.0: SCRIPT[0.0]}, then="count"))
     links = instance.topology.links
-    assert len(moment.loads) == len(links) == 2 * 4 + 2 * 2  # a row each direction
+    assert len(moment.loads) == len(links) == 2 * 4 + 2 * 2  # one row for each direction
     assert moment.loads[links["tier"] == 1].tolist() == [1.0] * 4  # one edge fills one of two members
 
 
-def test_watching_changes_nothing_and_needs_links() -> None:
+def test_observing_links_changes_nothing_and_needs_links() -> None:
     instance = linked_scenario(jobs=20).instance(1)
     before = simulate(instance, make_scheduler("srtf")).digest()
     first, again = (busiest_moment(instance, make_scheduler("srtf")) for _ in range(2))

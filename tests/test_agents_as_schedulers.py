@@ -1,4 +1,4 @@
-"""An agent plays the same through the environment and as a scheduler, and its entry verifies."""
+"""An agent as a scheduler: the same log as through the environment, and a record that replays."""
 
 import numpy as np
 import pytest
@@ -14,12 +14,12 @@ OPTIONS = dict(queue_window=4, running_window=2, rules=("pack", "spread"), delay
 
 
 def last_feasible(observation, mask):
-    """Prefer late actions, and sometimes wait, by what is seen."""
+    """Choose a feasible action that depends on the observation."""
     feasible = np.flatnonzero(mask)
     return int(feasible[int(observation["queue"].sum() * 1000) % len(feasible)])
 
 
-def test_an_agent_is_recorded_as_it_plays_through_the_environment():
+def test_an_agent_as_a_scheduler_gives_the_log_of_the_environment():
     env = ClusterEnv("tiny-v1", **OPTIONS)
     observation, _ = env.reset(seed=200_000)
     over = False

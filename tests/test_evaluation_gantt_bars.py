@@ -1,4 +1,4 @@
-"""Bars of a Gantt chart show exactly who held which GPU when, shared or not."""
+"""Bars of a Gantt chart equal the holders of each GPU over time, shared or not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STAYS = st.lists(
 
 
 def written(stays: list[Stay]) -> tuple[Instance, EventLog]:
-    """A log in which each job has one stay, whoever else is on its GPUs."""
+    """A log in which each job runs once on given GPUs, shared or not."""
     instance = unit_instance(
         [0.0] * len(stays), [len(gang) for *_, gang in stays], [float(e - s) for s, e, _ in stays], f"1x{GPUS}"
     )
@@ -38,7 +38,7 @@ def written(stays: list[Stay]) -> tuple[Instance, EventLog]:
 
 
 def holders(instance: Instance, log: EventLog, time_s: float) -> dict[int, set[int]]:
-    """Who holds each GPU just after a time, event by event."""
+    """Jobs on each GPU just after a time, recounted event by event."""
     gangs: dict[int, np.ndarray] = {}
     for number, event in enumerate(log.events):
         if event["time_s"] > time_s:
@@ -68,20 +68,20 @@ def check(instance: Instance, log: EventLog, tolerance_s: float = 0.0) -> None:
 
 @settings(max_examples=60)
 @given(STAYS)
-def test_shared_gpus_are_split_between_those_who_hold_them(stays: list[tuple[int, int, list[int]]]) -> None:
+def test_shared_gpus_are_split_between_their_jobs(stays: list[tuple[int, int, list[int]]]) -> None:
     check(*written([(start, start + length, gang) for start, length, gang in stays]))
 
 
 @settings(max_examples=5)
 @given(st.integers(0, 1_000), st.sampled_from(["srtf", "las", "tiresias"]))
-def test_bars_of_runs_are_what_the_log_holds(seed: int, scheduler: str) -> None:
+def test_bars_of_runs_equal_the_holders_of_the_log(seed: int, scheduler: str) -> None:
     instance = random_instance(seed, jobs=15, checkpoint_s=20.0, restore_s=40.0)
     log = play(instance, scheduler)
     check(instance, log, tolerance_s=float(log.events["time_s"][-1]) / PARTS)
 
 
 def test_phases_of_a_preempted_job() -> None:
-    """A long job on all GPUs is stopped at 10 s by a short one: 5 s of checkpoint, and 7 s of restore later."""
+    """A long job on all GPUs is preempted at 10 s by a short one: 5 s of checkpoint, and later 7 s of restore."""
     instance = unit_instance([0, 10], [4, 4], [100, 20], "1x4", checkpoint_s=5.0, restore_s=7.0)
     found = bars(instance, play(instance, "srtf"))
     told = [tuple(bar) for bar in found.bars[["job", "phase", "start_s", "end_s", "row", "rows"]].tolist()]
@@ -97,7 +97,7 @@ def test_phases_of_a_preempted_job() -> None:
 
 
 @pytest.mark.parametrize("most", [4, 10, 40])
-def test_many_bars_are_joined_and_nothing_is_lost(most: int) -> None:
+def test_joined_bars_keep_the_held_gpu_time(most: int) -> None:
     rng = np.random.default_rng(0)
     stays = [(int(s), int(s + 1 + rng.integers(9)), [int(rng.integers(GPUS))]) for s in rng.integers(0, 500, 200)]
     instance, log = written(stays)

@@ -50,19 +50,19 @@ def test_measured_rows_hold_for_their_gang_type_and_tiers() -> None:
     assert a2[:, names.index("K80")].tolist() == [2.0, 2.0, 2.0]
     others = [of[0, 4], of[1, 2]]
     assert np.array_equal(measured.iteration_s[others], plain.iteration_s[others])
-    # Nodes of one GPU: two V100 are a rack apart at best
+    # Nodes of one GPU: two V100 are in one rack at best
     assert measured.ideal_iteration_s[of[0, 2]] == 0.75
 
 
 def test_the_best_placement_may_be_an_outer_tier() -> None:
-    """Gavel's K80 gangs run as fast, or faster, apart."""
+    """Gavel's K80 gangs run as fast, or faster, on several machines."""
     rows = np.array(
         [(0, t, 2, tier, 1.0 if tier == 0 else 0.9, 0.0) for t in (0, 1) for tier in (0, 1)], MEASURED_DTYPE
     )
     assert instance(rows).ideal_iteration_s[0] == 0.9
 
 
-def test_saved_with_the_workload(tmp_path: Path) -> None:
+def test_measured_rows_are_saved_with_the_workload(tmp_path: Path) -> None:
     workload = instance().workload
     workload.save(tmp_path / "w.npz")
     again = Workload.load(tmp_path / "w.npz")
@@ -100,7 +100,7 @@ def test_the_communication_time_of_a_run_is_the_measured_one() -> None:
     assert (times["jct_s"], times["communication_s"]) == pytest.approx((7.5, 2.5))
 
 
-def test_a_type_that_cannot_run_the_gang_is_none_of_its_types() -> None:
+def test_a_type_that_cannot_run_the_gang_is_excluded() -> None:
     cannot = np.array([(0, 1, 2, 0, np.inf, 0.0)], MEASURED_DTYPE)
     assert np.isinf(instance(cannot).iteration_s).sum() == len(TIERS)
     workload = Workload.from_columns([0.0], [2], iterations=[10.0], profiles=profiles(cannot), profile=[0])

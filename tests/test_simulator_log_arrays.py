@@ -1,4 +1,4 @@
-"""The array that a log grows in holds what was added, and what somebody has looked at stays as it was."""
+"""The growing array of a log: it holds all added records, and earlier views of it never change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def some_events(first: int, count: int) -> np.ndarray:
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=20), st.integers(0, 50), st.integers(0, 300))
-def test_it_holds_what_was_added(parts: list[tuple[int, bool]], room: int, first: int) -> None:
+def test_the_array_holds_all_added_records(parts: list[tuple[int, bool]], room: int, first: int) -> None:
     growing, count, looked = GrowingArray(EVENT_DTYPE, room), 0, []
     for size, looks in parts:
         growing.add(some_events(count, size))
@@ -34,7 +34,7 @@ def test_it_holds_what_was_added(parts: list[tuple[int, bool]], room: int, first
         assert earlier.tobytes() == some_events(0, len(earlier)).tobytes()
 
 
-def test_a_copy_grows_apart() -> None:
+def test_a_copy_grows_independently() -> None:
     growing = GrowingArray(np.dtype(np.int32), 100)
     growing.add(np.arange(3, dtype=np.int32))
     for other in (copy.deepcopy(growing), pickle.loads(pickle.dumps(growing))):

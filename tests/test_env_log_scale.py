@@ -1,4 +1,4 @@
-"""Times on the logarithmic scale: bit for bit what the portable logarithm gives, though the machine's is faster."""
+"""Times on the logarithmic scale equal those of the portable logarithm bit for bit, although a faster one is used."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def squashed(seconds: np.ndarray) -> Times:
 
 
 def times_of_all_sizes() -> np.ndarray:
-    """And those at which something changes in the polynomial or the scale."""
+    """Times of all sizes, including those where the polynomial or the scale changes."""
     rng = np.random.default_rng(0)
     powers = 60.0 * (2.0 ** np.arange(-60, 40) - 1.0)
     halves = 60.0 * (np.sqrt(0.5) * 2.0 ** np.arange(1, 40) - 1.0)
@@ -40,15 +40,15 @@ def times_of_all_sizes() -> np.ndarray:
     return np.concatenate([*around, *drawn])
 
 
-def test_the_scale_is_that_of_the_portable_logarithm() -> None:
+def test_the_scale_equals_that_of_the_portable_logarithm() -> None:
     these = squashed(times_of_all_sizes())
     assert these.fast.tobytes() == these.exact.tobytes()
     assert these.fast.min() == 0.0
     assert these.fast.max() == 1.0
 
 
-def test_a_rounding_in_doubt_is_decided_by_the_portable_logarithm() -> None:
-    """Values between two float32 numbers, as near as float64 can tell, and their neighbours."""
+def test_doubtful_roundings_use_the_portable_logarithm() -> None:
+    """float64 values closest to the middle of two float32 numbers, and their neighbours."""
     lows = np.linspace(0.05, 0.95, 200, dtype=np.float32)
     middles = (lows.astype(float) + np.nextafter(lows, np.float32(1.0)).astype(float)) / 2.0
     at = 60.0 * np.expm1(middles * np.log1p(43_200.0))

@@ -1,4 +1,4 @@
-"""Packed traces: recognised by their bytes, read as a stream, refused with the remedy where they are damaged."""
+"""Compressed traces: recognised by their bytes, read as a stream; errors for damaged ones name the remedy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpusched_env.traces.parsing.containers import open_trace
 
 @pytest.mark.parametrize("kind", PACK)
 @pytest.mark.parametrize(("name", "number"), [layout for layout in LAYOUTS if layout[0] != "file"])
-def test_every_format_reads_packed_files_whatever_their_name(tmp_path: Path, kind: str, name: str, number: int) -> None:
+def test_every_format_reads_packed_files_of_any_name(tmp_path: Path, kind: str, name: str, number: int) -> None:
     plain, packed = tmp_path / "plain", tmp_path / "log.csv"
     plain.write_bytes(SAMPLES[name][number])
     packed.write_bytes(PACK[kind](SAMPLES[name][number]))
@@ -37,7 +37,7 @@ def test_every_format_reads_packed_files_whatever_their_name(tmp_path: Path, kin
         zipped(b"one\ntwo\n", method=zipfile.ZIP_LZMA),
     ],
 )
-def test_members_frames_and_folders(tmp_path: Path, packed: bytes) -> None:
+def test_archives_of_several_members(tmp_path: Path, packed: bytes) -> None:
     path = tmp_path / "log"
     path.write_bytes(packed)
     with open_trace(path) as stream:
@@ -52,7 +52,7 @@ def tar() -> bytes:
 
 
 def encrypted() -> bytes:
-    """A zip that says of its member that it is encrypted: bit 0 of the flags, in both headers."""
+    """A zip whose headers mark the member as encrypted: bit 0 of the flags."""
     data = bytearray(zipped(b"a,b\n"))
     data[6] |= 1
     data[data.index(b"PK\x01\x02") + 8] |= 1
@@ -88,7 +88,7 @@ def test_refusals_name_the_remedy(tmp_path: Path, data: bytes, words: list[str])
 
 
 @pytest.mark.parametrize("kind", PACK)
-def test_data_cut_anywhere_are_refused(tmp_path: Path, kind: str) -> None:
+def test_truncated_data_are_refused(tmp_path: Path, kind: str) -> None:
     packed = PACK[kind](SAMPLES["tiresias"][0])
     path = tmp_path / "log"
     for end in range(5, len(packed)):
@@ -98,7 +98,7 @@ def test_data_cut_anywhere_are_refused(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", PACK)
-def test_packed_data_are_a_stream(tmp_path: Path, kind: str) -> None:
+def test_packed_data_are_read_as_a_stream(tmp_path: Path, kind: str) -> None:
     """64 MiB of zeros unpack in little memory."""
     path = tmp_path / "log"
     path.write_bytes(PACK[kind](bytes(64 << 20)))

@@ -1,4 +1,4 @@
-"""The account of a read: every dropped row and every remark, line by line, in a file that is whole or absent."""
+"""The report of a read: every dropped row and every remark with its line, in a file that is whole or absent."""
 
 from __future__ import annotations
 

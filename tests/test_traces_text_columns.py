@@ -1,4 +1,4 @@
-"""Packed columns of text give back what went in; ids that occur twice are found exactly."""
+"""Packed columns of text round-trip; repeated ids are found exactly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ANY_TEXT = st.text(st.characters(exclude_characters="\0"), max_size=9)  # surrog
 
 @settings(max_examples=50)
 @given(st.lists(ANY_TEXT, max_size=40), st.integers(0, 3 * PIECE))
-def test_texts_come_back(some: list[str], repeat: int) -> None:
+def test_texts_round_trip(some: list[str], repeat: int) -> None:
     values = [*some, *(f"x{i}" for i in range(repeat)), *some]
     column = Texts()
     for value in values:
@@ -37,12 +37,12 @@ def test_a_text_that_a_column_cannot_hold_is_refused() -> None:
     with pytest.raises(TraceError, match=r"log, line 7, field 'user': 'x+\.\.\.: .*131,072 characters; shorten it"):
         column.append(PLACE, "user", "x" * 131_072)
     with pytest.raises(TraceError, match=r"log, line 7, field 'user': 'a\\x00': a NUL character; remove it"):
-        column.append(PLACE, "user", "a\0")  # numpy would lose it
+        column.append(PLACE, "user", "a\0")  # NumPy would drop it
 
 
 @pytest.mark.parametrize("hashed", [hash, lambda text: 0, lambda text: hash(text) % 2])
 @given(ids=st.lists(st.sampled_from([f"j{i}" for i in range(60)]), max_size=40))
-def test_the_first_repeated_id_is_named_whatever_the_hashes(hashed: Callable[[str], int], ids: list[str]) -> None:
+def test_the_first_repeated_id_is_named_for_any_hashes(hashed: Callable[[str], int], ids: list[str]) -> None:
     repeat = next((row for row, value in enumerate(ids) if value in ids[:row]), None)
     collected = Ids()
     with pytest.MonkeyPatch.context() as patch:

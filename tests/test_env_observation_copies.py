@@ -1,4 +1,4 @@
-"""A single environment gives its observations away: no later step writes into them."""
+"""Observations of a single environment are new arrays: no later step writes into them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def make(**options: int) -> ClusterEnv:
 
 
 @pytest.mark.parametrize("running_window", [0, 4])
-def test_what_was_given_stays_as_it_was(running_window: int) -> None:
+def test_old_observations_never_change(running_window: int) -> None:
     env = make(running_window=running_window)
     rng = np.random.default_rng(0)
     observation, info = env.reset(seed=3)
@@ -38,7 +38,7 @@ def test_what_was_given_stays_as_it_was(running_window: int) -> None:
         assert not np.shares_memory(first, second)
 
 
-def test_an_infeasible_action_shows_the_same_again_even_if_the_agent_has_written_into_it() -> None:
+def test_an_infeasible_action_returns_the_same_observation_even_if_the_agent_wrote_into_the_last_one() -> None:
     env = make()
     observation, info = env.reset(seed=3)
     infeasible = int(np.flatnonzero(info["action_mask"] == 0)[0])
@@ -50,7 +50,7 @@ def test_an_infeasible_action_shows_the_same_again_even_if_the_agent_has_written
     assert info["refusals"] == 1
 
 
-def test_a_second_look_is_fresh_too() -> None:
+def test_a_second_observation_of_a_state_is_a_new_array() -> None:
     env = make()
     observation, _ = env.reset(seed=3)
     again = env.encoder.observation()

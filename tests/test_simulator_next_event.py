@@ -1,4 +1,4 @@
-"""The tournament of next events has the winner that looking at every gang finds."""
+"""The tournament tree of next events has the winner that a scan over all gangs finds."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from gpusched_env.core.state import ACTIVE, CHECKPOINTING, IDLE, allocate
 
 
 def expected(replica: np.void) -> tuple[float, int, int]:
-    """When a gang does what, and its job: what is compared."""
+    """Sort key of a gang's next event: time, kind, job."""
     if replica["lease_s"] < replica["until_s"]:
         return float(replica["lease_s"]), LEASE_ENDS, int(replica["job"])
     return float(replica["until_s"]), int(replica["phase"]), int(replica["job"])
 
 
 @pytest.mark.parametrize("gpus", [1, 2, 3, 7, 255, 256, 300, 1500])
-def test_the_winner_is_the_first_of_all(gpus: int) -> None:
-    """Few times, so that many tie; large clusters leave the tournament early where nothing changes above."""
+def test_the_winner_is_the_earliest_event(gpus: int) -> None:
+    """Few distinct times, so many tie. In large clusters an update stops early where no winner changes."""
     rng = np.random.default_rng(gpus)
     sim = allocate([unit_instance([0.0], [1], [1.0], f"1x{gpus}")]).handle(0)
     sim.replicas["job"] = rng.permutation(gpus + 1)

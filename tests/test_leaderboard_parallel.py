@@ -1,4 +1,4 @@
-"""One worker or several: the same bytes."""
+"""Entries and sites are equal byte for byte for any number of workers."""
 
 from pathlib import Path
 

@@ -1,8 +1,8 @@
-"""Jobs that cannot run on some GPU types: they are never placed there, whoever places them; else nothing changes."""
+"""Jobs that cannot run on some GPU types are never placed there, and their ideal time counts only the other types."""
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,11 @@ import pytest
 from helpers import begin, play
 
 from gpusched_env.cluster import Cluster, NodeGroup
-from gpusched_env.errors import GpuschedError, SchedulerError, WorkloadError
+from gpusched_env.errors import SchedulerError, WorkloadError
 from gpusched_env.event_log import RESUME, START, EventLog
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network
-from gpusched_env.simulator import PLACEMENT_RULES, ClusterView, Outcome, Simulation, Start
+from gpusched_env.simulator import PLACEMENT_RULES, ClusterView, Decision, Outcome, Scheduler, Simulation, Start
 from gpusched_env.workload import MEASURED_DTYPE, Profiles, Workload
 
 ROW = dict(batch=1, gradient_bytes=1e8, memory_bytes=0.0, skew=0.5, overlap=1.0)
@@ -23,7 +23,7 @@ ROOM = Cluster([NodeGroup(2, 4, "A", 1), NodeGroup(2, 4, "B", 1), NodeGroup(1, 8
 
 
 def profiles() -> Profiles:
-    """Model a runs on A and B, b on all, c on C and as a gang of 2 nowhere else, d on A and C."""
+    """Model a runs on A and B, b on all types, c as a gang of 2 only on C, d on A and C."""
     inf = np.inf
     rows = [
         ROW | dict(name="a", compute_s=[1.0, 2.0, inf]), ROW | dict(name="b", compute_s=[1.0, 2.0, 3.0]),
@@ -48,7 +48,7 @@ def arrays_of(simulation: Simulation) -> dict[str, bytes]:
 
 
 def misplaced(instance: Instance, log: EventLog) -> list[tuple[int, int]]:
-    """Jobs and GPU types on which they were placed though they cannot run there."""
+    """(job, GPU type) of placements on types that cannot run the job."""
     of_gpu = ROOM.nodes["gpu_type"][ROOM.node_of_gpu]
     found = []
     for event in log.events[np.isin(log.events["kind"], [START, RESUME])]:
@@ -59,7 +59,7 @@ def misplaced(instance: Instance, log: EventLog) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("network", [None, Network("tiers"), LINKS])
-def test_a_class_that_cannot_run_on_a_type_has_no_pace_there(network: Network | None) -> None:
+def test_a_class_that_cannot_run_on_a_type_has_infinite_iteration_time_there(network: Network | None) -> None:
     workload = Workload.from_columns([0.0] * 4, [1, 2, 2, 1], [10.0] * 4, profiles=profiles(), profile=[0, 0, 2, 3])
     instance = Instance(ROOM, workload, network)
     expected = {(0, 1): "AB", (0, 2): "AB", (2, 2): "C", (3, 1): "AC"}
@@ -69,10 +69,10 @@ def test_a_class_that_cannot_run_on_a_type_has_no_pace_there(network: Network | 
         assert "".join(np.array(ROOM.gpu_types)[able[0]]) == expected[tuple(told)]
     assert np.isfinite(instance.communication_s).all()
     assert np.isfinite(instance.ideal_iteration_s).all()
-    assert instance.ideal_s.tolist() == [10.0] * 4  # durations hold on the best of those that can
+    assert instance.ideal_s.tolist() == [10.0] * 4  # durations hold on the best type that can run the job
 
 
-def test_the_ideal_looks_only_at_types_that_run_the_job() -> None:
+def test_the_ideal_time_counts_only_types_that_run_the_job() -> None:
     workload = Workload.from_columns([0.0, 0.0], [1, 2], iterations=[10.0, 10.0], profiles=profiles(), profile=[3, 2])
     instance = Instance(ROOM, workload, Network("none"))
     assert instance.ideal_s.tolist() == [5.0, 20.0]
@@ -95,7 +95,7 @@ def test_explicit_gpus_of_a_type_that_cannot_run_the_job_are_refused() -> None:
         assert simulation.apply(Start(0, gpus=gpus)) == "the job cannot run on the GPU type of one of these"
     for name in ("free", "holder"):
         assert arrays_of(simulation)[name] == before[name]
-    assert simulation.apply(Start(0, gpus=(3, 8))) == ""  # on mixed types that both can
+    assert simulation.apply(Start(0, gpus=(3, 8))) == ""  # on mixed types, both of which can run the job
     assert simulation.advance() is Outcome.DONE
 
 
@@ -115,14 +115,16 @@ def test_no_scheduler_places_a_job_where_it_cannot_run(scheduler: str, seed: int
     assert not misplaced(instance, play(instance, scheduler))
 
 
-def test_dally_says_that_it_does_not_look_at_types() -> None:
+def test_dally_refuses_jobs_that_cannot_run_on_every_type() -> None:
     with pytest.raises(SchedulerError, match=r"dally: '.' on \d GPUs cannot run on ., and offers ignore GPU types"):
         play(drawn(3), "dally")
 
 
 @pytest.mark.parametrize("rule", ["yarn", "consolidate"])
 def test_rules_count_machines_among_those_that_can_run_the_job(rule: str) -> None:
-    """On the machine of eight C one would do; a runs only on A, where it takes two whole machines of a rack."""
+    """The machine of eight C GPUs would hold the gang, but a cannot run on C:
+    it takes two whole machines of A in a rack.
+    """
     room = Cluster([NodeGroup(2, 4, "A"), NodeGroup(1, 8, "C")])
     workload = Workload.from_columns([0.0], [8], iterations=[10.0], profiles=profiles(), profile=[0])
     simulation = begin(Instance(room, workload))
@@ -130,8 +132,8 @@ def test_rules_count_machines_among_those_that_can_run_the_job(rule: str) -> Non
     assert simulation.log().gpus.tolist() == list(range(8))
 
 
-def test_nothing_is_left_behind_by_the_look_for_a_place() -> None:
-    """Questions hide GPUs for a moment: the state after them is that before."""
+def test_questions_about_places_leave_the_state_unchanged() -> None:
+    """Questions hide GPUs temporarily and must restore the state."""
     simulation = begin(drawn(5))
     view = simulation.view_for(type("Any", (), {"clairvoyant": False}))  # type: ignore[arg-type]
     before = arrays_of(simulation)
@@ -141,8 +143,8 @@ def test_nothing_is_left_behind_by_the_look_for_a_place() -> None:
     assert {**arrays_of(simulation), "chosen": b""} == {**before, "chosen": b""}
 
 
-def test_speeds_on_each_type_are_those_of_the_tightest_place_there() -> None:
-    """Two GPUs fit a machine of A, eight a rack of A, and ten nothing but A's network; B has four in all."""
+def test_rates_on_each_type_are_those_of_its_tightest_place() -> None:
+    """Two GPUs fit a machine of A, eight a rack of A, ten only A's network; B has four GPUs."""
     room = Cluster([NodeGroup(4, 4, "A", 2), NodeGroup(1, 4, "B")])
     rows = [ROW | dict(name="a", compute_s=[1.0, 2.0]), ROW | dict(name="b", compute_s=[1.0, np.inf])]
     workload = Workload.from_columns(
@@ -159,16 +161,25 @@ def test_speeds_on_each_type_are_those_of_the_tightest_place_there() -> None:
     assert rates.tolist() == expected
 
 
-def test_users_may_tell_weights_and_deadlines() -> None:
-    plain = Workload.from_columns([0.0, 5.0], [1, 1], [10.0, 10.0])
-    told = dataclasses.replace(plain, attributes={"slo": np.array(["1.5", "-1"]), "user": np.array(["x", "y"])})
-    view = ClusterView(begin(Instance(Cluster.parse("1x4"), told)))
-    assert view.told("slo", -1.0).tolist() == [1.5]  # of the jobs that have arrived
-    assert view.told("priority_weight", 1.0).tolist() == [1.0]
-    with pytest.raises(GpuschedError, match="unknown number that users tell 'user'"):
-        view.told("user", 0.0)
-    assert told.fingerprint() != plain.fingerprint()  # it may decide a run, unlike
-    assert dataclasses.replace(plain, attributes={"user": np.array(["x", "y"])}).fingerprint() == plain.fingerprint()
-    words = dataclasses.replace(plain, attributes={"priority_weight": np.array(["high", "low"])})
-    with pytest.raises(GpuschedError, match=r"priority_weight: could not convert string to float.*give numbers"):
-        ClusterView(begin(Instance(Cluster.parse("1x4"), words))).told("priority_weight", 1.0)
+def test_the_ideal_time_is_that_of_the_best_placement() -> None:
+    """Four fast GPUs lie on two nodes, four slow ones on one: the ideal is the better of these two."""
+    cluster = Cluster([NodeGroup(2, 2, "fast"), NodeGroup(1, 4, "slow")])
+    row = dict(name="m", batch=1, gradient_bytes=12e9, memory_bytes=0.0, skew=0.0, overlap=1.0)
+    for slow, best in ((1.2, "slow"), (30.0, "fast")):
+        profiles = Profiles.from_rows([row | {"compute_s": [1.0, slow]}], ("fast", "slow"))
+        workload = Workload.from_columns([0], [4], [100.0], profiles=profiles)
+        instance = Instance(cluster, workload, Network(latency_s=(0, 0, 0)))
+        gpus = (4, 5, 6, 7) if best == "slow" else (0, 1, 2, 3)
+        log = play(instance, Explicit(gpus))
+        assert log.events[-1]["time_s"] == pytest.approx(100.0, rel=1e-12)
+
+
+class Explicit(Scheduler):
+    """Start job 0 on given GPUs."""
+
+    def __init__(self, gpus: tuple[int, ...]) -> None:
+        self.gpus = gpus
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        if len(view.waiting):
+            yield Start(0, gpus=self.gpus)

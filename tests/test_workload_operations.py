@@ -101,3 +101,16 @@ def test_describe() -> None:
     described = describe_workload(small())
     assert described["jobs"] == 4
     assert described["offered_gpu_hours"] == pytest.approx(380 / 3600)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"duration_s": [5.0], "iterations": [3.0]}, "one of them finite"),
+        ({"duration_s": [5.0], "estimate_s": [-1.0]}, "estimate_s is -1.0"),
+        ({"duration_s": [5.0], "gpus": [1.9]}, "1.9 is not a whole number"),
+    ],
+)
+def test_a_workload_with_impossible_columns_is_refused(columns: dict, message: str) -> None:
+    with pytest.raises(WorkloadError, match=message):
+        Workload.from_columns(**({"arrival_s": [0.0], "gpus": [1]} | columns))

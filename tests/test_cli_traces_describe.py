@@ -1,4 +1,4 @@
-"""``traces describe``: its numbers are those of the jobs, its figures are drawn, its refusals name the remedy."""
+"""``traces describe``: its numbers equal those of the jobs, its figures are drawn, and its errors name the remedy."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import ink
 from typer.testing import CliRunner, Result
 
 from gpusched_env.cli import app
@@ -26,7 +27,7 @@ def gpusched(*arguments: str | Path) -> Result:
 
 
 def cells(result: Result) -> dict[str, list[str]]:
-    """First column of every row of all tables -> its other columns; the first row of a name counts."""
+    """Rows of all tables: first column -> other columns; the first row of a name counts."""
     assert result.exit_code == 0, result.output
     rows = [[cell.strip() for cell in line.split("│")] for line in result.stdout.splitlines() if "│" in line]
     return {row[0]: row[1:] for row in reversed(rows)}
@@ -98,7 +99,7 @@ def test_jobs_given_by_iterations_have_run_times_on_a_cluster() -> None:
     assert sum(part.gpu_time for part in by_class(timed)[:-1]) == pytest.approx(1)
 
 
-def test_generators_are_held_to_their_logs() -> None:
+def test_generators_are_compared_with_their_logs() -> None:
     own = gpusched("traces", "describe", "synthetic:pai", "--jobs", "200")
     assert "28 of 28 within their bounds" in own.stdout
     assert "medians of 40 draws of 50,000 jobs" in own.stdout
@@ -109,7 +110,7 @@ def test_generators_are_held_to_their_logs() -> None:
     assert "beside" not in gpusched("traces", "describe", "synthetic:poisson").stdout
 
 
-def test_a_log_is_held_to_its_calibration_as_it_is(tmp_path: Path) -> None:
+def test_a_log_is_compared_with_its_calibration_unchanged(tmp_path: Path) -> None:
     """Also where format and calibration have the same name, as ``pai`` does."""
     path = tmp_path / "log.csv"
     path.write_text("job_id,arrival_s,service_sec,gpu_count\n" + "".join(f"j{i},{i}0,20.0,1\n" for i in range(9)))
@@ -137,6 +138,8 @@ def test_figures(log: str, tmp_path: Path) -> None:
     names = {f"{panel}.png" for panel in PANELS}
     assert len(names) == 8
     assert {path.name for path in (tmp_path / "folder").iterdir()} == names
+    for name in names:
+        assert ink(tmp_path / "folder" / name) > 0.005, name
 
 
 @pytest.mark.parametrize(
@@ -161,7 +164,7 @@ def test_wrong_input_is_one_line(log: str, options: list[str], message: str) -> 
     assert result.stderr.count("\n") == 1
 
 
-def test_figures_that_cannot_be_drawn(log: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_plot(log: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     result = gpusched("traces", "describe", log, "--plot", tmp_path / "file")
     assert "this is a file; name a folder" in result.stderr

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and names that strangers chose."""
+"""Files are written whole or not at all, and file names are escaped for the terminal."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from gpusched_env.errors import GpuschedError
 from gpusched_env.files import visible, whole, write_whole
 
 
-def test_a_file_is_written_to_a_name_that_nobody_can_foresee(tmp_path: Path) -> None:
-    """In a shared folder a link of that name would send the bytes elsewhere."""
+def test_the_temporary_file_has_an_unpredictable_name(tmp_path: Path) -> None:
+    """In a shared folder another user could place a link under a predictable name and redirect the bytes."""
     names = set()
     for _ in range(2):
         with whole(tmp_path / "a.json") as partial:
@@ -39,7 +39,7 @@ def test_a_file_has_the_permissions_of_any_new_file(tmp_path: Path) -> None:
     assert (tmp_path / "a.json").stat().st_mode == (tmp_path / "b.json").stat().st_mode
 
 
-def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), whole(tmp_path / "a.json"):
         raise ZeroDivisionError
     with pytest.raises(GpuschedError, match="cannot be written"), whole(tmp_path / "absent" / "a.json"):
@@ -47,6 +47,6 @@ def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_names_are_made_visible() -> None:
+def test_control_characters_of_names_are_escaped() -> None:
     assert visible("Ä 名.json") == "Ä 名.json"
     assert visible("a\x1b[31m\n\u202eb\udcff\u200b") == r"a\x1b[31m\n\u202eb\udcff\u200b"

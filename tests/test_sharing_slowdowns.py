@@ -1,4 +1,4 @@
-"""What jobs that share a GPU cost each other and need: sub-steps, memory, and where the slowdowns come from."""
+"""Jobs that share a GPU: sub-steps, memory, and sources of slowdowns."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def t4_jobs(
 
 
 class Once(Scheduler):
-    """Yields its decisions when it is asked first."""
+    """Yields its decisions at the first decision point."""
 
     name = "once"
 
@@ -71,7 +71,7 @@ class Once(Scheduler):
 def test_seconds_of_an_iteration(
     model: str, gpus: int, nodes: int, batch: int, sub_steps: int, seconds: float
 ) -> None:  # fmt: skip
-    """T1 of the notes: the formula of SJF-BSBF with the parameters fitted to T4, played by the simulator."""
+    """The formula of SJF-BSBF with the parameters fitted to T4, played by the simulator."""
     cluster = Cluster((NodeGroup(nodes, gpus // nodes, "T4"),))
     instance = t4_jobs([(model, gpus, batch, 1_000.0)], cluster)
     log = play(instance, Once(Start(0, gpus=tuple(range(gpus)), sub_steps=sub_steps)))
@@ -82,7 +82,7 @@ def test_seconds_of_an_iteration(
 
 
 class BestBenefit(Scheduler):
-    """SJF-BSBF's start of the waiting jobs, in the order of their rows."""
+    """Start waiting jobs as SJF-BSBF does, in order of their rows."""
 
     name, clairvoyant = "best-benefit", True
 
@@ -92,7 +92,7 @@ class BestBenefit(Scheduler):
 
 
 def test_the_largest_sub_batch_that_fits_is_the_best() -> None:
-    """T5: bert holds half of the GPU; imagenet takes all of it at 200 samples, and joins at 50."""
+    """bert holds half of the GPU; imagenet needs all of it at 200 samples, and joins at 50."""
     runs_s = t4_jobs([("bert", 1, 4, 1.0)]).iteration_s[0, 0, 0]
     jobs = [("bert", 1, 4, 1_000.0 / runs_s), ("imagenet", 1, 200, 100.0)]
     instance = t4_jobs(jobs, Cluster((NodeGroup(1, 1, "T4"),)))
@@ -126,8 +126,8 @@ def test_sub_steps_are_those_of_halved_batches(batch: int, passes: int) -> None:
     assert set(found[1:]) == {steps for steps in known if steps > passes}
 
 
-def test_a_batch_that_does_not_fit_takes_passes_alone() -> None:
-    """64 samples of bert: six passes, of which one overlaps communication; more sub-steps count from there."""
+def test_a_batch_that_does_not_fit_takes_several_passes() -> None:
+    """64 samples of bert: six passes, one of which overlaps communication; sub-steps add to that."""
     instance = t4_jobs([("bert", 6, 64, 50.0)], Cluster((NodeGroup(2, 4, "T4"),)))
     model = load_fitted("bsbf").fits["T4"]["bert"].throughput
     tables = instance.sharing_tables
@@ -144,7 +144,7 @@ def test_a_batch_that_does_not_fit_takes_passes_alone() -> None:
 
 
 def named(*names: str, memory_bytes: float = 0.0) -> Workload:
-    """One job of each profile."""
+    """One job for each profile."""
     row = dict(batch=8, gradient_bytes=0.0, memory_bytes=memory_bytes, skew=0.0, overlap=1.0, compute_s=1.0)
     profiles = Profiles.from_rows([{"name": name, **row} for name in names], ("T4",))
     ones = [1] * len(names)
@@ -156,7 +156,9 @@ def shared(workload: Workload, sharing: Sharing) -> Instance:
 
 
 def test_memory_in_bytes() -> None:
-    """Bytes count where the scenario tells the GPU's memory, a model's own before the profile's; else they do not."""
+    """Bytes count if the scenario gives the GPU's memory;
+    bytes of the model take precedence over those of the profile.
+    """
     workload = named("resnet18 (a)", "bert", memory_bytes=8e9)
     given = {"gpu_memory_GB": {"T4": 16.0}, "model_memory_GB": {"resnet18": 4.0}}
     for sharing, parts in ((Sharing(2, 1.0), [0.0, 0.0]), (Sharing(2, 1.0, **given), [0.25, 0.5])):
@@ -177,7 +179,7 @@ def test_memory_in_bytes() -> None:
         Profiles(profiles.rows, profiles.compute_s, ("T4",), accumulation=wrong)
 
 
-def test_a_saved_workload_keeps_what_accumulation_does(tmp_path: Path) -> None:
+def test_a_saved_workload_keeps_the_effect_of_accumulation(tmp_path: Path) -> None:
     workload = t4_jobs([("bert", 4, 64, 1.0)]).workload
     workload.save(tmp_path / "w.npz")
     again = Workload.load(tmp_path / "w.npz")
@@ -199,7 +201,8 @@ def test_synthetic_slowdowns_follow_from_the_two_names() -> None:
     back = xi_of(named(*names[::-1]), Sharing(2, synthetic(1)))
     np.testing.assert_array_equal(back[::-1, ::-1], xi)
     np.testing.assert_array_equal(xi_of(named("model3 (8 a GPU)", "model5"), Sharing(2, synthetic(1)))[0, 1], xi[3, 5])
-    assert (xi != xi.T)[np.triu_indices(60, 1)].mean() > 0.95  # an ordered pair has its own, but for those clipped
+    # each ordered pair has its own value, except clipped ones
+    assert (xi != xi.T)[np.triu_indices(60, 1)].mean() > 0.95
     assert (xi != xi_of(named(*names), Sharing(2, synthetic(2)))).mean() > 0.95
     assert xi.min() > 1.0
     assert xi.max() == 4.0
@@ -229,7 +232,7 @@ def test_a_users_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("column", "value"), [("xi", "1.25"), ("lost_share", "0.2"), ("rate", "0.8")])
-def test_the_header_says_what_the_numbers_hold(tmp_path: Path, column: str, value: str) -> None:
+def test_the_header_says_the_meaning_of_the_numbers(tmp_path: Path, column: str, value: str) -> None:
     sharing = table(tmp_path, f"model_self,model_other,{column}\na,a,{value}\n")
     assert xi_of(named("a"), sharing)[0, 0] == pytest.approx(1.25, rel=1e-15)
 
@@ -272,7 +275,7 @@ def test_tables_that_are_refused(tmp_path: Path, text: str, message: str) -> Non
         xi_of(named("a"), table(tmp_path, text))
 
 
-def test_a_table_is_known_by_its_bytes(tmp_path: Path) -> None:
+def test_the_fingerprint_of_a_table_depends_on_its_bytes(tmp_path: Path) -> None:
     one = table(tmp_path, "model_self,model_other,xi\na,a,2\n").identity()
     (tmp_path / "elsewhere").mkdir()
     assert table(tmp_path / "elsewhere", "model_self,model_other,xi\na,a,2\n").identity() == one
@@ -297,7 +300,7 @@ def test_lucids_layout(tmp_path: Path) -> None:
 
 @here
 def test_lucids_measurements() -> None:
-    """The anchors of the notes: xi of 2 x 1,388 jobs in pairs."""
+    """Statistics of the table: xi of 2 x 1,388 jobs in pairs."""
     table = LucidTable(str(TRACES / "lucid" / "colocate_info.csv"), "forbid")
     xi = 1.0 / np.array([entry.rate for entry in table.measured()])
     assert len(xi) == 2 * 1388
@@ -311,7 +314,7 @@ def test_lucids_measurements() -> None:
 
 @here
 def test_errors_of_the_fitted_table() -> None:
-    """The errors that the table states are those of its parameters on Pollux's measurements."""
+    """The errors stated in the table equal those of its parameters on Pollux's measurements."""
     from gpusched_env.traces.profile_tables.pollux import _measurements
 
     for name, fit in load_fitted("bsbf").fits["T4"].items():
