@@ -406,7 +406,7 @@ def test_a_cache_that_cannot_be_written_is_told_by_the_process_that_was_started_
     assert 0 < len(lines) <= 4, lines
     for line in lines:
         assert line.startswith("gpusched_env: compiling ")
-        assert "its folder cannot be written; NUMBA_CACHE_DIR names another" in line
+        assert "the cache folder is not writable; set NUMBA_CACHE_DIR to another folder" in line
 
 
 def test_a_log_that_takes_long_shows_how_far_it_is_read(
