@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _SPEAKERS: Final = ("MainProcess", "LokyProcess-1")  # the processes that may print
 _SOON_S: Final = 0.5  # [s] delay before the bar is shown
-_MANY: Final = 10  # where there is no bar, fewer kernels than this are compiled in silence
+_MANY: Final = 10  # without a bar, fewer kernels than this are compiled without a message
 # Packages whose kernels warmup compiles; those of schedulers only if asked.
 _PACKAGES: Final = ("core", "envs", "portable")
 _SCHEDULERS: Final = "baselines"

@@ -73,7 +73,7 @@ locked: Final[Any] = global_compiler_lock
 # Kernels never allocate, so reference counting of arrays is pure cost. Floating-point stays strict: results must be
 # bit-equal to plain Python.
 _OPTIONS: Final[dict[str, Any]] = {"nogil": True, "_nrt": False, "error_model": "numpy"}
-_LONG_S: Final = 30 * 86_400.0  # [s] machine code that nobody has read for so long may be deleted
+_LONG_S: Final = 30 * 86_400.0  # [s] machine code that has not been read for this long may be deleted
 _listener: Callable[[int, int, str], None] = lambda done, missing, name: None  # noqa: E731
 
 
@@ -606,7 +606,7 @@ def _kept(path: Path) -> Any:
 def _keep(path: Path, made: Any) -> None:
     """Write compiled code for later processes, atomically; errors of the file system are ignored.
 
-    Other versions of the kernel that nobody has read for ``_LONG_S`` are deleted: nobody uses them any more.
+    Other versions of the kernel that have not been read for ``_LONG_S`` are deleted: they are out of use.
     """
     with contextlib.suppress(OSError):
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:

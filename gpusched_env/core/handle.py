@@ -152,7 +152,7 @@ class Batched:
         return [name for name in self.kind.fields if name not in self.shared]
 
     def handle(self, b: int) -> Any:
-        """Give number ``b`` of the handles."""
+        """Return handle number ``b``."""
         arrays = {name: getattr(self, name) for name in self.own}
         rows = {name: array[b : b + 1].reshape(array.shape[1:]) for name, array in arrays.items()}
         return self.kind(**rows, **self.shared)

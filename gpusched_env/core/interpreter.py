@@ -36,12 +36,12 @@ def helper(function: Any) -> Any:
 
 
 def plain(function: Function) -> Function:
-    """Leave a function as it is."""
+    """Return the function itself."""
     return function
 
 
 def entry_of(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Give the function itself."""
+    """Return the function itself."""
     return kernel
 
 

@@ -78,12 +78,12 @@ WORLD_DTYPE: Final = whole_lines(
         ("restore_s", "<f8"),  # [s]
         ("start_s", "<f8"),  # [s]
         ("time_limit_s", "<f8"),  # [s] inf = none
-        ("slot_s", "<f8"),  # [s] > 0 = only whole iterations count in each slot of so many seconds
+        ("slot_s", "<f8"),  # [s] > 0 = slot length; only whole iterations count in each slot
         ("max_copies", "<i8"),  # most copies of a gang that may train a job at the same time
         ("sharing", "<i8"),  # 1 = jobs slow each other down and need memory on the GPUs that they share
         ("gpu_jobs", "<i8"),  # most jobs that may hold a GPU at the same time
         ("pace_until_lease", "<i8"),  # 1 = when a co-located job leaves, rates change at the next lease
-        ("step_iterations", "<f8"),  # > 0 = work comes in steps of so many iterations
+        ("step_iterations", "<f8"),  # > 0 = iterations per step; work comes in whole steps
         # contention
         ("contention", "<i8"),  # number of the contention model, fixed; 0 = none, rates follow from ``paces``
         ("uncommitted", "<i8"),  # 1 = some replica's settled rate may differ from the one it runs at
@@ -94,12 +94,12 @@ WORLD_DTYPE: Final = whole_lines(
         ("next_change", "<i8"),  # number of the next change of links
         # cold: rules of the simulation and of contention (gpusched_env.network), fixed
         ("merge_s", "<f8"),  # [s] a start of several copies takes longer
-        ("least_busy_lambda", "<f8"),  # of the rule least-busy-servers
+        ("least_busy_lambda", "<f8"),  # lambda of the placement rule least-busy-servers
         ("changes", "<i8"),  # number of changes of links
         ("k_mode", "<i8"),
         ("duty", "<i8"),
         ("duplex", "<i8"),  # 1 = a link row stands for both directions
-        ("edges", "<i8"),  # groups of servers with the same attachment
+        ("edges", "<i8"),  # number of groups of machines with the same attachment
         ("nics", "<i8"),
         ("path_seed", "<i8"),
         ("xi1", "<f8"),
@@ -241,7 +241,7 @@ BUSY_DTYPE: Final = np.dtype(
 
 RULE_DTYPE: Final = np.dtype(
     [
-        ("anywhere", "<i8"),  # 1 = a gang that finds enough free GPUs always finds a place
+        ("anywhere", "<i8"),  # 1 = it places every gang for which enough GPUs are free
         ("shares", "<i8"),  # flags of core/sharing/choices.py for the choice of shared GPUs; 0 = it never shares
     ]
 )
@@ -373,7 +373,7 @@ def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None =
     Parameters
     ----------
     instances : one problem per environment; sizes may differ, arrays are as long as the longest
-    random_seeds : one seed per environment for the "random" placement rule
+    random_seeds : one seed per environment for the random placement rules
     """
     state = State(len(instances), longest(instances))
     for b, instance in enumerate(instances):

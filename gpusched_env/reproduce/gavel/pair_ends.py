@@ -18,7 +18,7 @@ def pair_ends(instance: Instance, log: EventLog) -> np.ndarray:
     finish_s = np.full(len(instance.workload), np.nan)
     on_gpu: dict[int, set[int]] = {}
     gpus_of: dict[int, list[int]] = {}
-    put_off: dict[int, list[int]] = {}  # partner -> jobs that have finished beside it
+    put_off: dict[int, list[int]] = {}  # partner -> jobs that shared its GPUs and have finished
     for event in log.events:
         job, time_s = int(event["job"]), float(event["time_s"])
         concerned = {job}
