@@ -117,7 +117,7 @@ def _bars(axes: Axes, results: Results, setting: tuple[str, int], xi: float, nam
 
 
 def _prototype(results: Results) -> Figure:
-    """Scatter plot: the prototype's reductions (x) against ours (y), on Pollux's own workloads if enough were played."""
+    """Scatter plot: the prototype's reductions (x) against ours (y), on Pollux's own workloads if there are enough."""
     figure = new_figure(5.6, 4.6)
     axes = figure.subplots()
     setups = settings(results)
