@@ -2,11 +2,11 @@
 
     python benchmarks/contention.py [--events 1000] [--repeats 9] [--output FILE.json]
 
-32 racks of eight machines under a leaf-spine network, max-min fair rates. At each completion another gang starts in the
-gap that the completion before has left, so that one gap wanders and the mix of placements stays. The loop is compiled;
-CPU seconds, so that other processes do not count; medians over repeats. An event is a completion or a start: the search
-for it, its flows, all rates, new completion times and the log. Beside it the same with every rate solved from scratch
-at every event, which must give the same rates, bit for bit.
+32 racks of eight machines under a leaf-spine network, max-min fair rates. At each completion another gang starts on the
+GPUs that the completion before has freed: one gap wanders over the cluster, and the mix of placements stays the same.
+The loop is compiled. Times are CPU seconds, so that other processes do not count; medians over repeats. An event is a
+completion or a start; its time includes the search for it, its flows, all rates, new completion times and the log. For
+comparison, all rates are also solved from scratch at every event, which must give the same rates, bit for bit.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from gpusched_env.simulator import Simulation
 from gpusched_env.workload import Profiles, Workload
 
 RACKS: Final = 32
-MACHINES: Final = 8  # of a rack
-GPUS: Final = 8  # [GPU] of a machine
+MACHINES: Final = 8  # per rack
+GPUS: Final = 8  # [GPU] per machine
 GANGS: Final = 500
 GANG: Final = 4  # [GPU]
-TARGET_S: Final = 20e-6  # [s] of an event
+TARGET_S: Final = 20e-6  # [s] per event
 
 
 @dataclass
@@ -54,13 +54,13 @@ class Settings:
     events: int = 1000
     """Completions and starts of one repeat."""
     repeats: int = 9
-    """Repeats; the median counts."""
+    """Repeats; the median is reported."""
     output: Path | None = None
-    """JSON file of the figures."""
+    """JSON file for the results."""
 
 
 def pairs_of_machines(rng: np.random.Generator, across: bool) -> np.ndarray:
-    """int32 [GANGS, 4]: two GPUs each on two machines of one rack; if ``across``, every second gang over two racks."""
+    """int32 [GANGS, 4]: two GPUs on each of two machines of a rack; ``across``: every second gang spans two racks."""
     halves = np.arange(RACKS * MACHINES * GPUS, dtype=np.int32).reshape(-1, 2)
     machine, rack = halves[:, 0] // GPUS, halves[:, 0] // GPUS // MACHINES
     order = np.concatenate([rng.permutation(np.flatnonzero(rack == number)) for number in range(RACKS)])
@@ -87,18 +87,18 @@ MIXES: Final[dict[str, Callable[[np.random.Generator], np.ndarray]]] = {
 
 
 class Wandering(Handle):
-    """What one repeat needs beside the run: places, where each gang stands, and what comes next."""
+    """State of the loop beside the run: places, the place of each gang, and the next gang."""
 
     places = array(np.int32, "gangs", "gpus")
-    place_of = array(np.int64, "jobs")  # row of ``places`` of each
-    row = array(np.int64, "one")  # of the next gang
-    gap = array(np.int64, "one")  # row of ``places`` where it starts
+    place_of = array(np.int64, "jobs")  # row of ``places`` of each job
+    row = array(np.int64, "one")  # row of the next gang
+    gap = array(np.int64, "one")  # row of ``places`` where the next gang starts
     rates = array(np.int64, "one")  # RATE records written
 
 
 @kernel
 def forget(sim: Run) -> None:
-    """Have all rates solved from scratch."""
+    """Mark everything as changed, so that all rates are solved from scratch."""
     for link in range(len(sim.links)):
         sim.links[link]["level"] = np.inf
         touch_link(sim, link)
@@ -108,7 +108,7 @@ def forget(sim: Run) -> None:
 
 @kernel
 def play(sim: Run, mix: Wandering, count: int, scratch: bool) -> int:
-    """Let ``count`` gangs complete and start; return why one could not, 0 = all could."""
+    """Let ``count`` gangs complete and start; return the code of a refused start, 0 = none was refused."""
     w = sim.world
     for _ in range(count):
         w["events"] = 0
@@ -135,7 +135,7 @@ def play(sim: Run, mix: Wandering, count: int, scratch: bool) -> int:
 
 
 def measure(settings: Settings, mix: str, oversubscription: float, scratch: bool) -> dict[str, Any]:
-    """Measure one mix: seconds of an event, rates told by an event, and a digest of the rates at the end."""
+    """Measure one mix: seconds per event, logged rates per event, and a digest of the final rates."""
     rng = np.random.default_rng(0)
     places = MIXES[mix](rng)
     pairs = settings.events // 2
@@ -191,10 +191,10 @@ def main(settings: Settings) -> None:
         for oversubscription in (1.0, 4.0):
             follow, scratch = (measure(settings, mix, oversubscription, scratch) for scratch in (False, True))
             if follow["digest"] != scratch["digest"]:
-                raise SystemExit(f"{mix}, {oversubscription:g}:1: rates from scratch are others")
+                raise SystemExit(f"{mix}, {oversubscription:g}:1: rates from scratch differ")
             figures.append(follow | {"scratch_event_s": scratch["event_s"]})
     table = Table(title=f"one event, {GANGS} gangs on 2,048 GPUs; at most {TARGET_S * 1e6:g} us", title_justify="left")
-    for heading in ("gangs of four on", "uplinks", r"event \[us]", r"from scratch \[us]", "rates told"):
+    for heading in ("gangs of four on", "uplinks", r"event \[us]", r"from scratch \[us]", "rates logged"):
         table.add_column(heading, justify="left" if heading == "gangs of four on" else "right")
     for row in figures:
         seconds = [f"{row[name] * 1e6:.1f}" for name in ("event_s", "scratch_event_s")]

@@ -1,11 +1,12 @@
-"""Steps per second of one environment, beside CartPole-v1 in the same run, and how long an agent's episode takes.
+"""Steps per second of one environment beside CartPole-v1 in the same run, and the time of an agent's episode.
 
     python benchmarks/environment.py [--steps 20000] [--repeats 5] [--output FILE.json]
 
-Both run through ``gymnasium.make`` with its default wrappers; ours plays random feasible actions on 256 GPUs with a
-queue window of 32. They are drawn before, in a pass over the same episodes that is not timed: choosing is the agent's
-work, not the environment's. How fast both are together is told too. The episode is one of 1,000 jobs on the same
-cluster; its agent starts the first job that fits, else waits. CPU seconds, medians over repeats, after compilation.
+Both run through ``gymnasium.make`` with its default wrappers. Ours plays random feasible actions on 256 GPUs with a
+queue window of 32. The actions are drawn before, in a pass over the same episodes that is not timed, because choosing
+is the agent's work, not the environment's. The speed with choosing is reported as well. The episode has 1,000 jobs on
+the same cluster; its agent starts the first job that fits, else waits. CPU seconds, medians over repeats, after
+compilation.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ class Settings:
     steps: int = 20_000
     """Steps of one repeat."""
     repeats: int = 5
-    """Repeats; the median counts."""
+    """Repeats; the median is reported."""
     output: Path | None = None
-    """JSON file of the figures."""
+    """JSON file for the results."""
 
 
 def cartpole_rate(steps: int) -> float:
@@ -48,19 +49,19 @@ def cartpole_rate(steps: int) -> float:
 
 
 def cluster_rates(steps: int) -> tuple[float, float]:
-    """Measure ClusterEnv with random feasible actions, and together with choosing them [steps per CPU second]."""
+    """Measure ClusterEnv with random feasible actions, without and with choosing them [steps per CPU second]."""
     env = gymnasium.make("gpusched/Cluster-v0", scenario="philly-256-v1", queue_window=32)
     actions, chosen = random_play(env, steps)
     return rate_of(env, actions), chosen
 
 
 def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """Divide rates that were measured in turns, pair by pair: both of a pair met the same machine."""
+    """Divide rates that were measured alternately, pair by pair, so that both had the same load on the machine."""
     return [one / other for one, other in zip(ours, theirs, strict=True)]
 
 
 def random_play(env: gymnasium.Env[Any, Any], steps: int) -> tuple[list[int], float]:
-    """Play random feasible actions from seed 0, later resets included: these actions, and steps per CPU second."""
+    """Play random feasible actions from seed 0; return the actions, and steps per CPU second with resets included."""
     _, info = env.reset(seed=0)
     draws = np.random.default_rng(0).random(steps).tolist()
     actions = []
@@ -76,7 +77,7 @@ def random_play(env: gymnasium.Env[Any, Any], steps: int) -> tuple[list[int], fl
 
 
 def rate_of(env: gymnasium.Env[Any, Any], actions: Sequence[int]) -> float:
-    """Play these actions from seed 0 [steps per CPU second], later resets included."""
+    """Play these actions from seed 0 [steps per CPU second], resets included."""
     env.reset(seed=0)
     begin = time.process_time()
     for action in actions:
@@ -91,10 +92,10 @@ def episode_seconds(jobs: int = 1000) -> dict[str, float]:
 
     Returns
     -------
-    reset : drawing the workload
-    steps : all calls of ``step``; the last one sums the episode up
-    summary : that part of them, measured once more
-    number : of steps
+    reset : time to draw the workload
+    steps : time of all calls of ``step``; the last call includes the summary of the episode
+    summary : time of the summary, measured separately
+    number : number of steps
     """
     scenario = get_scenario("philly-256-v1")
     workload = dataclasses.replace(scenario.workload, jobs=jobs)
@@ -132,7 +133,7 @@ def interval_rate() -> float:
 
 
 def measure(steps: int = 20_000, repeats: int = 5) -> dict[str, float]:
-    """Measure all; medians."""
+    """Measure everything; return medians."""
     cluster_rates(100)  # compile
     cartpole, cluster, chosen, episodes = [], [], [], []
     for _ in range(repeats):

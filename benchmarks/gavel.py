@@ -1,9 +1,9 @@
-"""Cost of Gavel's programs: CPU seconds to compute shares anew for 128 to 2,000 active jobs on three GPU types.
+"""Cost of Gavel's optimisation programs: CPU seconds to compute the shares of 128 to 2,000 jobs on three GPU types.
 
     python benchmarks/gavel.py [--repeats 5] [--output FILE.json]
 
 Jobs are Gavel's own: models, gangs and weights of ``synthetic:gavel``, on 36 GPUs of each type. One process and one
-thread; CPU seconds, so that other processes do not count; medians over repeats, each with other jobs.
+thread; CPU seconds, so that other processes do not count; medians over repeats, each with different jobs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from gpusched_env.traces import generate_workload
 
 CLUSTER: Final = "9x4@V100,9x4@P100,9x4@K80"
 JOBS: Final = (128, 500, 1_000, 2_000)
-PACKED_JOBS: Final = (64, 128, 192, 500)  # the last one by kinds of partner only
+PACKED_JOBS: Final = (64, 128, 192, 500)  # the last size only by kinds of partner
 TARGETS_S: Final = {500: 0.15, 2_000: 1.0}  # of max_min_fairness_perf
 MEASURED: Final = (
     "max_min_fairness_perf", "max_min_fairness", "max_min_fairness_water_filling_perf", "finish_time_fairness_perf",
@@ -45,16 +45,16 @@ MEASURED: Final = (
 
 @dataclass
 class Options:
-    """Measure what a solution of Gavel's programs costs."""
+    """Measure the time of a solution of Gavel's programs."""
 
     repeats: int = 5
-    """Problems of each size; the median counts."""
+    """Problems of each size; the median is reported."""
     output: Path | None = None
-    """JSON file of the figures."""
+    """JSON file for the results."""
 
 
 def problem(jobs: int, seed: int) -> Problem:
-    """Jobs in the middle of their work: up to all of it is left, and they came within the last two days."""
+    """Draw jobs in progress: 5 to 100 % of their work is left, and they arrived within the last two days."""
     cluster = Cluster.parse(CLUSTER)
     workload = generate_workload("gavel", seed, jobs, mean_gap_s=0.0, multi_gpu=True, priorities=True)
     instance = Instance(cluster, workload, Network("none"))
@@ -85,7 +85,7 @@ def seconds(policy: str, jobs: int, repeats: int) -> float:
 
 
 def packed_problem(jobs: int, seed: int) -> Problem:
-    """One-GPU jobs of Gavel, and all pairs of them that fit into the memory of some GPU."""
+    """Draw one-GPU jobs of Gavel, with all pairs of them that fit into the memory of some GPU."""
     cluster = Cluster.parse(CLUSTER)
     workload = generate_workload("gavel", seed, jobs, mean_gap_s=0.0)
     instance = Instance(cluster, workload, Network("none"))
@@ -112,7 +112,7 @@ def packed_seconds(jobs: int, most_in_pairs: int, repeats: int) -> float:
 
 
 def main(options: Options) -> None:
-    """Measure, print a table, and say whether the targets are met."""
+    """Measure, print the tables, and print whether the targets are met."""
     console = Console()
     table = Table("policy", *(f"{jobs:,} jobs [ms]" for jobs in JOBS), title="CPU time of one solution")
     found: dict[str, Any] = {}

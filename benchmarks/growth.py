@@ -1,13 +1,13 @@
-"""How replaying grows: CPU seconds of schedulers, ten times the jobs beside them, and peak memory.
+"""How the time of a replay grows: CPU seconds of schedulers, beside a tenth of the jobs, and peak memory.
 
     python benchmarks/growth.py                                  every case
-    python benchmarks/growth.py --quick                          without what takes minutes, once each
-    python benchmarks/growth.py --only "100,000 contended"       cases whose name begins so
+    python benchmarks/growth.py --quick                          without the cases that take minutes, once each
+    python benchmarks/growth.py --only "100,000 contended"       cases whose name begins with this text
     python benchmarks/growth.py --schedulers sjf las --jobs 100000 --gpus 2000
 
-Poisson jobs of log-normal length; preemption is free. Each case has a process of its own, so that its peak memory is
-its own; kernels are compiled before the clock starts. CPU seconds, so that other processes count little; medians over
-repeats. Memory that a run frees stays with its process, so that the first repeat alone pays for fresh memory.
+Poisson jobs of log-normal length; preemption is free. Each case runs in its own process, so that its peak memory can be
+measured; kernels are compiled before the clock starts. CPU seconds, so that other processes count little; medians over
+repeats. The process keeps memory that a run frees, so only the first repeat pays for new memory.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from gpusched_env.workload import Workload
 
 GANGS, SHARES = (1, 2, 4, 8), (0.7, 0.1, 0.15, 0.05)
 LOAD: Final = 0.95
-# Contention makes jobs longer than the ideal run times that the load counts: at .95 the queue grows for ever.
+# The load counts ideal run times, and contention makes jobs longer: at 0.95 the queue would grow forever.
 CONTENDED_LOAD: Final = 0.8
 MACHINE: Final = 8  # [GPU]
 RACK: Final = 25  # [machine]
-GROWTH: Final = 12.0  # ten times the jobs may take so many times as long
+GROWTH: Final = 12.0  # ten times the jobs may take at most this many times as long
 MAX_MIN: Final = Network("topology", topology=NETWORK_PRESETS["oversub4"].topology, contention=Contention("maxmin"))
 FREE: Final = Semantics(checkpoint_s=0.0, restore_s=0.0)
 
@@ -53,7 +53,7 @@ FREE: Final = Semantics(checkpoint_s=0.0, restore_s=0.0)
 def columns(
     jobs: int, gpus: int, seed: int, load: float, shares: dict[int, float]
 ) -> tuple[np.random.Generator, Workload, Cluster]:
-    """Draw jobs whose demand is ``load`` of a cluster; give the generator, the jobs and the cluster."""
+    """Draw jobs whose demand is ``load`` of a cluster; return the generator, the jobs and the cluster."""
     rng = np.random.default_rng(seed)
     gangs = rng.choice(list(shares), jobs, p=list(shares.values()))
     duration_s = np.ceil(rng.lognormal(7.0, 1.5, jobs))
@@ -69,17 +69,17 @@ def poisson(jobs: int, gpus: int, seed: int, load: float = LOAD, sharing: Sharin
 
 
 def contended(jobs: int, gpus: int, seed: int, load: float = CONTENDED_LOAD) -> Instance:
-    """Draw gangs of up to 96 GPUs that train nine networks below a leaf-spine, max-min fair."""
+    """Draw gangs of up to 96 GPUs that train nine models on a leaf-spine network, max-min fair."""
     shares = {int(gang): share for gang, share in MANY_SIZES["demand"].items()}
     rng, workload, cluster = columns(jobs, gpus, seed, load, shares)
     return Instance(cluster, assign_profiles(workload, "mix", rng), MAX_MIN, FREE)
 
 
 class PlainSmallestFirst(Scheduler):
-    """A scheduler in plain Python, by the documented protocol: whatever fits, smallest first."""
+    """A scheduler in plain Python, by the documented protocol: smallest first, each job that fits."""
 
     def decide(self, view: Any) -> Iterable[Decision]:
-        """Yield one start after the other."""
+        """Yield the starts, smallest gang first."""
         for job in sorted(view.waiting, key=lambda job: view.gpus[job]):
             yield Start(job, "pack")
 
@@ -90,7 +90,7 @@ class PlainSrtf(Scheduler):
     clairvoyant = True
 
     def decide(self, view: Any) -> Iterable[Decision]:
-        """Give what follows from an order of all jobs."""
+        """Return the decisions for an order of all jobs."""
         waiting = view.waiting
         if not len(waiting):
             return []
@@ -108,13 +108,13 @@ class Case:
     Parameters
     ----------
     scheduler : its spec, or a name in PLAIN
-    jobs, gpus : how many
+    jobs, gpus : number of jobs and of GPUs
     kind : "poisson", "contended" or "shared" (two jobs may hold a GPU)
     load : demand / capacity
-    target_s : CPU seconds that it may take; None = for information
-    target_GB : peak memory that it may take
-    slow : it takes minutes, so that --quick leaves it out
-    tenth : a tenth of the jobs is measured beside it
+    target_s : most CPU seconds that it may take; None = for information
+    target_GB : most peak memory that it may take
+    slow : it takes minutes, so --quick leaves it out
+    tenth : a tenth of the jobs is measured as well
     """
 
     scheduler: str
@@ -134,7 +134,7 @@ class Case:
         return f"{self.jobs:,}{'' if self.kind == 'poisson' else ' ' + self.kind}{load} {self.scheduler}"
 
     def instance(self, jobs: int | None = None, seed: int = 0) -> Instance:
-        """Draw the jobs, or fewer."""
+        """Draw the jobs, ``jobs`` of them if given."""
         count = self.jobs if jobs is None else jobs
         if self.kind == "contended":
             return contended(count, self.gpus, seed, self.load)
@@ -172,12 +172,12 @@ CASES: Final = (
 
 @dataclass
 class Settings:
-    """Measure how long replays take."""
+    """Measure the time of replays."""
 
     quick: bool = False
-    """Leave out what takes minutes, and measure once."""
+    """Leave out the cases that take minutes, and measure once."""
     only: str = ""
-    """Measure cases whose name begins so."""
+    """Measure only the cases whose name begins with this text."""
     schedulers: tuple[str, ...] = ()
     """Measure these schedulers on ``jobs`` and ``gpus`` instead of the cases."""
     jobs: int = 10_000
@@ -185,11 +185,11 @@ class Settings:
     gpus: int = 64
     """GPUs, eight to a machine, 25 machines to a rack, for ``schedulers``."""
     repeats: int = 3
-    """Runs of each; the median counts."""
+    """Runs of each case; the median is reported."""
     seed: int = 0
     """Seed of the jobs."""
     output: Path | None = None
-    """JSON file of the figures."""
+    """JSON file for the results."""
     one: str | None = None
     """Measure this case (JSON) in this process and print JSON (used by the command itself)."""
 
@@ -199,8 +199,8 @@ def measure(case: Case, repeats: int = 3, seed: int = 0) -> dict[str, Any]:
 
     Returns
     -------
-    seconds, tenth_s : CPU seconds of each repeat, of all jobs and of a tenth of them (empty without) [s]
-    events, tenth_events, digest : of the event log
+    seconds, tenth_s : CPU time of each repeat, with all jobs and with a tenth of them (empty = not measured) [s]
+    events, tenth_events, digest : number of events and digest of the event log
     peak_bytes : peak resident memory [byte]
     """
     simulate(case.instance(50, seed), case.make())  # compile
@@ -215,13 +215,13 @@ def measure(case: Case, repeats: int = 3, seed: int = 0) -> dict[str, Any]:
             log = simulate(instance, case.make())
             found[name].append(time.process_time() - begin)
             told[name] = {"events": len(log.events), "digest": log.digest()}
-            del log  # it is not to stay while the next run is measured
+            del log  # its memory must not count in the next run
     tenth_events = told.get("tenth_s", {}).get("events", 0)
     return found | told["seconds"] | {"tenth_events": tenth_events, "peak_bytes": peak_bytes()}
 
 
 def measure_apart(case: Case, repeats: int = 3, seed: int = 0) -> dict[str, Any]:
-    """Replay a case in a fresh process; returns what :func:`measure` does."""
+    """Apply :func:`measure` in a fresh process."""
     data = json.dumps(asdict(case))
     command = [sys.executable, __file__, "--one", data, "--repeats", str(repeats), "--seed", str(seed)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=os.environ | KEEPS_MEMORY)
@@ -230,22 +230,22 @@ def measure_apart(case: Case, repeats: int = 3, seed: int = 0) -> dict[str, Any]
 
 
 def choose(settings: Settings) -> list[Case]:
-    """List the cases that the settings ask for."""
+    """Return the cases that the settings select."""
     if settings.schedulers:
         return [Case(name, settings.jobs, settings.gpus, tenth=True) for name in settings.schedulers]
     return [case for case in CASES if case.name.startswith(settings.only) and not (settings.quick and case.slow)]
 
 
 def _against(value: float, target: float | None, digits: int = 3) -> str:
-    """Write a figure, and what it may be at most."""
+    """Format a value, with its target if there is one."""
     if target is None:
         return f"{value:.{digits}f}"
     return f"{value:.{digits}f} {'<=' if value <= target else 'MISSES'} {target:g}"
 
 
 def show(figures: Sequence[dict[str, Any]]) -> Table:
-    """Give the table of measured cases."""
-    table = Table(title="replays, CPU seconds (medians) and what they may be at most", title_justify="left")
+    """Return the table of measured cases."""
+    table = Table(title="replays, CPU seconds (medians) and targets", title_justify="left")
     for heading in ("case", "GPUs", "seconds", "us/event", "ten times the jobs", "peak [GB]"):
         table.add_column(heading, justify="left" if heading == "case" else "right")
     for row in figures:

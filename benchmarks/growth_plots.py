@@ -1,13 +1,13 @@
-"""How the cost of an event, and of a step of an environment, grows with jobs, GPUs, waiting jobs and links: a figure.
+"""A figure: how the cost of an event, and of an environment's step, grows with jobs, GPUs, waiting jobs and links.
 
     python benchmarks/growth_plots.py [--output docs/performance] [--repeats 3] [--quick]
 
-Four sweeps, each with all else held: jobs of a trace on 2,000 GPUs; GPUs under 50,000 jobs; jobs that wait for 64 GPUs,
-all there at time 0; links of leaf-spine networks under 20,000 jobs with max-min fair rates. Replays by FIFO, SRTF and
-Tiresias, as in growth.py; beside them batches of 32 environments on one thread with random feasible actions, on the
-same GPUs: jobs like Philly's (1,000 where GPUs grow), all there at time 0 where waiting jobs grow, and those of
-leaf-spine-2048-v1 where links grow. CPU microseconds, medians over repeats, after compilation. Writes growth.png and
-growth.json.
+Four sweeps, each of one parameter: jobs of a trace on 2,000 GPUs; GPUs with 50,000 jobs; jobs that all arrive at time 0
+and wait for 64 GPUs; links of leaf-spine networks with 20,000 jobs and max-min fair rates. Each is a replay by FIFO,
+SRTF and Tiresias, as in growth.py, and a batch of 32 environments on one thread with random feasible actions, on the
+same GPUs. The environments' jobs are like Philly's (1,000 in the sweep of GPUs), all at time 0 in the sweep of waiting
+jobs, and those of leaf-spine-2048-v1 in the sweep of links. CPU microseconds, medians over repeats, after compilation.
+Writes growth.png and growth.json.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SCHEDULERS: Final = ("fifo", "srtf", "tiresias")
 STEP: Final = "step of a batch"
 LINES: Final = dict.fromkeys(SCHEDULERS, "event: {}") | {STEP: "step of an environment in a batch"}
 MARKERS: Final = "osD^"
-SHRINK: Final = 16  # --quick leaves out what is more than the largest of a sweep divided by this
+SHRINK: Final = 16  # --quick leaves out sizes above the largest of a sweep / this
 
 
 @dataclass
@@ -51,25 +51,25 @@ class Settings:
     output: Path = Path("docs/performance")
     """Folder of growth.png and growth.json."""
     repeats: int = 3
-    """Repeats; the median counts."""
+    """Repeats; the median is reported."""
     environments: int = 32
     """Environments of a batch."""
     steps: int = 200
-    """Calls of ``step`` of one repeat."""
+    """Calls of ``step`` in one repeat."""
     quick: bool = False
-    """Without the largest sizes."""
+    """Leave out the largest sizes."""
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What grows: its sizes, the instance that schedulers replay, and the scenario that environments play."""
+    """A sweep: its sizes, the instance that schedulers replay, and the scenario that environments play."""
 
     heading: str
     axis: str
     sizes: tuple[int, ...]
     instance: Callable[[int], Instance]
     scenario: Callable[[int], Scenario]
-    largest_batch: int  # size beyond which no batch is measured: its arrays would be too large
+    largest_batch: int  # largest size with a batch: beyond it the arrays would be too large
     x: Callable[[int], float] = float
 
 
@@ -79,21 +79,21 @@ def cluster(gpus: int) -> Cluster:
 
 
 def burst(jobs: int, gpus: int = 64) -> Instance:
-    """Draw jobs that are all there at time 0."""
+    """Draw jobs that all arrive at time 0."""
     later = poisson(jobs, gpus, 0).workload.jobs
     workload = Workload.from_columns(np.zeros(jobs), later["gpus"], later["duration_s"])
     return Instance(cluster(gpus), workload, None, Semantics(checkpoint_s=0.0, restore_s=0.0))
 
 
 def arriving(jobs: int, gpus: int) -> Scenario:
-    """Jobs like Philly's at load .95."""
+    """Jobs like Philly's at load 0.95."""
     return Scenario(
         "growth", "", cluster(gpus).groups, WorkloadSpec("synthetic:philly", jobs=jobs, max_gpus=32, load=0.95)
     )
 
 
 def waiting(jobs: int, gpus: int = 64) -> Scenario:
-    """Jobs that are all there at time 0."""
+    """Jobs that all arrive at time 0."""
     return Scenario("growth", "", cluster(gpus).groups, WorkloadSpec("synthetic:batch", jobs=jobs, max_gpus=32))
 
 
@@ -103,7 +103,7 @@ def linked(gpus: int) -> Scenario:
 
 
 def links(gpus: int) -> float:
-    """Links of the network of so many GPUs."""
+    """Number of links of the network of ``gpus`` GPUs."""
     instance = contended(1, gpus, 0)
     return float(len(compiled_links(instance.network, instance.cluster)[1]))
 
@@ -128,7 +128,7 @@ SWEEPS: Final = (
 
 
 def event_us(instance: Instance, scheduler: str, repeats: int) -> float:
-    """Microseconds of CPU that an event costs."""
+    """CPU microseconds per event."""
     taken = []
     for _ in range(repeats):
         begin = time.process_time()
@@ -138,7 +138,7 @@ def event_us(instance: Instance, scheduler: str, repeats: int) -> float:
 
 
 def step_us(scenario: Scenario, settings: Settings) -> float:
-    """Microseconds of CPU that a step of one environment of a batch costs, episodes that begin meanwhile included."""
+    """CPU microseconds per step of one environment of a batch, resets at the begin of episodes included."""
     envs = gymnasium.make_vec(
         "gpusched/Cluster-v0", num_envs=settings.environments, scenario=scenario, copy=False, threads=1
     )
@@ -170,7 +170,7 @@ def measure(sweep: Sweep, settings: Settings) -> Iterator[tuple[str, float, floa
 
 
 def draw(found: dict[str, list[tuple[str, float, float]]], path: Path) -> None:
-    """Draw all sweeps with one vertical axis."""
+    """Draw all sweeps with a common vertical axis."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import LogLocator
 

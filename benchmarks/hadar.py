@@ -2,9 +2,9 @@
 
     python benchmarks/hadar.py [--jobs 480] [--nodes 15] [--rounds 50] [--output FILE.json]
 
-The whole decision counts: the view, prices, order, both passes, and the decisions, carried out. Long queues are walked,
-in compiled code; queues of up to twelve jobs are searched. CPU seconds, so that other processes do not count; median
-and worst over the first rounds of a run.
+The time is that of the whole decision: the view, prices, order, both passes, and the application of the decisions. Long
+queues are walked in compiled code; queues of up to twelve jobs are searched. CPU seconds, so that other processes do
+not count; median and worst over the first rounds of a run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TARGET_S: Final = 20e-3  # [s] of a round, 480 jobs on 15 nodes
 
 @dataclass
 class Settings:
-    """Measure what a round of Hadar takes."""
+    """Measure the time of a round of Hadar."""
 
     jobs: int = 480
     """Jobs at time 0."""
@@ -40,7 +40,7 @@ class Settings:
     rounds: int = 50
     """Rounds of each run."""
     output: Path | None = None
-    """JSON file of the figures."""
+    """JSON file for the results."""
 
 
 def measure(name: str, jobs: int, nodes: int, rounds: int, scheduler: Hadar) -> dict[str, float | str]:
@@ -61,7 +61,7 @@ def measure(name: str, jobs: int, nodes: int, rounds: int, scheduler: Hadar) -> 
         "jobs": jobs,
         "gpus": simulation.instance.cluster.gpus,
         "rounds": len(seconds) - 1,
-        "median_s": statistics.median(seconds[1:]),  # the first compiles
+        "median_s": statistics.median(seconds[1:]),  # without the first, which compiles
         "worst_s": max(seconds[1:]),
     }
 

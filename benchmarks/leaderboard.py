@@ -1,11 +1,11 @@
-"""How long it takes to verify an entry of 1,200 jobs on 10 seeds, and to build a site of 30 entries on 6 tracks.
+"""Time to verify an entry of 1,200 jobs on 10 seeds, and to build a site of 30 entries on 6 tracks.
 
     python benchmarks/leaderboard.py [--schedulers fifo srtf tiresias] [--log FILE] [--workers -1]
 
-Prints wall clock and CPU seconds. Reading and verifying are timed in one process that has made the entry before:
-loading Python and compiled code is not counted. The site is built by the command in processes of its own, all of whose
-time is counted but compilation: build twice where kernels were not compiled before. Its entries are those of five
-schedulers that may take part in every track, as they come with the package; the track of a log needs the log.
+Prints wall-clock and CPU seconds. Reading and verifying are timed in the process that has made the entry, so loading
+Python and compiled code is not counted. The site is built by the command in processes of its own, whose whole time is
+counted; run it twice if kernels were not compiled before. The entries are those of five schedulers that may take part
+in every track, as shipped with the package. The track of a log needs the log.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpusched_env.leaderboard import SUFFIX, TRACKS, About, Track, make_entry, r
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
 from gpusched_env.leaderboard.replaying import compile_kernels
 
-TRACK = Track("philly-256", "1,200 jobs", "How long verifying takes.", "philly-256-v1")
+TRACK = Track("philly-256", "1,200 jobs", "The time of a verification.", "philly-256-v1")
 ABOUT = About(title="", authors="", how="", hardware="", training_seeds=[], link="", licence="")
 FIVE = ("fifo", "tiresias", "tiresias-g", "delay-zaharia", "random")
 
@@ -57,7 +57,7 @@ def verifying(scheduler: str, path: Path) -> None:
 
 
 def building(folder: Path, log: str | None, workers: str | None) -> None:
-    """Build the site of 30 entries, and weigh its first page with all that it loads."""
+    """Build the site of 30 entries, and measure the size of its first page with everything that the page loads."""
     entries, site = folder / "entries", folder / "site"
     entries.mkdir()
     names = {f"{track.name}-{scheduler}{SUFFIX}" for track in TRACKS for scheduler in FIVE}
@@ -75,12 +75,12 @@ def building(folder: Path, log: str | None, workers: str | None) -> None:
     every = sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
     print(
         f"site of {len(chosen)} entries: built in {wall:.0f} s ({cpu:.0f} s of CPU); {every / 1e6:.0f} MB, "
-        f"first page {first / 1e3:.0f} kB with all that it loads"
+        f"first page {first / 1e3:.0f} kB with everything that it loads"
     )
 
 
 def first_page(site: Path) -> list[Path]:
-    """The first page, and the files that it loads."""
+    """Return the first page and the files that it loads."""
     index = site / "index.html"
     found = [index]
 

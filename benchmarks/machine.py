@@ -1,4 +1,4 @@
-"""The machine and the versions that a measurement belongs to."""
+"""The machine and the versions of a measurement."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, Final
 
 import gpusched_env
 
-# Environment of a process in which memory that is freed stays (glibc), so that large arrays cost no more than small
-# ones: malloc keeps those of up to 32 MB by itself. Elsewhere it means nothing.
+# Environment variables with which glibc keeps freed memory in the process, so that large arrays cost no more than small
+# ones; by default malloc keeps only arrays of up to 32 MB. Without effect on other C libraries.
 KEEPS_MEMORY: Final = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
 PACKAGES: Final = ("numpy", "numba", "gymnasium", "torch", "stable-baselines3", "sb3-contrib")
 
 
 def _field(path: str, name: str) -> str | None:
-    """Give a field of one of Linux's files of ``name: value`` lines."""
+    """Return a field of a Linux file with lines ``name: value``; None = no such file or field."""
     try:
         found = re.search(rf"^{name}\s*:\s*(.+)$", Path(path).read_text(encoding="utf-8"), re.MULTILINE)
     except OSError:
@@ -27,14 +27,14 @@ def _field(path: str, name: str) -> str | None:
 
 
 def resident_bytes() -> int:
-    """Memory that the process holds now [byte]; Linux only."""
+    """Resident memory of this process [byte]; Linux only."""
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def peak_bytes() -> int:
-    """Peak resident memory of this process alone [byte]."""
+    """Peak resident memory of this process [byte]."""
     peak = _field("/proc/self/status", "VmHWM")
-    if peak is not None:  # what getrusage tells began with the process that started this one
+    if peak is not None:  # getrusage would include the process that started this one
         return 1024 * int(peak.split()[0])
     import resource  # POSIX
 
@@ -42,7 +42,7 @@ def peak_bytes() -> int:
 
 
 def machine() -> dict[str, Any]:
-    """Give processor, cores that may be used, memory [GB], system, and load over the last minute."""
+    """Return processor, usable cores, memory [GB], system, and load over the last minute."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "cpu": _field("/proc/cpuinfo", "model name") or platform.processor() or platform.machine(),
@@ -54,7 +54,7 @@ def machine() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Give the versions of Python, of this package and of what its speed depends on."""
+    """Return the versions of Python, of this package and of the packages that its speed depends on."""
     found = {"Python": platform.python_version(), "gpusched-env": gpusched_env.__version__}
     for name in PACKAGES:
         try:

@@ -1,4 +1,4 @@
-"""The runs of rows.py: each function returns samples by name, and compiles before it measures.
+"""The measurements of rows.py: each function returns samples by name, and compiles kernels before it measures.
 
 CPU seconds throughout.
 """
@@ -22,11 +22,11 @@ from gpusched_env.metrics import mean_jct_bound, summarise, validate
 from gpusched_env.network import TopologySpec, build_topology
 
 Samples = dict[str, list[float]]
-CARTPOLE_STEPS: Final = 10_000  # of each sample
+CARTPOLE_STEPS: Final = 10_000  # per sample
 
 
 def single(steps: int, repeats: int) -> Samples:
-    """One environment and CartPole-v1 in turns; ``chosen``: with the time that choosing actions takes."""
+    """One environment and CartPole-v1, alternately; ``chosen`` includes the time to choose actions."""
     cluster_rates(200)
     found: Samples = {"cartpole": [], "rate": [], "chosen": []}
     for _ in range(repeats):
@@ -41,7 +41,7 @@ def single(steps: int, repeats: int) -> Samples:
 
 
 def batch(scenario: str, steps: int, repeats: int, environments: int = 256) -> Samples:
-    """A batch on one thread and CartPole-v1 in turns."""
+    """A batch on one thread and CartPole-v1, alternately."""
     batch_rate(scenario, 2, 2)
     found: Samples = {"cartpole": [], "rate": []}
     for _ in range(repeats):
@@ -51,13 +51,13 @@ def batch(scenario: str, steps: int, repeats: int, environments: int = 256) -> S
 
 
 def rollout(steps: int, repeats: int) -> Samples:
-    """The environment's part of MaskablePPO's rollouts [%]."""
+    """The environment's share of the time of MaskablePPO's rollouts [%]."""
     rollout_share(2)
     return {"percent": [100 * rollout_share(steps) for _ in range(repeats)]}
 
 
 def replay(case: dict[str, Any], repeats: int) -> Samples:
-    """Replays of a case of growth.py, and where it asks for that of a tenth of its jobs, in turns."""
+    """Replays of a case of growth.py, alternately with replays of a tenth of its jobs if it has ``tenth``."""
     found = growth.measure(growth.Case(**case), repeats)
     pairs = zip(found["seconds"], found["tenth_s"], strict=False)
     return {
@@ -88,7 +88,7 @@ def intervals(repeats: int) -> Samples:
 
 
 def accounts(jobs: int, bounded: int, repeats: int) -> Samples:
-    """Metrics and validation of a log of three events a job, and the bound on the mean JCT of other jobs."""
+    """Metrics and validation of a log with three events per job, and the bound on the mean JCT of other jobs."""
     instance, other = (growth.poisson(count, 2_000, seed=0) for count in (jobs, bounded))
     log = simulate(instance, make_scheduler("fifo"))
     columns = other.workload.jobs["arrival_s"], other.workload.jobs["gpus"], other.ideal_s
@@ -110,7 +110,7 @@ def topologies(repeats: int) -> Samples:
 
 
 def seconds(call: Callable[[], object], repeats: int) -> list[float]:
-    """Call once more than that; give the CPU seconds of all calls but the first, which imports."""
+    """Return the CPU seconds of ``repeats`` calls; one call before them, which imports modules, is not counted."""
     taken = []
     for _ in range(repeats + 1):
         begin = time.process_time()
@@ -120,7 +120,7 @@ def seconds(call: Callable[[], object], repeats: int) -> list[float]:
 
 
 def wrappers(steps: int, repeats: int) -> Samples:
-    """Microseconds of a step, and how many each usual wrapper of ``gymnasium.make`` adds, all in turns."""
+    """Microseconds per step, and those that each usual wrapper of ``gymnasium.make`` adds, measured alternately."""
     stacks: dict[str, Callable[[Any], Any]] = {
         "none": lambda env: env,
         "checker": PassiveEnvChecker,
@@ -141,8 +141,8 @@ def wrappers(steps: int, repeats: int) -> Samples:
 
 
 def memory(scenario: str = "philly-256-v1", environments: int = 256) -> Samples:
-    """Kilobytes of an environment of a batch: its arrays, and what the process grows by."""
-    grown = growth_bytes(scenario, environments)  # first: it would grow less into what another batch has freed
+    """Kilobytes per environment of a batch: its arrays, and the growth of the process."""
+    grown = growth_bytes(scenario, environments)  # first: later it could reuse memory that another batch has freed
     return {
         "arrays_kB": [array_bytes(scenario, environments) / environments / 1e3],
         "resident_kB": [grown / environments / 1e3],
@@ -150,6 +150,6 @@ def memory(scenario: str = "philly-256-v1", environments: int = 256) -> Samples:
 
 
 def flat(decisions: int) -> Samples:
-    """Megabytes by which a batch of 256 on 256 GPUs grows after a tenth of the decisions, and its size at the end."""
+    """Megabytes by which a batch of 256 on 256 GPUs grows after a tenth of the decisions, and its final size."""
     sizes = [resident for _, resident, _ in long_run("philly-256-v1", 256, decisions)]
     return {"grown_MB": [(sizes[-1] - sizes[0]) / 1e6], "resident_MB": [sizes[-1] / 1e6]}

@@ -1,9 +1,9 @@
-"""Memory of environments: of one among many, and over very many decisions.
+"""Memory of environments: per environment of a batch, and over very many decisions.
 
-    python benchmarks/memory.py                              kilobytes of an environment of a batch of 256
-    python benchmarks/memory.py --decisions 100_000_000      resident size every tenth of so many decisions
+    python benchmarks/memory.py                              kilobytes per environment of a batch of 256
+    python benchmarks/memory.py --decisions 100_000_000      resident size after each tenth of the decisions
 
-A batch of 256 plays random feasible actions, episode after episode. Linux only. The long run needs minutes.
+A batch of 256 plays random feasible actions, episode after episode. Linux only. The long run takes minutes.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Settings:
     environments: int = 256
     """Environments of the batch."""
     scenario: str = "philly-256-v1"
-    """What they play."""
+    """The scenario that they play."""
     output: Path | None = None
-    """JSON file of the figures."""
+    """JSON file for the results."""
 
 
 def make(scenario: Any, environments: int, **options: Any) -> Any:
-    """Make a batch that hands out its buffers."""
+    """Make a batch that returns its buffers without copying."""
     return gymnasium.make_vec(
         "gpusched/Cluster-v0", num_envs=environments, **({"scenario": scenario, "copy": False} | options)
     )
@@ -56,7 +56,7 @@ def play(envs: Any, rng: np.random.Generator, infos: dict[str, Any], steps: int)
 
 
 def _bytes_of(things: Any) -> int:
-    """Count the arrays of a tuple, and of its dictionaries, once each, views as what they look at [byte]."""
+    """Add up the arrays in a sequence and in its dictionaries [byte]; views count as their base, each base once."""
     arrays: dict[int, int] = {}
     for thing in things:
         for value in thing.values() if isinstance(thing, dict) else (thing,):
@@ -68,7 +68,7 @@ def _bytes_of(things: Any) -> int:
 
 
 def array_bytes(scenario: str, environments: int) -> int:
-    """Bytes of the arrays of a batch: the state, and what the agents see [byte]."""
+    """Size of the arrays of a batch: the state, and the observations [byte]."""
     envs = make(scenario, environments)
     envs.reset(seed=0)
     stage = envs.unwrapped._staged()
@@ -78,9 +78,9 @@ def array_bytes(scenario: str, environments: int) -> int:
 
 
 def growth_bytes(scenario: str, environments: int) -> int:
-    """Bytes by which the process grows with a batch that has played: arrays, jobs, Python objects [byte]."""
+    """Growth of the process by a batch that has played: arrays, jobs, Python objects [byte]."""
     rng = np.random.default_rng(0)
-    first = make(scenario, 2)  # compiles, and loads what all share
+    first = make(scenario, 2)  # compiles, and loads everything that batches share
     play(first, rng, first.reset(seed=0)[1], 20)
     gc.collect()
     before = resident_bytes()

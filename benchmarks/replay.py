@@ -1,4 +1,4 @@
-"""Replay a log: seconds and peak memory of each scheduler, one fresh process each.
+"""Replay a log: seconds and peak memory of each scheduler, each in a fresh process.
 
 python benchmarks/replay.py --workload philly:PATH [--scenario philly-full-v1] [--schedulers fifo srtf tiresias]
 python benchmarks/replay.py                      synthetic jobs instead of a log
@@ -30,7 +30,7 @@ class Settings:
     schedulers: tuple[str, ...] = ("fifo", "srtf", "tiresias")
     """Schedulers to measure."""
     output: Path | None = None
-    """JSON file of the figures."""
+    """JSON file for the results."""
     one: str | None = None
     """Measure this scheduler in this process and print JSON (used by the command itself)."""
 

@@ -1,4 +1,4 @@
-"""What the table of docs/performance.md measures and what it is to reach, as data: runs, and rows that read them."""
+"""The table of docs/performance.md as data: the runs that are measured, and the rows with their targets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from growth import CASES, GROWTH, PLAIN, Case
 
 @dataclass(frozen=True)
 class Run:
-    """What one process measures: a function of measurements.py, which returns samples by name."""
+    """The measurement of one process: a function of measurements.py, which returns samples by name."""
 
     function: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -20,9 +20,9 @@ class Run:
 
 @dataclass(frozen=True)
 class Row:
-    """A figure of a run beside its target; the median of its samples counts."""
+    """A value of a run, the median of its samples, beside its target."""
 
-    part: str  # of the table
+    part: str  # heading in the table
     what: str
     run: str
     figure: str
@@ -31,11 +31,11 @@ class Row:
     at_least: bool = False  # else at most
 
 
-# Replays are those that growth.py has targets for.
+# The replays for which growth.py has targets.
 REPLAYS: Final[dict[str, Case]] = {
     case.name: case for case in CASES if case.target_s is not None and case.scheduler not in PLAIN
 }
-# Ten times the jobs of those with a tenth beside them. A tenth may be too few to fill the cluster: these are not.
+# The cases with ``tenth``, with ten times the jobs: a tenth of a case may have too few jobs to fill the cluster.
 GROWN: Final[dict[str, Case]] = {
     f"{name}, ten times": replace(case, jobs=10 * case.jobs, target_s=None, slow=True)
     for name, case in REPLAYS.items()
@@ -79,7 +79,7 @@ FLAT: Final = "Memory over 100 million decisions, 1 million with `--quick`"
 
 
 def _part(case: Case) -> str:
-    """Head the rows of replays of one size and kind."""
+    """Return the heading for replays of one size and kind."""
     kind = {"contended": " in gangs of up to 96 GPUs, max-min fair links,", "shared": " that share GPUs,"}.get(
         case.kind, ""
     )
@@ -87,7 +87,7 @@ def _part(case: Case) -> str:
 
 
 def _growth(case: Case, grown: Case, run: str) -> list[Row]:
-    """Rows of a replay beside one of a tenth of its jobs: seconds, and under contention, where it counts, events."""
+    """Rows for a replay / that of a tenth of its jobs: seconds, and under contention also events."""
     what = f"{case.scheduler}: {grown.jobs:,} jobs beside {grown.jobs // 10:,}"
     rows = [Row(_part(case), what, run, "growth", "x", GROWTH)]
     if case.kind == "contended":
@@ -96,7 +96,7 @@ def _growth(case: Case, grown: Case, run: str) -> list[Row]:
 
 
 def _rows(case: Case) -> list[Row]:
-    """Rows of a replay: seconds, and growth and memory where they have targets."""
+    """Rows for a replay: seconds, and growth and memory if they have targets."""
     rows = [Row(_part(case), case.scheduler, case.name, "seconds", "s", case.target_s)]
     if case.tenth:
         rows += _growth(case, case, case.name)
@@ -139,7 +139,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(MEMORY, "256 GPUs: growth of the process", "memory", "resident_kB", "kB"),
     Row(MEMORY, "leaf-spine: its arrays", "contended memory", "arrays_kB", "kB"),
     Row(MEMORY, "leaf-spine: growth of the process", "contended memory", "resident_kB", "kB"),
-    # A byte lost at each of 10^8 decisions would be 90 MB. The allocator itself takes a few hundred kB (choice).
+    # A leak of one byte per decision would be 90 MB. The allocator itself takes a few hundred kB (choice).
     Row(FLAT, "growth of the process from the first tenth on", "decisions", "grown_MB", "MB", 5.0),
     Row(FLAT, "size of the process at the end", "decisions", "resident_MB", "MB"),
 )

@@ -1,9 +1,9 @@
-"""A run of SJF-BSBF: milliseconds for 240 jobs that share 64 GPUs, compiled code warm.
+"""A run of SJF-BSBF: milliseconds for 240 jobs that share 64 GPUs, after compilation.
 
     python benchmarks/sharing.py [--jobs 240] [--draws 5] [--output FILE.json]
 
-The whole run counts: events, the order of the queue, the search for company, and the decisions. CPU seconds, so that
-other processes do not count; median and worst over draws and xi.
+The time is that of the whole run: events, the order of the queue, the search for shared GPUs, and the decisions. CPU
+seconds, so that other processes do not count; median and worst over draws and xi.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ SPECS: Final = ("sjf-bsbf", "sjf-bsbf:placement=bsbfs", "sjf-ffs", "sjf")
 
 @dataclass
 class Settings:
-    """Measure what a run of SJF-BSBF takes."""
+    """Measure the time of a run of SJF-BSBF."""
 
     jobs: int = 240
     """Jobs in eight hours."""
     draws: int = 5
     """Draws of the scenario, each at three xi."""
     output: Path | None = None
-    """JSON file of the figures."""
+    """JSON file for the results."""
 
 
 def measure(spec: str, jobs: int, draws: int) -> dict[str, float | str]:

@@ -1,9 +1,10 @@
-"""What a start costs: CPU seconds of whole processes, with an empty kernel cache and again with the filled one.
+"""Start-up time: CPU seconds of whole processes, with an empty kernel cache and again with the filled cache.
 
     python benchmarks/startup.py [--train] [--only NAME ...] [--output FILE.json]
 
-Seconds are user and system time of the process and of all that it starts. Each row begins with an empty cache of its
-own. ``import torch`` on the same machine is the yardstick: a goal is a multiple of it, 2.6 s where the goals were set.
+Seconds are user and system time of the process and of its child processes. Each row begins with its own empty cache.
+``import torch`` on the same machine is the yardstick: goals scale with its time, which was 2.6 s on the machine where
+they were set.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from rich.table import Table
 
 ROOT: Final = Path(__file__).parents[1]
 YARDSTICK: Final = "torch"
-YARDSTICK_S: Final = 2.6  # CPU seconds of ``import torch`` where the goals were set
+YARDSTICK_S: Final = 2.6  # CPU seconds of ``import torch`` on the machine on which the goals were set
 STEPS: Final = """
 import gymnasium
 env = gymnasium.make("gpusched_env:gpusched/Cluster-v0")
@@ -43,11 +44,11 @@ COMMAND: Final = ("-m", "gpusched_env.cli")
 
 @dataclass(frozen=True)
 class Program:
-    """What a fresh interpreter is started with, and at most how many seconds it may take."""
+    """Arguments of a fresh interpreter, and a goal for its time."""
 
     what: str
     arguments: tuple[str, ...]
-    goal_s: float | None = None  # of CPU time with an empty cache, where the yardstick takes YARDSTICK_S
+    goal_s: float | None = None  # CPU time with an empty cache on a machine whose yardstick takes YARDSTICK_S
 
 
 PROGRAMS: Final[dict[str, Program]] = {
@@ -63,28 +64,28 @@ PROGRAMS: Final[dict[str, Program]] = {
 
 @dataclass
 class Settings:
-    """Measure starts."""
+    """Measure start-up times."""
 
     train: bool = False
-    """Also the first command of the README after installing, which takes minutes."""
+    """Also measure the README's first command after installation, which takes minutes."""
     only: tuple[str, ...] = ()
-    """Rows to measure, by name; by default all, train where asked for."""
+    """Rows to measure, by name; by default all (train only with --train)."""
     repeats: int = 3
-    """Runs with the filled cache; the fastest counts."""
+    """Runs with the filled cache; the fastest is reported."""
     output: Path | None = None
-    """JSON file of seconds, machine and versions."""
+    """JSON file for seconds, machine and versions."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of a process and all that it started."""
+    """Seconds of a process and its child processes."""
 
     cpu_s: float
     wall_s: float
 
 
 def cost(program: Program, cache: str) -> Cost:
-    """Run a program with this folder as its kernel cache, in a folder of its own; RuntimeError if it fails."""
+    """Run a program in an empty folder, with a given folder as kernel cache; RuntimeError if it fails."""
 
     def used_s() -> float:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -105,7 +106,7 @@ def cost(program: Program, cache: str) -> Cost:
 
 
 def missing(name: str) -> str:
-    """Say why a program cannot be measured here; empty = it can."""
+    """Return why a program cannot be measured here; empty = it can."""
     if name == YARDSTICK and importlib.util.find_spec("torch") is None:
         return "torch is not installed"
     if name == "warmup":
@@ -117,7 +118,7 @@ def missing(name: str) -> str:
 
 
 def measure(name: str, repeats: int) -> dict[str, Any]:
-    """Give the costs of a program, with an empty cache and with the one that it has filled, or why there are none."""
+    """Return a program's costs with an empty cache and with the filled cache, or why it cannot be measured."""
     if why := missing(name):
         return {"missing": why}
     with tempfile.TemporaryDirectory() as cache:
@@ -127,7 +128,7 @@ def measure(name: str, repeats: int) -> dict[str, Any]:
 
 
 def table(measured: dict[str, Any]) -> Table:
-    """Lay the figures out, each beside its goal on this machine."""
+    """Make the table of results, each beside its goal on this machine."""
     headings = "what", "CPU s, empty cache", "wall s", "CPU s, filled cache", "wall s", "x torch, empty", "goal [CPU s]"
     shown = Table(title="A start: whole processes", title_justify="left")
     for heading in headings:

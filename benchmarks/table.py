@@ -1,12 +1,12 @@
-"""The table of docs/performance.md: every figure beside its target, with the machine and the versions.
+"""The table of docs/performance.md: every value beside its target, with the machine and the versions.
 
-    python benchmarks/table.py                   everything: about half an hour
-    python benchmarks/table.py --quick           fewer repeats, and without what takes minutes
+    python benchmarks/table.py                   everything, about half an hour
+    python benchmarks/table.py --quick           fewer repeats, without runs that take minutes
     python benchmarks/table.py --output docs/performance/table.json --page docs/performance.md
 
-Each run is a process of its own: one that fails loses its own rows alone. CPU seconds, so that other processes count
-little; medians over repeats, with the least and the largest. CartPole-v1 is measured before each repeat that it is
-compared with, and the median of those ratios counts. Compiling does not count.
+Each run is a separate process, so a run that fails affects only its own rows. CPU seconds, so that other processes
+count little; medians over repeats, with minimum and maximum. CartPole-v1 is measured before each repeat that is
+compared with it, and the median of these ratios is reported. Compilation is not counted.
 """
 
 from __future__ import annotations
@@ -41,35 +41,35 @@ class Settings:
     """Measure everything."""
 
     quick: bool = False
-    """Fewer repeats, and without the runs that take minutes."""
+    """Fewer repeats, without the runs that take minutes."""
     only: tuple[str, ...] = ()
-    """Runs to make; by default all."""
+    """Runs to measure; by default all."""
     output: Path | None = None
-    """JSON file of samples, machine and versions."""
+    """JSON file for samples, machine and versions."""
     page: Path | None = None
     """Markdown page whose table is replaced."""
     read: Path | None = None
     """Show the table of this JSON file instead of measuring."""
     one: str | None = None
-    """Make this run in this process and print JSON (used by the command itself)."""
+    """Measure this run in this process and print JSON (used by the command itself)."""
 
 
 def arguments_of(run: Run, quick: bool) -> dict[str, Any] | None:
-    """Give what a run is called with, None if it is left out."""
+    """Return the arguments of a run; None = it is left out."""
     if not quick:
         return dict(run.arguments)
     return None if run.quick is None else {**run.arguments, **run.quick}
 
 
 def measure(name: str, quick: bool) -> dict[str, list[float]]:
-    """Make a run in this process."""
+    """Measure a run in this process."""
     import measurements
 
     return getattr(measurements, RUNS[name].function)(**(arguments_of(RUNS[name], quick) or {}))
 
 
 def measure_apart(name: str, quick: bool) -> dict[str, Any]:
-    """Make a run in a fresh process; return its samples, or why there are none."""
+    """Measure a run in a fresh process; return its samples, or why there are none."""
     if arguments_of(RUNS[name], quick) is None:
         return {"missing": LEFT_OUT}
     command = [sys.executable, __file__, "--one", name, *(["--quick"] if quick else [])]
@@ -84,7 +84,7 @@ def measure_apart(name: str, quick: bool) -> dict[str, Any]:
 
 
 def measure_all(settings: Settings, console: Console) -> dict[str, Any]:
-    """Make every run; return what the JSON file holds."""
+    """Measure every run; return the content of the JSON file."""
     names = settings.only or tuple(RUNS)
     for name in names:
         if name not in RUNS:
@@ -111,12 +111,12 @@ def measure_all(settings: Settings, console: Console) -> dict[str, Any]:
 
 
 def number(value: float) -> str:
-    """Write three digits, without an exponent."""
+    """Format a number with three digits, without an exponent."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def verdict(row: Row, value: float) -> str:
-    """Tell whether a row has reached its target, or by how much it has not."""
+    """Return whether a row has reached its target, or by how much it has missed it."""
     if row.target is None:
         return ""
     if value >= row.target if row.at_least else value <= row.target:
@@ -125,7 +125,7 @@ def verdict(row: Row, value: float) -> str:
 
 
 def cells(row: Row, run: dict[str, Any] | None) -> tuple[str, ...]:
-    """Give the cells of a row."""
+    """Return the cells of a row."""
     target = "" if row.target is None else f"{'≥' if row.at_least else '≤'} {number(row.target)} {row.unit}"
     if run is None or "missing" in run:
         return row.what, "", "", target, "not measured" if run is None else run["missing"]
@@ -136,7 +136,7 @@ def cells(row: Row, run: dict[str, Any] | None) -> tuple[str, ...]:
 
 
 def parts(data: dict[str, Any]) -> dict[str, list[tuple[str, ...]]]:
-    """Give the rows of each part of the table."""
+    """Return the rows of each part of the table."""
     found: dict[str, list[tuple[str, ...]]] = {}
     for row in ROWS:
         found.setdefault(row.part, []).append(cells(row, data["runs"].get(row.run)))
@@ -144,7 +144,7 @@ def parts(data: dict[str, Any]) -> dict[str, list[tuple[str, ...]]]:
 
 
 def described(data: dict[str, Any]) -> list[str]:
-    """Say in lines when, on what and with what was measured."""
+    """Return lines on when, on which machine and with which versions the table was measured."""
     host = data["machine"]
     of_host = f"{host['cpu']}, {host['cores']} cores, {host['memory_GB']:.0f} GB of memory, {host['system']}"
     load = f"load of the machine {host['load']:.2f} before and {host['load_at_the_end']:.2f} after"
@@ -156,7 +156,7 @@ def described(data: dict[str, Any]) -> list[str]:
 
 
 def markdown(data: dict[str, Any]) -> str:
-    """Write the table as Markdown."""
+    """Return the table as Markdown."""
     lines = [*described(data), "", f"| {' | '.join(HEADINGS)} |", "|---|--:|--:|--:|---|"]
     for part, rows in parts(data).items():
         lines.append(f"| **{part}** | | | | |")
@@ -165,7 +165,7 @@ def markdown(data: dict[str, Any]) -> str:
 
 
 def replace_table(page: Path, text: str) -> None:
-    """Put a table in the place of the one between a page's marks."""
+    """Replace the table between the marks of a page."""
     begin, end = MARKS
     before, found, rest = page.read_text(encoding="utf-8").partition(begin)
     _, closed, after = rest.partition(end)

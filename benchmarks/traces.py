@@ -1,9 +1,9 @@
-"""CPU seconds and memory to read a long trace of each layout, one fresh process each.
+"""CPU seconds and memory to read a long trace of each layout, each in a fresh process.
 
     python benchmarks/traces.py [--rows 1000000] [--layouts helios swf] [--output FILE.json]
 
-The files are written into a temporary folder first. Memory is the peak of the resident set while reading, less what
-the process held before and less the arrays of the workload, for each row; read from /proc, so on Linux alone.
+The files are first written into a temporary folder. Memory is given per row: the peak of the resident set while
+reading, minus its size before, minus the arrays of the workload. It is read from /proc, so Linux only.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from rich.table import Table
 import gpusched_env
 from gpusched_env.errors import unknown_name
 
-SECONDS: Final = 20.0  # [s] a million rows at most
-BYTES: Final = 300.0  # [byte] a row at most
+SECONDS: Final = 20.0  # [s] at most, per million rows
+BYTES: Final = 300.0  # [byte] at most, per row
 
 
 @dataclass
@@ -42,16 +42,16 @@ class Settings:
     layouts: tuple[str, ...] = ()
     """Layouts to measure; none = all."""
     repeats: int = 3
-    """Reads of each file, each in a process of its own; medians count."""
+    """Reads of each file, each in a process of its own; medians are reported."""
     output: Path | None = None
-    """JSON file of the figures."""
+    """JSON file for the results."""
     one: str | None = None
     """Read this FORMAT:PATH in this process and print JSON (used by the command itself)."""
 
 
 @dataclass
 class Draw:
-    """Values of one row: number, seconds since the start, GPUs, run time [s], names that repeat."""
+    """Values of one row: number, seconds since the start, GPUs, run time [s], and names from small sets."""
 
     i: int
     at: int
@@ -62,7 +62,7 @@ class Draw:
     state: str
 
     def clock(self, add: int = 0) -> str:
-        """Write the time ``add`` seconds after submission."""
+        """Format the time ``add`` seconds after submission."""
         return str(np.datetime64("2020-04-01", "s") + self.at + add).replace("T", " ")
 
 
@@ -78,7 +78,7 @@ def draws(rows: int) -> Iterator[Draw]:
 
 
 def philly_record(d: Draw) -> str:
-    """Write a job of the original Philly log."""
+    """Format a job as in the original Philly log."""
     detail = [{"ip": f"m{d.i % 500}", "gpus": [f"gpu{k}" for k in range(d.gpus)]}]
     attempt = {"start_time": d.clock(9), "end_time": d.clock(9 + d.run), "detail": detail}
     job = {"status": "Pass", "vc": d.vc, "jobid": f"application_1506638472019_{d.i}", "attempts": [attempt]}
@@ -93,7 +93,7 @@ CHRONUS: Final = (
     "job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,expect_value_list,"
     "best_effort,job_type"
 )
-# Layout: format, header, one row
+# layout -> format, header, function that formats one row
 LAYOUTS: Final[dict[str, tuple[str, str, Callable[[Draw], str]]]] = {
     "philly-csv": (
         "philly",
@@ -190,7 +190,7 @@ LAYOUTS: Final[dict[str, tuple[str, str, Callable[[Draw], str]]]] = {
         ),
     ),
 }
-# The one layout of several files, a row a job in each; with pai_instance_table there are a few more rows a job
+# The only layout of several files, with one row per job in each; pai_instance_table would add a few rows per job.
 PAI_TABLES: Final[dict[str, Callable[[Draw], str]]] = {
     "pai_job_table.csv": lambda d: f"{d.i:024x},{d.i:024x},{d.user},Terminated,{d.at + 1}.0,{d.at + 9 + d.run}.0",
     "pai_task_table.csv": lambda d: (
@@ -201,7 +201,7 @@ NAMES: Final = (*LAYOUTS, "pai-tables")
 
 
 def write(layout: str, rows: int, path: Path) -> str:
-    """Write a trace of this layout, and say how to read it."""
+    """Write a trace of this layout; return its FORMAT:PATH."""
     if layout == "pai-tables":
         path.mkdir()
         for name, row in PAI_TABLES.items():
@@ -231,7 +231,7 @@ def measure(source: str) -> dict[str, float]:
 
     gc.collect()
     before = resident_bytes()
-    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # the peak begins here
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # resets the peak
     begin = time.process_time()
     workload, report = read_trace(source)
     seconds = time.process_time() - begin
@@ -266,7 +266,7 @@ def main(settings: Settings) -> None:
     for layout, row in figures.items():
         table.add_row(layout, f"{row['cpu_seconds']:.1f}", f"{row['array_bytes']:.0f}", f"{row['beyond_bytes']:.0f}")
     table.caption = (
-        f"medians of {settings.repeats}; wanted of a million rows: {SECONDS:.0f} s, {BYTES:.0f} B/row at most"
+        f"medians of {settings.repeats}; target for a million rows: at most {SECONDS:.0f} s and {BYTES:.0f} B/row"
     )
     table.caption_justify = "left"
     Console(width=100).print(table)

@@ -3,8 +3,9 @@
     python benchmarks/vector.py [--environments 256] [--steps 200] [--repeats 5] [--output FILE.json]
 
 ``make_vec`` with shared buffers on one thread, random feasible actions, queue window 32: on 256 GPUs, and on a
-leaf-spine of 256 GPUs with max-min fair links. CPU seconds of ``step`` alone: choosing actions does not count; episodes
-that begin within the run do. Then the part of a MaskablePPO rollout that the environment takes. Medians over repeats.
+leaf-spine network of 256 GPUs with max-min fair links. CPU seconds of ``step`` only: resets of episodes within the run
+count, choosing actions does not. Then the environment's share of the time of a MaskablePPO rollout. Medians over
+repeats.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ class Settings:
     environments: int = 256
     """Environments of the batch."""
     steps: int = 200
-    """Calls of one repeat."""
+    """Calls of ``step`` in one repeat."""
     repeats: int = 5
-    """Repeats; the median counts."""
+    """Repeats; the median is reported."""
     rollout: int = 64
     """Steps of each of 64 environments in MaskablePPO's rollout; 0 = leave it out."""
     output: Path | None = None
-    """JSON file of the figures."""
+    """JSON file for the results."""
 
 
 def random_actions(mask: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -66,7 +67,7 @@ def batch_rate(scenario: str, environments: int, steps: int) -> float:
 
 
 def rollout_share(steps: int) -> float:
-    """Measure the environment's part of the CPU seconds in which MaskablePPO collects a rollout."""
+    """Measure the environment's share of the CPU seconds in which MaskablePPO collects a rollout."""
     import torch
     from sb3_contrib import MaskablePPO
 
@@ -102,7 +103,7 @@ SCENARIOS = {"philly-256-v1": "256 GPUs", "leaf-spine-256-v1": "256 GPUs, leaf-s
 
 
 def measure(environments: int = 256, steps: int = 200, repeats: int = 5) -> dict[str, Any]:
-    """Measure CartPole-v1 and a batch of each scenario; medians."""
+    """Measure CartPole-v1 and a batch of each scenario; return medians."""
     for scenario in SCENARIOS:
         batch_rate(scenario, 2, 2)  # compile
     cartpole: list[float] = []
@@ -132,7 +133,7 @@ def main(settings: Settings) -> None:
     console.print(table)
     if settings.rollout:
         figures["rollout_share"] = rollout_share(settings.rollout)
-        console.print(f"the environment's part of MaskablePPO's rollout: {figures['rollout_share']:.0%}")
+        console.print(f"the environment's share of MaskablePPO's rollout: {figures['rollout_share']:.0%}")
     if settings.output is not None:
         data = figures | {"machine": machine(), "versions": versions()}
         settings.output.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Tell the user what is being compiled: a bar on a terminal, else a line."""
+"""Progress of compilation: a bar on a terminal, else one line."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from gpusched_env.evaluation.progress import ProgressBar
 
-_SPEAKERS: Final = ("MainProcess", "LokyProcess-1")  # of the processes of one command
-_SOON_S: Final = 0.5  # after which a bar shows [s]
-_MANY: Final = 10  # kernels that take long enough to be told of where there is no bar
-# Packages whose modules have kernels, and what warmup compiles of them.
+_SPEAKERS: Final = ("MainProcess", "LokyProcess-1")  # the processes that may print
+_SOON_S: Final = 0.5  # [s] delay before the bar is shown
+_MANY: Final = 10  # without a bar, fewer kernels than this are compiled without a message
+# Packages whose kernels warmup compiles; those of schedulers only if asked.
 _PACKAGES: Final = ("core", "envs", "portable")
 _SCHEDULERS: Final = "baselines"
 
 
 class Teller:
-    """Follow the compiler: called with kernels done, kernels in all, and the name of the next one."""
+    """Show the progress of the compiler: called with (kernels done, kernels in all, name of the next)."""
 
     def __init__(self) -> None:
         self._bar: ProgressBar | None = None
 
     def __call__(self, done: int, missing: int, name: str) -> None:
-        """Draw the bar, or say once how much there is to do."""
+        """Draw the bar; where there is no terminal, print once how many kernels there are."""
         if multiprocessing.current_process().name not in _SPEAKERS:
             return
         if not sys.stderr.isatty():
@@ -48,12 +48,12 @@ def _how_often() -> str:
     from gpusched_env.core import handle
 
     if handle.cache_folder() is None:
-        return "in every process, as its folder cannot be written; NUMBA_CACHE_DIR names another"
-    return "once; `gpusched warmup` does it ahead"
+        return "in every process, because the cache folder is not writable; set NUMBA_CACHE_DIR to another folder"
+    return "once; `gpusched warmup` does it in advance"
 
 
 def _modules(packages: Iterable[str]) -> list[str]:
-    """Names of the modules of some packages that have kernels."""
+    """Names of the modules with kernels in some packages."""
     found = []
     for package in packages:
         root = f"gpusched_env.{package}"
@@ -66,7 +66,7 @@ def _modules(packages: Iterable[str]) -> list[str]:
 
 
 def _kernels(modules: Iterable[str]) -> dict[str, Any]:
-    """Import modules, and those of users, and give all kernels by name."""
+    """Import modules and users' plug-ins; return all kernels by name."""
     from gpusched_env.core import handle
     from gpusched_env.plugins import load_plugins
 
@@ -77,17 +77,17 @@ def _kernels(modules: Iterable[str]) -> dict[str, Any]:
 
 
 def _compile(modules: list[str], symbol: str) -> None:
-    """Compile one kernel, in a process that calls none."""
+    """Compile one kernel to disk, in a process that calls no kernel."""
     _kernels(modules)[symbol].compile_ahead()
 
 
 def warm_up(schedulers: bool, workers: int, tell: Callable[[int, int], None]) -> int:
-    """Compile ahead all kernels that are not on disk, in several processes; return how many there were.
+    """Compile all kernels that are not on disk yet, in several processes; return how many there were.
 
     Parameters
     ----------
-    schedulers : those of schedulers too
-    workers : processes; -1 = as many as there are cores
+    schedulers : also compile the kernels of schedulers
+    workers : number of processes; -1 = one per core
     tell : called with (kernels done, kernels in all)
     """
     from gpusched_env.evaluation.processes import in_processes

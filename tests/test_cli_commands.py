@@ -408,7 +408,7 @@ def test_an_unwritable_cache_is_reported_by_the_main_process_only(
     assert 0 < len(lines) <= 4, lines
     for line in lines:
         assert line.startswith("gpusched_env: compiling ")
-        assert "its folder cannot be written; NUMBA_CACHE_DIR names another" in line
+        assert "the cache folder is not writable; set NUMBA_CACHE_DIR to another folder" in line
 
 
 def test_reading_a_log_shows_progress(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -171,7 +171,7 @@ def test_kernels_that_depend_on_local_names_are_refused() -> None:
     def times(these: Table, at: int) -> float:
         return float(these.numbers[at] * factor)
 
-    with pytest.raises(TypeError, match=r"times: kernels read names of their module alone, not local \('factor',\)"):
+    with pytest.raises(TypeError, match=r"times: kernels may read names of their module only, not local \('factor',\)"):
         kernel(times)
 
 

@@ -92,7 +92,7 @@ def test_explicit_gpus_of_a_type_that_cannot_run_the_job_are_refused() -> None:
     simulation = begin(Instance(ROOM, workload))
     before = arrays_of(simulation)
     for gpus in ((3, 16), (16, 3), (17, 18)):
-        assert simulation.apply(Start(0, gpus=gpus)) == "the job cannot run on the GPU type of one of these"
+        assert simulation.apply(Start(0, gpus=gpus)) == "the job cannot run on the type of one of these GPUs"
     for name in ("free", "holder"):
         assert arrays_of(simulation)[name] == before[name]
     assert simulation.apply(Start(0, gpus=(3, 8))) == ""  # on mixed types, both of which can run the job

@@ -226,7 +226,7 @@ def test_the_first_page_tells_how_to_enter_and_folds_what_is_not_shown(site: Pat
     assert "gpusched leaderboard submit --scheduler my_module:MyScheduler --track general-v1" in page.text
     assert "gpusched leaderboard verify" in page.text
     assert page.of("details") == [{}]
-    assert "2 files that are no entries" in page.text
+    assert "2 files that are not entries" in page.text
 
 
 def test_scores_are_shown_with_bars(made: tuple[Path, Built], site: Path) -> None:

@@ -107,7 +107,7 @@ def test_another_digest_is_reported_and_fails(tmp_path, monkeypatch, capsys):
     assert refused.value.exit_code == 1
     told = capsys.readouterr().out
     assert "golden 000000000000" in told
-    assert "gone: not played" in told
+    assert "gone: not run" in told
     assert "ratio: " in told
     assert "3 digests differ" in told
 

@@ -59,7 +59,7 @@ def test_a_copy_of_a_gang_runs_at_its_slowest_gpu() -> None:
 
 def test_refusals() -> None:
     simulation = begin(three_nodes([10.0, 10.0], [1, 2], size=2, max_copies=2))
-    wrong = "the number of explicit GPUs is not the job's gang size, or that of its copies"
+    wrong = "the number of explicit GPUs is neither the job's gang size nor an allowed multiple of it"
     assert simulation.apply(Start(0, gpus=(0, 1, 2))) == wrong
     assert simulation.apply(Start(0, gpus=())) == wrong
     assert simulation.apply(Start(1, gpus=(0, 1, 2))) == wrong

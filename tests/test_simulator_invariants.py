@@ -100,7 +100,7 @@ def expected_refusals(simulation: Simulation, decision: Decision) -> set[str]:
     job = state.jobs[decision.job if known else 0]
     if explicit:
         return {
-            "the number of explicit GPUs is not the job's gang size, or that of its copies"
+            "the number of explicit GPUs is neither the job's gang size nor an allowed multiple of it"
         }  # checked first: no such gang exists
     if isinstance(decision, Preempt | Lease):
         if job["status"] != RUNNING:
@@ -122,7 +122,7 @@ def expected_refusals(simulation: Simulation, decision: Decision) -> set[str]:
             return {"", "the placement rule finds no place now"}  # test_simulator_placement.py checks which of the two
         return found or {""}
     if len(decision.gpus) != job["gpus"]:
-        found.add("the number of explicit GPUs is not the job's gang size, or that of its copies")
+        found.add("the number of explicit GPUs is neither the job's gang size nor an allowed multiple of it")
     free = set(np.flatnonzero(state.holder == -1).tolist())
     if len(set(decision.gpus)) != len(decision.gpus) or not set(decision.gpus) <= free:
         found.add("an explicit GPU does not exist, is listed twice or is not free")

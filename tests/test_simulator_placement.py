@@ -352,9 +352,9 @@ def test_random_placement_is_uniform_over_seeds() -> None:
     [
         ((1, 2), ""),
         ((2, 1), ""),
-        ((1,), "the number of explicit GPUs is not the job's gang size, or that of its copies"),
-        ((1, 2, 3), "the number of explicit GPUs is not the job's gang size, or that of its copies"),
-        (tuple(range(99)), "the number of explicit GPUs is not the job's gang size, or that of its copies"),
+        ((1,), "the number of explicit GPUs is neither the job's gang size nor an allowed multiple of it"),
+        ((1, 2, 3), "the number of explicit GPUs is neither the job's gang size nor an allowed multiple of it"),
+        (tuple(range(99)), "the number of explicit GPUs is neither the job's gang size nor an allowed multiple of it"),
         ((0, 1), "an explicit GPU does not exist, is listed twice or is not free"),
         ((1, 1), "an explicit GPU does not exist, is listed twice or is not free"),
         ((1, 4), "an explicit GPU does not exist, is listed twice or is not free"),

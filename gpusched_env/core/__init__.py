@@ -1,1 +1,1 @@
-"""The rules of play as kernels: numpy and numba only, no Gymnasium, no files, no policies."""
+"""The simulation rules as kernels: numpy and numba only, no Gymnasium, no files, no policies."""

@@ -1,4 +1,4 @@
-"""What others may use of the core: schedulers' loops, environments and users' own kernels import from here."""
+"""The public names of the core: loops of schedulers, environments and users' own kernels import from here."""
 
 from gpusched_env.core.events import (
     DECIDE,

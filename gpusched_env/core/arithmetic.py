@@ -1,4 +1,4 @@
-"""Elementary functions, sums and keys that kernels call by the names by which Python does."""
+"""Make elementary functions and rounded keys callable from kernels, under the names that they have in Python."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """The compiler of kernels: the only file that knows how Numba works inside.
 
-A kernel is compiled alone, to a function of C with the kernel's name: its callers need its name and its signature, and
-nothing else of it. What is called before it is loaded is a stub, which has it loaded. Machine code is kept on disk
-under a name made of all that it depends on: its bytecode, the constants and helpers that it reads, the layouts of its
-handles, the compiler, the processor. So no edit can meet stale code, and an edit of one kernel compiles that one anew,
-and those that copy it.
+Each kernel is compiled separately, to a C function with the kernel's name. Its callers depend on its name and signature
+only. A call to a kernel that is not loaded yet goes to a stub, which loads the kernel first. Machine code is cached on
+disk under a hash of everything that it depends on: bytecode, the constants and helpers that it reads, the layouts of
+its handles, the compiler and the processor. So stale code is never used, and an edit recompiles only the edited kernel,
+or the kernels into which an edited helper is inlined.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ locked: Final[Any] = global_compiler_lock
 # Kernels never allocate, so reference counting of arrays is pure cost. Floating-point stays strict: results must be
 # bit-equal to plain Python.
 _OPTIONS: Final[dict[str, Any]] = {"nogil": True, "_nrt": False, "error_model": "numpy"}
-_LONG_S: Final = 30 * 86_400.0  # after which machine code that nobody has read may go [s]
+_LONG_S: Final = 30 * 86_400.0  # [s] machine code that has not been read for this long may be deleted
 _listener: Callable[[int, int, str], None] = lambda done, missing, name: None  # noqa: E731
 
 
@@ -94,7 +94,7 @@ class HandleModel(PrimitiveModel):  # type: ignore[misc]
 
 
 class Rows(Array):  # type: ignore[misc]
-    """An array of a handle. No index counts from its end, so that no access looks at a sign."""
+    """An array of a handle. Negative indices are not supported, which saves the sign check of each access."""
 
     def __init__(self, dtype: Any, axes: int) -> None:
         super().__init__(dtype, axes, "C", name=f"Rows({dtype}, {axes})")
@@ -104,7 +104,7 @@ register_model(Rows)(models.ArrayModel)
 
 
 def _unsigned(context: Any, builder: Any, kind: Any, index: Any) -> tuple[Any, Any]:
-    """Lower: an index, or a tuple of them, as one in which no integer has a sign."""
+    """Lower an index, or a tuple of indices, with each integer cast to unsigned."""
     is_tuple = isinstance(kind, types.BaseTuple)
     kinds = tuple(kind) if is_tuple else (kind,)
     parts = cgutils.unpack_tuple(builder, index) if is_tuple else [index]
@@ -140,7 +140,7 @@ class HandleAttributes(Template):  # type: ignore[misc]
     key = HandleType
 
     def generic_resolve(self, kind: Any, name: str) -> Any:
-        """Give the type of one; None = there is no such array."""
+        """Return the type of an array; None = no array has this name."""
         field = kind.handle.fields.get(name)
         if field is None:
             return None
@@ -152,7 +152,7 @@ _elements: dict[np.dtype[Any], Any] = {}
 
 
 def _element(dtype: np.dtype[Any]) -> Any:
-    """Give Numba's type of an element; found once, as it looks at each field."""
+    """Return Numba's type of an element; memoised, because Numba inspects every field."""
     if dtype not in _elements:
         _elements[dtype] = numba.from_dtype(dtype)
     return _elements[dtype]
@@ -184,7 +184,7 @@ def _lower_array(context: Any, builder: Any, kind: Any, table: Any, name: str) -
 
 lower_getattr_generic(HandleType)(_lower_array)
 
-_LIBRARIES: Final = (np, math)  # of which Numba knows the functions
+_LIBRARIES: Final = (np, math)  # modules whose functions Numba implements
 _PLAIN: Final = {int: types.int64, float: types.float64, bool: types.boolean, type(None): types.void}
 _C: Final[dict[Any, Any]] = {int: ctypes.c_int64, float: ctypes.c_double, bool: ctypes.c_bool, type(None): None}
 
@@ -197,8 +197,8 @@ def _numba_type(hint: Any) -> Any:
     return _PLAIN[hint]
 
 
-_kernels: list[Kernel] = []  # by number
-_addresses: Final = np.zeros(4096, np.int64)  # of each, once it is compiled
+_kernels: list[Kernel] = []  # index = number of the kernel
+_addresses: Final = np.zeros(4096, np.int64)  # address of each kernel's machine code; 0 = not loaded
 
 
 class Kernel:
@@ -206,7 +206,7 @@ class Kernel:
 
     def __init__(self, function: Any, lazy: bool) -> None:
         if free := function.__code__.co_freevars:
-            raise TypeError(f"{function.__qualname__}: kernels read names of their module alone, not local {free}")
+            raise TypeError(f"{function.__qualname__}: kernels may read names of their module only, not local {free}")
         self.function, self.lazy = function, lazy
         self.__name__, self.__doc__, self.__module__ = function.__name__, function.__doc__, function.__module__
         self.__wrapped__ = function
@@ -223,12 +223,12 @@ class Kernel:
 
     @property
     def entry(self) -> Any:
-        """What Python calls: the machine code, whose handles are plain addresses."""
+        """The machine code as a C function for Python; it takes handles as plain addresses."""
         if self._entry is None:
             self.load()
             hints, result = types_of(self.function)
             if result not in _C:
-                raise TypeError(f"{self.symbol} returns {result}: kernels alone can call it")
+                raise TypeError(f"{self.symbol} returns {result}: only kernels can call it")
             kinds = [_C.get(hint, ctypes.c_int64) for hint in hints]
             self._entry = ctypes.CFUNCTYPE(_C[result], *kinds)(self.address)
             if _calls_python:
@@ -245,21 +245,21 @@ class Kernel:
 
     @cached_property
     def callable(self) -> Any:
-        """Numba's type of it, as kernels call it."""
+        """Numba's type of the kernel, as its callers see it."""
         return _callable(self)
 
     @property
     def address(self) -> int:
-        """Where the machine code is; 0 = not compiled yet."""
+        """Address of the machine code; 0 = not loaded."""
         return int(_addresses[self.number])
 
     @property
     def calls(self) -> list[Kernel]:
-        """The kernels that it calls, also through helpers."""
+        """The kernels that it calls, directly or through helpers."""
         return [value for _, value in _reads(self.function) if isinstance(value, Kernel)]
 
     def load(self) -> int:
-        """Compile it, and all that it calls at once, or read it from disk; give its address."""
+        """Load the kernel and its eager callees, from disk or by compiling them; return its address."""
         with locked:
             if not self.address:
                 wanted = list(self._closure())
@@ -275,7 +275,7 @@ class Kernel:
             return self.address
 
     def _closure(self, seen: set[Kernel] | None = None) -> Iterator[Kernel]:
-        """List what must be loaded with it: all that it calls at once, and that they call, the called ones first."""
+        """Yield what must be loaded with it: its eager callees, transitively, callees before callers; itself last."""
         seen = set() if seen is None else seen
         seen.add(self)
         for callee in self.calls:
@@ -284,7 +284,7 @@ class Kernel:
         yield self
 
     def _link(self) -> None:
-        """Load it alone; what it calls later, or in a circle, it calls by a stub."""
+        """Load this kernel only; it calls lazy callees, and callees in a cycle of calls, through stubs."""
         for _, value in _reads(self.function):
             if isinstance(value, Numbered):
                 value.link()
@@ -296,16 +296,16 @@ class Kernel:
 
     @property
     def is_kept(self) -> bool:
-        """Whether its machine code is on disk."""
+        """Whether the machine code is on disk."""
         return self.path.exists()
 
     @cached_property
     def path(self) -> Path:
-        """Where its machine code is kept."""
+        """The file of the machine code."""
         return _folder() / f"{self.symbol}-{_key(self)}"
 
     def compile_ahead(self) -> None:
-        """Compile it for other processes, unless that is done; this process never calls it."""
+        """Compile the kernel to disk for other processes, unless it is there; this process must not call it."""
         with locked:
             for callee in self.calls:
                 llvm.add_symbol(callee.symbol, callee.address or 1)
@@ -313,7 +313,7 @@ class Kernel:
 
     @property
     def stub(self) -> int:
-        """Address of a function that loads the kernel when it is first called, and calls it."""
+        """Address of a function that loads the kernel if necessary and then calls it."""
         if not self._stub:
             with global_compiler_lock:
                 self._stub_library = _make_stub(self)
@@ -327,7 +327,7 @@ def _typeof_kernel(kernel: Kernel, _: Any) -> Any:
 
 
 def _function_type(context: Any, signature: Any) -> Any:
-    """Give LLVM's type of a kernel: as that of the C functions that Numba makes."""
+    """Return LLVM's type of a kernel: that of the C functions that Numba makes."""
     kinds = [context.get_value_type(kind) for kind in signature.args]
     return ir.FunctionType(context.get_value_type(signature.return_type), kinds)
 
@@ -344,13 +344,13 @@ def _callable(kernel: Kernel) -> Any:
 
 
 class Numbered:
-    """Functions of one signature that kernels call by number: ``these(number, ...)``.
+    """A table of functions of one signature, which kernels call by number: ``table(number, ...)``.
 
     Parameters
     ----------
     name : unique
-    signature : a function with the annotations that all have
-    most : how many there may be
+    signature : a function with the annotations that all functions of the table have
+    most : maximum number of functions
     """
 
     def __init__(self, name: str, signature: Any, most: int) -> None:
@@ -368,7 +368,7 @@ class Numbered:
 
         Raises
         ------
-        TypeError : a kernel of another signature, or too large a number
+        TypeError : a kernel has another signature, or ``number`` is not below ``most``
         """
         if number >= self.most:
             raise TypeError(f"{self.name}: {self.most} functions at most")
@@ -387,7 +387,7 @@ class Numbered:
         self._functions[number] = function
 
     def link(self) -> None:
-        """Let kernels find all functions: each is compiled when it is first called."""
+        """Enter the stub of each kernel into the table, so that it is compiled on its first call."""
         self._is_linked = True
         for number, function in self._functions.items():
             if not self._addresses[number]:
@@ -395,7 +395,7 @@ class Numbered:
 
     @cached_property
     def callable(self) -> Any:
-        """Numba's type of it, as kernels call it."""
+        """Numba's type of the table, as kernels call it."""
 
         def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             word = context.get_value_type(types.intp)
@@ -410,11 +410,11 @@ class Numbered:
 
 
 _calls_python: Final[list[bool]] = []  # not empty = some kernels may call plain Python functions
-_errors: Final[list[BaseException]] = []  # of these; kernels cannot be left, so Python raises them when one returns
+_errors: Final[list[BaseException]] = []  # of those; raised when the kernel returns: none can pass through it
 
 
 def _called_back(function: Any, hints: Any, result: Any, *arguments: Any) -> Any:
-    """Call a plain Python function from a kernel; 0 if it raises an error or returns something else."""
+    """Call a plain Python function from a kernel; return 0 if it raises an error or returns another type."""
     own = (
         handles[argument] if isinstance(hint, type) and issubclass(hint, Handle) else argument
         for hint, argument in zip(hints, arguments, strict=True)
@@ -428,7 +428,7 @@ def _called_back(function: Any, hints: Any, result: Any, *arguments: Any) -> Any
 
 
 def _raise_error(result: Any, *_: Any) -> Any:
-    """Raise the first error that plain Python functions have met in a kernel that has just returned."""
+    """Raise the first error of the plain Python functions that a kernel called; ctypes calls this at its return."""
     if _errors:
         first = _errors[0]
         _errors.clear()
@@ -437,7 +437,7 @@ def _raise_error(result: Any, *_: Any) -> Any:
 
 
 def _watch_for_errors() -> None:
-    """Look for errors after each kernel that Python calls; where no kernel calls Python it costs nothing."""
+    """Check for errors after each kernel that Python calls; until this is called there is no check and no cost."""
     if not _calls_python:
         _calls_python.append(True)
         for kernel in _kernels:
@@ -451,7 +451,7 @@ def _typeof_numbered(numbered: Numbered, _: Any) -> Any:
 
 
 def _reads(function: Any) -> Iterator[tuple[str, Any]]:
-    """List the names that a function and the helpers that it calls read, of their modules or by ``module.name``."""
+    """Yield each global name, plain or ``module.name``, that a function and its helpers read, with its value."""
     seen, todo = set(), [function]
     while todo:
         one = todo.pop()
@@ -460,7 +460,7 @@ def _reads(function: Any) -> Iterator[tuple[str, Any]]:
             code = codes.pop()
             codes += [part for part in code.co_consts if isinstance(part, CodeType)]
             places, modules = [one.__globals__], list(_LIBRARIES)
-            for place in places:  # they grow: module.module.name
+            for place in places:  # the list grows in the loop: module.module.name
                 for module in map(place.get, code.co_names):
                     if isinstance(module, ModuleType) and module not in modules:
                         modules.append(module)
@@ -477,7 +477,7 @@ def _reads(function: Any) -> Iterator[tuple[str, Any]]:
 
 @cache
 def _machine() -> str:
-    """Name the compiler, its settings and the processor."""
+    """Describe the compiler, its settings and the processor."""
     own = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
     settings = [getattr(numba.config, name) for name in ("CPU_NAME", "CPU_FEATURES", "BOUNDSCHECK", "OPT")]
     versions = (sys.version, numba.__version__, llvmlite.__version__, np.__version__)
@@ -486,7 +486,7 @@ def _machine() -> str:
 
 
 def _key(kernel: Kernel) -> str:
-    """Name all that the machine code of a kernel depends on."""
+    """Hash everything that the machine code of a kernel depends on."""
     digest = hashlib.sha256(f"{_machine()} {kernel.symbol} {kernel.signature}".encode())
     for hint in types_of(kernel.function)[0]:
         if isinstance(hint, type) and issubclass(hint, Handle):
@@ -525,7 +525,7 @@ def _folder() -> Path:
 
 @cache
 def cache_folder() -> Path | None:
-    """Give the folder of the machine code, without what older versions have left there; None = it cannot be written."""
+    """Return the folder of the machine code, None if it is not writable; delete the folders of older versions."""
     folder = _folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -534,13 +534,13 @@ def cache_folder() -> Path | None:
     except OSError:
         return None
     for old in folder.parent.glob("kernels-*"):
-        if re.fullmatch("kernels-[0-9a-f]{16}", old.name):  # of earlier versions, which named them so
+        if re.fullmatch("kernels-[0-9a-f]{16}", old.name):  # the naming scheme of earlier versions
             shutil.rmtree(old, ignore_errors=True)
     return folder
 
 
 class _Compiler(FunctionCompiler):  # type: ignore[misc]
-    """Numba's compiler, without the entries that Numba makes for Python."""
+    """Numba's compiler, without the wrappers that Numba makes for calls from Python."""
 
     def _customize_flags(self, flags: Any) -> Any:
         flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
@@ -549,13 +549,13 @@ class _Compiler(FunctionCompiler):  # type: ignore[misc]
 
 
 def _machine_code(kernel: Kernel) -> Any:
-    """Read a kernel's machine code from disk, or compile it and keep it there; one process compiles, others wait."""
+    """Read a kernel's machine code from disk, or compile and store it; one process compiles while others wait."""
     found = _kept(kernel.path)
     if found is None and cache_folder() is None:
         return _compiled(kernel)
     if found is None:
         with contextlib.ExitStack() as stack:
-            with contextlib.suppress(OSError, NotImplementedError):  # no lock to be had: it is compiled twice
+            with contextlib.suppress(OSError, NotImplementedError):  # without a lock two processes may both compile it
                 stack.enter_context(FileLock(kernel.path.with_name(f".{kernel.path.name}.lock")))
             found = _kept(kernel.path)
             if found is None:
@@ -569,13 +569,13 @@ def _compiled(kernel: Kernel) -> Any:
     made = compiler.compile(kernel.signature.args, kernel.signature.return_type)
     inside = made.fndesc.llvm_func_name
     _add_entry(made)
-    made.library._final_module.get_function(inside).linkage = "internal"  # it is copied into the entry
+    made.library._final_module.get_function(inside).linkage = "internal"  # it is inlined into the entry
     made.library.finalize()
     return made
 
 
 def _add_entry(made: Any) -> None:
-    """Add the function by which others call a compiled one: as in C, without Numba's own conventions."""
+    """Add the function that others call: it has C's calling convention instead of Numba's."""
     context, inside = made.target_context, made.fndesc
     module = context.create_module("entry")
     kind = context.call_conv.get_function_type(inside.restype, inside.argtypes)
@@ -583,7 +583,7 @@ def _add_entry(made: Any) -> None:
     entry = ir.Function(module, _function_type(context, made.signature), inside.llvm_cfunc_wrapper_name)
     builder = ir.IRBuilder(entry.append_basic_block())
     status, result = context.call_conv.call_function(builder, callee, inside.restype, inside.argtypes, entry.args)
-    with builder.if_then(status.is_error, likely=False):  # an index out of bounds, where Numba checks them
+    with builder.if_then(status.is_error, likely=False):  # an index out of bounds, if Numba checks bounds
         python = context.get_python_api(builder)
         state = python.gil_ensure()
         context.call_conv.raise_error(builder, python, status)
@@ -596,7 +596,7 @@ def _add_entry(made: Any) -> None:
 
 
 def _kept(path: Path) -> Any:
-    """Read compiled code; None where there is none, or not all of it."""
+    """Read compiled code; None if the file is missing or incomplete."""
     try:
         return CompileResult._rebuild(cpu_target.target_context, *pickle.loads(path.read_bytes()))
     except (OSError, EOFError, pickle.UnpicklingError, ImportError, AttributeError):
@@ -604,9 +604,9 @@ def _kept(path: Path) -> Any:
 
 
 def _keep(path: Path, made: Any) -> None:
-    """Write compiled code for later processes, all or nothing; a full disk does no harm.
+    """Write compiled code for later processes, atomically; errors of the file system are ignored.
 
-    What the same kernel was long ago goes: no version that is in use leaves its files unread for so long.
+    Other versions of the kernel that have not been read for ``_LONG_S`` are deleted: they are out of use.
     """
     with contextlib.suppress(OSError):
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
@@ -619,14 +619,14 @@ def _keep(path: Path, made: Any) -> None:
 
 
 def _load_now(number: int) -> None:
-    """Load a kernel that a stub has been called for; the kernels that called it cannot be left: Ctrl-C waits."""
+    """Load a kernel for its stub. Ctrl-C is deferred, because no exception can pass through the calling kernels."""
     interrupts: list[Any] = []
     before = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
     if before is not None:
         signal.signal(signal.SIGINT, lambda *_: interrupts.append(1))
     try:
         _kernels[number].load()
-    except BaseException:  # nothing could go on from here
+    except BaseException:  # the calling kernels can neither continue nor be left
         traceback.print_exc()
         os._exit(1)
     if before is not None:
@@ -635,13 +635,14 @@ def _load_now(number: int) -> None:
         threading.Timer(0.0, _thread.interrupt_main).start()
 
 
-_loader: Final = ctypes.CFUNCTYPE(None, ctypes.c_int64)(_load_now)  # as machine code calls it
+_loader: Final = ctypes.CFUNCTYPE(None, ctypes.c_int64)(_load_now)  # for calls from machine code
 
 
 def _make_stub(kernel: Kernel) -> Any:
-    """Make the function that stands for a kernel until it is loaded: it has it loaded, and calls it.
+    """Make the stub of a kernel: it loads the kernel if that is not loaded, and calls it.
 
-    It looks again after that: a Ctrl-C that has waited for Python is raised as the loader begins, and ends it at once.
+    After the loader has returned, the stub reads the address again, and calls the loader again if it is still 0: Python
+    raises a pending Ctrl-C on entry to the loader, which ends the loader before it has done anything.
     """
     context, word = cpu_target.target_context, ir.IntType(64)
     kind, name = _function_type(context, kernel.signature), f"{kernel.symbol}.stub"
@@ -668,12 +669,12 @@ def _make_stub(kernel: Kernel) -> Any:
 
 
 def kernel(function: Any = None, *, lazy: bool = False) -> Any:
-    """Make a kernel of a function; see the top of this file."""
+    """Turn a function into a kernel; see the top of this file."""
     return (lambda f: Kernel(f, lazy)) if function is None else Kernel(function, lazy)
 
 
 def handle_at(cls: type[Handle]) -> Any:
-    """Make the function by which kernels look a handle up by its address, an int64."""
+    """Make the function that turns an address, an int64, into a handle inside kernels."""
 
     @intrinsic
     def look_up(_: Any, address: Any) -> Any:
@@ -686,26 +687,26 @@ def handle_at(cls: type[Handle]) -> Any:
 
 
 def plain(function: Function) -> Function:
-    """Let kernels call a function by its name; Python calls it as it is."""
+    """Make a plain Python function callable from kernels by its name."""
     return register_jitable(**_OPTIONS)(function)
 
 
 def helper(function: Function) -> Function:
-    """Compile a function that only kernels call: it becomes part of each of them."""
+    """Make a function that only kernels call; it is inlined into each of them."""
     return numba.njit(forceinline=True, **_OPTIONS)(function)
 
 
 def entry_of(kernel: Kernel) -> Callable[..., Any]:
-    """Give what Python calls fastest: of handles it takes ``parameter``."""
+    """Return the fastest callable for Python; instead of a handle it takes the handle's ``parameter``."""
     return kernel.entry
 
 
 def set_listener(function: Callable[[int, int, str], None]) -> None:
-    """Have a function told of compiling: how many kernels are done, of how many, and which comes next."""
+    """Set the function to be called during compilation with (kernels done, kernels in all, name of the next)."""
     global _listener
     _listener = function
 
 
 def all_kernels() -> list[Kernel]:
-    """List the kernels of all modules that are imported."""
+    """List the kernels of all imported modules."""
     return _kernels

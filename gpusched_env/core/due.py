@@ -1,6 +1,6 @@
-"""What each gang does next, and when: a tournament over all rows of the replica table finds the earliest.
+"""The next event of each gang: a tournament tree over the n rows of the replica table finds the earliest.
 
-Node i of the tournament has the children 2 i and 2 i + 1; node n + r is row r of n, and node 1 has the winner of all.
+Node i has the children 2 i and 2 i + 1. Leaf n + r is row r, and node 1 holds the overall winner.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import numpy as np
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import CHECKPOINTING, IDLE, Run
 
-# Kinds of next event beside the phases of a replica (ACTIVE completes, CHECKPOINTING releases), in the order in
-# which simultaneous events are played.
+# The phase of a replica is also the kind of its next event (ACTIVE completes, CHECKPOINTING releases); this is the one
+# further kind. Simultaneous events are played in ascending order of their kinds.
 LEASE_ENDS: Final = CHECKPOINTING + 1
-# A gang whose work ends with its lease completes: rounding may put the completion so much later.
+# Relative. A gang whose work ends with its lease completes, even if rounding puts the completion this much later.
 LEASE_SLACK: Final = 1e-12
 FIRST: Final = 1  # node of the gang whose next event comes first
-_TOP: Final = 256  # nodes that are always played: a processor guesses wrong whether an early end of so few comes
+_TOP: Final = 256  # nodes below are always replayed: an early exit saves little there, and its branch is mispredicted
 
 
 @helper
 def comes_before(sim: Run, one_kind: int, one: int, other_kind: int, other: int) -> bool:
-    """Tell whether of two events of one instant the first is played first: by kind, then job row."""
+    """Tell whether ``one`` precedes ``other``, two events of the same instant: by kind, then job row."""
     if one_kind != other_kind:
         return one_kind < other_kind
     return sim.replicas[one]["job"] < sim.replicas[other]["job"]
@@ -31,7 +31,7 @@ def comes_before(sim: Run, one_kind: int, one: int, other_kind: int, other: int)
 
 @kernel
 def set_due(sim: Run, number: int) -> None:
-    """Note what a gang does next after its completion, release or lease has been set anew."""
+    """Update the tree after a gang's phase or the time of its completion, release or lease has changed."""
     r = sim.replicas[number]
     kind = r["phase"]
     due_s = np.inf if kind == IDLE else r["until_s"]
@@ -57,4 +57,4 @@ def set_due(sim: Run, number: int) -> None:
         kind = rival_kind if loses else kind
         node >>= 1
         if node >= _TOP and best != number and sim.due[node]["number"] == best:
-            return  # it neither was the winner here nor is, so nothing changes above
+            return  # the gang neither was nor is the winner here, so nothing changes above

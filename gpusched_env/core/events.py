@@ -1,4 +1,4 @@
-"""The event loop's kernels: start, preempt, advance. Between two events every rate is constant."""
+"""The event loop's kernels: start, preempt, lease, advance. Between two events every rate is constant."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from gpusched_env.event_log import ARRIVAL, COMPLETE, LEASE_END, PREEMPT, RATE, 
 
 # What stopped :func:`advance`.
 DECIDE, DONE, STALLED, TIME_LIMIT, LOG_FULL = range(5)
-GO_ON: Final = -1  # nothing has
+GO_ON: Final = -1  # nothing stopped it
 
-# Kinds of next event beside those of gangs (due.py), in the order in which simultaneous events are played.
+# Further kinds of next event, after those of gangs (due.py), in the order in which simultaneous events are played.
 ARRIVES: Final = LEASE_ENDS + 1
 CHANGES: Final = LEASE_ENDS + 2
 WAKES: Final = LEASE_ENDS + 3
 NO_EVENT: Final = LEASE_ENDS + 4
-IDLE_LIMIT: Final = 100_000  # decision points in a row at which nothing makes progress and nothing can come
-STEP_SLACK: Final = 1e-9  # relative: how far from the end of a step its end may be taken for one
+IDLE_LIMIT: Final = 100_000  # consecutive decision points at which nothing makes progress and no event can come
+STEP_SLACK: Final = 1e-9  # relative: work this close to a whole number of steps counts as whole steps
 
-# Why a decision was refused; the index is the code kernels return, 0 = applied.
+# Why a decision was refused; the index is the code that kernels return, 0 = applied.
 REFUSALS: Final = (
     "",
     "no such job in this scenario",
@@ -53,14 +53,14 @@ REFUSALS: Final = (
     "too few free GPUs",
     "the placement rule finds no place now",
     "an explicit GPU does not exist, is listed twice or is not free",
-    "the number of explicit GPUs is not the job's gang size, or that of its copies",
+    "the number of explicit GPUs is neither the job's gang size nor an allowed multiple of it",
     "the job is not running",
     "the gang is being checkpointed",
     "the gang started at this very instant",
     "a lease must end in the future",
-    "the job cannot run on the GPU type of one of these",
-    "its model must not share a GPU with one that runs there",
-    "a GPU has too little memory left, whatever the sub-batch or at this one",
+    "the job cannot run on the type of one of these GPUs",
+    "the job's model must not share a GPU with a model that runs on one of these",
+    "one of these GPUs has too little free memory for this sub-batch, or for every sub-batch",
     "its batch cannot be worked off in so many sub-steps",
 )
 (
@@ -92,7 +92,7 @@ def write_event(sim: Run, kind: int, job: int, replica: int, value: float) -> No
 
 @helper
 def productive_s(sim: Run, replica: int) -> float:
-    """Seconds of progress since a replica was last touched; 0 while it restores, checkpoints, or is none (-1) [s]."""
+    """Seconds of progress since a replica was last touched [s]; 0 while it restores or checkpoints, and for row -1."""
     if replica < 0 or sim.replicas[replica]["phase"] != ACTIVE:
         return 0.0
     return max(sim.world["clock_s"] - sim.replicas[replica]["since_s"], 0.0)
@@ -106,7 +106,7 @@ def work_left(sim: Run, row: int) -> float:
     if elapsed > 0.0:
         done = elapsed / sim.replicas[job["replica"]]["iteration_s"]
         step = sim.world["step_iterations"]
-        if step > 0.0:  # the end of a step is known to some units in the last place: it ends whole steps
+        if step > 0.0:  # rounding errors of the time at which a step ends must not leave part of a step
             whole = np.rint(done / step) * step
             if abs(done - whole) <= STEP_SLACK * whole:
                 done = whole
@@ -123,7 +123,7 @@ def attained_service(sim: Run, row: int) -> float:
 
 @helper
 def seconds_left(sim: Run, row: int) -> float:
-    """Run time left on the ideal placement as of the clock [s]; as a share of the whole, so that equal jobs tie."""
+    """Run time left on the ideal placement as of the clock [s]; a fraction of ``ideal_s``, so that equal jobs tie."""
     return work_left(sim, row) / sim.jobs[row]["iterations"] * sim.jobs[row]["ideal_s"]
 
 
@@ -141,7 +141,7 @@ def touch(sim: Run, replica: int) -> None:
 
 @kernel
 def clear_lease(sim: Run, number: int) -> None:
-    """Let a gang hold its GPUs without a lease."""
+    """Remove a gang's lease: it holds its GPUs without a limit."""
     sim.world["leases_over"] -= sim.replicas[number]["lease_over"]
     sim.replicas[number]["lease_over"] = 0
     sim.replicas[number]["lease_s"] = np.inf
@@ -149,7 +149,7 @@ def clear_lease(sim: Run, number: int) -> None:
 
 @kernel
 def give_back(sim: Run, replica: int) -> None:
-    """Free a replica's seats, the GPUs that nobody else holds, and its row."""
+    """Free a replica's seats, its row, and the GPUs that no other gang holds."""
     w = sim.world
     seat = sim.replicas[replica]["first_gpu"]
     while seat >= 0:
@@ -178,7 +178,7 @@ def give_back(sim: Run, replica: int) -> None:
     at = 0
     last = w["running"] - 1
     beyond = last
-    while at < beyond:  # by start, so by halving
+    while at < beyond:  # binary search: the list is sorted by start
         middle = (at + beyond) // 2
         if sim.replicas[sim.running[middle]]["sequence"] < sim.replicas[replica]["sequence"]:
             at = middle + 1
@@ -186,13 +186,13 @@ def give_back(sim: Run, replica: int) -> None:
             beyond = middle
     for i in range(at, last):
         sim.running[i] = sim.running[i + 1]
-    sim.running[last] = replica  # the idle rows lie behind the running ones
+    sim.running[last] = replica  # the idle rows follow the running ones
     w["running"] = last
 
 
 @kernel(lazy=True)
 def release(sim: Run, replica: int) -> None:
-    """End a checkpoint: the GPUs are free, the job waits again."""
+    """End a checkpoint: the GPUs become free, and the job waits again."""
     w = sim.world
     row = sim.replicas[replica]["job"]
     give_back(sim, replica)
@@ -209,9 +209,10 @@ def release(sim: Run, replica: int) -> None:
 def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: int) -> int:
     """Start (or resume) a waiting job by a placement rule, or on the ``explicit`` GPUs in ``chosen``.
 
-    Explicit GPUs may be those of several copies of the gang, one copy after the other: they divide the iterations by
-    their speed, so that their rates add up. With ``share`` others may hold them too. ``sub_steps`` 0 = as the rule
-    says, else as few as the memory left asks for.
+    Explicit GPUs may be those of several copies of the gang, listed copy by copy. The copies divide the iterations in
+    proportion to their speeds, so their rates add up. With ``share`` other gangs may hold the explicit GPUs too.
+    ``sub_steps`` 0: the number that the rule chooses; if it chooses none, the smallest for which the memory suffices.
+    Returns APPLIED, another index of REFUSALS, or BUFFER_FULL.
     """
     w = sim.world
     if row < 0 or row >= w["jobs"]:
@@ -360,7 +361,7 @@ def preempt_refusal(sim: Run, row: int) -> int:
     r = sim.replicas[sim.jobs[row]["replica"]]
     if r["phase"] == CHECKPOINTING:
         return IS_CHECKPOINTING
-    # Without this an agent could start and preempt for ever in no time.
+    # Otherwise an agent could start and preempt a gang forever, and time would never pass.
     return JUST_STARTED if r["start_s"] == sim.world["clock_s"] else APPLIED
 
 
@@ -378,7 +379,7 @@ def preempt(sim: Run, row: int) -> int:
 
 @kernel(lazy=True)
 def lease(sim: Run, row: int, until_s: float) -> int:
-    """Let a running gang hold its GPUs until a time, in rounds until the first round then; inf = no lease."""
+    """Let a running gang hold its GPUs until a time, with rounds until the first round from then; inf = no lease."""
     refusal = preempt_refusal(sim, row)
     if refusal != APPLIED and refusal != JUST_STARTED:
         return refusal
@@ -387,7 +388,7 @@ def lease(sim: Run, row: int, until_s: float) -> int:
     round_s = sim.world["round_s"]
     if round_s > 0.0 and until_s < np.inf:
         number_of_round = math.ceil(until_s / round_s) - 1
-        while number_of_round * round_s < until_s:  # a division may round either way
+        while number_of_round * round_s < until_s:  # the division may round either way
             number_of_round += 1
         until_s = number_of_round * round_s
     number = sim.jobs[row]["replica"]
@@ -423,7 +424,7 @@ def stop(sim: Run, row: int) -> None:
 
 @kernel
 def expired(sim: Run) -> int:
-    """Find the first gang, by start, whose lease has ended and about which nobody has decided."""
+    """Find the earliest-started gang whose lease has ended and has been neither renewed nor preempted."""
     at = 0
     while sim.replicas[sim.running[at]]["lease_over"] == 0:
         at += 1
@@ -432,17 +433,17 @@ def expired(sim: Run) -> int:
 
 @kernel
 def next_round(sim: Run) -> int:
-    """Number the first round that has not been played and does not lie in the past."""
+    """Return the number of the first round that has not been played and is not in the past."""
     w = sim.world
     number = max(w["next_tick"], int(np.floor(w["clock_s"] / w["round_s"])) - 1)
-    while number * w["round_s"] < w["clock_s"]:  # a division may round either way
+    while number * w["round_s"] < w["clock_s"]:  # the division may round either way
         number += 1
     return number
 
 
 @kernel
 def elapse(sim: Run, until_s: float) -> None:
-    """Move the clock and the integrals over time."""
+    """Move the clock, and add the time passed to the integrals."""
     w = sim.world
     seconds = until_s - w["clock_s"]
     if seconds > 0.0:
@@ -469,7 +470,7 @@ def arrive(sim: Run) -> None:
 
 @kernel
 def complete(sim: Run, replica: int) -> None:
-    """Finish a job: its work is done to the last iteration."""
+    """Finish a job; its remaining work is set to exactly 0."""
     w = sim.world
     row = sim.replicas[replica]["job"]
     job = sim.jobs[row]
@@ -485,7 +486,7 @@ def complete(sim: Run, replica: int) -> None:
     in_system = w["next_arrival"] - w["finished"]
     w["slowdown_weight"] = w["slowdown_weight"] - 1.0 / job["ideal_s"] if in_system > 0 else 0.0
     jct = w["clock_s"] - job["arrival_s"]
-    if jct > 0.0:  # work too short for the clock's resolution takes no time
+    if jct > 0.0:  # a job shorter than the clock's resolution has JCT 0
         contenders = (w["job_seconds"] - job["job_seconds"]) / jct
         share = max(1.0, job["gpus"] * contenders / w["gpus"])
         w["fairness_sum"] += jct / (job["ideal_s"] * share)
@@ -494,7 +495,7 @@ def complete(sim: Run, replica: int) -> None:
 
 @kernel(lazy=True)
 def commit_rates(sim: Run) -> None:
-    """Let every gang run at its settled rate from now on, and log those that change; the log must have room for all."""
+    """Switch every gang to its settled rate and log each change; the log must have room for a record per gang."""
     w = sim.world
     w["uncommitted"] = 0
     for i in range(w["running"]):
@@ -519,7 +520,7 @@ def commit_rates(sim: Run) -> None:
 
 @kernel
 def stuck(sim: Run) -> bool:
-    """Tell whether no job will come or finish unless the scheduler does something."""
+    """Tell whether no job will arrive or finish unless the scheduler acts."""
     w = sim.world
     if w["next_arrival"] < w["jobs"]:
         return False
@@ -531,7 +532,10 @@ def stuck(sim: Run) -> bool:
 
 @kernel
 def happen(sim: Run) -> int:
-    """Play the next event, or what comes before it; return GO_ON, or what stops :func:`advance`."""
+    """Play the next event, or one step that must precede it; return GO_ON, or what stops :func:`advance`.
+
+    Before time moves: a decision point; then the preemption of a gang whose lease has ended; then new rates.
+    """
     w = sim.world
     if w["events"] == sim.events.shape[0]:
         return LOG_FULL
@@ -610,11 +614,11 @@ def happen(sim: Run) -> int:
 
 @kernel
 def advance(sim: Run) -> int:
-    """Play events until a scheduler may decide: all events of one instant count as one.
+    """Play events until a scheduler may decide: once after all events of one instant.
 
     Order within an instant: completions, releases, lease ends, arrivals (each by job row), then changes of links, then
     timers and rounds.
-    A gang whose lease has ended is preempted if the scheduler, once asked, has neither renewed it nor preempted it.
+    A gang whose lease has ended is preempted if the scheduler has neither renewed the lease nor preempted the gang.
     """
     outcome = GO_ON
     while outcome == GO_ON:

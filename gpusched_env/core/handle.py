@@ -1,14 +1,15 @@
-"""Handles: the arrays of a run by name, as kernels and Python read them; and the door to the compiler.
+"""Handles, which give kernels and Python the arrays of a run by name, and the decorators of kernels.
 
 * A class derived from :class:`Handle` lists arrays. ``sim.jobs[row]`` reads the same in compiled code and in Python.
-* ``@kernel`` makes a function a kernel, by its annotations: ``int``, ``float``, ``bool``, handles, and tuples of them
-  as result. It is compiled alone, when it is first needed, and calls others by their names. ``@kernel(lazy=True)``
-  waits for its first call: what a scenario never does is never compiled.
-* ``@helper`` is for the few lines that are worth copying into each of their callers.
-* ``Numbered`` is a table of kernels, or plain Python functions, that kernels call by number: what users register.
+* ``@kernel`` turns a function into a kernel. Its annotations are its signature: ``int``, ``float``, ``bool`` and
+  handles, and for the result also tuples of them. Each kernel is compiled separately when it is first needed, and calls
+  other kernels by their names. ``@kernel(lazy=True)`` compiles the kernel on its first call instead of with its
+  callers: a scenario compiles only what it uses.
+* ``@helper`` marks a short function that is inlined into each of its callers.
+* ``Numbered`` is a table of kernels or plain Python functions that kernels call by number. Users' functions are there.
 
-The address of a handle is that of a table of words: for each array its address, then its lengths. With
-``NUMBA_DISABLE_JIT=1`` kernels are the plain functions (interpreter.py), else compiler.py compiles them.
+The address of a handle is the address of a table of 64-bit words: for each array its address, then its lengths. With
+``NUMBA_DISABLE_JIT=1`` kernels run as plain Python (interpreter.py); otherwise compiler.py compiles them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import numpy as np
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 INTERPRETED: Final = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
-_LINE: Final = 64  # [byte] of the caches
+_LINE: Final = 64  # [byte] of a cache line
 
 
 class Field(NamedTuple):
@@ -34,9 +35,9 @@ class Field(NamedTuple):
 
     Parameters
     ----------
-    dtype : of its elements
-    axes : names of its axes, which are those of sizes; none = one record
-    fill : what its elements are at the beginning
+    dtype : type of its elements
+    axes : names of its axes, the keys of ``sizes`` in :class:`Batched`; none = a single record
+    fill : initial value of its elements
     """
 
     dtype: np.dtype[Any]
@@ -50,9 +51,9 @@ def array(dtype: Any, *axes: str, fill: Any = 0) -> Any:
 
 
 class Handle:
-    """Arrays by name, as kernels take them; derive a class and list them with :func:`array`.
+    """Arrays by name, for kernels and Python; derive a class and list its arrays with :func:`array`.
 
-    The arrays must be C-contiguous, and are kept. The handle holds as long as this object does.
+    The arrays must be C-contiguous; the object holds references to them. ``address`` is valid while the object lives.
 
     Raises
     ------
@@ -64,7 +65,7 @@ class Handle:
     _length: ClassVar[int]
 
     def __init_subclass__(cls) -> None:
-        """List the arrays, those of base classes first, and number the words of the table."""
+        """List the arrays, base classes first, and number the words of the table."""
         inherited = dict(getattr(cls, "fields", {}))
         cls.fields = inherited | {name: value for name, value in vars(cls).items() if isinstance(value, Field)}
         cls._words, cls._length = {}, 0
@@ -78,13 +79,18 @@ class Handle:
         self._arrays: dict[str, np.ndarray] = {}
         self._table = np.zeros(self._length, np.int64)
         self.address = int(self._table.ctypes.data)
-        self.parameter = self._as_parameter_ = self if INTERPRETED else self.address  # as kernels take it
+        self.parameter = self._as_parameter_ = self if INTERPRETED else self.address  # what kernels take
         handles[self.address] = self
         for name, value in arrays.items():
             self.replace(name, value)
 
     def replace(self, name: str, value: Any) -> None:
-        """Go on with another array in the place of ``name``."""
+        """Replace the array ``name``.
+
+        Raises
+        ------
+        TypeError : as for the class
+        """
         field, at = self.fields[name], self._words[name]
         if not isinstance(value, np.ndarray):
             raise TypeError(f"{type(self).__name__}.{name}: a {type(value).__name__} is no array")
@@ -103,12 +109,12 @@ class Handle:
         return type(self)(**{name: value.copy() for name, value in self._arrays.items()})
 
     def copy_from(self, other: Self) -> None:
-        """Write the numbers of another handle of the same lengths into the own arrays."""
+        """Copy the contents of another handle, with arrays of the same lengths, into the arrays of this one."""
         for name, value in other._arrays.items():
             np.copyto(self._arrays[name], value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy the arrays: a copy has a table of its own."""
+        """Pickle the arrays only: a copy makes its own table."""
         return _made, (type(self), self._arrays)
 
 
@@ -117,14 +123,14 @@ def _made(cls: type[Handle], arrays: dict[str, np.ndarray]) -> Handle:
 
 
 class Batched:
-    """The arrays of many handles of one kind, each with an axis more than the kind tells.
+    """The arrays of many handles of one kind; each array has a leading batch axis.
 
     Parameters
     ----------
-    kind : of the handles
+    kind : class of the handles
     batch : number of handles
     sizes : length of each axis
-    shared : arrays that are the same for all handles, and have no axis more
+    shared : arrays that all handles share, without a batch axis
     """
 
     def __init__(self, kind: type[Handle], batch: int, sizes: Mapping[str, int], **shared: np.ndarray) -> None:
@@ -146,14 +152,14 @@ class Batched:
         return [name for name in self.kind.fields if name not in self.shared]
 
     def handle(self, b: int) -> Any:
-        """Give number ``b`` of the handles."""
+        """Return handle number ``b``."""
         arrays = {name: getattr(self, name) for name in self.own}
         rows = {name: array[b : b + 1].reshape(array.shape[1:]) for name, array in arrays.items()}
         return self.kind(**rows, **self.shared)
 
 
 def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    """Lay out zeros from the beginning of a line of the caches."""
+    """Allocate zeros that begin at a cache line."""
     length = math.prod(shape) * dtype.itemsize
     raw = np.zeros(length + _LINE, np.uint8)
     first = -raw.ctypes.data % _LINE
@@ -164,7 +170,7 @@ handles: Final[WeakValueDictionary[int, Handle]] = WeakValueDictionary()  # by a
 
 
 def types_of(function: Any) -> tuple[list[Any], Any]:
-    """Give Python's types of parameters and result."""
+    """Return the annotated types of the parameters and of the result."""
     hints = typing.get_type_hints(function)
     result = hints.pop("return")
     return [hints[name] for name in function.__code__.co_varnames[: function.__code__.co_argcount]], result
@@ -179,43 +185,43 @@ if TYPE_CHECKING:
     def kernel(*, lazy: bool) -> Callable[[Function], Function]: ...
 
     def kernel(function: Any = None, *, lazy: bool = False) -> Any:
-        """Make a kernel of a function; ``lazy``: it is compiled when it is first called, not with its callers."""
+        """Turn a function into a kernel; ``lazy``: it is compiled on its first call, not with its callers."""
 
     def helper(function: Function) -> Function:
-        """Make a function, which only kernels call, a part of each of them."""
+        """Make a function that only kernels call; it is inlined into each of them."""
 
     def plain(function: Function) -> Function:
-        """Let kernels call a function by its name; Python calls it as it is."""
+        """Make a plain Python function callable from kernels by its name."""
 
     def entry_of(kernel: Callable[..., Any]) -> Callable[..., Any]:
-        """Give what Python calls fastest: of handles it takes ``parameter``."""
+        """Return the fastest callable for Python; instead of a handle it takes the handle's ``parameter``."""
 
     def handle_at(cls: type[Handle]) -> Callable[[int], Any]:
-        """Make the function by which kernels look a handle up by its address."""
+        """Make the function that turns an address into a handle inside kernels."""
 
     def set_listener(function: Callable[[int, int, str], None]) -> None:
-        """Have a function told of compiling: how many kernels are done, of how many, and which comes next."""
+        """Set the function to be called during compilation with (kernels done, kernels in all, name of the next)."""
 
     def cache_folder() -> Path | None:
-        """Give the folder of the machine code; None = there is none, or it cannot be written."""
+        """Return the folder of the machine code; None = there is none, or it is not writable."""
 
     def all_kernels() -> list[Any]:
-        """List the kernels of all modules that are imported."""
+        """List the kernels of all imported modules."""
 
     class Numbered:
-        """Functions of one signature that kernels call by number: ``these(number, ...)``.
+        """A table of functions of one signature, which kernels call by number: ``table(number, ...)``.
 
         Parameters
         ----------
         name : unique
-        signature : a function with the annotations that all have
-        most : how many there may be
+        signature : a function with the annotations that all functions of the table have
+        most : maximum number of functions
         """
 
         def __init__(self, name: str, signature: Callable[..., Any], most: int) -> None: ...
 
         def put(self, number: int, function: Callable[..., Any]) -> None:
-            """Give a kernel, or a plain Python function, a number; TypeError if it has another signature."""
+            """Give a kernel, or a plain function, a number; TypeError: another signature, or too large a number."""
 
         def __call__(self, number: int, *arguments: Any) -> Any:
             """Call one of them."""

@@ -1,4 +1,4 @@
-"""Kernels in plain Python (``NUMBA_DISABLE_JIT=1``): slow, with the same event log, and open to a debugger."""
+"""Kernels in plain Python (``NUMBA_DISABLE_JIT=1``): slow, but open to a debugger; the event log is the same."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, Final
 
 from gpusched_env.core.handle import Function, handles
 
-# By annotation, which is a string where a module imports annotations from __future__.
+# By annotation, which is a string in modules that import annotations from __future__.
 _WIDE: Final[dict[Any, Callable[[Any], Any]]] = {
     "int": int, "float": float, "bool": bool, int: int, float: float, bool: bool,
 }  # fmt: skip
 
 
 def kernel(function: Any = None, *, lazy: bool = False) -> Any:
-    """Widen a function's numbers as compiled kernels do: arrays hold some of 8 and 32 bits, which would overflow."""
+    """Widen a function's numbers as compiled kernels do: 8-bit and 32-bit elements of arrays would overflow."""
     if function is None:
         return kernel
     code = function.__code__
@@ -36,36 +36,36 @@ def helper(function: Any) -> Any:
 
 
 def plain(function: Function) -> Function:
-    """Leave a function as it is."""
+    """Return the function itself."""
     return function
 
 
 def entry_of(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Give the function itself."""
+    """Return the function itself."""
     return kernel
 
 
 def handle_at(cls: type[Any]) -> Callable[[int], Any]:
-    """Make the function by which kernels look a handle up by its address."""
+    """Make the function that turns an address into a handle inside kernels."""
     return lambda address: handles[int(address)]
 
 
 def set_listener(function: Callable[[int, int, str], None]) -> None:
-    """Nothing is compiled: nobody is told."""
+    """Do nothing: nothing is compiled."""
 
 
 def cache_folder() -> Path | None:
-    """There is no machine code."""
+    """Return None: there is no machine code."""
     return None
 
 
 def all_kernels() -> list[Any]:
-    """Nothing can be compiled."""
+    """Return no kernels: none can be compiled."""
     return []
 
 
 class Numbered:
-    """Functions of one signature that kernels call by number: ``these(number, ...)``."""
+    """A table of functions of one signature, which kernels call by number: ``table(number, ...)``."""
 
     def __init__(self, name: str, signature: Any, most: int) -> None:
         self._name, self._most = name, most

@@ -1,4 +1,4 @@
-"""List scheduling: turn an order of jobs into preemptions and starts. One mechanism under most published policies."""
+"""List scheduling: turn an order of jobs into preemptions and starts. Most published policies are built on it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gpusched_env.core.state import ACTIVE, CHECKPOINTING, WAITING, Run
 
 
 class Walk(Handle):
-    """Jobs in an order, best first, each with its placement rule, and what is found for each."""
+    """Jobs in priority order, best first, each with its placement rule and its verdict."""
 
     order = array(np.int32, "walked")  # rows
-    rules = array(np.int32, "walked")  # numbers
+    rules = array(np.int32, "walked")  # numbers of rules
     verdicts = array(np.int32, "walked")
 
 
@@ -23,8 +23,8 @@ class Walk(Handle):
 def plan_starts(sim: Run, walk: Walk, count: int, strict: bool) -> int:
     """Walk the waiting jobs ``order[:count]`` and list those that can start now; nothing is started.
 
-    ``strict`` stops at the first job that does not fit; else the walk goes on. Fills ``verdicts`` with positions in
-    ``order`` and returns their number.
+    With ``strict`` the walk stops at the first job that does not fit; otherwise it skips that job. Fills ``verdicts``
+    with positions in ``order`` and returns their number.
     """
     random = sim.world["random"]
     supply = sim.world["free_gpus"]
@@ -51,10 +51,10 @@ def plan_starts(sim: Run, walk: Walk, count: int, strict: bool) -> int:
 
 @kernel
 def first_shared(sim: Run, walk: Walk, count: int, begin: int, choices: int, strict: bool) -> int:
-    """Find the first of the waiting jobs ``order[begin:count]`` that can start now, beside others if need be.
+    """Find the first of the waiting jobs ``order[begin:count]`` that can start now, on shared GPUs if necessary.
 
-    Writes its GPUs to ``chosen`` and its option of ``sub_batches`` to its verdict. Returns its position in ``order``,
-    ``count`` if there is none.
+    With ``strict`` only the job ``order[begin]`` is tried. Writes the GPUs of the job found to ``chosen``, and its
+    option of ``sub_batches`` to its verdict. Returns its position in ``order``; ``count`` = there is none.
     """
     for i in range(begin, count):
         found, option = find_shared(sim, walk.order[i], choices)
@@ -68,7 +68,7 @@ def first_shared(sim: Run, walk: Walk, count: int, begin: int, choices: int, str
 
 @kernel
 def _lend(sim: Run, replica: int, value: int) -> int:
-    """Pretend that the GPUs that a replica alone holds are free (``value`` FREE), or give them back to it (its number).
+    """Mark the GPUs that only this replica holds as free (``value`` FREE), or as its own again (``value`` its number).
 
     Returns the number of these GPUs.
     """
@@ -89,14 +89,14 @@ def _lend(sim: Run, replica: int, value: int) -> int:
 
 @kernel
 def held(sim: Run, row: int) -> int:
-    """GPUs that a running job holds, of all its copies; those that a waiting one asks for [GPU]."""
+    """GPUs that a running job holds, all copies included, or that a waiting job asks for [GPU]."""
     number = sim.jobs[row]["replica"]
     return sim.jobs[row]["gpus"] if number < 0 else sim.replicas[number]["gpus"]
 
 
 @kernel
 def frees_at_once(sim: Run, row: int) -> bool:
-    """Tell whether preempting a job would free its GPUs in this instant."""
+    """Tell whether a preemption of the job would free its GPUs in this instant."""
     number = sim.jobs[row]["replica"]
     if number < 0 or sim.world["checkpoint_s"] > 0.0:
         return False
@@ -108,12 +108,13 @@ SKIPPED, KEPT, NEWCOMER, BLOCKED, NOT_NOW = range(5)
 
 @kernel
 def plan_preemptive(sim: Run, walk: Walk, count: int) -> int:
-    """Decide who should hold GPUs when running jobs may be preempted; return how many are to start now.
+    """Decide which jobs should hold GPUs when running jobs may be preempted; return how many are to start now.
 
-    Walks ``order[:count]`` (waiting and running jobs, best first) with all GPUs of the cluster as budget and takes what
-    fits (Tiresias, NSDI 2019). Taken running jobs keep their GPUs. Taken waiting jobs are placed, in order, on what the
-    others leave; one that finds no place hands its budget on, and so do worse gangs of its size and rule. GPUs of gangs
-    that are just being checkpointed count as free here, since they will be soon.
+    Walks ``order[:count]`` (waiting and running jobs, best first) with all GPUs of the cluster as budget, and takes
+    each job that fits into what is left of the budget (Tiresias, NSDI 2019). Taken running jobs keep their GPUs. Taken
+    waiting jobs are placed, in order, on the remaining GPUs. If a job finds no place, it and all later jobs of its size
+    and rule (and of its class, if the class cannot run on every GPU type) are blocked, and the walk starts again
+    without them. GPUs of gangs that are being checkpointed count as free in this check, since they soon will be.
 
     Fills ``verdicts[:count]``: KEPT; NEWCOMER (start it now); NOT_NOW (taken, but its GPUs, or those of a better gang
     that needs a particular place, are still being checkpointed); SKIPPED (preempt it if it runs); BLOCKED (no place).
@@ -125,7 +126,7 @@ def plan_preemptive(sim: Run, walk: Walk, count: int) -> int:
     again = True
     while again:
         again = False
-        # 1. Who is taken, by GPU count.
+        # 1. Take jobs by GPU count.
         budget = w["gpus"]
         placed = 0
         located = True
@@ -144,7 +145,7 @@ def plan_preemptive(sim: Run, walk: Walk, count: int) -> int:
                     walk.verdicts[i] = KEPT
         if located:
             break
-        # 2. Does everyone taken find a place? Only rules that may refuse enough free GPUs need the look.
+        # 2. Check that each taken job finds a place; unnecessary if all rules accept any free GPUs.
         supply = w["free_gpus"]
         for i in range(count):
             job = sim.jobs[walk.order[i]]
@@ -159,7 +160,7 @@ def plan_preemptive(sim: Run, walk: Walk, count: int) -> int:
                 rule = walk.rules[i]
                 end = reserve(sim, placed, kind, gang, rule, supply)
                 if end == placed:
-                    # Nor shall a worse gang of the same kind pass it; blocking all at once also spares a round each.
+                    # A worse gang of the same kind must not overtake it; blocking all of them here saves passes.
                     everywhere = not unable_somewhere(sim, kind)
                     for j in range(i, count):
                         job = sim.jobs[walk.order[j]]
@@ -178,7 +179,7 @@ def plan_preemptive(sim: Run, walk: Walk, count: int) -> int:
             ):
                 number = job["replica"]
                 _lend(sim, number, number)
-    # 3. Who can start now: victims free their GPUs at once only if a checkpoint costs nothing.
+    # 3. Find the jobs that can start now: victims free their GPUs at once only if a checkpoint takes no time.
     supply = w["free_gpus"]
     for i in range(count):
         if walk.verdicts[i] == SKIPPED and frees_at_once(sim, walk.order[i]):
@@ -201,7 +202,7 @@ def plan_preemptive(sim: Run, walk: Walk, count: int) -> int:
                 starting += 1
             else:
                 walk.verdicts[i] = NOT_NOW
-                # Its place is still being checkpointed: whoever started now might take part of it for good.
+                # Its place is still being checkpointed, and a job that started now might take part of it.
                 held_up = held_up or not goes_anywhere_now(sim, kind, walk.rules[i])
     unreserve(sim, 0, placed)
     for i in range(count):

@@ -1,4 +1,4 @@
-"""Kernels that answer questions; they change nothing that a run depends on."""
+"""Kernels that answer queries; they change nothing that a run depends on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpusched_env.core.state import ACTIVE, WAITING, Run
 
 
 class Asked(Handle):
-    """A question about some jobs or links, and the answers."""
+    """A query about some jobs or links, and the answers."""
 
     rows = array(np.int32, "rows")
     answers = array(np.float64, "questions", "answers")
@@ -25,7 +25,7 @@ class Asked(Handle):
 
 @kernel
 def progress(sim: Run, asked: Asked, count: int) -> None:
-    """Answer iterations left and productive seconds of the jobs ``rows`` as of the clock."""
+    """Answer for the jobs ``rows``, as of the clock: iterations left, and productive seconds [s]."""
     for i in range(count):
         row = asked.rows[i]
         asked.answers[0, i] = work_left(sim, row)
@@ -60,14 +60,14 @@ def find_place(sim: Run, row: int, rule: int) -> int:
 
 @kernel
 def find_place_beside(sim: Run, row: int, partner: int, option: int) -> int:
-    """Write the GPUs on which a job would join another to ``chosen``; their number and, 32 bits above, the option."""
+    """Write the GPUs on which a job would join another to ``chosen``; return their number + (the option << 32)."""
     count, found = find_beside(sim, row, partner, option)
     return count | found << 32
 
 
 @kernel
 def link_load(sim: Run, link: int) -> float:
-    """What crosses a link one way, at the settled rates [byte/s]."""
+    """Load of a link, in one direction, at the settled rates [byte/s]."""
     load = 0.0
     use = sim.links[link]["first_use"]
     while use >= 0:
@@ -78,7 +78,7 @@ def link_load(sim: Run, link: int) -> float:
 
 @kernel
 def meet_company(sim: Run) -> None:
-    """Find the slowdowns of gangs whose company has changed; the change stays noted, for when time moves."""
+    """Update the slowdowns of gangs whose co-located gangs have changed; they stay marked until time moves."""
     for i in range(sim.world["running"] if sim.world["sharing"] else 0):
         number = sim.running[i]
         if sim.replicas[number]["company_changed"]:
@@ -87,7 +87,7 @@ def meet_company(sim: Run) -> None:
 
 @kernel
 def slowdown_there(sim: Run, row: int) -> float:
-    """How many times longer a waiting job's iteration would take beside the gangs on the chosen GPUs."""
+    """Slowdown of a waiting job's iteration by the gangs on the chosen GPUs; 1 = none."""
     worst = 1.0
     if sim.world["sharing"]:
         kind = sim.jobs[row]["job_class"]
@@ -104,9 +104,9 @@ def slowdown_there(sim: Run, row: int) -> float:
 
 @kernel
 def what_if(sim: Run, row: int) -> float:
-    """Seconds of one iteration of a waiting job if it started on the chosen GPUs now; nothing changes [s].
+    """Seconds of one iteration of a waiting job if it started on the chosen GPUs now [s]; the run does not change.
 
-    It works its whole batch off at once; inf beside a gang with which it must not share.
+    The job's sub-batch is its whole batch. inf = it must not share a GPU with one of the gangs there.
     """
     w = sim.world
     company = slowdown_there(sim, row)
@@ -138,14 +138,14 @@ def what_if(sim: Run, row: int) -> float:
 
 @kernel
 def settle_now(sim: Run) -> None:
-    """Settle the rates between decisions, for those who want to see them before time moves."""
+    """Settle the rates between decisions, so that they can be read before time moves."""
     settle(sim)
     meet_company(sim)
 
 
 @kernel
 def link_loads(sim: Run, asked: Asked) -> None:
-    """Answer the load of every link, one direction [byte/s], at the settled rates."""
+    """Answer the load of every link, in one direction, at the settled rates [byte/s]."""
     settle(sim)
     for link in range(asked.answers.shape[1]):
         asked.answers[0, link] = link_load(sim, link)
@@ -165,6 +165,6 @@ def end_times(sim: Run, asked: Asked, count: int) -> None:
         r = sim.replicas[number]
         asked.answers[0, i] = r["until_s"]
         pace = whole_iterations(sim, beside_company(sim, number))
-        if pace != r["iteration_s"]:  # a decision or an end of this instant has changed it
+        if pace != r["iteration_s"]:  # a decision or a completion of this instant has changed it
             since_s = max(r["since_s"], sim.world["clock_s"])
             asked.answers[0, i] = finish_time(sim, since_s, work_left(sim, asked.rows[i]), pace)

@@ -1,4 +1,4 @@
-"""How users' functions get a name and a number: the step that all registries of kernels share."""
+"""Registration of users' functions by name and number: what all registries of kernels share."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gpusched_env.errors import GpuschedError
 
 
 def put_named(kind: str, name: str, is_taken: bool, number: int, functions: Sequence[tuple[Numbered, Any]]) -> None:
-    """Give functions their number, each in its table; a function that is None has none.
+    """Enter each function into its table under a number; None is skipped.
 
     Parameters
     ----------
-    kind : of what is registered, for errors
-    is_taken : something else has the name
-    functions : table and function
+    kind : what is registered, for error messages
+    is_taken : whether the name is already in use
+    functions : pairs of table and function
 
     Raises
     ------

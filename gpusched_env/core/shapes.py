@@ -1,4 +1,4 @@
-"""Kernels that see where the chosen GPUs are: tier and shape of a placement, and the row of ``paces`` for it."""
+"""Kernels that classify a placement: its tier, its shape and its row of ``paces``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def tier_of(sim: Run, at: int, gang: int) -> int:
 
 @kernel(lazy=True)
 def used_parts(sim: Run, at: int, gang: int) -> tuple[int, int, int]:
-    """Racks, machines and slots on which ``gang`` chosen GPUs from ``at`` on are."""
+    """Count the racks, machines and slots of ``gang`` chosen GPUs from ``at`` on."""
     used_racks = 0
     machines = 0
     slots = 0
@@ -59,7 +59,7 @@ def used_parts(sim: Run, at: int, gang: int) -> tuple[int, int, int]:
 
 @kernel
 def shape_row(sim: Run, kind: int, key: int) -> int:
-    """Row of ``paces`` of a shape, by halving; -1 where the job class has no such row. Unused rows stand at the end."""
+    """Row of ``paces`` of a shape, by binary search; -1 = the job class has no such row. Unused rows are at the end."""
     low = FIRST_SHAPE
     high = sim.paces.shape[1]
     while low < high:
@@ -78,7 +78,7 @@ def shape_row(sim: Run, kind: int, key: int) -> int:
 def placed(sim: Run, kind: int, at: int, gang: int) -> tuple[int, int, int]:
     """Tier of ``gang`` chosen GPUs from ``at`` on, row of ``paces`` for them, and the GPU type that sets their pace.
 
-    The row is that of the placement's shape where shapes have prices, else that of the tier.
+    The row is that of the placement's shape if ``paces`` has one, else that of the tier.
     """
     tier = tier_of(sim, at, gang)
     row = tier
@@ -98,7 +98,7 @@ def placed(sim: Run, kind: int, at: int, gang: int) -> tuple[int, int, int]:
 
 @kernel(lazy=True)
 def placed_copies(sim: Run, kind: int, gang: int, taken: int) -> tuple[int, float]:
-    """Tier of the chosen GPUs of several copies of a gang, and seconds of one iteration: their rates add up [s]."""
+    """Tier of the chosen GPUs of several copies of a gang, and seconds of one iteration [s]: the rates add up."""
     rate = 0.0
     for at in range(0, taken, gang):
         _, row, slowest = placed(sim, kind, at, gang)

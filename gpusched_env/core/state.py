@@ -20,12 +20,12 @@ from gpusched_env.core.network.arrays import (
 from gpusched_env.event_log import EVENT_DTYPE
 from gpusched_env.instance import Instance
 
-_LINE: Final = 64  # [byte] of a processor's caches
-_JOBS_TOGETHER: Final = 2048  # whose records caches hold while one field after the other is written
+_LINE: Final = 64  # [byte] of a cache line
+_JOBS_TOGETHER: Final = 2048  # jobs per block: their records stay in the cache while the fields are written one by one
 
 
 def whole_lines(fields: list[tuple[str, str]]) -> np.dtype[Any]:
-    """Lay out a record that fills whole lines of the caches, so that one beside it shares none."""
+    """Pad a record to whole cache lines, so that neighbouring records share no line."""
     unused = -np.dtype(fields).itemsize % _LINE
     return np.dtype([*fields, ("unused", np.uint8, (unused,))])
 
@@ -37,28 +37,28 @@ IDLE, ACTIVE, CHECKPOINTING = range(3)
 
 WORLD_DTYPE: Final = whole_lines(
     [
-        # what every step reads, at most 384 bytes
-        # where the run stands
+        # hot: read at every step, at most 384 bytes
+        # state of the run
         ("clock_s", "<f8"),
         ("timer_s", "<f8"),  # [s] earliest wake-up a scheduler asked for; inf = none
         ("next_arrival", "<i8"),  # row of the next job to arrive
         ("next_tick", "<i8"),  # number of the next round
-        ("deciding", "<i8"),  # 1 = a scheduler must be asked once all events of this instant have been played
-        ("first_waiting", "<i8"),  # where the waiting list begins, waiting.py
-        ("waiting", "<i8"),  # its entries
-        ("waiting_gpus", "<i8"),  # that these jobs ask for
+        ("deciding", "<i8"),  # 1 = ask the scheduler once all events of this instant have been played
+        ("first_waiting", "<i8"),  # index at which the waiting list begins (waiting.py)
+        ("waiting", "<i8"),  # length of the waiting list
+        ("waiting_gpus", "<i8"),  # that the waiting jobs ask for
         ("running", "<i8"),  # entries in use of the running list, checkpointing replicas included
         ("finished", "<i8"),
-        ("starts", "<i8"),  # of gangs, so far
-        ("returns", "<i8"),  # of gangs' GPUs, so far
+        ("starts", "<i8"),  # starts of gangs so far
+        ("returns", "<i8"),  # times that a gang has freed its GPUs so far
         ("free_gpus", "<i8"),
         ("checkpointing_gpus", "<i8"),  # held by gangs that are being checkpointed
-        ("leases_over", "<i8"),  # gangs whose lease has ended at this instant, and about which nobody has decided
+        ("leases_over", "<i8"),  # gangs whose lease has ended at this instant and that await a decision
         ("preemptions", "<i8"),
         ("random", "<i8"),  # state of the generator of random placements, 1 .. 2**32-1
         # integrals over time since the start, for rewards
         ("job_seconds", "<f8"),  # [s] of jobs in the system
-        ("slowdown_seconds", "<f8"),  # of the sum of 1/ideal_s over jobs in the system
+        ("slowdown_seconds", "<f8"),  # integral of slowdown_weight
         ("busy_gpu_seconds", "<f8"),  # [GPU s] held
         ("slowdown_weight", "<f8"),  # [1/s] sum of 1/ideal_s over jobs in the system
         ("fairness_sum", "<f8"),  # finish-time fairness rho summed over finished jobs
@@ -72,34 +72,34 @@ WORLD_DTYPE: Final = whole_lines(
         ("racks", "<i8"),
         ("gpus", "<i8"),
         ("node_gpus", "<i8"),  # [GPU] of the largest node
-        # rules of play, fixed
+        # rules of the simulation, fixed
         ("round_s", "<f8"),  # [s] 0 = exact events
         ("checkpoint_s", "<f8"),  # [s]
         ("restore_s", "<f8"),  # [s]
         ("start_s", "<f8"),  # [s]
         ("time_limit_s", "<f8"),  # [s] inf = none
-        ("slot_s", "<f8"),  # [s] > 0 = only whole iterations count in each slot of so many seconds
-        ("max_copies", "<i8"),  # of a gang that may train a job at the same time
-        ("sharing", "<i8"),  # 1 = jobs cost each other time and need memory on the GPUs that they share
-        ("gpu_jobs", "<i8"),  # that may hold a GPU at the same time
-        ("pace_until_lease", "<i8"),  # 1 = a gang that company leaves keeps its pace until its next lease
-        ("step_iterations", "<f8"),  # > 0 = work comes in steps of so many iterations
+        ("slot_s", "<f8"),  # [s] > 0 = slot length; only whole iterations count in each slot
+        ("max_copies", "<i8"),  # most copies of a gang that may train a job at the same time
+        ("sharing", "<i8"),  # 1 = jobs slow each other down and need memory on the GPUs that they share
+        ("gpu_jobs", "<i8"),  # most jobs that may hold a GPU at the same time
+        ("pace_until_lease", "<i8"),  # 1 = when a co-located job leaves, rates change at the next lease
+        ("step_iterations", "<f8"),  # > 0 = iterations per step; work comes in whole steps
         # contention
-        ("contention", "<i8"),  # number of its model, fixed; 0 = none, rates follow from the table of paces
+        ("contention", "<i8"),  # number of the contention model, fixed; 0 = none, rates follow from ``paces``
         ("uncommitted", "<i8"),  # 1 = some replica's settled rate may differ from the one it runs at
         ("first_free_use", "<i8"),  # head of the chain of unused rows of ``uses``
         ("changed", "<i8"),  # links whose flows have changed since the rates were settled
-        ("queued", "<i8"),  # scratch: links in the queue of max-min
+        ("queued", "<i8"),  # scratch: length of the queue of max-min
         ("listed", "<i8"),  # replicas whose rate or iteration may change when rates are settled
         ("next_change", "<i8"),  # number of the next change of links
-        # the rest: rules of play, and of contention (gpusched_env.network), fixed
-        ("merge_s", "<f8"),  # [s] of gangs of several copies
-        ("least_busy_lambda", "<f8"),  # of the rule least-busy-servers
-        ("changes", "<i8"),  # of links
+        # cold: rules of the simulation and of contention (gpusched_env.network), fixed
+        ("merge_s", "<f8"),  # [s] a start of several copies takes longer
+        ("least_busy_lambda", "<f8"),  # lambda of the placement rule least-busy-servers
+        ("changes", "<i8"),  # number of changes of links
         ("k_mode", "<i8"),
         ("duty", "<i8"),
         ("duplex", "<i8"),  # 1 = a link row stands for both directions
-        ("edges", "<i8"),  # groups of servers with the same attachment
+        ("edges", "<i8"),  # number of groups of machines with the same attachment
         ("nics", "<i8"),
         ("path_seed", "<i8"),
         ("xi1", "<f8"),
@@ -109,24 +109,24 @@ WORLD_DTYPE: Final = whole_lines(
         ("gpu_Bps", "<f8"),  # [byte/s] of a GPU's port inside a machine
         ("gpu_latency_s", "<f8"),
         ("nic_Bps", "<f8"),  # [byte/s] of a machine's ports together
-        ("reduction_Bps", "<f8"),  # [byte/s] at which a GPU adds gradients up; inf = no time
-        ("machine_overhead_s", "<f8"),  # [s] an iteration costs for each machine of the gang
+        ("reduction_Bps", "<f8"),  # [byte/s] at which a GPU adds up gradients; inf = it takes no time
+        ("machine_overhead_s", "<f8"),  # [s] of overhead in an iteration per machine of the gang
     ]
 )
 JOB_STATE_DTYPE: Final = whole_lines(
     [
-        # what every look at a job reads, 64 bytes
+        # hot, 64 bytes
         ("arrival_s", "<f8"),
-        ("last_stop_s", "<f8"),  # [s] arrival, then the latest release of GPUs
+        ("last_stop_s", "<f8"),  # [s] latest release of GPUs; before the first one, arrival
         ("iterations", "<f8"),
         ("ideal_s", "<f8"),  # [s] run time on the ideal placement
         ("remaining", "<f8"),  # iterations left when the replica was last touched
         ("service_s", "<f8"),  # [s] productive seconds when the replica was last touched
         ("gpus", "<i4"),
-        ("job_class", "<i4"),  # row of iteration_s
+        ("job_class", "<i4"),  # row of ``paces``
         ("replica", "<i4"),  # row of the replica table, -1 = none
         ("preemptions", "<i4"),
-        # the rest
+        # cold
         ("first_start_s", "<f8"),  # [s] inf = not yet
         ("finish_s", "<f8"),  # [s] inf = not yet
         ("job_seconds", "<f8"),  # WORLD.job_seconds at arrival
@@ -135,47 +135,47 @@ JOB_STATE_DTYPE: Final = whole_lines(
 )
 REPLICA_DTYPE: Final = np.dtype(
     [
-        # what every look at a running gang reads, 64 bytes
+        # hot: the first 64 bytes
         ("job", "<i4"),
         ("phase", "<i4"),  # IDLE, ACTIVE, CHECKPOINTING
         ("gpus", "<i4"),  # [GPU]
         ("tier", "<i4"),
         ("gang", "<i4"),  # as jobs.gpus: of one copy
         ("job_class", "<i4"),  # as jobs.job_class
-        ("since_s", "<f8"),  # [s] progress counts from here
+        ("since_s", "<f8"),  # [s] its progress counts from this time
         ("service_s", "<f8"),  # as jobs.service_s
-        ("settled_s", "<f8"),  # [s] seconds of one iteration under the flows as they are
+        ("settled_s", "<f8"),  # [s] seconds of one iteration at the present flows
         ("accumulation_s", "<f8"),  # [s] of the sub-steps before the last
         ("slowdown", "<f8"),  # by the gangs that share its GPUs
         ("start_s", "<f8"),  # [s] when it took its GPUs
         ("until_s", "<f8"),  # [s] completion if ACTIVE, release if CHECKPOINTING
-        ("lease_s", "<f8"),  # [s] when its GPUs are offered again; inf = never
+        ("lease_s", "<f8"),  # [s] end of its lease; inf = no lease
         ("iteration_s", "<f8"),  # [s] seconds of one iteration at the rate it runs at
-        ("first_gpu", "<i4"),  # head of the chain of its seats (gpu_next)
-        ("lease_over", "<i4"),  # 1 = its lease has ended at this instant, and nobody has decided what follows
+        ("first_gpu", "<i4"),  # head of the linked list of its seats (gpu_next)
+        ("lease_over", "<i4"),  # 1 = its lease has ended at this instant, and it awaits a decision
         ("sequence", "<i8"),  # number of its start
         # contention: communication of one iteration takes fixed_s + wire_bytes / rate_Bps
-        ("told_s", "<f8"),  # [s] iteration_s as the log was told last; -1 = not yet
+        ("told_s", "<f8"),  # [s] iteration_s as last logged; -1 = not logged yet
         ("compute_s", "<f8"),  # [s]
-        ("fixed_s", "<f8"),  # [s] latency, and what does not cross a shared link
+        ("fixed_s", "<f8"),  # [s] latency, and transfers over links that are not shared
         ("wire_bytes", "<f8"),  # [byte] over each edge of its ring
         ("overlap", "<f8"),
         ("solo_Bps", "<f8"),  # [byte/s] of a ring edge on an idle network
         ("rate_Bps", "<f8"),  # [byte/s] settled
-        ("priced_Bps", "<f8"),  # [byte/s] rate that settled_s follows from
+        ("priced_Bps", "<f8"),  # [byte/s] rate from which settled_s was computed
         ("profile", "<i4"),
         ("machines", "<i4"),
-        ("first_use", "<i4"),  # head of its chain of ``uses``; -1 = none
+        ("first_use", "<i4"),  # head of its linked list of ``uses``; -1 = none
         ("bottleneck", "<i4"),  # link that bounds its rate; -1 = its own ports
         ("is_listed", "<i4"),  # 1 = its rate or iteration may change when rates are settled
         ("listed", "<i4"),  # entry i of the list of such replicas
         # sharing
         ("sub_batch", "<i4"),  # option of ``sub_batches``
-        ("company_changed", "<i4"),  # 1 = ``slowdown`` may differ when time moves
+        ("company_changed", "<i4"),  # 1 = ``slowdown`` is out of date: it is updated before time moves
         ("compute_share", "<f8"),  # compute time of one sub-step / that of the whole batch
-        ("solo_s", "<f8"),  # [s] seconds of one iteration with its GPUs to itself, all links as at its start
+        ("solo_s", "<f8"),  # [s] seconds of one iteration alone on its GPUs, with the links of its start
         ("benefit_s", "<f8"),  # [s] scratch: mean JCT of the pair if a waiting job joined it now; inf = it must not
-        ("option", "<i4"),  # scratch: sub-batch of that job then
+        ("option", "<i4"),  # scratch: sub-batch of that job
         ("offers", "<i4"),  # scratch: lowest GPU on which it has room for that job; -1 = none
     ]
 )
@@ -189,14 +189,14 @@ SUB_BATCH_DTYPE: Final = np.dtype(
 PACE_DTYPE: Final = np.dtype(
     [
         ("iteration_s", "<f8"),  # [s] of one iteration on an idle network
-        ("compute_s", "<f8"),  # [s] of compute in it
-        ("communication_s", "<f8"),  # [s] of communication in it
+        ("compute_s", "<f8"),  # [s] of compute in one iteration
+        ("communication_s", "<f8"),  # [s] of communication in one iteration
         ("gradient_bytes", "<f8"),  # [byte]
         ("overlap", "<f8"),
-        ("shape", "<i8"),  # key of the shape that the row is for, network/dimensions.py; -1 = a tier's, or none
+        ("shape", "<i8"),  # key of the placement shape (network/dimensions.py); -1 = a row of a tier, or unused
         ("profile", "<i4"),
         ("collective", "<i4"),  # number of the collective
-        ("measured", "<i4"),  # 1 = communication_s is measured, so gradient_bytes do not count
+        ("measured", "<i4"),  # 1 = communication_s is measured, so gradient_bytes are ignored
         ("padding", "<i4"),  # keeps the 8-byte fields aligned
     ]
 )
@@ -210,9 +210,9 @@ NODE_STATE_DTYPE: Final = np.dtype(
         ("into", "<i4"),
         ("bus", "<i4"),  # link that all gangs on the machine share; -1 = none
         ("edge", "<i4"),  # group of machines with the same attachment
-        ("taken", "<i4"),  # scratch: GPUs that a gang takes here
+        ("taken", "<i4"),  # scratch: GPUs of this machine that a gang takes; or a mark
         ("slot_gpus", "<i4"),  # [GPU] of a slot
-        ("slots_taken", "<i8"),  # scratch: bits of the slots that a gang takes here
+        ("slots_taken", "<i8"),  # scratch: bit set of the slots that a gang takes here
         ("gangs", "<i4"),  # scratch: gangs that hold GPUs here
         ("padding", "<i4"),  # keeps the 8-byte field aligned
     ]
@@ -220,50 +220,50 @@ NODE_STATE_DTYPE: Final = np.dtype(
 RACK_STATE_DTYPE: Final = np.dtype(
     [
         *((name, RACK_DTYPE[name]) for name in RACK_DTYPE.names or ()),
-        ("uplink", "<i4"),  # first row of the link by which it is left; -1 = none
+        ("uplink", "<i4"),  # first row of the link out of the rack; -1 = none
         ("taken", "<i4"),  # scratch: 1 = a gang takes GPUs here
     ]
 )
 DUE_DTYPE: Final = np.dtype(
     [
-        ("due_s", "<f8"),  # [s] when it does what it does next; inf = nothing
+        ("due_s", "<f8"),  # [s] time of the next event; inf = none
         ("number", "<i4"),  # row of the replica table
-        ("kind", "<i4"),  # of what it does
+        ("kind", "<i4"),  # kind of the event
     ]
 )
 BUSY_DTYPE: Final = np.dtype(
     [
-        ("busy_s", "<f8"),  # [s] for which gangs held the GPU, without the one that holds it
-        ("since_s", "<f8"),  # [s] when that one took it; inf = it is free
+        ("busy_s", "<f8"),  # [s] for which the GPU was held, without the present period
+        ("since_s", "<f8"),  # [s] begin of the present period; inf = it is free
     ]
 )
 
 
 RULE_DTYPE: Final = np.dtype(
     [
-        ("anywhere", "<i8"),  # 1 = a gang that finds enough free GPUs always finds a place
-        ("shares", "<i8"),  # flags of core/sharing/choices.py by which it looks for company; 0 = it never does
+        ("anywhere", "<i8"),  # 1 = it places every gang for which enough GPUs are free
+        ("shares", "<i8"),  # flags of core/sharing/choices.py for the choice of shared GPUs; 0 = it never shares
     ]
 )
 MODEL_DTYPE: Final = np.dtype(
     [
         ("is_known", "<i8"),
-        ("reaches_ports", "<i8"),  # 1 = a change of flows may change the gangs on the same machine ports
-        ("begins", "<i8"),  # 1 = it changes what a gang that starts computes and sends
-        ("is_own_alone", "<i8"),  # 1 = it tells what an iteration takes without other gangs
-        ("solves", "<i8"),  # 1 = it finds the rates of all flows first
-        ("keeps_idle_flows", "<i8"),  # 1 = a gang that sends no bytes counts on its links all the same
+        ("reaches_ports", "<i8"),  # 1 = a flow that begins or ends may change gangs on the same machine ports
+        ("begins", "<i8"),  # 1 = it has a hook ``at_start``
+        ("is_own_alone", "<i8"),  # 1 = it has a hook ``alone_s``
+        ("solves", "<i8"),  # 1 = it has a hook ``solver``
+        ("keeps_idle_flows", "<i8"),  # 1 = gangs that send no bytes still count on their links
     ]
 )
-MODEL_FLAGS: Final = np.zeros(64, MODEL_DTYPE)  # of each contention model by its number, for all runs
-RULE_FLAGS: Final = np.zeros(128, RULE_DTYPE)  # of each placement rule by its number, for all runs
+MODEL_FLAGS: Final = np.zeros(64, MODEL_DTYPE)  # index = number of the contention model, for all runs
+RULE_FLAGS: Final = np.zeros(128, RULE_DTYPE)  # index = number of the placement rule, for all runs
 
 
 class Run(Handle):
     """The arrays of one simulation, as kernels and Python read them: ``sim.jobs[row]["gpus"]``.
 
     Axes: jobs, nodes, racks, gpus, classes of jobs, types of GPUs, links; seats on GPUs (as many as GPUs where jobs do
-    not share); replicas = seats + 1 (one more for questions, when all seats are taken).
+    not share); replicas = seats + 1 (the spare row serves queries when all seats are taken).
     """
 
     world = array(WORLD_DTYPE)
@@ -274,34 +274,34 @@ class Run(Handle):
     free = array(np.int32, "places")  # free GPUs of each node, then of each rack
     holder = array(
         np.int32, "seats", fill=-1
-    )  # replica that holds the seat, -1 = free; the first are the GPUs (seats.py)
+    )  # replica that holds the seat, -1 = free; seat g < GPUs is GPU g (seats.py)
     gpu_next = array(np.int32, "seats", fill=-1)  # next seat of the same gang, -1 = last
     gpu_node = array(np.int32, "gpus")  # node of each GPU
     waiting = array(np.int32, "jobs")  # waiting jobs, ascending rows (= tie order), from world.first_waiting on
-    running = array(np.int32, "replicas")  # replicas that hold GPUs, by start; beyond world.running the idle ones
+    running = array(np.int32, "replicas")  # first world.running replicas that hold GPUs, by start; then the idle ones
     paces = array(
         PACE_DTYPE, "classes", "pace_rows", "types"
-    )  # by tier, then by ascending shape where they have prices
+    )  # by tier, then by ascending key of the shape where shapes are priced
     events = array(EVENT_DTYPE, "events")  # buffer
     event_gpus = array(np.int32, "event_gpus")  # buffer
     chosen = array(np.int32, "gpus")  # GPUs of the latest placement
     links = array(LINK_STATE_DTYPE, "links")
-    uses = array(USE_DTYPE, "uses")  # which replica's ring crosses which link
+    uses = array(USE_DTYPE, "uses")  # pairs of a replica and a link that its ring crosses
     routes = array(ROUTE_DTYPE, "routes")
     pairs = array(PAIR_DTYPE, "pairs")  # route between two groups of machines
     ratios = array(
         np.float64, "profiles", "profiles", fill=1.0
-    )  # rate of a profile beside another / rate alone (table)
+    )  # rate of a profile beside another / rate alone (model "table")
     busy = array(BUSY_DTYPE, "gpus")  # how long each GPU has been held
     sub_batches = array(SUB_BATCH_DTYPE, "classes", "sub_batches", "types")  # option 0 is the whole batch
     interference = array(np.float64, "sharers", "sharers", "sharer_types", fill=1.0)  # xi of a class beside another
-    due = array(DUE_DTYPE, "gangs_twice")  # what gangs do next, the tournament of due.py
+    due = array(DUE_DTYPE, "gangs_twice")  # next events of gangs: the tournament tree of due.py
     rules = array(RULE_DTYPE, "rules")  # RULE_FLAGS
     models = array(MODEL_DTYPE, "models")  # MODEL_FLAGS
 
 
 class State(Batched):
-    """The arrays of B runs, each with an axis more than :class:`Run` tells.
+    """The arrays of B runs: those of :class:`Run` with a leading batch axis.
 
     Parameters
     ----------
@@ -321,9 +321,9 @@ class State(Batched):
             self._number(b)
 
     def clear(self, b: int) -> None:
-        """Write what stands in the arrays of a run before anything is known of it."""
+        """Reset the arrays of a run to their initial values."""
         for name in self.own:
-            if name in ("events", "event_gpus"):  # buffers: world counts what is in them
+            if name in ("events", "event_gpus"):  # buffers: ``world`` counts their entries
                 continue
             part = getattr(self, name)[b : b + 1]
             part.view(np.uint8)[:] = 0
@@ -337,11 +337,11 @@ class State(Batched):
 
 
 EVENT_BUFFER: Final = 1024
-FIRST_SHAPE: Final = len(TIERS_WITH_SLOTS)  # row of ``paces`` where the shapes begin
+FIRST_SHAPE: Final = len(TIERS_WITH_SLOTS)  # first row of ``paces`` for shapes
 
 
 def lengths(instance: Instance) -> dict[str, int]:
-    """Count what decides the lengths of an environment's arrays."""
+    """Return the lengths of the arrays' axes that an instance needs."""
     cluster, shapes, tables = instance.cluster, instance.shapes, instance.sharing_tables
     types, seats = len(cluster.gpu_types), cluster.gpus * instance.gpu_jobs
     return {
@@ -362,18 +362,18 @@ def lengths(instance: Instance) -> dict[str, int]:
 
 
 def longest(instances: Sequence[Instance]) -> dict[str, int]:
-    """Give the lengths that hold each of the instances."""
+    """Return the lengths of axes that suffice for each of the instances."""
     all_lengths = [lengths(instance) for instance in instances]
     return {name: max(one[name] for one in all_lengths) for name in all_lengths[0]}
 
 
 def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None = None) -> State:
-    """Lay out the state of one environment per instance, before time 0.
+    """Allocate the state of one environment per instance, before time 0.
 
     Parameters
     ----------
     instances : one problem per environment; sizes may differ, arrays are as long as the longest
-    random_seeds : one seed per environment for the "random" placement rule
+    random_seeds : one seed per environment for the random placement rules
     """
     state = State(len(instances), longest(instances))
     for b, instance in enumerate(instances):
@@ -382,13 +382,13 @@ def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None =
 
 
 def refill(state: State, b: int, instance: Instance, random_seed: int) -> None:
-    """Put another instance, before time 0, into an environment whose arrays are long enough (:func:`lengths`)."""
+    """Reset an environment to another instance, before time 0; its arrays must be long enough (:func:`lengths`)."""
     state.clear(b)
     _fill(state, b, instance, random_seed)
 
 
 def grown(state: State, sizes: dict[str, int]) -> State:
-    """Copy a state into longer arrays; its clusters stay as they are."""
+    """Copy a state into longer arrays; its clusters do not change."""
     larger = State(state.batch, sizes)
     for name in state.own:
         old = getattr(state, name)

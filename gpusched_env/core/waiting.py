@@ -1,6 +1,6 @@
-"""The list of waiting jobs: ascending rows, from ``first_waiting`` on, so that who leaves or comes moves few others.
+"""The list of waiting jobs: ascending rows, from ``first_waiting`` on.
 
-The oldest job leaves a long queue, and the newest joins it, without a move.
+An insertion or a removal shifts the shorter side of the list, so the oldest job leaves, and the newest joins, in O(1).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from gpusched_env.core.state import Run
 
 
 def waiting_rows(sim: Run) -> np.ndarray:
-    """int32: rows of the waiting jobs, ascending; what the next decision may write into."""
+    """int32: rows of the waiting jobs, ascending; a view, which the next decision may change."""
     first = sim.world["first_waiting"]
     return sim.waiting[first : first + sim.world["waiting"]]
 
 
 @kernel
 def place_of(sim: Run, row: int) -> int:
-    """Find where in the list a job stands, or would stand."""
+    """Find the index at which a job is in the list, or would be."""
     at = sim.world["first_waiting"]
     end = at + sim.world["waiting"]
     while at < end:
@@ -36,7 +36,7 @@ def enqueue(sim: Run, row: int) -> None:
     """Put a job into the list."""
     w = sim.world
     first, count = w["first_waiting"], w["waiting"]
-    if first + count == sim.waiting.shape[0]:  # there is room before it: not all jobs wait
+    if first + count == sim.waiting.shape[0]:  # the array ends here; the room is before the list
         for i in range(count):
             sim.waiting[i] = sim.waiting[first + i]
         first = 0

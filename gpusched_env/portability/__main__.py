@@ -1,4 +1,4 @@
-"""``python -m gpusched_env.portability``: play the battery here, and compare it with the golden digests."""
+"""``python -m gpusched_env.portability``: run the battery on this machine and compare with the golden digests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Digests = dict[str, str]
 
 
 def machine() -> str:
-    """Name what decides floating-point bits here: processor, NumPy's loops, the compiler's target, versions."""
+    """Describe what floating-point bits depend on: processor, NumPy's loops, the compiler's target, versions."""
     import numba
     import numpy as np
     import scipy
@@ -33,19 +33,19 @@ def machine() -> str:
 
 
 def compare(part: str, found: Digests, golden: Digests) -> int:
-    """Print what differs, and count it."""
+    """Print the digests that differ, and count them."""
     wrong = sorted(name for name in found.keys() | golden.keys() if found.get(name) != golden.get(name))
     print(f"{part:<16} {len(found):>3} digests  {'DIFFER' if wrong else 'equal'}", flush=True)
     for name in wrong:
-        print(f"    {name}: {found.get(name, 'not played')}, golden {golden.get(name, 'unknown')}")
+        print(f"    {name}: {found.get(name, 'not run')}, golden {golden.get(name, 'unknown')}")
     return len(wrong)
 
 
 def main(
     write: Annotated[bool, typer.Option("--write", help="Make this machine's digests the golden ones.")] = False,
-    parts: Annotated[str, typer.Option(help="Play only these parts, separated by semicolons.")] = "",
+    parts: Annotated[str, typer.Option(help="Run only these parts, separated by semicolons.")] = "",
 ) -> None:
-    """Play draws, runs and environments, and compare the digests of their bits with those that ship.
+    """Run draws, simulations and environments, and compare the digests of their bits with the golden ones.
 
     Equal digests mean equal results: the same event logs, metrics and observations, bit for bit. The first run compiles
     the simulator, which takes a minute or two. Exit status 1: something differs; send the output with your report.

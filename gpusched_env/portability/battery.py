@@ -22,24 +22,24 @@ from gpusched_env.portability.problems import (
 )
 
 LENGTH: Final = 12  # hexadecimal digits of a digest
-STEPS: Final = 200  # of an episode
-JOBS: Final = 300  # of a generator's draw
-DRAWS: Final = 3  # of a generator, and of a kind of scenario that schedulers play
-LONG: Final = ("rounds", "pairs")  # kinds that are drawn once: linear programs take seconds
-EPISODE_STEPS: Final = 300  # at most; most episodes end before
+STEPS: Final = 200  # most steps of an episode of ``environments``
+JOBS: Final = 300  # in a draw of a generator
+DRAWS: Final = 3  # draws of a generator, and of a kind of scenario in ``runs``
+LONG: Final = ("rounds", "pairs")  # kinds that are drawn only once, because linear programs take seconds
+EPISODE_STEPS: Final = 300  # most steps of an episode; most episodes end before
 BATCH: Final = 3  # environments
 BATCH_STEPS: Final = 180
-BATCH_LIMIT: Final = 80  # steps at which an episode of a batch is truncated: some end before
+BATCH_LIMIT: Final = 80  # steps after which an episode of a batch is truncated; some end before
 TWIN_BATCH: Final = {"envs": 2, "steps": 16, "limit": 7}
 TIMER_JOBS: Final = 12
 TIMER_STEPS: Final = 70  # of a batch
 TIMER_HORIZON_S: Final = 16 * 3_600.0  # [s]
 
-Digests = Iterator[tuple[str, str]]  # what was computed, and the digest of its bits
+Digests = Iterator[tuple[str, str]]  # pairs of a name and the digest of the bits
 
 
 def digest(*parts: Any) -> str:
-    """Hash arrays and plain values; a float stands for its exact value."""
+    """Hash arrays and plain values; floats are hashed exactly."""
     found = hashlib.sha256()
     for part in parts:
         data = part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode()
@@ -49,7 +49,7 @@ def digest(*parts: Any) -> str:
 
 
 def arithmetic() -> Digests:
-    """Elementary functions on 10,000 arguments each, one by one and over arrays."""
+    """Elementary functions on 10,000 arguments each, one by one and as arrays."""
     from gpusched_env.portable import arrays, elementary, normal
 
     spread = (np.arange(10_000) + 0.5) / 10_000
@@ -87,7 +87,7 @@ def instances() -> Digests:
 
 
 def runs(kind: str, draws: int = 1, jobs: int | None = None) -> Digests:
-    """Event logs and metrics of every scheduler that plays a kind of scenario."""
+    """Event logs and metrics of every scheduler on a kind of scenario."""
     from gpusched_env.baselines import make_scheduler
     from gpusched_env.errors import GpuschedError
     from gpusched_env.metrics import summarise
@@ -100,7 +100,7 @@ def runs(kind: str, draws: int = 1, jobs: int | None = None) -> Digests:
             try:
                 log = simulate(instance, make_scheduler(spec), seed=seed)
                 yield name, digest(log.digest(), sorted(summarise(instance, log).items()))
-            except GpuschedError:  # some gangs are too large for some schedulers, on every machine
+            except GpuschedError:  # on every machine, some schedulers refuse some gangs as too large
                 yield name, "refused"
 
 
@@ -127,7 +127,7 @@ def environments() -> Digests:
 
 
 def episodes() -> Digests:
-    """Whole episodes with every kind of action; then the same where the agent is asked although it can only wait."""
+    """Whole episodes with every kind of action, with forced waits skipped and then without skipping."""
     for name, (kind, jobs, options) in EPISODES.items():
         for skips in (True, False):
             seen = alone(
@@ -138,7 +138,7 @@ def episodes() -> Digests:
 
 
 def batches(mode: AutoresetMode, envs: int = BATCH, steps: int = BATCH_STEPS, limit: int = BATCH_LIMIT) -> Digests:
-    """Batches, of which some episodes end with their last job and others at a limit of steps."""
+    """Batches in which some episodes end with their last job and others at the step limit."""
     for name, (kind, jobs, options) in EPISODES.items():
         seen = together(
             "gpusched/Cluster-v0", envs, steps, mode, scenario=small_scenario(kind, jobs), step_limit=limit,
@@ -152,7 +152,7 @@ def batches(mode: AutoresetMode, envs: int = BATCH, steps: int = BATCH_STEPS, li
 
 
 def timers() -> Digests:
-    """Episodes and batches of the delay timers, with timers as they are and as multiples of the hand tuner's."""
+    """Episodes and batches of the delay timers, with absolute timers and with multiples of the hand tuner's."""
     scenario = small_scenario("delays", TIMER_JOBS)
     for kind in ("absolute", "residual"):
         options: dict[str, Any] = {"scenario": scenario, "mode": kind, "horizon_s": TIMER_HORIZON_S}
@@ -163,7 +163,7 @@ def timers() -> Digests:
 
 
 def twins() -> Digests:
-    """Runs and batches that are short enough for plain Python, without compiling."""
+    """Runs and batches that are short enough for the kernels in plain Python."""
     for kind, (_, _, jobs) in KINDS.items():
         for name, found in runs(kind, jobs=jobs):
             yield f"{kind}, {name}", found
@@ -173,7 +173,7 @@ def twins() -> Digests:
 
 
 def intervals() -> Digests:
-    """What tables show of ten numbers: means, intervals and ratios, to the digits that are printed."""
+    """Means, intervals and ratios of ten numbers, to the digits that tables print."""
     from gpusched_env.metrics import mean_interval, paired_ratio
 
     ours, theirs = ([1.0 + (k * step % 11) / 7 for k in range(10)] for step in (3, 5))

@@ -1,4 +1,4 @@
-"""Random play of environments: one alone, and batches in every autoreset mode, with all that they say."""
+"""Random play of environments, one alone and batches in every autoreset mode, with everything that they return."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from gymnasium.vector import AutoresetMode
 
 from gpusched_env.portability.problems import SEED
 
-INFEASIBLE: Final = 0.05  # share of actions drawn from all of the action space: some are refused
-SECONDS_HERE: Final = "t"  # of an episode, in infos: what differs between two runs on one machine
+INFEASIBLE: Final = 0.05  # share of actions drawn from the whole action space, some of which are refused
+SECONDS_HERE: Final = "t"  # key in infos of the wall-clock seconds of an episode, which differ from run to run
 
 
 def bits(value: Any) -> Iterator[Any]:
@@ -28,7 +28,7 @@ def bits(value: Any) -> Iterator[Any]:
 
 
 def told_of_one(infos: Mapping[str, Any], b: int) -> dict[str, Any]:
-    """Give the info of environment ``b`` out of those of a batch: what ``infos["_name"][b]`` marks as told."""
+    """Return the info of environment ``b`` of a batch: the entries that ``infos["_name"][b]`` marks as valid."""
     own = {}
     for name in infos:
         if not name.startswith("_") and infos[f"_{name}"][b]:
@@ -37,7 +37,7 @@ def told_of_one(infos: Mapping[str, Any], b: int) -> dict[str, Any]:
 
 
 def drawn_action(generator: np.random.Generator, info: Mapping[str, Any], space: gym.Space[Any]) -> Any:
-    """Draw an action: mostly one that the mask allows, or any where there is no mask."""
+    """Draw an action: mostly one that the mask allows, or any action if there is no mask."""
     if not isinstance(space, gym.spaces.Discrete):
         return (2.0 * generator.random(space.shape) - 1.0).astype(space.dtype)
     allowed = np.flatnonzero(info["action_mask"])
@@ -47,7 +47,7 @@ def drawn_action(generator: np.random.Generator, info: Mapping[str, Any], space:
 
 
 def alone(name: str, steps: int, **options: Any) -> Iterator[Any]:
-    """Play one episode of an environment, at most so many steps; yield what is seen and told."""
+    """Play one episode of an environment, at most ``steps`` steps; yield everything that it returns."""
     env = gym.make(f"gpusched_env:{name}", **options)
     generator = np.random.default_rng(SEED)
     observation, info = env.reset(seed=SEED)
@@ -61,11 +61,11 @@ def alone(name: str, steps: int, **options: Any) -> Iterator[Any]:
 
 
 def together(name: str, envs: int, steps: int, autoreset: AutoresetMode, **options: Any) -> Iterator[Any]:
-    """Play a batch of environments for so many steps, episode after episode; yield what is seen and told.
+    """Play a batch of environments for ``steps`` steps, episode after episode; yield everything that it returns.
 
     In mode DISABLED, environments whose episodes are over are reset by a mask.
     """
-    import gpusched_env  # noqa: F401 - registers the environments, as make_vec imports nothing by a prefix
+    import gpusched_env  # noqa: F401 - registers the environments: make_vec knows no module prefix
 
     batch = gym.make_vec(name, envs, "vector_entry_point", autoreset_mode=autoreset, **options)
     generator = np.random.default_rng(SEED)

@@ -1,4 +1,4 @@
-"""What the battery plays: a small scenario of each kind, and schedulers beside the registered ones."""
+"""The problems of the battery: a small scenario of each kind, and further variants of schedulers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gpusched_env.cluster import NodeGroup
 from gpusched_env.scenarios import Scenario, get_scenario
 
 SEED: Final = 200_000
-# Kind of scenario -> a registered scenario, with parameters, how many of its jobs are played, and how many in plain
-# Python.
+# Kind of scenario -> a registered scenario with parameters, the number of its jobs that are played, and the number that
+# are played in plain Python.
 KINDS: Final = {
     "tiers": ("philly-64-v1", 60, 60),
     "links": ("leaf-spine-256-v1", 40, 12),
@@ -26,7 +26,7 @@ KINDS: Final = {
     "pairs": ("gavel-continuous-v1:sharing=true", 40, 6),
     "overlap": ("leaf-spine-256-v1", 40, 12),
 }
-# Variants whose arithmetic the registered names do not reach.
+# Variants with arithmetic that the registered schedulers do not use.
 MORE: Final = {
     "tiers": (
         "sjf:estimator=noisy,sigma=0.5",
@@ -53,8 +53,8 @@ ENVIRONMENTS: Final = (
     "gpusched/Sharing-v0",
     "gpusched/DelayTimers-v0",
 )
-# Together these reach every kind of action, observation and reward: name -> the kind of scenario, how many of its jobs
-# are played, and arguments of gpusched/Cluster-v0.
+# Together these use every kind of action, observation and reward: name -> the kind of scenario, the number of its jobs
+# that are played, and arguments of gpusched/Cluster-v0.
 EPISODES: Final[dict[str, tuple[str, int, dict[str, Any]]]] = {
     "rules": ("tiers", 20, dict(
         queue_window=4, running_window=0,
@@ -102,25 +102,25 @@ EPISODES: Final[dict[str, tuple[str, int, dict[str, Any]]]] = {
 
 
 def small_scenario(kind: str, jobs: int | None = None) -> Scenario:
-    """Give the scenario of a kind with few jobs; None = as many as KINDS says."""
+    """Return the scenario of a kind with few jobs; None = the number in KINDS."""
     name, usual, _ = KINDS[kind]
     scenario = get_scenario(name)
     workload = dataclasses.replace(scenario.workload, jobs=jobs or usual or scenario.workload.jobs)
-    if kind == "overlap":  # models whose compute hides a part of their communication, on links that are shared
+    if kind == "overlap":  # compute hides part of the communication, and links are shared
         workload = dataclasses.replace(workload, profiles="pollux")
         scenario = scenario.replace(groups=(NodeGroup(32, 8, "T4", nodes_per_rack=8),))
     return scenario.replace(workload=workload, tracked_window=None)
 
 
 def schedulers_of(kind: str) -> tuple[str, ...]:
-    """Specs of the schedulers that play a kind."""
+    """Return the specs of the schedulers that play a kind."""
     scenario = small_scenario(kind)
     links, types = scenario.network.topology is not None, len(scenario.cluster.gpu_types) > 1
     return (*list_baselines(links, types, sharing=scenario.sharing is not None), *MORE.get(kind, ()))
 
 
 def mixed_scenarios(count: int) -> list[Scenario]:
-    """Give scenarios of which each has a node more than the one before."""
+    """Return scenarios, each with one node more than the one before."""
     scenario = small_scenario("tiers", 12)
     (group,) = scenario.groups
     return [scenario.replace(groups=(dataclasses.replace(group, count=group.count + more),)) for more in range(count)]

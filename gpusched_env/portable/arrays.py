@@ -1,9 +1,8 @@
 """Elementary functions over arrays, sums and interpolation: the same bits on every machine.
 
-Products, quotients and comparisons of NumPy are safe as they are, element by element. Not safe, and therefore here or
-avoided: its exp, log and power, ``@`` and ``dot`` (BLAS), ``interp`` (compilers may fuse its product and sum), and
-``argsort`` without ``kind="stable"``. Functions import the compiled loops when they are called: the compiler is slow to
-import.
+NumPy's element-wise products, quotients and comparisons are safe. Not safe, and therefore replaced here or avoided, are
+its exp, log and power, ``@`` and ``dot`` (BLAS), ``interp`` (compilers may fuse its product and sum), and ``argsort``
+without ``kind="stable"``. Functions import the compiled loops only when called, because the compiler is slow to import.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def log2(values: ArrayLike) -> Array:
 
 
 def normal_quantile(values: ArrayLike) -> Array:
-    """float64: the normal number below which another lies with this probability, 0 < value < 1."""
+    """float64: quantile of the standard normal distribution for each probability, 0 < value < 1."""
     from gpusched_env.portable import kernels
 
     return _each(kernels.normal_quantile_each, values)
@@ -65,7 +64,7 @@ def power(base: ArrayLike, exponent: ArrayLike) -> Array:
 
 
 def total(values: ArrayLike) -> float:
-    """Sum of all values, correctly rounded: no order of adding plays a part.
+    """Sum of all values, correctly rounded, so independent of their order.
 
     Raises
     ------
@@ -81,12 +80,12 @@ def mean(values: ArrayLike) -> float:
 
 
 def interpolated(values: ArrayLike, known: np.ndarray, at_known: np.ndarray) -> Array:
-    """float64: finite ``at_known`` between ascending points ``known``, linearly; the outer ones hold beyond them."""
+    """float64: linear interpolation of finite ``at_known`` at ascending points ``known``; constant beyond them."""
     x = np.clip(np.asarray(values, np.float64), known[0], known[-1])
     left = np.clip(np.searchsorted(known, x, side="right") - 1, 0, max(len(known) - 2, 0))
     right = np.minimum(left + 1, len(known) - 1)
     width = known[right] - known[left]
-    with np.errstate(all="ignore"):  # where two points are one, or nearly
+    with np.errstate(all="ignore"):  # where two points coincide, or nearly
         slope = (at_known[right] - at_known[left]) / width
         between: Array = np.where(width > 0, slope * (x - known[left]) + at_known[left], at_known[right])
     inside = np.where(np.asarray(values) < known[0], at_known[0], between)

@@ -1,4 +1,4 @@
-"""Random numbers with the same bits on every machine: NumPy's uniform ones, and what is computed from them here.
+"""Random numbers with the same bits on every machine: NumPy's uniform numbers, and others computed from them here.
 
 A generator's ``random``, ``integers``, ``permutation`` and ``choice`` are exact. Its exponential and normal numbers
 take logarithms from the C library, and its ``uniform`` leaves the compiler free to fuse a product and a sum.
@@ -14,20 +14,20 @@ from gpusched_env.portable import arrays
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
-LEAST_UNIFORM: Final = 2.0**-54  # in place of 0, which a normal number cannot come from
+LEAST_UNIFORM: Final = 2.0**-54  # replaces 0, whose normal quantile is infinite
 
 
 def uniform(rng: np.random.Generator, low: Any, high: Any, size: int | tuple[int, ...] | None = None) -> Any:
-    """Uniform numbers of ``low`` to ``high``: float64 of that shape, or one number."""
+    """Uniform numbers between ``low`` and ``high``: float64 [size], or one number."""
     shape = np.broadcast(low, high).shape if size is None else size
     return low + (np.asarray(high) - low) * rng.random(None if shape == () else shape)
 
 
 def exponential(rng: np.random.Generator, count: int) -> Array:
-    """float64 [count]: exponential numbers of mean 1, by inversion."""
+    """float64 [count]: exponential random numbers of mean 1, by inversion."""
     return -arrays.log1p(-rng.random(count))
 
 
 def normal(rng: np.random.Generator, count: int) -> Array:
-    """float64 [count]: standard normal numbers, by inversion."""
+    """float64 [count]: standard normal random numbers, by inversion."""
     return arrays.normal_quantile(np.maximum(rng.random(count), LEAST_UNIFORM))

@@ -1,13 +1,12 @@
-"""Elementary functions from ``+ - * /``, exact splits and square roots alone: the same bits on every machine.
+"""Elementary functions from ``+ - * /`` and exact splits (``frexp``, ``ldexp``) only: the same bits on every machine.
 
-``tests/test_portable_elementary.py`` compares them with exact values: they are off by at most .55 units in the last
-place (``log``, ``log2``), .7 (``exp``, ``log1p``) or 1.1 (``expm1``, ``power``); ``sin`` and ``cos`` by 2e-16.
-Arguments without a value give NaN; nothing raises.
+``tests/test_portable_elementary.py`` compares them with exact values. The largest errors are 0.55 units in the last
+place (``log``, ``log2``), 0.7 (``exp``, ``log1p``) and 1.1 (``expm1``, ``power``); for ``sin`` and ``cos``, 2e-16.
+Arguments outside the domain give NaN; nothing raises.
 
-Reduction and polynomials of ``exp``, ``log``, ``sin`` and ``cos`` are those that FreeBSD's msun documents (``e_exp.c``,
-``e_log.c``, ``k_sin.c``, ``k_cos.c``; from Sun's fdlibm). Logarithms carry a second double with what the first one
-rounds away, so that ``power`` stays exact. ``core/arithmetic.py`` makes FUNCTIONS known to the compiler: kernels call
-them by their names.
+Argument reduction and polynomials of ``exp``, ``log``, ``sin`` and ``cos`` are those that FreeBSD's msun documents
+(``e_exp.c``, ``e_log.c``, ``k_sin.c``, ``k_cos.c``; from Sun's fdlibm). Logarithms carry their rounding error in a
+second double, so that ``power`` stays accurate. ``core/arithmetic.py`` makes FUNCTIONS callable from kernels.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any, Final
 LN2_HIGH: Final = 6.93147180369123816490e-01  # its last 21 bits are 0: products with an exponent are exact
 LN2_LOW: Final = 1.90821492927058770002e-10
 PER_LN2: Final = 1.44269504088896338700  # 1 / ln 2
-PER_LN2_LOW: Final = 2.03552737409310331e-17  # what it rounds away
+PER_LN2_LOW: Final = 2.03552737409310331e-17  # the rounding error of PER_LN2
 MOST: Final = 709.782712893383973096  # exp of more overflows
 LEAST: Final = -745.133219101941108420  # exp of less is 0
 ROOT_HALF: Final = 0.70710678118654752440
@@ -31,7 +30,7 @@ FAR: Final = 1e3
 
 
 def _product_error(a: float, b: float, product: float) -> float:
-    """Give what ``product``, which is a b rounded, lacks (Dekker, 1971)."""
+    """Return a b - ``product``, the rounding error of the product (Dekker, 1971)."""
     a_high = SPLITTER * a - (SPLITTER * a - a)
     b_high = SPLITTER * b - (SPLITTER * b - b)
     a_low, b_low = a - a_high, b - b_high
@@ -39,7 +38,7 @@ def _product_error(a: float, b: float, product: float) -> float:
 
 
 def _log_parts(mantissa: float) -> tuple[float, float]:
-    """Give the logarithm of a number of sqrt(1/2) to sqrt(2) as a double and what it rounds away."""
+    """Return the logarithm of a number from sqrt(1/2) to sqrt(2), as a double and its rounding error."""
     f = mantissa - 1.0
     below = 2.0 + f
     s = f / below
@@ -54,7 +53,7 @@ def _log_parts(mantissa: float) -> tuple[float, float]:
 
 
 def _split(x: float) -> tuple[float, int]:
-    """Split a positive number into a mantissa of sqrt(1/2) to sqrt(2) and a power of two."""
+    """Split a positive number into a mantissa from sqrt(1/2) to sqrt(2) and an exponent of 2."""
     mantissa, power = math.frexp(x)
     if mantissa < ROOT_HALF:
         return 2.0 * mantissa, power - 1
@@ -62,7 +61,7 @@ def _split(x: float) -> tuple[float, int]:
 
 
 def _log(x: float) -> tuple[float, float]:
-    """Give the logarithm of a positive number as a double and what it rounds away."""
+    """Return the logarithm of a positive number, as a double and its rounding error."""
     mantissa, power = _split(x)
     high, low = _log_parts(mantissa)
     twos = power * LN2_HIGH
@@ -73,7 +72,7 @@ def _log(x: float) -> tuple[float, float]:
 
 
 def _exp(x: float, more: float) -> tuple[float, float, int]:
-    """Give exp(x + more) as (high + low) 2^power, where ``more`` is at most a rounding error of x."""
+    """Return exp(x + more) as (high + low) 2^power, where ``more`` is at most a rounding error of x."""
     power = math.floor(x * PER_LN2 + 0.5)
     high = x - power * LN2_HIGH
     low = power * LN2_LOW - more
@@ -86,14 +85,14 @@ def _exp(x: float, more: float) -> tuple[float, float, int]:
 
 
 def _scaled(mantissa: float, power: int) -> float:
-    """Give mantissa 2^power; inf if that is too large, where ``math.ldexp`` raises in Python."""
+    """Return mantissa x 2^power; inf if that is too large, where Python's ``math.ldexp`` would raise."""
     if power > 1_000:
         return math.ldexp(mantissa, power - 100) * 2.0**100
     return math.ldexp(mantissa, power)
 
 
 def exp(x: float) -> float:
-    """Give e to the power of x."""
+    """Return e to the power of x."""
     if not x <= MOST:
         return x * math.inf  # inf, or NaN
     if x < LEAST:
@@ -103,11 +102,11 @@ def exp(x: float) -> float:
 
 
 def expm1(x: float) -> float:
-    """Give exp(x) - 1, exact for small x as well."""
+    """Return exp(x) - 1, accurate for small x as well."""
     if x < -40.0:
         return -1.0
     if not x < 100.0:
-        return exp(x)  # of which 1 is less than a rounding error
+        return exp(x)  # 1 is less than its rounding error
     if abs(x) < 1e-9:
         return x + 0.5 * x * x
     high, low, power = _exp(x, 0.0)
@@ -115,7 +114,7 @@ def expm1(x: float) -> float:
 
 
 def log(x: float) -> float:
-    """Give the natural logarithm; of 0 it is -inf."""
+    """Return the natural logarithm; -inf for 0."""
     if x == 0.0:
         return -math.inf
     if not 0.0 < x < math.inf:
@@ -124,7 +123,7 @@ def log(x: float) -> float:
 
 
 def log1p(x: float) -> float:
-    """Give ln(1 + x), exact for small x as well; of -1 it is -inf."""
+    """Return ln(1 + x), accurate for small x as well; -inf for -1."""
     if x == -1.0:
         return -math.inf
     if not -1.0 < x < math.inf:
@@ -137,7 +136,7 @@ def log1p(x: float) -> float:
 
 
 def log2(x: float) -> float:
-    """Give the logarithm to base 2, exact for powers of two; of 0 it is -inf."""
+    """Return the logarithm to base 2, exact for powers of two; -inf for 0."""
     if x == 0.0:
         return -math.inf
     if not 0.0 < x < math.inf:
@@ -151,7 +150,7 @@ def log2(x: float) -> float:
 
 
 def power(x: float, y: float) -> float:
-    """Give x to the power of y for x >= 0; x to the power of 1 is x, and anything to the power of 0 is 1."""
+    """Return x to the power of y for x >= 0; x to the power of 1 is x, and anything to the power of 0 is 1."""
     if y == 0.0 or x == 1.0:
         return 1.0
     if y == 1.0:
@@ -175,7 +174,7 @@ def power(x: float, y: float) -> float:
 
 
 def _sine(r: float) -> float:
-    """Sine of at most a quarter of pi."""
+    """Sine of an angle of at most pi / 4."""
     z = r * r
     p = 2.75573137070700676789e-06 + z * (-2.50507602534068634195e-08 + z * 1.58969099521155010221e-10)
     p = -1.66666666666666324348e-01 + z * (8.33333333332248946124e-03 + z * (-1.98412698298579493134e-04 + z * p))
@@ -183,7 +182,7 @@ def _sine(r: float) -> float:
 
 
 def _cosine(r: float) -> float:
-    """Cosine of at most a quarter of pi."""
+    """Cosine of an angle of at most pi / 4."""
     z = r * r
     p = -2.75573143513906633035e-07 + z * (2.08757232129817482790e-09 + z * -1.13596475577881948265e-11)
     p = 4.16666666666666019037e-02 + z * (-1.38888888888741095749e-03 + z * (2.48015872894767294178e-05 + z * p))
@@ -191,7 +190,7 @@ def _cosine(r: float) -> float:
 
 
 def _turned(x: float, quarters: int) -> float:
-    """Sine of x and so many quarters of a turn; NaN beyond FAR."""
+    """Sine of x + quarters x pi / 2; NaN beyond FAR."""
     if not abs(x) <= FAR:
         return math.nan
     nearest = math.floor(x * PER_HALF_PI + 0.5)
@@ -211,7 +210,7 @@ def cos(x: float) -> float:
     return _turned(x, 1)
 
 
-# All that kernels may call, by name, and what these call.
+# The functions that kernels may call, and the functions that these call.
 FUNCTIONS: Final[tuple[Callable[..., Any], ...]] = (
     _product_error, _log_parts, _split, _log, _exp, _scaled, exp, expm1, log, log1p, log2, power, _sine, _cosine,
     _turned, sin, cos,

@@ -1,4 +1,4 @@
-"""Loops that apply an elementary function to every number of an array, compiled when first called."""
+"""Loops that apply an elementary function to every element of an array, compiled on their first call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpusched_env.portable.normal import normal_quantile
 
 
 class Numbers(Handle):
-    """Numbers, exponents for :func:`power_each` alone, and what becomes of them."""
+    """Arguments, exponents (:func:`power_each` only) and results."""
 
     given = array(np.float64, "numbers")
     exponents = array(np.float64, "exponents")

@@ -1,7 +1,7 @@
-"""What policies order by: keys rounded to 30 bits, about a billionth of their size, so that a rule decides near ties.
+"""Sort keys of policies, rounded to 30 bits, about a billionth of their size, so that a rule decides near ties.
 
-A quotient such as 1.0000000000000002 must not come before 1 because of how it was computed. The rule for equal keys is
-the one that each policy names; where it names none, the earlier row wins: arrival, then the scenario's tie order.
+A quotient such as 1.0000000000000002 must not differ from 1 in the order because of how it was computed. Each policy
+names the rule for equal keys; if it names none, the lower row wins: earlier arrival, then the scenario's tie order.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 SPREAD: Final = 2.0**23 + 1.0  # leaves 30 of 53 bits: about 1e-9 of the number
-LARGEST: Final = 1e300  # the product with SPREAD stays finite below it
+LARGEST: Final = 1e300  # below it the product with SPREAD is finite
 
 
 def rounded_key(key: float) -> float:

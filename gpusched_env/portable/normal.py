@@ -1,4 +1,4 @@
-"""The quantile of the normal distribution: a uniform number becomes a normal one, with the same bits everywhere."""
+"""The quantile of the normal distribution, which turns uniform into normal numbers: the same bits on every machine."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Final
 from gpusched_env.portable.elementary import log
 
 # M. J. Wichura, "Algorithm AS 241: The percentage points of the normal distribution", Applied Statistics 37, 1988
-# (PPND16): numerators and denominators by falling powers; the last of a denominator is 1.
-MIDDLE: Final = 0.425  # |p - 1/2| up to here
-SQUARE: Final = 0.180625  # of MIDDLE
+# (PPND16): coefficients of numerators and denominators, highest power first; the last of a denominator is 1.
+MIDDLE: Final = 0.425  # largest |p - 1/2| of the middle range
+SQUARE: Final = 0.180625  # MIDDLE^2
 MIDDLE_ABOVE: Final = (
     2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4, 4.5921953931549871457e4,
     1.3731693765509461125e4, 1.9715909503065514427e3, 1.3314166789178437745e2, 3.3871328727963666080e0,
@@ -20,7 +20,7 @@ MIDDLE_BELOW: Final = (
     5.2264952788528545610e3, 2.8729085735721942674e4, 3.9307895800092710610e4, 2.1213794301586595867e4,
     5.3941960214247511077e3, 6.8718700749205790830e2, 4.2313330701600911252e1, 1.0,
 )  # fmt: skip
-TAIL: Final = 5.0  # sqrt(-ln p) up to here; ``TAIL_SHIFT`` is taken off it
+TAIL: Final = 5.0  # largest sqrt(-ln p) of the tail, from which ``TAIL_SHIFT`` is subtracted
 TAIL_SHIFT: Final = 1.6
 TAIL_ABOVE: Final = (
     7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1, 1.27045825245236838258e0,
@@ -41,7 +41,7 @@ FAR_BELOW: Final = (
 
 
 def _quotient(above: tuple[float, ...], below: tuple[float, ...], r: float) -> float:
-    """Give the quotient of two polynomials."""
+    """Return the quotient of two polynomials at r."""
     numerator = denominator = 0.0
     for i in range(len(above)):
         numerator = numerator * r + above[i]
@@ -50,7 +50,7 @@ def _quotient(above: tuple[float, ...], below: tuple[float, ...], r: float) -> f
 
 
 def normal_quantile(p: float) -> float:
-    """Give the number below which a standard normal one lies with probability p, 0 < p < 1; error about 1e-16."""
+    """Return the quantile of the standard normal distribution for 0 < p < 1; error about 1e-16."""
     q = p - 0.5
     if abs(q) <= MIDDLE:
         return q * _quotient(MIDDLE_ABOVE, MIDDLE_BELOW, SQUARE - q * q)

@@ -1,4 +1,4 @@
-"""Pages to look at: one file for a user's own runs, and the parts of the leaderboard's site."""
+"""HTML reports: one file for a user's own runs, and the building blocks of the leaderboard's site."""
 
 from gpusched_env.reports.report import write_report
 

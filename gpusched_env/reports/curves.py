@@ -1,4 +1,4 @@
-"""Lines of a page: distribution of completion times, GPUs held and jobs waiting over time, thinned to what is seen."""
+"""Curves of a page, with a bounded number of points: distribution of JCT; GPUs held and jobs waiting over time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpusched_env.instance import Instance
 from gpusched_env.metrics import Window, end_of_run, held_gpus, job_times, jobs_waiting
 from gpusched_env.metrics.summary import tracked
 
-POINTS: Final = 200  # of a distribution: a step each half per cent
+POINTS: Final = 200  # of a distribution: one per 0.5 %
 BINS: Final = 300  # of a line over time
 
 
@@ -22,9 +22,9 @@ def completion_times(instance: Instance, log: EventLog, window: Window | None = 
 
 
 def distribution(jct_s: np.ndarray) -> dict[str, list[float]]:
-    """Give the steps of the distribution of JCT: time [s], and the share of jobs that finished within it.
+    """Return the steps of the distribution of JCT: time [s], and the share of jobs that finished within it.
 
-    With more than POINTS jobs only every so many-th step is told; unfinished jobs count as jobs.
+    With more than POINTS finished jobs, POINTS evenly spaced steps. The share is that of all jobs, finished or not.
     """
     done = np.sort(jct_s[np.isfinite(jct_s)])
     rank = np.unique(np.linspace(1, len(done), min(POINTS, len(done))).round().astype(int)) if len(done) else done
@@ -36,12 +36,12 @@ def distribution(jct_s: np.ndarray) -> dict[str, list[float]]:
 
 
 def over_time(instance: Instance, log: EventLog, end_s: float | None = None) -> dict[str, Any]:
-    """Give GPUs held [%] and jobs waiting over time [s since the first arrival].
+    """Return GPUs held [%] and jobs waiting over time [s since the first arrival].
 
     Parameters
     ----------
     instance, log : a run
-    end_s : [s] where the axis ends: runs that are compared share their bins; by default the end of this run
+    end_s : end of the last bin [s], so that compared runs have the same bins; by default the end of this run
     """
     first = float(instance.workload.jobs["arrival_s"].min())
     own_end = end_of_run(instance, log)

@@ -1,4 +1,4 @@
-"""Pages from templates: text is always escaped, and a page runs no scripts but those that it was made with."""
+"""Pages from templates: text is always escaped, and a page runs only the scripts that it was made with."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment
 
-# No page asks a server for anything; Plotly writes its own styles, and saves pictures as data.
+# No page makes requests; Plotly adds inline styles, and saves pictures as data URLs.
 _POLICY: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data: blob:"
-# Pages of several files load their own, from a server or from a disk.
+# A site loads its own files, from a server or from disk.
 SITE_POLICY: Final = f"{_POLICY}; script-src 'self' file:; style-src 'self' file: 'unsafe-inline'"
 
 
 def need_libraries(what: str) -> None:
-    """Refuse early if the libraries of the extra ``report`` are missing; ``what`` is what needs them.
+    """Raise an error if libraries of the extra ``report`` are missing; ``what`` names the feature that needs them.
 
     Raises
     ------
-    GpuschedError : with the command that installs them
+    GpuschedError : libraries are missing; the message has the command that installs them
     """
     missing = [name for name in ("jinja2", "plotly") if importlib.util.find_spec(name) is None]
     if missing:
@@ -35,7 +35,7 @@ def need_libraries(what: str) -> None:
 
 
 def asset(name: str) -> str:
-    """Text of one of the package's scripts or styles, or of ``plotly.min.js``, which comes with the library plotly."""
+    """Return the text of one of the package's scripts or styles, or of ``plotly.min.js`` from the library plotly."""
     if name == "plotly.min.js":
         from plotly.offline import get_plotlyjs
 
@@ -44,7 +44,7 @@ def asset(name: str) -> str:
 
 
 def inline_policy(scripts: Iterable[str]) -> str:
-    """Content security policy of a page that holds exactly these scripts, and runs no others."""
+    """Return the content security policy of a page that may run exactly these inline scripts."""
     sums = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{one}'" for one in sums)
     return f"{_POLICY}; script-src {allowed}; style-src 'unsafe-inline'"
@@ -59,7 +59,7 @@ def _environment() -> Environment:
 
 
 def page(template: str, **fields: Any) -> str:
-    """Fill a template. Every field is escaped but those that are :class:`markupsafe.Markup`."""
+    """Fill a template. All fields are escaped, except those of type :class:`markupsafe.Markup`."""
     from gpusched_env import __version__
 
     return _environment().get_template(template).render(version=__version__, **fields)

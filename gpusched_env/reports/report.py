@@ -1,4 +1,4 @@
-"""One file that shows runs: tables, curves and the schedule viewer. It needs no server and no network."""
+"""A report on runs in one HTML file: tables, curves and the schedule viewer. It needs no server and no network."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def write_report(
     title: str = "",
     notes: Sequence[str] = (),
 ) -> None:
-    """Write a self-contained HTML page on runs of one scenario, whole or not at all.
+    """Write a self-contained HTML page on runs of one scenario, atomically.
 
     Parameters
     ----------
     instance : the problem of one seed
-    results : all results go into the tables; those with a log, which must be of that seed, into the plots
+    results : the tables show all results; the plots show those with a log, which must be of that seed
     path : where to save
     title : heading of the page
     notes : paragraphs above the tables

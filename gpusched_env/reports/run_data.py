@@ -1,4 +1,4 @@
-"""One run as the schedule viewer reads it: plain data of a bounded size. Times are in ticks since the first arrival."""
+"""The data of one run for the schedule viewer, of bounded size. Times are in ticks since the first arrival."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from gpusched_env.metrics import end_of_run, job_times
 from gpusched_env.reports.curves import over_time
 from gpusched_env.units import unit_for
 
-TICKS: Final = 100_000  # of a run: finer than any screen
-MOST_JOBS: Final = 5_000  # with more jobs than this single ones are not told
+TICKS: Final = 100_000  # in a run: finer than any screen
+MOST_JOBS: Final = 5_000  # runs with more jobs have no data of single jobs
 MOST_WAITS: Final = 10_000
 LINK_TIMES: Final = 160
 MOST_LINKS: Final = 40
 
 
 def run_data(instance: Instance, log: EventLog, label: str) -> dict[str, Any]:
-    """Give what the viewer draws: see docs/reports.md for what is left out of long runs.
+    """Return the data that the viewer draws; docs/reports.md says what is left out of long runs.
 
     Parameters
     ----------
     instance, log : a run
-    label : who played, for people
+    label : display name of the scheduler
 
     Returns
     -------
-    dict : JSON data. ``tick_s`` is the length of a tick [s]; ``None`` where something does not apply or is too much
+    dict : JSON data. ``tick_s`` is the length of a tick [s]. ``None``: the part does not apply or is too large
     """
     first = float(instance.workload.jobs["arrival_s"].min())
     span_s = max(end_of_run(instance, log) - first, 1e-9)
@@ -38,7 +38,7 @@ def run_data(instance: Instance, log: EventLog, label: str) -> dict[str, Any]:
     unit = unit_for([span_s])
 
     def ticks(time_s: np.ndarray) -> list[int | None]:
-        """Whole ticks; None where there is no time."""
+        """Round to whole ticks; NaN becomes None."""
         number = np.rint((time_s - first) / tick_s)
         if np.isnan(number).any():
             return [None if np.isnan(one) else int(one) for one in number]
@@ -83,7 +83,7 @@ def _columns(table: np.ndarray, ticks: Any) -> dict[str, list[int]]:
 
 
 def _jobs(instance: Instance, log: EventLog, ticks: Any) -> dict[str, Any] | None:
-    """What a table of jobs tells, by row."""
+    """Columns of the table of jobs; None if there are too many."""
     jobs = instance.workload.jobs
     if len(jobs) > MOST_JOBS:
         return None
@@ -101,7 +101,7 @@ def _jobs(instance: Instance, log: EventLog, ticks: Any) -> dict[str, Any] | Non
 
 
 def _waits(log: EventLog, ticks: Any) -> dict[str, list[int | None]] | None:
-    """Stretches of time for which jobs waited; None as end where one waited to the end of the run."""
+    """Periods in which jobs waited; end None = the job waited until the end of the run."""
     events = log.events[np.isin(log.events["kind"], (ARRIVAL, START, RESUME, RELEASE, COMPLETE))]
     events = events[np.argsort(events["job"], kind="stable")]
     begins = np.flatnonzero(np.isin(events["kind"], (ARRIVAL, RELEASE)))

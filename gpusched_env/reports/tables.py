@@ -1,4 +1,4 @@
-"""Tables of a page: headings with units, cells with the number that they sort by."""
+"""Tables of a page: headings with units, and cells with sort keys."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ BOUND: Final = "lower bound"
 
 @dataclass(frozen=True)
 class Cell:
-    """What one cell says. ``value`` is what it sorts by, ``href`` where it leads, ``detail`` stands small behind it."""
+    """A cell: its text, sort key (``value``), link (``href``), and small print after the text (``detail``)."""
 
     text: str
     value: float | None = None
     href: str = ""
     detail: str = ""
-    mark: str = ""  # class of the page's style
-    badges: Sequence[str] = ()  # told by the page, not by whoever chose the text
-    bar: float | None = None  # share of a bar that is filled
+    mark: str = ""  # CSS class
+    badges: Sequence[str] = ()  # facts that the page itself has established, unlike the text
+    bar: float | None = None  # filled share of a bar below the text
 
 
 @dataclass(frozen=True)
 class Heading:
-    """A column: ``better`` is the direction ("min", "max") in which it is sorted first."""
+    """A column; ``better`` = "min" or "max": the value that the first click sorts to the top."""
 
     heading: str
     text: bool = False
@@ -40,7 +40,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Row:
-    """A row; that of a bound stays last."""
+    """A row; rows of bounds stay last."""
 
     cells: Sequence[Cell]
     bound: bool = False
@@ -48,7 +48,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; ``sorted_by`` is the column by which it is sorted at first, -1 = none; ``named_by`` names the rows."""
+    """A table; ``sorted_by`` = initial sort column, -1 = none; ``named_by`` = the column with the rows' names."""
 
     caption: str
     columns: Sequence[Heading]
@@ -59,21 +59,21 @@ class Table:
 
 
 def scale_of(name: str, intervals: Sequence[Interval]) -> Unit:
-    """Choose the unit in which a column of a metric is written: one of time, per cent, or none."""
+    """Choose the unit of a metric's column: a unit of time, per cent, or none."""
     if COLUMN_OF[name].unit == "s":
         return unit_for(interval.mean for interval in intervals)
     return Unit("%", 0.01) if COLUMN_OF[name].unit == "share" else Unit("", 1.0)
 
 
 def heading(name: str, unit: Unit) -> Heading:
-    """Head the column of a metric; its formula is the title."""
+    """Return the heading of a metric's column; its tooltip is the formula."""
     text = HEADINGS.get(name, name.removesuffix("_s").replace("_", " ").replace("jct", "JCT"))
     column = COLUMN_OF[name]
     return Heading(f"{text} [{unit.sign}]" if unit.sign else text, title=column.formula, better=column.better or "min")
 
 
 def number(interval: Interval, unit: Unit) -> Cell:
-    """Write a mean, and half of its interval if there is one."""
+    """Format a mean, and half of its interval if there is one."""
     if not math.isfinite(interval.mean):
         return Cell("-")
     text = three_digits(interval.mean / unit.seconds)
@@ -84,12 +84,12 @@ def number(interval: Interval, unit: Unit) -> Cell:
 
 
 def summary_table(results: Sequence[RunResult], links: bool = False) -> Table:
-    """Compare schedulers by the usual metrics, best mean JCT first, above the lower bound.
+    """Compare schedulers by the usual metrics, best mean JCT first; the last row is the lower bound.
 
     Parameters
     ----------
     results : of one scenario; a cell is the mean over seeds, and half of its 95 % interval (Student t)
-    links : the network is a topology: tell the share of communication too
+    links : the network is a topology: include the share of communication
 
     Raises
     ------
@@ -116,7 +116,7 @@ def summary_table(results: Sequence[RunResult], links: bool = False) -> Table:
 
 
 def metrics_table(results: Sequence[RunResult]) -> Table:
-    """Every metric, a row each, with its meaning."""
+    """Every metric in a row of its own, with its meaning."""
     groups = by_scheduler(results)
     columns = [Heading("metric", text=True), *(Heading(label) for label in groups), Heading("meaning", text=True)]
     rows = []
@@ -134,7 +134,7 @@ def _who(label: str, group: list[RunResult]) -> Cell:
 
 
 def _rank(group: list[RunResult]) -> float:
-    """Mean JCT; runs that left jobs unfinished come last, for their means leave the long jobs out."""
+    """Mean JCT; inf if a run left jobs unfinished, because its mean leaves out the long jobs."""
     if any(run.metrics["finished"] < run.metrics["jobs"] for run in group):
         return math.inf
     return mean_interval([run.metrics["mean_jct_s"] for run in group]).mean

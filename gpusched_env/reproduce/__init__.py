@@ -1,4 +1,4 @@
-"""Reproductions: the experiments of papers, run again, their figures beside ours."""
+"""Reproductions of the experiments of papers, with the published figures beside ours."""
 
 from gpusched_env.reproduce.card import CARDS, Card, Finding, Run, load_card
 from gpusched_env.reproduce.results import Results

@@ -1,4 +1,4 @@
-"""A card: the runs of one paper's experiments, and what is read off them."""
+"""A card: the runs that reproduce one paper's experiments, and the tables, figures and findings made from them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Run:
 
     Parameters
     ----------
-    problem : a scenario, or anything else that draws instances
+    problem : a scenario, or another object that draws instances
     scheduler : a spec for :func:`gpusched_env.baselines.make_scheduler`
-    seed : of the draw
-    labels : what the card's tables and figures tell runs apart by
-    measure : a function of a module that measures, from instance, log and scheduler, what only this run is played for;
-        beside the card's own measure
+    seed : seed of the draw
+    labels : by which the card's tables and figures select runs
+    measure : a module-level function of (instance, log, scheduler) that returns further metrics of this run, in
+        addition to those of the card
     """
 
     problem: Problem
@@ -46,12 +46,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Finding:
-    """A statement about the results, whether these runs bear it out, and their numbers.
+    """A claim about the results, whether these runs support it, and their numbers.
 
     Parameters
     ----------
-    claim : a sentence; findings of one claim stand in one row
-    setting : under which it was looked at
+    claim : a sentence; findings with the same claim are grouped
+    setting : the conditions of the runs
     """
 
     claim: str
@@ -61,32 +61,32 @@ class Finding:
 
 
 class Card(ABC):
-    """One paper's experiments. To add one: a subclass and a line in CARDS."""
+    """One paper's experiments. To add a card, write a subclass and add a line to CARDS."""
 
     title: str
-    measure_version: str = "1"  # raise it whenever measure gives other numbers: kept runs are then played anew
+    measure_version: str = "1"  # raise it when ``measure`` changes its results: cached runs are then repeated
 
-    until: Until | None = None  # the only jobs that are measured: runs end with them; None = all are
+    until: Until | None = None  # measure only these jobs, and end runs with them; None = all jobs
 
     @abstractmethod
     def runs(self, quick: bool) -> list[Run]:
-        """Everything that is to be run; ``quick`` = a part that takes under a minute on two cores."""
+        """List all runs; ``quick`` = a part of them that takes under a minute on two cores."""
 
     def measure(self, instance: Instance, log: EventLog) -> dict[str, float]:
-        """Measure what :func:`gpusched_env.metrics.summarise` does not."""
+        """Return metrics that :func:`gpusched_env.metrics.summarise` does not have."""
         return {}
 
     @abstractmethod
     def tables(self, results: Results) -> Sequence[Table]:
-        """Give the paper's figures beside ours; parts that a quick run leaves out may be missing."""
+        """Return the paper's figures beside ours; parts that a quick run leaves out may be missing."""
 
     @abstractmethod
     def findings(self, results: Results) -> Sequence[Finding]:
-        """Say which trends hold."""
+        """Return which trends hold."""
 
     @abstractmethod
     def draw(self, results: Results, folder: Path) -> Sequence[Path]:
-        """Draw figures like the paper's, as PNG, and say where they are."""
+        """Draw figures like the paper's as PNG files in a folder; return their paths."""
 
 
 CARDS: Final = {
@@ -100,7 +100,7 @@ CARDS: Final = {
 
 
 def load_card(name: str) -> Card:
-    """Give a card by its name.
+    """Return a card by its name.
 
     Raises
     ------

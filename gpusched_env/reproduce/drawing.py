@@ -1,4 +1,4 @@
-"""What figures of reproductions share."""
+"""Helpers for the figures of reproductions."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ FEWEST_TICKS: Final = 3
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Make an empty figure [inch] whose parts make room for each other."""
+    """Make an empty figure [inch] with automatic layout."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def plain_ticks(axes: Axes, values: Sequence[float]) -> None:
-    """Label a vertical axis at those of the values that are in sight, or at round numbers if these are too few."""
+    """Put ticks on the vertical axis at those of the values in its range, or at round numbers if too few are."""
     from matplotlib.ticker import MaxNLocator
 
     low, high = axes.get_ylim()
@@ -37,7 +37,7 @@ def plain_ticks(axes: Axes, values: Sequence[float]) -> None:
 
 
 def legend_above(figure: Figure, axes: Axes, columns: int) -> None:
-    """Put the legend of one panel above all of them, in so many columns or as many as the figure is wide enough for."""
+    """Put the legend of one panel above all panels, in ``columns`` columns or as many as fit."""
     handles, labels = axes.get_legend_handles_labels()
     for fewer in range(columns, 0, -1):
         legend = figure.legend(handles, labels, loc="outside upper center", ncols=fewer, frameon=False)
@@ -47,7 +47,7 @@ def legend_above(figure: Figure, axes: Axes, columns: int) -> None:
 
 
 def shade(axes: Axes, x: Sequence[float] | np.ndarray, found: Sequence[Interval], colour: str) -> None:
-    """Shade the intervals along a line; those of fewer than three values say nothing."""
+    """Shade the intervals along a line, unless some have fewer than three values."""
     if all(interval.count >= FEWEST for interval in found):
         low, high = [interval.low for interval in found], [interval.high for interval in found]
         axes.fill_between(x, low, high, color=colour, alpha=0.13, linewidth=0)

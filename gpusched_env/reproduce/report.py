@@ -1,4 +1,4 @@
-"""What a reproduction prints: medians with their spread, means with their intervals, and which claims hold."""
+"""The printed output of a reproduction: medians with quartiles, means with intervals, and which claims hold."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from rich.table import Column, Table
 
 YES, NO = "yes", "NO"
-WIDTH: Final = 120  # [characters] of what a reproduction prints, unless the terminal tells its own width
-SUMMARY_LINES: Final = 9  # below the title
-BORDER: Final = 3  # [characters] of a column: a line and a blank on each side
-FEWEST: Final = 3  # values; the t interval of two is wide beyond use
+WIDTH: Final = 120  # [characters] of the output, unless the terminal's width is known
+SUMMARY_LINES: Final = 9  # most lines below the title
+BORDER: Final = 3  # [characters] per column: a line, and a blank on each side
+FEWEST: Final = 3  # values for an interval: the t interval of two values is too wide to be of use
 
 
 def new_table(title: str, *columns: str) -> Table:
-    """Make a table whose first column names and whose others hold numbers."""
+    """Make a table with names in the first column and numbers in the others."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", title_style="bold")
@@ -32,7 +32,7 @@ def new_table(title: str, *columns: str) -> Table:
 
 
 def median_and_spread(results: Results, metric: str, **labels: object) -> str:
-    """Write the median over seeds, and the quartiles in brackets; empty if there is no such run."""
+    """Format the median over seeds, with the quartiles in brackets; empty if there is no such run."""
     median = results.median(metric, **labels)
     if math.isnan(median):
         return ""
@@ -41,7 +41,7 @@ def median_and_spread(results: Results, metric: str, **labels: object) -> str:
 
 
 def mean_and_half_width(results: Results, metric: str, unit: float = 1.0, **labels: object) -> str:
-    """Write the mean over seeds in a unit, and half of its 95 % interval from three on; empty if there is no run."""
+    """Format the mean over seeds in a unit, with half of its 95 % interval from three seeds on; empty without runs."""
     values = results.values(metric, **labels) / unit
     if not len(values):
         return ""
@@ -53,15 +53,15 @@ def mean_and_half_width(results: Results, metric: str, unit: float = 1.0, **labe
 
 
 def as_change(interval: Interval) -> str:
-    """Write a ratio as a change in per cent, and from three values on its interval in brackets."""
+    """Format a ratio as a change in per cent, with its interval in brackets from three values on."""
     mean, low, high = (f"{100 * (value - 1):+.0f}" for value in (interval.mean, interval.low, interval.high))
     return f"{mean} %" if interval.count < FEWEST else f"{mean} % \\[{low}, {high}]"
 
 
 def summary(findings: Sequence[Finding], width: int = WIDTH) -> list[str]:
-    """Say in a line a claim in how many settings it holds.
+    """Return one line per claim: in how many settings it holds.
 
-    If there are more than SUMMARY_LINES claims, those with the same words before a colon share a line.
+    If there are more than SUMMARY_LINES claims, claims with the same words before the colon share a line.
     """
     claims: dict[str, list[bool]] = {}
     for finding in findings:
@@ -79,7 +79,7 @@ def summary(findings: Sequence[Finding], width: int = WIDTH) -> list[str]:
 
 
 def fitted(table: Table, width: int) -> list[Table]:
-    """Split a table that is too wide into tables that are not, each with the first column; only headings wrap.
+    """Split a table that is too wide into narrower tables, each with the first column; only headings wrap.
 
     Parameters
     ----------
@@ -111,12 +111,12 @@ def fitted(table: Table, width: int) -> list[Table]:
 
 
 def _wide(column: Column) -> int:
-    """Width of a column and its border, if nothing wraps."""
+    """Width of a column with its border, if nothing wraps."""
     return max(_length(str(column.header)), *map(_length, _texts(column))) + BORDER
 
 
 def _narrow(column: Column) -> int:
-    """Width of a column and its border, if its heading wraps between words."""
+    """Width of a column with its border, if its heading wraps between words."""
     return max(*map(_length, str(column.header).split() or [""]), *map(_length, _texts(column))) + BORDER
 
 
@@ -131,7 +131,7 @@ def _length(markup: str) -> int:
 
 
 def findings_table(findings: Sequence[Finding]) -> Table:
-    """One row a finding; those of one claim stand together."""
+    """One row per finding, grouped by claim."""
     from rich.table import Table
 
     table = Table(title="Which trends hold", title_justify="left", title_style="bold")

@@ -1,4 +1,4 @@
-"""What a card's runs gave: medians by label, and their files."""
+"""The results of a card's runs: selection by label, medians, and files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Results:
 
     Parameters
     ----------
-    labels : of each run
+    labels : labels of each run
     runs : result of each run
     """
 
@@ -33,18 +33,18 @@ class Results:
         self.labels, self.runs = [dict(item) for item in labels], list(runs)
 
     def where(self, **labels: Any) -> Results:
-        """Keep the runs that have all these labels."""
+        """Return the runs that have all these labels."""
         kept = [i for i, own in enumerate(self.labels) if all(own.get(k) == value for k, value in labels.items())]
         return Results([self.labels[i] for i in kept], [self.runs[i] for i in kept])
 
     def of_seeds_of(self, other: Results) -> Results:
-        """Keep the runs on seeds that others were played on, too: comparisons are paired."""
+        """Return the runs on the seeds of other runs, for paired comparisons."""
         seeds = set(other.seeds)
         kept = [i for i, run in enumerate(self.runs) if run.seed in seeds]
         return Results([self.labels[i] for i in kept], [self.runs[i] for i in kept])
 
     def values(self, metric: str, **labels: Any) -> np.ndarray:
-        """float64 [runs with these labels], by seed: a metric; a run that left jobs unfinished counts as infinite."""
+        """float64 [runs with these labels], by seed: a metric; inf instead of NaN, where jobs were left unfinished."""
         found = sorted(self.where(**labels).runs, key=lambda run: run.seed)
         return np.array([run.metrics[metric] if not math.isnan(run.metrics[metric]) else math.inf for run in found])
 
@@ -62,22 +62,22 @@ class Results:
         return float(low), float(high)
 
     def known(self, label: str) -> list[Any]:
-        """Values of a label, in the order of the runs."""
+        """Distinct values of a label, in the order of the runs."""
         return list(dict.fromkeys(own[label] for own in self.labels if label in own))
 
     @property
     def seeds(self) -> list[int]:
-        """Seeds, ascending."""
+        """Seeds of the runs, ascending."""
         return sorted({run.seed for run in self.runs})
 
     def write_json(self, path: Path, header: Mapping[str, Any], findings: Sequence[Finding]) -> None:
-        """Write everything: the same runs give the same bytes."""
+        """Write all runs and findings as JSON; the same runs give the same bytes."""
         runs = [{"labels": own, **run.as_dict()} for own, run in zip(self.labels, self.runs, strict=True)]
         data = {"format": FORMAT, **header, "findings": [vars(item) for item in findings], "runs": runs}
         write_whole(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
 
     def write_csv(self, path: Path) -> None:
-        """Write a line a run: labels, seed, scheduler, metrics; times in seconds."""
+        """Write one line per run: labels, seed, scheduler, metrics; times in seconds."""
         rows = [
             {**own, "seed": run.seed, "scheduler": run.scheduler.name, **run.as_dict()["metrics"], "digest": run.digest}
             for own, run in zip(self.labels, self.runs, strict=True)
@@ -91,7 +91,7 @@ class Results:
 
 
 def read_run(path: Path) -> RunResult | None:
-    """Read one run from a cache; None where there is none, or a damaged one."""
+    """Read one run from the cache; None if the file is missing or damaged."""
     try:
         return RunResult.from_dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, GpuschedError):

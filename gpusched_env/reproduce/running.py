@@ -1,4 +1,4 @@
-"""Play the runs of a card: those that an earlier call has finished are read from its folder."""
+"""Play the runs of a card; runs that an earlier call has finished are read from its folder."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 def play_card(
     card: Card, folder: Path, quick: bool = False, workers: int = 1, progress: bool = True
 ) -> tuple[Results, int]:
-    """Play what is missing.
+    """Play the runs of a card that are not in the folder yet.
 
     Parameters
     ----------
-    folder : keeps each finished run in ``runs/``, named after card, problem, scheduler, seed and version; a call that
-        was interrupted goes on where it stopped
-    workers : processes, at most one a core; -1 = one per core. Results do not depend on it
+    folder : finished runs are kept in ``runs/`` under a hash of card, problem, scheduler, seed and version; so an
+        interrupted call can be continued
+    workers : number of processes, at most one per core; -1 = one per core. Results do not depend on it
 
     Returns
     -------
-    results : of all runs, in the order of the card
-    found : how many of them were there already
+    results : results of all runs, in the order of the card
+    found : number of runs that were in the folder already
 
     Raises
     ------
-    GpuschedError : a wrong number of workers, a folder that cannot be written, a scheduler that stalls
+    GpuschedError : invalid number of workers, a folder that is not writable, or a scheduler that stalls
     """
     runs = card.runs(quick)
     cache = folder / "runs"
@@ -58,7 +58,7 @@ def play_card(
     ]
     paths = [cache / f"{_key(card, task, run.measure)}.json" for task, run in zip(tasks, runs, strict=True)]
     done = [read_run(path) for path in paths]
-    # Draws outside: a worker then draws each one once and plays it with one scheduler after the other.
+    # Sorted by draw, so that a worker draws each instance once and plays it with one scheduler after the other.
     missing = [i for i, result in enumerate(done) if result is None]
     missing.sort(key=lambda i: (tasks[i].seed, tasks[i].fingerprint))
     calls = [(card, tasks[i], runs[i].measure, paths[i]) for i in missing]
@@ -71,7 +71,7 @@ def play_card(
 
 
 def _key(card: Card, task: Task, measure: Measure | None) -> str:
-    """Name a run by all that decides its result, and by who measured it: two cards may share a folder."""
+    """Hash everything that a run's result depends on, the card included: two cards may share a folder."""
     measured = [type(card).__module__, type(card).__qualname__, card.measure_version]
     if measure is not None:
         measured += [measure.__module__, measure.__qualname__]
@@ -80,7 +80,7 @@ def _key(card: Card, task: Task, measure: Measure | None) -> str:
 
 
 def _play_one(card: Card, task: Task, measure: Measure | None, path: Path) -> RunResult:
-    """Play one run and write it down, whole."""
+    """Play one run and write its result, atomically."""
     result = run_once(task)
     assert result.log is not None
     metrics = result.metrics | card.measure(drawn(task), result.log)

@@ -1,4 +1,4 @@
-"""The decision vocabulary: what heuristics, people and neural networks alike may say to the simulator."""
+"""The decisions that heuristics, people and neural networks make: Start, Preempt, Lease and Wait."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class Start(NamedTuple):
     ----------
     job : row of the job
     rule : a name in PLACEMENT_RULES; ignored if ``gpus`` is given
-    gpus : explicit GPU ids, as many as the gang is large, all free
-    share : other jobs may hold some of the ``gpus``, where the scenario lets jobs share; the rules named share-* always
-        look for company themselves
-    sub_steps : gradient-accumulation sub-steps in which each GPU works its batch off; None = as the rule says, else as
-        few as the memory left on the GPUs asks for
+    gpus : explicit GPU ids, as many as the gang size, all free
+    share : other jobs may hold some of ``gpus``, if the scenario lets jobs share GPUs; the rules named share-* always
+        choose shared GPUs themselves
+    sub_steps : number of gradient-accumulation sub-steps into which each GPU splits its batch; None = the rule's
+        choice, else the fewest for which the free memory of the GPUs suffices
     """
 
     job: int
@@ -33,12 +33,12 @@ class Preempt(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """Let a running gang hold its GPUs until ``until_s`` [s]; then they are offered again. inf = no lease.
+    """Let a running gang hold its GPUs until ``until_s`` [s]; inf = without a lease, which is how gangs start.
 
-    At the lease's end the scheduler is asked while the gang still holds its GPUs. A new lease lets it go on at no cost;
-    if the scheduler neither grants one nor preempts the gang, the gang is preempted as soon as time moves. A later
-    lease replaces an earlier one. Refused if the time is not in the future. Gangs are started without a lease. Where
-    the scenario plays in rounds, a lease ends at the first round at or after ``until_s``.
+    When the lease ends, the scheduler is asked while the gang still holds its GPUs. A new lease lets the gang go on at
+    no cost. If the scheduler neither grants one nor preempts the gang, the gang is preempted before time moves. A new
+    lease replaces the old one. Refused if ``until_s`` is not in the future. If the scenario has rounds, a lease ends at
+    the first round at or after ``until_s``.
     """
 
     job: int
@@ -48,8 +48,8 @@ class Lease(NamedTuple):
 class Wait(NamedTuple):
     """Ask to be woken at ``until_s`` [s] at the latest; a time that is not in the future is ignored.
 
-    Several waits of one decision point: the earliest counts. The next event wakes the scheduler anyway, and the wait is
-    then over: ask again if you still want to be woken. Where the scenario plays in rounds, rounds alone wake it.
+    Of several waits at one decision point, the earliest counts. The next event wakes the scheduler in any case and ends
+    the wait; ask again if you still want to be woken. If the scenario has rounds, only rounds wake the scheduler.
     """
 
     until_s: float

@@ -1,4 +1,4 @@
-"""An array that records are added to at its end: the log of a run."""
+"""An append-only array of records, for the log of a run."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 
 class GrowingArray:
-    """Records in the order in which they have come.
+    """Records in the order in which they were added.
 
     Parameters
     ----------
-    dtype : of a record
-    room : records that fit before it grows; nothing is laid out for them before the first one has come
+    dtype : type of a record
+    room : initial capacity in records; it is allocated when the first record is added
     """
 
     def __init__(self, dtype: np.dtype[Any], room: int = 0) -> None:
@@ -25,7 +25,7 @@ class GrowingArray:
         return self._count
 
     def add(self, records: np.ndarray) -> None:
-        """Add copies of records."""
+        """Append copies of records; amortised O(len(records))."""
         if len(records) == 0:
             return
         count = self._count + len(records)
@@ -39,23 +39,23 @@ class GrowingArray:
             self._array = np.empty(room, self._array.dtype)
             return
         try:
-            # Most machines move no record for that. On the attribute, since numpy counts who refers to the array.
+            # On most machines this copies nothing. No local variable for the array: numpy counts references to it.
             self._array.resize(room)
-        except ValueError:  # somebody looks at it, or its memory is not its own
+        except ValueError:  # a view of it exists, or it does not own its memory
             grown = np.empty(room, self._array.dtype)
             _copy(self[:], grown)
             self._array = grown
 
     def __getitem__(self, part: slice) -> np.ndarray:
-        """Look at part of the records, without a copy: not to be written to. What is added later does not change it."""
+        """Return a view of part of the records: do not write to it. Records that are added later do not change it."""
         return self._array[: self._count][part]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the memory that no record has."""
+        """Pickle without the unused capacity."""
         return {**self.__dict__, "_array": self[:].copy()}
 
 
 def _copy(records: np.ndarray, target: np.ndarray) -> None:
-    """Copy records to the beginning of a longer array, as bytes: numpy copies structures field by field."""
+    """Copy records to the beginning of a longer array, as bytes: numpy copies structured arrays field by field."""
     plain = f"V{records.dtype.itemsize}"
     target[: len(records)].view(plain)[:] = records.view(plain)

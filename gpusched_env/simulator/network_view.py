@@ -1,4 +1,4 @@
-"""What a scheduler sees of the network: links, their loads, and what a placement would cost now."""
+"""The network as schedulers see it: links, their loads, and what a placement would cost now."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _NO_ROWS: Final = np.empty(0, np.int32)
 
 
 class NetworkView:
-    """Read-only view of the links; rates are those of the gangs that hold GPUs now, as of the latest decision."""
+    """Read-only view of the links; rates include all gangs that hold GPUs after the latest decision."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
 
     @property
     def topology(self) -> Topology | None:
-        """The links and routes; None where the network is priced by tiers."""
+        """The links and routes; None if the network is priced by tiers."""
         return self._simulation.instance.topology
 
     @property
@@ -36,11 +36,11 @@ class NetworkView:
 
     @property
     def capacity_Bps(self) -> np.ndarray:
-        """float64 [L] [byte/s]: what each link can carry one way now."""
+        """float64 [L] [byte/s]: present capacity of each link in one direction."""
         return self._simulation.arrays.links["capacity"][: len(self.links)].copy()
 
     def loads_Bps(self) -> np.ndarray:
-        """float64 [L] [byte/s]: what crosses each link one way."""
+        """float64 [L] [byte/s]: load of each link in one direction."""
         loads = np.zeros((1, len(self.links)))
         queries.link_loads(self._simulation.arrays, queries.Asked(rows=_NO_ROWS, answers=loads))
         return loads[0]
@@ -57,7 +57,7 @@ class NetworkView:
         return (settled_s + self._of(rows, "accumulation_s")) * self._of(rows, "slowdown")
 
     def slowdown(self, rows: np.ndarray) -> np.ndarray:
-        """float64: rate of the gang's ring on an idle network over its rate now; 1 = no contention."""
+        """float64: rate of the gang's ring on an idle network / its present rate; 1 = no contention."""
         rate = self._of(rows, "rate_Bps")
         alone = self._of(rows, "solo_Bps")
         return np.divide(alone, rate, out=np.ones(len(rate)), where=rate > 0)
@@ -71,9 +71,9 @@ class NetworkView:
         return self._of(rows, "machines")
 
     def what_if_s(self, job: int, gpus: Sequence[int]) -> float:
-        """Seconds of one iteration of a waiting job if it started on ``gpus`` now, in the contention it would meet [s].
+        """Seconds of one iteration of a waiting job if it started on ``gpus`` now, contention included [s].
 
-        Beside other jobs on these GPUs too; with its whole batch at once.
+        Other jobs may hold these GPUs; the job's sub-batch is its whole batch.
 
         Raises
         ------

@@ -20,16 +20,15 @@ class Player(Protocol):
     """Plays a run in a compiled loop."""
 
     def play(self, until_s: float = math.inf, tell: Callable[[], None] | None = None) -> Outcome:
-        """Play to the end, or until a time; ``tell`` is called now and then."""
+        """Play to the end, or until ``until_s``; ``tell`` is called now and then, to show progress."""
 
 
 class Scheduler(ABC):
     """Base class of all schedulers: implement :meth:`decide`, nothing else is needed.
 
     ``decide`` is called at each decision point: once after all events of an instant (arrivals, completions, releases
-    of GPUs, timers), or at each round where the scenario plays in rounds. It yields decisions, which are applied one
-    after the other as they are yielded: the view is up to date after each. A decision that is not feasible is refused
-    with a reason and changes nothing.
+    of GPUs, timers), or, if the scenario has rounds, at each round. Each decision is applied as soon as it is yielded,
+    and the view is then up to date. An infeasible decision is refused with a reason and changes nothing.
 
     Examples
     --------
@@ -44,7 +43,7 @@ class Scheduler(ABC):
 
     @property
     def name(self) -> str:
-        """Name in tables."""
+        """Its name in tables."""
         return type(self).__name__
 
     @property
@@ -60,11 +59,11 @@ class Scheduler(ABC):
         return SchedulerInfo(self.name, self.parameters, self.clairvoyant)
 
     def player(self, simulation: Simulation) -> Player | None:
-        """Give a compiled loop that plays exactly what :meth:`decide` would decide; None = there is none."""
+        """Return a compiled loop with exactly the decisions of :meth:`decide`; None = there is none."""
         return None
 
     def reset(self, view: ClusterView) -> None:  # noqa: B027 - optional
-        """Forget everything: a new run begins, before its first event."""
+        """Discard all state; called when a new run begins, before its first event."""
 
     @abstractmethod
     def decide(self, view: ClusterView) -> Iterable[Decision]:

@@ -1,4 +1,4 @@
-"""One simulation: Python's handle on the state, and the loop that lets a scheduler play."""
+"""One simulation: access to its state from Python, and the loop that asks a scheduler."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Outcome(IntEnum):
 
 
 class Until(NamedTuple):
-    """When to stop a run of which only some jobs are measured.
+    """When to stop a run in which only some jobs are measured.
 
     Parameters
     ----------
     first, last : rows of these jobs, ``first <= row < last``
-    grace_s : seconds to play on after all of them have finished [s]
+    grace_s : time to play on after all of them have finished [s]
     """
 
     first: int
@@ -54,12 +54,12 @@ class Simulation:
     Parameters
     ----------
     instance : the problem
-    seed : decides the "random" placement rule, nothing else
-    arrays : play in these, which are filled, instead of new ones
+    seed : of the random placement rules, nothing else
+    arrays : arrays to play in, already filled; None = allocate new ones
 
     Attributes
     ----------
-    arrays : what kernels take
+    arrays : the handle that kernels take
     """
 
     def __init__(self, instance: Instance, seed: int = 0, arrays: Run | None = None) -> None:
@@ -72,7 +72,7 @@ class Simulation:
 
     @property
     def _world(self) -> np.void:
-        # looked up anew each time: a stored view would part from its array in a copy
+        # looked up each time: in a copy of the object, a stored view would refer to the old array
         return self.arrays.world
 
     # --- time
@@ -88,7 +88,7 @@ class Simulation:
         return int(self._world["finished"])
 
     def advance(self) -> Outcome:
-        """Play events until a scheduler may decide, or nothing can happen any more."""
+        """Play events until a scheduler may decide, or no event can happen any more."""
         while True:
             outcome = events.advance(self.arrays)
             if outcome != events.LOG_FULL:
@@ -108,12 +108,12 @@ class Simulation:
             self._world["timer_s"] = time_s
 
     def rehearsal(self, limit_s: float = math.inf, into: Simulation | None = None) -> Simulation:
-        """Copy the run as it stands, without the jobs that have not arrived: play it ahead; this one does not change.
+        """Copy the run, without the jobs that have not arrived, to be played ahead; this run does not change.
 
         Parameters
         ----------
-        limit_s : the copy is cut here, if not by the scenario's time limit before [s]
-        into : an earlier rehearsal of this run, whose arrays are used again
+        limit_s : time limit of the copy [s]; the scenario's limit applies if it is earlier
+        into : an earlier rehearsal of this run, whose arrays are reused
         """
         if into is None:
             into = Simulation(self.instance, arrays=self.arrays.copy())
@@ -169,7 +169,7 @@ class Simulation:
         return events.REFUSALS[self.start(self._row(decision), rule, explicit, bool(decision.share), steps)]
 
     def _row(self, decision: Start | Preempt | Lease) -> int:
-        """Give the decision's job as a plain int; -1 stands for every row that no job has."""
+        """Return the decision's job as a plain int; -1 if no job has this row."""
         try:
             row = operator.index(decision.job)
         except TypeError:
@@ -208,7 +208,7 @@ class Simulation:
     # --- the log
 
     def drain(self) -> None:
-        """Move the log buffers into Python's keeping."""
+        """Move the contents of the log buffers into Python's arrays."""
         world = self._world
         self._drained_events.add(self.arrays.events[: world["events"]])
         self._drained_gpus.add(self.arrays.event_gpus[: world["event_gpus"]])
@@ -216,27 +216,27 @@ class Simulation:
         world["events"] = world["event_gpus"] = 0
 
     def log(self) -> EventLog:
-        """Everything that has happened so far."""
+        """All events so far."""
         self.drain()
         return EventLog(self._drained_events[:], self._drained_gpus[:])
 
     def events_since(self, first: int) -> np.ndarray:
-        """EVENT_DTYPE: events of the log from number ``first`` on, not to be written to."""
+        """EVENT_DTYPE: events of the log from number ``first`` on; do not write to them."""
         self.drain()
         return self._drained_events[first:]
 
     # --- the loop
 
     def view_for(self, scheduler: Scheduler) -> ClusterView:
-        """Give the scheduler's view: with true run times only if it declares to be clairvoyant."""
+        """Return the scheduler's view; only schedulers that declare ``clairvoyant`` see true run times."""
         return ClairvoyantView(self) if scheduler.clairvoyant else ClusterView(self)
 
     def run(self, scheduler: Scheduler, progress: Progress | None = None, until: Until | None = None) -> None:
-        """Let a scheduler play to the end, or to the time limit.
+        """Let a scheduler play to the end, or to the scenario's time limit.
 
         Parameters
         ----------
-        until : stop when these jobs have finished; the scheduler is then asked through ``decide``
+        until : stop when these jobs have finished; disables compiled loops, so ``decide`` is called
 
         Raises
         ------
@@ -285,7 +285,7 @@ class Simulation:
         return bool(self.arrays.jobs["status"][row] == FINISHED)
 
     def _stuck(self) -> bool:
-        """Tell whether no job will come or finish unless the scheduler does something."""
+        """Tell whether no job will arrive or finish unless the scheduler acts."""
         world = self._world
         if world["next_arrival"] < world["jobs"]:
             return False
@@ -295,7 +295,7 @@ class Simulation:
         )
 
     def _stall(self, scheduler: Scheduler, view: ClusterView) -> SchedulerError:
-        """Say what stands still, and what usually brings that about."""
+        """Describe the deadlock and its usual cause."""
         place = f"scheduler {scheduler.name!r} stalls at {self.now_s:g} s"
         running = int(self._world["running"])
         if running:
@@ -325,12 +325,12 @@ def simulate(
     Parameters
     ----------
     progress : called now and then with (finished jobs, all jobs)
-    seed : decides the "random" placement rule
+    seed : of the random placement rules
     until : stop when these jobs have finished, see :meth:`Simulation.run`
 
     Raises
     ------
-    SchedulerError : the scheduler leaves jobs waiting for ever
+    SchedulerError : the scheduler leaves jobs waiting forever
     """
     simulation = Simulation(instance, seed)
     simulation.run(scheduler, progress, until)

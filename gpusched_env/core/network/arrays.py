@@ -1,4 +1,4 @@
-"""The network as the kernels see it: links, routes, and which ring crosses which link."""
+"""The arrays of the network for kernels: links, routes, and which ring crosses which link."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ if TYPE_CHECKING:
 
 LINK_STATE_DTYPE: Final = np.dtype(
     [
-        # what every look at a link reads, 64 bytes
+        # hot, 64 bytes
         ("capacity", "<f8"),  # [byte/s]
         ("built_Bps", "<f8"),  # [byte/s] capacity before any change
         ("total", "<f8"),  # weight of all its flows
-        ("level", "<f8"),  # [byte/s] of max-min: rate at which it holds flows; inf = it holds none
-        ("first_use", "<i4"),  # head of its chain of ``uses``; -1 = none
-        ("flows", "<i4"),  # entries of that chain
-        ("can_fill", "<i4"),  # 1 = its flows could send more than it carries
-        ("is_stale", "<i4"),  # scratch: 1 = ``right`` is older than its flows' rates
-        ("place", "<i4"),  # scratch: where in the queue it is; -1 = nowhere
+        ("level", "<f8"),  # [byte/s] max-min: rate at which it bounds flows; inf = it bounds none
+        ("first_use", "<i4"),  # head of its linked list of ``uses``; -1 = none
+        ("flows", "<i4"),  # length of that list
+        ("can_fill", "<i4"),  # 1 = the flows' rates alone add up to more than its capacity
+        ("is_stale", "<i4"),  # scratch: 1 = ``right`` is older than its flows' rates, so out of date
+        ("place", "<i4"),  # scratch: index in the queue; -1 = not in it
         ("is_changed", "<i4"),
         ("tier", "<i4"),  # index into LINK_TIERS; -1 = bus of a machine, -2 = no link
-        ("members", "<i4"),  # this row and so many - 1 after it are parallel links
+        ("members", "<i4"),  # number of parallel links in this row and those after it
         # max-min
-        ("right", "<f8"),  # [byte/s] scratch: the level that it should have
-        ("key", "<f8"),  # [byte/s] scratch: its place in the queue
-        ("room", "<f8"),  # [byte/s] scratch: capacity that the flows that it does not hold leave
-        ("held", "<f8"),  # scratch: weight of the flows that it holds
-        # row i also tells of change i of the links, and of entry i of lists
-        ("change_s", "<f8"),  # [s] when
-        ("change_slowdown", "<f8"),  # built capacity over that from then on
-        ("change_tier", "<i4"),  # of which links, index into LINK_TIERS
+        ("right", "<f8"),  # [byte/s] scratch: correct level
+        ("key", "<f8"),  # [byte/s] scratch: key in the queue
+        ("room", "<f8"),  # [byte/s] scratch: capacity minus the flows that it does not bound
+        ("held", "<f8"),  # scratch: weight of the flows that it bounds
+        # row i also holds change i of the links, and entry i of lists
+        ("change_s", "<f8"),  # [s] time of change i
+        ("change_slowdown", "<f8"),  # built capacity / capacity from then on
+        ("change_tier", "<i4"),  # which links change, index into LINK_TIERS
         ("port", "<i4"),  # 1 = a machine's own port
         ("heap", "<i4"),  # scratch: entry i of the queue
         ("changed", "<i4"),  # entry i of the list of changed links
@@ -47,10 +47,10 @@ USE_DTYPE: Final = np.dtype(
         ("rate", "<f8"),  # [byte/s] of the replica's ring
         ("replica", "<i4"),
         ("link", "<i4"),
-        ("next_of_replica", "<i4"),  # chain of a replica's uses; also chain of unused rows
+        ("next_of_replica", "<i4"),  # linked list of a replica's uses; also of unused rows
         ("next_of_link", "<i4"),
         ("previous_of_link", "<i4"),
-        ("is_held", "<i4"),  # scratch of max-min: 1 = by this link
+        ("is_held", "<i4"),  # scratch of max-min: 1 = this link bounds the flow
     ]
 )
 ROUTE_DTYPE: Final = np.dtype([("share", "<f8"), ("link", "<i4"), ("padding", "<i4")])
@@ -58,15 +58,15 @@ PAIR_DTYPE: Final = np.dtype([("latency_s", "<f8"), ("begin", "<i4"), ("end", "<
 
 
 def network_sizes(instance: Instance) -> dict[str, int]:
-    """Lengths of the network's arrays for one instance; 1 where there is no topology."""
+    """Lengths of the network's arrays for one instance; 1 each without a topology."""
     topology = instance.topology
     if topology is None:
         return dict(links=1, uses=1, routes=1, pairs=1, profiles=1)
-    crossed = 2 + int(np.diff(topology.route_at).max(initial=0))  # links of one ring edge at most
-    most = instance.cluster.gpus * (instance.gpu_jobs + 1)  # machines of all gangs, and of one that a question lays
+    crossed = 2 + int(np.diff(topology.route_at).max(initial=0))  # most links that a ring edge crosses
+    most = instance.cluster.gpus * (instance.gpu_jobs + 1)  # machines of all gangs, and of one that a query adds
     return dict(
         links=max(len(instance.links), len(instance.network.changes)),
-        uses=most * (crossed + 1),  # 1: the bus
+        uses=most * (crossed + 1),  # + 1: the bus
         routes=max(len(topology.route_link), 1),
         pairs=len(topology.route_at) - 1,
         profiles=len(instance.workload.profiles.rows) if instance.ratios is not None else 1,
@@ -79,7 +79,7 @@ def lay_network(state: State, b: int, instance: Instance) -> None:
     assert topology is not None
     contention = network.contention
     world = state.world[b]
-    world["contention"] = 1 + list(CONTENTION_MODELS).index(contention.model)  # core.network.contention.model_number
+    world["contention"] = 1 + list(CONTENTION_MODELS).index(contention.model)  # as core.network.contention.model_number
     of_profile = collectives_of(network, instance.workload.profiles.rows["name"].tolist())
     numbers = np.array([list(COLLECTIVES).index(name) for name in of_profile])
     state.paces["collective"][b, : len(instance.classes)] = numbers[instance.classes[:, 0], None, None]
@@ -113,7 +113,7 @@ def lay_network(state: State, b: int, instance: Instance) -> None:
     for row, change in zip(links, changes, strict=False):
         row["change_s"], row["change_slowdown"] = change.time_s, change.slowdown
         row["change_tier"] = LINK_TIERS.index(change.tier)
-    links["port"][first[topology.access[:, 0]]] = 1  # one direction tells who straddles
+    links["port"][first[topology.access[:, 0]]] = 1  # one direction suffices to count straddling gangs
     uses = state.uses[b]
     uses["next_of_replica"] = np.append(np.arange(1, len(uses)), -1)
     routes, pairs = state.routes[b, : len(topology.route_link)], state.pairs[b, : len(topology.route_at) - 1]

@@ -1,4 +1,4 @@
-"""Links that become slower or faster in the middle of a run: whoever crosses them is laid anew."""
+"""Links that become slower or faster during a run: the gangs whose rings cross them are repriced."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gpusched_env.core.state import ACTIVE, Run
 
 @helper
 def next_change_s(sim: Run) -> float:
-    """When links change next [s]; inf = never."""
+    """Time of the next change of links [s]; inf = never."""
     w = sim.world
     return sim.links[w["next_change"]]["change_s"] if w["next_change"] < w["changes"] else np.inf
 
 
 @kernel(lazy=True)
 def change_links(sim: Run) -> None:
-    """Give the links of a tier the capacity of the next change; price the rings on them anew, where they are."""
+    """Apply the next change of links to the links of its tier, and reprice the rings that cross them."""
     w = sim.world
     tier = sim.links[w["next_change"]]["change_tier"]
     slowdown = sim.links[w["next_change"]]["change_slowdown"]
@@ -47,7 +47,7 @@ def crosses(sim: Run, number: int, tier: int) -> bool:
 
 @kernel
 def lay_again(sim: Run, number: int) -> None:
-    """Price a gang's ring on the links as they are now; it goes on at its old rate until time moves."""
+    """Reprice a gang's ring on the present links; the gang keeps its old rate until time moves."""
     r = sim.replicas[number]
     seat = r["first_gpu"]
     count = 0

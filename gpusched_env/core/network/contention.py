@@ -1,4 +1,4 @@
-"""The registry of contention models: what gangs that share links do to each other. Users add their own."""
+"""The registry of contention models: how gangs that share links slow each other. Users add their own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpusched_env.core.registering import put_named
 from gpusched_env.core.state import MODEL_FLAGS, Run
 from gpusched_env.network.contention import CONTENTION_MODELS
 
-OWN, PORTS = range(2)  # which gangs a change of flows can reach: those that have begun; also those on changed ports
+OWN, PORTS = range(2)  # which gangs are priced when flows change: those listed; also those on changed ports
 
 
 def _of_gang(sim: Run, number: int) -> None:
@@ -37,7 +37,7 @@ solve: Final = Numbered("contention-solve", _of_all, most=len(MODEL_FLAGS))
 
 
 def model_number(name: str) -> int:
-    """Give the number by which kernels know a contention model; 0 = the network is no topology."""
+    """Return the number of a contention model in kernels; 0 is that of a network without a topology."""
     return 1 + list(CONTENTION_MODELS).index(name)
 
 
@@ -54,23 +54,25 @@ def contention_model(
     """Register a contention model under a name, which ``Contention(model=...)`` then takes.
 
     It decorates a function ``(sim: Run, number: int) -> None``: a kernel, or a plain Python function where speed does
-    not matter. It prices gang ``number`` under the flows as they are: it sets ``settled_s``, seconds of one iteration,
-    and ``bottleneck``, the link that holds the gang (-1 = none), of ``sim.replicas[number]``. The result must depend on
-    the flows alone.
+    not matter. The function prices gang ``number`` at the present flows: it sets in ``sim.replicas[number]`` the fields
+    ``settled_s``, the seconds of one iteration, and ``bottleneck``, the link that bounds the gang (-1 = none). The
+    result must depend on the flows only.
 
     Parameters
     ----------
-    meaning : half a sentence for tables
-    reach : OWN = a flow that begins or ends changes no other gang; PORTS = it may change gangs on its machines' ports
-    at_start : ``(sim, number, slowest)`` may change what a gang that starts computes and sends; ``slowest`` = GPU type
-    alone_s : ``(sim, number) -> float``, seconds of one iteration if no other gang used the network; by default what
-        its bytes take on an idle network [s]
-    solver : ``(sim)`` finds the rates of all flows before gangs are priced, and lists those that change
-    keeps_idle_flows : a gang that sends no bytes counts on its links all the same
+    meaning : short description for tables
+    reach : OWN = a flow that begins or ends changes no other gang (but see ``solver``); PORTS = it may change the gangs
+        on its machines' ports
+    at_start : ``(sim, number, slowest)`` may change the compute time and the bytes of a gang that starts; ``slowest`` =
+        the GPU type that sets its pace
+    alone_s : ``(sim, number) -> float``, seconds of one iteration if no other gang used the network [s]; by default
+        computed from the gang's bytes on an idle network
+    solver : ``(sim)`` finds the rates of all flows before gangs are priced, and lists the gangs whose rates change
+    keeps_idle_flows : gangs that send no bytes still count on their links
 
     Raises
     ------
-    GpuschedError : the name has kernels already, or a kernel has another signature
+    GpuschedError : the name is already in use, or a kernel has another signature
     """
 
     def register(function: Any) -> Any:
@@ -80,7 +82,7 @@ def contention_model(
         put_named("contention model", name, is_taken, number, hooks)
         flags = (True, reach == PORTS, at_start is not None, alone_s is not None, solver is not None, keeps_idle_flows)
         MODEL_FLAGS[number] = flags
-        CONTENTION_MODELS[name] = meaning  # now that it can be played
+        CONTENTION_MODELS[name] = meaning  # only once it is registered without an error
         return function
 
     return register

@@ -1,4 +1,4 @@
-"""Flows: the ring of a gang laid on the links, and taken off again."""
+"""Flows: add the ring of a gang to the links that it crosses, and remove it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RING, HIERARCHICAL, TREE, SHARDED, BEST = range(5)
 
 @kernel
 def touch_link(sim: Run, link: int) -> None:
-    """Remember that a link's flows have changed."""
+    """Put a link on the list of links whose flows have changed."""
     if sim.links[link]["is_changed"] == 0:
         sim.links[link]["is_changed"] = 1
         sim.links[sim.world["changed"]]["changed"] = link
@@ -32,7 +32,7 @@ def touch_link(sim: Run, link: int) -> None:
 
 @kernel
 def list_flow(sim: Run, number: int) -> None:
-    """Remember that a gang's rate or iteration may change."""
+    """Put a gang on the list of gangs whose rate or iteration time may change."""
     if sim.replicas[number]["is_listed"] == 0:
         sim.replicas[number]["is_listed"] = 1
         sim.replicas[sim.world["listed"]]["listed"] = number
@@ -41,7 +41,7 @@ def list_flow(sim: Run, number: int) -> None:
 
 @kernel
 def list_flows_on(sim: Run, link: int) -> None:
-    """Remember that the rates or iterations of all gangs on a link may change."""
+    """Apply :func:`list_flow` to all gangs on a link."""
     use = sim.links[link]["first_use"]
     while use >= 0:
         list_flow(sim, sim.uses[use]["replica"])
@@ -77,7 +77,7 @@ def cross(sim: Run, replica: int, link: int, weight: float) -> None:
 
 @kernel
 def cross_edge(sim: Run, replica: int, source: int, target: int, edge: int) -> float:
-    """Lay one ring edge between two machines on the links; return the latency of a step over it [s]."""
+    """Add one ring edge between two machines to its links; return the latency of a step over it [s]."""
     w = sim.world
     # A closed walk in a tree crosses each link equally often in both directions, so each crossing is half an edge.
     weight = 0.5 if w["duplex"] else 1.0
@@ -89,7 +89,7 @@ def cross_edge(sim: Run, replica: int, source: int, target: int, edge: int) -> f
         members = sim.links[link]["members"]
         if members > 1:
             job = sim.replicas[replica]["job"]
-            start = sim.jobs[job]["preemptions"]  # restarts draw anew
+            start = sim.jobs[job]["preemptions"]  # each restart draws new paths
             link += path_hash(w["path_seed"], int(job), int(start), edge) % int(members)
         cross(sim, replica, link, weight * sim.routes[i]["share"])
     return pair["latency_s"]
@@ -97,7 +97,7 @@ def cross_edge(sim: Run, replica: int, source: int, target: int, edge: int) -> f
 
 @kernel
 def solo_rate(sim: Run, replica: int, cap_Bps: float, built: bool) -> float:
-    """Rate of a ring edge if no other gang used the network, with links as they are or as they were built [byte/s]."""
+    """Rate of a ring edge if no other gang used the network, with present or ``built`` capacities [byte/s]."""
     rate = cap_Bps
     use = sim.replicas[replica]["first_use"]
     while use >= 0:
@@ -111,11 +111,11 @@ def solo_rate(sim: Run, replica: int, cap_Bps: float, built: bool) -> float:
 def price(
     sim: Run, number: int, collective: int, largest: int, gradient_bytes: float, step_s: float
 ) -> tuple[float, float]:
-    """Seconds that do not depend on the rate between machines, and bytes over each ring edge (docs/network.md).
+    """Seconds [s] that do not depend on the rate between machines, and bytes over each ring edge (docs/network.md).
 
     Parameters
     ----------
-    number : of the gang, whose GPUs and machines are known
+    number : replica of the gang; its GPUs and machines are set
     largest : most GPUs on one machine
     step_s : latency of one step between machines [s]
     """
@@ -136,9 +136,9 @@ def price(
 
 @helper
 def port_rate(sim: Run, collective: int, machines: int, largest: int) -> float:
-    """Rate that the ports of a gang's GPUs allow on an edge between machines, or inside one [byte/s].
+    """Rate that the ports of a gang's GPUs allow on a ring edge, between machines or inside one [byte/s].
 
-    In the collectives of two levels every GPU of a machine sends a part of its own.
+    In two-level collectives all GPUs of a machine send at the same time, each its own part.
     """
     two_levels = machines > 1 and (collective in (HIERARCHICAL, TREE))
     return sim.world["gpu_Bps"] * (largest if two_levels else 1)
@@ -146,7 +146,7 @@ def port_rate(sim: Run, collective: int, machines: int, largest: int) -> float:
 
 @helper
 def overlap_norm(compute_s: float, communication_s: float, overlap: float) -> float:
-    """p-norm of compute and communication, as gpusched_env.performance.overlapped [s]."""
+    """p-norm of compute and communication with p = ``overlap`` [s], as gpusched_env.performance.overlapped."""
     longer = max(compute_s, communication_s)
     if overlap == np.inf:
         return longer
@@ -158,7 +158,7 @@ def overlap_norm(compute_s: float, communication_s: float, overlap: float) -> fl
 
 @helper
 def micro_s(pace: Any, compute_share: float) -> float:
-    """Seconds of the last sub-step of an iteration, which communicates; of the whole iteration if it has one [s]."""
+    """Seconds of an iteration's last sub-step, the one that communicates [s]; with one sub-step, of the iteration."""
     if compute_share == 1.0:
         return pace["iteration_s"]
     return overlap_norm(pace["compute_s"] * compute_share, pace["communication_s"], pace["overlap"])
@@ -166,7 +166,7 @@ def micro_s(pace: Any, compute_share: float) -> float:
 
 @kernel(lazy=True)
 def begin_flow(sim: Run, number: int, slowest: int) -> None:
-    """Lay a gang's ring on the links: machines in order of their number, so that racks are crossed once each."""
+    """Add a gang's ring to the links: it visits machines in ascending order, so it enters each rack once."""
     w = sim.world
     r = sim.replicas[number]
     gang = r["gpus"]
@@ -222,7 +222,7 @@ def begin_flow(sim: Run, number: int, slowest: int) -> None:
     if gradient == 0.0:
         fixed = 0.0
     fixed += gradient * (gang - 1) / gang / w["reduction_Bps"] + w["machine_overhead_s"] * machines
-    if pace["measured"]:  # what was measured alone is taken for transfer, all of which contention stretches
+    if pace["measured"]:  # treat all measured communication as transfer, which contention stretches
         fixed = 0.0
         built = solo_rate(sim, number, cap, True)
         wire = pace["communication_s"] * min(built, port_rate(sim, choice, machines, largest))
@@ -234,7 +234,7 @@ def begin_flow(sim: Run, number: int, slowest: int) -> None:
     flags = sim.models[w["contention"]]
     if flags["begins"] > 0:
         begin(w["contention"], sim, number, slowest)
-    if flags["keeps_idle_flows"] == 0 and r["wire_bytes"] == 0.0:  # nothing to send: no flow
+    if flags["keeps_idle_flows"] == 0 and r["wire_bytes"] == 0.0:  # without bytes there is no flow
         end_flow(sim, number)
     r["settled_s"] = iteration_at(sim, number, 1.0)
     r["iteration_s"] = r["settled_s"]
@@ -245,7 +245,7 @@ def begin_flow(sim: Run, number: int, slowest: int) -> None:
 
 @kernel
 def iteration_at(sim: Run, number: int, slowdown: float) -> float:
-    """Seconds of one iteration if the bytes take ``slowdown`` times as long as alone [s]."""
+    """Seconds of one iteration if its transfers take ``slowdown`` times as long as alone [s]."""
     r = sim.replicas[number]
     communication = r["fixed_s"]
     if r["wire_bytes"] > 0.0:
@@ -257,7 +257,7 @@ def iteration_at(sim: Run, number: int, slowdown: float) -> float:
 
 @kernel(lazy=True)
 def end_flow(sim: Run, number: int) -> None:
-    """Take a gang's ring off the links."""
+    """Remove a gang's ring from the links."""
     w = sim.world
     use = sim.replicas[number]["first_use"]
     while use >= 0:

@@ -1,13 +1,13 @@
-"""Max-min fair rates, solved anew only where they can have changed.
+"""Max-min fair rates, updated incrementally: only rates that can have changed are recomputed.
 
-A flow's rate is the lowest level among its links, or what it reaches alone. The level of a link is the rate at which it
-holds the flows that nothing else holds below; infinite if its flows do not fill it. A level follows from the lower
-rates on its link alone, so these equations have one solution, to the last bit: it depends neither on the levels from
-which the search starts nor on the order in which it looks at links.
+The rate of a flow is the lowest level among its links, or its rate alone if that is lower. The level of a link is the
+rate of the flows that the link bounds, those that nothing else bounds at a lower rate; infinite if the flows do not
+fill the link. A level depends only on the lower rates on its link. So these equations have one solution, to the last
+bit: it depends neither on the levels from which the search starts nor on the order in which links are processed.
 
-The search follows Ramalingam and Reps (Journal of Algorithms 21, 1996): links whose level may be wrong wait in a queue,
-by the lower of the level that they have and the one that they should have, and all that lies below the first of them is
-right for good. A level that is too high is lowered; one that is too low is lifted to infinity, then lowered.
+The search follows Ramalingam and Reps (Journal of Algorithms 21, 1996). Links whose level may be wrong wait in a
+priority queue. The key of a link is the lower of its present and its correct level; all levels below the first key are
+final. A level that is too high is lowered; a level that is too low is raised to infinity, then lowered.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.flows import list_flow, touch_link
 from gpusched_env.core.state import Run
 
-FULL: Final = 1.0 + 1e-12  # a link that its flows cannot fill beyond this share never holds them
-SPARE: Final = 1e-9  # share of its capacity that a link has left if it is not full beyond doubt of rounding
+FULL: Final = 1.0 + 1e-12  # a link whose flows alone need at most this share of its capacity never bounds them
+SPARE: Final = 1e-9  # a link with more free capacity than this share is not full, whatever rounding did
 
 
 @kernel
 def recount(sim: Run, link: int) -> None:
-    """Add up a link whose flows have begun or ended: their weight, and whether they could fill it.
+    """Update a link whose flows have begun or ended: their total weight, and whether they could fill the link.
 
-    A link that could carry all that its flows send alone never holds them, so no search need look at it.
+    A link that can carry all flows at their rates alone never bounds them, so the search skips it.
     """
     weight = 0.0
     demand = 0.0
@@ -43,9 +43,10 @@ def recount(sim: Run, link: int) -> None:
 
 @kernel
 def level_of(sim: Run, link: int) -> float:
-    """Level that a link should have at the rates that its flows have now; any higher one if its own is too low.
+    """Correct level of a link at the present rates of its flows; if its own level is too low, any level above that.
 
-    Leaves behind which flows the link holds, their weight, and the room that the others leave them.
+    Also sets which flows the link bounds (``is_held``), their weight (``held``), and the capacity that the other flows
+    leave to them (``room``).
     """
     entry = sim.links[link]
     entry["is_stale"] = 0
@@ -76,7 +77,7 @@ def level_of(sim: Run, link: int) -> float:
 
 @kernel
 def queue(sim: Run, link: int, key: float) -> None:
-    """Put a link into the queue, a heap, or move it there; an infinite key takes it out."""
+    """Insert a link into the queue, a binary heap, or move it to its new key; an infinite key removes it."""
     w = sim.world
     at = sim.links[link]["place"]
     if at < 0:
@@ -84,7 +85,7 @@ def queue(sim: Run, link: int, key: float) -> None:
             return
         at = w["queued"]
         w["queued"] += 1
-    elif key == np.inf:  # the last one takes its place
+    elif key == np.inf:  # the last entry of the heap takes its place
         sim.links[link]["place"] = -1
         w["queued"] -= 1
         if at == w["queued"]:
@@ -118,11 +119,11 @@ def queue(sim: Run, link: int, key: float) -> None:
 
 @kernel
 def requeue(sim: Run, link: int) -> None:
-    """Queue a link some of whose flows have changed, by the least level that it can have; its own may be right."""
+    """Queue a link whose flows' rates have changed, by the lowest level that it can have; its level may be correct."""
     entry = sim.links[link]
     entry["is_stale"] = 1
     if entry["held"] != 0.0:
-        least = entry["room"] / entry["held"]  # other flows may turn out to be held too, or not: that only raises it
+        least = entry["room"] / entry["held"]  # a lower bound: the final set of bounded flows only raises it
     else:
         least = np.inf if entry["room"] > SPARE * entry["capacity"] else 0.0
     queue(sim, link, min(entry["level"], least))
@@ -130,7 +131,7 @@ def requeue(sim: Run, link: int) -> None:
 
 @kernel
 def tell(sim: Run, use: int, rate_Bps: float) -> None:
-    """Tell a link the new rate of one of its flows."""
+    """Update a link after the rate of one of its flows has changed."""
     u = sim.uses[use]
     link = u["link"]
     entry = sim.links[link]
@@ -155,7 +156,7 @@ def tell(sim: Run, use: int, rate_Bps: float) -> None:
 
 @kernel
 def bound(sim: Run, number: int) -> float:
-    """Rate of a flow: the lowest level of its links, or what it reaches alone [byte/s]."""
+    """Rate of a flow: the lowest level of its links, or its rate alone if that is lower [byte/s]."""
     rate = sim.replicas[number]["solo_Bps"]
     use = sim.replicas[number]["first_use"]
     while use >= 0:
@@ -166,7 +167,7 @@ def bound(sim: Run, number: int) -> float:
 
 @kernel
 def set_level(sim: Run, link: int, level: float) -> None:
-    """Lower the level of a link, or lift it to infinity, and give its flows the rates that follow."""
+    """Lower the level of a link, or raise it to infinity, and update the rates of its flows."""
     old = sim.links[link]["level"]
     sim.links[link]["level"] = level
     lowest = min(old, level)
@@ -175,7 +176,7 @@ def set_level(sim: Run, link: int, level: float) -> None:
         rate = sim.uses[along]["rate"]
         if rate >= lowest:
             number = sim.uses[along]["replica"]
-            list_flow(sim, number)  # even at the same rate another link may hold it now
+            list_flow(sim, number)  # at an equal rate, another link may bound it now
             new = bound(sim, number) if level > old else level
             if new != rate:
                 sim.replicas[number]["rate_Bps"] = new
@@ -193,9 +194,9 @@ def set_level(sim: Run, link: int, level: float) -> None:
 
 @kernel
 def solve(sim: Run) -> None:
-    """Find the rates of all flows after those on the changed links, and the listed flows, have changed."""
+    """Update the rates of all flows; what has changed is the flows of the changed links, and the listed flows."""
     w = sim.world
-    for i in range(w["listed"]):  # flows that have begun
+    for i in range(w["listed"]):  # new flows
         number = sim.replicas[i]["listed"]
         rate = bound(sim, number)
         sim.replicas[number]["rate_Bps"] = rate

@@ -1,4 +1,4 @@
-"""Contention: the rates of all gangs that share links, settled anew where flows have begun or ended."""
+"""Contention: settle the rates of gangs that share links after flows have begun or ended."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gpusched_env.core.network.contention import alone, price, solve
 from gpusched_env.core.network.flows import iteration_at, list_flows_on
 from gpusched_env.core.state import Run
 
-SLOT_SLACK: Final = 1e-9  # [slot] by which rounding may put work beyond the slot that it ends in
+SLOT_SLACK: Final = 1e-9  # [slot] rounding may put the end of work this much beyond the end of its slot
 
 
 @kernel
 def settle(sim: Run) -> None:
-    """Find the rates under the flows as they are now; gangs go on at their old rates until time moves.
+    """Find the rates at the present flows; gangs keep their old rates until time moves.
 
-    The result depends on the flows alone, not on how often it was asked for in between.
+    The result depends only on the flows, not on how often the rates were settled before.
     """
     if sim.world["changed"] > 0 or sim.world["listed"] > 0:
         settle_flows(sim)
@@ -28,7 +28,7 @@ def settle(sim: Run) -> None:
 
 @kernel(lazy=True)
 def settle_flows(sim: Run) -> None:
-    """Price the gangs that changed flows can reach, by the model of contention."""
+    """Price the gangs that the changed flows may affect, by the contention model."""
     w = sim.world
     model = w["contention"]
     flags = sim.models[model]
@@ -57,7 +57,7 @@ def alone_s(sim: Run, number: int) -> float:
 
 @kernel
 def whole_iterations(sim: Run, iteration_s: float) -> float:
-    """Seconds of one iteration if only whole iterations count in each slot [s]; inf if a slot holds none."""
+    """Seconds of one iteration if only whole iterations count in each slot [s]; inf = a slot is too short for one."""
     slot = sim.world["slot_s"]
     if slot == 0.0 or iteration_s == np.inf:
         return iteration_s
@@ -67,17 +67,17 @@ def whole_iterations(sim: Run, iteration_s: float) -> float:
 
 @helper
 def beside_company(sim: Run, number: int) -> float:
-    """Seconds of one iteration at the settled rate, all sub-steps, beside the gangs that share its GPUs [s]."""
+    """Seconds of one iteration at the settled rate, all sub-steps, beside the co-located gangs [s]."""
     r = sim.replicas[number]
     return (r["settled_s"] + r["accumulation_s"]) * r["slowdown"]
 
 
 @kernel
 def finish_time(sim: Run, since_s: float, remaining: float, iteration_s: float) -> float:
-    """When the work left is done: at the end of that slot if iterations come by the slot [s].
+    """Time at which the remaining work is done [s]; with slots, the end of that slot.
 
-    Ends of steps are added up, as a simulator does that plays step by step: what follows from one, such as the end of
-    a lease, must agree with it to the last bit.
+    With steps, the times of the steps are added one by one, as in a simulator that plays step by step: other times that
+    derive from them, such as the end of a lease, must agree to the last bit.
     """
     slot = sim.world["slot_s"]
     step = sim.world["step_iterations"]

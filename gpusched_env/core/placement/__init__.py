@@ -1,4 +1,4 @@
-"""Placement: a file for each rule or family of rules, which get their numbers in the order of these imports."""
+"""Placement rules, one file per rule or family of rules; the order of these imports numbers the rules."""
 
 from gpusched_env.core.placement import (  # noqa: I001 - the order of the numbers
     in_order, pack, consolidate, yarn, drawn, contention, least_busy, fastest_type, fork, shared, most_free,

@@ -10,7 +10,7 @@ from gpusched_env.core.state import Run
 
 @kernel
 def _fewest_machines(sim: Run, gang: int) -> int:
-    """Count the machines that a gang needs on the empty cluster, the largest first, of those on which it can run."""
+    """Count the machines that a gang needs on the empty cluster, largest first, among those on which it can run."""
     size = sim.world["node_gpus"]
     machines = 0
     left = gang
@@ -27,7 +27,7 @@ def _fewest_machines(sim: Run, gang: int) -> int:
 
 @kernel
 def _most_free_of(sim: Run, begin: int, end: int, machines: int, most: int) -> int:
-    """Add up the free GPUs of the ``machines`` >= 1 emptiest of ``nodes[begin:end]``; none has more than ``most``."""
+    """Add up the ``machines`` >= 1 largest numbers of free GPUs in ``nodes[begin:end]``; none is above ``most``."""
     total = 0
     if machines == 1:
         for node in range(begin, end):

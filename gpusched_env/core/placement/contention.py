@@ -1,4 +1,4 @@
-"""Where the fewest gangs share ports and uplinks (SJF-BCO, eq. 6)."""
+"""Placement where the fewest gangs share ports and uplinks (SJF-BCO, eq. 6)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpusched_env.core.state import Run
 
 @kernel
 def _fill_quietest(sim: Run, begin: int, end: int, gang: int, at: int) -> int:
-    """Take ``gang`` GPUs of ``nodes[begin:end]``, machines whose ports the fewest gangs use first, as packed as can be.
+    """Take ``gang`` GPUs of ``nodes[begin:end]``, machines with the fewest gangs on their ports first; ties: best fit.
 
     The load of a machine is the number of gangs whose rings cross its port: the straddle count of SJF-BCO (eq. 6).
     """
@@ -32,7 +32,7 @@ def _fill_quietest(sim: Run, begin: int, end: int, gang: int, at: int) -> int:
 
 @kernel
 def _busiest_port(sim: Run, begin: int, end: int, gang: int) -> int:
-    """Count the gangs on the busiest port that :func:`_fill_quietest` would use; the machines have room enough."""
+    """Count the gangs on the busiest port that :func:`_fill_quietest` would use; the machines have enough room."""
     load = 0
     while True:
         room = 0
@@ -50,7 +50,7 @@ def _busiest_port(sim: Run, begin: int, end: int, gang: int) -> int:
 
 @kernel
 def _on_uplink(sim: Run, rack: int) -> int:
-    """Count the gangs on the link by which a rack is left, all its parallel members together; 0 if there is none."""
+    """Count the gangs on the link out of a rack, all parallel links together; 0 if there is no link."""
     first = sim.racks[rack]["uplink"]
     if first < 0:
         return 0
@@ -67,7 +67,7 @@ def _on_uplink(sim: Run, rack: int) -> int:
 )
 @kernel(lazy=True)
 def place_by_contention(sim: Run, at: int, kind: int, gang: int, supply: int) -> int:
-    """Best fit on one machine; else the rack, else the racks, where the fewest gangs are on the links to be used."""
+    """Best fit on one machine; else the rack with the least busy ports; else the racks with the least busy uplinks."""
     node = best_fit(sim, 0, sim.world["nodes"], gang)
     if node >= 0:
         return take(sim, node, gang, at)

@@ -1,4 +1,4 @@
-"""All GPUs of the type on which the gang runs fastest now."""
+"""Place the gang on GPUs of one type, the type on which it runs fastest now."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gpusched_env.core.state import Run
 
 @kernel
 def _fastest_type(sim: Run, kind: int, gang: int) -> int:
-    """Find the GPU type on which a gang would run fastest now, alone on that type; -1 = none has enough free GPUs.
+    """Find the GPU type on which a gang would run fastest now, all its GPUs of that type; -1 = too few are free.
 
-    A gang that no machine of a type has room for is taken to span racks there.
+    If no machine of a type has room for the whole gang, the time of an iteration across racks is assumed.
     """
     best = -1
     least = np.inf

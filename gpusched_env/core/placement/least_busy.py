@@ -1,4 +1,4 @@
-"""The GPUs, or machines, that gangs have held least (FA-FFP and LBSGF of SJF-BCO)."""
+"""The GPUs, or machines, that gangs have held for the least time (FA-FFP and LBSGF of SJF-BCO)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ def held_s(sim: Run, gpu: int) -> float:
 
 @kernel
 def _take_least_busy(sim: Run, gang: int, at: int, marked: int) -> int:
-    """Take the ``gang`` free GPUs that have been held least, of machines whose mark is ``marked``; lower ids win ties.
+    """Write the ``gang`` free GPUs that have been held least to ``chosen``; ties: lowest id. Return the end.
 
-    The list is kept sorted while it is filled, so that most GPUs of a large cluster cost one comparison.
+    Only machines whose ``taken`` is ``marked`` count; nothing is reserved. The list is sorted at all times (insertion
+    sort), so most GPUs of a large cluster cost one comparison.
     """
     end = at
     for node in range(sim.world["nodes"]):
@@ -50,7 +51,7 @@ def _take_least_busy(sim: Run, gang: int, at: int, marked: int) -> int:
 @placement_rule("least-busy", "the GPUs that gangs have held least so far, anywhere", anywhere=True)
 @kernel(lazy=True)
 def place_on_least_busy(sim: Run, at: int, kind: int, gang: int, supply: int) -> int:
-    """Take the GPUs that have been held least, wherever they are (FA-FFP of SJF-BCO, with held for charged time)."""
+    """Take the GPUs that have been held least, anywhere (FA-FFP of SJF-BCO, but by time held, not time charged)."""
     end = _take_least_busy(sim, gang, at, 0)
     take_listed(sim, at, end)
     return end
@@ -58,7 +59,7 @@ def place_on_least_busy(sim: Run, at: int, kind: int, gang: int, supply: int) ->
 
 @kernel
 def _mark_least_busy(sim: Run, capacity: int) -> int:
-    """Mark machines, least mean held time first, until they have ``capacity`` GPUs; return how many are free there."""
+    """Mark machines, least mean time held first, until they have ``capacity`` GPUs; return how many are free there."""
     room = 0
     left = capacity
     while left > 0:
@@ -83,13 +84,13 @@ def _mark_least_busy(sim: Run, capacity: int) -> int:
 
 
 @placement_rule(
-    "least-busy-servers", "the same, on the fewest least busy machines large enough for the gang; else wait"
+    "least-busy-servers", "as least-busy, on the fewest least busy machines large enough for the gang; else wait"
 )
 @kernel(lazy=True)
 def place_on_least_busy_machines(sim: Run, at: int, kind: int, gang: int, supply: int) -> int:
     """Take the least held GPUs of the fewest least busy machines that could hold the gang; wait if they are taken.
 
-    LBSGF of SJF-BCO, with held for charged time: the machines must have lambda times the gang's GPUs, free or not.
+    LBSGF of SJF-BCO, but by time held, not time charged. The machines must have lambda x gang GPUs, free or not.
     """
     end = at
     capacity = min(math.ceil(gang * sim.world["least_busy_lambda"]), sim.world["gpus"])

@@ -13,7 +13,7 @@ from gpusched_env.core.state import Run
 )
 @kernel(lazy=True)
 def place_on_most_free(sim: Run, at: int, kind: int, gang: int, supply: int) -> int:
-    """Take what is free on the machine with the most free GPUs, then on the next, until the gang is complete."""
+    """Take the free GPUs of the machine with the most, then of the next, until the gang is complete."""
     left = gang
     while left > 0:
         node = most_free(sim, 0, sim.world["nodes"])

@@ -1,4 +1,4 @@
-"""Orders of machines in the authors' code of SJF-BSBF, by free GPUs and gangs (docs/sjf_bsbf.md)."""
+"""The orders of machines in the code of SJF-BSBF's authors, by free GPUs and gangs (docs/sjf_bsbf.md)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpusched_env.core.state import Run
 
 @kernel
 def count_gangs(sim: Run) -> None:
-    """Note in ``nodes.gangs`` how many gangs hold GPUs of each machine."""
+    """Set ``nodes.gangs`` to the number of gangs that hold GPUs of each machine."""
     gpus = sim.world["gpus"]
     for node in range(sim.world["nodes"]):
         first = sim.nodes[node]["first_gpu"]
@@ -28,9 +28,10 @@ def count_gangs(sim: Run) -> None:
 
 @kernel
 def node_key(sim: Run, gang: int, one_node: bool, node: int) -> int:
-    """Rank a machine, the smallest first; equal ones by index.
+    """Return the sort key of a machine, the smallest first; ties: the lowest index.
 
-    ``one_node``: the fewest free GPUs that hold the gang, then most free GPUs, then fewest gangs; else fewest gangs.
+    ``one_node``: first the machines with room for the gang, by fewest free GPUs; then the others, by most free GPUs;
+    ties: the fewest gangs. Otherwise: the fewest gangs.
     """
     gangs = sim.nodes[node]["gangs"]
     if not one_node:
@@ -42,7 +43,7 @@ def node_key(sim: Run, gang: int, one_node: bool, node: int) -> int:
 
 @kernel
 def next_node(sim: Run, gang: int, one_node: bool, key: int, node: int) -> int:
-    """Find the machine that follows ``node`` of rank ``key``; -1 = none. Begin with key -1."""
+    """Find the machine that follows ``node``, whose key is ``key``; -1 = none. To begin, pass -1 as both."""
     following, least = -1, 0
     for other in range(sim.world["nodes"]):
         rank = node_key(sim, gang, one_node, other)
@@ -53,7 +54,7 @@ def next_node(sim: Run, gang: int, one_node: bool, key: int, node: int) -> int:
 
 @kernel
 def first_gpus_by_gangs(sim: Run, kind: int, gang: int) -> int:
-    """Write the first free GPUs of the machines with the fewest gangs to ``chosen``; return their number, 0 or all."""
+    """Write free GPUs of the machines with the fewest gangs to ``chosen``; return ``gang``, or 0 = too few."""
     at, key, node = 0, -1, -1
     while at < gang:
         node = next_node(sim, gang, False, key, node)

@@ -10,7 +10,7 @@ from gpusched_env.core.state import Run
 
 @kernel
 def _pack(sim: Run, gang: int, at: int, widest: int) -> int:
-    """Best fit on the tightest tier; ``widest`` = 1 allows one rack at most, 2 the whole network."""
+    """Best fit on the tightest tier; ``widest``: 1 = at most one rack, 2 = the whole network."""
     node = best_fit(sim, 0, sim.world["nodes"], gang)
     if node >= 0:
         return take(sim, node, gang, at)

@@ -1,4 +1,4 @@
-"""Reserve a gang's GPUs by a rule, look where it would go, or tell whether it fits."""
+"""Apply a placement rule: reserve a gang's GPUs, find them without reserving, or tell whether the gang fits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpusched_env.core.state import Run
 
 @kernel
 def goes_anywhere_now(sim: Run, kind: int, rule: int) -> bool:
-    """Tell whether a gang of a job class finds a place by a rule wherever enough GPUs are free."""
+    """Tell whether a rule places every gang of a job class for which enough GPUs are free."""
     return sim.rules[rule]["anywhere"] > 0 and not unable_somewhere(sim, kind)
 
 
@@ -18,9 +18,9 @@ def goes_anywhere_now(sim: Run, kind: int, rule: int) -> bool:
 def reserve(sim: Run, at: int, kind: int, gang: int, rule: int, supply: int) -> int:
     """Reserve the GPUs of a gang of a job class by a rule and append them to ``chosen`` from ``at``.
 
-    ``supply`` is the number of free GPUs. Returns the end of what it appended: ``at + gang``, more if the rule
-    places several copies, ``at`` (nothing reserved) if there is no place.
-    Machines of a type on which the class cannot run do not exist for it.
+    ``supply`` is the number of free GPUs. Returns the end of what it appended: ``at + gang``, more if the rule places
+    several copies, ``at`` (nothing reserved) if there is no place. The rule does not use machines of a GPU type on
+    which the class cannot run.
     """
     hides = unable_somewhere(sim, kind)
     if hides:

@@ -18,9 +18,9 @@ class Rule(NamedTuple):
 
     Parameters
     ----------
-    name : as decisions and scenarios name it
-    number : as kernels know it
-    meaning : half a sentence for tables
+    name : its name in decisions and scenarios
+    number : its number in kernels
+    meaning : short description for tables
     place : called as (sim, at, kind, gang, supply)
     """
 
@@ -37,7 +37,7 @@ def _signature(sim: Run, at: int, kind: int, gang: int, supply: int) -> int:
 # In a kernel: place(rule, sim, at, kind, gang, supply).
 place: Final = Numbered("placement-rules", _signature, most=len(RULE_FLAGS))
 _rules: Final[dict[str, Rule]] = {}
-_names: Final[list[str]] = []  # by number
+_names: Final[list[str]] = []  # index = number
 
 
 def placement_rule(name: str, meaning: str, *, anywhere: bool = False, shares: int = 0) -> Callable[[Any], Any]:
@@ -45,16 +45,16 @@ def placement_rule(name: str, meaning: str, *, anywhere: bool = False, shares: i
 
     It decorates a function ``(sim: Run, at: int, kind: int, gang: int, supply: int) -> int``: a kernel, or a plain
     Python function where speed does not matter. The function reserves the GPUs of a gang of job class ``kind`` with
-    ``take`` and its kin (taking.py), which append them to ``sim.chosen`` from ``at`` on, and returns the end of what it
-    appended: ``at + gang``, more if it places several copies; ``at`` if it reserved nothing. ``supply`` >= gang GPUs
+    ``take`` and the like (taking.py), which append them to ``sim.chosen`` from ``at`` on. It returns the end of what it
+    appended: ``at + gang``, more if it places several copies, ``at`` if it reserved nothing. ``supply`` >= gang GPUs
     are free. Machines on which the class cannot run look full.
 
     Parameters
     ----------
-    name : as decisions name it
-    meaning : half a sentence for tables
-    anywhere : a gang that finds ``supply`` free GPUs always finds a place by this rule
-    shares : 0, or flags of core/sharing/choices.py by which a gang looks for company where it finds too few free GPUs
+    name : its name in decisions and scenarios
+    meaning : short description for tables
+    anywhere : the rule finds a place for every gang for which enough GPUs are free
+    shares : flags of core/sharing/choices.py: which GPUs a gang may share if too few are free; 0 = it never shares
 
     Raises
     ------
@@ -73,7 +73,7 @@ def placement_rule(name: str, meaning: str, *, anywhere: bool = False, shares: i
 
 
 class _Names(Mapping[str, Any]):
-    """One column of the registry by name, always up to date."""
+    """A live view of one column of the registry, by name."""
 
     def __init__(self, column: str) -> None:
         self._column = column
@@ -93,7 +93,7 @@ RULE_NUMBER: Final[Mapping[str, int]] = _Names("number")
 
 
 def rule_number(name: str) -> int:
-    """Give a placement rule's number.
+    """Return the number of a placement rule.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def rule_number(name: str) -> int:
 
 
 def rule_name(number: int) -> str:
-    """Give the name of a placement rule by its number."""
+    """Return the name of a placement rule by its number."""
     return _names[number]
 
 
@@ -122,10 +122,10 @@ def check_numbers(numbers: np.ndarray) -> None:
 
 
 def goes_anywhere(name: str) -> bool:
-    """Tell whether a gang that finds enough free GPUs always finds a place by a rule."""
+    """Tell whether a rule finds a place for every gang for which enough GPUs are free."""
     return bool(RULE_FLAGS[rule_number(name)]["anywhere"])
 
 
 def shares_by(name: str) -> int:
-    """Flags of core/sharing/choices.py by which a rule looks for company; 0 = it never does."""
+    """Return the flags of core/sharing/choices.py by which a rule chooses shared GPUs; 0 = it never shares."""
     return int(RULE_FLAGS[rule_number(name)]["shares"])

@@ -1,4 +1,4 @@
-"""Placement beside other jobs: the rules share-first-fit and share-best-benefit (docs/sjf_bsbf.md)."""
+"""Placement on shared GPUs: the rules share-first-fit and share-best-benefit (docs/sjf_bsbf.md)."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from gpusched_env.core.state import WAITING, Run
 
 PACK: Final = rule_number("pack")
 EVERYWHERE: Final = -1
-# Of free GPUs, if they are enough, both take what pack takes; find_shared chooses the others.
+# If enough GPUs are free, both rules place as pack does; otherwise find_shared chooses the GPUs.
 placement_rule(
     "share-first-fit",
-    "as pack; if too few GPUs are free, beside other jobs too, by GPU id; else wait",
+    "as pack; if too few GPUs are free, also GPUs of other jobs, by GPU id; else wait",
     shares=SEARCH,
 )(place_packed)
 placement_rule(
     "share-best-benefit",
-    "as pack; if too few GPUs are free, beside the jobs with which mean JCT gains; else wait",
+    "as pack; if too few GPUs are free, also GPUs of jobs with which sharing lowers mean JCT; else wait",
     shares=SEARCH | BENEFIT,
 )(place_packed)
 
 
 @kernel
 def gpus_of(sim: Run, node: int) -> tuple[int, int]:
-    """First GPU of a machine, and the one behind its last; of the whole cluster if ``node`` is EVERYWHERE."""
+    """Begin and end of the GPU ids of a machine; of the whole cluster if ``node`` is EVERYWHERE."""
     if node == EVERYWHERE:
         return 0, sim.world["gpus"]
     first = sim.nodes[node]["first_gpu"]
@@ -41,7 +41,7 @@ def gpus_of(sim: Run, node: int) -> tuple[int, int]:
 
 @kernel
 def append_gpus_of(sim: Run, row: int, at: int, option: int, number: int, node: int) -> int:
-    """Append the GPUs of a running gang on a machine that have room for a job at a sub-batch; return the end."""
+    """Append to ``chosen`` the GPUs of a running gang on a machine that have room for a job; return the end."""
     low, high = gpus_of(sim, node)
     gang, kind = sim.jobs[row]["gpus"], sim.jobs[row]["job_class"]
     last = low - 1
@@ -57,7 +57,7 @@ def append_gpus_of(sim: Run, row: int, at: int, option: int, number: int, node: 
             break
         last = following
         taken = False
-        for i in range(at):  # beside two gangs that it should join: once
+        for i in range(at):  # two partners may hold the same GPU
             taken = taken or sim.chosen[i] == following
         if not taken:
             sim.chosen[at] = following
@@ -67,9 +67,9 @@ def append_gpus_of(sim: Run, row: int, at: int, option: int, number: int, node: 
 
 @kernel
 def by_benefit(sim: Run, row: int, at: int, node: int) -> tuple[int, int]:
-    """Append GPUs on a machine of the gangs that the job should join, the best pair first, to ``chosen``.
+    """Append to ``chosen`` the GPUs, on a machine, of the gangs that the job should join, the best pair first.
 
-    Returns the end of what it appended from ``at``, and the smallest of the sub-batches at which it joins them.
+    Returns the end of what it appended from ``at``, and the smallest of the sub-batches that the pairs want.
     """
     w = sim.world
     gang = sim.jobs[row]["gpus"]
@@ -98,9 +98,9 @@ def by_benefit(sim: Run, row: int, at: int, node: int) -> tuple[int, int]:
 
 @kernel
 def append_by_id(sim: Run, row: int, at: int, option: int, held: bool, node: int) -> int:
-    """Append the first GPUs of a machine that have room for a job at a sub-batch to ``chosen``; return the end.
+    """Append to ``chosen`` the first GPUs of a machine that have room for a job with a sub-batch; return the end.
 
-    ``held``: those that others hold, else the free ones.
+    ``held``: only GPUs that other gangs hold; otherwise only free GPUs.
     """
     low, high = gpus_of(sim, node)
     gang, kind = sim.jobs[row]["gpus"], sim.jobs[row]["job_class"]
@@ -113,7 +113,7 @@ def append_by_id(sim: Run, row: int, at: int, option: int, held: bool, node: int
 
 @kernel
 def append_shared_by_gangs(sim: Run, row: int, at: int, option: int) -> int:
-    """Append held GPUs that have room, of the machines with the fewest gangs first, to ``chosen``; return the end."""
+    """Append to ``chosen`` held GPUs that have room, machines with the fewest gangs first; return the end."""
     gang = sim.jobs[row]["gpus"]
     key, node = -1, -1
     while at < gang:
@@ -127,7 +127,7 @@ def append_shared_by_gangs(sim: Run, row: int, at: int, option: int) -> int:
 
 @kernel
 def fits_all(sim: Run, kind: int, gang: int, option: int) -> bool:
-    """Tell whether all chosen GPUs have room for a class at a sub-batch."""
+    """Tell whether all chosen GPUs have room for a job class with a sub-batch."""
     for i in range(gang):  # noqa: SIM110 - generators are not compiled
         if not has_room(sim, kind, option, sim.chosen[i]):
             return False
@@ -136,7 +136,7 @@ def fits_all(sim: Run, kind: int, gang: int, option: int) -> bool:
 
 @kernel
 def share_within(sim: Run, row: int, choices: int, node: int) -> tuple[int, int]:
-    """Choose all free GPUs of a machine, and for the rest of a gang shared ones; see :func:`find_shared`."""
+    """Choose the free GPUs of a machine, and shared GPUs for the rest of a gang; see :func:`find_shared`."""
     low, high = gpus_of(sim, node)
     gang, kind = sim.jobs[row]["gpus"], sim.jobs[row]["job_class"]
     by_gangs = choices & (FEWEST_GANGS | ONE_NODE) > 0 and high - low == sim.world["gpus"]
@@ -144,7 +144,7 @@ def share_within(sim: Run, row: int, choices: int, node: int) -> tuple[int, int]
     if choices & BENEFIT:
         at = append_by_id(sim, row, 0, last, False, node)
         at, option = by_benefit(sim, row, at, node)
-        while at == gang and option <= last:  # the best for its company may be too large for the other GPUs
+        while at == gang and option <= last:  # the pairs' sub-batch may be too large for other GPUs
             if fits_all(sim, kind, gang, option):
                 return gang, option
             option += 1
@@ -159,7 +159,7 @@ def share_within(sim: Run, row: int, choices: int, node: int) -> tuple[int, int]
 
 @kernel
 def on_one_node(sim: Run, row: int, choices: int) -> tuple[int, int]:
-    """Choose a gang's GPUs on one machine, free or shared: the tightest on which free ones suffice, else any."""
+    """Choose a gang's GPUs on one machine, free or shared: the first in the order of :func:`next_node` that can."""
     gang = sim.jobs[row]["gpus"]
     key, node = -1, -1
     while True:
@@ -175,10 +175,10 @@ def on_one_node(sim: Run, row: int, choices: int) -> tuple[int, int]:
 
 @kernel(lazy=True)
 def find_shared(sim: Run, row: int, choices: int) -> tuple[int, int]:
-    """Write the GPUs that a waiting job would get now to ``chosen``: free ones, and shared ones if they are too few.
+    """Write the GPUs that a waiting job would get now to ``chosen``: free GPUs, and shared GPUs if too few are free.
 
-    Nothing is reserved. Returns their number, 0 = no place, and the option of ``sub_batches`` at which the job fits.
-    ``choices`` are flags of core/sharing/choices.py.
+    Nothing is reserved. Returns their number, 0 = no place, and the option of ``sub_batches`` with which the job fits.
+    ``choices``: flags of core/sharing/choices.py.
     """
     w = sim.world
     if row < 0 or row >= w["jobs"] or sim.jobs[row]["status"] != WAITING:
@@ -208,7 +208,7 @@ def find_shared(sim: Run, row: int, choices: int) -> tuple[int, int]:
         end = reserve(sim, 0, kind, gang, PACK, supply)
         unreserve(sim, 0, end)
     if end > 0:
-        for option in range(sim.sub_batches.shape[1]):  # alone, at the largest sub-batch that its GPUs have room for
+        for option in range(sim.sub_batches.shape[1]):  # alone, with the largest sub-batch that fits into memory
             room = sim.sub_batches[kind, option, 0]["sub_steps"] > 0
             for i in range(end):
                 gpu_type = sim.nodes[sim.gpu_node[sim.chosen[i]]]["gpu_type"]

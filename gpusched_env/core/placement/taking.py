@@ -1,4 +1,4 @@
-"""What placement rules are made of: taking GPUs of a machine and giving them back, fits, the random generator."""
+"""Building blocks of placement rules: reserve and unreserve GPUs, find machines with room, draw random numbers."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def unable(sim: Run, kind: int, gpu_type: int) -> bool:
 @kernel
 def unable_somewhere(sim: Run, kind: int) -> bool:
     """Tell whether there is a GPU type on which a job class cannot run."""
-    if sim.paces.shape[2] == 1:  # no instance has a job that cannot run at all
+    if sim.paces.shape[2] == 1:  # every job of an instance can run on some type
         return False
     for gpu_type in range(sim.paces.shape[2]):  # noqa: SIM110 - generators are not compiled
         if unable(sim, kind, gpu_type):
@@ -81,7 +81,7 @@ def unable_somewhere(sim: Run, kind: int) -> bool:
 
 @kernel(lazy=True)
 def hide_unusable(sim: Run, kind: int) -> int:
-    """Let the machines on which a job class cannot run look full, and marked (taken); return the free GPUs there."""
+    """Make the machines on which a job class cannot run look full, with ``taken`` = 1; return their free GPUs."""
     hidden = 0
     for node in range(sim.world["nodes"]):
         if unable(sim, kind, sim.nodes[node]["gpu_type"]):
@@ -147,7 +147,7 @@ def next_random(sim: Run) -> int:
 
 @kernel
 def fill(sim: Run, begin: int, end: int, gang: int, at: int) -> int:
-    """Take ``gang`` GPUs of ``nodes[begin:end]`` from few nodes: the emptiest first, the last part by best fit."""
+    """Take ``gang`` GPUs of ``nodes[begin:end]`` from few nodes: most free GPUs first, the last part by best fit."""
     left = gang
     while left > 0:
         node = best_fit(sim, begin, end, left)
@@ -161,7 +161,7 @@ def fill(sim: Run, begin: int, end: int, gang: int, at: int) -> int:
 
 @helper
 def packs_better(room: int, than: int, left: int) -> bool:
-    """Tell whether one supply suits ``left`` GPUs better than another: the smallest that is enough, else the larger."""
+    """Tell whether ``room`` suits ``left`` GPUs better than ``than``: the smallest that is enough, else the largest."""
     if room >= left:
         return than < left or room < than
     return than < left and room > than

@@ -22,7 +22,7 @@ def _largest_machine(sim: Run) -> int:
 def _yarn_node(sim: Run, begin: int, end: int, gang: int) -> int:
     """Find floor(g/G) entirely free machines of ``nodes[begin:end]`` and one more for the rest.
 
-    Returns the node for the rest, the first that has room; ``end`` if there is no rest; -1 if they are not there.
+    Returns the node for the rest, the first that has room; ``end`` = there is no rest; -1 = there are too few machines.
     """
     size = _largest_machine(sim)
     whole = gang // size
@@ -42,7 +42,7 @@ def _yarn_node(sim: Run, begin: int, end: int, gang: int) -> int:
 @placement_rule("yarn", "first fit: one machine, or whole machines plus one for the rest, all in one rack; else wait")
 @kernel(lazy=True)
 def place_like_yarn(sim: Run, at: int, kind: int, gang: int, supply: int) -> int:
-    """First fit on one machine, or whole machines and one for the rest in a rack (Tiresias' repository, switch.py)."""
+    """First fit on one machine, or on whole machines and one for the rest in one rack (Tiresias' switch.py)."""
     size = _largest_machine(sim)
     if gang <= size:
         for node in range(sim.world["nodes"]):

@@ -1,1 +1,1 @@
-"""Jobs that share GPUs: seats, memory, who slows whom, and whom a job should join."""
+"""GPU sharing: seats, memory, interference between jobs, and the choice of the jobs to share with."""

@@ -16,7 +16,7 @@ from gpusched_env.core.state import ACTIVE, Run
 
 @kernel
 def tightest_tier(sim: Run, gang: int) -> int:
-    """Tier of a gang on as few machines as the empty cluster offers."""
+    """The tightest tier at which the empty cluster can hold a gang."""
     if gang <= sim.world["node_gpus"]:
         return MACHINE
     for rack in range(sim.world["racks"]):
@@ -38,7 +38,7 @@ def alone_s(sim: Run, kind: int, option: int, tier: int, gpu_type: int) -> float
 
 @kernel
 def has_room(sim: Run, kind: int, option: int, gpu: int) -> bool:
-    """Tell whether a gang of a class may take a seat on a GPU, free or not, at a sub-batch."""
+    """Tell whether a gang of a job class, with a given sub-batch, may take a seat on a GPU, free or not."""
     if not has_seat(sim, gpu):
         return False
     gpu_type = sim.nodes[sim.gpu_node[gpu]]["gpu_type"]
@@ -52,7 +52,7 @@ def has_room(sim: Run, kind: int, option: int, gpu: int) -> bool:
 
 @kernel
 def last_option(sim: Run, kind: int, choices: int) -> int:
-    """Find the smallest sub-batch of a class that is looked at."""
+    """Find the last option, which is the smallest sub-batch, that the search may choose for a job class."""
     last = sim.sub_batches.shape[1] - 1 if choices & SEARCH else 0
     while sim.sub_batches[kind, last, 0]["sub_steps"] == 0:
         last -= 1
@@ -61,11 +61,11 @@ def last_option(sim: Run, kind: int, choices: int) -> int:
 
 @kernel
 def judge_pair(sim: Run, row: int, number: int, tier: int, work_left: float, choices: int) -> None:
-    """Find the sub-batch at which a waiting job would best join a running gang, and the pair's mean JCT then.
+    """Find the best sub-batch for a waiting job that joins a running gang, and the mean JCT of the pair.
 
-    Fills the gang's ``benefit_s`` (inf = it should not join), ``option`` and ``offers``. A smaller sub-batch never
-    makes an iteration shorter, so on one GPU type the largest that fits is the best, and a pair that loses with the
-    whole batch loses with every other.
+    Fills the gang's ``benefit_s`` (inf = the job should not join), ``option`` and ``offers``. A smaller sub-batch never
+    makes an iteration shorter. So with one GPU type the largest sub-batch that fits is the best, and a pair that does
+    not gain with the whole batch gains with no sub-batch.
     """
     w = sim.world
     r = sim.replicas[number]
@@ -110,7 +110,7 @@ def judge_pair(sim: Run, row: int, number: int, tier: int, work_left: float, cho
 
 @kernel
 def judge_pairs(sim: Run, row: int, choices: int) -> None:
-    """Judge a waiting job beside each running gang."""
+    """Apply :func:`judge_pair` to a waiting job and each running gang."""
     w = sim.world
     tier = tightest_tier(sim, sim.jobs[row]["gpus"])
     for i in range(w["running"]):
@@ -125,7 +125,7 @@ def judge_pairs(sim: Run, row: int, choices: int) -> None:
 
 @kernel
 def better_pair(sim: Run, one: int, other: int) -> bool:
-    """Tell whether a waiting job should rather join gang ``one``: least mean JCT, then the lowest GPU."""
+    """Tell whether ``one`` is the better gang to join: least mean JCT; ties: lowest GPU, then lowest replica row."""
     first, second = sim.replicas[one], sim.replicas[other]
     if first["benefit_s"] != second["benefit_s"]:
         return first["benefit_s"] < second["benefit_s"]

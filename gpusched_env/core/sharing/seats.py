@@ -1,7 +1,7 @@
-"""Seats: a GPU that ``gpu_jobs`` gangs may share has so many; seat ``gpu + layer x GPUs``.
+"""Seats: each GPU has ``gpu_jobs`` of them, one per layer, and each holds one gang. Seat ``gpu + layer x GPUs``.
 
-The lower layers of a GPU are always taken first, and a gang moves down when one below it leaves. So layer 0 tells which
-GPUs are free, and all that places gangs on free GPUs looks at nothing else.
+Gangs take the lowest free layer of a GPU, and move down when a gang below them leaves. So layer 0 tells which GPUs are
+free, and code that places gangs on free GPUs reads layer 0 only.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.taking import FREE, RESERVED
 from gpusched_env.core.state import Run
 
-MEMORY_SLACK: Final = 1e-9  # of a GPU: parts that should add up to all of it do so but for rounding
+MEMORY_SLACK: Final = 1e-9  # part of a GPU's memory: rounding error of a sum of parts
 
 
 @helper
 def has_seat(sim: Run, gpu: int) -> bool:
-    """Tell whether one more gang may take a GPU: lower seats are taken first, so the highest tells."""
+    """Tell whether one more gang may take a GPU: the highest seat is the last to be taken."""
     return sim.holder[gpu + (sim.world["gpu_jobs"] - 1) * sim.world["gpus"]] == FREE
 
 
 @kernel(lazy=True)
 def may_share(sim: Run, gpu: int, kind: int) -> bool:
-    """Tell whether a job class may run beside all gangs on a GPU, as far as their models go."""
+    """Tell whether the model of a job class may share a GPU with the models of all gangs there."""
     gpu_type = sim.nodes[sim.gpu_node[gpu]]["gpu_type"]
     for layer in range(sim.world["gpu_jobs"]):
         number = sim.holder[gpu + layer * sim.world["gpus"]]
@@ -38,7 +38,7 @@ def may_share(sim: Run, gpu: int, kind: int) -> bool:
 
 @kernel
 def memory_left(sim: Run, gpu: int) -> float:
-    """Part of a GPU's memory that the gangs on it leave."""
+    """Free part of a GPU's memory."""
     gpu_type = sim.nodes[sim.gpu_node[gpu]]["gpu_type"]
     left = 1.0
     for layer in range(sim.world["gpu_jobs"]):
@@ -51,7 +51,7 @@ def memory_left(sim: Run, gpu: int) -> float:
 
 @kernel(lazy=True)
 def largest_sub_batch(sim: Run, kind: int, taken: int, sub_steps: int) -> int:
-    """Largest sub-batch of ``sub_steps`` sub-steps (0 = any) that fits on all chosen GPUs; -1 = none."""
+    """Option of the largest sub-batch that fits on all chosen GPUs, of ``sub_steps`` sub-steps (0 = any); -1 = none."""
     for option in range(sim.sub_batches.shape[1]):
         steps = sim.sub_batches[kind, option, 0]["sub_steps"]
         if steps == 0 or (sub_steps > 0 and steps != sub_steps):
@@ -69,7 +69,7 @@ def largest_sub_batch(sim: Run, kind: int, taken: int, sub_steps: int) -> int:
 
 @kernel
 def has_option(sim: Run, kind: int, sub_steps: int) -> bool:
-    """Tell whether a job class can work its batch off in so many sub-steps; 0 = as many as its memory asks for."""
+    """Tell whether a job class can split its batch into ``sub_steps`` sub-steps; always true of 0, which means any."""
     for option in range(sim.sub_batches.shape[1]):
         if sim.sub_batches[kind, option, 0]["sub_steps"] == sub_steps and sub_steps > 0:
             return True
@@ -78,7 +78,10 @@ def has_option(sim: Run, kind: int, sub_steps: int) -> bool:
 
 @kernel(lazy=True)
 def take_seat(sim: Run, gpu: int, share: bool) -> bool:
-    """Reserve the lowest seat of a GPU, if ``share`` one beside others; False = no such GPU, no seat, or twice."""
+    """Reserve the lowest free seat of a GPU; only with ``share`` if other gangs hold the GPU.
+
+    False = there is no such GPU or no such seat, or a seat of the GPU is reserved already.
+    """
     if gpu < 0 or gpu >= sim.world["gpus"]:
         return False
     if sim.holder[gpu] == FREE:
@@ -144,7 +147,7 @@ def move_down(sim: Run, seat: int) -> None:
 
 @kernel(lazy=True)
 def tell_neighbours(sim: Run, gpu: int) -> None:
-    """Note that the company of all gangs on a GPU has changed."""
+    """Mark all gangs on a GPU: their co-located gangs have changed."""
     for layer in range(sim.world["gpu_jobs"]):
         number = sim.holder[gpu + layer * sim.world["gpus"]]
         if number >= 0:
@@ -154,7 +157,7 @@ def tell_neighbours(sim: Run, gpu: int) -> None:
 
 @kernel(lazy=True)
 def slowdown_by_company(sim: Run, number: int) -> float:
-    """How many times longer a gang's iteration takes beside its company (docs/sjf_bsbf.md): its slowest GPU counts."""
+    """Slowdown of a gang by the gangs on its GPUs, that of its slowest GPU (docs/sjf_bsbf.md); 1 = none."""
     w = sim.world
     kind = sim.jobs[sim.replicas[number]["job"]]["job_class"]
     worst = 1.0

@@ -7,13 +7,13 @@ from gpusched_env.core.handle import helper
 
 @helper
 def mean_in_sequence(left_s: float, new_s: float) -> float:
-    """Mean JCT of a running job with ``left_s`` left and a new one that waits for its end [s], T_seq."""
+    """Mean JCT [s], T_seq, of a running job with ``left_s`` left and a new job that waits for its end."""
     return left_s + new_s / 2.0
 
 
 @helper
 def mean_sharing(left_s: float, new_s: float, left_slowdown: float, new_slowdown: float) -> float:
-    """Mean JCT of both if the new job joins at once [s], T_con; times alone, each with its own slowdown xi."""
+    """Mean JCT [s], T_con, of both jobs if the new one joins at once; times alone, and the slowdown xi of each."""
     if left_slowdown * left_s >= new_slowdown * new_s:  # the new job ends first
         return left_s / 2.0 + (1.0 - 1.0 / (2.0 * left_slowdown)) * new_slowdown * new_s
     return new_s / 2.0 + (1.0 - 1.0 / (2.0 * new_slowdown)) * left_slowdown * left_s

@@ -1,4 +1,4 @@
-/* One run as a figure: jobs on GPUs, GPUs held, jobs waiting and loads of links, above one axis of time. */
+/* One run as a figure: jobs on GPUs, GPUs held, jobs waiting and loads of links, over one time axis. */
 "use strict";
 window.gpusched = window.gpusched || {};
 (function (gpusched) {
@@ -10,7 +10,7 @@ window.gpusched = window.gpusched || {};
   const MOST_NAMES = 16;
   const LINK_HEIGHT = 12; // [px] of a row of the heat map, so that its name can be read
 
-  /* Neighbours in the order of arrival differ; later rounds through the colours are lighter. */
+  /* Jobs that arrive one after the other differ in colour; each further pass through the colours is lighter. */
   function colourOf(job) {
     const base = JOBS[job % JOBS.length];
     const lighter = (Math.floor(job / JOBS.length) % 3) * 0.28;
@@ -93,7 +93,7 @@ window.gpusched = window.gpusched || {};
     };
   }
 
-  /* Lines between machines, thicker between racks of several; where machines are many, between racks only. */
+  /* Lines between machines, thicker between racks of several machines; with many machines, between racks only. */
   function roomLines(run) {
     const lines = [];
     const alone = new Set(run.cluster.rack).size === run.cluster.gpus.length;
@@ -139,7 +139,7 @@ window.gpusched = window.gpusched || {};
     return { tickvals: run.links.names.map((name, i) => i), ticktext: run.links.names.map((name) => gpusched.plain(short(name))), tickfont: { size: 9 } };
   }
 
-  /* options: {seconds, sign: unit of the axis; end: where it ends [units]; range: what is shown; cursor [units]; chosen: job row or null} */
+  /* options: {seconds, sign: unit of the axis; range: visible part [units]; cursor [units]; chosen: job row or null} */
   gpusched.gantt = function (run, options) {
     const scale = run.tick_s / options.seconds;
     const gpus = run.cluster.gpus.reduce((sum, count) => sum + count, 0);

@@ -1,4 +1,4 @@
-/* What all plots share: colours of the page's theme, text that is never markup, and lines over time. */
+/* Shared by all plots: colours of the page's theme, escaped text, and curves. */
 "use strict";
 window.gpusched = window.gpusched || {};
 (function (gpusched) {
@@ -14,7 +14,7 @@ window.gpusched = window.gpusched || {};
 
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   gpusched.css = css;
-  /* Plotly reads some markup in texts: names must not be any. */
+  /* Plotly interprets some markup in texts, so names are escaped. */
   gpusched.plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
   gpusched.brief = (text) => gpusched.plain(text.length > 32 ? `${text.slice(0, 31)}\u2026` : text);
   gpusched.unitFor = (seconds) => UNITS.find((unit) => seconds >= 2 * unit[1]) || UNITS[3];
@@ -32,7 +32,7 @@ window.gpusched = window.gpusched || {};
     const look = { gridcolor: css("--line"), linecolor: css("--line"), zerolinecolor: css("--line"), automargin: true };
     return Object.assign({ title: { text: title, standoff: 8 } }, look, more);
   };
-  /* An axis of counts from 0 to the largest of some values has whole ticks: Plotly alone would tick halves of a few. */
+  /* An axis of counts, with ticks at whole numbers: for small counts Plotly would also put ticks at halves. */
   gpusched.counts = function (title, values, more) {
     const most = values.reduce((a, b) => Math.max(a, b), 1);
     const ticks = most < 10 ? { tick0: 0, dtick: Math.ceil(most / 4), range: [0, 1.05 * most] } : { rangemode: "tozero" };
@@ -48,7 +48,7 @@ window.gpusched = window.gpusched || {};
     };
     return Object.assign(look, more);
   };
-  /* Draw, and draw again when the theme or the width class changes; make() gives {traces, layout}. */
+  /* Draw, and redraw when the theme or the width class changes; make() returns {traces, layout}. */
   gpusched.draw = function (element, make) {
     const old = drawn.findIndex((one) => one.element === element);
     if (old >= 0) drawn.splice(old, 1);

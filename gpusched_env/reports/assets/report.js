@@ -1,4 +1,4 @@
-/* A report is one file: its data stand in it. */
+/* A report is one file, which includes its data. */
 "use strict";
 document.addEventListener("DOMContentLoaded", () => {
   const data = JSON.parse(document.getElementById("data").textContent);

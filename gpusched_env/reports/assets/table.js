@@ -1,4 +1,4 @@
-/* Sortable tables: a button in each heading; numbers by data-value, text by itself, cells without a value last. */
+/* Sortable tables: a button in each heading. Numbers sort by data-value, texts by their content; empty cells come last. */
 "use strict";
 window.gpusched = window.gpusched || {};
 (function (gpusched) {

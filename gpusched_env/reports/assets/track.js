@@ -1,4 +1,4 @@
-/* A track's page: curves of all entries, and the viewer; runs are loaded as scripts, which a browser allows from a disk too. */
+/* A track's page: curves of all entries, and the viewer. Runs are loaded as scripts, because browsers allow that for local files. */
 "use strict";
 window.gpusched = window.gpusched || {};
 window.gpusched.data = {};
@@ -9,7 +9,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const loading = {};
   const MOST_LINES = 8;
 
-  /* Give what data/NAME.js puts into gpusched.data. Names are made from the page's own lists, never from the address. */
+  /* Return what data/NAME.js puts into gpusched.data. Names come from the page's own lists, never from the URL. */
   function load(name) {
     loading[name] = loading[name] || new Promise((resolve, reject) => {
       const script = document.createElement("script");
@@ -21,7 +21,7 @@ document.addEventListener("DOMContentLoaded", () => {
     return loading[name];
   }
 
-  /* At first the best lines are drawn, but no baseline before an entry that somebody made. */
+  /* Initially the best lines are visible; entries of users come before baselines. */
   const byRank = page.entries.filter((entry) => !entry.baseline).concat(page.entries.filter((entry) => entry.baseline));
   const first = new Set(byRank.slice(0, MOST_LINES));
   const labelled = (lines) => page.entries.map((entry) => Object.assign(

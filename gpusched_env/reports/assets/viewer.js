@@ -1,10 +1,10 @@
-/* The schedule viewer: one or two runs side by side, one slider of time, zoom that both follow. */
+/* The schedule viewer: one or two runs side by side with a common time slider and a common zoom. */
 "use strict";
 window.gpusched = window.gpusched || {};
 (function (gpusched) {
   const SHOWN = 12;
 
-  /* Jobs waiting and running at a time [s]; null where the run tells no single jobs. */
+  /* Jobs waiting and running at a time [s]; null if the run has no data of single jobs. */
   gpusched.stateAt = function (run, time) {
     if (!run.jobs || !run.waits) return null;
     const tick = time / run.tick_s;
@@ -35,7 +35,7 @@ window.gpusched = window.gpusched || {};
     const step = run.lines.held.at_s.findLastIndex((at) => at <= time);
     const held = step >= 0 ? run.lines.held.value[step] : 0;
     if (state === null) {
-      element("p", `${held.toFixed(0)} % of GPUs held. This run has too many jobs to tell single ones.`, box);
+      element("p", `${held.toFixed(0)} % of GPUs held. This run has too many jobs to list them.`, box);
     } else {
       const counts = `${state.running} running, ${state.waiting.length} waiting, ${state.finished} finished`;
       element("p", `${counts}; ${held.toFixed(0)} % of GPUs held`, box).className = "counts";
@@ -59,7 +59,7 @@ window.gpusched = window.gpusched || {};
     const told = [];
     if (run.crowded.bars > 0) {
       const gap = gpusched.readable(run.crowded.joined_s);
-      told.push(`Grey: ${run.crowded.bars} shorter stays, joined where they are nearer than ${gap} on a GPU; the ${run.crowded.most} largest bars are drawn one by one.`);
+      told.push(`Grey: ${run.crowded.bars} shorter stays, merged where less than ${gap} lies between them on a GPU. The ${run.crowded.most} largest bars are drawn one by one.`);
     }
     if (run.preempted.at.length < run.preemptions) told.push(`${run.preempted.at.length} of ${run.preemptions} preemptions are marked.`);
     if (run.links && run.links.all > run.links.names.length) {
@@ -83,7 +83,7 @@ window.gpusched = window.gpusched || {};
     const end = () => Math.max(...shown().map((side) => side.run.tick_s * side.run.ticks));
     const time = () => (slider.value / slider.max) * end();
 
-    /* Where the slider begins: when most jobs wait. */
+    /* The initial time of the slider: when most jobs wait. */
     function busiest(run) {
       const { at_s: at, value } = run.lines.waiting;
       const most = Math.max(...value);
@@ -105,7 +105,7 @@ window.gpusched = window.gpusched || {};
       }
     }
 
-    /* All jobs of the run, for the keyboard; both sides play the same ones. */
+    /* All jobs of the run, for use with the keyboard; both sides have the same jobs. */
     function fillFollow() {
       const run = shown()[0].run;
       const rows = run.jobs ? run.jobs.id.map((id, row) => row) : [];

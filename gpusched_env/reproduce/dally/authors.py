@@ -1,4 +1,4 @@
-"""The second part: the authors' simulator, its rivals and its links, as the scenario ``dally-authors-v1`` has them."""
+"""The second part of the card: the authors' simulator, its rivals and its links, in scenario ``dally-authors-v1``."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ PRESET: Final = {"preset": "authors"}
 
 @dataclass(frozen=True)
 class AuthorsCell:
-    """One set of conditions in the authors' simulator.
+    """One cell of the comparison: conditions in the authors' simulator.
 
     Parameters
     ----------
-    network : links of the dimensions, as the profile rules name them; which ones the paper used is unknown
-    arrivals : "poisson" as in the files with one process over a week, or "batch" = all at time 0
-    jobs : of an episode; None = the usual number. No label: a quick run has fewer of them and the same tables
+    network : links of each dimension, under the name of the profile rule; which links the paper used is unknown
+    arrivals : "poisson" = one process over a week, as in the authors' files; "batch" = all jobs at time 0
+    jobs : number of jobs; None = the usual number. Not a label: quick runs have fewer jobs and the same tables
     """
 
     network: str
@@ -35,11 +35,11 @@ class AuthorsCell:
 
     @property
     def congested(self) -> bool:
-        """Whether its links between racks are those of an earlier revision, 10 GB/s and 50 ms."""
+        """Whether the links between racks are those of an earlier revision, 10 GB/s and 50 ms."""
         return self.network.startswith("congested")
 
     def __str__(self) -> str:
-        """Heading."""
+        """Heading in tables."""
         return f"authors, {self.network}, {self.arrivals}"
 
     def problem(self) -> Scenario:
@@ -56,7 +56,7 @@ AUTHORS_CELLS: Final = tuple(
     AuthorsCell(network, arrivals)
     for network, arrivals in itertools.product(("nvswitch", "congested-50"), ("batch", "poisson"))
 )
-# The learned timers were trained in the suite's scenarios, so they have no place here.
+# Without the learned timers, which were trained in the suite's scenarios.
 AUTHORS_POLICIES: Final = {
     name: Policy(policy.heading, add_parameters(policy.spec, PRESET))
     for name, policy in VARIANTS.items()

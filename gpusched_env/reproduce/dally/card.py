@@ -1,4 +1,4 @@
-"""Variants of Dally and their rivals over scenarios, costs of the top tier and loads; what endangers the results."""
+"""Variants of Dally and their rivals over scenarios, costs of the top tier and loads; and hazards to the results."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from gpusched_env.instance import Instance
     from gpusched_env.scenarios import Scenario
 
-FIRST_SEED: Final = 200_000  # of the seeds for reports: nothing was trained or chosen on them
+FIRST_SEED: Final = 200_000  # first seed for reports: nothing was trained or chosen on these seeds
 SEEDS: Final = 10
-SIDE_SEEDS: Final = 5  # of what is no main result: hazards, and the other order of machines
+SIDE_SEEDS: Final = 5  # for side results: hazards, and the other order of machines
 QUICK_SEEDS: Final = 2
 QUICK_JOBS: Final = 250
-QUICK_AUTHORS_JOBS: Final = 100  # their runs have thousands of leases
+QUICK_AUTHORS_JOBS: Final = 100  # few, because these runs have thousands of leases
 QUICK_CELLS: Final = (*(Cell(scenario, "congested") for scenario in SCENARIOS), Cell("poisson"))
 
 
@@ -40,7 +40,7 @@ class DallyCard(Card):
     title = "Dally (arXiv 2401.16492), after its authors' simulator: means over seeds ± half of the 95 % interval"
 
     def runs(self, quick: bool) -> list[Run]:
-        """Everyone on ten draws, side results on five; ``quick`` = two shorter draws of a few cells."""
+        """All policies on ten draws, side results on five; ``quick`` = two shorter draws of a few cells."""
         problems: dict[Conditions, Scenario] = {}
         found = []
         for number in range(QUICK_SEEDS if quick else SEEDS):
@@ -57,11 +57,11 @@ class DallyCard(Card):
         return measure(instance, log)
 
     def tables(self, results: Results) -> Sequence[Table]:
-        """Claims beside ratios, every cell, sweeps, orders."""
+        """Return the claims beside our ratios, every cell, sweeps, and orders of machines."""
         return all_tables(results)
 
     def findings(self, results: Results) -> Sequence[Finding]:
-        """Look at the directional targets."""
+        """Check the directional targets."""
         return all_targets(results)
 
     def draw(self, results: Results, folder: Path) -> Sequence[Path]:
@@ -75,7 +75,7 @@ Played = tuple[Conditions, dict[str, Any], str]
 
 
 def _problem(where: Conditions, quick: bool) -> Scenario:
-    """Build the scenario; a quick one has fewer jobs."""
+    """Build the scenario; with ``quick`` it has fewer jobs."""
     if quick and isinstance(where, Cell):
         return dataclasses.replace(where, jobs=QUICK_JOBS).problem()
     if quick and isinstance(where, AuthorsCell):
@@ -84,7 +84,7 @@ def _problem(where: Conditions, quick: bool) -> Scenario:
 
 
 def _suite(quick: bool) -> Iterator[Played]:
-    """Give who plays which cell."""
+    """Yield the runs of all policies in the suite's cells."""
     played = [(where, policy) for where in (QUICK_CELLS if quick else EVERYONES) for policy in POLICIES]
     played += [(where, policy) for where in (() if quick else OTHER_COSTS) for policy in FEW]
     for where, policy in played:
@@ -92,7 +92,7 @@ def _suite(quick: bool) -> Iterator[Played]:
 
 
 def _orders(quick: bool) -> Iterator[Played]:
-    """Give the policies that visit machines in an order, with the other order."""
+    """Yield the runs with the other order of machines, for the policies that have an order."""
     for where in QUICK_CELLS[:1] if quick else USUAL:
         for policy in VARIANTS:
             yield where, labels(where, policy, HASH), spec(policy, HASH)
@@ -102,7 +102,7 @@ def _orders(quick: bool) -> Iterator[Played]:
 
 
 def _authors(quick: bool) -> Iterator[Played]:
-    """Give everyone in the authors' simulator."""
+    """Yield the runs of all policies in the authors' simulator."""
     for where in AUTHORS_CELLS[:2] if quick else AUTHORS_CELLS:
         for policy, (_, written) in AUTHORS_POLICIES.items():
             yield where, labels(where, policy), written

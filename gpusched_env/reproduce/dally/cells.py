@@ -1,4 +1,4 @@
-"""Under which conditions everything is played: scenario, cost of the top tier, load, size, rate of the links."""
+"""The cells of the comparison: scenario, cost of the top tier, load, size, rate of the links."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, Final, Protocol
 from gpusched_env.scenarios import Scenario, get_scenario
 from gpusched_env.scenarios.registry import FAMILIES
 
-CONGESTION: Final = 5.0  # what top=congested means in these scenarios: times the oversubscription
+CONGESTION: Final = 5.0  # factor by which top=congested multiplies the oversubscription in these scenarios
 
 
 class Conditions(Protocol):
-    """What runs are compared under; hashable, and a heading as text."""
+    """The conditions under which runs are compared; hashable, and ``str`` gives a heading."""
 
     @property
     def labels(self) -> dict[str, Any]:
@@ -22,7 +22,7 @@ class Conditions(Protocol):
 
     @property
     def congested(self) -> bool:
-        """Whether the top tier is."""
+        """Whether the top tier is congested."""
 
     def problem(self) -> Scenario:
         """Build the scenario."""
@@ -30,14 +30,14 @@ class Conditions(Protocol):
 
 @dataclass(frozen=True)
 class Cell:
-    """One set of conditions in the suite's scenarios.
+    """One cell of the comparison: conditions in the suite's scenarios.
 
     Parameters
     ----------
-    scenario : of the family ``dally-...-v0``
+    scenario : of the family ``dally-...-v1``
     top, oversubscription, load, gpus : its parameters; load None = the usual one
-    links : all rates between servers are so many times the usual ones
-    jobs : of an episode; None = the usual number. No label: a quick run has fewer of them and the same tables
+    links : factor on all rates between servers
+    jobs : number of jobs; None = the usual number. Not a label: quick runs have fewer jobs and the same tables
     """
 
     scenario: str
@@ -49,7 +49,7 @@ class Cell:
     jobs: int | None = None
 
     def __post_init__(self) -> None:
-        """Write the usual load as None, so that equal conditions are equal."""
+        """Replace the usual load by None, so that equal conditions compare equal."""
         if self.load == usual_load(self.scenario):
             object.__setattr__(self, "load", None)
 
@@ -62,7 +62,7 @@ class Cell:
 
     @property
     def congested(self) -> bool:
-        """Whether the uplinks are."""
+        """Whether the uplinks are congested."""
         return self.top == "congested"
 
     @property
@@ -71,7 +71,7 @@ class Cell:
         return self.oversubscription * (CONGESTION if self.congested else 1.0)
 
     def __str__(self) -> str:
-        """Heading: what differs from the usual."""
+        """Heading in tables: what differs from the usual conditions."""
         parts = [self.scenario, "congested" if self.congested else f"{self.oversubscription:g}:1"]
         parts += [f"load {self.load:g}"] if self.load is not None else []
         parts += [f"{self.gpus} GPUs"] if self.gpus != Cell.gpus else []
@@ -93,7 +93,7 @@ class Cell:
 
 
 def usual_load(scenario: str) -> float | None:
-    """Give the load of a scenario where none is given; None = it has no load, all jobs are there at once."""
+    """Return the default load of a scenario; None = it has no load, because all jobs arrive at once."""
     defaults = {parameter.name: parameter.default for parameter in FAMILIES[f"dally-{scenario}-v1"].parameters}
     load = defaults.get("load")
     return None if load is None else float(load)
@@ -103,7 +103,7 @@ SCENARIOS: Final = ("batch", "poisson", "trace", "drift")
 TOPS: Final = ("normal", "congested")
 COSTS: Final = (("normal", 1.0), ("normal", 2.0), ("normal", 4.0), ("normal", 8.0), ("congested", 4.0))
 LOADS: Final = (0.7, 0.9, 1.1)
-OVERLOADS: Final = (1.5, 2.0, 3.0)  # only for variants: what is left of waiting where queues outlast the timers
+OVERLOADS: Final = (1.5, 2.0, 3.0)  # only for variants: what waiting is worth when queues outlast the timers
 LINKS: Final = (0.25, 0.5, 2.0, 4.0)
 
 
@@ -119,10 +119,10 @@ def by_load(top: str) -> list[Cell]:
 
 USUAL: Final = tuple(Cell(scenario, top) for scenario, top in itertools.product(SCENARIOS, TOPS))
 LARGE: Final = (Cell("poisson", "congested", gpus=512),)
-# A cell of two sweeps is played once. Everyone plays these ...
+# Cells of all policies; a cell of two sweeps is played once.
 EVERYONES: Final = tuple(
     dict.fromkeys((*USUAL, *LARGE, *by_cost("poisson"), *(c for top in TOPS for c in by_load(top))))
 )
-# ... and a few policies these, too.
+# Further cells, of the policies FEW only.
 OTHER_COSTS: Final = tuple(c for scenario in SCENARIOS for c in by_cost(scenario) if c not in EVERYONES)
 SUITE: Final = EVERYONES + OTHER_COSTS

@@ -1,4 +1,4 @@
-"""Ratios of one policy to another, seed by seed, in a cell and over a sweep."""
+"""Ratios of one policy to another, paired by seed, in a cell and over many cells."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpusched_env.reproduce.results import Results
 
 
 def ratios(results: Results, metric: str, cell: Conditions, policy: str, rival: str) -> np.ndarray:
-    """float64 [seeds]: a policy's metric / its rival's, on the same draws; empty where one of them did not play."""
+    """float64 [seeds]: a policy's metric / its rival's, on the same draws; empty if one of them was not played."""
     own, other = (results.values(metric, **labels(cell, name)) for name in (policy, rival))
     return own / other if len(own) and len(other) else np.empty(0)
 
@@ -34,7 +34,7 @@ class Sweep:
     mean : geometric mean over cells and seeds; the interval is over seeds
     best, worst : cells with the smallest and the largest geometric mean over seeds, and that mean
     best_run : smallest ratio of a single seed
-    cells : how many both played
+    cells : number of cells that both policies played
     """
 
     mean: Interval
@@ -45,7 +45,7 @@ class Sweep:
 
 
 def sweep(results: Results, metric: str, cells: Sequence[Conditions], policy: str, rival: str) -> Sweep | None:
-    """Compare over all cells that both played; None if there is none."""
+    """Compare two policies over all cells that both played; None if there is none."""
     found = {cell: ratios(results, metric, cell, policy, rival) for cell in cells}
     found = {cell: values for cell, values in found.items() if len(values)}
     if not found:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HOUR: Final = 3_600.0  # [s]
-OWN: Final = "#000000"  # the tuned Dally, in every figure
+OWN: Final = "#000000"  # colour of the tuned Dally in every figure
 COLOUR_OF: Final = {
     **{policy: COLOURS[at] for at, policy in enumerate(name for name in VARIANTS if name != "dally")},
     **{policy: (*COLOURS[:6], "#999999", "#8C510A")[at] for at, policy in enumerate(RIVALS)},
@@ -38,7 +38,7 @@ TICKS: Final = tuple(digit * 10.0**power for power in range(-2, 4) for digit in 
 
 
 def draw_all(results: Results, folder: Path) -> list[Path]:
-    """Draw every figure of which there are runs."""
+    """Draw every figure for which there are runs."""
     figures = {"claims.png": _claims(results)}
     costs = _swept(results, {name: by_cost(name) for name in SCENARIOS})
     loads = _swept(results, {f"poisson, {top} top": by_load(top) for top in TOPS})
@@ -59,7 +59,7 @@ def draw_all(results: Results, folder: Path) -> list[Path]:
 
 
 def _swept(results: Results, sweeps: dict[str, list[Cell]]) -> dict[str, list[Cell]]:
-    """Keep the sweeps of which at least two cells were played: a quick call plays a part."""
+    """Keep the sweeps with at least two cells that were played: a quick call plays only some."""
     return {
         name: cells
         for name, cells in sweeps.items()
@@ -68,7 +68,7 @@ def _swept(results: Results, sweeps: dict[str, list[Cell]]) -> dict[str, list[Ce
 
 
 def _claims(results: Results) -> Figure:
-    """Ratios of Dally to each other policy: over all cells, in the best and the worst cell; the paper's as a line."""
+    """Ratios of Dally to each other policy over all cells, in the best and in the worst cell; the paper's as a line."""
     figure = new_figure(12.5, 5.2)
     panels = figure.subplots(1, len(CLAIMS), sharey=True)
     others = [policy for policy in POLICIES if policy != "dally"]
@@ -105,7 +105,7 @@ def _ratio_ticks(axes: Axes) -> None:
 def _curves(
     results: Results, policies: Sequence[str], columns: dict[str, list[Cell]], x: Sequence[float], label: str
 ) -> Figure:
-    """Mean JCT and communication along a sweep: a column of panels for each list of cells, a line for each policy."""
+    """Mean JCT and communication along a sweep: one column of panels per list of cells, one line per policy."""
     figure = new_figure(3.2 * max(len(columns), 3), 6.4)
     panels = figure.subplots(len(METRICS), len(columns), sharex=True, squeeze=False)
     for axes, title in zip(panels[0], columns, strict=True):
@@ -145,7 +145,7 @@ def _line_of(policy: str) -> dict[str, Any]:
 
 
 def _distributions(results: Results) -> Figure:
-    """Share of jobs finished within a time, under a congested top tier: percentiles, averaged over seeds."""
+    """Share of jobs finished within a time, top tier congested: percentiles, geometric means over seeds."""
     figure = new_figure(12.5, 4.2)
     panels = figure.subplots(1, len(SCENARIOS), sharey=True)
     for axes, scenario in zip(panels, SCENARIOS, strict=True):

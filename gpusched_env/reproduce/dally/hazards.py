@@ -1,4 +1,4 @@
-"""What can make results like these meaningless: timers that collapse or saturate, visiting order, link constants."""
+"""Hazards that can make such results meaningless: timers that collapse or saturate, visiting order, link constants."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SIGMAS: Final = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 TUNED_ON: Final = (Cell("poisson", "congested"), Cell("batch", "congested"))
-# The tuner as its authors ship it, and without what keeps it from collapsing.
+# The tuner as its authors ship it, and without the rules that keep its timers from collapsing.
 TUNERS: Final[dict[str, dict[str, float]]] = {
     "as shipped": {},
     "no floors": {"floor_rack": 0, "floor_nw": 0},
@@ -39,7 +39,7 @@ def tuner_labels(cell: Cell, rules: str, sigma: float) -> dict[str, Any]:
 
 
 def hazard_runs(quick: bool) -> Iterator[Played]:
-    """Give cell, labels and spec of each run; ``quick`` = the ends of each sweep."""
+    """Yield cell, labels and spec of each run; ``quick`` = a part of each sweep."""
     for rules, more in TUNERS.items():
         for sigma in (SIGMAS[0], 2.0) if quick else SIGMAS:
             for cell in TUNED_ON[:1] if quick else TUNED_ON:
@@ -56,7 +56,7 @@ def hazard_runs(quick: bool) -> Iterator[Played]:
 
 
 def draw_hazards(results: Results) -> Figure:
-    """Draw the four, over the seeds on which hazards were played."""
+    """Draw the four hazards, over the seeds on which they were played."""
     results = results.of_seeds_of(results.where(policy="tuner"))
     figure = new_figure(12.5, 8.6)
     collapse, ceiling, order, links = figure.subplots(2, 2).ravel()
@@ -72,7 +72,7 @@ def draw_hazards(results: Results) -> Figure:
 
 
 def _line(axes: Axes, x: list[float], found: list[Any], number: int, label: str, **style: Any) -> None:
-    """Draw ratios with their intervals; a single one is no line."""
+    """Draw ratios with their intervals, unless there is only one."""
     known = [i for i, interval in enumerate(found) if interval is not None and interval.count]
     if len(known) > 1:
         colour, at = COLOURS[number % len(COLOURS)], [x[i] for i in known]

@@ -1,4 +1,4 @@
-"""What is measured beyond the usual: communication in seconds, where gangs ran, and how JCT is distributed."""
+"""Further metrics of this card: communication in seconds, tiers at which gangs ran, percentiles of JCT."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def measure(instance: Instance, log: EventLog) -> dict[str, float]:
 
     Returns
     -------
-    mean_communication_s : exposed communication, mean over jobs [s]: a gang's seconds, not times its GPUs
-    rack_share, network_share : of the GPU time held, that of gangs over machines of a rack, and over racks
+    mean_communication_s : exposed communication, mean over jobs [s]: seconds of the gang, not multiplied by its GPUs
+    rack_share, network_share : share of the GPU time held by gangs over machines of one rack, and over racks
     jct_p01_s ... : percentiles of JCT [s]
     """
     times, held = job_times(instance, log), segments(instance, log)
@@ -35,5 +35,5 @@ def measure(instance: Instance, log: EventLog) -> dict[str, float]:
 
 
 def percentile(percent: int) -> str:
-    """Name the metric of a percentile."""
+    """Return the name of the metric of a percentile."""
     return f"jct_p{percent:02}_s"

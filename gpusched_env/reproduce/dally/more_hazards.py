@@ -1,4 +1,4 @@
-"""What else can make results like these meaningless: GPUs that leak, jobs that starve, skew taken for sensitivity."""
+"""Further hazards to such results: GPUs that leak, jobs that starve, skew mistaken for sensitivity."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 HOUR: Final = 3_600.0  # [s]
 SAMPLES_H: Final = (1, 3, 6, 12, 24, 48, 96, 192, 384, 768, 1_536, 3_072, 6_144, 12_288)
 LEAK_CELL: Final = AuthorsCell("nvswitch", "poisson")
-PRESETS: Final = ("authors", "authors_published")  # they differ in the leak, and in smaller quirks
+PRESETS: Final = ("authors", "authors_published")  # they differ in the leak, quirk Q1 (docs/dally.md, Presets)
 STARVING: Final = Cell("poisson", load=1.1)
 ASKED_BY: Final = {"nw": "by Nw", "arrival": "by arrival"}
-# Four and four GPUs of a slot each: racks, machines and slots that a gang of eight is on.
+# A gang of eight on four GPUs of each of two slots: number of racks, machines and slots.
 PLACES: Final = {"a machine": (1, 1, 2), "a rack, 4 + 4": (1, 2, 2), "two racks, 4 + 4": (2, 2, 2)}
 GANG: Final = 8  # [GPU]
 Measured = tuple[Conditions, dict[str, Any], str, "Measure | None"]
@@ -47,12 +47,12 @@ def leak_labels(preset: str) -> dict[str, Any]:
 
 
 def starving_labels(priority: str) -> dict[str, Any]:
-    """Labels of the runs that differ in who is asked first."""
+    """Labels of the runs that differ in the order in which jobs are asked."""
     return {**STARVING.labels, "policy": "priority", "order": "asc", "rules": priority}
 
 
 def more_hazard_runs() -> Iterator[Measured]:
-    """Give cell, labels, spec and measure of each run; they are so few that a quick call plays them all."""
+    """Yield cell, labels, spec and measure of each run; they are few, so a quick call plays all."""
     for preset in PRESETS:
         yield LEAK_CELL, leak_labels(preset), f"dally:preset={preset}", measure_leak
     for priority in ASKED_BY:
@@ -60,15 +60,15 @@ def more_hazard_runs() -> Iterator[Measured]:
 
 
 def measure_leak(instance: Instance, log: EventLog, scheduler: str) -> dict[str, float]:
-    """Measure how many GPUs are leased, and how many of them work, at SAMPLES_H.
+    """Measure the GPUs that are leased, and those of them that work, at SAMPLES_H.
 
     Returns
     -------
-    leased_at_1h ..., working_at_1h ... : share of the GPUs of the cluster
+    leased_at_1h ..., working_at_1h ... : shares of the cluster's GPUs
 
     Notes
     -----
-    The log knows only GPUs that work. So the run is played once more, and the scheduler's memory is looked at.
+    The log has only GPUs that work. So the run is repeated, and leaked GPUs are read from the scheduler's state.
     """
     player = make_scheduler(scheduler)
     assert isinstance(player, Dally)
@@ -83,11 +83,11 @@ def measure_leak(instance: Instance, log: EventLog, scheduler: str) -> dict[str,
 
 
 def measure_starving(instance: Instance, log: EventLog, scheduler: str) -> dict[str, float]:
-    """Measure how sensitive the jobs of each model are, and how long they wait.
+    """Measure, for each model, how sensitive its jobs are to the network, and how long they wait.
 
     Returns
     -------
-    nw_... , queueing_... : for each model, over its jobs: computing / running time, and queueing / running time
+    nw_MODEL, queueing_MODEL : over the jobs of a model, computing / running time and queueing / running time
     """
     del scheduler
     times, profiles, found = job_times(instance, log), instance.workload.profiles.rows["name"], {}
@@ -100,7 +100,7 @@ def measure_starving(instance: Instance, log: EventLog, scheduler: str) -> dict[
 
 
 def draw_more_hazards(results: Results) -> Figure:
-    """Draw the three."""
+    """Draw the three hazards."""
     figure = new_figure(14, 5)
     leak, starving, skew = figure.subplots(1, 3)
     _draw_leak(leak, results)
@@ -129,7 +129,7 @@ def _draw_leak(axes: Axes, results: Results) -> None:
 
 def _draw_starving(axes: Axes, results: Results) -> None:
     usual = results.where(**starving_labels("nw"))
-    played = [set(run.metrics) for run in results.where(policy="priority").runs]  # few jobs may lack a model
+    played = [set(run.metrics) for run in results.where(policy="priority").runs]  # runs with few jobs may lack a model
     names = [name.removeprefix("nw_") for name in sorted(set.intersection(*played)) if name.startswith("nw_")]
     sensitivity = {name: float(usual.values(f"nw_{name}").mean()) for name in names}
     models = sorted(names, key=lambda name: sensitivity[name])

@@ -1,4 +1,4 @@
-"""Who plays: the variants of Dally, and its rivals."""
+"""The policies that are compared: the variants of Dally, and its rivals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpusched_env.reproduce.dally.cells import Conditions
 
 
 class Policy(NamedTuple):
-    """A scheduler under the name that tables give it."""
+    """A scheduler and its name in tables."""
 
     heading: str
     spec: str
@@ -26,9 +26,9 @@ VARIANTS: Final = {
 RIVALS: Final = {
     "tiresias": Policy("Tiresias", "tiresias"),
     "tiresias-packs": Policy("Tiresias, packlimit 0", "tiresias:packlimit=0"),  # consolidates every model
-    # Slices of a minute, its default, would lose half of what is shared to preemptions that cost 30 s + 30 s.
+    # With its default of one minute, half of each slice would be lost to preemptions of 30 s + 30 s.
     "gandiva": Policy("Gandiva-lite, 20 min", "gandiva-lite:quantum_s=1200,migrate_s=1200"),
-    "themis": Policy("Themis-lite, 1 h", "themis-lite:lease_s=3600"),  # leases as long as Dally's
+    "themis": Policy("Themis-lite, 1 h", "themis-lite:lease_s=3600"),  # the length of Dally's leases
     "fifo": Policy("FIFO", "fifo"),
     "srtf": Policy("SRTF", "srtf"),
     "yarn": Policy("YARN-CS", "yarn-cs"),
@@ -36,7 +36,7 @@ RIVALS: Final = {
 }
 POLICIES: Final = VARIANTS | RIVALS
 FEW: Final = (*VARIANTS, "tiresias")
-ASC, HASH = ORDERS = ("asc", "hash")  # in which machines are visited; only the variants of Dally have an order
+ASC, HASH = ORDERS = ("asc", "hash")  # orders in which the variants of Dally visit machines
 
 
 def labels(cell: Conditions, policy: str, order: str = ASC) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def labels(cell: Conditions, policy: str, order: str = ASC) -> dict[str, Any]:
 
 
 def spec(policy: str, order: str = ASC, **more: float) -> str:
-    """Write a policy as :func:`gpusched_env.baselines.make_scheduler` reads it; ``more`` = further parameters."""
+    """Return a policy's spec for :func:`gpusched_env.baselines.make_scheduler`; ``more`` = further parameters."""
     return add_parameters(POLICIES[policy].spec, ({} if order == ASC else {"order": order}) | more)
 
 

@@ -1,4 +1,4 @@
-"""What the abstract of the paper claims: all "up to", in its simulator, on its traces (arXiv 2401.16492)."""
+"""Claims of the paper's abstract, each an "up to", in its simulator and on its traces (arXiv 2401.16492)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ class Claim(NamedTuple):
 
     Parameters
     ----------
-    what : in words
-    metric : ours that is nearest to it
+    what : the claim in words
+    metric : our metric that is nearest to it
     change : best change [share], negative = less
-    congested : whether the paper says it of a congested network
+    congested : whether the claim is about a congested network
     """
 
     what: str

@@ -34,7 +34,7 @@ PERCENT: Final = 0.01
 
 
 class Shown(NamedTuple):
-    """A column: what it says and in which unit."""
+    """A column: heading, metric and unit."""
 
     heading: str
     metric: str
@@ -56,7 +56,7 @@ COLUMNS: Final = (
 
 
 def all_tables(results: Results) -> list[Table]:
-    """Give every table; what was not run is left out."""
+    """Return every table, without those that would be empty."""
     tables = [_headline(results, claim, "dally", SUITE, POLICIES) for claim in CLAIMS]
     tables += [_headline(results, claim, "dally", AUTHORS_CELLS, AUTHORS_POLICIES) for claim in CLAIMS]
     tables += [_cell(results, cell, POLICIES) for cell in (*USUAL, *LARGE)]
@@ -137,6 +137,6 @@ def _orders(results: Results, cells: Sequence[Conditions], policies: Mapping[str
 
 
 def _means(results: Results, cell: Conditions, policies: Sequence[str], order: str) -> Sequence[float]:
-    """Give the mean JCT of each policy [s]; NaN = not played."""
+    """Return the mean JCT of each policy [s]; NaN = not played."""
     found = [results.values("mean_jct_s", **labels(cell, policy, order)) for policy in policies]
     return [float(values.mean()) if len(values) else np.nan for values in found]

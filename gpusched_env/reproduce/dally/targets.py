@@ -1,4 +1,4 @@
-"""Which directional targets hold, and how Dally does against its rivals where only a report is due."""
+"""Which directional targets hold; comparisons with rivals, claim (d), are reported only (docs/reproduce_dally.md)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from gpusched_env.reproduce.dally.policies import POLICIES, labels
 from gpusched_env.reproduce.report import FEWEST, as_change
 from gpusched_env.reproduce.results import Results
 
-WELL_BELOW: Final = 0.8  # of the ratio's interval, the upper end
+WELL_BELOW: Final = 0.8  # the upper end of the ratio's interval must be below it
 REPORTED: Final = ("tiresias", "tiresias-packs", "gandiva", "manual-1-2", "manual-6-12", "consolidated")
 HOUR: Final = 3_600.0  # [s]
 
 
 def all_targets(results: Results) -> list[Finding]:
-    """Look at each target in each scenario with a congested top tier."""
+    """Check each target in each scenario with a congested top tier."""
     return [finding for scenario in SCENARIOS for finding in _targets(results, scenario)]
 
 
@@ -67,18 +67,18 @@ def _targets(results: Results, scenario: str) -> Iterator[Finding]:
 
 
 def _gap(results: Results, where: Cell) -> np.ndarray:
-    """float64 [seeds]: communication without waiting, less that of Dally [h a job]; empty if one did not play."""
+    """float64 [seeds]: communication without waiting - that of Dally [h a job]; empty if one was not played."""
     free, own = (results.values("mean_communication_s", **labels(where, policy)) for policy in ("no-wait", "dally"))
     return (free - own) / HOUR if len(free) and len(own) else np.empty(0)
 
 
 def _grows(before: np.ndarray, after: np.ndarray) -> bool:
-    """Tell whether what grew on the same seeds did so by more than chance; of fewer than three seeds, in the mean."""
+    """Tell whether the paired difference is above 0: its interval, or with fewer than three seeds its mean."""
     change = paired_difference(after, before)
     return (change.low if change.count >= FEWEST else change.mean) > 0
 
 
 def _communication(results: Results, where: Cell, policy: str) -> float:
-    """Mean over seeds [h a job]; NaN if it was not played."""
+    """Mean communication over seeds [h a job]; NaN if the policy was not played."""
     values = results.values("mean_communication_s", **labels(where, policy))
     return float(values.mean()) / HOUR if len(values) else np.nan

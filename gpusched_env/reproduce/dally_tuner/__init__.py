@@ -1,4 +1,4 @@
-"""Dally's delay timers: learned, tuned by hand, and the best that never change, on seeds that nobody trained on."""
+"""Dally's delay timers: learned, tuned by hand, and the best static ones, on test seeds (docs/delay_timers.md)."""
 
 from gpusched_env.reproduce.dally_tuner.card import DallyTunerCard
 

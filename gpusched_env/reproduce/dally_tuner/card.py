@@ -1,4 +1,4 @@
-"""The contest of delay timers: who sets them best, on seeds that nobody trained on or chose by."""
+"""Comparison of delay timers on test seeds, which were used neither for training nor for choosing."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class DallyTunerCard(Card):
         return contest + [run for seed in seeds for label in SANITY for run in sanity(label, seed)]
 
     def tables(self, results: Results) -> Sequence[Table]:
-        """Ratios to the hand tuner, and what choosing has cost."""
+        """Return the ratios to the hand tuner, and the cost of choosing timers."""
         return all_tables(results)
 
     def findings(self, results: Results) -> Sequence[Finding]:
-        """Look at each criterion on each problem."""
+        """Check each criterion on each problem."""
         return all_verdicts(results)
 
     def draw(self, results: Results, folder: Path) -> Sequence[Path]:

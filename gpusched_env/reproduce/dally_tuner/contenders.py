@@ -1,4 +1,4 @@
-"""Who sets the timers, and where: the protocol's contenders and problems as runs."""
+"""The contenders, which set the timers, and the problems, as runs (docs/delay_timers.md, Protocol)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpusched_env.reproduce.card import Run
 
 HAND, LEARNED, NO_WAIT, FULL = "hand tuner", "learned", "noWait", "fullyConsolidated"
 BEST_PAIR, BY_CLASS, ORACLE = "best static pair", "best static per class", "oracle static"
-FREE: Final = "free network, noWait"  # gangs that nothing slows down: what timers could gain at most, or nearly
+FREE: Final = "free network, noWait"  # gangs are never slowed down: about the most that timers could gain
 FIXED: Final = {
     NO_WAIT: "dally:tuner=off,rack_wait=0,nw_wait=0",
     FULL: "dally:tuner=off,rack_wait=inf,nw_wait=inf",
@@ -27,28 +27,28 @@ FIXED: Final = {
     LEARNED: "dally:tuner=learned",
 }
 CONTENDERS: Final = (*FIXED, BEST_PAIR, BY_CLASS)
-STATIC: Final = tuple(name for name in CONTENDERS if name not in (HAND, LEARNED))  # the oracle may choose these, too
+STATIC: Final = tuple(name for name in CONTENDERS if name not in (HAND, LEARNED))  # the oracle may choose these as well
 CEILINGS: Final = (ORACLE, FREE)
-LONE: Final = "lone gangs"  # low load, uplinks of a tenth of the usual rate: only waiting for a near place makes sense
-SANITY: Final = {INSENSITIVE: NO_WAIT, LONE: FULL}  # whom a tuner must come close to
+LONE: Final = "lone gangs"  # low load, uplinks at a tenth of the usual rate: it always pays to wait for a near place
+SANITY: Final = {INSENSITIVE: NO_WAIT, LONE: FULL}  # problem -> the contender that a tuner must come close to
 PROBLEMS: Final = (*STATIONARY, *NON_STATIONARY, *REPLAYED)
 _LONE_SCENARIO: Final = "dally-poisson-v1:oversubscription=40,load=0.3"
 
 
 def statics() -> Mapping[str, Any]:
-    """Read what ``python -m gpusched_env.agents.static_timers`` found on training seeds."""
+    """Read the timers that ``python -m gpusched_env.agents.static_timers`` found on training seeds."""
     found: Mapping[str, Any] = json.loads(files("gpusched_env.agents").joinpath(STATICS).read_text(encoding="utf-8"))
     return found
 
 
 def best_static(label: str) -> str:
-    """Give the contender that was better on the training seeds of a problem."""
+    """Return the static contender that was better on the training seeds of a problem."""
     own = statics()["problems"][label]
     return BY_CLASS if own["by_class"]["score"] < own["pair"]["score"] else BEST_PAIR
 
 
 def contests(label: str, seed: int) -> Iterator[Run]:
-    """All contenders on one draw, and a grid of pairs from which the oracle takes the best."""
+    """Yield the runs of all contenders on one draw, and of a grid of pairs from which the oracle takes the best."""
     scenario = problem(label)
     own = statics()["problems"][label]
     table = {key: f"dally:tuner=static,timers={own[key]['timers']}" for key in ("pair", "by_class")}
@@ -64,7 +64,7 @@ def contests(label: str, seed: int) -> Iterator[Run]:
 
 
 def sanity(label: str, seed: int) -> Iterator[Run]:
-    """The learned tuner where the right timers are known, and those timers."""
+    """Yield the runs of the learned tuner and of the right timers, on problems where these are known."""
     scenario = problem(label if label == INSENSITIVE else _LONE_SCENARIO)
     for name in (LEARNED, SANITY[label]):
         yield Run(scenario, FIXED[name], seed, {"problem": label, "contender": name})

@@ -1,4 +1,4 @@
-"""The contest as a figure: each contender's mean JCT relative to the hand tuner, with intervals."""
+"""Figure: each contender's mean JCT / that of the hand tuner, with intervals."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gpusched_env.reproduce.dally_tuner.contenders import CEILINGS, CONTENDERS, 
 from gpusched_env.reproduce.dally_tuner.ratios import problems, ratio
 from gpusched_env.reproduce.results import Results
 
-WIDEST: Final = 1.05  # of the axis: noWait may be far beyond it
+WIDEST: Final = 1.05  # largest ratio drawn: noWait may be far beyond it
 
 
 def draw_ratios(results: Results, folder: Path) -> list[Path]:
-    """One panel a problem, one row a contender; what lies beyond the axis is written at its edge."""
+    """Draw one panel per problem, one row per contender; ratios above WIDEST are written at the edge."""
     from matplotlib.figure import Figure
 
     shown = problems(results, PROBLEMS)

@@ -1,4 +1,4 @@
-"""Ratios of job completion times, seed by seed, with bootstrap intervals."""
+"""Ratios of job completion times, paired by seed, with bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ JCT, P99 = "mean_jct_s", "p99_jct_s"
 
 
 def values(results: Results, problem: str, contender: str, metric: str = JCT) -> np.ndarray:
-    """float64 [seeds]: a metric, by seed; the oracle takes on each seed the static timers of least mean JCT."""
+    """float64 [seeds]: a metric, by seed; the oracle takes the static timers with the least mean JCT on each seed."""
     own = results.where(problem=problem)
     if contender != ORACLE:
         return own.values(metric, contender=contender)
@@ -38,13 +38,13 @@ def ratio(results: Results, problem: str, contender: str, reference: str, metric
 
 
 def written(interval: Interval) -> str:
-    """Write a ratio and its interval; empty if there is none."""
+    """Format a ratio and its interval; empty if there is none."""
     if not interval.count:
         return ""
     return f"{interval.mean:.3f} \\[{interval.low:.3f}, {interval.high:.3f}]"
 
 
 def problems(results: Results, known: Sequence[str]) -> list[str]:
-    """Those problems of which there are runs."""
+    """Return those of the known problems for which there are runs."""
     found = results.known("problem")
     return [name for name in known if name in found]

@@ -1,4 +1,4 @@
-"""Tables of the contest, and what each contender has cost."""
+"""Tables of the comparison, and the cost of choosing each contender's timers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def all_tables(results: Results) -> Sequence[Table]:
-    """Ratios to the hand tuner, times, and what choosing has cost."""
+    """Return the ratios to the hand tuner, the times in hours, and the cost of choosing timers."""
     return (
         _ratios(results, "Mean JCT / that of the hand tuner: mean over seeds [95 % bootstrap interval]", JCT),
         _ratios(results, "99th percentile of JCT / that of the hand tuner", P99),
@@ -48,7 +48,7 @@ def _hours(results: Results) -> Table:
 
 
 def _spent() -> Table:
-    """Simulated jobs that were spent on choosing: on training and validation seeds only."""
+    """Number of simulated jobs used to choose timers, on training and validation seeds only."""
     table = new_table("Simulated jobs spent on choosing", "", "jobs", "seeds")
     found = statics()
     seeds = f"{found['seeds'][0]} to {found['seeds'][-1]}"

@@ -1,4 +1,4 @@
-"""What the protocol accepts, cell by cell."""
+"""The criteria of the protocol, problem by problem (docs/delay_timers.md, Protocol)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gpusched_env.reproduce.dally_tuner.contenders import FREE, HAND, LEARNED, N
 from gpusched_env.reproduce.dally_tuner.ratios import P99, problems, ratio, written
 from gpusched_env.reproduce.results import Results
 
-WITHIN: Final = 0.02  # of the best static timers, on stationary problems
-MARGIN: Final = 0.05  # at most so much worse than not waiting; and the gain over the hand tuner that is asked for
+WITHIN: Final = 0.02  # largest excess over the best static timers on stationary problems
+MARGIN: Final = 0.05  # largest excess over noWait; also the gain over the hand tuner that is asked for
 SANE: Final = {"insensitive": 0.01, "lone gangs": 0.02}
 
 
 def all_verdicts(results: Results) -> list[Finding]:
-    """Look at each criterion on each problem."""
+    """Check each criterion on each problem."""
     found = [finding for label in problems(results, PROBLEMS) for finding in _verdicts(results, label)]
     for label in problems(results, tuple(SANITY)):
         reference = SANITY[label]

@@ -1,4 +1,4 @@
-"""The continuous experiment of Gavel's evaluation, policy by policy and rate by rate, beside the stored outputs."""
+"""The continuous experiment of Gavel's evaluation, by policy and rate, beside the authors' stored outputs."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from gpusched_env.event_log import EventLog
     from gpusched_env.instance import Instance
 
-SEED: Final = 0  # the only one whose outputs are stored
+SEED: Final = 0  # the only seed with stored outputs
 WINDOW: Final = (4_000, 5_000)
-ROUND_S: Final = 360.0  # [s] a job that shares GPUs completes with its partner's round
+ROUND_S: Final = 360.0  # [s] of a round; a job that shares GPUs completes with its partner's round
 HOUR_S: Final = 3_600.0  # [s]
-QUICK: Final = (("fifo", 2.0), ("fifo_perf", 4.0), ("allox", 2.0))  # a few seconds each
-# How near is near (choice): where queues are long, small differences grow.
+QUICK: Final = (("fifo", 2.0), ("fifo_perf", 4.0), ("allox", 2.0))  # each takes a few seconds
+# Tolerances (choice); larger where queues are long, since small differences grow there.
 NEAR, NEAR_IN_QUEUES, QUEUES_FROM_H = 0.04, 0.15, 30.0
 SLACK_AT_LOW_LOAD: Final = 0.005
 ORDER_AT_OVERLOAD: Final = (
@@ -42,13 +42,13 @@ OVERLOAD: Final = 5.2  # jobs an hour
 
 
 class GavelCard(Card):
-    """One-GPU jobs, 15 rates; in the packed policies two jobs may share a GPU."""
+    """One-GPU jobs at 15 rates; with the packed policies two jobs may share a GPU."""
 
     until = Until(*WINDOW, grace_s=ROUND_S)
     title = "Gavel (OSDI 2020): mean JCT in hours of jobs 4,000 to 4,999, published and ours"
 
     def runs(self, quick: bool) -> list[Run]:
-        """Every stored cell; ``quick`` = three of them.
+        """All cells with stored outputs; ``quick`` = three of them.
 
         Raises
         ------
@@ -74,13 +74,13 @@ class GavelCard(Card):
         ]
 
     def measure(self, instance: Instance, log: EventLog) -> dict[str, float]:
-        """Measure the mean JCT of the tracked jobs [s], of pairs as Gavel's simulator tells it."""
+        """Measure the mean JCT of the tracked jobs [s]; jobs of a pair complete as in Gavel's simulator."""
         finish_s = pair_ends(instance, log) if instance.gpu_jobs > 1 else job_times(instance, log)["finish_s"]
         jct_s = finish_s - instance.workload.jobs["arrival_s"]
         return {"tracked_jct_s": float(jct_s[slice(*WINDOW)].mean())}
 
     def tables(self, results: Results) -> Sequence[Table]:
-        """Three lines a policy: published, ours, and ours / published."""
+        """Return a table with three lines per policy: published, ours, and ours / published."""
         rates = [rate for rate in RATES if rate in results.known("rate")]
         table = new_table("Mean JCT in hours, by jobs an hour", "", *(f"{rate:g}" for rate in rates))
         for policy in results.known("policy"):
@@ -93,11 +93,11 @@ class GavelCard(Card):
         return [table]
 
     def findings(self, results: Results) -> Sequence[Finding]:
-        """Say which cells are near, and which trends hold."""
+        """Return which cells are near the published values, and which trends hold."""
         return [*_near(results), *_trends(results)]
 
     def draw(self, results: Results, folder: Path) -> Sequence[Path]:
-        """Draw mean JCT against the rate, ours solid and published dotted, of the policies that were played."""
+        """Draw mean JCT against the rate for the policies that were played, ours solid and published dotted."""
         from matplotlib.figure import Figure
 
         from gpusched_env.figures import COLOURS, save, tidy
@@ -126,9 +126,9 @@ class GavelCard(Card):
 
 
 def _spec(policy: str) -> str:
-    """Spec of a policy as it was when the outputs were stored; without whole steps, which cost three times as long."""
+    """Spec of a policy as it was when the outputs were stored; without whole steps, which take three times as long."""
     spec = f"gavel:policy={'fifo_stored' if policy == 'fifo' else policy},gavel_compat=true,whole_steps=false"
-    if policy.startswith(INTERIOR_POLICIES):  # the published solver takes an optimum inside
+    if policy.startswith(INTERIOR_POLICIES):  # the published solver returns an interior optimum
         spec += ",tie_break=interior"
     return spec + ",equal_share=age" if policy.startswith("finish_time") else spec
 
@@ -138,7 +138,7 @@ def _jct_h(results: Results, policy: str, rate: float) -> float:
 
 
 def _near(results: Results) -> Iterator[Finding]:
-    """Tell for each policy whether all its cells are near."""
+    """Check for each policy whether all its cells are near the published values."""
     for policy in results.known("policy"):
         far, count = [], 0
         for rate in RATES:

@@ -1,4 +1,4 @@
-"""When jobs that share GPUs complete in Gavel's simulator: both at the end of the longer one's task of the round."""
+"""Completion times of jobs that share GPUs as in Gavel's simulator: both complete when the longer one's task ends."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from gpusched_env.instance import Instance
 
 
 def pair_ends(instance: Instance, log: EventLog) -> np.ndarray:
-    """float64 [J]: completion times, that of a job with a partner put off to the partner's end of the round [s].
+    """float64 [J]: completion times [s]; a job with a partner completes when the partner's round ends; NaN = not yet.
 
-    The task of a pair ends as one in Gavel's simulator, so that who finishes first is told with the other. Nothing
-    else follows from it, since nobody is scheduled inside a round: only completion times differ. The partner's round is
-    over with its next event, or when somebody else comes to its GPUs. NaN = unfinished.
+    In Gavel's simulator a pair is one task, so the job that finishes first is reported together with the other. Only
+    completion times differ, because no job is scheduled within a round. The partner's round ends with its next event,
+    or when another job starts on its GPUs.
     """
     finish_s = np.full(len(instance.workload), np.nan)
     on_gpu: dict[int, set[int]] = {}
     gpus_of: dict[int, list[int]] = {}
-    put_off: dict[int, list[int]] = {}  # partner -> jobs that have finished beside it
+    put_off: dict[int, list[int]] = {}  # partner -> jobs that shared its GPUs and have finished
     for event in log.events:
         job, time_s = int(event["job"]), float(event["time_s"])
         concerned = {job}

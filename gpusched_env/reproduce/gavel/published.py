@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-# Jobs an hour. A policy has a value for each rate, from the first on, as far as they are stored.
+# Jobs an hour. Each policy has values for the first rates, as many as are stored.
 RATES: Final = (0.4, 0.8, 1.2, 1.6, 2.0, 2.4, 2.8, 3.2, 3.6, 4.0, 4.4, 4.8, 5.2, 5.6, 6.0)
 MEAN_JCT_H: Final[dict[str, tuple[float, ...]]] = {
     "fifo": (
@@ -42,12 +42,12 @@ MEAN_JCT_H: Final[dict[str, tuple[float, ...]]] = {
         17.58, 17.64, 17.67, 17.51, 17.07, 16.58, 16.41, 16.57, 16.99, 17.57, 18.62, 20.43, 23.38, 30.47, 43.05,
     ),
 }  # fmt: skip
-LEAST_JCT_H: Final = 15.341519  # [h] of these jobs if each ran at once on its fastest type, at the published rates
+LEAST_JCT_H: Final = 15.341519  # [h] if each of these jobs ran at once on its fastest type, at the published rates
 V100_JCT_H: Final = 17.414646  # [h] if each ran at once on V100
 
 
 def published(policy: str, rate: float) -> float | None:
-    """Stored value [h]; None where there is none."""
+    """Return the stored value [h]; None = there is none."""
     at = RATES.index(rate)
     values = MEAN_JCT_H[policy]
     return values[at] if at < len(values) else None

@@ -1,4 +1,4 @@
-"""Hadar and HadarE (reconstructions): their abstracts' claims beside ours, utilities, rivals, slot lengths."""
+"""Hadar and HadarE (reconstructions): the abstracts' claims beside our results, utilities, rivals, slot lengths."""
 
 from gpusched_env.reproduce.hadar.card import HadarCard
 

@@ -1,4 +1,4 @@
-"""Hadar against Gavel on three GPU types, and HadarE against single copies on a few nodes."""
+"""Hadar against Gavel on three GPU types, and HadarE against single copies of jobs on a few nodes."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
 
 
 class HadarCard(Card):
-    """Claims of both abstracts, and the bands within which a reconstruction should lie."""
+    """The claims of both abstracts, and the bands in which a reconstruction should lie."""
 
     title = "Hadar and HadarE (reconstructions): means and medians over seeds; factors are paired by seed"
 
     def runs(self, quick: bool) -> list[Run]:
-        """Every policy, rival and slot length; ``quick`` = fewer jobs, GPUs, mixes and seeds."""
+        """All policies, rivals and slot lengths; ``quick`` = fewer jobs, GPUs, mixes and seeds."""
         extent = QUICK if quick else FULL
         return [*_of_policies(extent), *_of_mixes(extent), *_of_slots(extent)]
 
     def tables(self, results: Results) -> Sequence[Table]:
-        """Claims beside ours by utility, policies, HadarE's factors, slot lengths."""
+        """Return the claims beside our results by utility, the policies, HadarE's factors, and slot lengths."""
         return all_tables(results)
 
     def findings(self, results: Results) -> Sequence[Finding]:
-        """Look at each band."""
+        """Check each claim and each band."""
         return all_trends(results)
 
     def draw(self, results: Results, folder: Path) -> Sequence[Path]:

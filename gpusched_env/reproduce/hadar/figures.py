@@ -1,4 +1,4 @@
-"""Figures: total duration against mean JCT, what forking gains by the number of jobs, slot lengths."""
+"""Figures: total duration against mean JCT, the gain of forking by the number of jobs, slot lengths."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _new(width: float, height: float) -> Figure:
 
 
 def _policies(results: Results) -> Figure:
-    """One panel a setting, one point a policy."""
+    """One panel per setting, one point per policy."""
     figure = _new(11, 4.5)
     for axes, setting in zip(figure.subplots(1, 2), SETTINGS, strict=True):
         for policy, colour in zip(POLICIES, COLOURS, strict=False):
@@ -49,7 +49,7 @@ def _policies(results: Results) -> Figure:
 
 
 def _forking(results: Results) -> Figure:
-    """One panel a cluster, one line a rival."""
+    """One panel per cluster, one line per rival."""
     figure = _new(11, 4)
     for axes, (cluster, nodes) in zip(figure.subplots(1, 2), NODES.items(), strict=True):
         jobs = mixes(results.where(part="hadare", cluster=cluster))
@@ -64,7 +64,7 @@ def _forking(results: Results) -> Figure:
 
 
 def _slots(results: Results) -> Figure:
-    """One line a mix, over its best slot length."""
+    """One line per mix: total duration / that with the best slot length."""
     figure = _new(6, 4)
     axes = figure.subplots()
     for m, colour in zip(mixes(results.where(part="slots")), COLOURS, strict=False):

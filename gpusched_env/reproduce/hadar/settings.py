@@ -1,4 +1,4 @@
-"""Which runs the card has: labels tell them apart, a spec or a scenario's name plays them."""
+"""The settings of the card's runs: labels, schedulers' specs, and scenarios."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OTHERS: Final = {
 }
 POLICIES: Final = {f"Hadar, {name}": spec for name, spec in UTILITIES.items()} | OTHERS
 DEFAULT: Final = "Hadar, normalised"
-FREE: Final = "as Gavel's simulator"  # spreading and resuming are free: what both must be compared in
+FREE: Final = "as Gavel's simulator"  # spreading and resuming are free: the setting of the comparison with Gavel
 MEASURED: Final = "measured cost of spreading, 10 s to resume"
 SETTINGS: Final = {FREE: ["spread=free", "restore_s=0"], MEASURED: []}
 
@@ -40,7 +40,7 @@ SLOT_MIXES: Final = (1, 5, 12)
 
 
 class Extent(NamedTuple):
-    """How much is played."""
+    """The extent of a full or quick reproduction."""
 
     problem: Sequence[str]  # parameters of hadar-60gpu-v1
     seeds: int
@@ -63,10 +63,10 @@ def of_mix(cluster: str, jobs: int, player: str) -> dict[str, Any]:
 
 
 def of_slot(jobs: int, slot_s: int) -> dict[str, Any]:
-    """Labels of a run of HadarE in the lab with slots of another length."""
+    """Labels of a run of HadarE on the lab cluster with a given slot length."""
     return {"part": "slots", "jobs": jobs, "slot_s": slot_s}
 
 
 def family_name(name: str, parameters: Sequence[str]) -> str:
-    """Name of a scenario with parameters."""
+    """Return the name of a scenario with parameters."""
     return f"{name}:{','.join(parameters)}" if parameters else name

@@ -1,4 +1,4 @@
-"""Tables with the abstracts' claims beside ours."""
+"""Tables with the abstracts' claims beside our results."""
 
 from __future__ import annotations
 
@@ -31,37 +31,37 @@ HOUR = 3_600.0
 
 
 def all_tables(results: Results) -> list[Table]:
-    """Give every table."""
+    """Return every table."""
     policies = [_policies(results, setting) for setting in SETTINGS]
     return [_claims(results), *policies, _factors(results), _training(results), _slots(results)]
 
 
 def ratio(results: Results, metric: str, policy: str, beside: str, setting: str = FREE) -> np.ndarray:
-    """float64 [seeds]: a metric of one policy over that of another, on the same seeds."""
+    """float64 [seeds]: a metric of one policy / that of another, on the same seeds."""
     one = results.values(metric, **of_policy(setting, policy))
     other = results.values(metric, **of_policy(setting, beside))
     return one / other
 
 
 def factor(results: Results, cluster: str, jobs: int, rival: str) -> np.ndarray:
-    """float64 [seeds]: total duration of a rival over HadarE's, on the same mixes."""
+    """float64 [seeds]: total duration of a rival / HadarE's, on the same mixes."""
     forked = results.values("makespan_s", **of_mix(cluster, jobs, FORKED))
     return results.values("makespan_s", **of_mix(cluster, jobs, rival)) / forked
 
 
 def training_share(results: Results, cluster: str, jobs: int, player: str = FORKED) -> np.ndarray:
-    """float64 [seeds]: share of the nodes' time until the last end in which copies train."""
+    """float64 [seeds]: share of the nodes' time, up to the last completion, in which copies train."""
     labels = of_mix(cluster, jobs, player)
     return results.values("utilisation", **labels) * results.values("productive_share", **labels)
 
 
 def mixes(results: Results) -> list[int]:
-    """Jobs of the mixes that were played, ascending."""
+    """Return the numbers of jobs of the mixes that were played, ascending."""
     return sorted(results.known("jobs"))
 
 
 def _claims(results: Results) -> Table:
-    """Each claim, and what each utility gives in the setting of Gavel's simulator."""
+    """Each claim, and our result with each utility in the setting of Gavel's simulator."""
     table = new_table(f"Claims of the abstracts, {FREE}", "", "abstract", *UTILITIES)
     gavel, yarn = "Gavel, max-min fairness", "YARN-CS"
     rows = (

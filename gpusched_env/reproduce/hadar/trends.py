@@ -1,4 +1,4 @@
-"""Which claims hold, and where the bands of the reconstruction are kept."""
+"""Which claims hold, and whether results lie in the bands of the reconstruction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEAST_JCT_GAIN = 1.2
 
 
 def all_trends(results: Results) -> list[Finding]:
-    """Give every finding."""
+    """Return every finding."""
     hadar = [finding for setting in SETTINGS for finding in _of_setting(results, setting)]
     return [*hadar, *(f for cluster in NODES for f in of_cluster(results, cluster)), *_of_slots(results)]
 

@@ -1,4 +1,4 @@
-"""The experiments of SJF-BCO's evaluation, under two readings of its placement step and two strengths of contention."""
+"""The experiments of SJF-BCO's evaluation, with two readings of its placement step and two strengths of contention."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SjfBcoCard(Card):
     title = "SJF-BCO (MobiHoc 2022): 160 ring-all-reduce jobs; times in slots, medians over seeds [quartiles]"
 
     def runs(self, quick: bool) -> list[Run]:
-        """Every policy, size and curve on 20 draws; ``quick`` = on two, without 15 servers and some kappas."""
+        """All policies, sizes and curves on 20 draws; ``quick`` = on two, without 15 servers and some kappas."""
         sizes, kappas = (QUICK_SERVERS, QUICK_KAPPAS) if quick else (SERVERS, KAPPAS)
         problems = {
             pair: RingAllReduce(*pair) for pair in itertools.product(sizes, {setting.extra for setting in SETTINGS})
@@ -45,15 +45,15 @@ class SjfBcoCard(Card):
         ]
 
     def measure(self, instance: Instance, log: EventLog) -> dict[str, float]:
-        """Measure least completion, straddling jobs and effective contenders."""
+        """Measure the least completion time, straddling jobs and effective contenders."""
         return measure(instance, log)
 
     def tables(self, results: Results) -> Sequence[Table]:
-        """Figures 4 to 7, what SJF-BCO saves, and the contention that the policies met."""
+        """Return figures 4 to 7 as tables, the makespan that SJF-BCO saves, and the contention met by the policies."""
         return all_tables(results)
 
     def findings(self, results: Results) -> Sequence[Finding]:
-        """Look at each trend in each setting."""
+        """Check each trend in each setting."""
         return all_trends(results)
 
     def draw(self, results: Results, folder: Path) -> Sequence[Path]:
@@ -64,13 +64,13 @@ class SjfBcoCard(Card):
 
 
 def _of_policies(sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """Labels of figures 4 and 6."""
+    """Labels of the runs of figures 4 and 6."""
     for setting, servers, policy in itertools.product(SETTINGS, sizes, POLICIES):
         yield searched(setting, policy, servers)
 
 
 def _of_curves(kappas: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """Labels of figures 5 and 7."""
+    """Labels of the runs of figures 5 and 7."""
     for setting in SETTINGS:
         yield from (fixed(setting, kappa) for kappa in kappas)
         yield from (fixed(setting, 1, lambda_) for lambda_ in LAMBDAS[1:])
@@ -78,13 +78,13 @@ def _of_curves(kappas: Sequence[int]) -> Iterator[dict[str, Any]]:
 
 
 def _of_plain_orders() -> Iterator[dict[str, Any]]:
-    """Labels of what the paper lacks."""
+    """Labels of the runs that are not in the paper."""
     for extra, policy in itertools.product(sorted({setting.extra for setting in SETTINGS}), PLAIN):
         yield plain(extra, policy)
 
 
 def _spec(own: dict[str, Any], seed: int) -> str:
-    """Write a run's labels as a scheduler; charges are those of the published set-up, 0.01 slots an iteration."""
+    """Return the scheduler's spec for a run's labels; charges as in the published set-up, 0.01 slots an iteration."""
     if own["policy"] in PLAIN:
         return str(own["policy"])
     if own["policy"] == "bco-rand":

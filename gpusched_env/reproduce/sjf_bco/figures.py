@@ -1,4 +1,4 @@
-"""Figures like those of the paper: bars of figure 4, curves of figures 5 to 7."""
+"""Figures like those of the paper: the bars of figure 4, the curves of figures 5 to 7."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Labels = Callable[[int], dict[str, Any]]
 
 
 def draw_all(results: Results, folder: Path) -> list[Path]:
-    """Draw every figure of which there are runs."""
+    """Draw every figure."""
     figures = {
         "figure4_policies.png": _bars(results),
         "figure5_kappa.png": _curves(
@@ -50,14 +50,14 @@ def _by_lambda(setting: Setting) -> Labels:
 
 
 def _medians(results: Results, metric: str, labels: Sequence[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
-    """Medians, and how far the quartiles are below and above, as error bars take them."""
+    """Return the medians, and the distances to both quartiles, as matplotlib's error bars take them."""
     middle = np.array([results.median(metric, **own) for own in labels])
     low, high = np.array([results.quartiles(metric, **own) for own in labels]).T
     return middle, np.array([middle - low, high - middle])
 
 
 def _bars(results: Results) -> Figure:
-    """Figure 4: makespan and average completion of each policy, the paper first."""
+    """Figure 4: makespan and average completion of each policy; the paper's values come first."""
     figure = new_figure(11, 6.4)
     paper = {"makespan_s": {p: row[-1] for p, row in published.MAKESPAN.items()}, "mean_jct_s": published.AVERAGE}
     titles = {"makespan_s": "makespan [slot]", "mean_jct_s": "average completion [slot]"}
@@ -85,7 +85,7 @@ def _bars(results: Results) -> Figure:
 def _curves(
     results: Results, values: Sequence[int], paper: Sequence[int], label: str, lines: Mapping[str, Labels]
 ) -> Figure:
-    """Makespan against a parameter, and its shape: over the makespan on the same draw with the first value."""
+    """Makespan by a parameter, absolute and relative to the makespan with its first value on the same draw."""
     figure = new_figure(12, 4.6)
     absolute, relative = figure.subplots(1, 2)
     x = np.arange(len(values))
@@ -119,7 +119,7 @@ def _curves(
 
 
 def _sizes(results: Results) -> Figure:
-    """Figure 6: makespan against the number of servers, a panel for the paper and for each setting."""
+    """Figure 6: makespan by the number of servers, one panel for the paper and one per setting."""
     figure = new_figure(12, 3.9)
     panels = figure.subplots(1, 1 + len(SETTINGS), sharey=True)
     for panel, setting in zip(panels, (None, *SETTINGS), strict=True):

@@ -1,4 +1,4 @@
-"""The set-up of SJF-BCO's evaluation, and what is measured beyond the usual."""
+"""The set-up of SJF-BCO's evaluation, and the further metrics of this card."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from gpusched_env.scenarios.ring_all_reduce import ring_all_reduce
 
 GPUS_OF_A_SERVER: Final = (4, 8, 16, 32)  # drawn uniformly
 MOST_SERVERS: Final = 20
-DRAW_OF_SERVERS: Final = 1  # keeps the draw of the servers apart from that of the jobs
+DRAW_OF_SERVERS: Final = 1  # makes the draw of the servers independent of that of the jobs
 
 
 @dataclass(frozen=True)
 class RingAllReduce:
-    """The scenario ``rar-160`` with servers that each draw chooses anew, as the paper does.
+    """The scenario ``rar-160`` with the sizes of servers drawn for each seed, as in the paper.
 
     Parameters
     ----------
-    servers : number; a smaller cluster has the first servers of a larger one, and jobs do not depend on it
-    extra : the budget of contention and overhead together, as a share of the run time where both are worst
+    servers : number of servers; a smaller cluster is the first part of a larger one, and jobs do not depend on it
+    extra : budget of contention and overhead together, as a share of the run time when both are at their worst
     """
 
     servers: int
@@ -37,7 +37,7 @@ class RingAllReduce:
         return f"ring-all-reduce, {self.servers} servers, extra {self.extra:g}"
 
     def fingerprint(self) -> str:
-        """SHA-256 of the first draw: it changes with whatever decides a draw."""
+        """SHA-256 of the draw of seed 0, which changes with everything that a draw depends on."""
         return self.instance(0).fingerprint()
 
     def instance(self, seed: int) -> Instance:
@@ -47,12 +47,12 @@ class RingAllReduce:
 
 
 def measure(instance: Instance, log: EventLog) -> dict[str, float]:
-    """Measure the least completion time [s], the share of straddling jobs, and what contention they met.
+    """Measure the least completion time, the share of straddling jobs, and the contention that they met.
 
     Returns
     -------
-    min_jct_s : of all jobs [s]
-    straddling_share : of the jobs, those on more than one server
+    min_jct_s : least JCT of all jobs [s]
+    straddling_share : share of jobs on more than one server
     mean_contenders : effective contenders k, averaged over straddling jobs and the time they ran; 0 without such jobs
     """
     servers, rules = len(instance.cluster.nodes), instance.network.contention

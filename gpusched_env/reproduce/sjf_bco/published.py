@@ -1,4 +1,4 @@
-"""What the figures of the paper show, in slots, read off their vector graphics (MobiHoc 2022, section 7)."""
+"""The values of the paper's figures, in slots, read off their vector graphics (MobiHoc 2022, section 7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels of the runs: what the paper leaves open, and what its figures vary."""
+"""Labels of the runs: the choices that the paper leaves open, and the parameters that its figures vary."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpusched_env.reproduce.sjf_bco.published import SERVERS
 
 
 class Setting(NamedTuple):
-    """What the paper leaves open: how a gang waits, and how strong contention and overhead are."""
+    """The choices that the paper leaves open: how a gang waits, and how strong contention and overhead are."""
 
     reading: str
     extra: float
@@ -24,19 +24,19 @@ STRONG_QUEUE: Final = Setting("queue", 0.60)
 
 
 def searched(setting: Setting, policy: str = "sjf-bco", servers: int = SERVERS[-1]) -> dict[str, Any]:
-    """Labels of the runs of figures 4 and 6: a policy as published, theta and kappa by search."""
+    """Labels of a run of figures 4 and 6: a policy as published, with theta and kappa found by search."""
     return {**setting._asdict(), "servers": servers, "policy": policy, "kappa": "search", "lambda": 1, "rule": "le"}
 
 
 def fixed(setting: Setting, kappa: int, lambda_: int = 1, rule: str = "le") -> dict[str, Any]:
-    """Labels of the runs of figures 5 and 7: SJF-BCO with a given kappa on 20 servers."""
+    """Labels of a run of figures 5 and 7: SJF-BCO with a given kappa on 20 servers."""
     return {**searched(setting), "kappa": kappa, "lambda": lambda_, "rule": rule}
 
 
-# Not in the paper: what plain orders do that pack each gang on as few machines as they can (placement rule "pack").
+# Not in the paper: plain queue orders with the placement rule "pack", which uses few machines per gang.
 PLAIN: Final = {"fifo": "FIFO", "fifo-skip": "FIFO that skips", "sjf": "SJF by run time"}
 
 
 def plain(extra: float, policy: str) -> dict[str, Any]:
-    """Labels of a plain order with best fit, on 20 servers; it has no reading."""
+    """Labels of a run of a plain queue order with best fit on 20 servers; it has no reading."""
     return {"reading": "", "extra": extra, "servers": SERVERS[-1], "policy": policy}

@@ -20,7 +20,7 @@ LAST = list(POLICIES)[-1]
 
 
 def all_tables(results: Results) -> list[Table]:
-    """Give every table; rows of which there are no runs are left out."""
+    """Return every table; rows without runs are left out."""
     sizes = [servers for servers in SERVERS if servers in results.known("servers")]
     return [
         _policies(results), _sizes(results, sizes), _saved(results, sizes), _kappas(results), _lambdas(results),
@@ -54,7 +54,7 @@ def _sizes(results: Results, sizes: list[int]) -> Table:
 
 
 def _saved(results: Results, sizes: list[int]) -> Table:
-    """Median over seeds of what SJF-BCO saves on the same draw."""
+    """Median over seeds of the share of the makespan that SJF-BCO saves on the same draw."""
     table = new_table("Makespan that SJF-BCO saves [%]", "", *HEADINGS)
 
     def share(setting: Setting, policy: str, servers: int) -> float:

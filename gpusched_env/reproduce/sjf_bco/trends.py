@@ -11,11 +11,11 @@ from gpusched_env.reproduce.results import Results
 from gpusched_env.reproduce.sjf_bco.published import KAPPAS, POLICIES, SERVERS
 from gpusched_env.reproduce.sjf_bco.settings import SETTINGS, Setting, fixed, plain, searched
 
-MOST = 0.75  # of the draws: enough to say that something holds from draw to draw
+MOST = 0.75  # share of the draws on which a claim must hold
 
 
 def all_trends(results: Results) -> list[Finding]:
-    """Look at each trend in each setting."""
+    """Check each trend in each setting."""
     return [finding for setting in SETTINGS for finding in _trends(results, setting)]
 
 
@@ -73,5 +73,5 @@ def _trends(results: Results, setting: Setting) -> Iterator[Finding]:
 
 
 def _often(draws: np.ndarray) -> tuple[bool, str]:
-    """Tell whether something holds on most draws, and on how many."""
+    """Tell whether a claim holds on at least MOST of the draws, and on how many."""
     return draws.mean() >= MOST, f"on {draws.sum()} of {len(draws)}"

@@ -1,4 +1,4 @@
-"""Each figure of the other prototype beside ours, and whether ours is within so many points of it."""
+"""Each figure of the other prototype beside ours, and whether ours is within TOLERANCE of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpusched_env.reproduce.sjf_bsbf.tables import Setting, as_percent, reductio
 if TYPE_CHECKING:
     from rich.table import Table
 
-TOLERANCE: Final = 0.05  # of a reduction (choice): the prototype's own spread is not known
+TOLERANCE: Final = 0.05  # of a reduction (choice); the prototype's own spread is not known
 
 
 class Band(NamedTuple):
@@ -42,7 +42,7 @@ def _by_draw(results: Results, setting: Setting, xi: float, rival: str) -> str:
 
 
 def bands(results: Results) -> Iterator[Band]:
-    """Compare every cell of which there are runs."""
+    """Compare every cell for which there are runs."""
     setups = settings(results)
     for part in (POLLUX, DRAWN):
         for cell in PROTOTYPE:
@@ -79,7 +79,7 @@ def bands(results: Results) -> Iterator[Band]:
 
 
 def bands_table(results: Results) -> Table:
-    """Give all of them."""
+    """Return the table of all comparisons."""
     table = new_table(
         "A prototype's figures beside ours: reduction of SJF-BSBF's mean JCT", "", "prototype", "ours",
         f"within {100 * TOLERANCE:g} points", "single draws",

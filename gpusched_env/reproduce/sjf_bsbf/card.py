@@ -1,4 +1,4 @@
-"""SJF-BSBF on 64 GPUs by load and interference, and on 16 GPUs with few jobs."""
+"""SJF-BSBF on 64 GPUs by load and interference, and on 16 GPUs with 30 jobs."""
 
 from __future__ import annotations
 
@@ -43,25 +43,25 @@ if TYPE_CHECKING:
 
 
 class SjfBsbfCard(Card):
-    """Claims of the abstract and figures of a prototype beside ours, by load, interference and variant."""
+    """The claims of the abstract and the figures of a prototype beside ours, by load, interference and variant."""
 
     title = "SJF-BSBF (a reconstruction): means over draws"
 
     def runs(self, quick: bool) -> list[Run]:
-        """Every policy by load and xi, Pollux's own workloads if fetched, and 30 jobs; ``quick`` = fewer of each."""
+        """All policies by load and xi, on Pollux's own workloads if fetched, and on 30 jobs; ``quick`` = fewer."""
         extent = QUICK if quick else FULL
         return [*_drawn(extent), *_pollux(extent), *_few(extent)]
 
     def measure(self, instance: Instance, log: EventLog) -> dict[str, float]:
-        """Measure small and large jobs apart, and how much is shared."""
+        """Measure small and large jobs separately, and how much is shared."""
         return measuring.measure(instance, log)
 
     def tables(self, results: Results) -> Sequence[Table]:
-        """Claims, policies, loads, interference, and each figure of the prototype beside ours."""
+        """Return the claims, policies, loads, interference, and each figure of the prototype beside ours."""
         return [*all_tables(results), bands_table(results)]
 
     def findings(self, results: Results) -> Sequence[Finding]:
-        """Look at each claim and trend."""
+        """Check each claim and trend."""
         return all_trends(results)
 
     def draw(self, results: Results, folder: Path) -> Sequence[Path]:
@@ -72,7 +72,7 @@ class SjfBsbfCard(Card):
 
 
 def workload_files() -> list[tuple[int, int, Path]]:
-    """Those of Pollux's workloads of 160 and 240 jobs that have been fetched: jobs, number, path."""
+    """List Pollux's workloads of 160 and 240 jobs that have been fetched: (jobs, number, path)."""
     found = []
     for public in public_files().values():
         folder, _, name = public.name.rpartition("/")
@@ -83,12 +83,12 @@ def workload_files() -> list[tuple[int, int, Path]]:
 
 
 def in_rounds(scenario: Scenario) -> Scenario:
-    """Let all decisions fall into rounds, as Tiresias' do."""
+    """Return the scenario with rounds of ROUND_S, for Tiresias."""
     return scenario.replace(semantics=dataclasses.replace(scenario.semantics, round_s=ROUND_S))
 
 
 def _problems(name: str, xi: float) -> tuple[Scenario, Scenario]:
-    """A scenario at an interference, and the same in rounds."""
+    """Return a scenario with a given interference, and the same with rounds."""
     scenario = get_scenario(f"{name},xi={xi}")
     return scenario, in_rounds(scenario)
 
@@ -106,7 +106,7 @@ def _drawn(extent: Extent) -> Iterator[Run]:
 
 
 def _pollux(extent: Extent) -> Iterator[Run]:
-    """Pollux's own workloads; the seed is the file's number."""
+    """Yield the runs on Pollux's own workloads; the seed is the file's number."""
     for jobs, number, path in workload_files() if extent.files else []:
         problems = {xi: simulated(jobs, xi, workload=str(path)) for xi in extent.xis}
         for xi, problem in problems.items():

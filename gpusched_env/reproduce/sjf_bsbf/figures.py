@@ -35,7 +35,7 @@ def draw_all(results: Results, folder: Path) -> list[Path]:
 
 
 def _interference(results: Results) -> Figure:
-    """One panel a set-up: mean JCT over SJF's on the same draws, by xi."""
+    """One panel per set-up: mean JCT / SJF's on the same draws, by xi."""
     setups = [s for s in settings(results) if s[0] in SPANS_S or (s[0] in (DRAWN, POLLUX) and s[1] in (160, 240))]
     by_draws = {s: len(values(results, "mean_jct_s", s, xis(results, s)[0], BSBF)) for s in setups}
     setups = [s for s in setups if by_draws[s] >= min(FEWEST, max(by_draws.values()))]
@@ -57,7 +57,7 @@ def _interference(results: Results) -> Figure:
         axes.axhline(1.0, color="0.5", linewidth=0.8)
         axes.set(xlabel="xi, slowdown in company", title=title(setting), xticks=known)
         tidy(axes)
-    panels[0].set_ylim(bottom=0)  # of all
+    panels[0].set_ylim(bottom=0)  # the panels share this axis
     for axes in panels[len(setups) :]:
         axes.remove()
     for axes in panels[::COLUMNS]:
@@ -67,7 +67,7 @@ def _interference(results: Results) -> Figure:
 
 
 def _load(results: Results) -> Figure:
-    """One panel a xi: mean JCT by the number of jobs in eight hours."""
+    """One panel per xi: mean JCT by the number of jobs in eight hours."""
     known = [xi for xi in xis(results, (DRAWN, PAPER_JOBS)) if xi in (1.0, 1.25, USUAL_XI, 2.0)]
     sizes = sorted(results.where(part=DRAWN).known("jobs"))
     figure = new_figure(3.2 * len(known), 3.9)
@@ -88,7 +88,7 @@ def _load(results: Results) -> Figure:
 
 
 def _sizes(results: Results) -> Figure:
-    """Queueing and JCT of small and large jobs at the usual xi, one panel a set-up."""
+    """Queueing and JCT of small and large jobs at the usual xi, one panel per set-up."""
     setups = [(DRAWN, PAPER_JOBS), few_setting()]
     figure = new_figure(11, 3.9)
     names = (BSBF, FFS, SJF, TIRESIAS)
@@ -117,7 +117,7 @@ def _bars(axes: Axes, results: Results, setting: tuple[str, int], xi: float, nam
 
 
 def _prototype(results: Results) -> Figure:
-    """The prototype's reductions across, ours upwards: Pollux's own workloads where enough, else drawn ones."""
+    """Scatter plot: the prototype's reductions (x) against ours (y), on Pollux's own workloads if there are enough."""
     figure = new_figure(5.6, 4.6)
     axes = figure.subplots()
     setups = settings(results)
@@ -141,7 +141,7 @@ def _prototype(results: Results) -> Figure:
 
 
 def _source(results: Results, jobs: int, xi: float) -> str:
-    """Which workloads stand for the prototype's."""
+    """Return the workloads that are compared with the prototype's."""
     enough = (POLLUX, jobs) in settings(results) and (
         len(values(results, "mean_jct_s", (POLLUX, jobs), xi, BSBF)) >= FEWEST
     )

@@ -1,4 +1,4 @@
-"""What is measured beyond the usual: small and large jobs apart, and how much is shared."""
+"""Further metrics of this card: small and large jobs separately, and how much is shared."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ SMALL_GPUS: Final = 4  # [GPU] the largest gang of a small job, in the paper's t
 
 
 def measure(instance: Instance, log: EventLog) -> dict[str, float]:
-    """Measure mean JCT and queueing of small and large jobs [s], and what sharing took place.
+    """Measure mean JCT and queueing of small and large jobs [s], and how many jobs shared GPUs.
 
     Returns
     -------
-    small_jct_s, large_jct_s, small_queueing_s, large_queueing_s : 0 where there are no such jobs
-    company_share : of the jobs, those that started beside another one
-    accumulating_share : of the jobs, those that started with more sub-steps than they take alone
+    small_jct_s, large_jct_s, small_queueing_s, large_queueing_s : means [s]; 0 if there are no such jobs
+    company_share : share of jobs that started on a GPU that another job held
+    accumulating_share : share of jobs that started with more sub-steps than they need alone
     """
     times, small = job_times(instance, log), instance.workload.jobs["gpus"] <= SMALL_GPUS
     found: dict[str, float] = {}
@@ -36,7 +36,7 @@ def measure(instance: Instance, log: EventLog) -> dict[str, float]:
 
 
 def joined(instance: Instance, log: EventLog) -> set[int]:
-    """Rows of the jobs that took a GPU which another one held."""
+    """Return the rows of the jobs that took a GPU that another job held."""
     holders = np.zeros(instance.cluster.gpus, np.int64)
     gangs: dict[int, np.ndarray] = {}
     found = set()

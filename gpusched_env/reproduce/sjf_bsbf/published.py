@@ -1,15 +1,15 @@
-"""What is known of SJF-BSBF's results: the abstract's claims, and figures of another prototype of the reconstruction.
+"""Known results of SJF-BSBF: the abstract's claims, and figures of another prototype of the reconstruction.
 
-Everything else of the evaluation is unknown to us. The prototype (event-driven, one xi for all pairs) was written
-apart from this package, from the same description; its figures are reductions of the mean JCT against a rival.
+The rest of the paper's evaluation is unknown to us. The prototype (event-driven, one xi for all pairs) was written
+independently of this package from the same description. Its figures are reductions of the mean JCT against a rival.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-AGAINST_PREEMPTIVE: Final = (0.27, 0.33)  # lower average JCT than state-of-the-art preemptive schedulers (abstract)
-AGAINST_FFS: Final = 0.17  # up to so much better than SJF-FFS, large traces (abstract)
+AGAINST_PREEMPTIVE: Final = (0.27, 0.33)  # of average JCT, against state-of-the-art preemptive schedulers (abstract)
+AGAINST_FFS: Final = 0.17  # largest reduction against SJF-FFS on large traces (abstract)
 
 SJF, FFS, TIRESIAS = "SJF", "SJF-FFS", "Tiresias"
 
@@ -38,5 +38,5 @@ PROTOTYPE: Final = tuple(
 )
 # Lowest and highest over xi and both spans of arrivals, 16 GPUs, 30 jobs at half of the largest batch, 20 seeds.
 PROTOTYPE_30: Final = {TIRESIAS: (0.35, 0.56), SJF: (0.04, 0.36), FFS: (-0.006, 0.36)}
-FULL_BATCH_30: Final = 0.29  # against Tiresias where every job fills the memory: from order alone
-FIFO_OVER_TIRESIAS: Final = (5.9, 6.4)  # mean JCT on 64 GPUs
+FULL_BATCH_30: Final = 0.29  # against Tiresias if every job fills the memory: the gain of the order alone
+FIFO_OVER_TIRESIAS: Final = (5.9, 6.4)  # ratio of the mean JCTs on 64 GPUs

@@ -1,4 +1,4 @@
-"""Which runs the card has: labels tell them apart."""
+"""The settings of the card's runs, and their labels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpusched_env.scenarios.seeds import Seeds
 
 FIRST_SEED: Final = Seeds().report[0]
 BSBF, FIFO = "SJF-BSBF", "FIFO"
-VARIANTS: Final = {  # what SJF-BSBF is without one of its parts, or with one of the authors' code
+VARIANTS: Final = {  # SJF-BSBF without one of its parts, or with a part of the authors' code
     "whole batches only": "sjf-bsbf:sub_batch_search=false",
     "times as measured": "sjf-bsbf:running_time=measured",
     "spread (bsbf)": "sjf-bsbf:placement=bsbf",
@@ -17,10 +17,11 @@ VARIANTS: Final = {  # what SJF-BSBF is without one of its parts, or with one of
     "rounds of 60 s": "sjf-bsbf:round_s=60",
 }
 SHARING: Final = {BSBF: "sjf-bsbf", **VARIANTS, FFS: "sjf-ffs"}
-# Tiresias as in Pollux's artifact: 16 GPU hours, rounds of 60 s, 30 s to restart (the scenario's), no test of skew.
+# Tiresias as in Pollux's artifact: threshold of 16 GPU hours, rounds of 60 s, 30 s to restart (as the scenario has),
+# no test of skew.
 EXCLUSIVE: Final = {SJF: "sjf", FIFO: "fifo", TIRESIAS: "tiresias:thresholds=57600,packlimit=inf"}
 POLICIES: Final = SHARING | EXCLUSIVE
-ROUND_S: Final = 60.0  # [s] of Tiresias, in which all of its decisions fall
+ROUND_S: Final = 60.0  # [s] rounds of Tiresias
 XIS: Final = (1.0, 1.25, 1.5, 1.75, 2.0)
 USUAL_XI: Final = 1.5  # of both scenarios
 LOADS: Final = {80: 0.5, 160: 1.0, 240: 1.5, 320: 2.0}  # jobs in eight hours -> Pollux's relative load
@@ -31,7 +32,7 @@ DRAWN, POLLUX = "drawn", "Pollux's own"
 
 
 class Extent(NamedTuple):
-    """How much is played."""
+    """The extent of a full or quick reproduction."""
 
     jobs: tuple[int, ...]  # of the workloads on 64 GPUs
     xis: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""Tables: claims of the abstract beside ours, every policy, loads, and interference."""
+"""Tables: the claims of the abstract beside our results, every policy, loads, and interference."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Setting = tuple[str, int]  # part and jobs of the runs
 
 
 def all_tables(results: Results) -> list[Table]:
-    """Give every table of which there are runs."""
+    """Return every table for which there are runs."""
     setups = settings(results)
     policies = [_policies(results, setting) for setting in setups if setting in ((DRAWN, PAPER_JOBS), few_setting())]
     loads = [_loads(results, xi) for xi in xis(results, (DRAWN, PAPER_JOBS)) if xi in (1.25, USUAL_XI)]
@@ -39,23 +39,23 @@ def all_tables(results: Results) -> list[Table]:
 
 
 def few_setting() -> Setting:
-    """The first set-up of few jobs."""
+    """Return the first set-up with 30 jobs."""
     return (next(iter(SPANS_S)), 30)
 
 
 def settings(results: Results) -> list[Setting]:
-    """Part and jobs of all runs, in their order."""
+    """Return the distinct pairs (part, jobs) of all runs, in their order."""
     return list(dict.fromkeys((own["part"], own["jobs"]) for own in results.labels))
 
 
 def title(setting: Setting) -> str:
-    """Heading of a set-up."""
+    """Return the heading of a set-up."""
     part, jobs = setting
     return part if part in SPANS_S or part == FULL_BATCH else f"{jobs} jobs, {part}"
 
 
 def xis(results: Results, setting: Setting) -> list[float]:
-    """Interference of the runs of a set-up, ascending."""
+    """Return the values of xi of the runs of a set-up, ascending."""
     part, jobs = setting
     return sorted(xi for xi in results.where(part=part, jobs=jobs).known("xi") if xi)
 
@@ -74,7 +74,7 @@ def reduction(results: Results, setting: Setting, xi: float, rival: str, policy:
 
 
 def as_percent(value: float) -> str:
-    """Write a share with its sign."""
+    """Format a share in per cent, with its sign."""
     return f"{100 * value:+.1f} %"
 
 

@@ -15,7 +15,7 @@ WELL_BETTER = 0.10
 
 
 def all_trends(results: Results) -> list[Finding]:
-    """Give every finding."""
+    """Return every finding."""
     setups = settings(results)
     found = [finding for setting in setups if setting[0] != FULL_BATCH for finding in _of(results, setting)]
     if (FULL_BATCH, 30) in setups:

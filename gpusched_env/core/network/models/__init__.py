@@ -1,4 +1,4 @@
-"""Contention models, one a file; each is registered when it is imported."""
+"""Contention models, one per file; each is registered on import."""
 
 from gpusched_env.core.network.models import budget, flat, kway, max_min, solo, table, tiers
 

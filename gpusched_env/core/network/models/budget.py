@@ -11,12 +11,12 @@ from gpusched_env.core.network.flows import micro_s
 from gpusched_env.core.network.models.ports import busiest_port, degradation, effective_contenders
 from gpusched_env.core.state import Run
 
-BUDGET_MACHINES: Final = 8  # machines at which each half of the budget is used up
+BUDGET_MACHINES: Final = 8  # number of machines at which each half of the budget is used up
 
 
 @kernel
 def budget_used(sim: Run, straddling: int, machines: int) -> float:
-    """Extra time of a gang over its compute: half for contention, half for overhead (SJF-BCO)."""
+    """Extra time of a gang / its compute time: half of the budget for contention, half for overhead (SJF-BCO)."""
     w = sim.world
     if machines <= 1:
         return 0.0
@@ -29,7 +29,7 @@ def budget_used(sim: Run, straddling: int, machines: int) -> float:
 
 @kernel(lazy=True)
 def begin_budgeted(sim: Run, number: int, slowest: int) -> None:
-    """Extra time is all that a placement costs: bytes do not count beside it."""
+    """Remove the gang's communication: the extra time is the whole cost of a placement."""
     r = sim.replicas[number]
     alone = sim.paces[r["job_class"], MACHINE, slowest]
     r["compute_s"] = micro_s(alone, r["compute_share"])
@@ -53,7 +53,7 @@ def budgeted_alone_s(sim: Run, number: int) -> float:
 )
 @kernel(lazy=True)
 def price_by_budget(sim: Run, number: int) -> None:
-    """Set a gang's iteration by the gangs on its busiest port and by its machines."""
+    """Set a gang's iteration time by the number of gangs on its busiest port and the number of its machines."""
     r = sim.replicas[number]
     most, port = busiest_port(sim, number)
     r["bottleneck"] = port if most > 1 else -1

@@ -1,4 +1,4 @@
-"""A gang that shares a machine loses a fixed share of its rate (Pollux)."""
+"""A gang that shares a machine with another multi-machine gang loses a fixed share of its rate (Pollux)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpusched_env.core.state import Run
 )
 @kernel(lazy=True)
 def price_flat(sim: Run, number: int) -> None:
-    """Set a gang's iteration by whether another gang uses one of its ports."""
+    """Set a gang's iteration time by whether another gang uses one of its ports."""
     r = sim.replicas[number]
     most, port = busiest_port(sim, number)
     r["bottleneck"] = port if most > 1 else -1

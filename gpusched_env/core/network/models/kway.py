@@ -1,4 +1,4 @@
-"""Bytes take k + alpha (k - 1) times as long (SJF-BCO)."""
+"""Transfers take k + alpha (k - 1) times as long, k = effective contenders (SJF-BCO)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpusched_env.core.state import Run
 )
 @kernel(lazy=True)
 def price_by_straddling(sim: Run, number: int) -> None:
-    """Set a gang's iteration by the gangs on its busiest port (SJF-BCO, eq. 7)."""
+    """Set a gang's iteration time by the number of gangs on its busiest port (SJF-BCO, eq. 7)."""
     r = sim.replicas[number]
     most, port = busiest_port(sim, number)
     r["bottleneck"] = port if most > 1 else -1

@@ -10,12 +10,12 @@ from gpusched_env.core.network.flows import iteration_at, list_flows_on
 from gpusched_env.core.network.max_min import solve
 from gpusched_env.core.state import Run
 
-ALWAYS, CONST, DUTY_SOLO = range(3)  # what part of an iteration contends (DUTIES)
+ALWAYS, CONST, DUTY_SOLO = range(3)  # the part of an iteration that contends (DUTIES)
 
 
 @kernel
 def slowdown_of(sim: Run, number: int) -> float:
-    """How many times longer a gang's bytes take than alone, by its max-min rate and the duty rule."""
+    """Slowdown of a gang's transfers, by its max-min rate and the duty rule; 1 = as alone."""
     w = sim.world
     r = sim.replicas[number]
     if r["rate_Bps"] <= 0.0:
@@ -43,7 +43,7 @@ def slowdown_of(sim: Run, number: int) -> float:
 
 @kernel(lazy=True)
 def solve_max_min(sim: Run) -> None:
-    """Find the rates of all flows; by the duty rule "solo" every gang on a changed link may change."""
+    """Find the rates of all flows; with the duty rule "solo", list all gangs on changed links."""
     if sim.world["duty"] == DUTY_SOLO:
         for i in range(sim.world["changed"]):
             list_flows_on(sim, sim.links[i]["changed"])
@@ -58,7 +58,7 @@ def solve_max_min(sim: Run) -> None:
 )
 @kernel(lazy=True)
 def price_max_min(sim: Run, number: int) -> None:
-    """Set a gang's iteration, and the link that holds it (of several the first), by its max-min rate."""
+    """Set a gang's iteration time, and the link that bounds it (ties: lowest row), by its max-min rate."""
     r = sim.replicas[number]
     r["bottleneck"] = -1
     use = r["first_use"] if r["rate_Bps"] < r["solo_Bps"] else -1

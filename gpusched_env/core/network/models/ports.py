@@ -1,4 +1,4 @@
-"""What several models look at: the gangs on a gang's machine ports, and how many of them contend."""
+"""Shared by several models: the gangs on a gang's machine ports, and the effective contenders."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def effective_contenders(sim: Run, straddling: int) -> float:
 
 @helper
 def degradation(sim: Run, k: float) -> float:
-    """How many times longer the bytes take with k effective contenders: f(k) = k + alpha (k - 1)."""
+    """Slowdown of transfers with k effective contenders: f(k) = k + alpha (k - 1)."""
     return k + sim.world["alpha"] * (k - 1.0)
 
 
 @kernel
 def busiest_port(sim: Run, number: int) -> tuple[int, int]:
-    """Look at a gang's machine ports: most gangs on one, and that port; -1 = it uses none."""
+    """The busiest of a gang's machine ports: number of gangs on it, and its link; -1 = the gang uses no port."""
     most = 0
     port = -1
     use = sim.replicas[number]["first_use"]

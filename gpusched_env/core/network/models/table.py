@@ -1,4 +1,4 @@
-"""The lowest of the user's pairwise ratios over the gangs on a gang's machines."""
+"""The rate of a gang is multiplied by the lowest of the user's pairwise ratios over the gangs on its machines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpusched_env.core.state import Run
 @contention_model("table", "the lowest of the user's pairwise ratios over the gangs on its machines")
 @kernel(lazy=True)
 def price_by_pairs(sim: Run, number: int) -> None:
-    """Set a gang's iteration by its worst company on its ports."""
+    """Set a gang's iteration time by the lowest ratio over the gangs on its ports."""
     r = sim.replicas[number]
     most = 0
     ratio = 1.0
