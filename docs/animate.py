@@ -20,6 +20,8 @@ MEDIA = Path(__file__).parent / "_static"
 FRAMES = 40
 FRAME_MS = 250
 SEED = 200_002
+
+
 def main() -> None:
     """Write ``_static/environments/NAME.webp`` for each environment with a picture, and ``_static/cluster.gif``."""
     for name in ENVIRONMENTS:
@@ -40,7 +42,7 @@ def play(name: str) -> list[Image.Image]:
         actions.append(choose(env, info["action_mask"]))
         info = env.step(actions[-1])[-1]
         times.append(env.simulation.now_s)
-    moments = np.linspace(0.0, times[-1], FRAMES)
+    moments = np.linspace(0.2 * times[-1], times[-1], FRAMES)  # at first the cluster is empty
     shown = set((np.searchsorted(times, moments, side="right") - 1).clip(0).tolist())
     env.reset(seed=SEED)
     frames = []

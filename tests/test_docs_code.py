@@ -2,7 +2,8 @@
 
 The blocks of one page run in order, in one process, in an empty folder:
 
-* a ``python`` block shares one namespace with those before it; one that begins with ``# NAME.py`` is also written to that file;
+* a ``python`` block shares one namespace with those before it, and one that begins with ``# NAME.py`` is also written
+  to that file;
 * a ``bash`` block runs with ``bash -e``;
 * a block of data after ``<!-- file: NAME -->`` is written to that file;
 * a block after ``<!-- not run: REASON -->`` does not run.
@@ -86,7 +87,12 @@ def test_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
         "COLUMNS": "120",
     }
     run = subprocess.run(
-        [sys.executable, str(tmp_path / "play.py")], cwd=folder, env=environment, capture_output=True, text=True
+        [sys.executable, str(tmp_path / "play.py")],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert run.returncode == 0, f"{page.name}\n{run.stdout[-3000:]}\n{run.stderr[-3000:]}"
 

@@ -1,4 +1,4 @@
-"""A page for each environment id, in the form of Gymnasium's own documentation, from the environment's class and spaces."""
+"""A page for each environment id, as Gymnasium's own documentation has it, from the class and its spaces."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any
 
 import gymnasium as gym
 from gymnasium import spaces
-from pages.markdown import parameters, table, text_of
-from pages.markdown import write as write_page
 
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.delay_timers.columns import CLASS_COLUMNS, CLUSTER_COLUMNS
@@ -21,12 +19,15 @@ from gpusched_env.envs.observation.type_columns import TYPE_TABLES
 from gpusched_env.envs.registration import DELAY_TIMERS, ENVIRONMENTS
 from gpusched_env.envs.rewards import COMPONENTS
 from gpusched_env.simulator import PLACEMENT_RULES
+from pages import figures
+from pages.markdown import parameters, table, text_of
+from pages.markdown import write as write_page
 
-# One sentence for the list of environments, and whether the task is mostly about that.
+# The decision that each environment is about.
 SUMMARIES = {
-    "gpusched/Cluster-v0": "One cluster and any scenario: which job starts next, where, and who is preempted.",
-    "gpusched/RingAllReduce-v0": "All jobs arrive at time 0; placements contend for server ports, and the makespan counts.",
-    "gpusched/NetworkSensitive-v0": "Wait for a near placement, or start at once across racks whose links are shared.",
+    "gpusched/Cluster-v0": "One cluster, any scenario: which job starts next, where, and which job is preempted.",
+    "gpusched/RingAllReduce-v0": "All jobs arrive at time 0 and contend for server ports; the makespan counts.",
+    "gpusched/NetworkSensitive-v0": "Wait for a near placement, or start at once across racks with shared links.",
     "gpusched/Heterogeneous-v0": "Three GPU types whose speeds depend on the model: which job runs on which type.",
     "gpusched/Sharing-v0": "Two jobs may share a GPU: which job joins which, and with how small a sub-batch.",
     DELAY_TIMERS: "Dally schedules; the agent sets how long gangs wait for a nearer placement.",
@@ -37,6 +38,7 @@ def write(folder: Path) -> None:
     """Write an index and a page for each registered id."""
     for name, arguments in ENVIRONMENTS.items():
         write_page(folder / f"{slug(name)}.md", _page(name, ClusterEnv, arguments))
+    figures.draw_timers(folder / figures.TIMERS)
     write_page(folder / f"{slug(DELAY_TIMERS)}.md", _page(DELAY_TIMERS, DelayTimersEnv, {}))
     write_page(folder / "index.md", _index())
 
@@ -54,8 +56,8 @@ def _index() -> str:
     pages = "\n".join(slug(name) for name in SUMMARIES)
     return (
         "# Environments\n\n"
-        "Every environment plays the same simulator. They differ in the scenario that they start from, in the actions that\n"
-        "they offer and in the reward. Every argument of every environment can be changed in `gymnasium.make`, and\n"
+        "Every environment plays the same simulator. They differ in the scenario that they start from, in the actions\n"
+        "that they offer and in the reward. `gymnasium.make` takes other arguments for any of them, and\n"
         "`gymnasium.make_vec` runs hundreds of copies in one call.\n\n"
         f"{table(['id', 'the decision', 'actions', 'scenario'], rows)}\n\n"
         f"```{{toctree}}\n:hidden:\n\n{pages}\n../observation_and_action\n```\n"
@@ -74,7 +76,7 @@ def _page(name: str, cls: type[gym.Env[Any, Any]], arguments: dict[str, Any]) ->
     ]
     parts = [
         f"# {slug(name)}",
-        f"```{{image}} ../_static/environments/{slug(name)}.webp\n:alt: An episode of {name}\n:width: 100%\n```",
+        _picture(name, cls),
         SUMMARIES[name],
         table(["", f"`{name}`"], facts),
         "## Description",
@@ -103,11 +105,22 @@ def _page(name: str, cls: type[gym.Env[Any, Any]], arguments: dict[str, Any]) ->
     return "\n\n".join(parts) + "\n"
 
 
+def _picture(name: str, cls: type) -> str:
+    if cls is DelayTimersEnv:  # it has no render mode: two schedules with extreme timers
+        return (
+            f"![The same jobs with timers of 0 and with infinite timers]({figures.TIMERS})\n\n"
+            "The same jobs with timers of 0 (above) and with infinite timers (below). A colour is a job; hatched: no\n"
+            "progress."
+        )
+    return f"```{{image}} ../_static/environments/{slug(name)}.webp\n:alt: An episode of {name}\n:width: 100%\n```"
+
+
 def _sections(cls: type) -> dict[str, str]:
     """Cut the class docstring, which is Markdown, at its headings; the numpydoc part is left out."""
     document = inspect.cleandoc(cls.__doc__ or "")
     parts = {part.split("\n", 1)[0]: part.split("\n", 1)[1] for part in document.split("\n## ")[1:]}
-    return {title: text_of(re.sub(r"\nParameters\n---.*", "", text, flags=re.DOTALL).strip()) for title, text in parts.items()}
+    numpydoc = re.compile(r"\nParameters\n---.*", re.DOTALL)
+    return {title: text_of(numpydoc.sub("", text).strip()) for title, text in parts.items()}
 
 
 def _space(space: spaces.Space[Any]) -> str:
@@ -135,7 +148,8 @@ def _sizes(env: Any) -> list[str]:
 
 def _rules(env: Any) -> list[str]:
     rows = [[f"`{rule}`", PLACEMENT_RULES[rule]] for rule in env.windows.rules]
-    return ["Placement rules of this environment; `rules` takes any others:", table(["rule", "GPUs that the gang gets"], rows)]
+    head = ["rule", "GPUs that the gang gets"]
+    return ["Placement rules of this environment; `rules` takes any others:", table(head, rows)]
 
 
 def _arrays(env: Any) -> list[str]:
@@ -162,4 +176,3 @@ def _arguments(cls: type, arguments: dict[str, Any]) -> list[list[str]]:
         default = f"**`{arguments[name]!r}`**" if name in arguments else f"`{parameter.default!r}`"
         rows.append([f"`{name}`", default, meanings[name]])
     return rows
-

@@ -8,16 +8,17 @@ from pathlib import Path
 
 from gpusched_env import Instance, make_scheduler, simulate
 from gpusched_env.baselines.registry import Baseline
+from gpusched_env.cluster import NodeGroup
 from gpusched_env.evaluation.schedule_panel import draw_schedule
 from gpusched_env.event_log import EventLog
 from gpusched_env.figures import save
 from gpusched_env.metrics import summarise
-from gpusched_env.cluster import NodeGroup
 from gpusched_env.scenarios import Scenario, get_scenario
 from gpusched_env.units import unit_for
 
 SEED = 200_002
 # Small enough that each bar is seen, busy enough that schedulers differ.
+TIMERS = "timers.png"
 SMALL_NAME = "40 network-sensitive gangs on 16 GPUs in two racks"
 
 
@@ -47,13 +48,22 @@ def _played(scenario: str, scheduler: str) -> EventLog:
 
 
 def draw(name: str, baseline: Baseline, path: Path) -> None:
-    """Draw both schedules, if the file is not there yet."""
+    """Draw the schedule of a scheduler below that of FIFO."""
+    _draw(_scenario_name(baseline), ("fifo", name), path)
+
+
+def draw_timers(path: Path) -> None:
+    """Draw what the shortest and the longest delay timers do to a schedule."""
+    _draw(SMALL_NAME, ("dally-no-wait", "dally-fully-consolidated"), path)
+
+
+def _draw(scenario: str, schedulers: tuple[str, ...], path: Path) -> None:
+    """Draw schedules of one workload, one below the other, if the file is not there yet."""
     if path.exists():
         return
     from matplotlib.figure import Figure
 
-    scenario = _scenario_name(baseline)
-    logs = {spec: _played(scenario, spec) for spec in dict.fromkeys(("fifo", name))}
+    logs = {spec: _played(scenario, spec) for spec in dict.fromkeys(schedulers)}
     figure = Figure(figsize=(9, 2.6 * len(logs) + 0.4), layout="constrained")
     panels = figure.subplots(len(logs), 1, sharex=True, squeeze=False)[:, 0]
     instance = _problem(scenario)

@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from pages.markdown import table
-from pages.markdown import write as write_page
-
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
 from gpusched_env.leaderboard.entry_files import read_entry
 from gpusched_env.leaderboard.scoring import score
 from gpusched_env.leaderboard.tracks import TRACKS, Track
 from gpusched_env.metrics import Interval, mean_interval
 from gpusched_env.units import unit_for
+from pages.markdown import table
+from pages.markdown import write as write_page
 
 
 class Result(NamedTuple):
@@ -71,7 +70,7 @@ def _results(track: Track) -> Iterator[Result]:
 
 def number(interval: Interval, unit: float = 1.0) -> str:
     """Write a mean in a unit, with half the width of its interval."""
-    return f"{interval.mean / unit:.2f} ± {interval.half_width / unit:.2f}"
+    return f"{interval.mean / unit:.2f} ± {interval.half_width / unit:.2f}".replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def write_track(track: Track, results: list[Result]) -> str:
@@ -88,7 +87,14 @@ def write_track(track: Track, results: list[Result]) -> str:
         ]
         for result in results
     ]
-    head = ["rank", "scheduler", f"{track.scored} [{unit.sign}]", "score", f"p99 JCT [{unit.sign}]", "preemptions a job"]
+    head = [
+        "rank",
+        "scheduler",
+        f"{track.scored} [{unit.sign}]",
+        "score",
+        f"p99 JCT [{unit.sign}]",
+        "preemptions a job",
+    ]
     where = f"Scenario `{track.scenario_name}`, {track.reports} seeds."
     return f"## {track.title}: `{track.name}`\n\n{track.parts} {where}\n\n{table(head, rows)}\n"
 
@@ -99,8 +105,9 @@ def write(folder: Path, results: list[Result]) -> None:
     parts = [write_track(track, [result for result in results if result.track == track]) for track in tracks]
     introduction = (
         "# Results of the baselines\n\n"
-        "These are the entries that the package ships, one for each scheduler that fits a track. Each number is the mean\n"
-        "over the track's report seeds with its 95 % interval. A score of 0 is that of FIFO; 1 is the lower bound.\n"
+        "These are the entries that the package ships, one for each scheduler that fits a track. Each number is the\n"
+        "mean over the track's report seeds with its 95 % interval. A score of 0 is that of FIFO, and 1 is the lower\n"
+        "bound.\n"
         "A scheduler with * reads true run times. `gpusched leaderboard verify` replays an entry and checks every\n"
         "number; [the leaderboard](../leaderboard.md) explains how to enter.\n"
     )

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from numpydoc.docscrape import NumpyDocString
-from pages import figures
-from pages.leaderboard import Result, number
-from pages.markdown import parameters, table, text_of
-from pages.markdown import write as write_page
 
 from gpusched_env.baselines import BASELINES, list_baselines, make_scheduler
 from gpusched_env.baselines.registry import Baseline
 from gpusched_env.units import unit_for
+from pages import figures
+from pages.leaderboard import Result, number
+from pages.markdown import parameters, table, text_of
+from pages.markdown import write as write_page
 
 # Pages that say more about a family of schedulers, by the package of their class.
 MORE = {
@@ -44,7 +44,7 @@ def _index(results: list[Result]) -> str:
     pages = "\n".join(BASELINES)
     return (
         "# Schedulers\n\n"
-        "Each scheduler has a name that the command line, `make_scheduler` and the leaderboard take. Parameters follow a\n"
+        "The command line, `make_scheduler` and the leaderboard take the name of a scheduler. Parameters follow a\n"
         "colon: `tiresias:knob=8,policy=gittins`. A scheduler of your own has the form `module:Class`;\n"
         "[the tutorial](../tutorials/plot_02_own_scheduler) writes one.\n\n"
         f"{table(['name', 'what it does', 'preempts', 'reads true run times'], rows)}\n\n"
@@ -79,12 +79,18 @@ def _preempts(name: str, baseline: Baseline, results: list[Result]) -> str:
 def _page(name: str, baseline: Baseline, results: list[Result], folder: Path) -> str:
     cls = _class(baseline)
     document = NumpyDocString(inspect.cleandoc(cls.__doc__ or ""))
-    parts = [f"# {name}", f"**{baseline.summary}**", text_of(document["Summary"]), text_of(document["Extended Summary"])]
+    parts = [
+        f"# {name}",
+        f"**{baseline.summary}**",
+        text_of(document["Summary"]),
+        text_of(document["Extended Summary"]),
+    ]
     if _plays(name):
         figures.draw(name, baseline, folder / f"{name}.png")
         parts += [f"![Schedules of fifo and of {name}]({name}.png)", figures.caption(name, baseline)]
     parts += ["## What it needs to know", *_needs(name, baseline, results)]
-    parts += ["## Parameters", f"`{name}:parameter=value,...`", table(["parameter", "default", "meaning"], _rows(cls, baseline))]
+    head = ["parameter", "default", "meaning"]
+    parts += ["## Parameters", f"`{name}:parameter=value,...`", table(head, _rows(cls, baseline))]
     if document["Notes"]:
         parts += ["## Our reading", text_of(document["Notes"])]
     parts += ["## Results", *_results(results)]
@@ -101,7 +107,7 @@ def _needs(name: str, baseline: Baseline, results: list[Result]) -> list[str]:
     needs = [
         {
             "yes": "It reads true run times with its defaults.",
-            "no": "It reads what a real cluster tells: requests, the state of the cluster, the history of finished jobs.",
+            "no": "It reads what a real cluster knows: requests, the cluster's state, the history of finished jobs.",
             "as trained": "It reads what the agent was trained with.",
         }[_reads_run_times(name)],
         {

@@ -2,7 +2,8 @@
 Which links are busy?
 =====================
 
-Gangs that span racks share uplinks. ``link_loads`` replays a run and gives the load of every link at any time.
+Gangs that span racks share uplinks. ``link_loads`` replays a run and gives the load of every link at any
+time.
 """
 
 import matplotlib.pyplot as plt

@@ -2,15 +2,15 @@
 A first agent
 =============
 
-An agent decides which waiting job starts, where, and which running job is preempted. This tutorial plays a random agent and a rule,
-looks at what they see, and compares them with a published scheduler.
+An agent decides which waiting job starts, where, and which running job is preempted. This tutorial plays a
+random agent and a rule, looks at what they see, and compares them with a published scheduler.
 """
 
 # %%
 # Make the environment
 # --------------------
-# ``tiny-v1`` has 8 GPUs and 12 jobs. ``queue_order`` decides which waiting jobs the agent sees first: here the
-# shortest.
+# ``tiny-v1`` has 8 GPUs and 12 jobs. ``queue_order`` decides which waiting jobs the agent sees first: here
+# the shortest.
 
 import gymnasium
 import matplotlib.pyplot as plt
@@ -47,8 +47,8 @@ print(f"random agent: mean JCT {np.mean(random_jct_s):.0f} s")
 # %%
 # A rule
 # ------
-# Action 0 starts the first job of the queue window, which is the shortest one. The rule takes the first feasible
-# start. It waits if there is none: ``wait`` is the action that waits for the next event.
+# Action 0 starts the first job of the queue window, which is the shortest one. The rule takes the first
+# feasible start. It waits if there is none: ``wait`` is the action that waits for the next event.
 
 windows = env.unwrapped.windows
 starts = windows.queue_window * len(windows.rules)
@@ -67,8 +67,8 @@ print(f"shortest first: mean JCT {np.mean(rule_jct_s):.0f} s")
 # %%
 # Compare with a scheduler
 # ------------------------
-# The same seeds give the same jobs to a scheduler outside the environment. SJF with ``pack`` is the same rule, so the
-# numbers are equal to the last bit.
+# The same seeds give the same jobs to a scheduler outside the environment. SJF with ``pack`` is the same
+# rule, so the numbers are equal to the last bit.
 
 from gpusched_env.evaluation import evaluate
 

@@ -8,8 +8,9 @@ A scheduler is a class with one method. It gets a view of the cluster and yields
 # %%
 # Write it
 # --------
-# ``view.waiting`` has the rows of the waiting jobs, ``view.gpus`` the gang size of each row. ``Start(job, "pack")`` asks the simulator
-# to place the gang by the rule ``pack``. A decision that is impossible changes nothing, and ``view.refusal`` says why.
+# ``view.waiting`` has the rows of the waiting jobs, ``view.gpus`` the gang size of each row. ``Start(job,
+# "pack")`` asks the simulator to place the gang by the rule ``pack``. A decision that is impossible changes
+# nothing, and ``view.refusal`` says why.
 
 from gpusched_env import Preempt, Scheduler, Start, get_scenario, make_scheduler, simulate
 from gpusched_env.evaluation import evaluate, plot_runs, print_comparison
@@ -28,7 +29,8 @@ class SmallestFirst(Scheduler):
 # %%
 # Play it
 # -------
-# ``simulate`` returns an event log. ``validate`` checks the physics: no GPU serves two gangs, no work is lost.
+# ``simulate`` returns an event log. ``validate`` checks the physics: no GPU serves two gangs, no work is
+# lost.
 
 instance = get_scenario("philly-64-v1").instance(200_000)
 log = simulate(instance, SmallestFirst())
@@ -38,9 +40,9 @@ print(*log.lines()[:5], sep="\n")
 # %%
 # Preempt
 # -------
-# The same idea with preemption: if the smallest waiting gang does not fit, checkpoint the largest running gang, unless it
-# is just as small. A preempted job keeps its work and returns to the queue. ``view.refusal`` is empty if the last decision
-# was carried out.
+# The same idea with preemption: if the smallest waiting gang does not fit, checkpoint the largest running
+# gang, unless it is just as small. A preempted job keeps its work and returns to the queue. ``view.refusal``
+# is empty if the last decision was carried out.
 
 
 class SmallestFirstPreemptive(SmallestFirst):
@@ -74,5 +76,5 @@ logs["SmallestFirst"] = log
 figure = plot_runs(instance, logs)
 
 # %%
-# From the command line, a class in ``mine.py`` is ``--scheduler mine:SmallestFirst``. The page on extending the suite
-# registers it under a name, with parameters.
+# From the command line, a class in ``mine.py`` is ``--scheduler mine:SmallestFirst``. The page on extending
+# the suite registers it under a name, with parameters.

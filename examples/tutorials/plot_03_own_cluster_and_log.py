@@ -8,7 +8,8 @@ You have a list of jobs and a cluster. What would change with another scheduler,
 # %%
 # A log
 # -----
-# Any CSV will do: submission, run time and GPUs of each job. Here we write one, with the column names of its owner.
+# Any CSV will do: submission, run time and GPUs of each job. Here we write one, with the column names of its
+# owner.
 
 import tempfile
 from pathlib import Path
@@ -26,7 +27,8 @@ rows = [f"{s:.0f},{m},{g}" for s, m, g in zip(submitted, minutes, gangs, strict=
 # %%
 # Read it
 # -------
-# ``map`` names the columns that the reader cannot guess, with their units. The report says what was kept and what was dropped.
+# ``map`` names the columns that the reader cannot guess, with their units. The report says what was kept and
+# what was dropped.
 
 from gpusched_env.traces import describe_workload, offered_load, read_trace
 
@@ -77,5 +79,5 @@ instance = today.instance(0)
 figure = plot_runs(instance, {name: simulate(instance, make_scheduler(name)) for name in ("fifo", "tiresias")})
 
 # %%
-# The command line does the same: ``gpusched compare --workload csv:jobs.csv --map arrival=when,duration_min=minutes,gpus=cards --cluster
-# 8x4 --schedulers fifo,tiresias --report lab.html``.
+# The command line does the same: ``gpusched compare --workload csv:jobs.csv --map
+# arrival=when,duration_min=minutes,gpus=cards --cluster 8x4 --schedulers fifo,tiresias --report lab.html``.

@@ -2,11 +2,12 @@
 Masked PPO in one file
 ======================
 
-This tutorial trains a scheduler with proximal policy optimisation (PPO, Schulman et al., 2017), without a framework: PyTorch and the native batch
-of environments. Infeasible actions are masked (Huang and Ontanon, 2022).
+This tutorial trains a scheduler with proximal policy optimisation (PPO, Schulman et al., 2017), without a
+framework: PyTorch and the native batch of environments. Infeasible actions are masked (Huang and Ontanon,
+2022).
 
-The agent sees the 32 waiting jobs that arrived first, in the order of arrival, with their run times. It must find out by itself that
-short jobs should go first.
+The agent sees the 32 waiting jobs that arrived first, in the order of arrival, with their run times. It must
+find out by itself that short jobs should go first.
 """
 
 # %%
@@ -24,6 +25,7 @@ from torch import nn
 ENVIRONMENTS = 16
 STEPS = 256  # of each environment between two updates
 UPDATES = 40
+VALIDATION = range(100_000, 100_005)  # seeds for looking, while training goes on
 EPOCHS = 4
 MINIBATCH = 1024
 LEARNING_RATE = 3e-3
@@ -69,8 +71,8 @@ def tensors(observations, masks):
 # %%
 # The environments
 # ----------------
-# ``make_vec`` steps all environments in one compiled call. With ``SameStep`` the last step of an episode already returns
-# the first observation of the next one.
+# ``make_vec`` steps all environments in one compiled call. With ``SameStep`` the last step of an episode
+# already returns the first observation of the next one.
 
 
 def make_environments(count, **vector_options):
@@ -88,7 +90,8 @@ def make_environments(count, **vector_options):
 # %%
 # Evaluation
 # ----------
-# Ten report seeds, which training never draws, are played side by side. The agent takes its most likely action.
+# Ten report seeds, which training never draws, are played side by side. The agent takes its most likely
+# action.
 
 
 def evaluate(agent, seeds=range(200_000, 200_010)):
@@ -109,16 +112,16 @@ def evaluate(agent, seeds=range(200_000, 200_010)):
 # %%
 # Training
 # --------
-# Each update plays ``STEPS`` steps in each environment, estimates advantages, and takes a few passes over them.
+# Each update plays ``STEPS`` steps in each environment, estimates advantages, and takes a few passes over
+# them.
 
 envs = make_environments(ENVIRONMENTS)
 agent = Agent(*(envs.single_observation_space[key].shape[-1] for key in ("queue", "cluster")))
-untrained = evaluate(agent)
+initial = evaluate(agent)
 optimiser = torch.optim.Adam(agent.parameters(), lr=LEARNING_RATE)
 begun = time.perf_counter()
 observations, infos = envs.reset(seed=0)
-returns_of_episodes, curve = [], []
-episode_return = np.zeros(ENVIRONMENTS)
+validation_jct_s = []
 for update in range(UPDATES):
     optimiser.param_groups[0]["lr"] = LEARNING_RATE * (1 - update / UPDATES)
     states, actions, logs, values, rewards, ends = [], [], [], [], [], []
@@ -135,9 +138,6 @@ for update in range(UPDATES):
             strict=True,
         ):
             store.append(item)
-        episode_return += reward
-        returns_of_episodes += episode_return[over].tolist()
-        episode_return[over] = 0.0
 
     # Generalised advantage estimation: from the last step back to the first.
     with torch.no_grad():
@@ -166,31 +166,34 @@ for update in range(UPDATES):
             loss.backward()
             nn.utils.clip_grad_norm_(agent.parameters(), 0.5)
             optimiser.step()
-    curve.append(np.mean(returns_of_episodes[-50:]) if returns_of_episodes else np.nan)
+    if (update + 1) % 5 == 0:
+        validation_jct_s.append(evaluate(agent, VALIDATION).mean())
 steps = UPDATES * STEPS * ENVIRONMENTS
 print(f"{steps:,} steps in {time.perf_counter() - begun:.0f} s")
 
 # %%
 # Did it learn?
 # -------------
-# The initial network is the honest baseline: it sees the same window. SJF is the rule that the agent could find. The intervals are
-# those of the paired ratio over ten seeds.
+# The initial network is the honest baseline: it sees the same window. SJF is the rule that the agent could
+# find. The intervals are those of the paired ratio over ten seeds.
 
 from gpusched_env.evaluation import evaluate as evaluate_schedulers
 from gpusched_env.metrics import paired_ratio
 
 trained = evaluate(agent)
 runs = evaluate_schedulers("philly-64-v1", ["fifo-skip", "sjf"], range(200_000, 200_010), progress=False)
-rivals = {"initial network": untrained}
+rivals = {"initial network": initial}
 for name in ("fifo-skip", "sjf"):
     rivals[name] = np.array([run.metrics["mean_jct_s"] for run in runs if run.spec == name])
 print(f"trained agent: mean JCT {trained.mean() / 3600:.2f} h")
 for name, mean_jct_s in rivals.items():
     ratio = paired_ratio(trained, mean_jct_s)
-    print(f"trained / {name:15} {ratio.mean:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]  ({mean_jct_s.mean() / 3600:.2f} h)")
+    print(
+        f"trained / {name:15} {ratio.mean:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]  ({mean_jct_s.mean() / 3600:.2f} h)"
+    )
 
 plt.figure(figsize=(7, 3.5))
-plt.plot(np.arange(1, UPDATES + 1) * STEPS * ENVIRONMENTS, curve)
+plt.plot(np.arange(5, UPDATES + 1, 5) * STEPS * ENVIRONMENTS, np.array(validation_jct_s) / 3600, "o-")
 plt.xlabel("environment steps")
-plt.ylabel("return of the last 50 episodes")
+plt.ylabel("mean JCT on validation seeds [h]")
 plt.tight_layout()

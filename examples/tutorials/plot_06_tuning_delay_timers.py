@@ -2,15 +2,15 @@
 Tuning delay timers
 ===================
 
-Dally lets a gang wait for a near placement before it takes a far one. How long should it wait? ``DelayTimers-v0`` makes that question an
-environment: Dally schedules, the agent sets the timers.
+Dally lets a gang wait for a near placement before it takes a far one. How long should it wait?
+``DelayTimers-v0`` makes that question an environment: Dally schedules, the agent sets the timers.
 """
 
 # %%
 # The environment
 # ---------------
-# An action has two numbers for each class of gang sizes: the rack timer and the network timer. -1 means no wait, +1 means
-# wait for ever; between them the scale is logarithmic. Here 200 jobs keep the tutorial short.
+# An action has two numbers for each class of gang sizes: the rack timer and the network timer. -1 means no
+# wait, +1 means wait for ever; between them the scale is logarithmic. Here 200 jobs keep the tutorial short.
 
 import dataclasses
 
@@ -62,8 +62,8 @@ plt.tight_layout()
 # %%
 # A search
 # --------
-# Rack and network timers need not be equal. A random search around the best level tries thirty settings. It keeps the best on the validation
-# seeds.
+# Rack and network timers need not be equal. A random search around the best level tries thirty settings. It
+# keeps the best on the validation seeds.
 
 rng = np.random.default_rng(0)
 action, score = np.full(env.action_space.shape, best, np.float32), sweep.mean(1).min()
@@ -77,7 +77,8 @@ print(f"best setting on validation seeds: {score:.2f} h")
 # %%
 # The report
 # ----------
-# Report seeds were used for nothing above. The rivals do not wait, wait for ever, or follow the authors' tuner.
+# Report seeds were used for nothing above. The rivals do not wait, wait for ever, or follow the authors'
+# tuner.
 
 from gpusched_env.evaluation import by_scheduler, evaluate
 
@@ -90,4 +91,5 @@ for label, of_rival in runs.items():
     print(f"our setting / {label:26} {ratio.mean:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]")
 
 # %%
-# A learned tuner changes the timers while the load changes: see the page on delay timers, and ``gpusched reproduce dally-tuner``.
+# A learned tuner changes the timers while the load changes: see the page on delay timers, and ``gpusched
+# reproduce dally-tuner``.

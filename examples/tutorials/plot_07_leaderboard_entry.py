@@ -2,8 +2,8 @@
 Entering the leaderboard
 ========================
 
-An entry is a file of decisions. Anyone can replay it, so nobody has to trust it. This tutorial makes an entry, verifies it, shows what happens to a
-false claim, and builds the leaderboard as a static site.
+An entry is a file of decisions. Anyone can replay it, so nobody has to trust it. This tutorial makes an
+entry, verifies it, shows what happens to a false claim, and builds the leaderboard as a static site.
 """
 
 # %%
@@ -21,8 +21,9 @@ for track in TRACKS:
 # %%
 # Make an entry
 # -------------
-# ``make_entry`` plays the scheduler on the report seeds of the track and writes down every decision. ``About`` says who you are and
-# which seeds you learned from; nobody can check these words, and the site says so.
+# ``make_entry`` plays the scheduler on the report seeds of the track and writes down every decision.
+# ``About`` says who you are and which seeds you learned from; nobody can check these words, and the site says
+# so.
 
 from gpusched_env.leaderboard import About, make_entry, write_entry
 
@@ -83,6 +84,17 @@ ratio = compared(entry.runs, shipped["tiresias-L"].runs, "mean_jct_s")
 print(f"score {ours.mean:.3f} [{ours.low:.3f}, {ours.high:.3f}]")
 print(f"mean JCT / that of tiresias: {ratio.mean:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]")
 
+import matplotlib.pyplot as plt
+
+scores = {name: score(found.runs, shipped["fifo-strict"].runs, "mean_jct_s").mean for name, found in shipped.items()}
+scores["our entry"] = ours.mean
+names = sorted(scores, key=scores.__getitem__)
+colours = ["#D55E00" if name == "our entry" else "#56B4E9" for name in names]
+plt.figure(figsize=(7, 4.5))
+plt.barh(names, [scores[name] for name in names], color=colours)
+plt.xlabel("score (0 = FIFO, 1 = lower bound)")
+plt.tight_layout()
+
 # %%
-# On the command line: ``gpusched leaderboard submit`` makes the file, ``gpusched leaderboard verify`` checks it, and ``gpusched leaderboard build
-# entries/ --out site/`` builds the pages.
+# On the command line: ``gpusched leaderboard submit`` makes the file, ``gpusched leaderboard verify`` checks
+# it, and ``gpusched leaderboard build entries/ --out site/`` builds the pages.

@@ -10,7 +10,7 @@ from gpusched_env.core.state import Run
 
 
 @contention_model(
-    "kway", "bytes take k + alpha (k - 1) times as long, k from the gangs that straddle one (SJF-BCO, Wang et al.)"
+    "kway", "transfers take k + alpha (k - 1) times as long; k: gangs that straddle a server (SJF-BCO, Wang et al.)"
 )
 @kernel(lazy=True)
 def price_by_straddling(sim: Run, number: int) -> None:

@@ -1,4 +1,4 @@
-"""The rate of a gang is multiplied by the lowest of the user's pairwise ratios over the gangs on its machines."""
+"""The rate of a gang is multiplied by the lowest of the user's pairwise ratios with the gangs on its machines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpusched_env.core.network.flows import iteration_at
 from gpusched_env.core.state import Run
 
 
-@contention_model("table", "the lowest of the user's pairwise ratios over the gangs on its machines")
+@contention_model("table", "a gang runs at the lowest of the user's pairwise ratios with the gangs on its machines")
 @kernel(lazy=True)
 def price_by_pairs(sim: Run, number: int) -> None:
     """Set a gang's iteration time by the lowest ratio over the gangs on its ports."""

@@ -20,7 +20,7 @@ def begin_stretched(sim: Run, number: int, slowest: int) -> None:
 
 @contention_model(
     "tiers",
-    "each tier stretches the whole iteration by network.tier_slowdown, whoever else is there (Themis)",
+    "each tier stretches the whole iteration by network.tier_slowdown, with or without other gangs (Themis)",
     at_start=begin_stretched,
 )
 @kernel(lazy=True)
