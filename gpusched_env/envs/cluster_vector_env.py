@@ -1,4 +1,4 @@
-"""Many environments as one: a call steps all of them in compiled code, on all cores."""
+"""The vector environment: one call steps many environments in compiled code, on all cores."""
 
 from __future__ import annotations
 
@@ -26,26 +26,27 @@ Observations = dict[str, np.ndarray]
 
 
 class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
-    """``num_envs`` environments like :class:`~gpusched_env.envs.cluster_env.ClusterEnv`, stepped by one call.
+    """``num_envs`` copies of :class:`~gpusched_env.envs.cluster_env.ClusterEnv`, stepped by one call.
 
-    ``gymnasium.make_vec("gpusched/Cluster-v0", num_envs=256)`` makes one. Each environment plays, bit for bit, as a
-    single one with the same seed would, on any number of threads. Infos are those of ``SyncVectorEnv``, with
-    ``episode`` (return ``r``, length ``l``, seconds ``t``) where an episode ends.
+    ``gymnasium.make_vec("gpusched/Cluster-v0", num_envs=256)`` makes one. Each environment plays bit for bit like a
+    single environment with the same seed, on any number of threads. Infos have the layout of ``SyncVectorEnv``. Where
+    an episode ends they also hold ``episode``: return ``r``, length ``l`` and wall time ``t`` [s].
 
     Parameters
     ----------
-    num_envs : B, environments
-    scenario : one for all, or one for each; all must have equally many links and GPU types, and share GPUs or not.
-        Rows of ``nodes`` and ``node_types`` beyond an environment's own are 0
-    copy : observations and masks are fresh arrays. False = they are the buffers into which the next step writes what
-        has changed: only read them
-    autoreset_mode : "NextStep" (the step after an episode's last one resets, whatever the action), "SameStep" (the last
-        step resets; what it saw is in ``infos["final_obs"]`` and ``infos["final_info"]``) or "Disabled" (use
+    num_envs : B, number of environments
+    scenario : one scenario for all environments, or one for each. All must have the same number of links and of GPU
+        types, and all or none must allow sharing. In ``nodes`` and ``node_types``, rows beyond the nodes of an
+        environment's own cluster are 0
+    copy : True = observations and masks are fresh arrays; False = they are read-only views of the buffers that the next
+        step overwrites in part
+    autoreset_mode : "NextStep" (the step after the last one of an episode resets, whatever the action), "SameStep" (the
+        last step resets; ``infos["final_obs"]`` and ``infos["final_info"]`` hold what it returned) or "Disabled" (call
         ``reset(options={"reset_mask": ...})``)
-    threads : that step; None = one a core, at most one for 16 environments
-    keep_logs : keep event logs: the last info of an episode then has ``metrics`` and ``digest``, as that of a single
-        environment, which costs milliseconds an episode
-    max_episode_steps : another name of step_limit, the one that Gymnasium uses
+    threads : number of threads; None = one per core, at most one per 16 environments
+    keep_logs : keep event logs, so that the last info of an episode holds ``metrics`` and ``digest`` as for a single
+        environment; this costs milliseconds per episode
+    max_episode_steps : step_limit, under the name that Gymnasium uses
     options : the other arguments of ClusterEnv
 
     Raises
@@ -67,7 +68,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         if num_envs < 1:
             raise ScenarioError(f"num_envs is {num_envs}: it must be at least 1")
         if threads is not None and threads < 1:
-            raise ScenarioError(f"threads is {threads}: it must be at least 1, or None for one a core")
+            raise ScenarioError(f"threads is {threads}: it must be at least 1, or None for one per core")
         if options.get("render_mode") is not None:
             raise ScenarioError("render_mode: only a single environment (gymnasium.make) can be drawn")
         if max_episode_steps is not None:
@@ -89,7 +90,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         self._shows_mask = "action_mask" in self.single_observation_space.spaces  # type: ignore[attr-defined]
         self._generators: list[np.random.Generator | None] = [None] * num_envs
         self._stage: Stage | None = None
-        self._over = np.zeros(num_envs, bool)  # its episode has ended, and no other has begun
+        self._over = np.zeros(num_envs, bool)  # the episode has ended and no new one has begun
         self._begun_s = np.zeros(num_envs)
 
     # --- Gymnasium
@@ -97,16 +98,17 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observations, dict[str, Any]]:
-        """Begin an episode in every environment, or in those that ``options["reset_mask"]`` (bool [B]) marks.
+        """Begin an episode in every environment, or only where ``options["reset_mask"]`` (bool [B]) is True.
 
         Parameters
         ----------
-        seed : s = environment b gets seed s + b; or one for each. None = each draws a training seed from its stream
+        seed : an int s gives environment b the seed s + b; a sequence gives one seed each. None = each environment
+            draws a training seed from a random stream of its own
 
         Raises
         ------
-        ScenarioError : not one seed for each environment
-        GpuschedError : the mask is not bool [B], or marks none; the first reset has one
+        ScenarioError : the number of seeds is not the number of environments
+        GpuschedError : the mask is not bool [B], marks no environment, or leaves one out at the first reset
         """
         seeds = [seed] * self.num_envs if seed is None else seed
         if isinstance(seeds, int | np.integer):
@@ -125,9 +127,8 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
 
         Raises
         ------
-        gymnasium.error.ResetNeeded : before the first reset; or an episode has ended and nothing resets by itself
-        GpuschedError : the action of some environment is not a whole number of the action space; nothing has been
-            played then, in no environment
+        gymnasium.error.ResetNeeded : before the first reset, or after the end of an episode without autoreset
+        GpuschedError : an action is not an integer of the action space; then no environment has been stepped
         """
         stage = self._staged()
         begun = self._over
@@ -175,7 +176,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         return mask.copy() if self.copies else mask
 
     def event_log(self, b: int) -> EventLog:
-        """Everything that has happened in the episode of environment ``b``.
+        """Return the event log of the current episode of environment ``b``.
 
         Raises
         ------
@@ -189,7 +190,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
 
     @staticmethod
     def _like(scenarios: Sequence[str | Scenario], options: dict[str, Any]) -> list[ClusterEnv]:
-        """Make a single environment for each, the same for the same scenario."""
+        """Return a single environment for each; equal scenarios get the same object."""
         made: dict[Any, ClusterEnv] = {}
         for one in scenarios:
             key = one if isinstance(one, str) else id(one)
@@ -200,7 +201,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             given = {shown.get(name, (0,)) for shown in shapes}
             if len(given) > 1:
                 raise ScenarioError(
-                    f"scenario: the observations {name!r} have shapes {sorted(given)}; they must be equal"
+                    f"scenario: the observation {name!r} has shapes {sorted(given)}; they must be equal"
                 )
         return [made[one if isinstance(one, str) else id(one)] for one in scenarios]
 
@@ -210,7 +211,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         return self._stage
 
     def _marked(self, options: dict[str, Any] | None) -> np.ndarray:
-        """Mark the environments to be reset, bool [B]."""
+        """Return which environments to reset, bool [B]."""
         marked = (options or {}).get("reset_mask")
         if marked is None:
             return np.ones(self.num_envs, bool)
@@ -219,11 +220,11 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         if not marked.any():
             raise GpuschedError("options['reset_mask'] marks no environment")
         if self._stage is None and not marked.all():
-            raise GpuschedError("options['reset_mask']: the first reset must be one of all environments")
+            raise GpuschedError("options['reset_mask']: the first reset must include all environments")
         return marked
 
     def _begin(self, marked: np.ndarray, seeds: Sequence[int | None]) -> dict[int, int]:
-        """Let new episodes begin in the marked environments; return the seed of each."""
+        """Begin new episodes in the marked environments; return the seed of each."""
         drawn = {}
         for b in np.flatnonzero(marked).tolist():
             seed = seeds[b]
@@ -244,11 +245,12 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         return drawn
 
     def _checked(self, actions: Any) -> np.ndarray:
-        """Give int64 [B], or the error that names the first environment whose action is none."""
+        """Return the actions as int64 [B]; an invalid action raises an error that names its environment."""
         given = np.asarray(actions)
         if given.shape != (self.num_envs,):
             raise GpuschedError(f"actions have shape {given.shape}: give one for each of {self.num_envs} environments")
-        if given.dtype == np.int64 and given.view(np.uint64).max() < self.windows.actions:  # negative ones are large
+        # As unsigned integers, negative numbers are large: one comparison checks both bounds.
+        if given.dtype == np.int64 and given.view(np.uint64).max() < self.windows.actions:
             return given
         if given.dtype.kind in "iu" and given.min() >= 0 and given.max() < self.windows.actions:
             return given
@@ -269,7 +271,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         return {name: array.copy() for name, array in seen.items()} if self.copies else seen
 
     def _infos(self, begun: np.ndarray, drawn: Mapping[int, int]) -> dict[str, Any]:
-        """Infos of all environments; in those marked in ``begun`` an episode has just begun."""
+        """Return the infos of all environments; ``begun`` marks those in which an episode has just begun."""
         batch = self._staged().batch
         every = np.ones(self.num_envs, bool)
         infos: dict[str, Any] = {
@@ -293,7 +295,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         return infos
 
     def _ends(self, ended: np.ndarray) -> dict[str, Any]:
-        """Say how the episodes of these environments went."""
+        """Return the statistics of the episodes that ended in these environments."""
         stage = self._staged()
         episodes, now_s = stage.batch.episodes, time.perf_counter()
         infos: dict[str, Any] = {}
@@ -307,7 +309,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         return infos
 
     def _final(self, ended: np.ndarray) -> dict[str, Any]:
-        """Give what these environments saw last, and the infos of it."""
+        """Return the last observations and infos of the episodes that ended in these environments."""
         batch = self._staged().batch
         shown = batch.shown() | ({"action_mask": batch.mask} if self._shows_mask else {})
         observations, is_over = np.full(self.num_envs, None, object), np.zeros(self.num_envs, bool)

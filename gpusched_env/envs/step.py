@@ -1,4 +1,4 @@
-"""Step an environment: carry an action out, play events where it waits, look, and pay the reward."""
+"""Kernels of one step: carry out the action, play events if it waits, write the observation, compute the reward."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from gpusched_env.envs.sharing_actions import chosen_steps
 from gpusched_env.envs.slots import ANY_JOB
 from gpusched_env.envs.told import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
 
-# Results of :func:`play` beyond those of advance.
+# Results of :func:`play` beside those of advance.
 INFEASIBLE: Final = 8
 NEARLY_FULL: Final = 16
-# Actions beyond those of the action space: only look; advance again after a full log; leave the environment as it is.
-NO_ACTION: Final = -1
-RESUME: Final = -2
-SKIP: Final = -3
-# What step_all returns beside 0, as bits: some log should be drained; is full, so that its environment stands still;
-# some episode is over; some action was infeasible, so that no observation was written.
+# Actions beside those of the action space.
+NO_ACTION: Final = -1  # only write mask and observation
+RESUME: Final = -2  # advance again, after a full log has been drained
+SKIP: Final = -3  # leave the environment as it is
+# Bits that step_all returns, over all environments. DRAIN: a log should be drained. STANDS: a log is full, so its
+# environment has stopped. OVER: an episode is over. REFUSED: an action was infeasible, so no observation was written.
 DRAIN, STANDS, OVER, REFUSED = 1, 2, 4, 8
 
 run_at = handle_at(Run)
@@ -44,7 +44,7 @@ screen_at = handle_at(Screen)
 
 @kernel(lazy=True)
 def start_beside(sim: Run, env: Screen, row: int, place: int, size: int) -> None:
-    """Start a waiting job beside the running job in a partner slot."""
+    """Start a waiting job beside the gang in a partner slot."""
     option = size if env.config["sub_batches"] > 0 else -1
     found, option = find_beside(sim, row, env.partners[place], option)
     kind = sim.jobs[row]["job_class"]
@@ -53,7 +53,7 @@ def start_beside(sim: Run, env: Screen, row: int, place: int, size: int) -> None
 
 @kernel
 def act(sim: Run, env: Screen, action: int) -> int:
-    """Carry out a feasible action; return the job that it has started or preempted, ANY_JOB if it waits."""
+    """Carry out a feasible action; return the job that it started or preempted, or ANY_JOB if it waits."""
     w = sim.world
     columns = max(env.config["sub_batches"], 1)
     slot_starts = (len(env.rules) + len(env.partners)) * columns
@@ -82,7 +82,7 @@ def act(sim: Run, env: Screen, action: int) -> int:
 
 @kernel(lazy=True)
 def renew(sim: Run, lease_s: float) -> None:
-    """Let the gangs go on whose lease has ended, for ``lease_s``."""
+    """Renew for ``lease_s`` the leases that have ended."""
     for i in range(sim.world["running"]):
         r = sim.replicas[sim.running[i]]
         if r["lease_over"] > 0:
@@ -91,11 +91,11 @@ def renew(sim: Run, lease_s: float) -> None:
 
 @kernel
 def play(sim: Run, env: Screen, action: int) -> int:
-    """Play one action on the windows of the last call, skip forced waits, and write mask and observation.
+    """Play one action, skip forced waits, and write mask and observation.
 
-    ``action`` NO_ACTION only looks and RESUME advances again after a full log. Returns an outcome of advance, LOG_FULL
-    (drain the log, then RESUME) or INFEASIBLE (nothing changed, nothing is written); NEARLY_FULL is added when the log
-    should be drained.
+    The action refers to the slots as the last call filled them. NO_ACTION only writes, RESUME advances again after a
+    full log. Returns an outcome of advance, LOG_FULL (drain the log, then RESUME) or INFEASIBLE (nothing has changed,
+    nothing is written). NEARLY_FULL is added when the log should be drained.
     """
     w = sim.world
     outcome = DECIDE
@@ -108,7 +108,7 @@ def play(sim: Run, env: Screen, action: int) -> int:
         waits = changed == ANY_JOB
     while True:
         if waits:
-            # to wait is to let them go on; after a full log, of those that have ended nobody has been asked yet
+            # A wait renews ended leases. After a full log the agent has not been asked about them yet.
             if env.config["lease_s"] < np.inf and w["leases_over"] > 0 and action != RESUME:
                 renew(sim, env.config["lease_s"])
             outcome = advance(sim)
@@ -126,7 +126,7 @@ def play(sim: Run, env: Screen, action: int) -> int:
 
 @kernel
 def throw_log_away(sim: Run) -> None:
-    """Empty the log buffers."""
+    """Empty the log buffers without keeping their events."""
     w = sim.world
     w["gpus_before"] += w["event_gpus"]
     w["events"] = 0
@@ -135,7 +135,7 @@ def throw_log_away(sim: Run) -> None:
 
 @kernel
 def pay(sim: Run, env: Screen) -> bool:
-    """End a step: tell what has passed since the one before; return whether the episode is over."""
+    """End a step: write its reward and the other columns of ``told``; return whether the episode is over."""
     w = sim.world
     episode = env.episode
     reward = 0.0
@@ -160,7 +160,7 @@ def pay(sim: Run, env: Screen) -> bool:
 
 @kernel
 def step(sim: Run, env: Screen, action: int) -> int:
-    """Play an action (or NO_ACTION, RESUME), pay for it, and return bits."""
+    """Play an action (or NO_ACTION, RESUME), compute its reward, and return bits."""
     episode = env.episode
     keeps_log = episode["keeps_log"] > 0
     bits = 0
@@ -174,7 +174,7 @@ def step(sim: Run, env: Screen, action: int) -> int:
     if outcome == LOG_FULL:
         episode["outcome"] = LOG_FULL
         return STANDS
-    if outcome == INFEASIBLE:  # nothing has changed: mask and observation still hold
+    if outcome == INFEASIBLE:  # nothing has changed: mask and observation are still right
         episode["is_refused"] = 1
         episode["refusals"] += 1
         bits |= REFUSED
@@ -184,19 +184,19 @@ def step(sim: Run, env: Screen, action: int) -> int:
         if keeps_log:
             bits |= DRAIN
     episode["outcome"] = outcome
-    if not keeps_log:  # the next step writes where this one did: caches still have it
+    if not keeps_log:  # the next step writes to the same addresses, which are still in the caches
         throw_log_away(sim)
     if episode["stepping"] > 0:
         if pay(sim, env):
             bits |= OVER
-    elif episode["steps"] == 0:  # what passed before the first decision is paid with the first step
+    elif episode["steps"] == 0:  # the first step's reward includes the time before the first decision
         episode["clock_s"] = sim.world["clock_s"]
     return bits
 
 
 @kernel
 def step_all(crowd: Crowd, first: int, end: int) -> int:
-    """Step environments ``first`` to ``end`` - 1 as ``actions`` says, but for SKIP; return the bits of all."""
+    """Step environments ``first`` to ``end`` - 1, except those whose action is SKIP; return the bits of all."""
     bits = 0
     for b in range(first, end):
         if crowd.actions[b] != SKIP:

@@ -1,3 +1,3 @@
-"""What a step tells beside the observation: columns of ``told``, then one column a reward component."""
+"""Columns of ``told``, the results of a step beside the observation; the last columns are the reward components."""
 
 REWARD, DT, REFUSALS, TERMINATED, TRUNCATED, FIRST_COMPONENT = range(6)

@@ -1,4 +1,4 @@
-"""The registry of observation arrays that users add."""
+"""Registry of the observation arrays that users add."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gpusched_env.envs.observation.type_columns import TYPE_TABLES
 from gpusched_env.envs.screen import Screen
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 
-ROWS: Final = ("queue", "running", "nodes", "links", "cluster")  # what an array has a row for; "cluster" = one row
+ROWS: Final = ("queue", "running", "nodes", "links", "cluster")  # what an array has rows for; "cluster" = a single row
 _MOST: Final = 64
 
 
 class Extra(Handle):
-    """An array that a user's kernel writes."""
+    """The array that a user's kernel writes."""
 
     values = array(np.float32, "rows", "columns")
 
@@ -45,21 +45,22 @@ EXTRAS: Final[dict[str, Shown]] = {}
 
 
 def observation_array(name: str, columns: Sequence[Column], rows: str = "cluster") -> Callable[[Any], Any]:
-    """Register an observation array, which environments made with ``extras=(name,)`` show.
+    """Register an observation array, which environments made with ``extras=(name,)`` then show.
 
-    It decorates a function ``(sim: Run, env: Screen, out: Extra) -> None``: a kernel, or a plain Python function where
-    speed does not matter. It writes all of ``out.values``, float32 [rows, columns] in [0, 1], after each step; row k
-    belongs to the job in ``env.queue[k]`` or ``env.victims[k]`` (-1 = empty slot), to node or link k.
+    Decorate a function ``(sim: Run, env: Screen, out: Extra) -> None``: a kernel, or a plain Python function where
+    speed does not matter. The function is called after each step and must write all of ``out.values``, float32
+    [rows, columns] in [0, 1]. Row k belongs to the job in ``env.queue[k]`` or ``env.victims[k]`` (-1 = empty slot), to
+    node k or to link k.
 
     Parameters
     ----------
-    name : its key in the observation
-    columns : what each column means, for documentation
-    rows : one of ROWS
+    name : key in the observation
+    columns : meaning of each column, for documentation
+    rows : one of ROWS: what the array has rows for
 
     Raises
     ------
-    GpuschedError : the name is taken, unknown rows, no columns, or a kernel of another signature
+    GpuschedError : the name is taken, the rows are unknown, there are no columns, or the kernel has another signature
     """
 
     def register(function: Any) -> Any:
@@ -76,14 +77,14 @@ def observation_array(name: str, columns: Sequence[Column], rows: str = "cluster
 
 
 def check_extras(names: Sequence[str]) -> None:
-    """Refuse names that nobody has registered, and names given twice.
+    """Refuse names that are not registered, and names given twice.
 
     Raises
     ------
-    ScenarioError : an unknown name
+    ScenarioError : an unknown name, or a name given twice
     """
     for name in names:
         if name not in EXTRAS:
             raise ScenarioError(f"extras: {unknown_name('observation array', str(name), EXTRAS)}")
     if len(set(names)) < len(names):
-        raise ScenarioError(f"extras: {tuple(names)} names one twice")
+        raise ScenarioError(f"extras: {tuple(names)} contains a name twice")

@@ -1,6 +1,6 @@
-"""What the observation shows of jobs, machines, tiers and links: one kernel for each array.
+"""Kernels that write the observation arrays of jobs, machines, tiers and links: one kernel per array.
 
-A decision that takes no time changes few rows: only what has changed is written anew.
+A start or a preemption takes no simulated time and changes few rows, so only what has changed is rewritten.
 """
 
 from __future__ import annotations
@@ -21,19 +21,23 @@ _TIERS: Final = len(TIERS)
 
 @kernel
 def attained_by(sim: Run, number: int) -> float:
-    """Attained service of the job of a running gang as of the clock, as :func:`events.attained_service` [GPU s]."""
+    """Attained service of a running gang's job at the current time, as in :func:`events.attained_service` [GPU s]."""
     return (sim.replicas[number]["service_s"] + productive_s(sim, number)) * sim.replicas[number]["gang"]
 
 
 @helper
 def showing(row: int, times: int) -> int:
-    """Name what a slot shows: a job that waits after so many stops, or a start of that number, x 2 + 1 if it stops."""
+    """Return a key of what a slot shows, which changes with any column that does not depend on time alone.
+
+    ``times`` is the number of preemptions of a waiting job; of a running gang, 2 x number of its start, plus 1 while it
+    is being checkpointed.
+    """
     return int(times) << 31 | int(row)  # both 32 bits wide in plain Python
 
 
 @helper
 def row_shown(who: int) -> int:
-    """Job that a slot shows; a number that no job has if none."""
+    """Row of the job in a slot's key; of an empty slot, a number that no job has."""
     return who & 0x7FFFFFFF
 
 
@@ -41,8 +45,7 @@ def row_shown(who: int) -> int:
 def show_queue(sim: Run, env: Screen, filled: int, stands: bool) -> None:
     """Write the rows of columns.QUEUE.
 
-    ``stands``: no time has passed, so that of a job that its slot showed before only its start may be possible now or
-    no longer.
+    ``stands`` = no time has passed. A slot that still shows the same job then needs only its column ``fits``.
     """
     w = sim.world
     out = env.out_queue
@@ -59,7 +62,7 @@ def show_queue(sim: Run, env: Screen, filled: int, stands: bool) -> None:
         out[k, 3] = squash(w["clock_s"] - job["last_stop_s"])
         out[k, 4] = squash(w["clock_s"] - job["arrival_s"])
         who = showing(row, job["preemptions"])
-        if env.seen_queue[k] == who:  # it has waited since: nothing else has changed
+        if env.seen_queue[k] == who:  # the job has only waited: nothing else has changed
             continue
         env.seen_queue[k] = who
         kind = env.classes[job["job_class"]]
@@ -85,8 +88,8 @@ def show_queue(sim: Run, env: Screen, filled: int, stands: bool) -> None:
 def show_running(sim: Run, env: Screen, filled: int, stands: bool, changed: int) -> None:
     """Write the rows of columns.RUNNING; ``stands`` as for :func:`show_queue`.
 
-    Where gangs do not slow each other down, a decision that takes no time changes only the row of its own job,
-    ``changed``, and who may be preempted.
+    Where gangs do not slow each other down, a decision changes only the row of its own job, ``changed``, and the
+    column ``preemptible``.
     """
     w = sim.world
     out = env.out_running
@@ -107,7 +110,7 @@ def show_running(sim: Run, env: Screen, filled: int, stands: bool, changed: int)
         out[v, 6] = squash(left * job["gpus"] / w["gpus"])
         stops = 1 if r["phase"] == CHECKPOINTING else 0
         who = showing(row, r["sequence"] * 2 + stops)
-        if steady and env.seen_running[v] == who:  # it has run on, or still stops: nothing else has changed
+        if steady and env.seen_running[v] == who:  # it kept running or checkpointing: nothing else has changed
             continue
         env.seen_running[v] = who
         ideal_s = env.classes[job["job_class"]]["ideal_iteration_s"]
@@ -126,24 +129,27 @@ def show_running(sim: Run, env: Screen, filled: int, stands: bool, changed: int)
 
 @helper
 def shown_tier(tier: int) -> int:
-    """Tier as observations show it: a slot is a part of its machine."""
+    """Return the tier as observations show it: a slot counts as its machine."""
     return MACHINE if tier == SLOT else tier
 
 
 @kernel
 def add_to_tier(sim: Run, env: Screen, number: int) -> None:
-    """Add a gang to the sums of its tier: GPUs, gangs, what they lose."""
+    """Add a gang to the sums of its tier: GPUs, gangs, losses."""
     r = sim.replicas[number]
     t = shown_tier(r["tier"])
     ideal_s = env.classes[r["job_class"]]["ideal_iteration_s"]
     env.tier_sums[t, 0] += r["gpus"]
     env.tier_sums[t, 1] += 1.0
-    env.tier_sums[t, 2] += max(1.0 - ideal_s / beside_company(sim, number), 0.0)  # of copies < 0
+    env.tier_sums[t, 2] += max(1.0 - ideal_s / beside_company(sim, number), 0.0)  # copies can be faster than ideal
 
 
 @kernel
 def show_tiers(sim: Run, env: Screen, stands: bool) -> None:
-    """Write the rows of columns.TIER_LINKS; ``stands`` as for :func:`show_queue`: then the latest start is added."""
+    """Write the rows of columns.TIER_LINKS.
+
+    ``stands`` as for :func:`show_queue`. If it is True and only one gang has started, that gang is added to the sums.
+    """
     w = sim.world
     sums = env.tier_sums
     came, left = w["starts"] - env.seen["starts"], w["returns"] - env.seen["returns"]
@@ -213,7 +219,7 @@ def show_flows(sim: Run, env: Screen) -> None:
 
 @kernel
 def show_machines(sim: Run, env: Screen) -> None:
-    """Write columns.NODES of the machines whose free GPUs, or their rack's, have changed."""
+    """Write the rows of columns.NODES whose free GPUs, or those of their rack, have changed."""
     for n in range(sim.world["nodes"]):
         before = env.seen_free[n]
         now = sim.free[n]
@@ -239,7 +245,7 @@ def show_machines(sim: Run, env: Screen) -> None:
 
 @kernel
 def show_cluster(sim: Run, env: Screen) -> None:
-    """Write columns.CLUSTER after :func:`show_machines`."""
+    """Write columns.CLUSTER; call it after :func:`show_machines`."""
     w = sim.world
     out = env.out_cluster
     largest = 0
