@@ -107,5 +107,5 @@ def test_too_little_memory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     result = CliRunner().invoke(app, ["run", *FIFO])
     assert result.exit_code == 2
     assert result.stderr.splitlines() == [
-        "gpusched: not enough memory here (Unable to allocate 745. GiB): choose fewer jobs, GPUs or workers"
+        "gpusched: not enough memory (Unable to allocate 745. GiB): choose fewer jobs, GPUs or workers"
     ]

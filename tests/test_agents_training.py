@@ -96,7 +96,7 @@ def test_an_agent_learns_where_there_are_links_and_plays_where_it_may(tmp_path: 
     larger = linked_scenario(jobs=20).replace(groups=(NodeGroup(8, 4, nodes_per_rack=2),))
     assert len(larger.instance(200_000).links) > len(instance.links)
     simulate(larger.instance(200_000), agent)
-    with pytest.raises(SchedulerError, match="learned where the network is a topology, but this one is priced by tier"):
+    with pytest.raises(SchedulerError, match="trained on a network that is a topology, but this one is priced by tier"):
         simulate(get_scenario("tiny-v1").instance(0), agent)
 
 
