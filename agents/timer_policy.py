@@ -73,7 +73,7 @@ class TimerPolicy(MultiInputActorCriticPolicy):
         self.optimizer = self.optimizer_class(self.parameters(), **(self.optimizer_kwargs | {"lr": lr_schedule(1)}))
 
     def weights(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return the layers of the action network, as :class:`~gpusched_env.agents.timer_network.TimerNetwork` has them."""
+        """Layers of the action network, as :class:`~gpusched_env.agents.timer_network.TimerNetwork` has them."""
         assert isinstance(self.action_net, SharedHead)
         return [
             (layer.weight.detach().numpy().T.astype(np.float64), layer.bias.detach().numpy().astype(np.float64))
