@@ -137,7 +137,7 @@ def test_a_file_that_does_not_hold_what_it_says_is_refused(tmp_path: Path) -> No
 
 
 def test_layers_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(GpuschedError, match="must take 41"):
+    with pytest.raises(GpuschedError, match="must have 41 inputs"):
         TimerNetwork([(np.zeros((3, 2)), np.zeros(2))])
     with pytest.raises(GpuschedError, match="gives 3 numbers per class"):
         TimerNetwork([(np.zeros((INPUTS, 3)), np.zeros(3))])

@@ -300,7 +300,7 @@ def test_impossible_arguments_and_actions_are_named() -> None:
         with pytest.raises(GpuschedError, match="whole number from 0 to"):
             env.step(action)
     assert isinstance(env, ClusterEnv)
-    with pytest.raises(GpuschedError, match="name one of 4 sub-batches"):
+    with pytest.raises(GpuschedError, match="names one of 4 sub-batches"):
         env.encoder.action_of(Start(int(env.encoder.queue_slots[0]), "pack"))
 
 

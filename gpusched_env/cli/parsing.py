@@ -145,7 +145,7 @@ def chosen_schedulers(texts: Sequence[str]) -> list[str]:
             elif own:
                 own[-1] += f"{',' if '=' in own[-1] else ':'}{part}"
             else:
-                raise GpuschedError(f"--scheduler {text!r}: no scheduler precedes the parameter {part!r}")
+                raise GpuschedError(f"--scheduler {text!r}: the parameter {part!r} has no scheduler before it")
         specs += own
     players: dict[str, str] = {}
     for spec in specs:

@@ -42,7 +42,7 @@ def overview_table(picture: Picture) -> Table:
             heading = f"load on {picture.cluster_gpus:,} GPUs (work / GPUs / time of arrivals)"
             rows[heading] = three_digits(offered_load(workload, picture.cluster_gpus))
     else:
-        rows["work"] = "given in iterations: run times and load need a cluster (--cluster)"
+        rows["work"] = "given by iterations: run times and load need a cluster (--cluster)"
     table = plain_table("arrivals and load", "value")
     for row in rows.items():
         table.add_row(*row)

@@ -354,7 +354,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
             number, whole = -1, False
         if not whole or not 0 <= number < self._actions:
             raise GpuschedError(
-                f"action {action!r} is not an integer from 0 to {self._actions - 1}; "
+                f"action {action!r} is not a whole number from 0 to {self._actions - 1}; "
                 "choose one that info['action_mask'] marks with 1"
             )
         return number

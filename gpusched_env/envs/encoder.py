@@ -347,7 +347,7 @@ class Encoder:
         steps = self._sub_steps(decision.job)[:sizes]
         if decision.sub_steps is None or decision.sub_steps not in steps:
             raise GpuschedError(
-                f"{decision}: an action can name {sizes} sub-batches, here of {steps.tolist()} sub-steps; make the "
+                f"{decision}: an action names one of {sizes} sub-batches, here of {steps.tolist()} sub-steps; make the "
                 "environment with another sub_batches (0: actions name none, and sub_steps must be None)"
             )
         return int(np.flatnonzero(steps == decision.sub_steps)[0])
