@@ -88,7 +88,7 @@ class LearnedScheduler(Scheduler):
     def _check_observation(self, view: ClusterView) -> None:
         """Refuse a scenario without the observations of the training: GPU types, sharing, links or tiers."""
         known = set(self._model.observation_space.spaces)
-        if missing := sorted(known & set(TYPE_TABLES | SHARING_TABLES) - set(self._encoder.shown)):
+        if missing := sorted(known & set(TYPE_TABLES | SHARING_TABLES) - set(self._encoder.observation_names)):
             raise SchedulerError(
                 f"{self.path}: the agent was trained with the observations {', '.join(missing)}, which this scenario "
                 "does not have; train an agent on such a scenario"

@@ -13,7 +13,7 @@ import pytest
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
-from gpusched_env.envs.playing import play_scheduler, wide_open
+from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times, validate

@@ -12,7 +12,7 @@ from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.core.state import allocate
 from gpusched_env.envs.encoder import Encoder, Windows
-from gpusched_env.envs.playing import play_scheduler, wide_open
+from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.envs.step import RESUME
 from gpusched_env.errors import GpuschedError, SchedulerError, WorkloadError
 from gpusched_env.instance import Instance, Semantics

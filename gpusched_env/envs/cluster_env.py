@@ -9,9 +9,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from gpusched_env.envs.encoder import Encoder, Observation, Windows, shown_types
+from gpusched_env.envs.encoder import Encoder, Observation, Windows, observed_types
 from gpusched_env.envs.rewards import parse_reward
-from gpusched_env.envs.told import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
+from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 from gpusched_env.event_log import EventLog
 
@@ -184,7 +184,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self.action_space = spaces.Discrete(self._actions)
         cluster = self.scenario.cluster
         _, links, _ = compiled_links(self.scenario.network, cluster)
-        self._sizes = len(links), shown_types(cluster, self.scenario.semantics), shares
+        self._sizes = len(links), observed_types(cluster, self.scenario.semantics), shares
         boxes = self.windows.space(len(cluster.nodes), *self._sizes)
         if mask_in_observation:
             boxes["action_mask"] = spaces.Box(0, 1, (self.windows.actions,), np.int8)
@@ -199,7 +199,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Draw a workload and play up to the first decision; the class docstring explains ``seed``."""
-        from gpusched_env.envs.looking import check_rules
+        from gpusched_env.envs.mask_and_observation import check_rules
         from gpusched_env.envs.step import RESUME
         from gpusched_env.simulator import Simulation
 
@@ -232,19 +232,24 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
             action = self.checked(action)
         over = encoder.step(action)
         observation, mask = encoder.take()
-        told = encoder.told.tolist()
-        if len(told) == FIRST_COMPONENT + 1:
-            paid = {self._component: told[FIRST_COMPONENT]}
+        results = encoder.results.tolist()
+        if len(results) == FIRST_COMPONENT + 1:
+            paid = {self._component: results[FIRST_COMPONENT]}
         else:
-            paid = dict(zip(self.reward_weights, told[FIRST_COMPONENT:], strict=True))
-        info: dict[str, Any] = {"action_mask": mask, "dt": told[DT], "refusals": int(told[REFUSALS]), "rewards": paid}
+            paid = dict(zip(self.reward_weights, results[FIRST_COMPONENT:], strict=True))
+        info: dict[str, Any] = {
+            "action_mask": mask,
+            "dt": results[DT],
+            "refusals": int(results[REFUSALS]),
+            "rewards": paid,
+        }
         if self._mask_in_observation:
             observation["action_mask"] = mask.copy()
         if not over:
-            return observation, told[REWARD], False, False, info
+            return observation, results[REWARD], False, False, info
         self._over = True
         info |= self.summary(self.simulation)
-        return observation, told[REWARD], told[TERMINATED] > 0.0, told[TRUNCATED] > 0.0, info
+        return observation, results[REWARD], results[TERMINATED] > 0.0, results[TRUNCATED] > 0.0, info
 
     def action_masks(self) -> np.ndarray:
         """Feasible actions, bool [actions]; sb3-contrib looks for a method of this name."""

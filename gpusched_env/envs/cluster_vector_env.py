@@ -13,9 +13,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.stage import Stage
 from gpusched_env.envs.step import SKIP
-from gpusched_env.envs.told import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
+from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
+from gpusched_env.envs.vector_runs import VectorRuns
 from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.event_log import EventLog
 
@@ -78,7 +78,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         )
         if len(scenarios) != num_envs:
             raise ScenarioError(f"scenario names {len(scenarios)} scenarios for {num_envs} environments: give one each")
-        self.singles = self._like(scenarios, options)
+        self.singles = self._make_singles(scenarios, options)
         first = max(self.singles, key=lambda single: len(single.scenario.cluster.nodes))
         self.metadata = dict(ClusterEnv.metadata) | {"autoreset_mode": AutoresetMode(autoreset_mode)}
         self._mode = AutoresetMode(autoreset_mode)
@@ -89,7 +89,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         self.copies, self._threads, self._keeps_logs = copy, threads, keep_logs
         self._shows_mask = "action_mask" in self.single_observation_space.spaces  # type: ignore[attr-defined]
         self._generators: list[np.random.Generator | None] = [None] * num_envs
-        self._stage: Stage | None = None
+        self._runs: VectorRuns | None = None
         self._over = np.zeros(num_envs, bool)  # the episode has ended and no new one has begun
         self._begun_s = np.zeros(num_envs)
 
@@ -115,12 +115,12 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             seeds = [int(seeds) + b for b in range(self.num_envs)]
         if len(seeds) != self.num_envs:
             raise ScenarioError(f"seed: {len(seeds)} seeds for {self.num_envs} environments; give one each")
-        marked = self._marked(options)
+        marked = self._reset_mask(options)
         drawn = self._begin(marked, seeds)
-        stage = self._staged()
-        stage.batch.actions[~marked] = SKIP
-        stage.play()
-        return self._seen(), self._infos(marked, drawn)
+        runs = self._started_runs()
+        runs.batch.actions[~marked] = SKIP
+        runs.play()
+        return self._observation(), self._infos(marked, drawn)
 
     def step(self, actions: np.ndarray) -> tuple[Observations, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Play one action in each environment.
@@ -130,9 +130,9 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         gymnasium.error.ResetNeeded : before the first reset, or after the end of an episode without autoreset
         GpuschedError : an action is not an integer of the action space; then no environment has been stepped
         """
-        stage = self._staged()
+        runs = self._started_runs()
         begun = self._over
-        stage.batch.actions[:] = self._checked(actions)
+        runs.batch.actions[:] = self._checked(actions)
         drawn: dict[int, int] = {}
         if begun.any():
             if self._mode is not AutoresetMode.NEXT_STEP:
@@ -141,38 +141,38 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
                 )
             begun = begun.copy()
             drawn = self._begin(begun, [None] * self.num_envs)
-        ends = stage.play()
-        told = stage.batch.told
-        rewards = told[:, REWARD].copy()
+        ends = runs.play()
+        results = runs.batch.results
+        rewards = results[:, REWARD].copy()
         terminated, truncated = np.zeros(self.num_envs, bool), np.zeros(self.num_envs, bool)
         over = np.zeros(self.num_envs, bool)
         final: dict[str, Any] = {}
         if ends:
-            terminated, truncated = told[:, TERMINATED] > 0.0, told[:, TRUNCATED] > 0.0
+            terminated, truncated = results[:, TERMINATED] > 0.0, results[:, TRUNCATED] > 0.0
             over = terminated | truncated
             ended = np.flatnonzero(over)
             if self._mode is AutoresetMode.SAME_STEP:
-                final = self._final(ended)
+                final = self._final_infos(ended)
                 begun = over
                 drawn = self._begin(over, [None] * self.num_envs)
-                stage.batch.actions[~over] = SKIP
-                stage.play()
+                runs.batch.actions[~over] = SKIP
+                runs.play()
                 over = np.zeros_like(over)
             else:
-                final = self._ends(ended)
+                final = self._episode_infos(ended)
         self._over = over
-        return self._seen(), rewards, terminated, truncated, self._infos(begun, drawn) | final
+        return self._observation(), rewards, terminated, truncated, self._infos(begun, drawn) | final
 
     def close_extras(self, **_: Any) -> None:
         """End the threads."""
-        if self._stage is not None:
-            self._stage.close()
+        if self._runs is not None:
+            self._runs.close()
 
     # --- beyond Gymnasium
 
     def action_masks(self) -> np.ndarray:
         """Feasible actions, bool [B, actions]."""
-        mask = self._staged().batch.mask.view(bool)
+        mask = self._started_runs().batch.mask.view(bool)
         return mask.copy() if self.copies else mask
 
     def event_log(self, b: int) -> EventLog:
@@ -184,12 +184,12 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         """
         if not self._keeps_logs:
             raise GpuschedError("event_log: make the environments with keep_logs=True")
-        return self._staged().simulations[b].log()
+        return self._started_runs().simulations[b].log()
 
     # --- inside
 
     @staticmethod
-    def _like(scenarios: Sequence[str | Scenario], options: dict[str, Any]) -> list[ClusterEnv]:
+    def _make_singles(scenarios: Sequence[str | Scenario], options: dict[str, Any]) -> list[ClusterEnv]:
         """Return a single environment for each; equal scenarios get the same object."""
         made: dict[Any, ClusterEnv] = {}
         for one in scenarios:
@@ -205,12 +205,12 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
                 )
         return [made[one if isinstance(one, str) else id(one)] for one in scenarios]
 
-    def _staged(self) -> Stage:
-        if self._stage is None:
+    def _started_runs(self) -> VectorRuns:
+        if self._runs is None:
             raise gym.error.ResetNeeded("call reset() first: no episode is running")
-        return self._stage
+        return self._runs
 
-    def _marked(self, options: dict[str, Any] | None) -> np.ndarray:
+    def _reset_mask(self, options: dict[str, Any] | None) -> np.ndarray:
         """Return which environments to reset, bool [B]."""
         marked = (options or {}).get("reset_mask")
         if marked is None:
@@ -219,7 +219,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             raise GpuschedError(f"options['reset_mask'] must be a bool array of shape ({self.num_envs},)")
         if not marked.any():
             raise GpuschedError("options['reset_mask'] marks no environment")
-        if self._stage is None and not marked.all():
+        if self._runs is None and not marked.all():
             raise GpuschedError("options['reset_mask']: the first reset must include all environments")
         return marked
 
@@ -235,11 +235,11 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             first, end = self.singles[b].scenario.seeds.train
             drawn[b] = int(self._generators[b].integers(first, end)) if seed is None else int(seed)  # type: ignore[union-attr]
         instances = {b: self.singles[b].scenario.instance(seed) for b, seed in drawn.items()}
-        if self._stage is None:
+        if self._runs is None:
             nodes = self.single_observation_space["nodes"].shape[0]  # type: ignore[index]
-            self._stage = Stage(self.singles, list(instances.values()), nodes, self._threads, self._keeps_logs)
+            self._runs = VectorRuns(self.singles, list(instances.values()), nodes, self._threads, self._keeps_logs)
         for b, seed in drawn.items():
-            self._stage.begin(b, instances[b], seed)
+            self._runs.begin(b, instances[b], seed)
         self._over[marked] = False
         self._begun_s[marked] = time.perf_counter()
         return drawn
@@ -263,30 +263,30 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
                     raise GpuschedError(f"environment {b}: {error}; no environment has been stepped") from None
         return whole
 
-    def _seen(self) -> Observations:
-        batch = self._staged().batch
-        seen = batch.shown()
+    def _observation(self) -> Observations:
+        batch = self._started_runs().batch
+        seen = batch.nonempty_observations()
         if self._shows_mask:
             seen["action_mask"] = batch.mask
         return {name: array.copy() for name, array in seen.items()} if self.copies else seen
 
     def _infos(self, begun: np.ndarray, drawn: Mapping[int, int]) -> dict[str, Any]:
         """Return the infos of all environments; ``begun`` marks those in which an episode has just begun."""
-        batch = self._staged().batch
+        batch = self._started_runs().batch
         every = np.ones(self.num_envs, bool)
         infos: dict[str, Any] = {
             "action_mask": batch.mask.copy() if self.copies else batch.mask,
             "_action_mask": every,
-            "dt": batch.told[:, DT].copy(),
+            "dt": batch.results[:, DT].copy(),
             "_dt": every,
-            "refusals": batch.told[:, REFUSALS].astype(np.int64),
+            "refusals": batch.results[:, REFUSALS].astype(np.int64),
             "_refusals": every,
         }
         stepped = every if not drawn else ~begun
         if stepped.any():
             paid: dict[str, Any] = {}
             for i, name in enumerate(batch.names):
-                paid[name], paid[f"_{name}"] = batch.told[:, FIRST_COMPONENT + i].copy(), stepped
+                paid[name], paid[f"_{name}"] = batch.results[:, FIRST_COMPONENT + i].copy(), stepped
             infos["rewards"], infos["_rewards"] = paid, stepped
         if drawn:
             seeds = np.zeros(self.num_envs, np.int64)
@@ -294,10 +294,10 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             infos["seed"], infos["_seed"] = seeds, begun.copy()
         return infos
 
-    def _ends(self, ended: np.ndarray) -> dict[str, Any]:
+    def _episode_infos(self, ended: np.ndarray) -> dict[str, Any]:
         """Return the statistics of the episodes that ended in these environments."""
-        stage = self._staged()
-        episodes, now_s = stage.batch.episodes, time.perf_counter()
+        runs = self._started_runs()
+        episodes, now_s = runs.batch.episodes, time.perf_counter()
         infos: dict[str, Any] = {}
         for b in ended.tolist():
             statistics = {
@@ -305,26 +305,26 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
                 "l": int(episodes["steps"][b]),
                 "t": now_s - float(self._begun_s[b]),
             }
-            infos = self._add_info(infos, {"episode": statistics, **stage.summary(b)}, b)
+            infos = self._add_info(infos, {"episode": statistics, **runs.summary(b)}, b)
         return infos
 
-    def _final(self, ended: np.ndarray) -> dict[str, Any]:
+    def _final_infos(self, ended: np.ndarray) -> dict[str, Any]:
         """Return the last observations and infos of the episodes that ended in these environments."""
-        batch = self._staged().batch
-        shown = batch.shown() | ({"action_mask": batch.mask} if self._shows_mask else {})
+        batch = self._started_runs().batch
+        shown = batch.nonempty_observations() | ({"action_mask": batch.mask} if self._shows_mask else {})
         observations, is_over = np.full(self.num_envs, None, object), np.zeros(self.num_envs, bool)
         for b in ended.tolist():
             observations[b] = {name: array[b].copy() for name, array in shown.items()}
             is_over[b] = True
         info: dict[str, Any] = {}
         for b in ended.tolist():
-            told = batch.told[b].tolist()
+            results = batch.results[b].tolist()
             of_one = {
                 "action_mask": batch.mask[b].copy(),
-                "dt": told[DT],
-                "refusals": int(told[REFUSALS]),
-                "rewards": dict(zip(batch.names, told[FIRST_COMPONENT:], strict=True)),
+                "dt": results[DT],
+                "refusals": int(results[REFUSALS]),
+                "rewards": dict(zip(batch.names, results[FIRST_COMPONENT:], strict=True)),
             }
             info = self._add_info(info, of_one, b)
-        info |= self._ends(ended)
+        info |= self._episode_infos(ended)
         return {"final_obs": observations, "_final_obs": is_over, "final_info": info, "_final_info": is_over.copy()}

@@ -126,7 +126,7 @@ class Windows:
         Parameters
         ----------
         nodes, links : numbers of nodes and links; 0 links = the network is priced by tiers
-        types : number of GPU types that the observation distinguishes (:func:`shown_types`)
+        types : number of GPU types that the observation distinguishes (:func:`observed_types`)
         shares : jobs may share GPUs
         """
         rows = {
@@ -158,7 +158,7 @@ class Windows:
         return {key: spaces.Box(0.0, 1.0, shape, np.float32) for key, shape in shapes.items() if shape[0] > 0}
 
 
-def shown_types(cluster: Cluster, semantics: Semantics) -> int:
+def observed_types(cluster: Cluster, semantics: Semantics) -> int:
     """Return the number of GPU types that the observation distinguishes; 0 = one type and no copies."""
     types = len(cluster.gpu_types)
     return types if types > 1 or semantics.max_copies > 1 else 0
@@ -173,7 +173,7 @@ class Encoder:
     queue_slots : int32 [K], job rows in the queue slots; -1 = empty
     running_slots : int32 [V], job rows in the running slots; -1 = empty
     partner_slots : int32 [C], job rows of running gangs that a waiting job may join; -1 = empty
-    told : float64 [5 + components], results of the last step; columns in gpusched_env.envs.told
+    results : float64 [5 + components], results of the last step; columns in gpusched_env.envs.step_results
 
     Raises
     ------
@@ -197,14 +197,14 @@ class Encoder:
         shapes = windows.shapes(
             len(instance.cluster.nodes),
             len(instance.links),
-            shown_types(instance.cluster, instance.semantics),
+            observed_types(instance.cluster, instance.semantics),
             instance.sharing is not None,
         )
         self.batch = Batch(windows, shapes, [simulation.arrays], skip_forced_waits, weights or {})
         self.batch.begin(0, instance, NO_LIMIT if step_limit is None else step_limit)
-        self._look()
+        self._bind()
 
-    def _look(self) -> None:
+    def _bind(self) -> None:
         """Bind the arrays that every step needs."""
         from gpusched_env.envs.fresh_rows import FreshRows
 
@@ -213,14 +213,14 @@ class Encoder:
         self._drain = self.simulation.drain
         self._play, self._action = self.batch.play, self.batch.action
         self._episode = self.batch.episodes[0]
-        self.told, self.mask = self.batch.told[0], self.batch.mask[0]
+        self.results, self.mask = self.batch.results[0], self.batch.mask[0]
         self.queue_slots, self.running_slots = self.batch.queue_slots[0], self.batch.running_slots[0]
         self.partner_slots = self.batch.partner_slots[0]
 
     @property
-    def shown(self) -> tuple[str, ...]:
+    def observation_names(self) -> tuple[str, ...]:
         """Names of the arrays of an observation."""
-        return tuple(self.batch.shown())
+        return tuple(self.batch.nonempty_observations())
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what refers to the arrays: a copy has arrays of its own."""
@@ -230,7 +230,7 @@ class Encoder:
         """Bind the arrays of the copied simulation."""
         self.__dict__.update(kept)
         self.batch.bind([self.simulation.arrays])
-        self._look()
+        self._bind()
 
     @classmethod
     def for_view(cls, windows: Windows, view: ClusterView) -> Encoder:
@@ -258,11 +258,11 @@ class Encoder:
         return self.observation(), int(episode["outcome"]), bool(episode["is_refused"])
 
     def step(self, action: int) -> bool:
-        """Play an action as :meth:`play` does, write ``told``, and return whether the episode is over."""
+        """Play an action as :meth:`play` does, write ``results``, and return whether the episode is over."""
         self._is_taken = False
         self._action[0] = action
         bits = self._play(0, 1)
-        return bits != 0 and self.batch.attend(bits, self._drain)
+        return bits != 0 and self.batch.finish_step(bits, self._drain)
 
     def take(self) -> tuple[Observation, np.ndarray]:
         """Return the observation and the mask, int8 [actions], in fresh arrays."""

@@ -22,7 +22,7 @@ class FreshRows:
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
-        self._parts = [part for part in batch.parts() if part[0] in batch.shown()]
+        self._parts = [part for part in batch.parts() if part[0] in batch.nonempty_observations()]
         self._names = tuple(name for name, _, _ in self._parts)
         self._lay_out()
 

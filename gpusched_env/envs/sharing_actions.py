@@ -11,7 +11,7 @@ from gpusched_env.core.placement.beside import room_beside
 from gpusched_env.core.placement.taking import unable
 from gpusched_env.core.sharing.seats import MEMORY_SLACK, has_seat, largest_sub_batch
 from gpusched_env.core.state import ACTIVE, Run
-from gpusched_env.envs.screen import Screen
+from gpusched_env.envs.env_arrays import EnvArrays
 
 
 @kernel
@@ -61,7 +61,7 @@ def place_beside(sim: Run, row: int, number: int, option: int) -> bool:
 
 
 @kernel
-def mark_sizes(sim: Run, env: Screen, row: int, found: int, option: int, at: int) -> int:
+def mark_sizes(sim: Run, env: EnvArrays, row: int, found: int, option: int, at: int) -> int:
     """Mark, from ``at`` on, the sub-batches at which a job can start on the ``found`` GPUs in ``chosen``; count them.
 
     ``option`` is the sub-batch that the rule chose, -1 = none. It is used only if actions name no sub-batch.
@@ -81,7 +81,7 @@ def mark_sizes(sim: Run, env: Screen, row: int, found: int, option: int, at: int
 
 
 @kernel
-def mark_partners(sim: Run, env: Screen, slot: int, at: int) -> int:
+def mark_partners(sim: Run, env: EnvArrays, slot: int, at: int) -> int:
     """Mark, from ``at`` on, the feasible starts of the job in a queue slot beside each partner; count them.
 
     Jobs of one class can join the same partners, so the marks of an earlier slot of the same class are copied.

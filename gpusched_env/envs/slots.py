@@ -15,8 +15,8 @@ from gpusched_env.core.events import attained_service, seconds_left
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import CHECKPOINTING, Run
 from gpusched_env.envs.encoder import WINDOW_ORDERS
-from gpusched_env.envs.observation.showing import attained_by
-from gpusched_env.envs.screen import Screen
+from gpusched_env.envs.env_arrays import EnvArrays
+from gpusched_env.envs.observation.jobs import attained_by
 from gpusched_env.envs.sharing_actions import open_gpus
 
 Array = np.ndarray
@@ -91,7 +91,7 @@ def entry_of(sim: Run, number: int) -> int:
 
 
 @kernel
-def fill_queue(sim: Run, env: Screen, order: int) -> None:
+def fill_queue(sim: Run, env: EnvArrays, order: int) -> None:
     """Write the rows of waiting jobs into the queue slots; -1 = empty slot."""
     filled = 0
     first = sim.world["first_waiting"]
@@ -109,7 +109,7 @@ def fill_queue(sim: Run, env: Screen, order: int) -> None:
 
 
 @kernel
-def follow(sim: Run, env: Screen, order: int, changed: int) -> bool:
+def update_first_gangs(sim: Run, env: EnvArrays, order: int, changed: int) -> bool:
     """Update the kept gangs after job ``changed`` started or was preempted; False = rank all gangs again.
 
     Keys do not change meanwhile: attained service and remaining time change only with simulated time.
@@ -147,7 +147,7 @@ def follow(sim: Run, env: Screen, order: int, changed: int) -> bool:
 
 
 @kernel
-def fill_running(sim: Run, env: Screen, order: int, changed: int) -> None:
+def fill_running(sim: Run, env: EnvArrays, order: int, changed: int) -> None:
     """Write the rows of running gangs into the running slots; -1 = empty slot.
 
     ``changed`` is the job that a decision has started or preempted since the last call; ANY_JOB = more may differ.
@@ -155,7 +155,7 @@ def fill_running(sim: Run, env: Screen, order: int, changed: int) -> None:
     if len(env.victims) == 0:
         return
     w, kept = sim.world, env.ranked
-    if not follow(sim, env, order, changed):
+    if not update_first_gangs(sim, env, order, changed):
         gangs = 0
         for i in range(w["running"]):
             if order == START_ORDER and gangs == len(env.first_gangs):
@@ -176,7 +176,7 @@ def fill_running(sim: Run, env: Screen, order: int, changed: int) -> None:
 
 
 @kernel
-def fill_partners(sim: Run, env: Screen, order: int) -> None:
+def fill_partners(sim: Run, env: EnvArrays, order: int) -> None:
     """Write the rows of running gangs that a job may join into the partner slots; -1 = empty slot."""
     filled = 0
     for i in range(sim.world["running"]):

@@ -143,7 +143,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         self._limit_s = min(instance.semantics.time_limit_s, self.horizon_s)
         self._observer = TimerObserver(self.simulation, self.timers, self.interval_s)
         self._steps, self._finished, self._clock_s, self._paid_s, self._over = 0, 0, 0.0, 0.0, False
-        return self._seen(), {"seed": drawn, "dt": 0.0}
+        return self._observation(), {"seed": drawn, "dt": 0.0}
 
     def step(self, action: np.ndarray) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Set the timers and play one tuning interval.
@@ -173,7 +173,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         if terminated or truncated:
             self._over = True
             info |= self._summary(terminated)
-        return self._seen(), reward, terminated, truncated, info
+        return self._observation(), reward, terminated, truncated, info
 
     # --- beyond Gymnasium
 
@@ -209,7 +209,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         own = {"tuner": "hand"} if self.timers.residual else constant
         return DelayRun(instance, Dally(**(own | self.scheduler)), seed)
 
-    def _seen(self) -> Observation:
+    def _observation(self) -> Observation:
         return self._observer.observe(self._run.waits_s, self._clock_s)
 
     def _summary(self, finished: bool) -> dict[str, Any]:

@@ -18,15 +18,15 @@ from gpusched_env.envs.delay_timers.columns import (
     scaled_count,
     scaled_time,
 )
-from gpusched_env.envs.delay_timers.counting import (
+from gpusched_env.envs.delay_timers.counts import (
     GANG_DTYPE,
     PLACEMENT_DTYPE,
     Tally,
+    count_events,
     describe_gangs,
     describe_machines,
     describe_placements,
     describe_queue,
-    take_events,
 )
 from gpusched_env.envs.observation.columns import DAY_S
 from gpusched_env.portable.elementary import cos, log2, sin
@@ -114,7 +114,7 @@ class TimerObserver:
         """
         arrays, tally = self.simulation.arrays, self._tally()
         classes, cluster = tally.classes, tally.cluster
-        self._placed = take_events(tally, self._placed, now_s)
+        self._placed = count_events(tally, self._placed, now_s)
         describe_placements(tally, self._placed)
         most_in_rack = describe_machines(arrays, tally)
         describe_queue(arrays, tally, most_in_rack, now_s)

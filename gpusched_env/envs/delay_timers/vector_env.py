@@ -44,11 +44,11 @@ class DelayTimersVectorEnv(SyncVectorEnv):
 
     def _checked(self, actions: Any) -> Iterator[np.ndarray]:
         try:
-            told = str(len(actions))
+            count = str(len(actions))
         except TypeError:
-            told = repr(actions)
-        if told != str(self.num_envs):
-            raise GpuschedError(f"{told} actions for {self.num_envs} environments: give one for each")
+            count = repr(actions)
+        if count != str(self.num_envs):
+            raise GpuschedError(f"{count} actions for {self.num_envs} environments: give one for each")
         for number, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
             assert isinstance(env, DelayTimersEnv)
             try:

@@ -10,10 +10,10 @@ import numpy as np
 from gpusched_env.core.handle import Handle, Numbered, array, handle_at
 from gpusched_env.core.registering import put_named
 from gpusched_env.core.state import Run
+from gpusched_env.envs.env_arrays import EnvArrays
 from gpusched_env.envs.observation.columns import LINK_TABLES, Column
 from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
 from gpusched_env.envs.observation.type_columns import TYPE_TABLES
-from gpusched_env.envs.screen import Screen
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 
 ROWS: Final = ("queue", "running", "nodes", "links", "cluster")  # what an array has rows for; "cluster" = a single row
@@ -26,7 +26,7 @@ class Extra(Handle):
     values = array(np.float32, "rows", "columns")
 
 
-class Shown(NamedTuple):
+class RegisteredArray(NamedTuple):
     """An observation array that a user has registered."""
 
     number: int
@@ -34,20 +34,20 @@ class Shown(NamedTuple):
     rows: str
 
 
-def _signature(sim: Run, env: Screen, out: Extra) -> None:
+def _signature(sim: Run, env: EnvArrays, out: Extra) -> None:
     raise NotImplementedError
 
 
-# In a kernel: show_extra(number, sim, env, out).
-show_extra: Final = Numbered("observation-extras", _signature, most=_MOST)
+# In a kernel: write_extra(number, sim, env, out).
+write_extra: Final = Numbered("observation-extras", _signature, most=_MOST)
 extra_at = handle_at(Extra)
-EXTRAS: Final[dict[str, Shown]] = {}
+EXTRAS: Final[dict[str, RegisteredArray]] = {}
 
 
 def observation_array(name: str, columns: Sequence[Column], rows: str = "cluster") -> Callable[[Any], Any]:
     """Register an observation array, which environments made with ``extras=(name,)`` then show.
 
-    Decorate a function ``(sim: Run, env: Screen, out: Extra) -> None``: a kernel, or a plain Python function where
+    Decorate a function ``(sim: Run, env: EnvArrays, out: Extra) -> None``: a kernel, or a plain Python function where
     speed does not matter. The function is called after each step and must write all of ``out.values``, float32
     [rows, columns] in [0, 1]. Row k belongs to the job in ``env.queue[k]`` or ``env.victims[k]`` (-1 = empty slot), to
     node k or to link k.
@@ -69,8 +69,8 @@ def observation_array(name: str, columns: Sequence[Column], rows: str = "cluster
         if not columns:
             raise GpuschedError(f"observation array {name!r}: give at least one column")
         is_taken = name in EXTRAS or name in LINK_TABLES | TYPE_TABLES | SHARING_TABLES
-        put_named("observation array", name, is_taken, len(EXTRAS), [(show_extra, function)])
-        EXTRAS[name] = Shown(len(EXTRAS), tuple(columns), rows)
+        put_named("observation array", name, is_taken, len(EXTRAS), [(write_extra, function)])
+        EXTRAS[name] = RegisteredArray(len(EXTRAS), tuple(columns), rows)
         return function
 
     return register

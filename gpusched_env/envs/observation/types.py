@@ -8,13 +8,13 @@ from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.settling import beside_company
 from gpusched_env.core.placement.taking import unable
 from gpusched_env.core.state import Run
-from gpusched_env.envs.screen import Screen
+from gpusched_env.envs.env_arrays import EnvArrays
 from gpusched_env.instance import Instance
 from gpusched_env.performance import type_rates
 
 
 @kernel
-def show_gpu_types(sim: Run, env: Screen) -> None:
+def write_gpu_types(sim: Run, env: EnvArrays) -> None:
     """Write NODE_TYPES and TYPES."""
     w = sim.world
     types = env.out_types.shape[0]
@@ -40,11 +40,11 @@ def show_gpu_types(sim: Run, env: Screen) -> None:
 
 
 @kernel(lazy=True)
-def show_types(sim: Run, env: Screen) -> None:
+def write_types(sim: Run, env: EnvArrays) -> None:
     """Write all arrays of type_columns.TYPE_TABLES; ``env.rates`` is float64 [C, T], see :func:`relative_rates`."""
     w = sim.world
     types = env.out_types.shape[0]
-    show_gpu_types(sim, env)
+    write_gpu_types(sim, env)
     for k in range(len(env.queue)):
         row = env.queue[k]
         env.out_forks[k, 0] = 0.0

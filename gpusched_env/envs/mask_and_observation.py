@@ -13,19 +13,13 @@ from gpusched_env.core.network.settling import settle
 from gpusched_env.core.placement.placing import fits, goes_anywhere_now, look_for
 from gpusched_env.core.placement.shared import find_shared
 from gpusched_env.core.state import Run
-from gpusched_env.envs.observation.extras import extra_at, show_extra
-from gpusched_env.envs.observation.sharing import show_sharing
-from gpusched_env.envs.observation.showing import (
-    show_cluster,
-    show_flows,
-    show_links,
-    show_machines,
-    show_queue,
-    show_running,
-    show_tiers,
-)
-from gpusched_env.envs.observation.types import show_types
-from gpusched_env.envs.screen import CLASS_DTYPE, SHOWN_LINK_DTYPE, Screen
+from gpusched_env.envs.env_arrays import CLASS_DTYPE, SHOWN_LINK_DTYPE, EnvArrays
+from gpusched_env.envs.observation.extras import extra_at, write_extra
+from gpusched_env.envs.observation.jobs import write_queue, write_running
+from gpusched_env.envs.observation.machines import write_cluster, write_nodes
+from gpusched_env.envs.observation.network import write_flows, write_links, write_tiers
+from gpusched_env.envs.observation.sharing import write_sharing
+from gpusched_env.envs.observation.types import write_types
 from gpusched_env.envs.sharing_actions import mark_partners, mark_sizes
 from gpusched_env.envs.slots import ANY_JOB, fill_partners, fill_queue, fill_running
 from gpusched_env.errors import ScenarioError
@@ -35,7 +29,7 @@ from gpusched_env.simulator import RULE_NUMBER, Simulation
 
 
 @kernel
-def mark_by_count(sim: Run, env: Screen, filled: int, before: int) -> int:
+def mark_by_count(sim: Run, env: EnvArrays, filled: int, before: int) -> int:
     """Mark the feasible starts if every rule accepts any free GPUs; return their number.
 
     ``filled`` slots hold a job now, ``before`` slots held one at the last call: beyond these the mask is 0 already.
@@ -53,7 +47,7 @@ def mark_by_count(sim: Run, env: Screen, filled: int, before: int) -> int:
 
 
 @kernel(lazy=True)
-def mark_starts(sim: Run, env: Screen) -> int:
+def mark_starts(sim: Run, env: EnvArrays) -> int:
     """Fill the partner slots and mark the feasible starts; return their number."""
     fill_partners(sim, env, env.config["running_order"])
     sharing = sim.world["sharing"] > 0
@@ -93,7 +87,7 @@ def mark_starts(sim: Run, env: Screen) -> int:
 
 
 @kernel
-def mark_others(sim: Run, env: Screen, starts: int, choices: int) -> bool:
+def mark_others(sim: Run, env: EnvArrays, starts: int, choices: int) -> bool:
     """Mark the feasible preemptions and waits; return whether there is a choice beside a single wait.
 
     ``starts`` is the number of start actions, ``choices`` the number of feasible ones.
@@ -116,7 +110,7 @@ def mark_others(sim: Run, env: Screen, starts: int, choices: int) -> bool:
 
 
 @kernel
-def copy_observation(env: Screen) -> None:
+def copy_observation(env: EnvArrays) -> None:
     """Copy mask and observation to the current row of the arrays of copies."""
     row = env.episode["row"]
     for i in range(len(env.block)):
@@ -126,14 +120,14 @@ def copy_observation(env: Screen) -> None:
 
 
 @kernel(lazy=True)
-def show_network(sim: Run, env: Screen) -> None:
+def write_network(sim: Run, env: EnvArrays) -> None:
     """Write the arrays ``links`` and ``flows`` of the observation."""
-    show_links(sim, env)
-    show_flows(sim, env)
+    write_links(sim, env)
+    write_flows(sim, env)
 
 
 @kernel
-def look(sim: Run, env: Screen, outcome: int, changed: int) -> bool:
+def write_mask_and_observation(sim: Run, env: EnvArrays, outcome: int, changed: int) -> bool:
     """Fill slots and mask and write the observation; return True.
 
     If a single wait is the only feasible action and forced waits are skipped, write no observation and return False.
@@ -154,21 +148,21 @@ def look(sim: Run, env: Screen, outcome: int, changed: int) -> bool:
     may_wait = env.mask[starts + len(env.victims)] != 0
     if outcome == DECIDE and not choice and env.config["skip_forced_waits"] > 0 and may_wait:
         return False
-    stands = changed != ANY_JOB
-    show_queue(sim, env, filled, stands)
-    show_running(sim, env, env.ranked["running_slots"], stands, changed)
-    show_machines(sim, env)
-    show_cluster(sim, env)
+    same_time = changed != ANY_JOB
+    write_queue(sim, env, filled, same_time)
+    write_running(sim, env, env.ranked["running_slots"], same_time, changed)
+    write_nodes(sim, env)
+    write_cluster(sim, env)
     if w["contention"] > 0:
-        show_network(sim, env)
+        write_network(sim, env)
     else:
-        show_tiers(sim, env, stands)
+        write_tiers(sim, env, same_time)
     if env.out_types.shape[0] > 0:
-        show_types(sim, env)
+        write_types(sim, env)
     if env.out_seats.shape[0] > 0:
-        show_sharing(sim, env)
+        write_sharing(sim, env)
     for i in range(len(env.extra_numbers)):
-        show_extra(env.extra_numbers[i], sim, env, extra_at(env.extra_addresses[i]))
+        write_extra(env.extra_numbers[i], sim, env, extra_at(env.extra_addresses[i]))
     if env.copies.shape[0] > 0:
         copy_observation(env)
     return True

@@ -58,7 +58,7 @@ def spread_of(tier: int) -> int:
 
 
 @kernel
-def take_events(tally: Tally, count: int, now_s: float) -> int:
+def count_events(tally: Tally, count: int, now_s: float) -> int:
     """Count arrivals and completions, drop old placements and add new ones; return the number of placements."""
     kept = 0
     for i in range(count):

@@ -16,7 +16,7 @@ Policy = Callable[[Observation, np.ndarray], int]
 
 
 @dataclass
-class ActingScheduler(Scheduler):
+class PolicyScheduler(Scheduler):
     """Play the actions of any policy over the environment's observations.
 
     Parameters

@@ -14,15 +14,15 @@ from gpusched_env.core.events import LOG_FULL
 from gpusched_env.core.state import State, grown, lengths, longest, refill
 from gpusched_env.envs.batch import Batch
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.looking import check_rules
-from gpusched_env.envs.step import DRAIN, OVER, RESUME, SKIP, STANDS
+from gpusched_env.envs.mask_and_observation import check_rules
+from gpusched_env.envs.step import DRAIN, OVER, RESUME, SKIP, STOPPED
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import Simulation
 
 _LEAST: Final = 16  # environments per thread below which another thread does not pay
 
 
-class Stage:
+class VectorRuns:
     """The runs, the buffers and the threads of B environments.
 
     Parameters
@@ -109,12 +109,12 @@ class Stage:
     def play(self) -> bool:
         """Carry out ``batch.actions`` in every environment; return whether an episode has ended."""
         bits = self._drive()
-        while bits & STANDS:
-            stands = self.batch.episodes["outcome"] == LOG_FULL
-            stands &= self.batch.actions != SKIP
-            for b in np.flatnonzero(stands).tolist():
+        while bits & STOPPED:
+            stopped = self.batch.episodes["outcome"] == LOG_FULL
+            stopped &= self.batch.actions != SKIP
+            for b in np.flatnonzero(stopped).tolist():
                 self.simulations[b].drain()
-            self.batch.actions[:] = np.where(stands, RESUME, SKIP)
+            self.batch.actions[:] = np.where(stopped, RESUME, SKIP)
             bits = self._drive() | bits & (DRAIN | OVER)
         if bits & DRAIN:
             world, events, gpus = self.state.world, self.state.events.shape[1], self.state.event_gpus.shape[1]

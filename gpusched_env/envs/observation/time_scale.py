@@ -17,13 +17,13 @@ _DOUBT: Final = 1e-13  # relative error bound, far above the error of any C libr
 
 
 @kernel
-def squash_exactly(minutes: float) -> float:
+def scaled_time_exactly(minutes: float) -> float:
     """Map [0 s, 30 d] to [0, 1] logarithmically, as a float32, by the portable logarithm."""
     return float(np.float32(min(log1p(minutes) / _LOG_LONGEST, 1.0)))
 
 
 @kernel
-def squash(seconds: float) -> float:
+def scaled_time(seconds: float) -> float:
     """Map [0 s, 30 d] to [0, 1] logarithmically, as a float32.
 
     The C library's logarithm is several times faster than the portable one. Where its last bits could change the
@@ -33,7 +33,7 @@ def squash(seconds: float) -> float:
         return 0.0
     minutes = seconds / 60.0
     if minutes < 0.01:  # 1 + minutes would lose too many digits
-        return squash_exactly(minutes)
+        return scaled_time_exactly(minutes)
     share = min(math.log(1.0 + minutes) / _LOG_LONGEST, 1.0)  # the portable logarithm corrects this below
     least, most = np.float32(share * (1.0 - _DOUBT)), np.float32(min(share * (1.0 + _DOUBT), 1.0))
-    return float(least) if least == most else squash_exactly(minutes)
+    return float(least) if least == most else scaled_time_exactly(minutes)

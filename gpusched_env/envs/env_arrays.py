@@ -66,7 +66,7 @@ SEEN_DTYPE: Final = np.dtype(
 UNSEEN: Final = -1  # not shown yet: the free GPUs of a machine or rack, or the job of a slot
 
 
-class Screen(Handle):
+class EnvArrays(Handle):
     """The arrays of one environment, beside those of its run; ``out_*`` hold its observation."""
 
     config = array(CONFIG_DTYPE)
@@ -90,7 +90,7 @@ class Screen(Handle):
     first_keys = array(np.float64, "first_gangs")
     seen = array(SEEN_DTYPE)
     seen_free = array(np.int32, "places", fill=UNSEEN)  # free GPUs of machines, then racks, as last shown
-    seen_queue = array(np.int64, "queue", fill=UNSEEN)  # keys of what was last shown: showing.showing
+    seen_queue = array(np.int64, "queue", fill=UNSEEN)  # keys of what was last shown: jobs.slot_key
     seen_running = array(np.int64, "running", fill=UNSEEN)
     tier_sums = array(np.float64, "tiers", "tier_columns")
     # rewards
@@ -98,7 +98,7 @@ class Screen(Handle):
     weights = array(np.float64, "components")
     scales = array(np.float64, "components")
     levels = array(np.float64, "components")  # levels at the end of the last step
-    told = array(np.float64, "told")  # told.py
+    results = array(np.float64, "results")  # columns: step_results.py
     # the observation
     out_queue = array(np.float32, "queue", "queue_columns")
     out_running = array(np.float32, "running", "running_columns")
@@ -126,9 +126,9 @@ class Screen(Handle):
     copies_of_mask = array(np.int8, "rows", "actions")
 
 
-class Crowd(Handle):
+class BatchArrays(Handle):
     """The environments that one call steps: the addresses of their handles, and their actions."""
 
     runs = array(np.int64, "environments")
-    screens = array(np.int64, "environments")
+    envs = array(np.int64, "environments")
     actions = array(np.int64, "environments")
