@@ -44,11 +44,12 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     | ``K * P + V + 1 + w`` | wait for the next event, but at most ``delays_s[w]`` seconds |
 
     ``info["action_mask"]`` and ``env.action_masks()`` mark the feasible actions. An infeasible action changes nothing
-    and carries no penalty; ``info["refusals"]`` counts such actions. It is infeasible
+    and carries no penalty; ``info["refusals"]`` counts such actions. These actions are infeasible:
 
-    * to preempt a gang at the instant at which it started,
-    * to preempt while no job waits, unless ``migration`` is True,
-    * to wait for the next event when nothing runs, no job will arrive and no timer is set.
+    * a start for which the cluster has no place,
+    * a preemption of a gang at the instant at which it started, or while it is being checkpointed,
+    * a preemption while no job waits, unless ``migration`` is True,
+    * a wait for the next event when nothing runs, no job will arrive and no timer is set.
 
     Where jobs may share GPUs, ``partner_window`` adds C partner slots. Each shows a running gang that a waiting job may
     join. With ``sub_batches`` = S > 0, a start names one of S sub-batches. ``K * P`` above is then

@@ -241,7 +241,7 @@ class Encoder:
         GpuschedError : the windows show run times, but the view does not
         """
         if windows.clairvoyant and not isinstance(view, ClairvoyantView):
-            raise GpuschedError("the windows show run times, but the scheduler is not clairvoyant: declare it so")
+            raise GpuschedError("the windows show run times, the view does not: declare the scheduler clairvoyant")
         return cls(windows, view._simulation, skip_forced_waits=False)
 
     def play(self, action: int) -> tuple[Observation, int, bool]:
