@@ -1,11 +1,11 @@
-"""Train a scheduler, evaluate it on unseen seeds beside every baseline, and save everything.
+"""Train a scheduler, compare it with every baseline on unseen seeds, and save the results.
 
     python train.py                                  the default scenario, about two minutes on two cores
     python train.py --scenario tiny-v1 --steps 20000
     python train.py --help                           every setting
 
-Writes to runs/<scenario>: model.zip, config.json, learning.csv (validation), results.json, results.csv, table.txt and
-comparison.png. Ctrl-C leaves the best checkpoint so far. The saved agent plays wherever a heuristic plays:
+It writes to runs/<scenario>: model.zip, config.json, learning.csv (validation), results.json, results.csv, table.txt
+and comparison.png. After Ctrl-C, the best checkpoint so far is kept. The saved agent is a scheduler like any other:
 
     gpusched compare --scenario philly-64-v1 --schedulers srtf,learned:path=runs/philly-64-v1/model.zip
 """
@@ -34,13 +34,13 @@ class Settings:
     """Train an agent and compare it with every baseline."""
 
     training: tyro.conf.OmitArgPrefixes[TrainingConfig] = field(default_factory=TrainingConfig)
-    """What to train, and how."""
+    """Settings of the training."""
     output: Path | None = None
     """Folder of the results; by default runs/<scenario>."""
     report_seeds: int = 10
-    """Report seeds on which agent and baselines are compared; none of them is trained or validated on."""
+    """Number of report seeds for the comparison; training and validation do not use them."""
     workers: int = 2
-    """Processes of the comparison; results do not depend on it."""
+    """Number of processes of the comparison; results do not depend on it."""
 
 
 def run(settings: Settings) -> None:
@@ -72,6 +72,6 @@ if __name__ == "__main__":
     except GpuschedError as error:
         sys.exit(f"error: {error}")
     except MemoryError as error:
-        sys.exit(f"error: not enough memory here ({error}): choose smaller windows, rollouts or environments")
-    except KeyboardInterrupt as stop:  # its text says what was kept
+        sys.exit(f"error: not enough memory ({error}): choose smaller windows, rollouts or environments")
+    except KeyboardInterrupt as stop:  # its text tells what was kept
         sys.exit(tell_interrupt("train.py", stop))

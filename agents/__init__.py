@@ -1,1 +1,1 @@
-"""Learned schedulers: the network, the training recipe, and a trained agent as a scheduler like any other."""
+"""Learned schedulers: networks, training, and trained agents as schedulers; tuners of delay timers."""

@@ -1,13 +1,13 @@
-"""Train a tuner of Dally's delay timers, choose its best checkpoint on validation seeds, and save it.
+"""Train a tuner of Dally's delay timers and save its best checkpoint on validation seeds.
 
-    python -m gpusched_env.agents.delay_tuner --learner evolution      a linear policy, evolved
+    python -m gpusched_env.agents.delay_tuner --learner evolution      a linear policy, by evolution
     python -m gpusched_env.agents.delay_tuner --learner ppo            a small network, by stable-baselines3
     python -m gpusched_env.agents.delay_tuner --quick --output runs/quick
     python -m gpusched_env.agents.delay_tuner --help                   every setting
 
-Writes tuner.npz and learning.csv to the output folder. The tuner plays wherever a scheduler plays:
+It writes tuner.npz and learning.csv to the output folder. Dally can then play with this tuner:
 
-    gpusched run --scenario dally-drift-v1 --scheduler dally:tuner=learned,checkpoint=runs/delay-tuner/tuner.npz
+    gpusched run --scenario dally-drift-v1 --scheduler dally:tuner=learned,timers=runs/delay-tuner/tuner.npz
 """
 
 from __future__ import annotations
@@ -53,42 +53,42 @@ class TunerConfig:
     """Train a tuner of delay timers."""
 
     learner: Literal["evolution", "ppo", "clone"] = "evolution"
-    """How it learns; "clone" fits a linear policy to the best static timers of each problem."""
+    """Learning method; "clone" fits a linear policy to the best static timers of each problem."""
     problems: tuple[str, ...] = TRAINED
-    """What it is trained on: labels of gpusched_env.agents.timer_problems, or names of scenarios."""
+    """Training problems: labels of gpusched_env.agents.timer_problems, or names of scenarios."""
     start: Path | None = None
-    """A tuner to begin with; by default a constant action."""
+    """Initial tuner; by default a constant action."""
     action: tuple[float, float] = (0.0, 0.0)
-    """The pair of numbers to begin with, for every class; (0, 0) is 1.7 h and 1.7 h more, or the hand tuner itself."""
+    """Initial action of every class; (0, 0) is 1.7 h and 1.7 h more, or with --residual the hand tuner itself."""
     residual: bool = False
-    """Actions multiply the hand tuner's timers."""
+    """Let actions multiply the hand tuner's timers."""
     generations: int = 40
     """Generations of evolution."""
     pairs: int = 6
-    """Mirrored pairs of a generation."""
+    """Mirrored pairs per generation."""
     sigma: float = 0.2
-    """Spread of a generation."""
+    """Standard deviation of the samples of a generation."""
     step: float = 0.3
-    """Length of a generation's step, in units of sigma."""
+    """Length of the step per generation, in units of sigma."""
     steps: int = 200_000
     """Tuning intervals that PPO plays."""
     statics: Path | None = None
-    """What gpusched_env.agents.static_timers found, for "clone"; by default the file that ships."""
+    """Results of gpusched_env.agents.static_timers, for "clone"; by default the file in the package."""
     validate_every: int = 10
-    """Generations, or updates of PPO, between two looks at the validation seeds."""
+    """Generations, or updates of PPO, between two validations."""
     training_seeds: int = len(TRAINING_SEEDS)
-    """How many of the training seeds are used."""
+    """Number of training seeds to use."""
     validation_seeds: int = len(VALIDATION_SEEDS)
-    """How many of the validation seeds are used."""
+    """Number of validation seeds to use."""
     seed: int = 0
     """Seed of the learner."""
     output: Path = Path("runs/delay-tuner")
     """Folder of the results."""
     quick: bool = False
-    """A part of it, to see that it works: one problem with few jobs, few steps."""
+    """A short test run: one problem with few jobs, few steps."""
 
     def __post_init__(self) -> None:
-        """Apply ``quick``; refuse numbers that cannot work."""
+        """Apply ``quick`` and check the numbers."""
         if self.quick:
             self.problems = ("dally-poisson-v1:load=0.9,jobs=60",)
             self.generations, self.pairs, self.steps, self.validate_every = 2, 2, 600, 1
@@ -103,18 +103,18 @@ class TunerConfig:
 
 
 class Ledger:
-    """Scores relative to no waiting at all, and the simulated jobs that they cost."""
+    """Scores relative to no waiting, and the number of jobs simulated for them."""
 
     def __init__(self) -> None:
         self.simulated_jobs = 0
         self._no_wait: dict[tuple[str, int], float] = {}
 
     def score(self, network: TimerNetwork, problems: Sequence[str], seed: int) -> float:
-        """Mean over problems of ln(mean JCT / mean JCT without waiting)."""
+        """Return the mean over problems of ln(mean JCT / mean JCT without waiting)."""
         return float(np.mean([self.log_ratio(network, name, seed) for name in problems]))
 
     def log_ratio(self, network: TimerNetwork, name: str, seed: int) -> float:
-        """ln(mean JCT / mean JCT without waiting) of one run."""
+        """Return ln(mean JCT / mean JCT without waiting) of one run."""
         instance = drawn(name, seed)
         if (name, seed) not in self._no_wait:
             waits_s = static_waits(instance, (-1.0, -1.0))
@@ -128,17 +128,17 @@ class Ledger:
 
 
 class Validation:
-    """Keep the best network by the validation seeds, and write down how learning went."""
+    """Keep the best network on the validation seeds, and record the progress of learning."""
 
     def __init__(self, config: TunerConfig, start: TimerNetwork, ledger: Ledger, told: Told) -> None:
         self.config, self.start, self.ledger, self.told = config, start, ledger, told
         self.best, self.chosen_at = np.inf, 0
         self.network: TimerNetwork | None = None
-        columns = ",".join(f'"{name}"' for name in config.problems)  # names of scenarios hold commas
+        columns = ",".join(f'"{name}"' for name in config.problems)  # names of scenarios contain commas
         self.lines = [f"unit,simulated_jobs,training,validation,{columns},kept"]
 
     def look(self, unit: int, network: TimerNetwork, training: float) -> None:
-        """Play the validation seeds."""
+        """Play the validation seeds, and keep the network if it is the best so far."""
         seeds = VALIDATION_SEEDS[: self.config.validation_seeds]
         by_problem = [
             float(np.mean([self.ledger.log_ratio(network, name, seed) for seed in seeds]))
@@ -154,7 +154,7 @@ class Validation:
         self.save()
 
     def save(self) -> None:
-        """Write the best network so far, and the course of learning."""
+        """Write the best network so far, and the record of learning."""
         assert self.network is not None
         config = self.config
         about = {
@@ -182,7 +182,7 @@ def _say(text: str) -> None:
 
 
 def train(config: TunerConfig, told: Told = _say) -> Path:
-    """Train a tuner and give the path of the best checkpoint.
+    """Train a tuner and return the path of the best checkpoint.
 
     Raises
     ------
@@ -208,7 +208,7 @@ def train(config: TunerConfig, told: Told = _say) -> Path:
 
 
 def _evolve(config: TunerConfig, start: TimerNetwork, ledger: Ledger, validation: Validation) -> None:
-    """Evolve the weights; a generation plays one training seed of every problem, the same for all its draws."""
+    """Evolve the weights; all samples of a generation play the same training seed of every problem."""
 
     def score(vector: np.ndarray, generation: int) -> float:
         seed = TRAINING_SEEDS[generation % config.training_seeds]
@@ -223,7 +223,7 @@ def _evolve(config: TunerConfig, start: TimerNetwork, ledger: Ledger, validation
 
 
 def _clone(config: TunerConfig, start: TimerNetwork, ledger: Ledger, validation: Validation) -> None:
-    """Fit the best static pairs and the best static timers of each class, and let validation choose."""
+    """Clone the best static pairs, and the best static timers per class; validation chooses between the two."""
     from gpusched_env.agents.timer_cloning import clone
 
     path = config.statics or shipped().with_name(STATICS)
@@ -233,7 +233,7 @@ def _clone(config: TunerConfig, start: TimerNetwork, ledger: Ledger, validation:
         raise GpuschedError(f"{path}: not what gpusched_env.agents.static_timers writes ({error!r})") from error
     shape = (len(start.classes) + 1, 2)
     for number, key in enumerate(("pair", "by_class"), 1):
-        # where nothing slows a gang down, waiting cannot pay
+        # for problems without static timers: communication costs nothing there, so waiting cannot pay
         no_wait = np.full(shape, -1.0)
         teachers = {
             name: np.array(found[name][key]["action"]) if name in found else no_wait for name in config.problems

@@ -1,4 +1,4 @@
-"""A trained agent on unseen seeds, beside every baseline: table, picture and files."""
+"""Evaluation of a trained agent and every baseline on unseen seeds: table, picture and files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gpusched_env.simulator import Scheduler
 
 METRICS: Final = ("mean_jct_s", "p99_jct_s", "preemptions_per_job")  # of the table; results.csv has all
 PLOTTED: Final = ("learned", "srtf", "tiresias-L", "sjf", "random", "fifo-strict")
-WIDTH: Final = 150  # characters of table.txt
+WIDTH: Final = 150  # [characters] of table.txt
 
 
 def evaluate_agent(
@@ -34,12 +34,12 @@ def evaluate_agent(
 ) -> list[RunResult]:
     """Compare a trained agent with the baselines on the scenario's report seeds; print and save the results.
 
-    Two rows put the agent into perspective: ``random`` draws among all waiting jobs, ``untrained`` draws among the
-    feasible actions of the agent's own windows, so it shows what the windows alone are worth.
+    Two rows are references: ``random`` draws among all waiting jobs; ``untrained`` draws among the feasible actions of
+    the agent's own windows, and so measures the effect of the windows alone.
 
     Raises
     ------
-    GpuschedError : the scenario has fewer report seeds
+    GpuschedError : ``report_seeds`` is below 1, or the scenario has fewer
     """
     first, end = scenario.seeds.report
     if not 1 <= report_seeds <= end - first:
@@ -73,7 +73,7 @@ def evaluate_agent(
 
 
 def compare_to(results: list[RunResult], name: str) -> list[str]:
-    """Say how the mean JCT of ``name`` compares with each other scheduler's, seed by seed."""
+    """Return lines that compare the mean JCT of ``name`` with each other scheduler's, paired by seed."""
     groups = by_scheduler(results)
     own = [result.metrics["mean_jct_s"] for result in groups.pop(name)]
     lines = [f"mean JCT of {name} / that of the others (geometric mean over seeds, 95 % interval):"]

@@ -1,4 +1,4 @@
-"""A trained agent as a scheduler: it plays wherever a heuristic plays."""
+"""A trained agent as a scheduler."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from gpusched_env.simulator import ClusterView, Decision, Scheduler, Wait
 
 MODEL_FILE: Final = "model.zip"
 CONFIG_FILE: Final = "config.json"
-LOGIT_DECIMALS: Final = 4  # logits that differ by less may tie
-_NUMBER_OF_THREADS: Final = 1  # one small matrix at a time: more threads only get in each other's way
+LOGIT_DECIMALS: Final = 4  # decimals to which logits are rounded, so that close ones tie
+_NUMBER_OF_THREADS: Final = 1  # more threads make such small matrices slower
 
 
 @dataclass
@@ -68,9 +68,9 @@ class LearnedScheduler(Scheduler):
     _model: Any = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
-        """Read the configuration; the network is loaded when it is first needed."""
+        """Read the configuration; the network is loaded on first use."""
         if not self.path:
-            raise SchedulerError("learned: give the model's path, for example learned:path=runs/default/model.zip")
+            raise SchedulerError("learned: give the model's path, for example learned:path=runs/philly-64-v1/model.zip")
         source = Path(self.config) if self.config else Path(self.path).with_name(CONFIG_FILE)
         try:
             training = json.loads(source.read_text(encoding="utf-8"))["training"]
@@ -90,11 +90,11 @@ class LearnedScheduler(Scheduler):
         return "untrained" if self.untrained else "learned"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the network out of a pickle: a worker loads it itself."""
+        """Leave out the network: each worker process loads it itself."""
         return self.__dict__ | {"_model": None, "_encoder": None}
 
     def reset(self, view: ClusterView) -> None:
-        """Look at a new simulation."""
+        """Make an encoder of a new simulation, and load the network if necessary."""
         self._generator = np.random.default_rng(self.seed)
         self._encoder = Encoder.for_view(self._windows, view)
         if self.untrained:
@@ -104,18 +104,18 @@ class LearnedScheduler(Scheduler):
         self._check_observation(view)
 
     def _check_observation(self, view: ClusterView) -> None:
-        """Refuse a scenario that does not show what the agent learned with: types, sharing, links or tiers."""
+        """Refuse a scenario without the observations of the training: GPU types, sharing, links or tiers."""
         known = set(self._model.observation_space.spaces)
-        if missing := sorted(known & set(TYPE_TABLES | SHARING_TABLES) - set(self._encoder.shown)):
+        if missing := sorted(known & set(TYPE_TABLES | SHARING_TABLES) - set(self._encoder.observation_names)):
             raise SchedulerError(
-                f"{self.path}: the agent learned where observations have {', '.join(missing)}, but this scenario has "
-                "no GPU types, copies or sharing to show there; train an agent on such a scenario"
+                f"{self.path}: the agent was trained with the observations {', '.join(missing)}, which this scenario "
+                "does not have; train an agent on such a scenario"
             )
         learned = self._model.observation_space["links"].shape[1] == len(LINKS)
         if learned != (view.network.topology is not None):
             kinds = ("priced by tiers", "a topology")
             raise SchedulerError(
-                f"{self.path}: the agent learned where the network is {kinds[learned]}, but this one is "
+                f"{self.path}: the agent was trained on a network that is {kinds[learned]}, but this one is "
                 f"{kinds[not learned]}; train an agent on such a scenario"
             )
 
@@ -139,14 +139,14 @@ class LearnedScheduler(Scheduler):
             ) from error
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Ask the network until it waits."""
+        """Call the network until it waits or has no choice."""
         from gpusched_env.envs.step import NO_ACTION
 
         while len(view.waiting):
             observation, _, _ = self._encoder.play(NO_ACTION)
             mask = self._encoder.mask.astype(bool)
             if not mask[: self._windows.wait_action].any():
-                return  # nothing to choose; the environment would skip this wait as well
+                return  # no choice: the environment would skip this wait as well
             action = self._choose(observation, mask)
             decision = self._encoder.decision_of(action)
             if decision is None:
@@ -161,13 +161,13 @@ class LearnedScheduler(Scheduler):
         import torch
 
         with torch.inference_mode():
-            # what the network knows: another scenario may show more than the one on which it learned
+            # Only the inputs of the network: a scenario may have more observations than that of the training.
             batch = {key: torch.from_numpy(observation[key])[None] for key in self._model.observation_space.spaces}
             logits = self._model.policy.get_distribution(batch).distribution.logits[0].numpy()
-        # Processors differ in the last bits of a network: near ties go to the lower number, and draws stay the same.
+        # Processors differ in the last bits of logits. Rounding turns near ties into ties: the lowest number wins.
         scores = np.where(mask, np.round(logits.astype(np.float64), LOGIT_DECIMALS), -np.inf)
         if self.greedy:
             return int(np.argmax(scores))
-        # NumPy draws, not torch: the same seed gives the same schedule in any number of workers
+        # NumPy draws, not torch, so that a seed gives the same schedule with any number of workers.
         shares = np.cumsum(arrays.exp(scores - scores.max()))
         return int(np.searchsorted(shares, self._generator.random() * shares[-1], side="right"))

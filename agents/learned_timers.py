@@ -1,4 +1,4 @@
-"""A trained tuner as the strategy that sets the timers of a delay scheduler."""
+"""A trained tuner that sets the timers of a delay scheduler during a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHIPPED: Final = "delay_tuner.npz"
 
 
 class LearnedTimers:
-    """Look at the run once every tuning interval, and set the timers as a network says.
+    """Set the timers by a network, once every tuning interval.
 
     Parameters
     ----------
@@ -31,11 +31,11 @@ class LearnedTimers:
 
     @classmethod
     def load(cls, path: str = "") -> Self:
-        """Read a tuner's file; an empty path is the tuner that ships.
+        """Read a tuner's file; an empty path means the tuner of the package.
 
         Raises
         ------
-        SchedulerError : no such file, a damaged one, or one for other observations
+        SchedulerError : the file is missing, damaged, or made for other observations
         """
         return cls(TimerNetwork.load(Path(path) if path else shipped()))
 
@@ -53,5 +53,5 @@ class LearnedTimers:
 
 
 def shipped() -> Path:
-    """Give the file of the tuner that ships with the package."""
+    """Return the path of the tuner that the package contains."""
     return Path(str(files("gpusched_env.agents"))) / SHIPPED

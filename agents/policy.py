@@ -1,4 +1,4 @@
-"""A policy network that scores each slot with shared weights, so that it need not learn every slot anew."""
+"""A policy network that scores all slots with shared weights."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ WIDTH = 64
 
 
 class SlotExtractor(BaseFeaturesExtractor):
-    """Embed the cluster once and each slot in its light: [B, (1 + K + V) * WIDTH] features, the cluster's first.
+    """Embed the cluster, and each slot together with the cluster: [B, (1 + K + V) * WIDTH] features, the cluster first.
 
-    The cluster's part sees ``cluster``, mean and maximum over ``nodes``, and ``links``: all tiers, or mean and maximum
-    over the links of a topology. It does not depend on the number of nodes or links. A running slot is its row of
-    ``running`` and, with a topology, that of ``flows``.
+    The inputs of the cluster's embedding are ``cluster``, mean and maximum over ``nodes``, and ``links``: all tiers, or
+    mean and maximum over the links of a topology. Their number does not depend on the number of nodes or of links in a
+    topology. The inputs of a running slot are its row of ``running`` and, with a topology, its row of ``flows``.
     """
 
     def __init__(self, observation_space: spaces.Dict) -> None:
@@ -64,7 +64,7 @@ class SlotExtractor(BaseFeaturesExtractor):
 
 
 class SlotActions(nn.Module):
-    """Logits [B, K * P + V + 1 + W] from the extractor's features: one small head a kind of slot."""
+    """Logits [B, K * P + V + 1 + W] from the extractor's features: one linear head per kind of slot."""
 
     def __init__(self, queue: int, running: int, rules: int, waits: int) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class SlotActions(nn.Module):
         self.wait = nn.Linear(WIDTH, waits)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Score every action."""
+        """Return the logits of all actions."""
         slots = features.view(len(features), -1, WIDTH)
         start = self.start(slots[:, 1 : 1 + self.queue]).flatten(1)
         preempt = self.preempt(slots[:, 1 + self.queue :]).flatten(1)
@@ -89,7 +89,7 @@ class SlotValue(nn.Module):
         self.head = nn.Sequential(nn.Linear(2 * WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, 1))
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Estimate the return."""
+        """Return the estimated values."""
         slots = features.view(len(features), -1, WIDTH)
         value: torch.Tensor = self.head(torch.cat([slots[:, 0], slots[:, 1:].mean(1)], dim=1))
         return value
@@ -100,7 +100,7 @@ class SlotPolicy(MaskableMultiInputActorCriticPolicy):
 
     Parameters
     ----------
-    rules, waits : placement rules and waiting actions of the environment
+    rules, waits : numbers of placement rules and of waiting actions of the environment
     """
 
     def __init__(self, *args: Any, rules: int, waits: int, **kwargs: Any) -> None:
@@ -117,7 +117,7 @@ class SlotPolicy(MaskableMultiInputActorCriticPolicy):
             queue[0], 0 if running is None or running.shape is None else running.shape[0], self._rules, self._waits
         )
         self.value_net = SlotValue()  # type: ignore[assignment] # declared as the Linear that it replaces
-        # Begin with starting anything that fits, each choice alike; idling and preempting are rare until they pay.
+        # Initially the policy starts any job that fits, with equal probabilities; waits and preemptions are rare.
         heads = {self.action_net.start: 0.0, self.action_net.wait: -3.0, self.action_net.preempt: -5.0}
         for head, bias in heads.items():
             nn.init.orthogonal_(head.weight, gain=0.01)

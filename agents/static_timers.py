@@ -1,9 +1,9 @@
-"""The best timers that never change: a grid of pairs for all demands, and a search over pairs for each class.
+"""Search for the best static timers: a grid of pairs for all demands, and a pair for each class by Optuna.
 
     python -m gpusched_env.agents.static_timers --output statics.json
     python -m gpusched_env.agents.static_timers --quick
 
-Plays training seeds only. The file that ships, delay_statics.json, is what ``gpusched reproduce dally-tuner`` plays.
+It plays training seeds only. ``gpusched reproduce dally-tuner`` uses the results in agents/delay_statics.json.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ GRID_S: Final = (  # [s] of the rack timer, and of the network timer beyond it
 )  # fmt: skip
 COARSE_GRID_S: Final = (0.0, HOUR_S, 6 * HOUR_S, 24 * HOUR_S, math.inf)
 TRIALS: Final = 300
-STATICS: Final = "delay_statics.json"  # ships with the package
+STATICS: Final = "delay_statics.json"  # the file of results in the package
 Told = Callable[[str], None]
 
 
 def pairs(values_s: Sequence[float] = GRID_S) -> list[tuple[float, float]]:
-    """All pairs (rack timer, network timer beyond it) of a grid [s]."""
+    """Return all pairs (rack timer, network timer beyond it) of a grid [s]."""
     return list(itertools.product(values_s, values_s))
 
 
 def pair_action(pair: tuple[float, float]) -> tuple[float, float]:
-    """Give the action, for every class, that stands for a pair of the grid."""
+    """Return the action of each class that gives a pair of the grid."""
     rack, beyond = timer_action(pair)
     return float(rack), float(beyond)
 
 
 @dataclass(frozen=True)
 class StaticSearch:
-    """What a search found on one problem.
+    """Result of a search on one problem.
 
     Attributes
     ----------
     action : [D, 2], the best constant action
-    score : mean over seeds of mean JCT / mean JCT without waiting
-    trials : how many actions were tried
-    simulated_jobs : in all its runs, those without waiting included
+    score : mean over seeds of (mean JCT / mean JCT without waiting)
+    trials : number of actions tried
+    simulated_jobs : number of jobs in all its runs, including those without waiting
     """
 
     action: list[list[float]]
@@ -67,7 +67,7 @@ class StaticSearch:
 
 
 class Scoring:
-    """Score constant actions on some seeds of a problem, relative to no waiting at all."""
+    """Score constant actions on some seeds of a problem, relative to no waiting."""
 
     def __init__(self, problem: str, seeds: Sequence[int]) -> None:
         if not seeds:
@@ -77,7 +77,7 @@ class Scoring:
         self._no_wait = [self._jct(seed, (-1.0, -1.0)) for seed in self.seeds]
 
     def __call__(self, action: Any) -> float:
-        """Mean over seeds of mean JCT / mean JCT without waiting."""
+        """Return the mean over seeds of (mean JCT / mean JCT without waiting)."""
         ratios = [self._jct(seed, action) / base for seed, base in zip(self.seeds, self._no_wait, strict=True)]
         return float(np.mean(ratios))
 
@@ -88,13 +88,13 @@ class Scoring:
         return played.mean_jct_s
 
     def take_simulated_jobs(self) -> int:
-        """Give the number of jobs simulated since the last call."""
+        """Return the number of jobs simulated since the last call."""
         taken, self._simulated_jobs = self._simulated_jobs, 0
         return taken
 
 
 def best_pair(scoring: Scoring, values_s: Sequence[float] = GRID_S, told: Told = lambda text: None) -> StaticSearch:
-    """Try every pair of a grid on all classes alike; ties go to the shorter timers."""
+    """Try every pair of a grid for all classes at once; ties: the shorter timers."""
     tried = []
     for pair in pairs(values_s):
         action = [list(pair_action(pair))] * (len(DEMAND_CLASSES) + 1)
@@ -110,13 +110,13 @@ def best_per_class(
     seed: int = 0,
     told: Told = lambda text: None,
 ) -> StaticSearch:
-    """Search pairs for each class with Optuna's tree-structured Parzen estimator.
+    """Search a pair for each class with Optuna's tree-structured Parzen estimator (TPE).
 
     Parameters
     ----------
-    start : [D, 2], the action that is tried first
-    trials : actions tried
-    seed : of the sampler
+    start : [D, 2], first action to try
+    trials : number of actions to try
+    seed : seed of the sampler
 
     Raises
     ------
@@ -150,28 +150,28 @@ def _best(tried: list[tuple[list[list[float]], float]], scoring: Scoring) -> Sta
 
 
 def rows(action: Any, instance: Instance) -> str:
-    """Write a constant action as ``dally:tuner=static,timers=...`` takes it: GPUS:RACK:NETWORK/..., in seconds."""
+    """Return a constant action as ``dally:tuner=static,timers=...`` accepts it: GPUS:RACK:NETWORK/..., in seconds."""
     waits_s = static_waits(instance, action)[1:]
-    changes = np.flatnonzero((waits_s[1:] != waits_s[:-1]).any(axis=1)) + 1  # not by differences: inf - inf is NaN
+    changes = np.flatnonzero((waits_s[1:] != waits_s[:-1]).any(axis=1)) + 1  # not np.diff: inf - inf is NaN
     ends = [*changes.tolist(), len(waits_s)]
     return "/".join(f"{end}:{_plain(waits_s[end - 1, 0])}:{_plain(waits_s[end - 1, 1])}" for end in ends)
 
 
 def _plain(seconds: float) -> str:
-    """Write a time without losing a bit, and without an exponent."""
+    """Format a time exactly and without an exponent."""
     return "inf" if math.isinf(seconds) else np.format_float_positional(seconds, trim="-")
 
 
 @dataclass
 class SearchConfig:
-    """Search for the best timers that never change, on training seeds."""
+    """Search for the best static timers on training seeds."""
 
     problems: tuple[str, ...] = tuple(TESTED)
     """Labels of gpusched_env.agents.timer_problems, or names of scenarios."""
     seeds: int = len(TRAINING_SEEDS)
-    """How many of the training seeds are played."""
+    """Number of training seeds to play."""
     trials: int = TRIALS
-    """Trials of the search over classes."""
+    """Trials of the search per class."""
     seed: int = 0
     """Seed of the search."""
     quick: bool = False
@@ -181,7 +181,7 @@ class SearchConfig:
 
 
 def search(config: SearchConfig, told: Told = print) -> dict[str, Any]:
-    """Search on each problem; write and give what was found."""
+    """Search on each problem; write and return the results."""
     grid_s: Sequence[float] = GRID_S
     problems, seeds, trials = config.problems, config.seeds, config.trials
     if config.quick:

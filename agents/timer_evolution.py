@@ -1,4 +1,4 @@
-"""Evolution of a tuner's weights: mirrored draws around a mean, ranked, and a step towards the better ones."""
+"""Evolution strategy for a tuner's weights: mirrored samples around a mean, weighted by rank."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from gpusched_env.errors import GpuschedError
 
-Score = Callable[[np.ndarray, int], float]  # (weights, generation) -> what is to be small
+Score = Callable[[np.ndarray, int], float]  # (weights, generation) -> score to minimise
 _MOMENTUM: Final = 0.8
 _ROUNDING: Final = 1e-12
 
@@ -21,15 +21,15 @@ class Evolution:
 
     Parameters
     ----------
-    sigma : standard deviation of the draws, in units of the weights
-    pairs : mirrored pairs of a generation
-    step : length of a generation's step, in units of sigma
-    seed : of the draws
+    sigma : standard deviation of the samples, in units of the weights
+    pairs : mirrored pairs of samples per generation
+    step : length of the step per generation, in units of sigma
+    seed : seed of the samples
 
     Notes
     -----
-    All draws of a generation are scored on the same runs, so that a difference between two of them is one of weights
-    and not of luck. The step is the mean of the draws, weighted by rank from -1 to 1: no scale of the scores matters.
+    All samples of a generation are scored on the same runs, so that scores differ by weights only (common random
+    numbers). The step is the mean of the samples weighted by rank from -1 to 1, so the scale of scores has no effect.
 
     References
     ----------
@@ -53,11 +53,11 @@ class Evolution:
         generations: int,
         told: Callable[[int, np.ndarray, float], None] | None = None,
     ) -> np.ndarray:
-        """Give the weights after so many generations.
+        """Return the weights after a number of generations.
 
         Parameters
         ----------
-        told : called after each generation with (generation, weights, mean score of its draws)
+        told : called after each generation with (generation, weights, mean score of its samples)
         """
         rng = np.random.default_rng(self.seed)
         mean = np.array(start, float)
@@ -70,7 +70,7 @@ class Evolution:
             shares = _centred_ranks(scores)
             slope = ((shares[:, 0] - shares[:, 1])[:, None] * draws).sum(axis=0)
             length = float(np.sqrt(np.mean(slope**2)))
-            if length > _ROUNDING:  # all draws alike: nowhere to go
+            if length > _ROUNDING:  # otherwise all scores are equal, and there is no direction
                 velocity = _MOMENTUM * velocity - (1.0 - _MOMENTUM) * slope / length
                 mean = mean + self.step * self.sigma * velocity
             if told is not None:

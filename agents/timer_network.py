@@ -1,4 +1,4 @@
-"""A small network that sets delay timers, in NumPy: what a trained tuner needs at run time, and its file."""
+"""A small network in NumPy that sets delay timers, and its file format."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from gpusched_env.envs.delay_timers.columns import CLASS_COLUMNS, CLUSTER_COLUMN
 from gpusched_env.errors import GpuschedError, SchedulerError
 
 FORMAT: Final = "gpusched-delay-tuner-1"
-LARGEST_BYTES: Final = 2_000_000  # of a checkpoint
+LARGEST_BYTES: Final = 2_000_000  # [byte] limit of a checkpoint
 INPUTS: Final = len(CLASS_COLUMNS) + len(CLUSTER_COLUMNS)
-_DECIMALS: Final = 6  # of an action: a timer to one part in 100,000
-_FILE_DATE: Final = (1980, 1, 1, 0, 0, 0)  # the same network gives the same bytes
+_DECIMALS: Final = 6  # decimals of an action, by which a timer is exact to one part in 100,000
+_FILE_DATE: Final = (1980, 1, 1, 0, 0, 0)  # a constant, so that equal networks give equal files
 
 
 @dataclass
 class TimerNetwork:
-    """Actions [D, 2] from observations, by one network shared over the demand classes.
+    """A network that maps observations to actions [D, 2], with weights shared by the demand classes.
 
-    A class's action depends on its own columns and on those of the cluster, so that the number of classes may change.
+    The action of a class depends on its own columns and those of the cluster, so the number of classes may change.
 
     Parameters
     ----------
     layers : (weights float64 [inputs, outputs], biases float64 [outputs]) of each layer; tanh between layers
     classes : [GPU] largest demand of each class but the last
-    residual : actions multiply the hand tuner's timers
-    interval_s : tuning interval that it was trained for [s]
-    about : how it was made: versions, scenarios, seeds, simulated jobs
+    residual : True = actions multiply the hand tuner's timers
+    interval_s : tuning interval for which the network was trained [s]
+    about : provenance: versions, scenarios, seeds, simulated jobs
     """
 
     layers: Sequence[tuple[np.ndarray, np.ndarray]]
@@ -46,24 +46,24 @@ class TimerNetwork:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse shapes that do not fit, and numbers that are none."""
+        """Check shapes and that all weights are finite."""
         self.layers = [(np.asarray(w, np.float64), np.asarray(b, np.float64)) for w, b in self.layers]
         width = INPUTS
         for weights, biases in self.layers:
             if weights.shape != (width, len(biases)):
                 raise GpuschedError(
-                    f"layer of shape {weights.shape}: it must take {width} and give {len(biases)} numbers"
+                    f"layer of shape {weights.shape}: it must have {width} inputs and {len(biases)} outputs"
                 )
             if not (np.isfinite(weights).all() and np.isfinite(biases).all()):
                 raise GpuschedError("a weight of the network is not finite")
             width = len(biases)
         if width != 2:
             raise GpuschedError(
-                f"the network gives {width} numbers a class: it must give 2, a rack and a network timer"
+                f"the network gives {width} numbers per class: it must give 2, a rack and a network timer"
             )
 
     def act(self, observation: Mapping[str, np.ndarray]) -> np.ndarray:
-        """float64 [D, 2]: the action for an observation of ``gpusched/DelayTimers-v0``."""
+        """float64 [D, 2]: action for an observation of ``gpusched/DelayTimers-v0``."""
         classes = np.asarray(observation["classes"], np.float64)
         cluster = np.asarray(observation["cluster"], np.float64)
         values = np.concatenate([classes, np.broadcast_to(cluster, (len(classes), len(cluster)))], axis=1)
@@ -71,7 +71,7 @@ class TimerNetwork:
             if number:
                 values = np.tanh(values)
             values = values @ weights + biases
-        # libraries differ in the last bits of a product; a schedule must not
+        # Linear algebra libraries differ in the last bits; rounding keeps schedules equal.
         return np.round(np.clip(values, -1.0, 1.0), _DECIMALS)
 
     # --- a flat vector, for evolution
@@ -82,7 +82,7 @@ class TimerNetwork:
         return np.concatenate([part.ravel() for layer in self.layers for part in layer])
 
     def with_vector(self, vector: np.ndarray) -> TimerNetwork:
-        """Give the same network with other weights."""
+        """Return the same network with other weights."""
         layers, at = [], 0
         for weights, biases in self.layers:
             parts = []
@@ -94,17 +94,17 @@ class TimerNetwork:
 
     @classmethod
     def constant(cls, action: Sequence[float], **options: Any) -> Self:
-        """Give a linear network that always says the same pair of numbers for every class."""
+        """Return a linear network that always gives the same pair of numbers for every class."""
         return cls([(np.zeros((INPUTS, 2)), np.asarray(action, float))], **options)
 
     # --- files
 
     def save(self, path: Path) -> None:
-        """Write weights and metadata as ``.npz``: plain arrays and JSON, nothing that runs when it is read.
+        """Write weights and metadata as ``.npz``: only arrays and JSON, so that reading it runs no code.
 
         Raises
         ------
-        GpuschedError : more than 2 MB
+        GpuschedError : the file has more than 2 MB, or cannot be written
         """
         from gpusched_env.files import whole
 
@@ -129,18 +129,18 @@ class TimerNetwork:
                 archive.writestr(zipfile.ZipInfo(f"{name}.npy", _FILE_DATE), part.getvalue(), zipfile.ZIP_DEFLATED)
         if stream.tell() > LARGEST_BYTES:
             raise GpuschedError(
-                f"{path}: a tuner of {stream.tell():,} bytes; a checkpoint has at most {LARGEST_BYTES:,}"
+                f"{path}: the tuner has {stream.tell():,} bytes; a checkpoint may have {LARGEST_BYTES:,}"
             )
         with whole(path) as partial:
             partial.write_bytes(stream.getvalue())
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what :meth:`save` wrote.
+        """Read a file that :meth:`save` wrote.
 
         Raises
         ------
-        SchedulerError : no such file, a damaged one, or one for other observations
+        SchedulerError : the file is missing, damaged, or made for other observations
         """
         try:
             with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
@@ -160,9 +160,9 @@ class TimerNetwork:
             raise SchedulerError(f"{path}: it was trained on other observations; train it again with this version")
         network = cls(layers, metadata["classes"], metadata["residual"], metadata["interval_s"], metadata["about"])
         if network.digest() != metadata["weights_sha256"]:
-            raise SchedulerError(f"{path}: the weights do not have their SHA-256; fetch or train the tuner again")
+            raise SchedulerError(f"{path}: the weights do not match their SHA-256; fetch or train the tuner again")
         return network
 
     def digest(self) -> str:
-        """SHA-256 of the weights."""
+        """Return the SHA-256 of the weights."""
         return hashlib.sha256(np.ascontiguousarray(self.vector).tobytes()).hexdigest()

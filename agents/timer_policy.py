@@ -1,4 +1,4 @@
-"""The policy of PPO for delay timers: one small network shared over the demand classes."""
+"""The PPO policy for delay timers: one small network shared by the demand classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDTH: Final = 32
 
 
 class ClassExtractor(BaseFeaturesExtractor):
-    """Put each class's columns beside the cluster's: [B, D * inputs], one class after the other."""
+    """Concatenate the columns of each class with those of the cluster: [B, D * inputs], class by class."""
 
     def __init__(self, observation_space: spaces.Dict) -> None:
         classes, cluster = observation_space["classes"].shape, observation_space["cluster"].shape
@@ -32,7 +32,7 @@ class ClassExtractor(BaseFeaturesExtractor):
 
 
 class SharedHead(nn.Module):
-    """The same layers for each class: [B, D * inputs] to [B, D * outputs], or their mean over classes [B, outputs]."""
+    """The same layers for each class: [B, D * inputs] to [B, D * outputs], or pooled to the mean [B, outputs]."""
 
     def __init__(self, classes: int, inputs: int, outputs: int, pooled: bool) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class SharedHead(nn.Module):
         )
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Apply them."""
+        """Apply the layers to a batch."""
         values: torch.Tensor = self.layers(features.view(len(features), self.classes, -1))
         return values.mean(1) if self.pooled else values.flatten(1)
 
@@ -52,7 +52,7 @@ class TimerPolicy(MultiInputActorCriticPolicy):
 
     Parameters
     ----------
-    action : the pair of numbers that it begins with, for every class
+    action : initial action, the same pair of numbers for every class
     """
 
     def __init__(self, *args: Any, action: tuple[float, float] = (0.0, 0.0), **kwargs: Any) -> None:
@@ -73,7 +73,7 @@ class TimerPolicy(MultiInputActorCriticPolicy):
         self.optimizer = self.optimizer_class(self.parameters(), **(self.optimizer_kwargs | {"lr": lr_schedule(1)}))
 
     def weights(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Layers of the action network as :class:`~gpusched_env.agents.timer_network.TimerNetwork` takes them."""
+        """Layers of the action network, as :class:`~gpusched_env.agents.timer_network.TimerNetwork` has them."""
         assert isinstance(self.action_net, SharedHead)
         return [
             (layer.weight.detach().numpy().T.astype(np.float64), layer.bias.detach().numpy().astype(np.float64))

@@ -1,4 +1,4 @@
-"""PPO on the delay timers of several problems at once."""
+"""Training of a delay tuner by PPO on several problems at once."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from gpusched_env.envs.delay_timers.env import DelayTimersEnv
 if TYPE_CHECKING:
     from gpusched_env.agents.delay_tuner import TunerConfig, Validation
 
-REWARD_SCALE_S = 1_800.0 * 256.0  # [s] of jobs in the system: an interval with one job a GPU is paid with -1
-ROLLOUT = 256  # intervals of each environment between two updates
+REWARD_SCALE_S = 1_800.0 * 256.0  # [job s] 30 min with 256 jobs in the system, one per GPU, have reward -1
+ROLLOUT = 256  # [interval] per environment between two updates
 BATCH = 256
 EPOCHS = 6
-DISCOUNT = 0.99  # of an interval: decisions are felt for two days
-SPREAD = -0.7  # logarithm of the standard deviation of the first actions
+DISCOUNT = 0.99  # per interval: a horizon of 100 intervals, two days
+SPREAD = -0.7  # ln of the initial standard deviation of actions
 
 
 def learn(config: TunerConfig, start: TimerNetwork, validation: Validation) -> None:
-    """Train from a constant action; each problem has an environment of its own.
+    """Train from a constant action, with one environment per problem.
 
     Parameters
     ----------
-    start : its biases are the action that the policy begins with
+    start : its last biases are the initial action of the policy
     """
     torch.set_num_threads(1)  # the network is small
     set_random_seed(config.seed)
@@ -73,7 +73,7 @@ def learn(config: TunerConfig, start: TimerNetwork, validation: Validation) -> N
 
 
 class _Look(BaseCallback):
-    """Now and then play the validation seeds with the policy's mean action."""
+    """Play the validation seeds with the policy's mean action every ``validate_every`` updates and at the end."""
 
     def __init__(self, config: TunerConfig, start: TimerNetwork, validation: Validation) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class _Look(BaseCallback):
         self.validation.look(self.num_timesteps, network, float(np.mean(rewards)) if rewards else float("nan"))
 
     def _jobs_played(self) -> int:
-        """Simulated jobs of the environments since the last look: finished ones."""
+        """Return the number of jobs that have finished in the environments since the last call."""
         played = 0
         for env in self.training_env.envs:  # type: ignore[attr-defined]
             base = env.unwrapped

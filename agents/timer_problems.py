@@ -1,4 +1,4 @@
-"""On what delay tuners are trained, chosen and tested, and how one run of theirs is scored."""
+"""Problems and seeds for training, choosing and testing delay tuners, and the scores of their runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpusched_env.instance import Instance
 from gpusched_env.network import Network
 from gpusched_env.scenarios import Scenario, get_scenario
 
-# The protocol: what is trained on, what chooses, and what is reported, are never the same seeds.
+# Training, the choice of checkpoints, and reports use disjoint seeds.
 TRAINING_SEEDS: Final = tuple(range(10))
 VALIDATION_SEEDS: Final = tuple(range(100, 105))
 TEST_SEEDS: Final = tuple(range(1_000, 1_020))
@@ -31,13 +31,13 @@ STATIONARY: Final = {
 NON_STATIONARY: Final = {"drift .7": "dally-drift-v1:load=0.7", "drift .9": "dally-drift-v1:load=0.9"}
 REPLAYED: Final = {"trace": "dally-trace-v1"}
 TESTED: Final = {**STATIONARY, **NON_STATIONARY, **REPLAYED}
-INSENSITIVE: Final = "insensitive"  # gangs that nothing slows down: waiting cannot pay
+INSENSITIVE: Final = "insensitive"  # communication costs nothing, so waiting for a tighter tier cannot pay
 TRAINED: Final = (*STATIONARY, *NON_STATIONARY, INSENSITIVE)
 
 
 @lru_cache(maxsize=16)
 def problem(label: str) -> Scenario:
-    """Give the scenario of a label of TESTED, or the one without communication; other texts are names of scenarios."""
+    """Return the scenario of a label of TRAINED or TESTED; any other text is the name of a scenario."""
     if label == INSENSITIVE:
         scenario = get_scenario(STATIONARY["poisson .7"])
         return dataclasses.replace(scenario, name="dally-insensitive", network=Network("none"))
@@ -46,13 +46,13 @@ def problem(label: str) -> Scenario:
 
 @lru_cache(maxsize=64)
 def drawn(label: str, seed: int) -> Instance:
-    """Draw a problem; the latest ones are kept, since training plays the same ones again and again."""
+    """Draw an instance of a problem; recent ones are cached, since training plays the same ones repeatedly."""
     return problem(label).instance(seed)
 
 
 @dataclasses.dataclass(frozen=True)
 class Played:
-    """What a run gave: mean and 99th percentile of JCT [s], and how many jobs were simulated."""
+    """Result of a run: mean and 99th percentile of JCT [s], and the number of simulated jobs."""
 
     mean_jct_s: float
     p99_jct_s: float
@@ -60,7 +60,7 @@ class Played:
 
 
 def play_static(instance: Instance, seed: int, waits_s: np.ndarray, **scheduler: Any) -> Played:
-    """Play a run with timers that never change.
+    """Play a run with static timers.
 
     Parameters
     ----------
@@ -80,13 +80,13 @@ def play_network(instance: Instance, seed: int, network: TimerNetwork, **schedul
 
 
 def score(run: DelayRun) -> Played:
-    """Sum up a run that has ended."""
+    """Return the result of a finished run."""
     jobs = run.simulation.arrays.jobs
     jct_s = jobs["finish_s"] - jobs["arrival_s"]
     return Played(float(jct_s.mean()), float(np.percentile(jct_s, 99)), len(jct_s))
 
 
 def static_waits(instance: Instance, action: Sequence[float] | np.ndarray) -> np.ndarray:
-    """float64 [G + 1, 2] [s]: timers of a constant action, a pair for all classes or [D, 2]."""
+    """float64 [G + 1, 2] [s]: timers of a constant action, which is one pair for all classes, or [D, 2]."""
     actions = TimerActions(instance.cluster)
     return actions.waits(np.broadcast_to(np.asarray(action, float), actions.shape))

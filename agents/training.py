@@ -1,4 +1,4 @@
-"""The recipe: MaskablePPO on a scenario's training seeds, the best of its checkpoints by the validation seeds."""
+"""Training by MaskablePPO on a scenario's training seeds; validation seeds choose the best checkpoint."""
 
 from __future__ import annotations
 
@@ -33,49 +33,49 @@ LEARNING_HEADER: Final = "steps,validation_mean_jct_s,kept"
 
 @dataclass
 class TrainingConfig:
-    """What to train, on what, and for how long."""
+    """Settings of a training run."""
 
     scenario: str = "philly-64-v1"
     """Name of a scenario, or path of a JSON or TOML file."""
     steps: int = 100_000
-    """Environment steps in all."""
+    """Total number of environment steps."""
     seed: int = 0
     """Seed of the network, the exploration and the order of training seeds."""
     environments: int = 8
-    """Environments stepped side by side."""
+    """Number of environments stepped in parallel."""
     queue_window: int = 16
-    """Waiting jobs that the agent sees."""
+    """Number of waiting jobs that the agent sees."""
     running_window: int = 4
-    """Running jobs that the agent sees and may preempt; 0 = it never preempts."""
+    """Number of running jobs that the agent sees and may preempt; 0 = it never preempts."""
     queue_order: str = "shortest"
-    """Which waiting jobs it sees first."""
+    """Order of the waiting jobs; the first ones are seen."""
     running_order: str = "longest"
-    """Which running jobs it sees first."""
+    """Order of the running jobs; the first ones are seen."""
     rules: tuple[str, ...] = ("pack",)
-    """Placement rules to choose from."""
+    """Placement rules that the agent can choose."""
     reward: str = "slowdown"
     """Reward component (see docs/observation_and_action.md)."""
     rollout: int = 512
-    """Steps of each environment between two updates."""
+    """Steps per environment between two updates."""
     batch: int = 1024
-    """Steps in a minibatch."""
+    """Steps per minibatch."""
     epochs: int = 4
     """Passes over a rollout."""
     learning_rate: float = 5e-4
-    """Adam's step size at the start; it falls linearly to 0."""
+    """Initial learning rate of Adam; it decreases linearly to 0."""
     discount: float = 1.0
-    """Discount of a step. Below 1 an agent gains by taking more steps, since decisions cost no time."""
+    """Discount per step. Below 1 an agent gains by taking more steps, since decisions take no simulated time."""
     gae_lambda: float = 0.95
     """Lambda of generalised advantage estimation."""
     entropy: float = 0.0
     """Weight of the entropy bonus."""
     validations: int = 3
-    """How many checkpoints are compared on the validation seeds; the best is kept."""
+    """Number of checkpoints compared on the validation seeds; the best one is kept."""
     validation_seeds: int = 5
-    """Validation seeds played for each checkpoint."""
+    """Number of validation seeds played per checkpoint."""
 
     def __post_init__(self) -> None:
-        """Refuse numbers that cannot work."""
+        """Check the numbers."""
         for name in (
             "steps",
             "environments",
@@ -91,13 +91,13 @@ class TrainingConfig:
 
     @property
     def windows(self) -> dict[str, Any]:
-        """Keyword arguments of the environment that the agent depends on."""
+        """Keyword arguments of the environment on which the agent depends."""
         names = ("queue_window", "running_window", "queue_order", "running_order", "rules")
         return {name: getattr(self, name) for name in names}
 
 
 def make_environments(config: TrainingConfig, scenario: Scenario) -> ClusterVecEnv:
-    """Build the training environments; each draws training seeds from a stream of its own."""
+    """Make the training environments; each draws training seeds from its own random stream."""
     batch = gym.make_vec(
         "gpusched_env:gpusched/Cluster-v0",
         num_envs=config.environments,
@@ -107,7 +107,7 @@ def make_environments(config: TrainingConfig, scenario: Scenario) -> ClusterVecE
         **config.windows,
     )
     environments = ClusterVecEnv(batch)
-    # A seed names a workload: begin somewhere in the training range; later resets draw from all of it.
+    # A seed is a workload: begin anywhere in the training range; later resets draw from the whole range.
     first, end = scenario.seeds.train
     environments.seed(int(np.random.default_rng(config.seed).integers(first, end - config.environments + 1)))
     return environments
@@ -116,30 +116,31 @@ def make_environments(config: TrainingConfig, scenario: Scenario) -> ClusterVecE
 def train(config: TrainingConfig, output: Path, progress: Progress | None = None) -> Path:
     """Train an agent, save ``model.zip``, ``config.json`` and ``learning.csv``; return the model's path.
 
-    They appear at the first validation, each complete, and are replaced when a later checkpoint is better: what an
-    interrupted call leaves is the best checkpoint so far, or what was there before.
+    The files are written atomically at the first validation and replaced when a later checkpoint is better. An
+    interrupted call thus leaves the best checkpoint so far, or the files that were there before.
 
     Parameters
     ----------
-    progress : called now and then with (steps done, steps in all, latest result in words)
+    output : folder of the files
+    progress : called repeatedly with (steps done, total steps, latest result as text)
 
     Raises
     ------
-    GpuschedError : a scenario with too few seeds, or a folder that cannot be written
-    KeyboardInterrupt : Ctrl-C; its text says what was kept
+    GpuschedError : the scenario has too few seeds, or the folder cannot be written
+    KeyboardInterrupt : Ctrl-C; its text tells what was kept
     """
     scenario = get_scenario(config.scenario)
     for kind, wanted in (("train", config.environments), ("validation", config.validation_seeds)):
         first, end = getattr(scenario.seeds, kind)
         if end - first < wanted:
             raise GpuschedError(
-                f"training: {wanted} {kind} seeds are needed but scenario {scenario.name} has {end - first}"
+                f"training: {wanted} {kind} seeds are needed, but scenario {scenario.name} has {end - first}"
             )
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise GpuschedError(f"{output}: cannot be made ({error.strerror or error}); name another folder") from error
-    torch.set_num_threads(1)  # the network is small: on two cores a second thread costs more than it gives
+    torch.set_num_threads(1)  # the network is so small that a second thread makes it slower
     set_random_seed(config.seed)
     environments = make_environments(config, scenario)
     model = MaskablePPO(
@@ -173,7 +174,7 @@ def train(config: TrainingConfig, output: Path, progress: Progress | None = None
 
 
 class _Validation(BaseCallback):
-    """Report progress; now and then play the validation seeds and keep the best model."""
+    """Report progress; play the validation seeds at regular intervals and keep the best model."""
 
     def __init__(
         self,
@@ -211,7 +212,7 @@ class _Validation(BaseCallback):
             self.progress(min(self.num_timesteps, self.config.steps), self.config.steps, self.said)
 
     def _keep_if_best(self) -> float:
-        """Save a candidate, play it as anyone will, and let it take the place of the model if it is better [s]."""
+        """Save a candidate, play it, and keep it if it is the best so far; return its mean JCT [s]."""
         candidate, config = (self.output / f"candidate-{name}" for name in (MODEL_FILE, CONFIG_FILE))
         try:
             write_whole(config, self.record)
@@ -233,7 +234,7 @@ class _Validation(BaseCallback):
         return mean
 
     def kept(self) -> str:
-        """Say in words what is in the folder of a call that was interrupted."""
+        """Describe what an interrupted call has left in the folder."""
         if not self.best_steps:
             first = round(self.config.steps / self.config.validations)
             return f"no checkpoint was validated yet, so nothing was written (the first is due at step {first:,})"

@@ -71,8 +71,8 @@ def array_bytes(scenario: str, environments: int) -> int:
     """Size of the arrays of a batch: the state, and the observations [byte]."""
     envs = make(scenario, environments)
     envs.reset(seed=0)
-    stage = envs.unwrapped._staged()
-    held = _bytes_of([vars(stage.state), vars(stage.batch.arrays), vars(stage.batch)])
+    runs = envs.unwrapped._started_runs()
+    held = _bytes_of([vars(runs.state), vars(runs.batch.arrays), vars(runs.batch)])
     envs.close()
     return held
 

@@ -1,7 +1,7 @@
-"""GPU-cluster scheduling: one exact event-driven simulator, its Gymnasium environments, the published schedulers.
+"""GPU-cluster scheduling: an exact event-driven simulator, its Gymnasium environments, and published schedulers.
 
-Importing this package registers the environments and costs what numpy and gymnasium cost; the compiled simulator
-is loaded when it is first used.
+Importing this package registers the environments. It loads only numpy and gymnasium; the compiled simulator is loaded
+on first use.
 """
 
 from __future__ import annotations

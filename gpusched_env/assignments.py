@@ -1,18 +1,18 @@
-"""Options of the form ``name=value,name=value``."""
+"""Parsing of options of the form ``name=value,name=value``."""
 
 from __future__ import annotations
 
 
 def split_assignments(text: str, form: str) -> dict[str, str]:
-    """Split ``name=value,...``; blanks around names and values do not count, and a value may be empty.
+    """Split ``name=value,...``; blanks around names and values are removed, and a value may be empty.
 
     Parameters
     ----------
-    form : what one of them looks like, for errors
+    form : form of one assignment, for error messages
 
     Raises
     ------
-    ValueError : another form, or a name given twice; the message says which
+    ValueError : an item has another form, or a name is given twice
     """
     found: dict[str, str] = {}
     for item in text.split(","):

@@ -1,4 +1,4 @@
-"""The machines: nodes in racks, GPUs in nodes and, where it matters, in slots of a node; one GPU type a node."""
+"""Clusters: racks of nodes, nodes of GPUs of one type, and optionally slots that group the GPUs of a node."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import numpy as np
 
 from gpusched_env.errors import ClusterError
 
-# How far a gang's GPUs are apart. The order is the order of preference.
+# Tiers of a placement: the smallest part of the cluster that contains all GPUs of a gang, in order of preference.
 TIERS: Final = ("machine", "rack", "network")
 MACHINE, RACK, NETWORK = range(len(TIERS))
-# A slot is a part of a machine, so it comes before all others in preference; its number is the last one, so that logs
-# of clusters without slots mean what they always meant.
+# A slot is a part of a machine, so it is preferred to all other tiers. Its number is the last, so that the numbers of
+# the other tiers are the same with and without slots.
 SLOT: Final = len(TIERS)
 TIERS_WITH_SLOTS: Final = (*TIERS, "slot")
 OUTWARDS: Final = (SLOT, MACHINE, RACK, NETWORK)  # from the innermost tier to the outermost
-MOST_GPUS: Final = 1_000_000  # [GPU] of a cluster: more is a typing error or a damaged file
-MOST_SLOTS: Final = 62  # of a machine: kernels keep the slots that a gang takes as the bits of an integer
+MOST_GPUS: Final = 1_000_000  # [GPU] limit of a cluster: more is a typing error or a damaged file
+MOST_SLOTS: Final = 62  # limit of a machine: kernels keep the slots of a gang as the bits of an integer
 
 NODE_DTYPE: Final = np.dtype(
     [
@@ -42,21 +42,21 @@ RACK_DTYPE: Final = np.dtype(
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """``count`` equal nodes of ``gpus`` GPUs each.
+    """A group of equal nodes.
 
     Parameters
     ----------
     count : number of nodes
     gpus : GPUs per node
     gpu_type : name of the GPU type
-    nodes_per_rack : nodes of this group in a rack; None puts the whole group into one rack
-    slots : equal parts into which the GPUs of a node fall, such as two groups of four that share a switch; 1 = the
-        GPUs of a node are all alike, and no placement is on the tier "slot"
+    nodes_per_rack : nodes of this group in a rack; None = the whole group is in one rack
+    slots : equal parts of a node's GPUs, such as two groups of four that share a switch each; 1 = no slots, and no
+        placement is on the tier "slot"
 
     Raises
     ------
-    ClusterError : a field that is no whole number of at least 1, more than MOST_GPUS, more than 62 slots, or unequal
-        slots
+    ClusterError : a field is not an integer of at least 1, there are more than MOST_GPUS GPUs or MOST_SLOTS slots, or
+        the slots do not divide the GPUs of a node
     """
 
     count: int
@@ -66,7 +66,7 @@ class NodeGroup:
     slots: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse groups that no machine room holds."""
+        """Check every field."""
         for field in ("count", "gpus", "nodes_per_rack", "slots"):
             value = getattr(self, field)
             if value is None and field == "nodes_per_rack":
@@ -78,12 +78,12 @@ class NodeGroup:
             raise ClusterError(f"cluster.gpu_type is {self.gpu_type!r}: it must be a name such as 'V100'")
         if self.gpus % self.slots or self.slots > MOST_SLOTS:
             raise ClusterError(
-                f"cluster.slots is {self.slots}, of nodes of {self.gpus} GPUs: give a number of at most {MOST_SLOTS} "
+                f"cluster.slots is {self.slots} for nodes of {self.gpus} GPUs: give a number of at most {MOST_SLOTS} "
                 "that divides the GPUs of a node"
             )
 
     def as_dict(self) -> dict[str, Any]:
-        """Give plain data for JSON; slots appear only where there are several, so that older files stay as they are."""
+        """Return plain data for JSON; one slot is left out, so that fingerprints of clusters without slots are kept."""
         data = dataclasses.asdict(self)
         if self.slots == 1:
             del data["slots"]
@@ -91,11 +91,11 @@ class NodeGroup:
 
 
 def refuse_too_many(groups: Sequence[NodeGroup]) -> None:
-    """Refuse more than MOST_GPUS, before anything is laid out for them.
+    """Refuse more than MOST_GPUS, before any memory is allocated for them.
 
     Raises
     ------
-    ClusterError : with the number
+    ClusterError : there are more
     """
     gpus = sum(group.count * group.gpus for group in groups)
     if gpus > MOST_GPUS:
@@ -107,18 +107,18 @@ class Cluster:
 
     Parameters
     ----------
-    groups : node groups, in node order; racks never hold nodes of two groups
+    groups : node groups, in node order; a rack holds nodes of one group only
 
     Attributes
     ----------
     nodes : NODE_DTYPE [N]
     racks : RACK_DTYPE [K]
-    slots : int32 [N], slots of each node
+    slots : int32 [N], number of slots of each node
     gpu_types : names of the GPU types, in order of first use
 
     Raises
     ------
-    ClusterError : no group, a group with an impossible field, or more than MOST_GPUS
+    ClusterError : there are no groups, or more than MOST_GPUS GPUs
     """
 
     def __init__(self, groups: Sequence[NodeGroup]) -> None:
@@ -148,15 +148,19 @@ class Cluster:
     def homogeneous(
         cls, nodes: int, gpus_per_node: int, nodes_per_rack: int | None = None, gpu_type: str = "V100"
     ) -> Cluster:
-        """Build ``nodes`` equal nodes; ``nodes_per_rack=None`` puts them all into one rack."""
+        """Build a cluster of equal nodes; ``nodes_per_rack=None`` puts them all into one rack."""
         return cls([NodeGroup(nodes, gpus_per_node, gpu_type, nodes_per_rack)])
 
     @classmethod
     def parse(cls, text: str) -> Cluster:
-        """Read ``NODESxGPUS``, with ``sSLOTS``, ``/NODES_PER_RACK``, ``@GPU_TYPE`` if wanted; commas between kinds.
+        """Parse ``NODESxGPUS[sSLOTS][/NODES_PER_RACK][@GPU_TYPE]``; commas separate several groups.
 
-        Examples: ``310x8/31``, ``16x4@T4,4x8/2@A100``, or ``32x8s2/8`` where the eight GPUs of a node stand in two
-        slots of four. Without a GPU type they are V100.
+        Examples: ``310x8/31``, ``16x4@T4,4x8/2@A100``, or ``32x8s2/8``, where the eight GPUs of a node are in two slots
+        of four. The default GPU type is V100.
+
+        Raises
+        ------
+        ClusterError : another form, or a group with an impossible field
         """
         groups = []
         for part in text.split(","):
@@ -164,8 +168,8 @@ class Cluster:
             if match is None:
                 raise ClusterError(
                     f"cluster {text!r}: write NODESxGPUS, NODESxGPUS/NODES_PER_RACK or NODESxGPUS@GPU_TYPE, and "
-                    "several kinds of nodes with commas; for example 16x8/4, or 16x4@T4,4x8@A100; 16x8s2 has nodes of "
-                    "two slots"
+                    "commas between several kinds of nodes; for example 16x8/4, or 16x4@T4,4x8@A100; 16x8s2 has nodes "
+                    "of two slots"
                 )
             nodes, gpus, slots, per_rack, gpu_type = match.groups()
             racks = int(per_rack) if per_rack else None
@@ -174,18 +178,18 @@ class Cluster:
 
     @property
     def gpus(self) -> int:
-        """All GPUs of the cluster."""
+        """Number of GPUs of the cluster."""
         return int(self.nodes["gpus"].sum())
 
     @property
     def slot_gpus(self) -> np.ndarray:
-        """int32 [N]: GPUs in a slot of each node; all of them where the node has one slot."""
+        """int32 [N]: GPUs per slot of each node."""
         sizes: np.ndarray = self.nodes["gpus"] // self.slots
         return sizes
 
     @property
     def tiers(self) -> tuple[str, ...]:
-        """Names of the tiers of a placement, by their numbers."""
+        """Names of the tiers, in the order of their numbers; with "slot" only if a node has several slots."""
         return TIERS_WITH_SLOTS if (self.slots > 1).any() else TIERS
 
     @property
@@ -194,7 +198,7 @@ class Cluster:
         return np.repeat(np.arange(len(self.nodes), dtype=np.int32), self.nodes["gpus"])
 
     def tightest_tier(self, gang: np.ndarray | int) -> np.ndarray:
-        """int32, shape of ``gang``: the tightest tier that can hold a gang of so many GPUs on the empty cluster."""
+        """int32, shape of ``gang``: the tightest tier of the empty cluster that can hold a gang of so many GPUs."""
         size = np.asarray(gang)
         tier = np.where(
             size <= self.nodes["gpus"].max(), MACHINE, np.where(size <= self.racks["gpus"].max(), RACK, NETWORK)
@@ -203,16 +207,16 @@ class Cluster:
         return np.where(size <= in_slots.max(initial=0), SLOT, tier).astype(np.int32)
 
     def used_parts(self, gpus: np.ndarray, first: np.ndarray) -> np.ndarray:
-        """int64 [3, P]: racks, machines and slots that each of P placements uses.
+        """int64 [3, P]: numbers of racks, machines and slots that each of P placements uses.
 
         Parameters
         ----------
         gpus : GPU ids of all placements, one after the other
-        first : int [P], ascending: where each placement begins in ``gpus``; none is empty
+        first : int [P], ascending: index in ``gpus`` at which each placement begins; no placement is empty
         """
         placement = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(gpus))))
         parts = self._parts(gpus)
-        most = MOST_SLOTS * len(self.nodes)  # more than any part's number
+        most = MOST_SLOTS * len(self.nodes)  # above the number of any part
         counts = [np.bincount(np.unique(placement * most + part) // most, minlength=len(first)) for part in parts]
         return np.stack(counts).astype(np.int64)
 
@@ -226,13 +230,13 @@ class Cluster:
         return tier.astype(np.int32)
 
     def _parts(self, gpus: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Numbers of the rack, the machine and the slot of each GPU, unique in the cluster."""
+        """Return the numbers of the rack, the machine and the slot of each GPU, unique in the cluster."""
         node = self.node_of_gpu[gpus].astype(np.int64)
         slot = (gpus - self.nodes["first_gpu"][node]) // self.slot_gpus[node]
         return self.nodes["rack"][node], node, MOST_SLOTS * node + slot
 
     def describe(self) -> str:
-        """Say in one line what stands in the room."""
+        """Return a description of the cluster in one line."""
         parts = [
             f"{g.count} nodes x {g.gpus} {g.gpu_type}" + (f" in {g.slots} slots" if g.slots > 1 else "")
             for g in self.groups

@@ -1,4 +1,4 @@
-"""Where tables go: standard output as wide as the terminal, or a file or a pipe, wide enough and without padding."""
+"""Consoles for tables: a terminal with its width, or a file or pipe, wide and without padding."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast
 if TYPE_CHECKING:
     from rich.console import Console
 
-WIDTH_OF_A_PIPE: Final = 200  # [characters] it has no width: do not cut cells there
-INTERRUPTED: Final = 128 + 2  # exit status, as shells tell of a process that SIGINT has ended
+WIDTH_OF_A_PIPE: Final = 200  # [characters] wide enough that no cell is truncated
+INTERRUPTED: Final = 128 + 2  # exit status that shells report for a process ended by SIGINT
 _HANDLER: Final = "gpusched-question-marks"  # name of an error handler
 _PADDING: Final = re.compile(r"[ \t]+$", re.MULTILINE)
 
 
 class Unpadded:
-    """A text stream whose lines lose the blanks at their ends: rich fills every line of a table with them.
+    """A text stream without trailing blanks, with which rich pads every line of a table.
 
     Parameters
     ----------
-    stream : where the lines go; everything but writing is its own
+    stream : receives the lines; all other attributes are those of this stream
     """
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write whole lines, as rich does."""
+        """Write text without trailing blanks; like rich, pass whole lines."""
         return self._stream.write(_PADDING.sub("", text))
 
     def __getattr__(self, name: str) -> Any:
-        """Give what else the stream has."""
+        """Return an attribute of the stream."""
         return getattr(self._stream, name)
 
 
 def console(stream: IO[str] | None = None, width: int | None = None) -> Console:
-    """Give a console for a stream, by default standard output as it is now.
+    """Return a console for a stream; the default is the current standard output.
 
     Parameters
     ----------
-    width : of what is no terminal [characters]; None = WIDTH_OF_A_PIPE
+    width : width if the stream is not a terminal [characters]; None = WIDTH_OF_A_PIPE
     """
     from rich.console import Console
 
@@ -56,10 +56,10 @@ def console(stream: IO[str] | None = None, width: int | None = None) -> Console:
 
 
 def prepare_output() -> None:
-    """Let standard output and errors show ``?`` for what their encoding lacks, and say so once.
+    """Make standard output and standard error print ``?`` for characters that their encoding lacks, with one note.
 
-    Without this, one ± in a table would end a command where the encoding is ASCII. Matplotlib, too, keeps to itself
-    that it found no cache folder to write: that changes no figure.
+    Without this, a single ± in a table would end a command with an error where the encoding is ASCII. Matplotlib's
+    warning about an unwritable cache folder is silenced as well: it has no effect on figures.
     """
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     codecs.register_error(_HANDLER, _question_marks)
@@ -69,7 +69,7 @@ def prepare_output() -> None:
 
 
 def _question_marks(error: UnicodeError) -> tuple[str, int]:
-    """Handle what cannot be encoded, as :func:`codecs.register_error` asks for."""
+    """Replace characters that cannot be encoded; a handler for :func:`codecs.register_error`."""
     global _told
     if not isinstance(error, UnicodeEncodeError):
         raise error
@@ -84,8 +84,8 @@ def _question_marks(error: UnicodeError) -> tuple[str, int]:
 
 
 def tell_interrupt(program: str, stop: KeyboardInterrupt) -> int:
-    """Say in one line that Ctrl-C ended a program, and what was kept, the text of ``stop``; give its exit status."""
-    # What the interrupt left half-made would complain when it is deleted, at the very end.
+    """Print in one line that Ctrl-C ended a program, and the text of ``stop``; return the exit status."""
+    # Objects that the interrupt left incomplete would print warnings when they are deleted at exit.
     atexit.register(setattr, sys, "unraisablehook", lambda _: None)
     print(": ".join([program, "interrupted", *map(str, stop.args)]), file=sys.stderr)
     return INTERRUPTED

@@ -1,4 +1,4 @@
-"""Every error this package raises on purpose: each names the offending field or line, and the remedy."""
+"""The errors that this package raises on purpose; each names the offending field or line, and the remedy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class GpuschedError(ValueError):
-    """Base of all errors caused by input; catching it catches every refusal of this package."""
+    """Base class of all errors that invalid input causes."""
 
 
 class ClusterError(GpuschedError):
@@ -31,7 +31,7 @@ class ScenarioError(GpuschedError):
 
 
 class SchedulerError(GpuschedError):
-    """A scheduler that cannot be loaded, or that leaves jobs waiting when no event can come any more."""
+    """A scheduler that cannot be loaded, or that leaves jobs waiting when no further event can occur."""
 
 
 class ScheduleError(GpuschedError):
@@ -39,19 +39,19 @@ class ScheduleError(GpuschedError):
 
 
 class EntryError(GpuschedError):
-    """An entry of the leaderboard that is damaged, or claims what its decisions do not give."""
+    """An entry of the leaderboard that is damaged, or whose claims do not match its decisions."""
 
 
 class MismatchError(EntryError):
-    """An entry whose replay gives something else: a wrong claim, or another processor or version made it."""
+    """An entry whose replay gives other results: a false claim, or a result of another processor or version."""
 
 
 class MissingLogError(EntryError):
-    """An entry that cannot be verified here, for the log of its track is not here; that is no fault of the entry."""
+    """An entry that cannot be verified because the log of its track is missing; the entry is not at fault."""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
-    """Say that ``name`` is not a known ``kind``, with the nearest known names first."""
+    """Return a message that ``name`` is not a known ``kind``, with the nearest known names first."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(repr(n) for n in near)}? " if near else ""

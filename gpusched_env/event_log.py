@@ -1,4 +1,4 @@
-"""The event log: everything that happened, in order, bit for bit. Metrics, plots and digests derive from it alone."""
+"""The event log: every event of a run, in order. Metrics, plots and digests derive from it alone."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 EVENT_KINDS: Final = ("arrival", "start", "resume", "preempt", "release", "complete", "rate", "lease-end")
 ARRIVAL, START, RESUME, PREEMPT, RELEASE, COMPLETE, RATE, LEASE_END = range(len(EVENT_KINDS))
 
-# No padding: the bytes of the records are the digest.
+# No padding: the digest is computed over the bytes of the records.
 EVENT_DTYPE: Final = np.dtype(
     [
         ("time_s", "<f8"),  # [s] since the start of the scenario, never decreases
-        # start, resume: time at which progress begins [s]; preempt: iterations left; rate: seconds an iteration; else 0
+        # start, resume: time when progress begins [s]; preempt: iterations left; rate: seconds per iteration; else 0
         ("value", "<f8"),
-        # start, resume: where the gang's GPU ids begin in EventLog.gpus; rate: link that bounds it; else -1
+        # start, resume: index in EventLog.gpus of the gang's first GPU id; rate: link that bounds the gang; else -1
         ("gpu_at", "<i8"),
         ("kind", "<i4"),  # index into EVENT_KINDS
         ("job", "<i4"),  # row of the instance's jobs (sorted by the tie order), not the job id
@@ -34,30 +34,30 @@ class EventLog:
     """One run's events.
 
     A gang holds its GPUs from ``start`` or ``resume`` until ``complete`` or ``release``. ``preempt`` begins the
-    checkpoint, during which the GPUs stay held; ``release`` ends it (at the same time if a checkpoint costs nothing).
-    A gang makes progress from ``value`` of its start or resume (the restore cost lies before it) to ``preempt`` or
-    ``complete``. Where the network is a topology or jobs share GPUs, a ``rate`` says how long an iteration takes from
-    then on, all its sub-steps and what others cost it included; the first follows its start at the same time. Elsewhere
-    the placement alone tells, and there are none.
-    A ``lease-end`` offers the gang's GPUs again; it stops nothing by itself: the ``preempt`` that may follow does.
+    checkpoint, during which the gang still holds its GPUs; ``release`` ends it (at the same time if a checkpoint costs
+    nothing). A gang makes progress from ``value`` of its start or resume, after the restore, until ``preempt`` or
+    ``complete``. Where the network is a topology or jobs share GPUs, a ``rate`` event gives the seconds per iteration
+    from then on, including all sub-steps and the slowdown by other gangs. The first one follows the start at the same
+    time. Elsewhere the placement alone determines the rate, and there are no such events. ``lease-end`` offers the
+    gang's GPUs again. It stops nothing by itself; a ``preempt`` may follow.
 
     Attributes
     ----------
     events : EVENT_DTYPE [E]
-    gpus : int32 [sum of gpu_count], GPU ids of all starts and resumes, one gang after the other
+    gpus : int32 [sum of gpu_count], GPU ids of all starts and resumes, in the order of the events
     """
 
     events: np.ndarray
     gpus: np.ndarray
 
     def digest(self) -> str:
-        """SHA-256 of the log: equal for equal scenario, seed, scheduler and version."""
+        """Return the SHA-256 of the log, which is equal for equal scenario, seed, scheduler and version."""
         digest = hashlib.sha256(np.ascontiguousarray(self.events).tobytes())
         digest.update(np.ascontiguousarray(self.gpus).tobytes())
         return digest.hexdigest()
 
     def sealed(self) -> EventLog:
-        """The same log, read-only: what is worked out from it may be kept with it."""
+        """Return the same log as read-only arrays, so that derived results can be cached with it."""
         events, gpus = self.events.view(), self.gpus.view()
         events.flags.writeable = gpus.flags.writeable = False
         return EventLog(events, gpus)
@@ -68,7 +68,7 @@ class EventLog:
         return self.gpus[int(record["gpu_at"]) : int(record["gpu_at"]) + int(record["gpu_count"])]
 
     def lines(self) -> list[str]:
-        """Readable trace, one line an event (for golden files and for debugging)."""
+        """Return a readable trace, one line per event, for golden files and debugging."""
         text = []
         for index, event in enumerate(self.events):
             line = f"{event['time_s']:.6f} {EVENT_KINDS[event['kind']]} job {event['job']}"

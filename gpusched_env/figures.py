@@ -1,4 +1,4 @@
-"""What all figures share: colours, ticks of a logarithmic time axis, files that are equal for equal data."""
+"""Shared by all figures: colours, ticks of a logarithmic time axis, and reproducible files."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ SUFFIXES: Final = (".png", ".svg", ".pdf")
 # Okabe and Ito, "Color Universal Design" (2008), without the yellow, which is too pale for lines on white.
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES: Final = ("solid", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
-# Ticks of the log axis: a decade of seconds means nothing to anyone.
+# Ticks of a logarithmic time axis in usual units, since decades of seconds are hard to read.
 TICKS: Final = {
     1e-3: "1 ms", 1e-2: "10 ms", 0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3_600: "1 h",
     36_000: "10 h", 259_200: "3 d", 2_592_000: "30 d", 25_920_000: "300 d",
 }  # fmt: skip
 FINE_TICKS: Final = TICKS | {
     count * unit.seconds: f"{count} {unit.sign}" for unit in UNITS for count in (1, 2, 5, 10, 20, 30)
-}  # where fewer than three of the others would show
+}  # used if fewer than three of TICKS are in range
 
 
 def check_suffix(path: str | Path) -> None:
-    """Refuse a name whose suffix is none of SUFFIXES.
+    """Refuse a file name whose suffix is not in SUFFIXES.
 
     Raises
     ------
-    GpuschedError : with the suffixes
+    GpuschedError : another suffix
     """
     if Path(path).suffix.lower() not in SUFFIXES:
         raise GpuschedError(f"{path}: a figure is saved as {', '.join(SUFFIXES)}")
 
 
 def save(figure: Figure, path: str | Path) -> None:
-    """Write a figure, whole or not at all, and make its folder; the suffix decides the format."""
+    """Write a figure, whole or not at all, and make its folder; the suffix selects the format."""
     from matplotlib import rc_context
 
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    # Without a date and with a salt for the ids of SVG elements, the same data give the same file.
+    # Without a date, and with a fixed salt for the ids of SVG elements, equal data give equal files.
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(Path(path).suffix.lower())
     with whole(Path(path)) as partial, rc_context({"svg.hashsalt": "gpusched"}):
         figure.savefig(partial, dpi=150, metadata=undated)
 
 
 def log_time_axis(axes: Axes, shortest_s: float, longest_s: float) -> None:
-    """Make the horizontal axis logarithmic between two times, with ticks that people read."""
+    """Make the horizontal axis logarithmic between two times [s], with ticks in usual units."""
     axes.set_xscale("log")
     axes.set_xlim(shortest_s, longest_s)
     for ticks in (TICKS, FINE_TICKS):
@@ -62,7 +62,7 @@ def log_time_axis(axes: Axes, shortest_s: float, longest_s: float) -> None:
 
 
 def tidy(axes: Axes) -> None:
-    """Draw a light grid behind the data, and no frame above and to the right."""
+    """Draw a light grid behind the data, and remove the frame above and to the right."""
     axes.grid(visible=True, which="major", color="#dddddd", linewidth=0.7)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all, and are known by their bytes."""
+"""Writing files atomically, safe file names, and digests of files."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gpusched_env.errors import GpuschedError
 
 @contextlib.contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Give a path beside ``path`` to write to; it takes the place of ``path`` only if nothing goes wrong.
+    """Yield a temporary path beside ``path``; the file replaces ``path`` only if no error occurs.
 
     Raises
     ------
     GpuschedError : the disk is full, the folder is missing, or it may not be written
     """
-    # Nobody can foresee the name: in a folder that others may write, no link of theirs sends the bytes elsewhere.
+    # An unpredictable name: in a folder that others may write to, nobody can plant a link under it.
     partial = path.with_name(f".{secrets.token_hex(8)}.part{path.suffix}")
     try:
         yield partial
@@ -33,20 +33,20 @@ def whole(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write UTF-8 text, line ends as they are."""
+    """Write UTF-8 text atomically, without changing line ends."""
     with whole(path) as partial:
         partial.write_text(text, encoding="utf-8", newline="")
 
 
 def file_name(text: str) -> str:
-    """Give a name, of a scenario say, as a file may have it on every system: without ``:``, ``,``, ``=`` or spaces."""
+    """Return a file name that is valid on every system: without ``:``, ``,``, ``=`` or spaces."""
     return re.sub(r"[^\w.+-]+", "-", text).strip("-")
 
 
 def visible(text: object) -> str:
-    r"""Give a text of a stranger, such as a file's name, on one line: ``\x1b`` and its like stand as escapes.
+    r"""Return untrusted text, such as a file name, on one line, with unprintable characters as escapes (``\x1b``).
 
-    What is not printable could steer a terminal, hide or turn a text; bytes that are no UTF-8 cannot be written at all.
+    Unprintable characters could control a terminal or hide text, and bytes that are not UTF-8 cannot be printed at all.
     """
     return "".join(
         one if one.isprintable() else one.encode("unicode_escape", "surrogatepass").decode() for one in str(text)
@@ -54,14 +54,14 @@ def visible(text: object) -> str:
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file's bytes in hexadecimal digits."""
+    """Return the SHA-256 of a file in hexadecimal digits."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def file_digest(path: Path, error: type[GpuschedError]) -> str:
-    """SHA-256 of a file's bytes; a file that cannot be read raises ``error``."""
+    """Return the SHA-256 of a file; raise ``error`` if the file cannot be read."""
     try:
         return sha256_of(path)
-    except (OSError, ValueError) as reason:  # a ValueError for a path with a null character
+    except (OSError, ValueError) as reason:  # ValueError: the path contains a null character
         raise error(f"{path}: cannot be read ({getattr(reason, 'strerror', None) or reason})") from reason

@@ -1,4 +1,4 @@
-"""An instance: one cluster, one drawn workload and the rules of play, compiled to what the simulator reads."""
+"""An instance: a cluster, a drawn workload, a network and the rules of play, compiled to arrays for the simulator."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpusched_env.sharing import Sharing, SharingTables, sharing_tables
 from gpusched_env.workload import Workload
 
 TIE_ORDERS: Final = ("arrival-id", "arrival-smallest")
-# Rules that were added later, and the values at which they change nothing.
+# Rules that fingerprints omit at their default value, and that value.
 LATER_RULES: Final = {
     "slot_s": 0.0,
     "least_busy_lambda": 1.0,
@@ -30,49 +30,49 @@ LATER_RULES: Final = {
     "merge_s": 0.0,
     "pace_until_lease": False,
 }
-SHORTEST_ROUND_S: Final = 1e-3  # [s] each round asks the scheduler: shorter ones would ask for ever
+SHORTEST_ROUND_S: Final = 1e-3  # [s] each round calls the scheduler, so shorter rounds would take for ever
 QUEUE_DISCIPLINES: Final = ("scheduler", "strict", "skip")
 
-# What published simulators charge for one preemption: seconds of checkpoint (the GPUs are still held) and of restore.
-# Costs that depend on gang size or model (Lucid, Muri) are not single numbers of seconds and have no name here.
+# Costs of one preemption in published simulators: seconds of checkpoint (the GPUs are still held) and of restore.
+# Costs that depend on gang size or model (Lucid, Muri) are not in this table.
 PREEMPTION_COSTS: Final = {
     "zero": (0.0, 0.0),  # Tiresias' own simulator
-    "tiresias62": (31.0, 31.0),  # 62 s in the mean (Tiresias, NSDI 2019, section 5.2.4, quoted in Lucid's simulator)
+    "tiresias62": (31.0, 31.0),  # 62 s on average (Tiresias, NSDI 2019, section 5.2.4, quoted in Lucid's simulator)
     "pollux30": (0.0, 30.0),  # 30 s per re-scale (Pollux, OSDI 2021, simulator)
 }
 
 
 @dataclass(frozen=True)
 class Semantics:
-    """Rules that change results more than most policies do: part of every fingerprint.
+    """Rules of play. They change results more than most policies do, so every fingerprint includes them.
 
     Parameters
     ----------
-    round_s : 0 = exact: schedulers decide at every event; > 0 = rounds: only at multiples of so many seconds,
-        at least SHORTEST_ROUND_S
-    checkpoint_s : seconds for which a preempted gang still holds its GPUs, without progress
-    slot_s : 0 = work flows; > 0 = only whole iterations count in each slot of so many seconds, and a gang stops at the
-        end of a slot, a multiple of so many seconds (SJF-BCO, eq. 9)
-    least_busy_lambda : the placement rule least-busy-servers looks at the fewest least busy servers that have so many
-        times a gang's GPUs (SJF-BCO, LBSGF)
-    start_s : seconds for which a gang holds its GPUs before its first progress
-    max_copies : copies of a gang that may train its job at the same time, each on GPUs of its own; they divide the
-        iterations by their speed (HadarE)
-    merge_s : seconds that a gang of several copies takes to average their parameters, at the beginning of its stay
-    restore_s : seconds for which a resumed gang holds its GPUs before it makes progress
-    queue : for the schedulers that start an ordered queue without preempting (fifo, sjf, ssf, yarn-cs): "scheduler" =
-        each one's published discipline; "strict" = stop at the first waiting job that does not fit (head-of-line
-        blocking); "skip" = walk on and start whatever fits
-    step_iterations : 0 = work flows; K > 0 = work comes in steps of K iterations, so that of every job is rounded up to
-        whole steps (Dally's simulator, ``iteration_granularity``)
+    round_s : length of a round [s], at least SHORTEST_ROUND_S: schedulers decide only at multiples of it. 0 = no
+        rounds: schedulers decide at every event
+    checkpoint_s : time for which a preempted gang still holds its GPUs, without progress [s]
+    slot_s : length of a slot [s]: in each slot, only whole iterations count, and a gang stops only at a multiple of it
+        (SJF-BCO, eq. 9). 0 = no slots: work is continuous
+    least_busy_lambda : the placement rule least-busy-servers chooses among the least busy servers, as few as have this
+        many times the GPUs of the gang (SJF-BCO, LBSGF)
+    start_s : time for which a gang holds its GPUs before its first progress [s]
+    max_copies : number of copies of a gang that may train its job at the same time, each on its own GPUs; copies share
+        the iterations in proportion to their speeds (HadarE)
+    merge_s : time that a gang of several copies takes to average their parameters, when it gets its GPUs [s]
+    restore_s : time for which a resumed gang holds its GPUs before it makes progress [s]
+    queue : discipline of schedulers that start an ordered queue without preemption (fifo, sjf, ssf, yarn-cs):
+        "scheduler" = as published; "strict" = stop at the first waiting job that does not fit (head-of-line blocking);
+        "skip" = skip it and start whatever fits
+    step_iterations : K > 0 rounds the work of every job up to a multiple of K iterations (Dally's simulator,
+        ``iteration_granularity``); 0 = work is continuous
     tie_order : order of jobs that tie: "arrival-id", or "arrival-smallest" (arrival, gang size, id)
-    pace_until_lease : where jobs share GPUs, a gang that company leaves keeps its pace until it is granted a lease or
-        gets new company (Gavel: rates hold for a round); False = it is faster at once
-    time_limit_s : the run is cut here; inf = until every job has finished
+    pace_until_lease : True = after a co-located job leaves, a gang keeps its slowed rate until its next lease or until
+        another job joins it (Gavel: rates hold for a round); False = it runs faster at once
+    time_limit_s : time at which the run is cut [s]; inf = run until every job has finished
 
     Raises
     ------
-    ScenarioError : a negative or NaN time, or an unknown name
+    ScenarioError : a negative or NaN time, a value out of range, or an unknown name
     """
 
     round_s: float = 0.0
@@ -101,7 +101,7 @@ class Semantics:
                 raise ScenarioError(f"semantics.{name} is infinite: it must be a finite number of seconds")
         if 0 < self.round_s < SHORTEST_ROUND_S:
             raise ScenarioError(
-                f"semantics.round_s is {self.round_s!r}: give 0, or seconds from {SHORTEST_ROUND_S:g} on"
+                f"semantics.round_s is {self.round_s!r}: give 0, or at least {SHORTEST_ROUND_S:g} seconds"
             )
         if not 1.0 <= self.least_busy_lambda < math.inf:
             raise ScenarioError(
@@ -116,16 +116,16 @@ class Semantics:
         if not isinstance(self.pace_until_lease, bool):
             raise ScenarioError(f"semantics.pace_until_lease is {self.pace_until_lease!r}: it must be true or false")
         if self.time_limit_s == 0:
-            raise ScenarioError("semantics.time_limit_s is 0: nothing could happen; leave it out to run to the end")
+            raise ScenarioError("semantics.time_limit_s is 0: nothing can happen; leave it out to run to the end")
         if self.tie_order not in TIE_ORDERS:
             raise ScenarioError(f"semantics.tie_order: {unknown_name('tie order', self.tie_order, TIE_ORDERS)}")
         if self.queue not in QUEUE_DISCIPLINES:
             raise ScenarioError(f"semantics.queue: {unknown_name('queue discipline', self.queue, QUEUE_DISCIPLINES)}")
 
     def as_dict(self) -> dict[str, Any]:
-        """Give plain data for JSON; an infinite limit becomes None.
+        """Return plain data for JSON; an infinite time limit becomes None.
 
-        A rule that was added later appears only where it is used, so that older scenarios keep their fingerprints.
+        A rule of LATER_RULES is left out at its default value, so that fingerprints do not depend on it.
         """
         data = dataclasses.asdict(self)
         for name, plain in LATER_RULES.items():
@@ -136,36 +136,37 @@ class Semantics:
 
 
 def whole_steps(iterations: np.ndarray, step: int) -> np.ndarray:
-    """float64 [J]: iterations rounded up to whole steps of ``step`` iterations.
+    """float64 [J]: iterations rounded up to multiples of ``step``.
 
-    Work that follows from seconds is known to some units in the last place only: so much more than a whole step begins
-    no new one.
+    Work that is computed from seconds has rounding errors, so an excess of 1e-12 (relative) is ignored.
     """
     steps: np.ndarray = np.ceil(iterations / step * (1.0 - 1e-12)) * step
     return steps
 
 
 class Instance:
-    """A playable problem.
+    """A problem instance that the simulator can play.
 
     Parameters
     ----------
     cluster, workload, network, semantics : the four parts of a drawn scenario
-    sharing : lets several jobs share a GPU; None = each GPU is one job's
+    sharing : rules by which jobs share GPUs; None = one job per GPU
 
     Attributes
     ----------
-    workload : the given one, its jobs sorted by the tie order: the row of a job is its rank in every tie
-    job_class : int32 [J]; classes : int64 [C, 2] (profile, gang size)
-    passes : int64 [C], in which each GPU works its batch off when it is alone
-    topology : the links between the machines; None where the network is priced by tiers
-    links, first_row : LINK_ROW_DTYPE, the links as the simulator counts them; row of each link of the topology
+    workload : the given workload with its jobs sorted by the tie order, so that jobs tie in the order of their rows
+    job_class : int32 [J], class of each job
+    classes : int64 [C, 2], profile and gang size of each class
+    passes : int64 [C], passes in which a GPU processes its batch when it is not shared
+    topology : the links between the machines; None if the network is priced by tiers
+    links : LINK_ROW_DTYPE, the links as rows of the simulator
+    first_row : first row in ``links`` of each link of the topology
     iteration_s : float64 [C, tiers, GPU types], seconds of one iteration on an idle network; inf = cannot run there
-    compute_s, communication_s : the same, seconds of compute and of communication in it
-    measured : Boolean [C, tiers, GPU types], whether these were measured
-    shapes : the same by the shape of a placement; None unless the network's model is "dimensions". Arrays by tier then
+    compute_s, communication_s : float64 [C, tiers, GPU types], seconds of compute and of communication in an iteration
+    measured : bool [C, tiers, GPU types], whether these times were measured
+    shapes : times by the shape of a placement; None unless the network's model is "dimensions". Arrays by tier then
         hold the fastest shape of each tier
-    ratios : float64 [P, P], rate of a profile beside another over its rate alone; None unless contention is a table
+    ratios : float64 [P, P], rate of a profile beside another / its rate alone; None unless contention is a table
     iterations : float64 [J], work of each job
     ideal_iteration_s : float64 [C], seconds of one iteration on the best placement that the empty cluster offers
     ideal_s : float64 [J], run time on that placement
@@ -174,6 +175,7 @@ class Instance:
     ------
     WorkloadError : a gang larger than the cluster, profiles that lack one of the cluster's GPU types, a job that can
         run on no placement, or an iteration longer than a slot
+    ScenarioError : copies of gangs together with a topology or with sharing
     """
 
     def __init__(
@@ -204,8 +206,8 @@ class Instance:
         self.passes = workload.profiles.passes[self.classes[:, 0]]
         if self.semantics.max_copies > 1 and self.network.topology is not None:
             raise ScenarioError(
-                "semantics.max_copies: copies of a gang do not share links with each other, so that a topology cannot "
-                "price them; use a network priced by tiers, or max_copies = 1"
+                "semantics.max_copies: a topology cannot price copies of a gang; use a network priced by tiers, or "
+                "max_copies = 1"
             )
         self.topology, self.links, self.first_row = compiled_links(self.network, cluster)
         self.ratios = contention_ratios(self.network.contention, workload.profiles)
@@ -227,7 +229,7 @@ class Instance:
             bad = int(np.argmax(ideal_iteration))
             raise WorkloadError(
                 f"workload {workload.name!r}, job {jobs['id'][bad]}: an iteration takes {ideal_iteration[bad]:g} s, "
-                f"and a slot {self.semantics.slot_s:g} s: no whole iteration would ever be done; make slot_s larger"
+                f"and a slot {self.semantics.slot_s:g} s, so that no whole iteration fits; make slot_s larger"
             )
         by_iterations = np.isfinite(jobs["iterations"])
         self.iterations = np.where(by_iterations, jobs["iterations"], jobs["duration_s"] / ideal_iteration)
@@ -238,16 +240,16 @@ class Instance:
 
     @property
     def gpu_jobs(self) -> int:
-        """Jobs that may hold a GPU at the same time."""
+        """Number of jobs that may hold a GPU at the same time."""
         return 1 if self.sharing is None else self.sharing.limit
 
     @property
     def tells_rates(self) -> bool:
-        """Whether seconds an iteration depend on who else runs, so that the event log tells them (``rate``)."""
+        """Whether rates depend on the other running gangs, so that the event log holds ``rate`` events."""
         return self.topology is not None or self.sharing is not None
 
     def fingerprint(self) -> str:
-        """SHA-256 over all that decides the course of a run but the scheduler."""
+        """Return the SHA-256 of everything that determines a run, except the scheduler."""
         digest = hashlib.sha256(self.workload.fingerprint().encode())
         for array in (self.cluster.nodes, self.cluster.racks, self.iteration_s):
             digest.update(np.ascontiguousarray(array).tobytes())
@@ -269,7 +271,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class SchedulerInfo:
-    """Who played: stored with every result."""
+    """Name and parameters of a scheduler, stored with every result."""
 
     name: str
     parameters: dict[str, Any]

@@ -1,4 +1,4 @@
-"""The rate model: seconds of one iteration on a placement = overlap(compute, communication)."""
+"""The rate model: seconds per iteration on a placement = overlap(compute, communication)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def overlapped(compute_s: np.ndarray, communication_s: np.ndarray, overlap: np.n
 
 
 def job_classes(workload: Workload) -> tuple[np.ndarray, np.ndarray]:
-    """Group jobs that share profile and gang size, so that rates are tabulated once.
+    """Group jobs with the same profile and gang size, so that their rates are tabulated once.
 
     Returns
     -------
@@ -36,12 +36,11 @@ def job_classes(workload: Workload) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Paces(NamedTuple):
-    """What one iteration of each job class takes on each tier, all GPUs of one type; arrays [C, tiers, T].
+    """Times of one iteration of each job class on each tier, on GPUs of one type; arrays [C, tiers, T].
 
-    Where machines have slots there is a fourth tier: a slot costs what its machine costs, unless shapes have prices.
-
-    A gang on mixed types runs at the largest of its types' values: a synchronous gang waits for its slowest member.
-    Where a class cannot run on a type, on whatever tier, its compute and iteration are infinite on all tiers.
+    Where machines have slots there is a fourth tier. A slot has the times of its machine, unless times depend on
+    shapes. A synchronous gang waits for its slowest member, so a gang on mixed types takes the largest time of its
+    types. If a class cannot run on a type on some tier, its compute and iteration times are infinite on all tiers.
     """
 
     iteration_s: np.ndarray  # float64 [s] on an idle network
@@ -51,7 +50,7 @@ class Paces(NamedTuple):
 
 
 def known_types(workload: Workload, cluster: Cluster) -> list[int]:
-    """Column of each of the cluster's GPU types in the profiles' table of compute times.
+    """Return the column of each of the cluster's GPU types in the profiles' table of compute times.
 
     Raises
     ------
@@ -72,25 +71,26 @@ def refuse_unable(ideal_s: np.ndarray, classes: np.ndarray, workload: Workload, 
 
     Raises
     ------
-    WorkloadError : naming the profile and the gang
+    WorkloadError : there is such a class
     """
     if np.isinf(ideal_s).any():
         profile, gang = classes[int(np.argmax(ideal_s))].tolist()
         raise WorkloadError(
             f"workload {workload.name!r}: {str(workload.profiles.rows['name'][profile])!r} on {gang} GPUs cannot run "
-            f"on the cluster's GPU types ({', '.join(cluster.gpu_types)}), or too few of those on which it can are "
-            "there; leave out these jobs, or add machines of a type that runs them"
+            f"on the cluster's GPU types ({', '.join(cluster.gpu_types)}), or the cluster has too few GPUs of a type "
+            "that runs it; leave out these jobs, or add machines of such a type"
         )
 
 
 def class_paces(
     classes: np.ndarray, workload: Workload, cluster: Cluster, network: Network, topology: Topology | None = None
 ) -> Paces:
-    """Price one iteration of each job class.
+    """Compute the times of one iteration of each job class.
 
     Parameters
     ----------
-    topology : the network's links; its tiers are then priced by the fewest machines that hold the gang
+    classes : int64 [C, 2], profile row and gang size of each class
+    topology : the links of the network; times on a tier are then those on the fewest machines that hold the gang
 
     Raises
     ------
@@ -113,12 +113,12 @@ def class_paces(
         else:
             kinds = _collectives(network, workload, classes)
             formula = isolated_communication_s(network, topology, cluster, *gangs, kinds)
-        if network.contention.model == "budget":  # of extra time, which is all that spreading a gang costs
+        if network.contention.model == "budget":  # the budget of extra time is the whole cost of spreading a gang
             formula = np.repeat(formula[:, [MACHINE]], len(TIERS), axis=1)
         communication = np.broadcast_to(formula[:, :, None], shape).copy()
     measured = np.zeros(shape, bool)
     class_of = {(profile, gang): index for index, (profile, gang) in enumerate(classes.tolist())}
-    # inner tiers first: an outer row replaces what they gave
+    # Inner tiers first: the row of an outer tier replaces their values.
     for row in np.sort(profiles.measured, order="tier", kind="stable"):
         index = class_of.get((int(row["profile"]), int(row["gpus"])))
         if index is not None and row["gpu_type"] in types:
@@ -129,22 +129,22 @@ def class_paces(
     passes = profiles.passes[classes[:, 0]][:, None, None]
     iteration = overlapped(compute / passes, communication, rows["overlap"][:, None, None])
     earlier = np.where(passes > 1, compute, 0.0)
-    iteration += earlier - earlier / passes  # before the last, which communicates
+    iteration += earlier - earlier / passes  # the passes before the last; only the last one communicates
     of_tier = [*range(len(TIERS)), *[MACHINE] * (len(cluster.tiers) - len(TIERS))]
     return Paces(*(array[:, of_tier] for array in (iteration, compute, communication, measured)))
 
 
 def _collectives(network: Network, workload: Workload, classes: np.ndarray) -> list[str]:
-    """Collective of each job class."""
+    """Return the collective of each job class."""
     of_profile = collectives_of(network, workload.profiles.rows["name"].tolist())
     return [of_profile[profile] for profile in classes[:, 0].tolist()]
 
 
 def ideal_iteration_seconds(gangs: np.ndarray, iteration_s: np.ndarray, cluster: Cluster) -> np.ndarray:
-    """float64 [C]: seconds of one iteration on the best placement that the empty cluster offers each job class.
+    """float64 [C]: seconds of one iteration of each job class on its best placement on the empty cluster.
 
-    For each GPU type: use this type and all that are faster for the job, on the tightest tier where they are enough;
-    the slowest of them sets the pace. The ideal is the best of these.
+    For each GPU type and tier: use this type and all types that are faster for the job, if the tier has enough of these
+    GPUs; the slowest of these types determines the time. The result is the smallest of these times.
 
     Parameters
     ----------
@@ -168,9 +168,9 @@ def ideal_iteration_seconds(gangs: np.ndarray, iteration_s: np.ndarray, cluster:
 
 
 def type_rates(gangs: np.ndarray, iteration_s: np.ndarray, cluster: Cluster) -> np.ndarray:
-    """float64 [C, T]: iterations a second of each job class on GPUs of one type; 0 = it cannot run there.
+    """float64 [C, T]: iterations/s of each job class on GPUs of one type; 0 = it cannot run there.
 
-    On the tightest tier that holds the gang on machines of that type alone.
+    Rates are those on the tightest tier where machines of that type alone can hold the gang.
 
     Parameters
     ----------

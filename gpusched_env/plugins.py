@@ -1,4 +1,4 @@
-"""Modules of users: imported once, so that what they register is known by name everywhere, in worker processes too."""
+"""Import of users' modules, so that what they register is known in every process, workers included."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ VARIABLE: Final = "GPUSCHED_PLUGINS"  # names of modules, separated by commas
 
 
 def search_working_folder() -> bool:
-    """Have imports find modules of the working folder too, last; return whether they did not before.
+    """Append the working folder to ``sys.path``; return whether it was not there before.
 
-    A console script does not search it, and a user's own module usually is there.
+    A console script does not search the working folder, but a user's own module usually is there.
     """
     added = os.getcwd() not in sys.path and "" not in sys.path
     if added:
@@ -28,9 +28,9 @@ def search_working_folder() -> bool:
 
 @cache
 def load_plugins() -> None:
-    """Import the modules that GPUSCHED_PLUGINS names, and those of the entry points ``gpusched_env.plugins``.
+    """Import the modules named in GPUSCHED_PLUGINS and in the entry points ``gpusched_env.plugins``.
 
-    Modules are found in the working folder too.
+    The working folder is searched too. Later calls do nothing.
 
     Raises
     ------

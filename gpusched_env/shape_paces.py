@@ -1,4 +1,4 @@
-"""Prices by shape: what an iteration takes on every shape that a gang's placement can have on a cluster."""
+"""Times of an iteration on every shape that a gang's placement can have on a cluster."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ Shape = tuple[int, int, int, int]
 
 
 class ShapePaces(NamedTuple):
-    """What one iteration of each job class takes on each shape that it can have; S = most shapes of any class."""
+    """Times of one iteration of each job class on each of its shapes; S = largest number of shapes of a class."""
 
-    keys: np.ndarray  # int64 [C, S], ascending, see shape_key; -1 = no more shapes
+    keys: np.ndarray  # int64 [C, S], ascending, see shape_key; -1 = padding
     iteration_s: np.ndarray  # float64 [C, S, T] [s]
     compute_s: np.ndarray  # float64 [C, S, T] [s] of compute in it
     communication_s: np.ndarray  # float64 [C, S, T] [s] of communication that compute does not hide
 
     def rows(self, job_class: np.ndarray, gang: np.ndarray, parts: np.ndarray) -> np.ndarray:
-        """int64 [P]: row along S of each placement.
+        """int64 [P]: index along S of each placement.
 
         Parameters
         ----------
         job_class, gang : int [P], class and GPUs of each placement
-        parts : int [3, P], racks, machines and slots that it uses, see Cluster.used_parts
+        parts : int [3, P], racks, machines and slots that each placement uses, see Cluster.used_parts
         """
         seen = {}
         rows = np.zeros(len(gang), np.int64)
@@ -44,10 +44,10 @@ class ShapePaces(NamedTuple):
 
 
 def shape_paces(classes: np.ndarray, workload: Workload, cluster: Cluster) -> tuple[Paces, ShapePaces]:
-    """Price one iteration of each job class on each shape, and on each tier the fastest of its shapes.
+    """Compute the times of one iteration of each job class on each shape, and on the fastest shape of each tier.
 
-    An iteration takes compute / efficiency. A tier on which a gang has no placement is priced as the next tier that has
-    one, outwards first.
+    An iteration takes compute / efficiency. A tier on which a gang has no placement gets the times of the next outer
+    tier that has one, or else of the next inner tier.
 
     Parameters
     ----------
@@ -55,8 +55,7 @@ def shape_paces(classes: np.ndarray, workload: Workload, cluster: Cluster) -> tu
 
     Raises
     ------
-    WorkloadError : the profiles lack a GPU type of the cluster, or the efficiency of a shape that a gang can have here
-        is not told
+    WorkloadError : the profiles lack a GPU type of the cluster, or the efficiency of a shape that a gang can have
     """
     types = known_types(workload, cluster)
     told = {tuple(row[:-1]): row[-1] for row in workload.profiles.shaped.tolist()}
@@ -81,13 +80,13 @@ def shape_paces(classes: np.ndarray, workload: Workload, cluster: Cluster) -> tu
     by_tier, by_shape = (compute / share[:, :, None] for share in (best, efficiency))
     plain = np.broadcast_to(compute, by_tier.shape)
     everywhere = np.broadcast_to(compute, by_shape.shape)
-    hidden = np.where(np.isinf(compute), 0.0, compute)  # inf - inf is no number: who cannot run does not communicate
+    hidden = np.where(np.isinf(compute), 0.0, compute)  # inf - inf would be NaN
     paces = Paces(by_tier, plain.copy(), hidden / best[:, :, None] - hidden, np.zeros(by_tier.shape, bool))
     return paces, ShapePaces(keys, by_shape, everywhere.copy(), hidden / efficiency[:, :, None] - hidden)
 
 
 def _fill(best: np.ndarray) -> None:
-    """Give the tiers without a placement (0) the efficiency of the next one that has some, outwards first."""
+    """Fill tiers without a placement (0) with the efficiency of the next outer, or else the next inner tier."""
     order = [tier for tier in OUTWARDS if tier < len(best)]
     for there, here in pairwise(reversed(order)):
         best[here] = best[here] or best[there]

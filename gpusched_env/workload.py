@@ -1,4 +1,4 @@
-"""The jobs users submitted and the model profiles they train: data that never changes during a run."""
+"""Workloads: submitted jobs and the profiles of the models that they train. They are constant during a run."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gpusched_env.cluster import TIERS
 from gpusched_env.errors import WorkloadError
 from gpusched_env.files import whole
 
-MOST_JOBS: Final = 50_000_000  # [job] of a workload: more is a typing error, or more than memory holds
-# Attributes that users give along with their jobs, so that schedulers may see them: numbers, or texts of numbers.
+MOST_JOBS: Final = 50_000_000  # [job] limit of a workload: more is a typing error, or does not fit in memory
+# Attributes that users submit with their jobs, so that schedulers may see them: numbers, or numbers as text.
 REQUESTED: Final = (
     "priority_weight",  # entitlement: a job with twice the weight is entitled to twice as much
-    "slo",  # deadline after arrival as a multiple of the run time on the GPU type of reference; <= 0 = none
+    "slo",  # deadline after arrival / run time on the reference GPU type; <= 0 = none
 )
 JOB_DTYPE: Final = np.dtype(
     [
@@ -36,10 +36,10 @@ PROFILE_DTYPE: Final = np.dtype(
     [
         ("name", "<U48"),
         ("batch", "<i4"),  # [samples] per GPU
-        ("gradient_bytes", "<f8"),  # [byte] all-reduced in each iteration
+        ("gradient_bytes", "<f8"),  # [byte] reduced by an all-reduce in each iteration
         ("memory_bytes", "<f8"),  # [byte] on each GPU
         ("skew", "<f8"),  # largest tensor / all tensor bytes, 0..1 (Tiresias, NSDI 2019)
-        ("overlap", "<f8"),  # exponent p of the overlap norm: 1 = none, inf = full
+        ("overlap", "<f8"),  # exponent p of the overlap norm: 1 = no overlap, inf = full overlap
     ]
 )
 MEASURED_DTYPE: Final = np.dtype(
@@ -47,7 +47,7 @@ MEASURED_DTYPE: Final = np.dtype(
         ("profile", "<i4"),  # row of Profiles.rows
         ("gpu_type", "<i4"),  # index into Profiles.gpu_types
         ("gpus", "<i4"),  # [GPU] gang size, >= 1
-        ("tier", "<i4"),  # index into TIERS: the row holds from this tier outwards, up to the next row's tier
+        ("tier", "<i4"),  # index into TIERS: the row holds from this tier outwards, up to the tier of the next row
         ("compute_s", "<f8"),  # [s] of one iteration, > 0; inf = the gang cannot run on this GPU type
         ("communication_s", "<f8"),  # [s] of one iteration on an idle network, >= 0
     ]
@@ -61,7 +61,7 @@ SHAPED_DTYPE: Final = np.dtype(
         ("slot", "<i4"),
         ("machine", "<i4"),
         ("rack", "<i4"),
-        ("efficiency", "<f8"),  # compute / (compute + communication that it does not hide), above 0, at most 1
+        ("efficiency", "<f8"),  # compute / (compute + communication not hidden by it), above 0, at most 1
     ]
 )
 
@@ -69,10 +69,10 @@ SHAPED_DTYPE: Final = np.dtype(
 ACCUMULATION_DTYPE: Final = np.dtype(
     [
         ("profile", "<i4"),  # row of Profiles.rows
-        ("passes", "<i4"),  # in which a GPU works its batch off when it is alone, >= 1
-        ("fixed_compute", "<f8"),  # share of a pass's compute that does not shrink with its samples, 0..1
-        ("fixed_memory", "<f8"),  # part of a GPU's memory that does not shrink with the samples of a pass, >= 0
-        ("batch_memory", "<f8"),  # part that the samples of one of these passes take, >= 0
+        ("passes", "<i4"),  # passes in which a GPU processes its batch when it is not shared, >= 1
+        ("fixed_compute", "<f8"),  # fraction of a pass's compute that does not shrink with its samples, 0..1
+        ("fixed_memory", "<f8"),  # fraction of a GPU's memory that does not shrink with the samples of a pass, >= 0
+        ("batch_memory", "<f8"),  # fraction of a GPU's memory that the samples of one of these passes take, >= 0
     ]
 )
 
@@ -94,20 +94,20 @@ def no_measurements() -> np.ndarray:
 
 @dataclass(frozen=True)
 class Profiles:
-    """Model profiles: what one iteration costs.
+    """Model profiles: the cost of one iteration.
 
     Attributes
     ----------
     rows : PROFILE_DTYPE [P]
     compute_s : float64 [P, T], seconds of compute of one iteration on one GPU of each type; inf = cannot run there
     gpu_types : names of the T GPU types
-    measured : MEASURED_DTYPE [M]; measured times of a profile on a gang. They replace, for that gang and GPU type and
-        from the row's tier outwards, what ``compute_s`` and the scenario's communication model would give
-    shaped : SHAPED_DTYPE [S], ascending; efficiency of a profile on the shapes of a gang's placement, which the network
-        model "dimensions" reads and no other
-    accumulation : ACCUMULATION_DTYPE [A], ascending profiles; what gradient accumulation does to a profile's compute
-        and memory. ``compute_s`` is that of all passes; only the last overlaps communication. A profile without a row
-        takes its batch at once, always
+    measured : MEASURED_DTYPE [M], measured times of a profile on a gang. For that gang and GPU type, from the row's
+        tier outwards, they replace the times from ``compute_s`` and from the scenario's communication model
+    shaped : SHAPED_DTYPE [S], ascending, efficiency of a profile on each shape of a gang's placement. Only the network
+        model "dimensions" reads it
+    accumulation : ACCUMULATION_DTYPE [A], ascending profiles, effect of gradient accumulation on the compute and the
+        memory of a profile. ``compute_s`` is that of all passes; only the last pass overlaps communication. A profile
+        without a row always processes its batch in one pass
     """
 
     rows: np.ndarray
@@ -118,7 +118,7 @@ class Profiles:
     accumulation: np.ndarray = field(default_factory=no_accumulation)
 
     def __post_init__(self) -> None:
-        """Refuse profiles that have no meaning."""
+        """Check every table."""
         if self.rows.dtype != PROFILE_DTYPE or self.compute_s.shape != (len(self.rows), len(self.gpu_types)):
             raise WorkloadError(
                 "profiles: rows must be PROFILE_DTYPE [P] and compute_s float64 [P, number of GPU types]"
@@ -208,7 +208,7 @@ class Profiles:
 
     @classmethod
     def from_rows(cls, rows: Sequence[Mapping[str, Any]], gpu_types: Sequence[str] = ("V100",)) -> Profiles:
-        """Build the table from mappings with the PROFILE_DTYPE fields plus ``compute_s`` (one, or one per GPU type)."""
+        """Build profiles from mappings with the PROFILE_DTYPE fields and ``compute_s`` (one, or one per GPU type)."""
         table = np.zeros(len(rows), PROFILE_DTYPE)
         compute = np.zeros((len(rows), len(gpu_types)))
         for i, row in enumerate(rows):
@@ -219,29 +219,29 @@ class Profiles:
 
     @classmethod
     def unit(cls, gpu_type: str = "V100") -> Profiles:
-        """One profile: a second an iteration, no communication. Durations hold on every placement, bit for bit."""
+        """Build one profile of 1 s per iteration without communication: durations are exact on every placement."""
         row = dict(name="unit", batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0, compute_s=1.0)
         return cls.from_rows([row], (gpu_type,))
 
     @property
     def passes(self) -> np.ndarray:
-        """int64 [P]: passes in which a GPU of each profile works its batch off when it is alone."""
+        """int64 [P]: passes in which a GPU processes the batch of each profile when it is not shared."""
         passes = np.ones(len(self.rows), np.int64)
         passes[self.accumulation["profile"]] = self.accumulation["passes"]
         return passes
 
     @property
     def is_unit(self) -> bool:
-        """Whether this is the table of jobs whose models nobody has told."""
+        """Whether this is the table of jobs whose models are unknown."""
         return bool(self.rows["name"].tolist() == ["unit"])
 
 
 def refuse_too_many_jobs(jobs: int, where: str) -> None:
-    """Refuse more than MOST_JOBS, before anything is laid out for them.
+    """Refuse more than MOST_JOBS, before any memory is allocated for them.
 
     Raises
     ------
-    WorkloadError : with the number
+    WorkloadError : there are more
     """
     if jobs > MOST_JOBS:
         raise WorkloadError(f"{where} has {jobs:,} jobs: give at most {MOST_JOBS:,}")
@@ -249,20 +249,20 @@ def refuse_too_many_jobs(jobs: int, where: str) -> None:
 
 @dataclass(frozen=True)
 class Workload:
-    """Jobs and the profiles they refer to.
+    """Jobs and the profiles that they refer to.
 
     Parameters
     ----------
     jobs : JOB_DTYPE [J]; any order, the simulator sorts by the scenario's tie order
     profiles : model profiles
     name, source : for reports
-    attributes : optional columns of length J that no scheduler sees (original ids, users, virtual clusters), but for
-        REQUESTED, which users give along with their jobs
+    attributes : optional columns of length J (original ids, users, virtual clusters). Schedulers see only those of
+        REQUESTED, which users submit with their jobs
 
     Raises
     ------
-    WorkloadError : empty, more than MOST_JOBS, duplicate ids, negative or NaN times, a gang below 1, work given by
-        neither or both
+    WorkloadError : no jobs, more than MOST_JOBS, duplicate ids, negative or NaN times, a gang below 1 GPU, or a job
+        with both or neither of ``iterations`` and ``duration_s``
     """
 
     jobs: np.ndarray
@@ -322,7 +322,7 @@ class Workload:
         estimate_s: Sequence[float] | np.ndarray | None = None,
         **kwargs: Any,
     ) -> Workload:
-        """Build a workload from columns; without ``profiles`` every job uses the unit profile (exact durations)."""
+        """Build a workload from columns; without ``profiles``, every job has the unit profile (exact durations)."""
         jobs = np.zeros(len(arrival_s), JOB_DTYPE)
         jobs["id"] = np.arange(len(jobs)) if ids is None else ids
         jobs["arrival_s"] = arrival_s
@@ -341,7 +341,7 @@ class Workload:
         return Workload(self.jobs[rows], self.profiles, self.name, self.source, attributes)
 
     def fingerprint(self) -> str:
-        """SHA-256 over everything that a simulation reads; names and attributes but for REQUESTED do not count."""
+        """Return the SHA-256 of everything that a simulation reads; of the attributes, only REQUESTED count."""
         digest = hashlib.sha256()
         digest.update(self.jobs.tobytes())
         digest.update(self.profiles.rows.tobytes())
@@ -375,7 +375,7 @@ class Workload:
         for name in ("shaped", "accumulation"):
             if len(rows := getattr(self.profiles, name)):
                 columns[name] = rows
-        with whole(Path(path)) as partial, partial.open("wb") as stream:  # open: savez would add a suffix to a name
+        with whole(Path(path)) as partial, partial.open("wb") as stream:  # savez would add a suffix to a path
             np.savez_compressed(
                 stream,
                 header=np.array(header),
@@ -408,11 +408,11 @@ class Workload:
     @classmethod
     def _unpacked(cls, file: BinaryIO) -> Workload:
         if file.read(4) != b"PK\x03\x04":
-            raise WorkloadError("it is no .npz")  # numpy would advise to trust a pickle
+            raise WorkloadError("it is no .npz")  # numpy's own message would advise to allow pickles
         file.seek(0)
         with np.load(file, allow_pickle=False) as data:
             header = json.loads(str(data["header"]))
-            # Files written before profiles could be measured lack the array.
+            # Older files lack some arrays.
             measured = data["measured"] if "measured" in data.files else no_measurements()
             shaped = data["shaped"] if "shaped" in data.files else no_shapes()
             accumulation = data["accumulation"] if "accumulation" in data.files else no_accumulation()

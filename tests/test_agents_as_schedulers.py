@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from gpusched_env.envs.acting import ActingScheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.encoder import Windows
+from gpusched_env.envs.policy_scheduler import PolicyScheduler
 from gpusched_env.errors import SchedulerError
 from gpusched_env.leaderboard import record, replay
 from gpusched_env.scenarios import get_scenario
@@ -28,7 +28,7 @@ def test_an_agent_as_a_scheduler_gives_the_log_of_the_environment():
         observation, _, terminated, truncated, _ = env.step(action)
         over = terminated or truncated
     instance = get_scenario("tiny-v1").instance(200_000)
-    log, decisions = record(instance, ActingScheduler(last_feasible, Windows(**OPTIONS)), 200_000)
+    log, decisions = record(instance, PolicyScheduler(last_feasible, Windows(**OPTIONS)), 200_000)
     assert set(decisions.kinds) >= {"S"}
     assert log.digest() == env.event_log().digest()
     assert replay(instance, 200_000, decisions).digest() == log.digest()
@@ -37,4 +37,4 @@ def test_an_agent_as_a_scheduler_gives_the_log_of_the_environment():
 
 def test_windows_with_leases_are_refused():
     with pytest.raises(SchedulerError, match="lease_s"):
-        ActingScheduler(last_feasible, Windows(lease_s=60.0))
+        PolicyScheduler(last_feasible, Windows(lease_s=60.0))

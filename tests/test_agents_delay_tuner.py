@@ -137,9 +137,9 @@ def test_an_inconsistent_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_layers_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(GpuschedError, match="must take 41"):
+    with pytest.raises(GpuschedError, match="must have 41 inputs"):
         TimerNetwork([(np.zeros((3, 2)), np.zeros(2))])
-    with pytest.raises(GpuschedError, match="gives 3 numbers a class"):
+    with pytest.raises(GpuschedError, match="gives 3 numbers per class"):
         TimerNetwork([(np.zeros((INPUTS, 3)), np.zeros(3))])
     with pytest.raises(GpuschedError, match="not finite"):
         TimerNetwork([(np.full((INPUTS, 2), np.nan), np.zeros(2))])

@@ -98,7 +98,7 @@ def test_an_agent_trained_with_links_plays_only_where_there_are_links(tmp_path: 
     assert len(larger.instance(200_000).links) > len(instance.links)
     log = simulate(larger.instance(200_000), agent)
     assert (log.events["kind"] == COMPLETE).sum() == len(larger.instance(200_000).workload)
-    with pytest.raises(SchedulerError, match="learned where the network is a topology, but this one is priced by tier"):
+    with pytest.raises(SchedulerError, match="trained on a network that is a topology, but this one is priced by tier"):
         simulate(get_scenario("tiny-v1").instance(0), agent)
 
 

@@ -12,7 +12,7 @@ from gpusched_env.baselines.gavel.scheduler import Gavel
 from gpusched_env.baselines.hadar.prices import UTILITIES, PriceRange, competitive_alpha, price_table
 from gpusched_env.baselines.hadar.scheduler import Hadar
 from gpusched_env.baselines.hadar.search import Round
-from gpusched_env.envs.playing import play_scheduler, wide_open
+from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import START
 from gpusched_env.metrics import job_times

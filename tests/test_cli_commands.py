@@ -201,7 +201,7 @@ def test_schedulers_are_listed_with_parameters_and_explained() -> None:
         (["run", "--scheduler", "fifo", "--log", "log.csv"], "must end in .npz or .txt"),
         (["run", "--scheduler", "fifo", "--plot", "plot.gif"], "must end in .png or .svg or .pdf"),
         (["compare", "--schedulers", "fifo,fifo"], "are the same"),
-        (["compare", "--schedulers", "fifo", "--seeds", "99"], "reports on 20 seeds"),
+        (["compare", "--schedulers", "fifo", "--seeds", "99"], "has 20 report seeds"),
         (["compare", "--schedulers", "fifo", "--workers", "0"], "workers is 0"),
         (["schedulers", "show", "fif"], "unknown scheduler"),
         (["scenarios", "show", "nix"], "unknown scenario"),

@@ -59,7 +59,7 @@ def test_the_numbers_are_those_of_the_jobs(log: str) -> None:
     assert rows["a"] == ["3", "60.0%", f"{(3600 + 1800 + 120) / gpu_seconds:.1%}"]
     assert rows["run time p50 [s]"][:2] == ["1,800", "1,415"]
     assert rows["correlation of hours of the day"][0] != "-"  # the log has dates
-    assert "beside Philly, 68,510 jobs" in result.stdout
+    assert "compared with Philly, 68,510 jobs" in result.stdout
 
 
 def test_jobs_are_chosen_before_they_are_described(log: str) -> None:
@@ -107,7 +107,7 @@ def test_generators_are_compared_with_their_logs() -> None:
     rows = cells(other)
     assert rows["cv of gaps"][-1] == rows["run time p50 [s]"][-1] == "no"
     assert rows["correlation of hours of the day"][0] == "-"
-    assert "beside" not in gpusched("traces", "describe", "synthetic:poisson").stdout
+    assert "compared with" not in gpusched("traces", "describe", "synthetic:poisson").stdout
 
 
 def test_a_log_is_compared_with_its_calibration_unchanged(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from helpers import linked_scenario, small_scenario
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.core import state
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.playing import play_scheduler, wide_open
+from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import COMPLETE, LEASE_END, PREEMPT, RATE, RESUME, START
 from gpusched_env.instance import Semantics

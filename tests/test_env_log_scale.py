@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpusched_env.core.handle import Handle, array, kernel
-from gpusched_env.envs.observation.squashing import squash, squash_exactly
+from gpusched_env.envs.observation.time_scale import scaled_time, scaled_time_exactly
 
 
 class Times(Handle):
@@ -17,9 +17,9 @@ class Times(Handle):
 @kernel
 def squash_each(these: Times) -> None:
     for i in range(len(these.seconds)):
-        these.fast[i] = squash(these.seconds[i])
+        these.fast[i] = scaled_time(these.seconds[i])
         if these.seconds[i] > 0.0:
-            these.exact[i] = squash_exactly(these.seconds[i] / 60.0)
+            these.exact[i] = scaled_time_exactly(these.seconds[i] / 60.0)
 
 
 def squashed(seconds: np.ndarray) -> Times:

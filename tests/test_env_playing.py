@@ -14,7 +14,7 @@ from helpers import small_scenario
 from gpusched_env.baselines import list_baselines, make_scheduler
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.playing import play_scheduler, wide_open
+from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.instance import Semantics
 from gpusched_env.metrics import validate

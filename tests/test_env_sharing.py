@@ -13,7 +13,7 @@ import pytest
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
-from gpusched_env.envs.playing import play_scheduler, wide_open
+from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times, validate
@@ -300,7 +300,7 @@ def test_impossible_arguments_and_actions_are_named() -> None:
         with pytest.raises(GpuschedError, match="whole number from 0 to"):
             env.step(action)
     assert isinstance(env, ClusterEnv)
-    with pytest.raises(GpuschedError, match="name one of 4 sub-batches"):
+    with pytest.raises(GpuschedError, match="names one of 4 sub-batches"):
         env.encoder.action_of(Start(int(env.encoder.queue_slots[0]), "pack"))
 
 

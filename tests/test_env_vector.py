@@ -209,11 +209,11 @@ def test_arrays_grow_for_seeds_that_need_longer_ones() -> None:
     scenario = get_scenario("tiny-v1")
     envs = ClusterVectorEnv(2, scenario, keep_logs=True, **WINDOWS)
     envs.reset(seed=0)
-    stage = envs._staged()
+    runs = envs._started_runs()
     for seed in range(1, 40):
-        classes = stage.state.paces.shape[1]
+        classes = runs.state.paces.shape[1]
         envs.reset(seed=[seed, None], options={"reset_mask": np.array([True, False])})
-        if stage.state.paces.shape[1] > classes:
+        if runs.state.paces.shape[1] > classes:
             break
     rng = np.random.default_rng(0)
     single = gym.make("gpusched/Cluster-v0", scenario=scenario, **WINDOWS)

@@ -83,7 +83,7 @@ def test_a_job_that_runs_nowhere_is_refused_at_the_start() -> None:
     with pytest.raises(WorkloadError, match=r"'c' on 2 GPUs cannot run on the cluster's GPU types \(A, B\)"):
         Instance(Cluster.parse("2x4@A,2x4@B"), only_c)
     large = Workload.from_columns([0.0], [17], iterations=[10.0], profiles=profiles(), profile=[0])
-    with pytest.raises(WorkloadError, match="or too few of those on which it can are there"):
+    with pytest.raises(WorkloadError, match="or the cluster has too few GPUs of a type that runs it"):
         Instance(ROOM, large)  # 24 GPUs, 16 of them A and B
 
 

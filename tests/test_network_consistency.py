@@ -20,7 +20,7 @@ from gpusched_env.core.network.contention import model_number
 from gpusched_env.core.network.flows import list_flow, touch_link
 from gpusched_env.core.network.settling import settle
 from gpusched_env.core.state import Run, allocate
-from gpusched_env.envs.playing import play_scheduler, wide_open
+from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError, ScheduleError
 from gpusched_env.event_log import COMPLETE, RATE, START, EventLog
 from gpusched_env.instance import Semantics

@@ -9,7 +9,7 @@ from helpers import plain_python_digests, random_instance, small_scenario, two_t
 
 from gpusched_env.baselines import list_baselines, make_scheduler
 from gpusched_env.core.state import allocate
-from gpusched_env.envs.playing import play_scheduler, wide_open
+from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.network import Contention, Network, TopologySpec
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import ClusterView, Decision, Lease, Scheduler, Simulation, Start, simulate

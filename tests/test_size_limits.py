@@ -37,7 +37,7 @@ def test_too_large_parts_are_refused(count: int) -> None:
         (lambda: generate_workload("poisson", 0, count), "at most 50,000,000"),
         (lambda: Sharing(limit=count), "from 1 to 64"),
         (lambda: Semantics(max_copies=BEYOND), "from 1 to 1000000"),
-        (lambda: Semantics(round_s=1 / count), r"from 0\.001 on"),
+        (lambda: Semantics(round_s=1 / count), r"at least 0\.001 seconds"),
         (lambda: Windows(queue_window=count), "at least 1 and at most 50000000"),
         (lambda: chosen_seeds(f"0:{count}", get_scenario("tiny-v1")), "at most 100,000"),
         (lambda: generate_workload("ring-all-reduce", 0, 5, batch=10 * count), r"at most 1e\+09"),
@@ -107,5 +107,5 @@ def test_a_memory_error_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     result = CliRunner().invoke(app, ["run", *FIFO])
     assert result.exit_code == 2
     assert result.stderr.splitlines() == [
-        "gpusched: not enough memory here (Unable to allocate 745. GiB): choose fewer jobs, GPUs or workers"
+        "gpusched: not enough memory (Unable to allocate 745. GiB): choose fewer jobs, GPUs or workers"
     ]

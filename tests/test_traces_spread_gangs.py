@@ -67,7 +67,8 @@ def test_the_cost_of_spreading_is_reported(scenario: Scenario) -> None:
     together, apart = load_measured("gavel").models[LM].rates["V100"][4]
     assert spread_note(scenario, 0) == (
         f"note: 1 of 2 jobs fit into no machine (at most 1 GPU) and run at the rates measured across machines, up to "
-        f"{together / apart:.3g} times slower; --ignore-placement charges nothing for that, as Gavel's simulator"
+        f"{together / apart:.3g} times slower; with --ignore-placement they run as fast as in one machine, "
+        "as in Gavel's simulator"
     )
     for quiet in (ignoring(scenario), scenario.with_cluster(Cluster.parse("2x4@V100")), get_scenario("philly-64-v1")):
         assert spread_note(quiet, 0) == ""

@@ -1,4 +1,4 @@
-"""The commands' root. Nothing here may import the simulator: ``gpusched --help`` answers at once."""
+"""The root of all commands. It must not import the simulator, so that ``gpusched --help`` answers at once."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from gpusched_env.cli.warming import warmup
 from gpusched_env.consoles import prepare_output, tell_interrupt
 from gpusched_env.errors import GpuschedError
 
-USAGE_ERROR = 2  # as for a wrong option
+USAGE_ERROR = 2  # exit status, as for a wrong option
 
 
 class Root(TyperGroup):
-    """A group that tells wrong input, too little memory and Ctrl-C in one line; all else is a bug with a traceback."""
+    """A group that reports invalid input, lack of memory and Ctrl-C in one line; other errors show a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -35,13 +35,13 @@ class Root(TyperGroup):
         except GpuschedError as error:
             raise _exit(str(error), USAGE_ERROR) from error
         except MemoryError as error:
-            raise _exit(f"not enough memory here ({error}): choose fewer jobs, GPUs or workers", USAGE_ERROR) from error
-        except KeyboardInterrupt as stop:  # its text says what was kept
+            raise _exit(f"not enough memory ({error}): choose fewer jobs, GPUs or workers", USAGE_ERROR) from error
+        except KeyboardInterrupt as stop:  # its text tells what was kept
             raise typer.Exit(tell_interrupt("gpusched", stop)) from stop
 
 
 def _exit(text: str, status: int) -> typer.Exit:
-    """Print why a command ends, in one line."""
+    """Print the reason of an exit in one line and return the exit."""
     print(f"gpusched: {' '.join(text.split())}", file=sys.stderr)
     return typer.Exit(status)
 

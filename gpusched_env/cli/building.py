@@ -1,4 +1,4 @@
-"""``gpusched leaderboard build``: the static site."""
+"""``gpusched leaderboard build``: make the static site."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import typer
 def build(
     entries: Annotated[Path, typer.Argument(help="Folder of entries, *.json.zst.", metavar="FOLDER")],
     out: Annotated[
-        Path, typer.Option(help="Folder of the site; one that this command made before is replaced.", metavar="FOLDER")
+        Path, typer.Option(help="Folder of the site; an earlier site of this command is replaced.", metavar="FOLDER")
     ],
-    baselines: Annotated[bool, typer.Option(help="Put the baselines beside them, which come with the package.")] = True,
+    baselines: Annotated[bool, typer.Option(help="Also show the baselines of the package.")] = True,
     log: Annotated[
         Path | None,
-        typer.Option("--log", help="The log of a track that has one, if it was not fetched.", metavar="FILE"),
+        typer.Option("--log", help="Log of a track that needs one, if it was not fetched.", metavar="FILE"),
     ] = None,
     workers: Annotated[
-        int, typer.Option(help="Processes, at most one a core; -1 = so many. The site does not depend on it.")
+        int, typer.Option(help="Processes, at most one per core; -1 = one per core. The site does not depend on it.")
     ] = -1,
     tracks: Annotated[
         str, typer.Option(help="Tracks of the site, names separated by commas.", show_default="all", metavar="NAMES")
     ] = "",
 ) -> None:
-    """Replay entries and write pages: tables, curves, and every schedule. Entries that are not true are refused.
+    """Replay entries and write pages with tables, curves and every schedule. Entries with false claims are refused.
 
     Example: gpusched leaderboard build entries/ --out site/
     """
@@ -42,7 +42,7 @@ def build(
     except KeyboardInterrupt as stop:
         kept = "the site that was there stays" if (out / "index.html").is_file() else "nothing was written"
         raise KeyboardInterrupt(f"{out}: {kept}") from stop
-    table = plain_table("track", "entries", "of them baselines")
+    table = plain_table("track", "entries", "of these baselines")
     for track, shown in built.entries.items():
         table.add_row(track, str(len(shown)), str(sum(one.baseline for one in shown)))
     show(table)

@@ -1,4 +1,4 @@
-"""Options that choose the jobs, scale them and give them models: fields of a workload, in the order of their steps."""
+"""Options that choose jobs, scale their arrivals and give them models, in the order in which they apply."""
 
 from __future__ import annotations
 
@@ -15,52 +15,52 @@ def _option(name: str, metavar: str, text: str, **limits: Any) -> Any:
     return typer.Option(name, help=text, metavar=metavar, rich_help_panel=PANEL, show_default=False, **limits)
 
 
-WindowOption = Annotated[str | None, _option("--window", "START:STOP", "Of a log, those that arrive in these seconds.")]
+WindowOption = Annotated[str | None, _option("--window", "START:STOP", "Of a log, jobs that arrive in these seconds.")]
 WhereOption = Annotated[
     list[str] | None,
     _option(
         "--where",
         "ATTRIBUTE=VALUES",
-        "Of a log, those with an attribute: virtual_cluster=6214e9,11cb48 or status!=Killed. May be given repeatedly.",
+        "Of a log, jobs with an attribute: virtual_cluster=6214e9,11cb48 or status!=Killed. May be given repeatedly.",
     ),
 ]
-MaxGpusOption = Annotated[int | None, _option("--max-gpus", "GPUS", "Leave out larger demands.", min=1)]
+MaxGpusOption = Annotated[int | None, _option("--max-gpus", "GPUS", "Leave out jobs with larger demands.", min=1)]
 SampleOption = Annotated[
-    float | None, _option("--sample", "SHARE|COUNT", "Of a log, a random share below 1, or so many jobs.")
+    float | None, _option("--sample", "SHARE|COUNT", "Of a log, a random fraction below 1, or so many jobs.")
 ]
 MapOption = Annotated[
     str | None,
     _option(
         "--map",
         "ROLE=COLUMN,...",
-        "Columns of a CSV of your own, csv:PATH, where their names do not tell: arrival=submit_time,duration_min=wall.",
+        "Roles of the columns of csv:PATH if their names do not tell them: arrival=submit_time,duration_min=wall.",
     ),
 ]
 SkipBadRowsOption = Annotated[
-    bool, _option("--skip-bad-rows", "", "Count and report malformed rows of a log instead of refusing it.")
+    bool, _option("--skip-bad-rows", "", "Skip and report malformed rows of a log instead of refusing the log.")
 ]
 EstimateOption = Annotated[
     str | None,
-    _option("--estimate", "FILE", "Predicted run times by job id: a CSV such as job_id,estimate_s."),
+    _option("--estimate", "FILE", "Predicted run times by job id: a CSV with columns such as job_id,estimate_s."),
 ]
 IgnorePlacementOption = Annotated[
     bool,
     _option(
         "--ignore-placement",
         "",
-        "Gangs of measured models run spread as fast as in one machine, as in Gavel's simulator.",
+        "Gangs of measured models run as fast spread as in one machine, as in Gavel's simulator.",
     ),
 ]
-JobsOption = Annotated[int | None, _option("--jobs", "COUNT", "So many; of a log the first.", min=1)]
+JobsOption = Annotated[int | None, _option("--jobs", "COUNT", "Number of jobs; of a log, the first ones.", min=1)]
 LoadOption = Annotated[
-    float | None, _option("--load", "LOAD", "Scale arrival times until the jobs offer this load on the cluster.")
+    float | None, _option("--load", "LOAD", "Scale arrival times so that the jobs offer this load to the cluster.")
 ]
 ProfilesOption = Annotated[
     str | None,
     _option(
         "--profiles",
         "RULE",
-        "Models of jobs that bring none: unit = equal run times on every GPU type and placement; mix (V100), "
+        "Models for jobs without one: unit = equal run times on every GPU type and placement; mix (V100), "
         "gavel (V100, P100, K80), elasticflow (A100, T4), pollux (T4) and sia (A100, RTX2080Ti, ...) draw them.",
     ),
 ]
@@ -77,7 +77,7 @@ def chosen_jobs(
     parameters: dict[str, Any] | None = None,
     ignore_placement: bool = False,
 ) -> dict[str, Any]:
-    """Turn the options that were given into fields of a WorkloadSpec; ``parameters`` are those of read_options.
+    """Return the given options as fields of a WorkloadSpec; ``parameters`` is the result of read_options.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def chosen_jobs(
 
 
 def read_options(mapping: str | None, skip_bad_rows: bool, estimate: str | None) -> dict[str, Any]:
-    """Turn the options that were given into those of read_trace.
+    """Return the given options as options of read_trace.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def _seconds(window: str) -> dict[str, float | None]:
 
 
 def in_words(changes: dict[str, Any]) -> list[str]:
-    """Say in a few words what :func:`chosen_jobs` chose, for the name of a scenario."""
+    """Describe what :func:`chosen_jobs` chose, in short texts for the name of a scenario."""
     parts = []
     if "start_s" in changes:
         stop = changes["stop_s"]

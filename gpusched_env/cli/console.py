@@ -1,4 +1,4 @@
-"""Tables of commands, and how they are printed."""
+"""Tables that commands print."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def plain_table(*headings: str, texts: int = 1) -> Table:
-    """Give a table without a frame; its first ``texts`` columns hold names, which are never cut, the others numbers."""
+    """Return a table without a frame: ``texts`` columns of names, never truncated, then columns of numbers."""
     from rich.table import Table
 
     table = Table(*headings, show_edge=False, pad_edge=False)
@@ -23,7 +23,7 @@ def plain_table(*headings: str, texts: int = 1) -> Table:
 
 
 def show(table: Table, title: str = "", note: str = "") -> None:
-    """Print a table under a title that no markup in names can spoil."""
+    """Print a table with a title and a note; markup in them is not interpreted."""
     from rich.text import Text
 
     out = console()

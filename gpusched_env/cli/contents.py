@@ -1,4 +1,4 @@
-"""``gpusched traces cluster`` and ``gpusched traces table``: what is in the files that list no jobs."""
+"""``gpusched traces cluster`` and ``gpusched traces table``: describe files that list no jobs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import typer
 
 
 def describe_cluster(source: Annotated[str, typer.Argument(metavar="FORMAT:PATH")]) -> None:
-    """Read a cluster description and say what was kept, what was dropped and why, and which machines there are.
+    """Read a cluster description and print what was kept, what was dropped and why, and the machines.
 
-    Formats: bsbf, helios, muri, openb, pai, philly, spot, tiresias. --cluster of run and compare takes the same.
+    Formats: bsbf, helios, muri, openb, pai, philly, spot, tiresias. --cluster of run and compare accepts them too.
     """
     from rich.text import Text
 
@@ -21,7 +21,7 @@ def describe_cluster(source: Annotated[str, typer.Argument(metavar="FORMAT:PATH"
     with reading_shown():
         cluster, report = read_cluster(source)
     print(report.describe())
-    table = plain_table("GPU type", "GPUs a node", "nodes", "GPUs", "nodes a rack")
+    table = plain_table("GPU type", "GPUs per node", "nodes", "GPUs", "nodes per rack")
     for group in cluster.groups:
         counts = (group.gpus, group.count, group.count * group.gpus, group.nodes_per_rack or group.count)
         table.add_row(Text(group.gpu_type), *(f"{count:,}" for count in counts))
@@ -30,9 +30,9 @@ def describe_cluster(source: Annotated[str, typer.Argument(metavar="FORMAT:PATH"
 
 
 def describe_table(source: Annotated[str, typer.Argument(metavar="LAYOUT:PATH|auto:PATH")]) -> None:
-    """Read a published table that lists no jobs and say what was read, and what its columns hold.
+    """Read a published table that lists no jobs and print what was read and what its columns hold.
 
-    Layouts: docs/traces.md; auto finds them by the header, except in JSON.
+    docs/traces.md lists the layouts. auto detects a layout by the header, except in JSON.
     """
     import numpy as np
     from rich.text import Text

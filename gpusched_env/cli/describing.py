@@ -1,4 +1,4 @@
-"""``gpusched traces describe``: what is in a workload, in tables and figures, and how near it is to a log."""
+"""``gpusched traces describe``: tables and figures of a workload, and a comparison with a log."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from gpusched_env.evaluation.picture import Picture
     from gpusched_env.workload import Workload
 
-# Logs and the generators that are calibrated on them, where their names differ
+# Log format -> the generator calibrated on that log, where their names differ
 CALIBRATION_OF: Final = {"helios": "helios-venus", "philly-csv": "philly", "philly-json": "philly"}
-CALIBRATED_JOBS: Final = 50_000  # drawn from a calibrated generator when --jobs is not given
+CALIBRATED_JOBS: Final = 50_000  # jobs drawn from a calibrated generator if --jobs is not given
 
 
 def describe(
@@ -37,21 +37,21 @@ def describe(
     cluster: Annotated[
         str | None,
         typer.Option(
-            help="Give the load on these machines: 310x8/31, 16x4@T4, or a cluster description (openb, pai, ...).",
+            help="Machines for which to give the load: 310x8/31, 16x4@T4, or a cluster description (openb, pai, ...).",
             metavar="NxG/R@TYPE|FORMAT:PATH",
         ),
     ] = None,
     calibration: Annotated[
         str | None,
         typer.Option(
-            help="Hold the jobs to the statistics of this log: helios-venus, pai or philly.",
+            help="Compare the jobs with the statistics of this log: helios-venus, pai or philly.",
             metavar="NAME",
             show_default="that of the source",
         ),
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(help="Draw all panels into a .png, .svg or .pdf, or each into a folder.", metavar="FILE|FOLDER"),
+        typer.Option(help="Draw all panels as one .png, .svg or .pdf, or each in a folder.", metavar="FILE|FOLDER"),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Which draw of a generator.")] = 0,
     window: WindowOption = None,
@@ -64,7 +64,7 @@ def describe(
     skip_bad_rows: SkipBadRowsOption = False,
     estimate: EstimateOption = None,
 ) -> None:
-    """Describe the jobs of a log or a generator: arrivals, demand, run times, load, users, nearness to a log.
+    """Describe the jobs of a log or a generator: arrivals, demand, run times, load, users, similarity to a log.
 
     Example: gpusched traces describe philly:cluster_job_log.json --cluster 310x8 --plot philly.png
     """
@@ -83,7 +83,7 @@ def describe(
     if calibration is not None and calibration not in CALIBRATIONS:
         raise GpuschedError(f"--calibration: {unknown_name('calibration', calibration, CALIBRATIONS)}")
     if load is not None and cluster is None:
-        raise GpuschedError("--load is a load on a cluster: give --cluster too")
+        raise GpuschedError("--load needs a cluster: give --cluster too")
     read = read_options(mapping, skip_bad_rows, estimate)
     found = _find(source, seed, chosen_jobs(window, where, max_gpus, sample, jobs, parameters=read))
     workload = found.workload
@@ -102,7 +102,7 @@ def describe(
         print()
         show(table)
     if picture.calibration is not None:
-        show(fit_table(picture.checks), f"\nbeside {picture.calibration.log} ({picture.judged})")
+        show(fit_table(picture.checks), f"\ncompared with {picture.calibration.log} ({picture.judged})")
     if plot is not None:
         from gpusched_env.evaluation.workload_plots import plot_panels, plot_workload
 
@@ -110,7 +110,7 @@ def describe(
 
 
 class _Found(NamedTuple):
-    """Jobs; the hour of the week at which they begin; what they are called; their format or generator."""
+    """Jobs, the hour of the week at which they begin, a title, and their format or generator."""
 
     workload: Workload
     start_hour: float
@@ -119,7 +119,7 @@ class _Found(NamedTuple):
 
 
 def _find(source: str, seed: int, changes: dict[str, Any]) -> _Found:
-    """Draw the jobs, or read them and print what was kept and dropped."""
+    """Draw the jobs, or read them and print what was kept and what was dropped."""
     from gpusched_env.evaluation.progress import reading_shown
     from gpusched_env.scenarios import WorkloadSpec
     from gpusched_env.scenarios.workload_spec import DEFAULT_JOBS, SYNTHETIC
@@ -135,13 +135,13 @@ def _find(source: str, seed: int, changes: dict[str, Any]) -> _Found:
     generator = source.removeprefix(SYNTHETIC)
     calibrated = generator in CALIBRATIONS
     count = spec.jobs or (CALIBRATED_JOBS if calibrated else DEFAULT_JOBS)
-    parameters = {"start_hour": 0.0} if calibrated else {}  # a known hour, so that the hours of the week can be told
+    parameters = {"start_hour": 0.0} if calibrated else {}  # a known hour, for statistics by hour of the week
     workload = dataclasses.replace(spec, jobs=count, parameters=parameters).draw(seed, None, 0, ())
     return _Found(workload, parameters.get("start_hour", math.nan), f"{source}, seed {seed}", generator)
 
 
 def _beside(picture: Picture, name: str, seed: int | None, max_gpus: int | None) -> Picture:
-    """Hold the jobs to a log, or with a ``seed`` draws of the log's own generator from there on."""
+    """Compare the jobs with a log; with a ``seed``, compare draws of the log's own generator from that seed on."""
     from gpusched_env.traces.generators.acceptance import acceptance, measure, measure_generator
     from gpusched_env.traces.generators.synthetic import CALIBRATIONS
 

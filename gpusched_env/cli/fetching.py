@@ -19,7 +19,7 @@ def list_files(
         typer.Argument(help="Name, or a pattern such as 'pollux/*'.", show_default="all lists of jobs"),
     ] = "",
 ) -> None:
-    """List the public data that can be fetched, with licence, and what is here already.
+    """List the public data that can be fetched, their licences, and what has been fetched.
 
     Example: gpusched traces list 'sia/*'
     """
@@ -45,12 +45,12 @@ def list_files(
     show(table)
     notes = []
     if any(file.restricted for file in files):
-        notes.append("* no licence stated, or a restricted one: you fetch it from its owners and under their terms")
+        notes.append("* no licence stated, or a restricted one: you fetch it from its owners, under their terms")
     if not pattern:
         others = len(public_files()) - len(files)
         notes.append(f"{others} more files (measured tables, machines): gpusched traces list '*'")
     if short := sorted(file.alias for file in files if file.alias):
-        notes.append(f"short names, each for the main file: {', '.join(short)}")
+        notes.append(f"short names, each of a source's main file: {', '.join(short)}")
     notes.append(f"data folder: {data_folder()}")
     console().print(*notes, sep="\n", markup=False)
 
@@ -63,17 +63,17 @@ def fetch_files(
     mirror: Annotated[
         list[str] | None,
         typer.Option(
-            help="Address to fetch from, with {repository}, {commit} and {path}, or with {file}, {name} or {sha256}; "
-            "several are tried in order.",
+            help="Address to fetch from, with {repository}, {commit} and {path}, or with {file}, {name} or {sha256}. "
+            "Several are tried in order.",
             metavar="TEMPLATE",
-            show_default="GPUSCHED_MIRRORS, or else the owners' own",
+            show_default="GPUSCHED_MIRRORS, or else the owners' addresses",
         ),
     ] = None,
 ) -> None:
-    """Download public data, check its SHA-256 and keep it; what is here already stays.
+    """Download public data and check its SHA-256; files that are already there are kept.
 
-    Files go to the folder GPUSCHED_DATA, or else to the cache folder that gpusched traces list shows. A download that
-    was cut goes on where it stopped when the command is run again.
+    Files go to the folder GPUSCHED_DATA, or else to the cache folder that gpusched traces list shows. Run the command
+    again to resume an interrupted download.
 
     Example: gpusched traces fetch openb
     """
@@ -90,7 +90,7 @@ def fetch_files(
 
 @contextmanager
 def _progress(file: PublicFile) -> Iterator[Watch]:
-    """Show a bar on a terminal; say nothing elsewhere."""
+    """Show a progress bar on a terminal, and nothing elsewhere."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -106,13 +106,13 @@ def _progress(file: PublicFile) -> Iterator[Watch]:
 
 
 def _short_licence(file: PublicFile) -> str:
-    """Write the licence in one word; ``fetch`` prints all of it."""
+    """Return the licence in one word; ``fetch`` prints its full text."""
     word = file.licence.split()[0]
     return ("none" if word == "no" else word) + "*" * file.restricted
 
 
 def _here(file: PublicFile) -> str:
-    """Tell how much of the file is in the data folder; only ``fetch`` reads it and checks its SHA-256."""
+    """Return how much of the file is in the data folder, by its size; only ``fetch`` checks its SHA-256."""
     if file.file.is_file() and (file.packed or file.file.stat().st_size == file.bytes):
         return "yes"
     return f"{file.partial.stat().st_size / file.bytes:.0%}" if file.partial.is_file() else ""

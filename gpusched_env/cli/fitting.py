@@ -1,4 +1,4 @@
-"""``gpusched traces fit-profiles``: from the throughput files that authors published to a table of model profiles."""
+"""``gpusched traces fit-profiles``: make a table of model profiles from throughput files that authors published."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from gpusched_env.traces.profile_tables import EfficiencyTable, FittedTable, MeasuredTable
 
-Rows = list[tuple[str, ...]]  # the first one is the header
+Rows = list[tuple[str, ...]]  # the first row is the header
 
 
 def fit_profiles(
@@ -25,7 +25,7 @@ def fit_profiles(
             "application (traces); the folder with Dally's layer files (workload) and astra_efficiency.csv.",
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", metavar="FILE", help="The table, as .json.")],
+    output: Annotated[Path, typer.Option("--output", metavar="FILE", help="File of the table, .json.")],
 ) -> None:
     """Make a table of model profiles from published measurements."""
     from gpusched_env.cli.console import plain_table, show
@@ -48,7 +48,7 @@ def fit_profiles(
     elif isinstance(made, EfficiencyTable):
         write_efficiency(made, output)
         columns, *rows = _efficiencies(made)
-        title = f"{made.name}: least efficiency of a gang on its best shape, and of any shape [%]"
+        title = f"{made.name}: lowest efficiency of any gang on its best shape, and of any shape [%]"
     else:
         write_measured(made, output)
         columns, *rows = _rates(made)
@@ -61,7 +61,7 @@ def fit_profiles(
 
 
 def _errors(table: FittedTable) -> Rows:
-    """Say how far each fit is off, one row a GPU type and application."""
+    """Return the errors of the fits, one row per GPU type and application."""
     from gpusched_env.traces.profile_tables.throughput import KINDS
 
     groups = (*KINDS, "held out")
@@ -75,7 +75,7 @@ def _errors(table: FittedTable) -> Rows:
 
 
 def _efficiencies(table: EfficiencyTable) -> Rows:
-    """Say how much the shape of a gang's placement matters, one row a model and network."""
+    """Return the lowest efficiencies, one row per model and network."""
     rows: Rows = [("model", "network", "shapes", "best", "worst")]
     for name, model in table.models.items():
         for network, shapes in model.efficiency.items():
@@ -89,13 +89,13 @@ def _efficiencies(table: EfficiencyTable) -> Rows:
 
 
 def _rates(table: MeasuredTable) -> Rows:
-    """Count what is known of each GPU type."""
-    columns = ("GPU type", "models", "gang sizes", "rates", "of them also spread", "pairs on one GPU", "without room")
+    """Count the measurements of each GPU type."""
+    columns = ("GPU type", "models", "gang sizes", "rates", "of these also spread", "pairs on one GPU", "without room")
     return [columns, *((gpu_type, *_counts(table, gpu_type)) for gpu_type in table.gpu_types)]
 
 
 def _counts(table: MeasuredTable, gpu_type: str) -> list[str]:
-    """Count what is known of a GPU type, one text a column."""
+    """Count the measurements of a GPU type, one text per column."""
     times = {(n, g): t for n, m in table.models.items() for g in m.gangs if (t := m.times(gpu_type, g))}
     pairs = table.packed.get(gpu_type, {}).values()
     sizes = ", ".join(map(str, sorted({gpus for _, gpus in times})))

@@ -1,4 +1,4 @@
-"""``gpusched scenarios``, ``gpusched schedulers`` and ``gpusched traces``: what there is."""
+"""``gpusched scenarios``, ``gpusched schedulers`` and ``gpusched traces read``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def list_scenarios(context: typer.Context) -> None:
         column.no_wrap = True
     for column in table.columns[1:5]:
         column.justify = "right"
-    table.caption = "* takes parameters, NAME:parameter=value,...; gpusched scenarios show NAME explains them"
+    table.caption = "* has parameters, NAME:parameter=value,...; gpusched scenarios show NAME explains them"
     table.caption_justify = "left"
     show(table)
 
@@ -50,12 +50,12 @@ def list_scenarios(context: typer.Context) -> None:
 def _source(scenario: Scenario) -> str:
     load, sharing = scenario.workload.load, scenario.sharing
     text = scenario.workload.source + (f", load {load:g}" if load is not None else "")
-    return text + (f", {sharing.limit} a GPU" if sharing is not None else "")
+    return text + (f", {sharing.limit} per GPU" if sharing is not None else "")
 
 
 @scenarios_app.command("show")
 def show_scenario(name: Annotated[str, typer.Argument(metavar="NAME[:parameter=value,...]|PATH")]) -> None:
-    """Print a scenario as JSON, a file that --scenario takes; where it has parameters, what they mean (to stderr)."""
+    """Print a scenario as JSON, which --scenario accepts as a file, and explain its parameters on stderr."""
     from gpusched_env.scenarios import FAMILIES, get_scenario
 
     print(json.dumps(get_scenario(name).as_dict(), indent=2, allow_nan=False))
@@ -65,7 +65,7 @@ def show_scenario(name: Annotated[str, typer.Argument(metavar="NAME[:parameter=v
 
 
 def _explained(family: ScenarioFamily) -> list[str]:
-    """Say what the parameters of a scenario may be, one a line."""
+    """Explain the parameters of a scenario, one per line."""
     from gpusched_env.scenarios.family import written
 
     first = family.parameters[0]
@@ -97,7 +97,7 @@ def list_schedulers(context: typer.Context) -> None:
         cls = _class_of(baseline.target)
         values = ", ".join(_written(key, value) for key, value in (_defaults(cls) | baseline.parameters).items())
         table.add_row(f"{name}{'*' if _clairvoyant(name) else ''}", Text(baseline.summary), Text(values))
-    table.caption = "* reads true run times with these defaults"
+    table.caption = "* clairvoyant with these defaults: it reads true run times"
     table.caption_justify = "left"
     show(table)
     console().print(Text(f"placement rules: {', '.join(PLACEMENT_RULES)}"))
@@ -105,7 +105,7 @@ def list_schedulers(context: typer.Context) -> None:
 
 @schedulers_app.command("show")
 def show_scheduler(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
-    """Explain a scheduler: what it does, its parameters, where it was published."""
+    """Explain a scheduler: what it does, its parameters, and where it was published."""
     import inspect
 
     from gpusched_env.baselines import BASELINES
@@ -124,17 +124,17 @@ def show_scheduler(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None
 
 @traces_app.command("read")
 def read_log(
-    source: Annotated[str, typer.Argument(metavar="FORMAT:PATH", help="or FORMAT PATH; FORMAT auto finds the format")],
-    path: Annotated[str, typer.Argument(metavar="PATH", help="when FORMAT stands alone", show_default=False)] = "",
+    source: Annotated[str, typer.Argument(metavar="FORMAT:PATH", help="Or FORMAT PATH. auto detects the format.")],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="If FORMAT stands alone.", show_default=False)] = "",
     report_to: Annotated[
         Path | None,
-        typer.Option("--report", help="Save every dropped row and every remark as .csv, line by line.", metavar="FILE"),
+        typer.Option("--report", help="Save every dropped row and every remark as .csv.", metavar="FILE"),
     ] = None,
     mapping: MapOption = None,
     skip_bad_rows: SkipBadRowsOption = False,
     estimate: EstimateOption = None,
 ) -> None:
-    """Read a log and say what was kept, what was dropped and why, and what is in it."""
+    """Read a log and print what was kept, what was dropped and why, and statistics of its jobs."""
     from gpusched_env.cli.console import plain_table, show
     from gpusched_env.cli.outputs import check_output
     from gpusched_env.errors import TraceError
@@ -148,7 +148,7 @@ def read_log(
     with reading_shown():
         options = read_options(mapping, skip_bad_rows, estimate)
         workload, report = read_trace(f"{source}:{path}" if path else source, **options)
-    if report_to is not None:  # first: whoever reads what is printed may stop reading
+    if report_to is not None:  # before printing: a closed pipe may end the command there
         report.write_csv(report_to)
     print(report.describe())
     table = plain_table("of the jobs kept", "value")
@@ -169,19 +169,19 @@ def _class_of(target: str) -> Any:
 def _defaults(cls: Any) -> dict[str, Any]:
     import dataclasses
 
-    fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()  # users' classes may have none
+    fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()  # a user's class need not be a dataclass
     return {field.name: field.default for field in fields if field.init}
 
 
 def _clairvoyant(name: str) -> bool:
-    """Tell it for the defaults; the agent's checkpoint decides for ``learned``, which cannot be built without one."""
+    """Return whether a scheduler with its defaults is clairvoyant; ``learned`` needs a checkpoint, which decides."""
     from gpusched_env.baselines import list_baselines, make_scheduler
 
     return name in list_baselines(types=True, sharing=True) and make_scheduler(name).clairvoyant
 
 
 def _written(key: str, value: Any) -> str:
-    """Write a default the way a spec takes it; a parameter without one, by its name alone."""
+    """Return a default as a spec states it; of a parameter without default, only its name."""
     key = key.rstrip("_")  # lambda_
     if value in ("", ()):
         return key

@@ -19,8 +19,8 @@ PANEL: Final = "Which network"
 NetworkOption = Annotated[
     str | None,
     typer.Option(
-        help="Play on the links of a preset (docs/network.md), such as oversub4. Gangs contend by maxmin, unless the "
-        "scenario or --contention says otherwise.",
+        help="Play on the topology of a preset (docs/network.md), such as oversub4. Gangs contend by the model maxmin, "
+        "unless the scenario or --contention chooses another.",
         metavar="PRESET",
         rich_help_panel=PANEL,
         show_default=False,
@@ -30,7 +30,7 @@ ContentionOption = Annotated[
     str | None,
     typer.Option(
         help="Contention model: none, maxmin, kway, flat, table, budget or tiers, with fields such as "
-        "kway:xi1=0.5,alpha=0.2; what is not given stays as it is.",
+        "kway:xi1=0.5,alpha=0.2. Fields that are not given keep their values.",
         metavar="MODEL",
         rich_help_panel=PANEL,
         show_default=False,
@@ -39,16 +39,16 @@ ContentionOption = Annotated[
 
 
 def with_network(scenario: Scenario, network: str | None, contention: str | None) -> Scenario:
-    """Give the scenario on another network, or under another contention model; its name then says so.
+    """Return the scenario with another network or contention model; its name then says so.
 
     Parameters
     ----------
-    network : name of a preset of networks
-    contention : ``MODEL`` or ``MODEL:field=value,...``; other fields are those of the scenario
+    network : name of a network preset
+    contention : ``MODEL`` or ``MODEL:field=value,...``; other fields keep the scenario's values
 
     Raises
     ------
-    GpuschedError : an unknown name, field or value, or contention without links
+    GpuschedError : an unknown name, field or value, or a contention model without links
     """
     from gpusched_env.errors import unknown_name
     from gpusched_env.network import NETWORK_PRESETS, Contention, Network
@@ -80,7 +80,7 @@ def _contention(before: Contention, text: str) -> Contention:
     model, colon, rest = text.partition(":")
     fields: dict[str, Any] = dataclasses.asdict(before) | {"model": model}
     if model != before.model:
-        fields["ratios"] = ""  # a table belongs to its model
+        fields["ratios"] = ""  # a table of ratios belongs to its model
     for item in rest.split(",") if colon else ():
         name, equals, value = item.partition("=")
         if not equals:
@@ -96,7 +96,7 @@ def _contention(before: Contention, text: str) -> Contention:
 
 def draw_scenario(
     name: Annotated[str, typer.Argument(metavar="NAME|PATH")],
-    output: Annotated[Path, typer.Option("--output", help="The drawing, as .png, .svg or .pdf.", metavar="FILE")],
+    output: Annotated[Path, typer.Option("--output", help="File of the drawing: .png, .svg or .pdf.", metavar="FILE")],
     network: NetworkOption = None,
     contention: ContentionOption = None,
     scheduler: Annotated[

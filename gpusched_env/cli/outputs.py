@@ -1,4 +1,4 @@
-"""Output files: refused before a long run if they cannot be written, and whole or absent after it."""
+"""Output files: checked before a long run, and written whole or not at all."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ LOG_SUFFIXES: Final = (".npz", ".txt")
 
 
 def check_output(option: str, path: Path | None, suffixes: Sequence[str]) -> None:
-    """Refuse a path that could not be written in the end, and make its folder.
+    """Refuse a path that cannot be written, and make its folder.
 
     Raises
     ------
-    GpuschedError : a suffix that is none of ``suffixes``, a folder, or a place without write permission
+    GpuschedError : the suffix is none of ``suffixes``, the path is a folder, or it cannot be written
     """
     if path is None:
         return
@@ -43,7 +43,7 @@ def check_output(option: str, path: Path | None, suffixes: Sequence[str]) -> Non
 
 
 def check_plot(path: Path | None, option: str = "--plot") -> None:
-    """Refuse a plot that could not be written, or drawn; ``option`` named it.
+    """Refuse a plot that cannot be written or drawn; ``option`` is the option that names it.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def check_plot(path: Path | None, option: str = "--plot") -> None:
 
 
 def check_report(path: Path | None) -> None:
-    """Refuse a page that could not be written, or made.
+    """Refuse a page that cannot be written or made.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def check_report(path: Path | None) -> None:
 
 
 def check_figures(path: Path | None) -> None:
-    """Refuse a plot, or a folder of plots (a path without suffix), that could not be written, or drawn.
+    """Refuse a plot, or a folder of plots (a path without suffix), that cannot be written or drawn.
 
     Raises
     ------
@@ -87,14 +87,14 @@ def _need_matplotlib(path: Path | None, option: str) -> None:
 
 
 def save_results(results: Sequence[RunResult], path: Path) -> None:
-    """Write results as the suffix says."""
+    """Write results as JSON or CSV, by the suffix."""
     from gpusched_env.evaluation import write_csv, write_json
 
     (write_json if path.suffix.lower() == ".json" else write_csv)(results, path)
 
 
 def save_log(log: EventLog, path: Path) -> None:
-    """Write an event log: arrays (``EventLog(**numpy.load(path))`` reads them) or one readable line an event."""
+    """Write an event log as arrays (``EventLog(**numpy.load(path))`` reads them), or as text, one line per event."""
     import numpy as np
 
     with whole(path) as partial:

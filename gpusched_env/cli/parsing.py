@@ -1,4 +1,4 @@
-"""Turn the texts of options into scenarios, seeds and schedulers."""
+"""Parsing of command-line options into scenarios, seeds and schedulers."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ if TYPE_CHECKING:
     from gpusched_env.cluster import Cluster
     from gpusched_env.scenarios import Scenario
 
-DEFAULT_SEEDS: Final = 5  # of a generator; a log has the same jobs in each draw
-MOST_SEEDS: Final = 100_000  # of a comparison: as many as a scenario keeps for training
-_PARAMETER: Final = re.compile(r"\w+=")  # a scheduler's spec has a colon before its first parameter
+DEFAULT_SEEDS: Final = 5  # for generators; a log gives the same jobs for every seed
+MOST_SEEDS: Final = 100_000  # of a comparison; a scenario has as many training seeds
+_PARAMETER: Final = re.compile(r"\w+=")  # a spec has a colon before its first parameter
 
 
 def chosen_scenario(
     scenario: str, workload: str | None, cluster: str | None, jobs: dict[str, Any] | None = None
 ) -> Scenario:
-    """Give a scenario by name or path, on other jobs or machines if asked; its name then says so.
+    """Return a scenario by name or path, with other jobs or machines if given; its name then says so.
 
     Parameters
     ----------
-    jobs : fields of the workload to change; see :func:`gpusched_env.cli.choosing.chosen_jobs`
+    workload : ``FORMAT:PATH`` or ``synthetic:NAME``, which replaces the jobs
+    cluster : as for :func:`chosen_cluster`
+    jobs : changed fields of the workload; see :func:`gpusched_env.cli.choosing.chosen_jobs`
 
     Raises
     ------
-    GpuschedError : unknown name, damaged file, malformed workload or cluster
+    GpuschedError : an unknown name, a damaged file, or a malformed workload or cluster
     """
     from gpusched_env.cli.choosing import in_words
     from gpusched_env.scenarios import get_scenario
@@ -53,7 +55,7 @@ def chosen_scenario(
 
 
 def chosen_cluster(text: str) -> tuple[Cluster, str]:
-    """Give machines and a short name: that of Cluster.parse itself, or ``FORMAT:FILE``, whose report is printed.
+    """Return machines and a short name; ``text`` is as for Cluster.parse, or ``FORMAT:PATH``, whose report is printed.
 
     Raises
     ------
@@ -72,15 +74,15 @@ def chosen_cluster(text: str) -> tuple[Cluster, str]:
 
 
 def chosen_seeds(text: str | None, scenario: Scenario) -> list[int]:
-    """Read ``COUNT`` of the scenario's report seeds, or ``FIRST:END`` without the end.
+    """Parse ``COUNT``, so many of the scenario's report seeds, or ``FIRST:END``, END excluded.
 
     Parameters
     ----------
-    text : None = five report seeds, or one where the jobs come from a log
+    text : None = five report seeds, or one if the jobs come from a log
 
     Raises
     ------
-    GpuschedError : neither form, no seed, more than the scenario reports on, or more than MOST_SEEDS
+    GpuschedError : neither form, no seed, more seeds than the scenario has for reports, or more than MOST_SEEDS
     """
     first, end = scenario.seeds.report
     if text is None:
@@ -92,42 +94,42 @@ def chosen_seeds(text: str | None, scenario: Scenario) -> list[int]:
         seeds = range(first, first + int(match[2]))
         if not 1 <= len(seeds) <= end - first:
             raise GpuschedError(
-                f"--seeds {text}: the scenario reports on {end - first} seeds, {first}:{end}; "
+                f"--seeds {text}: the scenario has {end - first} report seeds, {first}:{end}; "
                 "write FIRST:END for others"
             )
     else:
         seeds = range(int(match[1]), int(match[2]))
         if not seeds:
-            raise GpuschedError(f"--seeds {text!r}: there is no seed from {match[1]} up to, but without, {match[2]}")
+            raise GpuschedError(f"--seeds {text!r}: the range is empty; END is excluded and must be above FIRST")
     if seeds.stop - seeds.start > MOST_SEEDS:
         raise GpuschedError(f"--seeds {text}: that is {seeds.stop - seeds.start:,} seeds; give at most {MOST_SEEDS:,}")
     return list(seeds)
 
 
 def not_for_reports(seeds: Sequence[int], scenario: Scenario) -> str:
-    """Say which of the seeds agents train or are chosen on; empty if there are none."""
+    """Return a note if seeds are reserved for training or validation; empty if none are."""
     for use, name in (("train", "training"), ("validation", "validation")):
         first, end = getattr(scenario.seeds, use)
         if any(first <= seed < end for seed in seeds):
             kept, report = seed_range(range(first, end)), seed_range(range(*scenario.seeds.report))
-            return f"note: the scenario keeps {kept} for {name}, and {report} for reports"
+            return f"note: the scenario reserves {kept} for {name}, and {report} for reports"
     return ""
 
 
 def seed_range(seeds: Sequence[int]) -> str:
-    """Write consecutive seeds as ``FIRST:END``, as the option takes them."""
+    """Return consecutive seeds as ``FIRST:END``, as the option accepts them."""
     return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]}:{seeds[-1] + 1}"
 
 
 def chosen_schedulers(texts: Sequence[str]) -> list[str]:
-    """Split lists of specs at their commas and refuse a scheduler that occurs twice.
+    """Split lists of specs at their commas; refuse a scheduler that occurs twice.
 
-    A comma also separates the parameters of one spec: a part ``parameter=value`` belongs to the spec before it, so
+    A comma also separates the parameters of one spec. A part ``parameter=value`` belongs to the spec before it, so
     ``fifo,tiresias:knob=8,queue=las,sjf`` names three schedulers.
 
     Raises
     ------
-    GpuschedError : an empty part, a parameter without scheduler, a spec that cannot be built, the same one twice
+    GpuschedError : an empty part, a parameter without a scheduler, an invalid spec, or a scheduler given twice
     """
     from gpusched_env.baselines import make_scheduler
     from gpusched_env.evaluation.results import plain

@@ -38,20 +38,20 @@ ScenarioOption = Annotated[
     str,
     typer.Option(
         "--scenario",
-        help="Name (gpusched scenarios) with parameters if it has any, such as dally-poisson-v1:gpus=512,load=0.7; "
-        "or path of a .json or .toml file.",
+        help="Name (gpusched scenarios), with parameters if it has any, such as dally-poisson-v1:gpus=512,load=0.7; "
+        "or the path of a .json or .toml file.",
         metavar="NAME|PATH",
     ),
 ]
 WorkloadOption = Annotated[
     str | None,
-    typer.Option(help="Play these jobs instead: a log (philly, helios, ...) or synthetic:NAME.", metavar="FORMAT:PATH"),
+    typer.Option(help="Play other jobs: a log (philly, helios, ...) or synthetic:NAME.", metavar="FORMAT:PATH"),
 ]
 ClusterOption = Annotated[
     str | None,
     typer.Option(
-        help="Play on these machines instead: nodes x GPUs, / nodes of a rack and @ GPU type if wanted, such as "
-        "310x8/31 or 16x4@T4,4x8@A100; or a cluster description (openb, pai, philly, ...).",
+        help="Play on other machines: nodes x GPUs, optionally / nodes per rack and @ GPU type, such as 310x8/31 or "
+        "16x4@T4,4x8@A100; or a cluster description (openb, pai, philly, ...).",
         metavar="NxG/R@TYPE|FORMAT:PATH",
     ),
 ]
@@ -59,7 +59,7 @@ OutputOption = Annotated[Path | None, typer.Option(help="Save all metrics as .js
 ReportOption = Annotated[
     Path | None,
     typer.Option(
-        help="Write a page to look at, .html: tables, curves, and the schedules with queue, links and a time slider.",
+        help="Write an .html page: tables, curves, and the schedules with queue, links and a time slider.",
         metavar="FILE",
     ),
 ]
@@ -69,7 +69,7 @@ def run(
     scheduler: Annotated[
         str,
         typer.Option(
-            help="Name (gpusched schedulers) with parameters if wanted, such as tiresias:knob=8,packlimit=0.5; "
+            help="Name (gpusched schedulers), with parameters if wanted, such as tiresias:knob=8,packlimit=0.5; "
             "or a class of your own, package.module:Class.",
             metavar="SPEC",
         ),
@@ -157,7 +157,7 @@ def compare(
         typer.Option(
             "--schedulers",
             "--scheduler",
-            help="Specs, separated by commas; or give the option several times. A part parameter=value belongs to the "
+            help="Specs, separated by commas, or several such options. A part parameter=value belongs to the "
             "scheduler before it: fifo,tiresias:knob=8,packlimit=0.5,srtf names three.",
             metavar="SPECS",
         ),
@@ -183,13 +183,13 @@ def compare(
     seeds: Annotated[
         str | None,
         typer.Option(
-            help="How many of the scenario's report seeds, or a range FIRST:END (without END).",
+            help="Number of the scenario's report seeds, or a range FIRST:END (END excluded).",
             metavar="COUNT|FIRST:END",
             show_default="5 report seeds; 1 for a log",
         ),
     ] = None,
     workers: Annotated[
-        int, typer.Option(help="Processes, at most one a core; -1 = so many. Results do not depend on it.")
+        int, typer.Option(help="Processes, at most one per core; -1 = one per core. Results do not depend on it.")
     ] = 1,
     output: OutputOption = None,
     plot: Annotated[
@@ -197,7 +197,7 @@ def compare(
     ] = None,
     report: ReportOption = None,
 ) -> None:
-    """Play several schedulers on the same seeds and print them side by side, best mean JCT first.
+    """Play several schedulers on the same seeds and compare their metrics, best mean JCT first.
 
     Example: gpusched compare --scenario philly-64-v1 --schedulers fifo,sjf,srtf,las,tiresias --workers -1
     """
@@ -234,7 +234,7 @@ def compare(
 
 
 def _keep_finished(stop: Interrupted, output: Path | None) -> str:
-    """Write the runs that were finished, if a file was named for them; say what was kept."""
+    """Write the finished runs if --output names a file; return a text that says what was kept."""
     from gpusched_env.cli.outputs import save_results
 
     told = f"{len(stop.results)} of {stop.runs} runs were finished"
@@ -245,7 +245,7 @@ def _keep_finished(stop: Interrupted, output: Path | None) -> str:
 
 
 def _tell_what_was_read(scenario: Scenario, seed: int) -> None:
-    """Print what was kept and dropped of the log, if the jobs come from one, and what gangs must spread."""
+    """Print what was kept and dropped of a log, and a note on gangs that fit in no machine."""
     from gpusched_env.cli.spreading import spread_note
     from gpusched_env.evaluation.progress import reading_shown
 
@@ -258,7 +258,7 @@ def _tell_what_was_read(scenario: Scenario, seed: int) -> None:
 
 
 def _fitting(results: list[RunResult], scenario: Scenario) -> Table:
-    """Compare by as many of the usual metrics as the terminal is wide enough for."""
+    """Return the comparison with as many of the usual metrics as fit the width of the terminal."""
     from rich.measure import Measurement
 
     from gpusched_env.consoles import console
@@ -279,7 +279,7 @@ def _fitting(results: list[RunResult], scenario: Scenario) -> Table:
 
 
 def _metrics_table(result: RunResult) -> Table:
-    """Every metric of one run, with its lower bound and its meaning."""
+    """Return every metric of one run, with its lower bound and its meaning."""
     from rich.table import Table
 
     from gpusched_env.metrics import COLUMNS
@@ -306,7 +306,7 @@ def _metrics_table(result: RunResult) -> Table:
 
 
 def _title(results: Sequence[RunResult]) -> str:
-    """Everything that decides a result: the scenario and its fingerprint, the seeds, the version."""
+    """Return what determines a result: the scenario and its fingerprint, the seeds, the version."""
     from gpusched_env import __version__
     from gpusched_env.cli.parsing import seed_range
 
@@ -326,7 +326,7 @@ def _draw(scenario: Scenario, results: list[RunResult], path: Path) -> None:
 
 
 def _report(scenario: Scenario, results: list[RunResult], path: Path, note: str) -> None:
-    """Write a page on all results, with the schedules of those that have their log."""
+    """Write a page on all results, with the schedules of those runs whose logs were kept."""
     from gpusched_env.reports import write_report
 
     seed = next(result.seed for result in results if result.log is not None)

@@ -1,4 +1,4 @@
-"""The option that chooses what a preemption costs."""
+"""The option that sets the cost of a preemption."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PreemptionCostOption = Annotated[
     str | None,
     typer.Option(
         "--preemption-cost",
-        help="What a preemption costs: zero, tiresias62, pollux30 (docs/scenarios.md), or seconds of checkpoint and of "
+        help="Cost of a preemption: zero, tiresias62, pollux30 (docs/scenarios.md), or the seconds of checkpoint and "
         "restore, such as 30/30.",
         metavar="NAME|CHECKPOINT/RESTORE",
         show_default=False,
@@ -25,7 +25,7 @@ PreemptionCostOption = Annotated[
 
 
 def with_preemption_cost(scenario: Scenario, text: str | None) -> Scenario:
-    """Give the scenario with another cost of preemption; its name then says so.
+    """Return the scenario with another cost of preemption; its name then says so.
 
     Raises
     ------

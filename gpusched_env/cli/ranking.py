@@ -1,4 +1,4 @@
-"""``gpusched leaderboard``: make entries and check them."""
+"""``gpusched leaderboard``: make and verify entries."""
 
 from __future__ import annotations
 
@@ -16,28 +16,30 @@ if TYPE_CHECKING:
     from gpusched_env.leaderboard import Track
     from gpusched_env.leaderboard.scoring import Scored
 
-leaderboard_app = typer.Typer(help="Make entries of the leaderboard, and check those of others.", no_args_is_help=True)
+leaderboard_app = typer.Typer(help="Make and verify entries of the leaderboard.", no_args_is_help=True)
 
 LogOption = Annotated[
-    Path | None, typer.Option("--log", help="The log of a track that has one, if it was not fetched.", metavar="FILE")
+    Path | None, typer.Option("--log", help="Log of a track that needs one, if it was not fetched.", metavar="FILE")
 ]
 WorkersOption = Annotated[
     int,
-    typer.Option(help="Processes, at most one a core; -1 = so many. Results do not depend on it.", show_default=True),
+    typer.Option(
+        help="Processes, at most one per core; -1 = one per core. Results do not depend on it.", show_default=True
+    ),
 ]
-REFUSED = 1  # exit status where an entry is refused
-NOT_VERIFIED = 3  # exit status where none is refused, but the log of the track of one is not here
+REFUSED = 1  # exit status if an entry is refused
+NOT_VERIFIED = 3  # exit status if none is refused, but the log of a track is missing
 
 
 @leaderboard_app.command("tracks")
 def list_tracks(log: LogOption = None) -> None:
-    """List the tracks: what they are played on, and on which seeds."""
+    """List the tracks with their scenarios and seeds."""
     from rich.text import Text
 
     from gpusched_env.cli.console import plain_table, show
     from gpusched_env.leaderboard import TRACKS
 
-    table = plain_table("track", "scenario", "seeds", "what schedulers part on", texts=4)
+    table = plain_table("track", "scenario", "seeds", "what separates schedulers", texts=4)
     table.columns[0].no_wrap = True
     for track in TRACKS:
         about = f"{track.parts} Scored: {track.scored}."
@@ -57,29 +59,29 @@ def submit(
     scheduler: Annotated[
         str,
         typer.Option(
-            help="Name (gpusched schedulers) with parameters if wanted, or a class of your own, package.module:Class.",
+            help="Name (gpusched schedulers), with parameters if wanted, or a class of your own, package.module:Class.",
             metavar="SPEC",
         ),
     ],
     track: Annotated[str, typer.Option(help="Name (gpusched leaderboard tracks).", metavar="NAME")],
-    out: Annotated[Path, typer.Option(help="The entry, a name that ends in .json.zst.", metavar="FILE")],
-    title: Annotated[str, typer.Option(help="Of the entry in tables.", show_default="the scheduler's name")] = "",
-    authors: Annotated[str, typer.Option(help="Who made it.")] = "",
-    how: Annotated[str, typer.Option(help="What it does, how it was trained and chosen.")] = "",
-    hardware: Annotated[str, typer.Option(help="That it was trained and run on, and for how long.")] = "",
+    out: Annotated[Path, typer.Option(help="File of the entry; its name must end in .json.zst.", metavar="FILE")],
+    title: Annotated[str, typer.Option(help="Title of the entry in tables.", show_default="the scheduler's name")] = "",
+    authors: Annotated[str, typer.Option(help="Who made the entry.")] = "",
+    how: Annotated[str, typer.Option(help="What the scheduler does, how it was trained and chosen.")] = "",
+    hardware: Annotated[str, typer.Option(help="Hardware of training and runs, and for how long.")] = "",
     training_seeds: Annotated[
         list[str] | None,
         typer.Option(
-            help="Seeds that it, or you, learned or chose from, FIRST:END without END. May be given repeatedly.",
+            help="Seeds used to train or to choose the scheduler, FIRST:END, END excluded. May be given repeatedly.",
             metavar="FIRST:END",
         ),
     ] = None,
-    link: Annotated[str, typer.Option(help="http or https address of code or paper.")] = "",
-    licence: Annotated[str, typer.Option(help="Of the entry, an SPDX identifier.")] = "CC-BY-4.0",
+    link: Annotated[str, typer.Option(help="http or https address of the code or the paper.")] = "",
+    licence: Annotated[str, typer.Option(help="Licence of the entry, an SPDX identifier.")] = "CC-BY-4.0",
     log: LogOption = None,
     workers: WorkersOption = 1,
 ) -> None:
-    """Play a scheduler on a track's report seeds and write down every decision, for others to check.
+    """Play a scheduler on a track's report seeds and record every decision, so that others can verify it.
 
     Example: gpusched leaderboard submit --scheduler srtf --track general-v1 --out srtf.json.zst
     """
@@ -102,7 +104,7 @@ def submit(
     write_entry(entry, out)
     fifo = make_entry(track, "fifo", about, log, workers).runs
     show(_metrics_table(entry.runs, fifo, chosen), f"{about.title} on {track}, mean and 95 % interval over seeds")
-    print(f"{out}: {out.stat().st_size:,} bytes; check it with: gpusched leaderboard verify {out}")
+    print(f"{out}: {out.stat().st_size:,} bytes; verify it with: gpusched leaderboard verify {out}")
 
 
 def _range(text: str) -> tuple[int, int]:
@@ -118,12 +120,13 @@ def _range(text: str) -> tuple[int, int]:
 def verify_files(
     entries: Annotated[list[Path], typer.Argument(help="Entries, NAME.json.zst.", metavar="FILE...")],
     log: LogOption = None,
-    seconds: Annotated[float, typer.Option(help="CPU time that the replay of an entry may take.", min=0.0)] = 60.0,
+    seconds: Annotated[float, typer.Option(help="CPU time that the replay of an entry may take [s].", min=0.0)] = 60.0,
 ) -> None:
-    """Play the decisions of entries again and compare everything that they claim.
+    """Replay the decisions of entries and check every number that they claim.
 
-    Exit status: 0 = all are verified; 1 = one is refused; 3 = none is refused, but one cannot be verified here, for the
-    log of its track is missing. Nothing of an entry is run: it holds decisions and numbers, no code.
+    Exit status: 0 = all are verified; 1 = at least one is refused; 3 = none is refused, but at least one cannot be
+    verified because the log of its track is missing. An entry holds decisions and numbers, no code, so nothing of it is
+    run.
     """
     from gpusched_env.errors import GpuschedError, MismatchError, MissingLogError
     from gpusched_env.files import visible
@@ -149,11 +152,11 @@ def verify_files(
 
 
 def _verified(path: Path, log: Path | None, seconds: float) -> str:
-    """Verify an entry, and say what was found; what it calls itself stands apart.
+    """Verify an entry and return a line of results, with the unverified title at its end.
 
     Raises
     ------
-    EntryError : it is refused
+    EntryError : the entry is refused
     """
     import time
 
@@ -176,24 +179,24 @@ def _verified(path: Path, log: Path | None, seconds: float) -> str:
 @leaderboard_app.command("baselines")
 def write_baselines_of(
     out: Annotated[
-        Path | None, typer.Option(help="Folder; entries go to FOLDER/TRACK-SCHEDULER.json.zst.", metavar="FOLDER")
+        Path | None, typer.Option(help="Folder of the entries, FOLDER/TRACK-SCHEDULER.json.zst.", metavar="FOLDER")
     ] = None,
     tracks: Annotated[str, typer.Option(help="Names, separated by commas.", show_default="all")] = "",
     schedulers: Annotated[
         str, typer.Option(help="Names, separated by commas.", show_default="all that fit the track")
     ] = "",
-    again: Annotated[bool, typer.Option("--again", help="Also those that are there already.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Also write entries that are already there.")] = False,
     log: LogOption = None,
     workers: WorkersOption = 1,
 ) -> None:
-    """Write the entries of the registered schedulers; without --out tell which come with the package."""
+    """Write the entries of the registered schedulers; without --out, list those that the package contains."""
     from gpusched_env.leaderboard import TRACKS
     from gpusched_env.leaderboard.baseline_entries import write_baselines
 
     chosen = tracks.split(",") if tracks else [track.name for track in TRACKS]
     if out is None:
         if schedulers or again:
-            raise typer.BadParameter("--schedulers and --again say what to write: name a folder with --out")
+            raise typer.BadParameter("--schedulers and --again need --out FOLDER")
         _tell_shipped(chosen, log)
         return
     if write_baselines(out, chosen, schedulers.split(",") if schedulers else (), log, workers, again):
@@ -201,7 +204,7 @@ def write_baselines_of(
 
 
 def _tell_shipped(tracks: Sequence[str], log: Path | None) -> None:
-    """Count the package's entries, and say why the other registered schedulers have none."""
+    """List the number of the package's entries, and why other registered schedulers have none."""
     from rich.text import Text
 
     from gpusched_env.cli.console import plain_table, show
@@ -224,7 +227,7 @@ def _tell_shipped(tracks: Sequence[str], log: Path | None) -> None:
 
 
 def _metrics_table(runs: Sequence[Scored], fifo: Sequence[Scored], track: Track) -> Table:
-    """Every metric of the leaderboard with its interval, and the score."""
+    """Return the score and every metric of the leaderboard, with intervals."""
     from gpusched_env.cli.console import plain_table
     from gpusched_env.leaderboard import score
     from gpusched_env.leaderboard.tracks import METRICS

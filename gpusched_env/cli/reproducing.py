@@ -1,4 +1,4 @@
-"""``gpusched reproduce``: run a paper's experiments again."""
+"""``gpusched reproduce``: repeat a paper's experiments."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import typer
 
 def reproduce(
     card: Annotated[str, typer.Argument(metavar="CARD", help="dally, dally-tuner, gavel, hadar, sjf-bco or sjf-bsbf.")],
-    quick: Annotated[bool, typer.Option("--quick", help="A part of it, in less than a minute.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run only a part, in less than a minute.")] = False,
     output: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for results.json, results.csv, figures, and the runs done so far.",
+            help="Folder of results.json, results.csv, the figures and the finished runs.",
             metavar="DIR",
             show_default="reproduction/CARD",
         ),
     ] = None,
     workers: Annotated[
-        int, typer.Option(help="Processes, at most one a core; -1 = so many. Results do not depend on it.")
+        int, typer.Option(help="Processes, at most one per core; -1 = one per core. Results do not depend on it.")
     ] = 1,
 ) -> None:
-    """Run a paper's experiments; print a summary, its figures beside ours, and which of its trends hold.
+    """Repeat a paper's experiments; print a summary, its numbers beside ours, and which of its trends hold.
 
-    Every finished run is kept in the folder: a call that was interrupted goes on where it stopped.
+    Finished runs are kept in the folder: run the command again to continue an interrupted call.
 
     Example: gpusched reproduce sjf-bco --quick --workers -1
     """
@@ -41,12 +41,12 @@ def reproduce(
     try:
         results, found = play_card(chosen, folder, quick, workers)
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(f"finished runs are kept in {folder}; the same command goes on from there") from stop
+        raise KeyboardInterrupt(f"finished runs are kept in {folder}; run the same command to continue") from stop
     findings = chosen.findings(results)
     out = console(width=WIDTH)
     drawn = results.seeds
     seeds = f"seed {drawn[0]}" if len(drawn) == 1 else f"seeds {drawn[0]} to {drawn[-1]}"
-    seeds += " (quick: a part of it)" if quick else ""
+    seeds += " (quick: only a part)" if quick else ""
     out.print(chosen.title, style="bold", markup=False)
     out.print(*summary(findings, out.width), sep="\n", markup=False)
     out.print(f"\n{seeds}, gpusched-env {__version__}\n", markup=False)

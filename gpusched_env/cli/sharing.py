@@ -1,4 +1,4 @@
-"""The option that lets jobs share GPUs, or forbids it."""
+"""The option that allows or forbids jobs to share GPUs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario
 
 NONE: Final = "none"
-OWN: Final = ("limit", "gpu_memory_GB")  # fields of Sharing; the others are those of a source of interference
+OWN: Final = ("limit", "gpu_memory_GB")  # fields of Sharing; all others belong to a source of interference
 SharingOption = Annotated[
     str | None,
     typer.Option(
         help="Let jobs share GPUs (docs/sharing.md): limit=2,xi=1.5; or a source of slowdowns, such as "
-        "source=synthetic,seed=1 or source=table,path=FILE,missing=forbid; gpu_memory_GB=16 counts memory. What is not "
-        "given stays as it is; none = each GPU is one job's.",
+        "source=synthetic,seed=1 or source=table,path=FILE,missing=forbid. gpu_memory_GB=16 also limits memory. Fields "
+        "that are not given keep their values. none = one job per GPU.",
         metavar="FIELD=VALUE,...|none",
         show_default=False,
     ),
@@ -28,11 +28,11 @@ SharingOption = Annotated[
 
 
 def with_sharing(scenario: Scenario, text: str | None) -> Scenario:
-    """Give the scenario with other rules of sharing; its name then says so.
+    """Return the scenario with other rules of sharing; its name then says so.
 
     Raises
     ------
-    GpuschedError : not of the form field=value, an unknown field or source, or a value that it may not have
+    GpuschedError : not of the form field=value, an unknown field or source, or an invalid value
     """
     from gpusched_env.scenarios.sharing_section import sharing_from_dict
     from gpusched_env.sharing import Sharing
@@ -56,7 +56,7 @@ def with_sharing(scenario: Scenario, text: str | None) -> Scenario:
 
 
 def _fields(text: str) -> dict[str, Any]:
-    """Read ``field=value,...``; a value that is no JSON is a text."""
+    """Parse ``field=value,...``; a value that is not JSON is a text."""
     fields: dict[str, Any] = {}
     try:
         texts = split_assignments(text, "field=value")

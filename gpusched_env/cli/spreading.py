@@ -1,4 +1,4 @@
-"""A note on gangs that fit into no machine, and run at the rates that were measured across machines."""
+"""A note on gangs that fit in no machine and run at rates measured across machines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def spread_note(scenario: Scenario, seed: int) -> str:
-    """Say how many jobs of measured models must spread, and what that costs them; "" if none pays for it.
+    """Return a note on how many jobs of measured models must spread, and how much slower they run; "" if none do.
 
     Raises
     ------
@@ -23,15 +23,15 @@ def spread_note(scenario: Scenario, seed: int) -> str:
     largest = max(group.gpus for group in scenario.groups)
     log = scenario.log
     if cluster.gpus == largest or (log is not None and log.jobs["gpus"].max() <= largest):
-        return ""  # without a draw
+        return ""  # no job needs to spread: a draw is not needed
     workload = spec.draw(seed, log, cluster.gpus, cluster.gpu_types)
     rows = workload.profiles.measured
     keys = ["profile", "gpu_type", "gpus"]
     rows = rows[(rows["gpus"] > largest) & np.isfinite(rows["compute_s"])]
     together = {tuple(row[keys]): row["compute_s"] for row in rows if row["tier"] == MACHINE}
-    slower: dict[tuple[int, int], float] = {}  # (profile, gang size) -> the most that it takes longer when spread
+    slower: dict[tuple[int, int], float] = {}  # (profile, gang size) -> largest slowdown when spread
     for row in rows[rows["tier"] > MACHINE]:
-        one_machine_s = together.get(tuple(row[keys]), np.inf)  # inf: it was not measured in one machine
+        one_machine_s = together.get(tuple(row[keys]), np.inf)  # inf: not measured in one machine
         ratio = (row["compute_s"] + row["communication_s"]) / one_machine_s
         job = int(row["profile"]), int(row["gpus"])
         slower[job] = max(ratio, slower.get(job, 1.0))
@@ -41,6 +41,6 @@ def spread_note(scenario: Scenario, seed: int) -> str:
         return ""
     return (
         f"note: {len(paying):,} of {len(jobs):,} jobs fit into no machine (at most {largest} GPU{'s' * (largest > 1)}) "
-        f"and run at the rates measured across machines, up to {max(paying):.3g} times slower; --ignore-placement "
-        "charges nothing for that, as Gavel's simulator"
+        f"and run at the rates measured across machines, up to {max(paying):.3g} times slower; with --ignore-placement "
+        "they run as fast as in one machine, as in Gavel's simulator"
     )

@@ -1,4 +1,4 @@
-"""``gpusched warmup``: compile ahead what runs would compile when they first need it."""
+"""``gpusched warmup``: compile kernels ahead of the first run."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ def warmup(
         bool, typer.Option("--all", help="Also the loops of all schedulers, not only the simulator and environments.")
     ] = False,
     workers: Annotated[
-        int | None, typer.Option("--workers", "-w", min=1, help="Processes.", show_default="one a core", metavar="N")
+        int | None, typer.Option("--workers", "-w", min=1, help="Processes.", show_default="one per core", metavar="N")
     ] = None,
 ) -> None:
-    """Compile the simulator ahead, so that no run has to wait; what is compiled already costs nothing.
+    """Compile the simulator ahead, so that no run has to wait; kernels that are already compiled are skipped.
 
-    Containers and CI call it once. The machine code is kept in a folder of the user's caches, or in NUMBA_CACHE_DIR.
+    Call it once in a container image or in CI. The machine code is kept in the user's cache folder, or in
+    NUMBA_CACHE_DIR.
     """
     from gpusched_env.compilation import warm_up
     from gpusched_env.core.handle import cache_folder

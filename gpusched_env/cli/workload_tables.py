@@ -20,7 +20,7 @@ from gpusched_env.workload import Workload
 
 
 def overview_table(picture: Picture) -> Table:
-    """Arrivals, demand, and the load on the cluster if there is one."""
+    """Return statistics of arrivals, of demand, and of the load if there is a cluster."""
     workload, arrival = picture.workload, picture.arrival_s
     measured = {key: float(value) for key, value in measure(workload, None).items() if value.ndim == 0}
     busiest = np.unique(arrival // HOUR, return_counts=True)[1].max()
@@ -50,7 +50,7 @@ def overview_table(picture: Picture) -> Table:
 
 
 def class_table(workload: Workload) -> Table:
-    """Jobs, GPU time and run times of each demand class."""
+    """Return jobs, GPU time and run times of each demand class."""
     timed = has_run_times(workload)
     what = "run time" if timed else "iterations"
     ranks = (*(f"{what} p{100 * rank:.0f}" for rank in RANKS), f"mean {what}")
@@ -62,7 +62,7 @@ def class_table(workload: Workload) -> Table:
 
 
 def group_tables(workload: Workload) -> Iterator[Table]:
-    """One table for each attribute that says who submitted a job or what became of it."""
+    """Yield one table per attribute that tells who submitted a job or how it ended."""
     for attribute in GROUPS:
         if attribute not in workload.attributes:
             continue
@@ -70,17 +70,17 @@ def group_tables(workload: Workload) -> Iterator[Table]:
         heading = attribute.replace("_", " ")
         table = plain_table(heading, "jobs", "share", "GPU time")
         for part in parts:
-            name = Text(part.name or "(none)")  # as it stands: a name may hold what looks like markup
+            name = Text(part.name or "(none)")  # not a string: a name may contain what looks like markup
             table.add_row(name, f"{part.jobs:,}", _percent(part.share), _percent(part.gpu_time))
         if count > len(parts):
-            table.caption = f"{len(parts)} of {count:,}, those with most jobs"
+            table.caption = f"the {len(parts)} of {count:,} with the most jobs"
             table.caption_justify = "left"
         yield table
 
 
 def fit_table(checks: Sequence[Check]) -> Table:
-    """Every statistic beside the log's, and whether it is within its bound."""
-    table = plain_table("statistic", "here", "log", "bound", "within it")
+    """Return each statistic, that of the log, and whether it is within its bound."""
+    table = plain_table("statistic", "jobs", "log", "bound", "within bound")
     for check in checks:
         word = {True: "yes", False: "[bold red]no[/]", None: "-"}[check.passed]
         log = "" if check.bound.kind.startswith("at ") else three_digits(check.log)

@@ -1,5 +1,6 @@
 """The Gymnasium environments.
 
-``cluster_env`` is the environment, ``observation`` what it shows, ``step`` the kernel of an action, ``rewards`` what
-it pays, ``rendering`` how it looks, ``playing`` lets any scheduler play through ``env.step``.
+``cluster_env`` holds the environment, ``cluster_vector_env`` its vector form, ``observation`` the observation arrays,
+``step`` the kernels of a step, ``rewards`` the reward components and ``rendering`` the text and picture of an
+environment. ``scheduler_player`` plays any scheduler through ``env.step``.
 """

@@ -1,4 +1,4 @@
-"""Windows on the environments of some runs: the buffers into which the compiled step writes, and the step itself."""
+"""The buffers of a batch of environments, into which the compiled step writes, and the call of that step."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from gpusched_env.core.handle import Batched, entry_of
 from gpusched_env.core.placement.rules import goes_anywhere, rule_number
 from gpusched_env.core.state import Run
 from gpusched_env.envs.encoder import WINDOW_ORDERS, Windows
-from gpusched_env.envs.looking import class_table, link_table
+from gpusched_env.envs.env_arrays import CONFIG_DTYPE, UNSEEN, BatchArrays, EnvArrays
+from gpusched_env.envs.mask_and_observation import class_table, link_table
 from gpusched_env.envs.observation import columns
 from gpusched_env.envs.observation.extras import EXTRAS, Extra
 from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
 from gpusched_env.envs.observation.type_columns import TYPE_TABLES
 from gpusched_env.envs.observation.types import relative_rates
 from gpusched_env.envs.rewards import COMPONENTS
-from gpusched_env.envs.screen import CONFIG_DTYPE, UNSEEN, Crowd, Screen
 from gpusched_env.envs.slots import KEPT
-from gpusched_env.envs.step import DRAIN, NO_ACTION, OVER, REFUSED, RESUME, STANDS, step_all
-from gpusched_env.envs.told import FIRST_COMPONENT
+from gpusched_env.envs.step import DRAIN, NO_ACTION, OVER, REFUSED, RESUME, STOPPED, step_all
+from gpusched_env.envs.step_results import FIRST_COMPONENT
 from gpusched_env.instance import Instance
 
-NO_LIMIT: Final = 1 << 62  # of steps
-_EVERY: Final = columns.LINK_TABLES | TYPE_TABLES | SHARING_TABLES  # that an observation can have
-_WRITTEN: Final = ("queue", "running", "nodes", "links", "cluster", "flows")  # of which a step writes what has changed
-_UNCOPIED: Final = ("_screens", "_crowd", "_kept", "play", "action", "row")  # what a copy of a batch must bind anew
+NO_LIMIT: Final = 1 << 62  # [step] as step limit
+_EVERY: Final = columns.LINK_TABLES | TYPE_TABLES | SHARING_TABLES  # all arrays that an observation can have
+_WRITTEN: Final = ("queue", "running", "nodes", "links", "cluster", "flows")  # arrays of which a step writes a part
+_UNCOPIED: Final = ("_env_handles", "_arrays_of_all", "_kept", "play", "action", "row")  # a copy binds these again
 
 
 class Batch:
@@ -38,21 +38,20 @@ class Batch:
     Parameters
     ----------
     windows : what agents see and may do
-    shapes : of the observation's arrays, see :meth:`Windows.shapes`; clusters may be smaller than they tell
-    runs : of B environments
-    skip_forced_waits, keep_logs : see ClusterVectorEnv
-    weights : of reward components
+    shapes : shapes of the observation arrays, see :meth:`Windows.shapes`; an environment's cluster may be smaller
+    runs : arrays of the B runs
+    skip_forced_waits, keep_logs : see ClusterEnv and ClusterVectorEnv
+    weights : weights of the reward components
 
     Attributes
     ----------
-    actions : int64 [B], what :meth:`play` is to do: an action, or step.NO_ACTION, RESUME, SKIP
+    actions : int64 [B], actions that :meth:`play` carries out: of the action space, or step.NO_ACTION, RESUME, SKIP
     mask : int8 [B, actions], feasible actions
     queue_slots, running_slots, partner_slots : int32 [B, K], [B, V], [B, C], job rows in the slots; -1 = empty
     observations : float32 [B, ...] by name
-    told : float64 [B, 5 + components], what the last step of each told; columns in gpusched_env.envs.told
+    results : float64 [B, 5 + components], results of the last step; columns in gpusched_env.envs.step_results
     episodes : EPISODE_DTYPE [B]
-    row : its column ``row``, for quick access
-    action : ``actions``, likewise
+    row, action : memory views of ``episodes["row"]`` and ``actions``, which are faster to write than arrays
     """
 
     def __init__(
@@ -82,14 +81,14 @@ class Batch:
             "extra_numbers": np.array([EXTRAS[name].number for name in windows.extras], np.int64),
         }
         self.actions = np.zeros(len(runs), np.int64)
-        self.arrays = self._laid_out(runs)
+        self.arrays = self._allocated(runs)
         self.arrays.episode["step_limit"] = NO_LIMIT
         self.arrays.episode["keeps_log"] = keep_logs
         self.arrays.scales[:] = 1.0
         self.bind(runs)
 
-    def _laid_out(self, runs: Sequence[Run]) -> Batched:
-        """Lay out the arrays of the screens for runs of some sizes."""
+    def _allocated(self, runs: Sequence[Run]) -> Batched:
+        """Allocate the arrays of all environments, in sizes that suit the runs."""
         windows, run = self._windows, runs[0]
         sizes = {
             "queue": windows.queue_window,
@@ -99,7 +98,7 @@ class Batch:
             "keys": max(windows.queue_window, windows.partner_window),
             "first_gangs": KEPT * windows.running_window,
             "components": len(self.names),
-            "told": FIRST_COMPONENT + len(self.names),
+            "results": FIRST_COMPONENT + len(self.names),
             "tiers": len(TIERS),
             "tier_columns": len(columns.TIER_LINKS),
             "classes": run.paces.shape[0],
@@ -118,10 +117,10 @@ class Batch:
                 sizes[f"{name}_columns"] = shape[1]
         sizes["queue"], sizes["running"] = windows.queue_window, windows.running_window
         sizes["block"] = sum(math.prod(shape) for shape in self._shapes.values()) if len(runs) == 1 else 0
-        return Batched(Screen, len(runs), sizes, **self._shared)
+        return Batched(EnvArrays, len(runs), sizes, **self._shared)
 
     def parts(self) -> Iterator[tuple[str, slice, tuple[int, ...]]]:
-        """Tell where in the block of one environment each array of its observation lies, and its shape."""
+        """Yield name, part of the block and shape of each observation array of a single environment."""
         begin = 0
         for name, shape in self._shapes.items():
             end = begin + math.prod(shape)
@@ -129,17 +128,17 @@ class Batch:
             begin = end
 
     def bind(self, runs: Sequence[Run]) -> None:
-        """Look at other runs, whose arrays are at least as large as those before, from now on."""
+        """Use other runs from now on, whose arrays are at least as large as those of the runs before."""
         arrays = self.arrays
         if len(runs[0].free) != arrays.seen_free.shape[1] or runs[0].paces.shape[0] != arrays.classes.shape[1]:
-            self.arrays = self._laid_out(runs)
+            self.arrays = self._allocated(runs)
             for name in arrays.own:
                 old = getattr(arrays, name)
                 getattr(self.arrays, name)[tuple(slice(length) for length in old.shape)] = old
         arrays = self.arrays
         self.observations = {}
         for name, part, shape in self.parts():
-            if len(runs) == 1:  # side by side in one block, which a copy of the batch has of its own
+            if len(runs) == 1:  # views of one block; a copy of the batch has its own block
                 shown = arrays.block[:, part].reshape(1, *shape)
             elif name in self._windows.extras:
                 shown = np.zeros((len(runs), *shape), np.float32)
@@ -150,27 +149,33 @@ class Batch:
                 setattr(arrays, f"out_{name}", shown)
         outs = [[Extra(values=self.observations[name][b]) for name in self._windows.extras] for b in range(len(runs))]
         arrays.extra_addresses[:] = np.array([[out.address for out in row] for row in outs]).reshape(len(runs), -1)
-        self._kept = list(runs), outs  # whose addresses the kernels have
-        self.mask, self.told, self.episodes = arrays.mask, arrays.told, arrays.episode
+        self._kept = list(runs), outs  # keeps them alive: kernels have their addresses
+        self.mask, self.results, self.episodes = arrays.mask, arrays.results, arrays.episode
         self.queue_slots, self.running_slots, self.partner_slots = arrays.queue, arrays.victims, arrays.partners
-        self._screens = [arrays.handle(b) for b in range(len(runs))]
-        self._crowd = Crowd(
+        self._env_handles = [arrays.handle(b) for b in range(len(runs))]
+        self._arrays_of_all = BatchArrays(
             runs=np.array([run.address for run in runs]),
-            screens=np.array([screen.address for screen in self._screens]),
+            envs=np.array([env.address for env in self._env_handles]),
             actions=self.actions,
         )
-        entry, crowd = entry_of(step_all), self._crowd.parameter
-        self.play: Callable[[int, int], int] = lambda first, end: entry(crowd, first, end)
+        entry, batch = entry_of(step_all), self._arrays_of_all.parameter
+        self.play: Callable[[int, int], int] = lambda first, end: entry(batch, first, end)
         self.action = memoryview(self.actions)  # type: ignore[arg-type]
         self.row = memoryview(self.episodes["row"])  # type: ignore[arg-type]
 
     def copy_into(self, copies: np.ndarray, masks: np.ndarray) -> None:
-        """Have what environment 0 shows copied to row ``row`` of these: float32 [rows, block], int8 [rows, actions]."""
-        self._screens[0].replace("copies", copies)
-        self._screens[0].replace("copies_of_mask", masks)
+        """Copy each observation and mask of environment 0 to row ``row`` of these arrays from now on.
 
-    def _forget(self, b: int) -> None:
-        """Let the next look write everything: nothing of another instance is left."""
+        Parameters
+        ----------
+        copies : float32 [rows, block]
+        masks : int8 [rows, actions]
+        """
+        self._env_handles[0].replace("copies", copies)
+        self._env_handles[0].replace("copies_of_mask", masks)
+
+    def _mark_unwritten(self, b: int) -> None:
+        """Make the next observation write everything, so that nothing of another instance is left."""
         for name in _WRITTEN:
             if name in self.observations:
                 self.observations[name][b] = 0.0
@@ -180,30 +185,30 @@ class Batch:
         self.arrays.ranked["gangs"][b] = -1
 
     def begin(self, b: int, instance: Instance, step_limit: int = NO_LIMIT) -> None:
-        """Show another instance from now on, which stands at its beginning."""
+        """Prepare environment ``b`` for another instance, before its first event."""
         arrays = self.arrays
         for table, rows in ((arrays.classes, class_table(instance)), (arrays.shown_links, link_table(instance))):
             table[b, : len(rows)] = rows
         if "types" in self.observations:
             rates = relative_rates(instance)
             arrays.rates[b, : rates.shape[0], : rates.shape[1]] = rates
-        self._forget(b)
+        self._mark_unwritten(b)
         nodes, shown = instance.cluster.nodes, self.observations["nodes"][b, : len(instance.cluster.nodes)]
         shown[:, 1], shown[:, 3] = nodes["gpus"] / nodes["gpus"].max(), nodes["rack"] / len(instance.cluster.racks)
         arrays.scales[b] = [COMPONENTS[name].scale(instance) for name in self.names]
         arrays.levels[b] = 0.0
-        self.told[b] = 0.0
+        self.results[b] = 0.0
         kept = self.episodes["keeps_log"][b], self.episodes["row"][b]
         self.episodes[b] = 0
         self.episodes["step_limit"][b] = step_limit
         self.episodes["keeps_log"][b], self.episodes["row"][b] = kept
 
-    def attend(self, bits: int, drain: Callable[[], None]) -> bool:
-        """Do what the driver asks for after a step of environment 0; return whether the episode is over.
+    def finish_step(self, bits: int, drain: Callable[[], None]) -> bool:
+        """Finish a step of environment 0 as its bits demand; return whether the episode is over.
 
-        ``drain`` empties its log. The observation is written even where the action was infeasible.
+        ``drain`` empties the log. After an infeasible action the observation is written again.
         """
-        while bits & STANDS:
+        while bits & STOPPED:
             drain()
             self.action[0] = RESUME
             bits = self.play(0, 1)
@@ -216,9 +221,9 @@ class Batch:
         return bits & OVER != 0
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what looks at the arrays: a copy has arrays of its own."""
+        """Leave out what refers to the arrays: a copy has arrays of its own."""
         return {name: value for name, value in self.__dict__.items() if name not in _UNCOPIED}
 
-    def shown(self) -> dict[str, np.ndarray]:
-        """Give the observations that have elements: no learner accepts an array without."""
+    def nonempty_observations(self) -> dict[str, np.ndarray]:
+        """Return the observation arrays that are not empty: no learner accepts an empty array."""
         return {name: array for name, array in self.observations.items() if array.shape[1]}

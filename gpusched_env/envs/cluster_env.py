@@ -1,4 +1,4 @@
-"""The environment: the simulator seen through Gymnasium."""
+"""The Gymnasium environment around the simulator."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from gpusched_env.envs.encoder import Encoder, Observation, Windows, shown_types
+from gpusched_env.envs.encoder import Encoder, Observation, Windows, observed_types
 from gpusched_env.envs.rewards import parse_reward
-from gpusched_env.envs.told import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
+from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 from gpusched_env.event_log import EventLog
 
@@ -24,15 +24,16 @@ RENDER_MODES: Final = ("ansi", "rgb_array")
 
 
 class ClusterEnv(gym.Env[Observation, np.int64]):
-    """Decide which waiting job starts, where, and which running job is preempted.
+    """Schedule distributed training jobs on a GPU cluster: choose which job starts, where, and which is preempted.
 
     ## Description
     A cluster of GPUs receives distributed training jobs. Each job is a gang: all its GPUs start and stop together.
-    A placement that spreads a gang over machines or racks slows it down. The agent is asked at every event (arrival,
-    completion, release of GPUs) and may take any number of decisions before it waits; a decision costs no simulated
-    time, only waiting does. The simulation is exact: time jumps from event to event.
+    A placement that spreads a gang over several machines or racks slows the gang down. The agent is asked at every
+    event (arrival, completion, release of GPUs, end of a lease), or once per round if the scenario plays in rounds.
+    It may make any number of decisions before it waits. A decision takes no simulated time; only waiting does. The
+    simulation is exact: time jumps from event to event.
 
-    ## Action space
+    ## Action Space
     ``Discrete(K * P + V + 1 + W)`` for K queue slots, P placement rules, V running slots and W delays:
 
     | action | meaning |
@@ -42,47 +43,55 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     | ``K * P + V`` | wait for the next event |
     | ``K * P + V + 1 + w`` | wait for the next event, but at most ``delays_s[w]`` seconds |
 
-    Feasible actions are marked in ``info["action_mask"]`` and ``env.action_masks()``. An infeasible action changes
-    nothing, costs nothing, and is counted in ``info["refusals"]``. A gang cannot be preempted in the instant in which
-    it started. Preempting is infeasible while nothing waits (unless ``migration``); waiting for the next event is
-    infeasible when nothing runs, nothing will arrive and no timer is set.
+    ``info["action_mask"]`` and ``env.action_masks()`` mark the feasible actions. An infeasible action changes nothing
+    and carries no penalty; ``info["refusals"]`` counts such actions. These actions are infeasible:
 
-    Where jobs may share GPUs, ``partner_window`` adds C partner slots, running gangs that a job may join, and
-    ``sub_batches`` lets each start name one of S sub-batches. ``K * P`` above is then ``K * (P + C) * S``, S at least
-    1:
+    * a start for which the cluster has no place,
+    * a preemption of a gang at the instant at which it started, or while it is being checkpointed,
+    * a preemption while no job waits, unless ``migration`` is True,
+    * a wait for the next event when nothing runs, no job will arrive and no timer is set.
+
+    Where jobs may share GPUs, ``partner_window`` adds C partner slots. Each shows a running gang that a waiting job may
+    join. With ``sub_batches`` = S > 0, a start names one of S sub-batches. ``K * P`` above is then
+    ``K * (P + C) * S``, with S = 1 if starts name no sub-batch:
 
     | action | meaning |
     |---|---|
     | ``(k * (P + C) + p) * S + s`` | start the job in queue slot k by placement rule p, at sub-batch s |
-    | ``(k * (P + C) + P + i) * S + s`` | the same beside the gang in partner slot i |
+    | ``(k * (P + C) + P + i) * S + s`` | start the same job beside the gang in partner slot i, at sub-batch s |
 
-    Sub-batch s halves the batch of each GPU s times. With ``sub_batches`` 0 a job takes the largest for which its GPUs
-    have memory left, or that of its rule. Beside a partner it takes the partner's GPUs that have room, in ascending
-    order, and free ones if these are too few: so it may share although enough GPUs are free, unlike by a rule.
+    Sub-batch s halves the batch of each GPU s times. With ``sub_batches`` = 0 a job gets the sub-batch that its
+    placement rule chooses, or else the largest one for which its GPUs have memory left. Beside a partner, a job gets
+    the partner's GPUs that have room, in ascending order, and then free GPUs if these are too few. Such a start may
+    therefore share GPUs although enough GPUs are free; a placement rule never does so.
 
-    ## Observation space
+    ## Observation Space
     ``Dict`` of float32 arrays, all values in [0, 1]: ``queue`` [K, 13], ``running`` [V, 11], ``nodes`` [N, 4],
-    ``links`` [3, 3] (one row a tier: machine, rack, network), ``cluster`` [11], and by option ``action_mask``.
-    Where the scenario's network is a topology, ``links`` is [L, 5], one row a link, and ``flows`` [V, 6] says for each
-    running slot what contention does to it. Where GPUs are of several types, or gangs may run in copies, six more
-    arrays tell types apart; where jobs may share GPUs, five more say who shares with whom, and who might.
-    Every column is defined in ``gpusched_env.envs.observation.columns`` and on the page
-    ``docs/observation_and_action.md``.
+    ``links`` [3, 3] (one row per tier: machine, rack, network), ``cluster`` [11], and optionally ``action_mask``.
+    Where the scenario's network is a topology, ``links`` is [L, 5], one row per link, and ``flows`` [V, 6] shows how
+    contention slows the gang in each running slot. Where GPUs are of several types, or gangs may run in copies, six
+    more arrays describe the GPU types. Where jobs may share GPUs, five more arrays describe which jobs share GPUs and
+    which could. ``docs/observation_and_action.md`` defines every column.
 
     ## Rewards
-    By default minus the integral of the number of jobs in the system over the elapsed time, scaled so that an
-    episode's return is -(mean JCT) / (mean ideal run time) (Little's law). ``reward`` names another component
-    ("slowdown", "makespan", "fairness") or gives weights, for example ``{"jct": 1.0, "fairness": 0.1}``.
-    ``info["rewards"]`` has each component, ``info["dt"]`` the elapsed simulated seconds (for semi-Markov discounting).
+    By default the reward of a step is minus the integral of the number of jobs in the system over the elapsed time. It
+    is scaled so that an episode's return is -(mean JCT) / (mean ideal run time) (Little's law). ``reward`` names
+    another component ("slowdown", "makespan", "fairness") or gives weights, for example
+    ``{"jct": 1.0, "fairness": 0.1}``. ``info["rewards"]`` holds each component. ``info["dt"]`` holds the elapsed
+    simulated time [s], for semi-Markov discounting.
 
-    ## Starting state
-    Time 0, before the first arrival; ``reset`` plays up to the first decision. ``reset(seed=s)`` draws the workload of
-    scenario seed ``s``: use the scenario's training, validation and report ranges. ``reset()`` without a seed draws a
-    training seed.
+    ## Starting State
+    The simulation begins at time 0, before the first arrival, and ``reset`` plays up to the first decision.
+    ``reset(seed=s)`` draws the workload of scenario seed ``s``: use the scenario's training, validation and report
+    ranges. ``reset()`` without a seed draws a training seed.
 
-    ## Episode end
-    Terminated when every job has finished; truncated at the scenario's ``time_limit_s`` or after ``step_limit`` steps.
-    The last ``info`` has ``metrics`` (see ``docs/metrics.md``) and ``digest`` of the event log.
+    ## Episode End
+    The episode ends if one of these occurs:
+
+    1. Termination: every job has finished.
+    2. Truncation: simulated time reaches the scenario's ``time_limit_s``, or ``step_limit`` steps have been taken.
+
+    The last ``info`` holds ``metrics`` (see ``docs/metrics.md``) and ``digest``, the SHA-256 of the event log.
 
     ## Arguments
     ```python
@@ -91,35 +100,39 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
     Parameters
     ----------
-    scenario : a scenario's name, a path of a JSON or TOML file, or a Scenario
-    queue_window : K, waiting jobs shown
-    running_window : V, running jobs shown; 0 = the agent never preempts
-    rules : placement rules the agent may choose from (gpusched_env.simulator.PLACEMENT_RULES)
-    delays_s : W delays [s] for bounded waits; none where the scenario plays in rounds
+    scenario : a scenario's name, the path of a JSON or TOML file, or a Scenario
+    queue_window : K, number of waiting jobs shown
+    running_window : V, number of running jobs shown; 0 = the agent never preempts
+    rules : placement rules that the agent may choose from (gpusched_env.simulator.PLACEMENT_RULES)
+    delays_s : W delays [s] for bounded waits; must be empty if the scenario plays in rounds
     queue_order : which waiting jobs fill the queue slots, and in which order: "arrival", "shortest", "longest",
         "least-attained" or "most-attained"
-    running_order : the same for the running slots, also "start"
-    clairvoyant : show remaining run times; if False those columns are 0 and orders by run time are refused
-    migration : running jobs may be preempted even while nothing waits, to be started again elsewhere
-    lease_s : a started gang has its GPUs for so long [s]; at the end of its lease the agent is asked while the gang
-        still holds them: it may preempt the gang, or wait, which renews the lease at no cost. None = no leases
-    partner_window : C, running gangs beside which a job may be started, in ``running_order``; those that are being
-        checkpointed, or whose GPUs take no further job, are left out
-    sub_batches : S, sub-batches that a start may name, each half of the one before; 0 = starts name none
-    pair_benefit : show what the mean JCT of a waiting job and a partner gains by sharing (Theorem 1 of SJF-BSBF)
-    extras : observation arrays that a user has registered (gpusched_env.envs.observation.extras)
-    reward : component, or weights of components
+    running_order : which running jobs fill the running slots: as ``queue_order``, or "start"
+    clairvoyant : show remaining run times; if False, those columns are 0 and orders by run time are refused
+    migration : allow preemption even while no job waits, so that a job can be started again elsewhere
+    lease_s : length of a gang's lease on its GPUs [s]. At the end of a lease the agent is asked while the gang still
+        holds the GPUs. It may preempt the gang, or wait, which renews the lease at no cost. None = no leases
+    partner_window : C, number of running gangs shown as partners beside which a job may start, in ``running_order``.
+        Gangs that are being checkpointed, or whose GPUs take no further job, are left out
+    sub_batches : S, number of sub-batches that a start may name, each half of the one before; 0 = starts name none
+    pair_benefit : show how much the mean JCT of a waiting job and a partner gains by sharing (SJF-BSBF, Theorem 1)
+    extras : registered observation arrays to show (gpusched_env.envs.observation.extras)
+    reward : name of a reward component, or weights of several
     skip_forced_waits : do not ask while waiting is the only feasible action
-    mask_in_observation : put the mask into the observation too, as key ``action_mask``
-    step_limit : truncate after so many steps; None = 100 a job
+    mask_in_observation : also put the mask into the observation, as key ``action_mask``
+    step_limit : number of steps after which an episode is truncated; None = 100 per job
     render_mode : None, "ansi" (text) or "rgb_array" (picture)
 
     Raises
     ------
     ScenarioError : an unknown name or impossible value
 
-    ## Version history
-    v0 : first version
+    ## Vectorised Environment
+    ``gymnasium.make_vec`` makes a :class:`~gpusched_env.envs.cluster_vector_env.ClusterVectorEnv`. One call of its
+    ``step`` steps all environments in compiled code, on all cores.
+
+    ## Version History
+    * v0: first version
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": list(RENDER_MODES), "render_fps": 4}  # type: ignore[misc]
@@ -172,7 +185,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self.action_space = spaces.Discrete(self._actions)
         cluster = self.scenario.cluster
         _, links, _ = compiled_links(self.scenario.network, cluster)
-        self._sizes = len(links), shown_types(cluster, self.scenario.semantics), shares
+        self._sizes = len(links), observed_types(cluster, self.scenario.semantics), shares
         boxes = self.windows.space(len(cluster.nodes), *self._sizes)
         if mask_in_observation:
             boxes["action_mask"] = spaces.Box(0, 1, (self.windows.actions,), np.int8)
@@ -186,8 +199,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Draw a workload and play up to the first decision; see the class for ``seed``."""
-        from gpusched_env.envs.looking import check_rules
+        """Draw a workload and play up to the first decision; the class docstring explains ``seed``."""
+        from gpusched_env.envs.mask_and_observation import check_rules
         from gpusched_env.envs.step import RESUME
         from gpusched_env.simulator import Simulation
 
@@ -211,7 +224,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         Raises
         ------
         gymnasium.error.ResetNeeded : before the first reset, or after the end of an episode
-        GpuschedError : the action is not a whole number of the action space
+        GpuschedError : the action is not an integer of the action space
         """
         encoder = self._encoder
         if self._over or encoder is None:
@@ -220,22 +233,27 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
             action = self.checked(action)
         over = encoder.step(action)
         observation, mask = encoder.take()
-        told = encoder.told.tolist()
-        if len(told) == FIRST_COMPONENT + 1:
-            paid = {self._component: told[FIRST_COMPONENT]}
+        results = encoder.results.tolist()
+        if len(results) == FIRST_COMPONENT + 1:
+            paid = {self._component: results[FIRST_COMPONENT]}
         else:
-            paid = dict(zip(self.reward_weights, told[FIRST_COMPONENT:], strict=True))
-        info: dict[str, Any] = {"action_mask": mask, "dt": told[DT], "refusals": int(told[REFUSALS]), "rewards": paid}
+            paid = dict(zip(self.reward_weights, results[FIRST_COMPONENT:], strict=True))
+        info: dict[str, Any] = {
+            "action_mask": mask,
+            "dt": results[DT],
+            "refusals": int(results[REFUSALS]),
+            "rewards": paid,
+        }
         if self._mask_in_observation:
             observation["action_mask"] = mask.copy()
         if not over:
-            return observation, told[REWARD], False, False, info
+            return observation, results[REWARD], False, False, info
         self._over = True
         info |= self.summary(self.simulation)
-        return observation, told[REWARD], told[TERMINATED] > 0.0, told[TRUNCATED] > 0.0, info
+        return observation, results[REWARD], results[TERMINATED] > 0.0, results[TRUNCATED] > 0.0, info
 
     def action_masks(self) -> np.ndarray:
-        """Feasible actions, bool [actions]; the name is the one that sb3-contrib asks for."""
+        """Feasible actions, bool [actions]; sb3-contrib looks for a method of this name."""
         return self.mask.astype(bool)
 
     def render(self) -> str | np.ndarray | None:
@@ -258,7 +276,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
     @property
     def encoder(self) -> Encoder:
-        """The windows on the running simulation.
+        """Encoder of the running simulation.
 
         Raises
         ------
@@ -270,7 +288,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
     @property
     def simulation(self) -> Simulation:
-        """The running simulation; ResetNeeded before the first reset."""
+        """The running simulation; raises ResetNeeded before the first reset."""
         simulation: Simulation = self.encoder.simulation
         return simulation
 
@@ -280,19 +298,19 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         return np.zeros(self.windows.actions, np.int8) if self._encoder is None else self._encoder.mask
 
     def event_log(self) -> EventLog:
-        """Everything that has happened in this episode."""
+        """Return the event log of this episode so far."""
         return self.simulation.log()
 
     def shapes(self, nodes: int) -> dict[str, tuple[int, ...]]:
-        """Shapes of the observation arrays were there so many machines, those without elements included."""
+        """Return the shapes of the observation arrays for a number of machines, empty arrays included."""
         return self.windows.shapes(nodes, *self._sizes)
 
     def limit(self, instance: Instance) -> int:
-        """Give the number of steps at which an episode is truncated."""
+        """Return the number of steps after which an episode is truncated."""
         return 100 * len(instance.workload) if self.step_limit is None else self.step_limit
 
     def summary(self, simulation: Simulation) -> dict[str, Any]:
-        """Metrics and digest of an episode."""
+        """Return the metrics and the digest of an episode."""
         from gpusched_env.metrics import summarise
 
         log = simulation.log()
@@ -302,14 +320,14 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         }
 
     def wake_at(self, time_s: float) -> None:
-        """Make the next wait end at simulated time ``time_s`` [s] at the latest (what a scheduler's Wait does)."""
+        """End the next wait at simulated time ``time_s`` [s] at the latest, as a scheduler's Wait does."""
         from gpusched_env.envs.step import NO_ACTION
 
         self.simulation.wake_at(time_s)
         self.encoder.play(NO_ACTION)  # with a timer set, waiting may have become feasible
 
     def start_on(self, job: int, gpus: Sequence[int], share: bool = False, sub_steps: int | None = None) -> str:
-        """Start a waiting job on these GPUs (what a scheduler's explicit Start does); return why not, empty if done."""
+        """Start a waiting job on given GPUs; return the reason of a refusal, or an empty text."""
         from gpusched_env.envs.step import NO_ACTION
         from gpusched_env.simulator import Start
 
@@ -318,7 +336,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         return refusal
 
     def lease(self, job: int, until_s: float) -> str:
-        """Lease a running gang its GPUs (what a scheduler's Lease does); return why not, empty if done."""
+        """Lease a running gang its GPUs until a time [s]; return the reason of a refusal, or an empty text."""
         from gpusched_env.envs.step import NO_ACTION
         from gpusched_env.simulator import Lease
 
@@ -329,7 +347,12 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     # --- inside
 
     def checked(self, action: np.int64 | int) -> int:
-        """Give an action as a plain int, or refuse what is none."""
+        """Return the action as a plain int.
+
+        Raises
+        ------
+        GpuschedError : the action is not an integer of the action space
+        """
         try:
             number = int(action)
             whole = number == action

@@ -1,4 +1,4 @@
-"""Many environments as one: a call steps all of them in compiled code, on all cores."""
+"""The vector environment: one call steps many environments in compiled code, on all cores."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.stage import Stage
 from gpusched_env.envs.step import SKIP
-from gpusched_env.envs.told import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
+from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
+from gpusched_env.envs.vector_runs import VectorRuns
 from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.event_log import EventLog
 
@@ -26,26 +26,27 @@ Observations = dict[str, np.ndarray]
 
 
 class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
-    """``num_envs`` environments like :class:`~gpusched_env.envs.cluster_env.ClusterEnv`, stepped by one call.
+    """``num_envs`` copies of :class:`~gpusched_env.envs.cluster_env.ClusterEnv`, stepped by one call.
 
-    ``gymnasium.make_vec("gpusched/Cluster-v0", num_envs=256)`` makes one. Each environment plays, bit for bit, as a
-    single one with the same seed would, on any number of threads. Infos are those of ``SyncVectorEnv``, with
-    ``episode`` (return ``r``, length ``l``, seconds ``t``) where an episode ends.
+    ``gymnasium.make_vec("gpusched/Cluster-v0", num_envs=256)`` makes one. Each environment plays bit for bit like a
+    single environment with the same seed, on any number of threads. Infos have the layout of ``SyncVectorEnv``. Where
+    an episode ends they also hold ``episode``: return ``r``, length ``l`` and wall time ``t`` [s].
 
     Parameters
     ----------
-    num_envs : B, environments
-    scenario : one for all, or one for each; all must have equally many links and GPU types, and share GPUs or not.
-        Rows of ``nodes`` and ``node_types`` beyond an environment's own are 0
-    copy : observations and masks are fresh arrays. False = they are the buffers into which the next step writes what
-        has changed: only read them
-    autoreset_mode : "NextStep" (the step after an episode's last one resets, whatever the action), "SameStep" (the last
-        step resets; what it saw is in ``infos["final_obs"]`` and ``infos["final_info"]``) or "Disabled" (use
+    num_envs : B, number of environments
+    scenario : one scenario for all environments, or one for each. All must have the same number of links and of GPU
+        types, and all or none must allow sharing. In ``nodes`` and ``node_types``, rows beyond the nodes of an
+        environment's own cluster are 0
+    copy : True = observations and masks are fresh arrays; False = they are read-only views of the buffers that the next
+        step overwrites in part
+    autoreset_mode : "NextStep" (the step after the last one of an episode resets, whatever the action), "SameStep" (the
+        last step resets; ``infos["final_obs"]`` and ``infos["final_info"]`` hold what it returned) or "Disabled" (call
         ``reset(options={"reset_mask": ...})``)
-    threads : that step; None = one a core, at most one for 16 environments
-    keep_logs : keep event logs: the last info of an episode then has ``metrics`` and ``digest``, as that of a single
-        environment, which costs milliseconds an episode
-    max_episode_steps : another name of step_limit, the one that Gymnasium uses
+    threads : number of threads; None = one per core, at most one per 16 environments
+    keep_logs : keep event logs, so that the last info of an episode holds ``metrics`` and ``digest`` as for a single
+        environment; this costs milliseconds per episode
+    max_episode_steps : step_limit, under the name that Gymnasium uses
     options : the other arguments of ClusterEnv
 
     Raises
@@ -67,7 +68,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         if num_envs < 1:
             raise ScenarioError(f"num_envs is {num_envs}: it must be at least 1")
         if threads is not None and threads < 1:
-            raise ScenarioError(f"threads is {threads}: it must be at least 1, or None for one a core")
+            raise ScenarioError(f"threads is {threads}: it must be at least 1, or None for one per core")
         if options.get("render_mode") is not None:
             raise ScenarioError("render_mode: only a single environment (gymnasium.make) can be drawn")
         if max_episode_steps is not None:
@@ -77,7 +78,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         )
         if len(scenarios) != num_envs:
             raise ScenarioError(f"scenario names {len(scenarios)} scenarios for {num_envs} environments: give one each")
-        self.singles = self._like(scenarios, options)
+        self.singles = self._make_singles(scenarios, options)
         first = max(self.singles, key=lambda single: len(single.scenario.cluster.nodes))
         self.metadata = dict(ClusterEnv.metadata) | {"autoreset_mode": AutoresetMode(autoreset_mode)}
         self._mode = AutoresetMode(autoreset_mode)
@@ -88,8 +89,8 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         self.copies, self._threads, self._keeps_logs = copy, threads, keep_logs
         self._shows_mask = "action_mask" in self.single_observation_space.spaces  # type: ignore[attr-defined]
         self._generators: list[np.random.Generator | None] = [None] * num_envs
-        self._stage: Stage | None = None
-        self._over = np.zeros(num_envs, bool)  # its episode has ended, and no other has begun
+        self._runs: VectorRuns | None = None
+        self._over = np.zeros(num_envs, bool)  # the episode has ended and no new one has begun
         self._begun_s = np.zeros(num_envs)
 
     # --- Gymnasium
@@ -97,41 +98,41 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observations, dict[str, Any]]:
-        """Begin an episode in every environment, or in those that ``options["reset_mask"]`` (bool [B]) marks.
+        """Begin an episode in every environment, or only where ``options["reset_mask"]`` (bool [B]) is True.
 
         Parameters
         ----------
-        seed : s = environment b gets seed s + b; or one for each. None = each draws a training seed from its stream
+        seed : an int s gives environment b the seed s + b; a sequence gives one seed each. None = each environment
+            draws a training seed from a random stream of its own
 
         Raises
         ------
-        ScenarioError : not one seed for each environment
-        GpuschedError : the mask is not bool [B], or marks none; the first reset has one
+        ScenarioError : the number of seeds is not the number of environments
+        GpuschedError : the mask is not bool [B], marks no environment, or leaves one out at the first reset
         """
         seeds = [seed] * self.num_envs if seed is None else seed
         if isinstance(seeds, int | np.integer):
             seeds = [int(seeds) + b for b in range(self.num_envs)]
         if len(seeds) != self.num_envs:
             raise ScenarioError(f"seed: {len(seeds)} seeds for {self.num_envs} environments; give one each")
-        marked = self._marked(options)
+        marked = self._reset_mask(options)
         drawn = self._begin(marked, seeds)
-        stage = self._staged()
-        stage.batch.actions[~marked] = SKIP
-        stage.play()
-        return self._seen(), self._infos(marked, drawn)
+        runs = self._started_runs()
+        runs.batch.actions[~marked] = SKIP
+        runs.play()
+        return self._observation(), self._infos(marked, drawn)
 
     def step(self, actions: np.ndarray) -> tuple[Observations, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Play one action in each environment.
 
         Raises
         ------
-        gymnasium.error.ResetNeeded : before the first reset; or an episode has ended and nothing resets by itself
-        GpuschedError : the action of some environment is not a whole number of the action space; nothing has been
-            played then, in no environment
+        gymnasium.error.ResetNeeded : before the first reset, or after the end of an episode without autoreset
+        GpuschedError : an action is not an integer of the action space; then no environment has been stepped
         """
-        stage = self._staged()
+        runs = self._started_runs()
         begun = self._over
-        stage.batch.actions[:] = self._checked(actions)
+        runs.batch.actions[:] = self._checked(actions)
         drawn: dict[int, int] = {}
         if begun.any():
             if self._mode is not AutoresetMode.NEXT_STEP:
@@ -140,42 +141,42 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
                 )
             begun = begun.copy()
             drawn = self._begin(begun, [None] * self.num_envs)
-        ends = stage.play()
-        told = stage.batch.told
-        rewards = told[:, REWARD].copy()
+        ends = runs.play()
+        results = runs.batch.results
+        rewards = results[:, REWARD].copy()
         terminated, truncated = np.zeros(self.num_envs, bool), np.zeros(self.num_envs, bool)
         over = np.zeros(self.num_envs, bool)
         final: dict[str, Any] = {}
         if ends:
-            terminated, truncated = told[:, TERMINATED] > 0.0, told[:, TRUNCATED] > 0.0
+            terminated, truncated = results[:, TERMINATED] > 0.0, results[:, TRUNCATED] > 0.0
             over = terminated | truncated
             ended = np.flatnonzero(over)
             if self._mode is AutoresetMode.SAME_STEP:
-                final = self._final(ended)
+                final = self._final_infos(ended)
                 begun = over
                 drawn = self._begin(over, [None] * self.num_envs)
-                stage.batch.actions[~over] = SKIP
-                stage.play()
+                runs.batch.actions[~over] = SKIP
+                runs.play()
                 over = np.zeros_like(over)
             else:
-                final = self._ends(ended)
+                final = self._episode_infos(ended)
         self._over = over
-        return self._seen(), rewards, terminated, truncated, self._infos(begun, drawn) | final
+        return self._observation(), rewards, terminated, truncated, self._infos(begun, drawn) | final
 
     def close_extras(self, **_: Any) -> None:
         """End the threads."""
-        if self._stage is not None:
-            self._stage.close()
+        if self._runs is not None:
+            self._runs.close()
 
     # --- beyond Gymnasium
 
     def action_masks(self) -> np.ndarray:
         """Feasible actions, bool [B, actions]."""
-        mask = self._staged().batch.mask.view(bool)
+        mask = self._started_runs().batch.mask.view(bool)
         return mask.copy() if self.copies else mask
 
     def event_log(self, b: int) -> EventLog:
-        """Everything that has happened in the episode of environment ``b``.
+        """Return the event log of the current episode of environment ``b``.
 
         Raises
         ------
@@ -183,13 +184,13 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         """
         if not self._keeps_logs:
             raise GpuschedError("event_log: make the environments with keep_logs=True")
-        return self._staged().simulations[b].log()
+        return self._started_runs().simulations[b].log()
 
     # --- inside
 
     @staticmethod
-    def _like(scenarios: Sequence[str | Scenario], options: dict[str, Any]) -> list[ClusterEnv]:
-        """Make a single environment for each, the same for the same scenario."""
+    def _make_singles(scenarios: Sequence[str | Scenario], options: dict[str, Any]) -> list[ClusterEnv]:
+        """Return a single environment for each; equal scenarios get the same object."""
         made: dict[Any, ClusterEnv] = {}
         for one in scenarios:
             key = one if isinstance(one, str) else id(one)
@@ -200,17 +201,17 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             given = {shown.get(name, (0,)) for shown in shapes}
             if len(given) > 1:
                 raise ScenarioError(
-                    f"scenario: the observations {name!r} have shapes {sorted(given)}; they must be equal"
+                    f"scenario: the observation {name!r} has shapes {sorted(given)}; they must be equal"
                 )
         return [made[one if isinstance(one, str) else id(one)] for one in scenarios]
 
-    def _staged(self) -> Stage:
-        if self._stage is None:
+    def _started_runs(self) -> VectorRuns:
+        if self._runs is None:
             raise gym.error.ResetNeeded("call reset() first: no episode is running")
-        return self._stage
+        return self._runs
 
-    def _marked(self, options: dict[str, Any] | None) -> np.ndarray:
-        """Mark the environments to be reset, bool [B]."""
+    def _reset_mask(self, options: dict[str, Any] | None) -> np.ndarray:
+        """Return which environments to reset, bool [B]."""
         marked = (options or {}).get("reset_mask")
         if marked is None:
             return np.ones(self.num_envs, bool)
@@ -218,12 +219,12 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             raise GpuschedError(f"options['reset_mask'] must be a bool array of shape ({self.num_envs},)")
         if not marked.any():
             raise GpuschedError("options['reset_mask'] marks no environment")
-        if self._stage is None and not marked.all():
-            raise GpuschedError("options['reset_mask']: the first reset must be one of all environments")
+        if self._runs is None and not marked.all():
+            raise GpuschedError("options['reset_mask']: the first reset must include all environments")
         return marked
 
     def _begin(self, marked: np.ndarray, seeds: Sequence[int | None]) -> dict[int, int]:
-        """Let new episodes begin in the marked environments; return the seed of each."""
+        """Begin new episodes in the marked environments; return the seed of each."""
         drawn = {}
         for b in np.flatnonzero(marked).tolist():
             seed = seeds[b]
@@ -234,21 +235,22 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             first, end = self.singles[b].scenario.seeds.train
             drawn[b] = int(self._generators[b].integers(first, end)) if seed is None else int(seed)  # type: ignore[union-attr]
         instances = {b: self.singles[b].scenario.instance(seed) for b, seed in drawn.items()}
-        if self._stage is None:
+        if self._runs is None:
             nodes = self.single_observation_space["nodes"].shape[0]  # type: ignore[index]
-            self._stage = Stage(self.singles, list(instances.values()), nodes, self._threads, self._keeps_logs)
+            self._runs = VectorRuns(self.singles, list(instances.values()), nodes, self._threads, self._keeps_logs)
         for b, seed in drawn.items():
-            self._stage.begin(b, instances[b], seed)
+            self._runs.begin(b, instances[b], seed)
         self._over[marked] = False
         self._begun_s[marked] = time.perf_counter()
         return drawn
 
     def _checked(self, actions: Any) -> np.ndarray:
-        """Give int64 [B], or the error that names the first environment whose action is none."""
+        """Return the actions as int64 [B]; an invalid action raises an error that names its environment."""
         given = np.asarray(actions)
         if given.shape != (self.num_envs,):
             raise GpuschedError(f"actions have shape {given.shape}: give one for each of {self.num_envs} environments")
-        if given.dtype == np.int64 and given.view(np.uint64).max() < self.windows.actions:  # negative ones are large
+        # As unsigned integers, negative numbers are large: one comparison checks both bounds.
+        if given.dtype == np.int64 and given.view(np.uint64).max() < self.windows.actions:
             return given
         if given.dtype.kind in "iu" and given.min() >= 0 and given.max() < self.windows.actions:
             return given
@@ -261,30 +263,30 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
                     raise GpuschedError(f"environment {b}: {error}; no environment has been stepped") from None
         return whole
 
-    def _seen(self) -> Observations:
-        batch = self._staged().batch
-        seen = batch.shown()
+    def _observation(self) -> Observations:
+        batch = self._started_runs().batch
+        seen = batch.nonempty_observations()
         if self._shows_mask:
             seen["action_mask"] = batch.mask
         return {name: array.copy() for name, array in seen.items()} if self.copies else seen
 
     def _infos(self, begun: np.ndarray, drawn: Mapping[int, int]) -> dict[str, Any]:
-        """Infos of all environments; in those marked in ``begun`` an episode has just begun."""
-        batch = self._staged().batch
+        """Return the infos of all environments; ``begun`` marks those in which an episode has just begun."""
+        batch = self._started_runs().batch
         every = np.ones(self.num_envs, bool)
         infos: dict[str, Any] = {
             "action_mask": batch.mask.copy() if self.copies else batch.mask,
             "_action_mask": every,
-            "dt": batch.told[:, DT].copy(),
+            "dt": batch.results[:, DT].copy(),
             "_dt": every,
-            "refusals": batch.told[:, REFUSALS].astype(np.int64),
+            "refusals": batch.results[:, REFUSALS].astype(np.int64),
             "_refusals": every,
         }
         stepped = every if not drawn else ~begun
         if stepped.any():
             paid: dict[str, Any] = {}
             for i, name in enumerate(batch.names):
-                paid[name], paid[f"_{name}"] = batch.told[:, FIRST_COMPONENT + i].copy(), stepped
+                paid[name], paid[f"_{name}"] = batch.results[:, FIRST_COMPONENT + i].copy(), stepped
             infos["rewards"], infos["_rewards"] = paid, stepped
         if drawn:
             seeds = np.zeros(self.num_envs, np.int64)
@@ -292,10 +294,10 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             infos["seed"], infos["_seed"] = seeds, begun.copy()
         return infos
 
-    def _ends(self, ended: np.ndarray) -> dict[str, Any]:
-        """Say how the episodes of these environments went."""
-        stage = self._staged()
-        episodes, now_s = stage.batch.episodes, time.perf_counter()
+    def _episode_infos(self, ended: np.ndarray) -> dict[str, Any]:
+        """Return the statistics of the episodes that ended in these environments."""
+        runs = self._started_runs()
+        episodes, now_s = runs.batch.episodes, time.perf_counter()
         infos: dict[str, Any] = {}
         for b in ended.tolist():
             statistics = {
@@ -303,26 +305,26 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
                 "l": int(episodes["steps"][b]),
                 "t": now_s - float(self._begun_s[b]),
             }
-            infos = self._add_info(infos, {"episode": statistics, **stage.summary(b)}, b)
+            infos = self._add_info(infos, {"episode": statistics, **runs.summary(b)}, b)
         return infos
 
-    def _final(self, ended: np.ndarray) -> dict[str, Any]:
-        """Give what these environments saw last, and the infos of it."""
-        batch = self._staged().batch
-        shown = batch.shown() | ({"action_mask": batch.mask} if self._shows_mask else {})
+    def _final_infos(self, ended: np.ndarray) -> dict[str, Any]:
+        """Return the last observations and infos of the episodes that ended in these environments."""
+        batch = self._started_runs().batch
+        shown = batch.nonempty_observations() | ({"action_mask": batch.mask} if self._shows_mask else {})
         observations, is_over = np.full(self.num_envs, None, object), np.zeros(self.num_envs, bool)
         for b in ended.tolist():
             observations[b] = {name: array[b].copy() for name, array in shown.items()}
             is_over[b] = True
         info: dict[str, Any] = {}
         for b in ended.tolist():
-            told = batch.told[b].tolist()
+            results = batch.results[b].tolist()
             of_one = {
                 "action_mask": batch.mask[b].copy(),
-                "dt": told[DT],
-                "refusals": int(told[REFUSALS]),
-                "rewards": dict(zip(batch.names, told[FIRST_COMPONENT:], strict=True)),
+                "dt": results[DT],
+                "refusals": int(results[REFUSALS]),
+                "rewards": dict(zip(batch.names, results[FIRST_COMPONENT:], strict=True)),
             }
             info = self._add_info(info, of_one, b)
-        info |= self._ends(ended)
+        info |= self._episode_infos(ended)
         return {"final_obs": observations, "_final_obs": is_over, "final_info": info, "_final_info": is_over.copy()}

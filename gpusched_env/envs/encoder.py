@@ -1,4 +1,4 @@
-"""The bridge between a simulation and fixed-size arrays: windows on queue and running jobs, mask, observation."""
+"""The encoder of one simulation: windows on waiting and running jobs, action mask, observation arrays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gpusched_env.workload import MOST_JOBS
 
 Observation = dict[str, np.ndarray]
 
-# Which jobs a window shows, and in which order; the index is the number that the kernels know.
+# Orders in which a window shows jobs. Kernels use the index as the number of an order.
 WINDOW_ORDERS: Final = ("arrival", "start", "shortest", "longest", "least-attained", "most-attained")
 
 
@@ -88,7 +88,7 @@ class Windows:
 
     @property
     def slot_starts(self) -> int:
-        """Number of starts of a queue slot: by each rule and beside each partner, at each sub-batch."""
+        """Number of start actions per queue slot: by each rule and beside each partner, at each sub-batch."""
         return (len(self.rules) + self.partner_window) * max(self.sub_batches, 1)
 
     @property
@@ -107,26 +107,26 @@ class Windows:
         return self.wait_action + 1 + len(self.delays_s)
 
     def check_sharing(self, shares: bool) -> None:
-        """Refuse actions about sharing where jobs do not share GPUs.
+        """Refuse sharing actions in a scenario whose jobs do not share GPUs.
 
         Raises
         ------
-        ScenarioError : ``partner_window`` or ``sub_batches`` is not 0 there
+        ScenarioError : jobs do not share GPUs, but ``partner_window`` or ``sub_batches`` is not 0
         """
         for name in ("partner_window", "sub_batches"):
             if getattr(self, name) and not shares:
                 raise ScenarioError(
-                    f"{name} is {getattr(self, name)}, but jobs of this scenario do not share GPUs; set it to 0, or "
+                    f"{name} is {getattr(self, name)}, but jobs of this scenario do not share GPUs; set it to 0 or "
                     "choose a scenario with sharing"
                 )
 
     def shapes(self, nodes: int, links: int, types: int = 0, shares: bool = False) -> dict[str, tuple[int, ...]]:
-        """Shapes of the observation arrays.
+        """Return the shapes of the observation arrays.
 
         Parameters
         ----------
-        nodes, links : how many there are; no links = the network is priced by tiers
-        types : GPU types, where the observation tells them apart (:func:`shown_types`)
+        nodes, links : numbers of nodes and links; 0 links = the network is priced by tiers
+        types : number of GPU types that the observation distinguishes (:func:`observed_types`)
         shares : jobs may share GPUs
         """
         rows = {
@@ -153,31 +153,31 @@ class Windows:
         return shapes | extras
 
     def space(self, nodes: int, links: int, types: int = 0, shares: bool = False) -> dict[str, spaces.Space[Any]]:
-        """Observation spaces; an array without elements is left out, since no learner accepts it."""
+        """Return the observation spaces; empty arrays are left out, since no learner accepts them."""
         shapes = self.shapes(nodes, links, types, shares)
         return {key: spaces.Box(0.0, 1.0, shape, np.float32) for key, shape in shapes.items() if shape[0] > 0}
 
 
-def shown_types(cluster: Cluster, semantics: Semantics) -> int:
-    """Number of GPU types that the observation tells apart; 0 = of one type without copies it says nothing."""
+def observed_types(cluster: Cluster, semantics: Semantics) -> int:
+    """Return the number of GPU types that the observation distinguishes; 0 = one type and no copies."""
     types = len(cluster.gpu_types)
     return types if types > 1 or semantics.max_copies > 1 else 0
 
 
 class Encoder:
-    """Windows on one simulation.
+    """Encodes one simulation through windows.
 
     Attributes
     ----------
-    mask : int8 [actions], feasible actions as of the last :meth:`play`
+    mask : int8 [actions], feasible actions after the last :meth:`play`
     queue_slots : int32 [K], job rows in the queue slots; -1 = empty
     running_slots : int32 [V], job rows in the running slots; -1 = empty
     partner_slots : int32 [C], job rows of running gangs that a waiting job may join; -1 = empty
-    told : float64 [5 + components], what the last step told; columns in gpusched_env.envs.told
+    results : float64 [5 + components], results of the last step; columns in gpusched_env.envs.step_results
 
     Raises
     ------
-    ScenarioError : the windows have actions about sharing, but the jobs do not share GPUs
+    ScenarioError : the windows have sharing actions, but jobs do not share GPUs
     """
 
     def __init__(
@@ -197,15 +197,15 @@ class Encoder:
         shapes = windows.shapes(
             len(instance.cluster.nodes),
             len(instance.links),
-            shown_types(instance.cluster, instance.semantics),
+            observed_types(instance.cluster, instance.semantics),
             instance.sharing is not None,
         )
         self.batch = Batch(windows, shapes, [simulation.arrays], skip_forced_waits, weights or {})
         self.batch.begin(0, instance, NO_LIMIT if step_limit is None else step_limit)
-        self._look()
+        self._bind()
 
-    def _look(self) -> None:
-        """Keep what every step needs."""
+    def _bind(self) -> None:
+        """Bind the arrays that every step needs."""
         from gpusched_env.envs.fresh_rows import FreshRows
 
         self._rows = FreshRows(self.batch)
@@ -213,59 +213,59 @@ class Encoder:
         self._drain = self.simulation.drain
         self._play, self._action = self.batch.play, self.batch.action
         self._episode = self.batch.episodes[0]
-        self.told, self.mask = self.batch.told[0], self.batch.mask[0]
+        self.results, self.mask = self.batch.results[0], self.batch.mask[0]
         self.queue_slots, self.running_slots = self.batch.queue_slots[0], self.batch.running_slots[0]
         self.partner_slots = self.batch.partner_slots[0]
 
     @property
-    def shown(self) -> tuple[str, ...]:
+    def observation_names(self) -> tuple[str, ...]:
         """Names of the arrays of an observation."""
-        return tuple(self.batch.shown())
+        return tuple(self.batch.nonempty_observations())
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what looks at the arrays: a copy has arrays of its own."""
+        """Leave out what refers to the arrays: a copy has arrays of its own."""
         return {name: self.__dict__[name] for name in ("windows", "simulation", "batch")}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
-        """Look at the copied simulation."""
+        """Bind the arrays of the copied simulation."""
         self.__dict__.update(kept)
         self.batch.bind([self.simulation.arrays])
-        self._look()
+        self._bind()
 
     @classmethod
     def for_view(cls, windows: Windows, view: ClusterView) -> Encoder:
-        """Look through windows at what a scheduler sees; they may be clairvoyant only if the view is.
+        """Return an encoder of the simulation behind a scheduler's view.
 
         Raises
         ------
-        GpuschedError : the windows show run times but the scheduler does not declare to be clairvoyant
+        GpuschedError : the windows show run times, but the view does not
         """
         if windows.clairvoyant and not isinstance(view, ClairvoyantView):
-            raise GpuschedError("clairvoyant windows on a view without run times: declare the scheduler clairvoyant")
+            raise GpuschedError("the windows show run times, the view does not: declare the scheduler clairvoyant")
         return cls(windows, view._simulation, skip_forced_waits=False)
 
     def play(self, action: int) -> tuple[Observation, int, bool]:
-        """Play an action (or one of step.NO_ACTION, step.RESUME) and look.
+        """Play an action (or step.NO_ACTION, step.RESUME) and return what the windows then show.
 
         Returns
         -------
         observation : fresh arrays
         outcome : an Outcome of the simulation
-        refused : the action was infeasible; nothing changed
+        refused : whether the action was infeasible, so that nothing changed
         """
         self.step(action)
         episode = self._episode
         return self.observation(), int(episode["outcome"]), bool(episode["is_refused"])
 
     def step(self, action: int) -> bool:
-        """Play as :meth:`play` does; return whether the episode is over. ``told`` says what the step did."""
+        """Play an action as :meth:`play` does, write ``results``, and return whether the episode is over."""
         self._is_taken = False
         self._action[0] = action
         bits = self._play(0, 1)
-        return bits != 0 and self.batch.attend(bits, self._drain)
+        return bits != 0 and self.batch.finish_step(bits, self._drain)
 
     def take(self) -> tuple[Observation, np.ndarray]:
-        """Give what the windows show, and which actions are feasible, int8 [actions]; fresh arrays."""
+        """Return the observation and the mask, int8 [actions], in fresh arrays."""
         if self._is_taken:
             from gpusched_env.envs.step import NO_ACTION
 
@@ -274,11 +274,11 @@ class Encoder:
         return self._rows.take()
 
     def observation(self) -> Observation:
-        """Give what the windows show, in fresh arrays."""
+        """Return the observation in fresh arrays."""
         return self.take()[0]
 
     def decision_of(self, action: int) -> Decision | None:
-        """Say what an action means now; None = wait for the next event."""
+        """Return the decision that an action stands for now; None = wait for the next event."""
         windows = self.windows
         if action < windows.first_preemption:
             return self._start_of(action)
@@ -307,24 +307,24 @@ class Encoder:
         return Start(row, gpus=gpus, share=True, sub_steps=int(steps[option]))
 
     def _sub_steps(self, row: int) -> np.ndarray:
-        """int64 [sizes]: sub-steps of each sub-batch of a job; 0 = it has no such sub-batch."""
+        """int64 [sizes]: sub-steps of each sub-batch of a job; 0 = the job has no such sub-batch."""
         arrays = self.simulation.arrays
         sizes: np.ndarray = arrays.sub_batches["sub_steps"][arrays.jobs["job_class"][row], :, 0]
         return sizes
 
     def action_of(self, decision: Start | Preempt) -> int | None:
-        """Number the action of a decision; None if the simulator would refuse it anyway.
+        """Return the number of the action that makes a decision; None if the simulator would refuse the decision.
 
         Raises
         ------
-        GpuschedError : the job is in no slot, the rule is not enabled, GPUs are given explicitly, or sub-steps are
-            given where actions name no sub-batch, or not given where they do
+        GpuschedError : no action makes this decision: the job is in no slot, the rule is not enabled, the GPUs are
+            explicit, or the sub-steps do not fit the sub-batches that actions can name
         """
         windows = self.windows
         if isinstance(decision, Preempt):
             slots, remedy, first, step = self.running_slots, "running_window", windows.first_preemption, 1
         elif decision.gpus is not None:
-            raise GpuschedError(f"{decision} has no action: explicit GPUs are for direct runs")
+            raise GpuschedError(f"{decision} has no action: only direct runs take explicit GPUs")
         elif decision.rule not in windows.rules:
             raise GpuschedError(f"{decision}: make the environment with rules that include {decision.rule!r}")
         else:
@@ -340,14 +340,14 @@ class Encoder:
         return None
 
     def _size_of(self, decision: Start) -> int:
-        """Give the place of a decision's sub-batch among those that actions name."""
+        """Return the index of a decision's sub-batch among those that actions can name."""
         sizes = self.windows.sub_batches
         if not sizes and decision.sub_steps is None:
             return 0
         steps = self._sub_steps(decision.job)[:sizes]
         if decision.sub_steps is None or decision.sub_steps not in steps:
             raise GpuschedError(
-                f"{decision}: actions name one of {sizes} sub-batches, here of {steps.tolist()} sub-steps; make the "
-                "environment with other sub_batches, 0 = none is named and sub_steps is None"
+                f"{decision}: an action names one of {sizes} sub-batches, here of {steps.tolist()} sub-steps; make the "
+                "environment with another sub_batches (0: actions name none, and sub_steps must be None)"
             )
         return int(np.flatnonzero(steps == decision.sub_steps)[0])

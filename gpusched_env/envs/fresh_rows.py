@@ -1,4 +1,4 @@
-"""Arrays that the steps of one environment are copied to, and that are then given away."""
+"""Fresh arrays for the observations and masks of a single environment."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 
 from gpusched_env.envs.batch import Batch
 
-ROWS: Final = 64  # observations that are laid out together: ten small arrays cost as much as one step
+ROWS: Final = 64  # observations allocated together: to allocate ten small arrays costs as much as a step
 
 
 class FreshRows:
-    """Rows for observation and mask of a batch of one; each is written once.
+    """Rows for the observations and masks of a batch of one; each row is written and returned once.
 
     Parameters
     ----------
-    batch : copies to the row that is given away next
+    batch : its kernel copies each observation to the row that is returned next
     """
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
-        self._parts = [part for part in batch.parts() if part[0] in batch.shown()]
+        self._parts = [part for part in batch.parts() if part[0] in batch.nonempty_observations()]
         self._names = tuple(name for name, _, _ in self._parts)
         self._lay_out()
 
@@ -37,7 +37,7 @@ class FreshRows:
         batch.row[0] = 0
 
     def take(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Give away the copy of what the last step has shown: observation, and int8 [actions]."""
+        """Return the copies of the last observation and mask, int8 [actions]."""
         observation, mask, following = next(self._given)
         if following < ROWS:
             self._batch.row[0] = following

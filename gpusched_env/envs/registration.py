@@ -1,4 +1,4 @@
-"""What ``gymnasium.make`` knows of this package."""
+"""Registration of the environments with Gymnasium."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any, Final
 import gymnasium as gym
 
 ENTRY_POINT: Final = "gpusched_env.envs.cluster_env:ClusterEnv"
-VECTOR_ENTRY_POINT: Final = "gpusched_env.envs.cluster_vector_env:ClusterVectorEnv"  # of make_vec
-# Arguments that an id stands for; others may be given beside them, or in their place. Two environments with the same id
-# play alike for ever: a change of results needs a new version.
+VECTOR_ENTRY_POINT: Final = "gpusched_env.envs.cluster_vector_env:ClusterVectorEnv"  # for make_vec
+# Default arguments of each id; ``make`` may override them and add others. An id always gives the same results: a change
+# of results needs a new version number.
 ENVIRONMENTS: Final[dict[str, dict[str, Any]]] = {
-    "gpusched/Cluster-v0": {},  # one cluster, any scenario
-    "gpusched/RingAllReduce-v0": {  # 160 jobs, all there at time 0, on 20 servers; where they go decides the makespan
+    "gpusched/Cluster-v0": {},  # any scenario; philly-64-v1 by default
+    "gpusched/RingAllReduce-v0": {  # 160 jobs, all at time 0, on 20 servers; placement decides the makespan
         "scenario": "rar-160-v0",
         "running_window": 16,
         "rules": ("pack", "contention", "least-busy", "least-busy-servers"),
         "reward": "makespan",
     },
-    "gpusched/NetworkSensitive-v0": {  # 256 GPUs, 800 jobs; wait for a better place, or start where links are shared
+    "gpusched/NetworkSensitive-v0": {  # 256 GPUs, 800 jobs; wait for a better place, or start on shared links
         "scenario": "dally-poisson-v1",
         "queue_window": 64,
         "running_window": 32,
@@ -27,7 +27,7 @@ ENVIRONMENTS: Final[dict[str, dict[str, Any]]] = {
         "lease_s": 3_600.0,
         "clairvoyant": False,
     },
-    "gpusched/Heterogeneous-v0": {  # 480 jobs, all there at time 0, on three GPU types: who runs where, for how long
+    "gpusched/Heterogeneous-v0": {  # 480 jobs, all at time 0, three GPU types: which job runs where, for how long
         "scenario": "hadar-60gpu-v1",
         "queue_window": 64,
         "running_window": 32,
@@ -35,7 +35,7 @@ ENVIRONMENTS: Final[dict[str, dict[str, Any]]] = {
         "lease_s": 360.0,
         "reward": "makespan",
     },
-    "gpusched/Sharing-v0": {  # 240 jobs on 64 GPUs that two jobs may share: who joins whom, how small a sub-batch
+    "gpusched/Sharing-v0": {  # 240 jobs on 64 GPUs, up to two per GPU: which jobs share, at which sub-batch
         "scenario": "bsbf-sim-240-v1",
         "queue_window": 16,
         "running_window": 0,
@@ -46,7 +46,7 @@ ENVIRONMENTS: Final[dict[str, dict[str, Any]]] = {
         "running_order": "longest",
     },
 }
-# Another class: the agent sets Dally's delay timers, 256 GPUs, 800 jobs.
+# An environment of another class: the agent sets Dally's delay timers; 256 GPUs, 800 jobs.
 DELAY_TIMERS: Final = "gpusched/DelayTimers-v0"
 _DELAY_TIMERS_ENTRY_POINT: Final = "gpusched_env.envs.delay_timers.env:DelayTimersEnv"
 _DELAY_TIMERS_VECTOR_ENTRY_POINT: Final = "gpusched_env.envs.delay_timers.vector_env:DelayTimersVectorEnv"
@@ -60,7 +60,7 @@ def register_environments() -> None:
                 name,
                 entry_point=ENTRY_POINT,
                 vector_entry_point=VECTOR_ENTRY_POINT,
-                order_enforce=False,  # the environment itself refuses to step before reset
+                order_enforce=False,  # the environment itself refuses a step before reset
                 kwargs=arguments,
             )
     if DELAY_TIMERS not in gym.registry:

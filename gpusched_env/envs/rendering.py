@@ -1,4 +1,4 @@
-"""What an environment looks like: text, or a picture of nodes x GPUs, queue, network and clock."""
+"""Rendering of an environment: text, or a picture of the jobs on GPUs, the queue, the network and the clock."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from gpusched_env.envs.cluster_env import ClusterEnv
 
-SHOWN: Final = 16  # waiting jobs listed
-BUSIEST: Final = 12  # links listed; half of them in text
-# Okabe and Ito's colours (distinguishable with any colour vision), lighter shades after the first round.
+SHOWN: Final = 16  # waiting jobs drawn
+BUSIEST: Final = 12  # links in the picture; the text has half as many
+# Okabe and Ito, "Color Universal Design" (2008): distinguishable with any colour vision. Later jobs get lighter shades.
 _PALETTE: Final = np.array(
     [[230, 159, 0], [86, 180, 233], [0, 158, 115], [240, 228, 66], [0, 114, 178], [213, 94, 0], [204, 121, 167]], float
 )
@@ -25,7 +25,7 @@ _FREE: Final = (245, 245, 245)
 
 
 def job_colour(row: int) -> tuple[float, float, float]:
-    """Give a job's colour, red, green and blue in 0..1; neighbours in the tie order differ."""
+    """Return a job's colour: red, green and blue in 0..1; neighbours in the tie order differ."""
     colour = _PALETTE[row % len(_PALETTE)] / 255.0
     lighter = (row // len(_PALETTE)) % 3 * 0.28
     red, green, blue = colour + (1.0 - colour) * lighter
@@ -33,14 +33,20 @@ def job_colour(row: int) -> tuple[float, float, float]:
 
 
 def duration(seconds: float) -> str:
-    """Write seconds for people: ``2d 03:04:05``."""
+    """Format seconds as ``2d 03:04:05``."""
     days, rest = divmod(round(seconds), 86_400)
     clock = f"{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
     return f"{days}d {clock}" if days else clock
 
 
 def jobs_on_gpus(env: ClusterEnv) -> tuple[np.ndarray, np.ndarray]:
-    """Say who holds each GPU, of several each in its layer: int [limit, G] job row (-1 = free), bool: checkpointed."""
+    """Return the jobs that hold each GPU.
+
+    Returns
+    -------
+    rows : int [limit, G], job row in each seat of each GPU; -1 = free
+    leaving : bool [limit, G], whether that job is being checkpointed
+    """
     arrays, instance = env.simulation.arrays, env.simulation.instance
     gpus = instance.cluster.gpus
     holder = arrays.holder[: gpus * instance.gpu_jobs].reshape(-1, gpus)
@@ -50,7 +56,7 @@ def jobs_on_gpus(env: ClusterEnv) -> tuple[np.ndarray, np.ndarray]:
 
 
 def busiest_links(env: ClusterEnv, count: int) -> list[tuple[str, float, int]]:
-    """Name, load [share of capacity] and number of gangs of the busiest links; of equally full ones, of most gangs."""
+    """Return name, load / capacity and number of gangs of the busiest links; ties: most gangs."""
     network = NetworkView(env.simulation)
     share, flows = network.loads_Bps() / network.capacity_Bps, network.flows()
     order = np.lexsort([-flows, -share.round(3)])[:count].tolist()
@@ -58,9 +64,9 @@ def busiest_links(env: ClusterEnv, count: int) -> list[tuple[str, float, int]]:
 
 
 def text(env: ClusterEnv) -> str:
-    """Draw one character a GPU: ``.`` free, a letter a job (``!`` while it is checkpointed); with the busiest links.
+    """Draw each GPU as a character: ``.`` = free, a letter = its job, ``!`` = its job is being checkpointed.
 
-    Where jobs share GPUs, a GPU has as many characters as jobs may share it.
+    Where jobs share GPUs, a GPU has as many characters as jobs may share it. With a topology, the busiest links follow.
     """
     simulation = env.simulation
     world, cluster = simulation.arrays.world, simulation.instance.cluster
@@ -90,7 +96,7 @@ def text(env: ClusterEnv) -> str:
 
 
 def picture(env: ClusterEnv) -> np.ndarray:
-    """Draw uint8 [600, 960, 3].
+    """Draw the cluster as an image, uint8 [600, 960, 3].
 
     Raises
     ------
@@ -127,7 +133,7 @@ def picture(env: ClusterEnv) -> np.ndarray:
 def _draw_machines(env: ClusterEnv, axes: Axes) -> None:
     nodes = env.simulation.instance.cluster.nodes
     rows, leaving = jobs_on_gpus(env)
-    width, limit = int(nodes["gpus"].max()), len(rows)  # jobs on one GPU stand side by side
+    width, limit = int(nodes["gpus"].max()), len(rows)  # jobs on one GPU are drawn side by side
     image = np.ones((len(nodes), width * limit, 3))
     for number, node in enumerate(nodes):
         for column, layer in np.ndindex(int(node["gpus"]), limit):
@@ -177,7 +183,7 @@ def _draw_tiers(env: ClusterEnv, axes: Axes) -> None:
     limit = int(arrays.world["gpu_jobs"])
     axes.set_ylim(0, int(arrays.world["gpus"]) * limit)
     axes.set_ylabel("GPUs held" if limit == 1 else "GPUs held (a shared one by each job)", fontsize=9)
-    axes.set_title("how far gangs are spread", fontsize=10)
+    axes.set_title("GPUs held by tier of the gang", fontsize=10)
 
 
 def _draw_links(env: ClusterEnv, axes: Axes) -> None:
@@ -187,7 +193,7 @@ def _draw_links(env: ClusterEnv, axes: Axes) -> None:
     axes.set_yticks(range(len(busiest)), [name for name, _, _ in busiest], fontsize=7)
     most = max([1.0, *loads])
     for row, (_, load, gangs) in enumerate(busiest):
-        x, colour = (0.0, "white") if load > 0.1 * most else (load, "black")  # beside a bar that is too short for it
+        x, colour = (0.0, "white") if load > 0.1 * most else (load, "black")  # short bar: number beside it
         axes.text(x + 0.01 * most, row, str(gangs), color=colour, va="center", fontsize=7)
     axes.set_ylim(BUSIEST - 0.5, -0.5)
     axes.set_xlim(0, most)

@@ -1,4 +1,4 @@
-"""Reward components: rates of what hurts, integrated over the elapsed time. The scalar is their weighted sum."""
+"""Reward components. Each is minus the increase of a cost during the step; the reward is their weighted sum."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpusched_env.portable.arrays import total
 
 
 class Component(NamedTuple):
-    """A reward component: minus the increase of a level, divided by a scale of the instance."""
+    """A reward component: minus the increase of a level (accumulated cost), divided by a scale of the instance."""
 
     number: int
     meaning: str
@@ -33,20 +33,21 @@ COMPONENTS: Final[dict[str, Component]] = {}
 
 
 def reward_component(name: str, meaning: str, scale: Callable[[Instance], float]) -> Callable[[Any], Any]:
-    """Register a reward component, which ``reward=`` of environments then names.
+    """Register a reward component, which the argument ``reward`` of an environment can then name.
 
-    It decorates a function ``(sim: Run) -> float``, the level as of the clock: a kernel, or a plain Python function
-    where speed does not matter. A step pays minus what the level has risen by since the step before, over the scale.
-    The level is 0 at the beginning.
+    Decorate a function ``(sim: Run) -> float`` that returns the level (accumulated cost) at the current time: a kernel,
+    or a plain Python function where speed does not matter. The reward of a step is minus the increase of the level
+    since the last step, divided by the scale. The level must be 0 at the beginning.
 
     Parameters
     ----------
-    meaning : half a sentence for tables: what an episode's return is
-    scale : gives a positive number for an instance, so that returns do not grow with the workload
+    name : name of the component
+    meaning : half a sentence for tables: the return of an episode
+    scale : returns a positive number for an instance, so that returns do not grow with the workload
 
     Raises
     ------
-    GpuschedError : the name is taken, or a kernel of another signature
+    GpuschedError : the name is taken, or the kernel has another signature
     """
 
     def register(function: Any) -> Any:
@@ -59,29 +60,29 @@ def reward_component(name: str, meaning: str, scale: Callable[[Instance], float]
 
 @reward_component(
     "jct",
-    "summed over an episode: -(mean JCT) / (mean ideal run time) (Little's law)",
+    "-(mean JCT) / (mean ideal run time) (Little's law)",
     lambda instance: total(instance.ideal_s),
 )
 @kernel(lazy=True)
 def job_seconds(sim: Run) -> float:
-    """Seconds of jobs in the system [s]."""
+    """Integral of the number of jobs in the system [job s]."""
     return sim.world["job_seconds"]
 
 
 @reward_component(
     "slowdown",
-    "summed over an episode: -(mean slowdown JCT / ideal run time)",
+    "-(mean slowdown, JCT / ideal run time)",
     lambda instance: float(len(instance.workload)),
 )
 @kernel(lazy=True)
 def slowdown_seconds(sim: Run) -> float:
-    """Sum over jobs of seconds in the system / ideal run time."""
+    """Sum over jobs of (time in the system / ideal run time)."""
     return sim.world["slowdown_seconds"]
 
 
 @reward_component(
     "makespan",
-    "summed over an episode: -(time of the last event) / (GPU-seconds of work / GPUs)",
+    "-(time of the last event) / (GPU-seconds of work / GPUs)",
     lambda instance: total(instance.ideal_s * instance.workload.jobs["gpus"]) / instance.cluster.gpus,
 )
 @kernel(lazy=True)
@@ -92,21 +93,21 @@ def clock(sim: Run) -> float:
 
 @reward_component(
     "fairness",
-    "summed over an episode: -(mean finish-time fairness rho); paid at completions",
+    "-(mean finish-time fairness rho); nonzero only at completions",
     lambda instance: float(len(instance.workload)),
 )
 @kernel(lazy=True)
 def fairness_sum(sim: Run) -> float:
-    """Finish-time fairness rho summed over finished jobs."""
+    """Sum of the finish-time fairness rho over finished jobs."""
     return sim.world["fairness_sum"]
 
 
 def parse_reward(reward: str | Mapping[str, float]) -> dict[str, float]:
-    """Turn ``reward`` into weights of components.
+    """Return the weight of each component that ``reward`` names.
 
     Raises
     ------
-    ScenarioError : unknown component, or a weight that is not a finite number
+    ScenarioError : an unknown component, no component, or a weight that is not a finite number
     """
     weights = {reward: 1.0} if isinstance(reward, str) else dict(reward)
     for name, weight in weights.items():

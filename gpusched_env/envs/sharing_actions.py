@@ -1,7 +1,7 @@
-"""Kernels for the actions of the environment where jobs may share GPUs: whom a job may join, and which starts fit.
+"""Kernels of the start actions where jobs may share GPUs: which gangs a job may join, and which starts are feasible.
 
-Queue slot k has ``(P + C) x S`` starts for P placement rules, C partner slots and S sub-batches: by each rule, then
-beside each partner, at each sub-batch.
+Queue slot k has ``(P + C) x S`` starts for P placement rules, C partner slots and S sub-batches: first by each rule,
+then beside each partner, each at every sub-batch.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from gpusched_env.core.placement.beside import room_beside
 from gpusched_env.core.placement.taking import unable
 from gpusched_env.core.sharing.seats import MEMORY_SLACK, has_seat, largest_sub_batch
 from gpusched_env.core.state import ACTIVE, Run
-from gpusched_env.envs.screen import Screen
+from gpusched_env.envs.env_arrays import EnvArrays
 
 
 @kernel
 def open_gpus(sim: Run, number: int) -> int:
-    """Count the GPUs of a running gang that take one more job, as far as seats go; none while it checkpoints."""
+    """Count the GPUs of a running gang with a free seat for one more job; 0 while the gang is checkpointed."""
     count = 0
     if sim.replicas[number]["phase"] == ACTIVE:
         seat = sim.replicas[number]["first_gpu"]
@@ -41,7 +41,7 @@ def room_alone(sim: Run, kind: int, option: int) -> int:
 
 @kernel
 def chosen_steps(sim: Run, kind: int, sizes: int, size: int) -> int:
-    """Sub-steps of the sub-batch that an action names; 0 = it names none (``sizes`` 0), -1 = the job has none such."""
+    """Sub-steps of the sub-batch that an action names; 0 = actions name none (``sizes`` 0), -1 = no such sub-batch."""
     if sizes == 0:
         return 0
     if size >= sim.sub_batches.shape[1] or sim.sub_batches[kind, size, 0]["sub_steps"] == 0:
@@ -51,7 +51,7 @@ def chosen_steps(sim: Run, kind: int, sizes: int, size: int) -> int:
 
 @kernel
 def place_beside(sim: Run, row: int, number: int, option: int) -> bool:
-    """Tell whether :func:`find_beside` would find a place at a sub-batch; only counts."""
+    """Return whether :func:`find_beside` would find a place at a sub-batch, by counting GPUs only."""
     kind = sim.jobs[row]["job_class"]
     room = room_beside(sim, kind, option, number)
     if room == 0:
@@ -61,10 +61,10 @@ def place_beside(sim: Run, row: int, number: int, option: int) -> bool:
 
 
 @kernel
-def mark_sizes(sim: Run, env: Screen, row: int, found: int, option: int, at: int) -> int:
-    """Mark from ``at`` on at which sub-batches a job can start on ``found`` GPUs in ``chosen``; return their number.
+def mark_sizes(sim: Run, env: EnvArrays, row: int, found: int, option: int, at: int) -> int:
+    """Mark, from ``at`` on, the sub-batches at which a job can start on the ``found`` GPUs in ``chosen``; count them.
 
-    ``option`` is the sub-batch that its rule chose, -1 = none, which counts where actions name none (``sizes`` 0).
+    ``option`` is the sub-batch that the rule chose, -1 = none. It is used only if actions name no sub-batch.
     """
     sizes = env.config["sub_batches"]
     choices = 0
@@ -81,10 +81,10 @@ def mark_sizes(sim: Run, env: Screen, row: int, found: int, option: int, at: int
 
 
 @kernel
-def mark_partners(sim: Run, env: Screen, slot: int, at: int) -> int:
-    """Mark from ``at`` on beside which partners the job in a queue slot can start, at which sub-batches; count them.
+def mark_partners(sim: Run, env: EnvArrays, slot: int, at: int) -> int:
+    """Mark, from ``at`` on, the feasible starts of the job in a queue slot beside each partner; count them.
 
-    Jobs of one class can join the same partners: what an earlier slot found is copied.
+    Jobs of one class can join the same partners, so the marks of an earlier slot of the same class are copied.
     """
     sizes = env.config["sub_batches"]
     slot_starts = (len(env.rules) + len(env.partners)) * max(sizes, 1)

@@ -1,8 +1,8 @@
-"""Which jobs the queue, running and partner slots show.
+"""Choose the jobs of the queue, running and partner slots.
 
-All gangs are ranked only when time has passed. Most decisions are starts and preemptions, which take none, so the first
-gangs are kept, twice as many as are shown: a start adds one, a preemption takes one away. With each stands whether it
-may be preempted now, so that nobody looks at it again: 2 x job row + 1 if so.
+All running gangs are ranked only after time has passed. Most decisions are starts and preemptions, which take no
+simulated time. Between them the best-ranked gangs are kept, twice as many as are shown: a start inserts a gang into
+this list, a preemption removes one. An entry of the list is 2 x job row, plus 1 if the gang may be preempted now.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from gpusched_env.core.events import attained_service, seconds_left
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import CHECKPOINTING, Run
 from gpusched_env.envs.encoder import WINDOW_ORDERS
-from gpusched_env.envs.observation.showing import attained_by
-from gpusched_env.envs.screen import Screen
+from gpusched_env.envs.env_arrays import EnvArrays
+from gpusched_env.envs.observation.jobs import attained_by
 from gpusched_env.envs.sharing_actions import open_gpus
 
 Array = np.ndarray
 
 ARRIVAL_ORDER, START_ORDER, SHORTEST, LONGEST, LEAST_ATTAINED, MOST_ATTAINED = range(len(WINDOW_ORDERS))
-KEPT: Final = 2  # times as many as are shown
+KEPT: Final = 2  # gangs kept / gangs shown
 ANY_JOB: Final = -1
 
 
@@ -57,9 +57,9 @@ def running_key(sim: Run, number: int, order: int) -> float:
 
 @helper
 def insert(slots: Array, keys: Array, filled: int, row: int, key: float) -> int:
-    """Keep the smallest keys in ascending order, of equal ones the first come; return how many are filled.
+    """Insert a row into slots with the smallest keys, ascending; return the number of filled slots.
 
-    There is at least one slot.
+    Ties: the row inserted first. There must be at least one slot.
     """
     at = filled
     if filled == len(slots):
@@ -77,22 +77,22 @@ def insert(slots: Array, keys: Array, filled: int, row: int, key: float) -> int:
 
 @helper
 def empty_slots_from(slots: Array, filled: int, before: int) -> None:
-    """Let the slots from ``filled`` on be empty; of those from ``before`` on they are."""
+    """Empty the slots from ``filled`` on; those from ``before`` on are empty already."""
     for i in range(filled, before):
         slots[i] = -1
 
 
 @kernel
 def entry_of(sim: Run, number: int) -> int:
-    """Entry of a running gang among the first; of a running job ``preempt_refusal`` looks only at these."""
+    """Return the list entry of a running gang; the two conditions are those of ``preempt_refusal``."""
     r = sim.replicas[number]
     can_go = r["phase"] != CHECKPOINTING and r["start_s"] != sim.world["clock_s"]
     return r["job"] * 2 + can_go
 
 
 @kernel
-def fill_queue(sim: Run, env: Screen, order: int) -> None:
-    """Choose the waiting jobs that the queue slots show; -1 = empty slot."""
+def fill_queue(sim: Run, env: EnvArrays, order: int) -> None:
+    """Write the rows of waiting jobs into the queue slots; -1 = empty slot."""
     filled = 0
     first = sim.world["first_waiting"]
     if order == ARRIVAL_ORDER:
@@ -109,10 +109,10 @@ def fill_queue(sim: Run, env: Screen, order: int) -> None:
 
 
 @kernel
-def follow(sim: Run, env: Screen, order: int, changed: int) -> bool:
-    """Bring the first gangs up to date after job ``changed`` started or was preempted; return whether that will do.
+def update_first_gangs(sim: Run, env: EnvArrays, order: int, changed: int) -> bool:
+    """Update the kept gangs after job ``changed`` started or was preempted; False = rank all gangs again.
 
-    No key changes meanwhile: what a gang has attained, or has left, changes with time alone.
+    Keys do not change meanwhile: attained service and remaining time change only with simulated time.
     """
     w = sim.world
     kept = env.ranked
@@ -127,7 +127,7 @@ def follow(sim: Run, env: Screen, order: int, changed: int) -> bool:
         key = running_key(sim, number, order)
         if (
             gangs == kept["running"] or key < env.first_keys[gangs - 1]
-        ):  # who else may come next is known only if all are kept
+        ):  # beyond the last kept gang, the order is known only if all gangs are kept
             gangs = insert(env.first_gangs, env.first_keys, gangs, entry_of(sim, number), key)
     else:
         at = 0
@@ -140,22 +140,22 @@ def follow(sim: Run, env: Screen, order: int, changed: int) -> bool:
             for i in range(at, gangs):
                 env.first_gangs[i] = env.first_gangs[i + 1]
                 env.first_keys[i] = env.first_keys[i + 1]
-        else:  # its checkpoint is being written
+        else:  # the gang is being checkpointed and cannot be preempted
             env.first_gangs[at] = changed * 2
     kept["gangs"] = gangs
     return gangs >= min(len(env.first_gangs) // KEPT, w["running"])
 
 
 @kernel
-def fill_running(sim: Run, env: Screen, order: int, changed: int) -> None:
-    """Choose the running gangs that the running slots show; -1 = empty slot.
+def fill_running(sim: Run, env: EnvArrays, order: int, changed: int) -> None:
+    """Write the rows of running gangs into the running slots; -1 = empty slot.
 
-    ``changed`` is the job that a decision has started or preempted since the last call, ANY_JOB if more may differ.
+    ``changed`` is the job that a decision has started or preempted since the last call; ANY_JOB = more may differ.
     """
     if len(env.victims) == 0:
         return
     w, kept = sim.world, env.ranked
-    if not follow(sim, env, order, changed):
+    if not update_first_gangs(sim, env, order, changed):
         gangs = 0
         for i in range(w["running"]):
             if order == START_ORDER and gangs == len(env.first_gangs):
@@ -176,8 +176,8 @@ def fill_running(sim: Run, env: Screen, order: int, changed: int) -> None:
 
 
 @kernel
-def fill_partners(sim: Run, env: Screen, order: int) -> None:
-    """Choose the running gangs that the partner slots show; -1 = empty slot."""
+def fill_partners(sim: Run, env: EnvArrays, order: int) -> None:
+    """Write the rows of running gangs that a job may join into the partner slots; -1 = empty slot."""
     filled = 0
     for i in range(sim.world["running"]):
         if len(env.partners) == 0 or (order == START_ORDER and filled == len(env.partners)):

@@ -1,4 +1,4 @@
-"""Step an environment: carry an action out, play events where it waits, look, and pay the reward."""
+"""Kernels of one step: carry out the action, play events if it waits, write the observation, compute the reward."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from gpusched_env.core.events import (
 from gpusched_env.core.handle import handle_at, kernel
 from gpusched_env.core.placement.beside import find_beside
 from gpusched_env.core.state import Run
-from gpusched_env.envs.looking import look
+from gpusched_env.envs.env_arrays import BatchArrays, EnvArrays
+from gpusched_env.envs.mask_and_observation import write_mask_and_observation
 from gpusched_env.envs.rewards import level_of
-from gpusched_env.envs.screen import Crowd, Screen
 from gpusched_env.envs.sharing_actions import chosen_steps
 from gpusched_env.envs.slots import ANY_JOB
-from gpusched_env.envs.told import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
+from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
 
-# Results of :func:`play` beyond those of advance.
+# Results of :func:`play` beside those of advance.
 INFEASIBLE: Final = 8
 NEARLY_FULL: Final = 16
-# Actions beyond those of the action space: only look; advance again after a full log; leave the environment as it is.
-NO_ACTION: Final = -1
-RESUME: Final = -2
-SKIP: Final = -3
-# What step_all returns beside 0, as bits: some log should be drained; is full, so that its environment stands still;
-# some episode is over; some action was infeasible, so that no observation was written.
-DRAIN, STANDS, OVER, REFUSED = 1, 2, 4, 8
+# Actions beside those of the action space.
+NO_ACTION: Final = -1  # only write mask and observation
+RESUME: Final = -2  # advance again, after a full log has been drained
+SKIP: Final = -3  # leave the environment as it is
+# Bits that step_all returns, over all environments. DRAIN: a log should be drained. STOPPED: a log is full, so its
+# environment has stopped. OVER: an episode is over. REFUSED: an action was infeasible, so no observation was written.
+DRAIN, STOPPED, OVER, REFUSED = 1, 2, 4, 8
 
 run_at = handle_at(Run)
-screen_at = handle_at(Screen)
+env_at = handle_at(EnvArrays)
 
 
 @kernel(lazy=True)
-def start_beside(sim: Run, env: Screen, row: int, place: int, size: int) -> None:
-    """Start a waiting job beside the running job in a partner slot."""
+def start_beside(sim: Run, env: EnvArrays, row: int, place: int, size: int) -> None:
+    """Start a waiting job beside the gang in a partner slot."""
     option = size if env.config["sub_batches"] > 0 else -1
     found, option = find_beside(sim, row, env.partners[place], option)
     kind = sim.jobs[row]["job_class"]
@@ -52,8 +52,8 @@ def start_beside(sim: Run, env: Screen, row: int, place: int, size: int) -> None
 
 
 @kernel
-def act(sim: Run, env: Screen, action: int) -> int:
-    """Carry out a feasible action; return the job that it has started or preempted, ANY_JOB if it waits."""
+def act(sim: Run, env: EnvArrays, action: int) -> int:
+    """Carry out a feasible action; return the job that it started or preempted, or ANY_JOB if it waits."""
     w = sim.world
     columns = max(env.config["sub_batches"], 1)
     slot_starts = (len(env.rules) + len(env.partners)) * columns
@@ -81,8 +81,8 @@ def act(sim: Run, env: Screen, action: int) -> int:
 
 
 @kernel(lazy=True)
-def renew(sim: Run, lease_s: float) -> None:
-    """Let the gangs go on whose lease has ended, for ``lease_s``."""
+def renew_leases(sim: Run, lease_s: float) -> None:
+    """Renew for ``lease_s`` the leases that have ended."""
     for i in range(sim.world["running"]):
         r = sim.replicas[sim.running[i]]
         if r["lease_over"] > 0:
@@ -90,12 +90,12 @@ def renew(sim: Run, lease_s: float) -> None:
 
 
 @kernel
-def play(sim: Run, env: Screen, action: int) -> int:
-    """Play one action on the windows of the last call, skip forced waits, and write mask and observation.
+def play(sim: Run, env: EnvArrays, action: int) -> int:
+    """Play one action, skip forced waits, and write mask and observation.
 
-    ``action`` NO_ACTION only looks and RESUME advances again after a full log. Returns an outcome of advance, LOG_FULL
-    (drain the log, then RESUME) or INFEASIBLE (nothing changed, nothing is written); NEARLY_FULL is added when the log
-    should be drained.
+    The action refers to the slots as the last call filled them. NO_ACTION only writes, RESUME advances again after a
+    full log. Returns an outcome of advance, LOG_FULL (drain the log, then RESUME) or INFEASIBLE (nothing has changed,
+    nothing is written). NEARLY_FULL is added when the log should be drained.
     """
     w = sim.world
     outcome = DECIDE
@@ -108,15 +108,15 @@ def play(sim: Run, env: Screen, action: int) -> int:
         waits = changed == ANY_JOB
     while True:
         if waits:
-            # to wait is to let them go on; after a full log, of those that have ended nobody has been asked yet
+            # A wait renews ended leases. After a full log the agent has not been asked about them yet.
             if env.config["lease_s"] < np.inf and w["leases_over"] > 0 and action != RESUME:
-                renew(sim, env.config["lease_s"])
+                renew_leases(sim, env.config["lease_s"])
             outcome = advance(sim)
             if outcome == LOG_FULL:
                 return LOG_FULL
             action = NO_ACTION
             changed = ANY_JOB
-        if look(sim, env, outcome, changed):
+        if write_mask_and_observation(sim, env, outcome, changed):
             break
         waits = True
     if 2 * w["events"] > len(sim.events) or 2 * w["event_gpus"] > len(sim.event_gpus):
@@ -125,8 +125,8 @@ def play(sim: Run, env: Screen, action: int) -> int:
 
 
 @kernel
-def throw_log_away(sim: Run) -> None:
-    """Empty the log buffers."""
+def discard_log(sim: Run) -> None:
+    """Empty the log buffers without keeping their events."""
     w = sim.world
     w["gpus_before"] += w["event_gpus"]
     w["events"] = 0
@@ -134,33 +134,33 @@ def throw_log_away(sim: Run) -> None:
 
 
 @kernel
-def pay(sim: Run, env: Screen) -> bool:
-    """End a step: tell what has passed since the one before; return whether the episode is over."""
+def write_results(sim: Run, env: EnvArrays) -> bool:
+    """End a step: write its reward and the other columns of ``results``; return whether the episode is over."""
     w = sim.world
     episode = env.episode
     reward = 0.0
     for i in range(len(env.components)):
         level = level_of(env.components[i], sim)
-        env.told[FIRST_COMPONENT + i] = (env.levels[i] - level) / env.scales[i]
-        reward += env.weights[i] * env.told[FIRST_COMPONENT + i]
+        env.results[FIRST_COMPONENT + i] = (env.levels[i] - level) / env.scales[i]
+        reward += env.weights[i] * env.results[FIRST_COMPONENT + i]
         env.levels[i] = level
-    env.told[REWARD] = reward
-    env.told[DT] = w["clock_s"] - episode["clock_s"]
-    env.told[REFUSALS] = episode["refusals"]
+    env.results[REWARD] = reward
+    env.results[DT] = w["clock_s"] - episode["clock_s"]
+    env.results[REFUSALS] = episode["refusals"]
     episode["clock_s"] = w["clock_s"]
     episode["episode_return"] += reward
     episode["steps"] += 1
     episode["stepping"] = 0
     done = episode["outcome"] == DONE
     cut = not done and (episode["outcome"] == TIME_LIMIT or episode["steps"] >= episode["step_limit"])
-    env.told[TERMINATED] = 1.0 if done else 0.0
-    env.told[TRUNCATED] = 1.0 if cut else 0.0
+    env.results[TERMINATED] = 1.0 if done else 0.0
+    env.results[TRUNCATED] = 1.0 if cut else 0.0
     return done or cut
 
 
 @kernel
-def step(sim: Run, env: Screen, action: int) -> int:
-    """Play an action (or NO_ACTION, RESUME), pay for it, and return bits."""
+def step(sim: Run, env: EnvArrays, action: int) -> int:
+    """Play an action (or NO_ACTION, RESUME), compute its reward, and return bits."""
     episode = env.episode
     keeps_log = episode["keeps_log"] > 0
     bits = 0
@@ -169,12 +169,12 @@ def step(sim: Run, env: Screen, action: int) -> int:
     episode["is_refused"] = 0
     outcome = play(sim, env, action)
     while outcome == LOG_FULL and not keeps_log:
-        throw_log_away(sim)
+        discard_log(sim)
         outcome = play(sim, env, RESUME)
     if outcome == LOG_FULL:
         episode["outcome"] = LOG_FULL
-        return STANDS
-    if outcome == INFEASIBLE:  # nothing has changed: mask and observation still hold
+        return STOPPED
+    if outcome == INFEASIBLE:  # nothing has changed: mask and observation are still right
         episode["is_refused"] = 1
         episode["refusals"] += 1
         bits |= REFUSED
@@ -184,21 +184,21 @@ def step(sim: Run, env: Screen, action: int) -> int:
         if keeps_log:
             bits |= DRAIN
     episode["outcome"] = outcome
-    if not keeps_log:  # the next step writes where this one did: caches still have it
-        throw_log_away(sim)
+    if not keeps_log:  # the next step writes to the same addresses, which are still in the caches
+        discard_log(sim)
     if episode["stepping"] > 0:
-        if pay(sim, env):
+        if write_results(sim, env):
             bits |= OVER
-    elif episode["steps"] == 0:  # what passed before the first decision is paid with the first step
+    elif episode["steps"] == 0:  # the first step's reward includes the time before the first decision
         episode["clock_s"] = sim.world["clock_s"]
     return bits
 
 
 @kernel
-def step_all(crowd: Crowd, first: int, end: int) -> int:
-    """Step environments ``first`` to ``end`` - 1 as ``actions`` says, but for SKIP; return the bits of all."""
+def step_all(batch: BatchArrays, first: int, end: int) -> int:
+    """Step environments ``first`` to ``end`` - 1, except those whose action is SKIP; return the bits of all."""
     bits = 0
     for b in range(first, end):
-        if crowd.actions[b] != SKIP:
-            bits |= step(run_at(crowd.runs[b]), screen_at(crowd.screens[b]), crowd.actions[b])
+        if batch.actions[b] != SKIP:
+            bits |= step(run_at(batch.runs[b]), env_at(batch.envs[b]), batch.actions[b])
     return bits

@@ -1,1 +1,1 @@
-"""The environments as other libraries want them."""
+"""Adapters of the environments for other libraries."""

@@ -1,4 +1,4 @@
-"""The batched environment as a ``VecEnv`` of stable-baselines3, with action masks for sb3-contrib.
+"""Adapter of the vector environment to ``VecEnv`` of stable-baselines3, with action masks for sb3-contrib.
 
 environments = ClusterVecEnv(gymnasium.make_vec("gpusched/Cluster-v0", num_envs=64, autoreset_mode="SameStep"))
 MaskablePPO("MultiInputPolicy", environments).learn(1_000_000)
@@ -18,17 +18,17 @@ from gpusched_env.errors import GpuschedError
 
 
 class ClusterVecEnv(VecEnv):
-    """All environments of a :class:`ClusterVectorEnv`, in place of ``DummyVecEnv`` and ``Monitor``.
+    """A :class:`ClusterVectorEnv` as a ``VecEnv``; it replaces ``DummyVecEnv`` and ``Monitor``.
 
-    Infos have what stable-baselines3 asks for: ``episode``, ``terminal_observation`` and ``TimeLimit.truncated`` where
-    an episode ends, and with ``keep_logs`` its ``metrics`` and ``digest``; else they are empty. Attributes that
-    stable-baselines3 asks for one by one are those of the whole batch, but ``action_masks``, ``render_mode`` and
-    ``spec``.
+    Where an episode ends, infos hold what stable-baselines3 expects: ``episode``, ``terminal_observation`` and
+    ``TimeLimit.truncated``, and with ``keep_logs`` also ``metrics`` and ``digest``. All other infos are empty.
+    ``get_attr`` returns the attribute of the whole batch for each environment; ``env_method`` returns each
+    environment's part of the result.
 
     Parameters
     ----------
-    environments : with autoreset mode "SameStep", which is what stable-baselines3 expects, and ``copy=True``, since it
-        stores an observation after the next step
+    environments : with autoreset mode "SameStep", which stable-baselines3 expects, and ``copy=True``, since
+        stable-baselines3 stores an observation after the next step
 
     Raises
     ------
@@ -48,7 +48,7 @@ class ClusterVecEnv(VecEnv):
         super().__init__(inner.num_envs, inner.single_observation_space, inner.single_action_space)
 
     def reset(self) -> dict[str, np.ndarray]:
-        """Begin an episode in every environment; seeds given before count once."""
+        """Begin an episode in every environment; seeds set by ``seed`` are used once."""
         seeds = None if all(seed is None for seed in self._seeds) else self._seeds
         observations, infos = self.environments.reset(seed=seeds)
         self.reset_infos = [{"seed": int(seed)} for seed in infos["seed"]]
@@ -83,21 +83,21 @@ class ClusterVecEnv(VecEnv):
         self.environments.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """Give an attribute, the same for every environment."""
+        """Return an attribute of the batch, once per environment."""
         value = getattr(self.environments, attr_name)
         return [value] * len(self._rows(indices))
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Refuse: environments of a batch share their attributes."""
+        """Raise an error: the environments of a batch share their attributes."""
         raise GpuschedError(f"set_attr({attr_name!r}): the environments of a batch share their attributes")
 
     def env_method(self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any) -> list[Any]:
-        """Give each environment's part of what a method of the batch returns, such as ``action_masks``."""
+        """Return each environment's part of the result of a batch method, such as ``action_masks``."""
         answers = getattr(self.environments, method_name)(*method_args, **method_kwargs)
         return [answers[b] for b in self._rows(indices)]
 
     def env_is_wrapped(self, wrapper_class: type[gym.Wrapper[Any, Any, Any, Any]], indices: Any = None) -> list[bool]:
-        """Tell that episodes are monitored, and that nothing else wraps them."""
+        """Return True for ``Monitor`` only: episodes are monitored, and there are no other wrappers."""
         from stable_baselines3.common.monitor import Monitor
 
         return [wrapper_class is Monitor] * len(self._rows(indices))

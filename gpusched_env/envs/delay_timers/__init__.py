@@ -1,1 +1,1 @@
-"""The environment whose actions are delay timers."""
+"""The environment whose actions set delay timers."""

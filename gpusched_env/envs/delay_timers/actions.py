@@ -1,4 +1,4 @@
-"""How an action becomes delay timers: numbers in [-1, 1] for each demand class, seconds for each demand."""
+"""Conversion of actions to delay timers: from numbers in [-1, 1] per demand class to seconds per demand."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 SHORTEST_S: Final = 60.0  # [s] shortest timer that is not 0
 SPAN: Final = 10_080.0  # longest finite timer / shortest: a week of minutes
-OFF: Final = 0.05  # share of the range at either end that stands for 0 and for infinity
-RESIDUAL_BASE: Final = 16.0  # in residual mode an action of 1 makes a timer so many times as long
-_INSIDE: Final = 1e-6  # keeps a minute from reading as 0, and a week as infinite
-DEMAND_CLASSES: Final = (2, 4, 8, 16, 32)  # [GPU] largest demand of each class but the last; gangs of one GPU have none
+OFF: Final = 0.05  # fraction of the range at each end: the lower one means 0, the upper one infinity
+RESIDUAL_BASE: Final = 16.0  # in residual mode, an action of 1 multiplies a timer by this
+_INSIDE: Final = 1e-6  # margin by which a minute is not read as 0, nor a week as infinite
+DEMAND_CLASSES: Final = (2, 4, 8, 16, 32)  # [GPU] largest demand of each class but the last; one GPU has no class
 
 
 def timer_seconds(action: np.ndarray) -> np.ndarray:
-    """float64, same shape: seconds of one timer [s]; 0 up to -0.9, infinite from 0.9 on, logarithmic between.
+    """float64, same shape: timers [s]; 0 up to an action of -0.9, infinite from 0.9 on, logarithmic between.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def timer_seconds(action: np.ndarray) -> np.ndarray:
 
 
 def timer_action(seconds: np.ndarray | Sequence[float]) -> np.ndarray:
-    """float64, same shape: the action that gives a timer [s]; 0 and inf are exact, others lie between 1 min and 7 d.
+    """float64, same shape: the action that gives a timer [s]; 0 and inf are exact, others are clipped to 1 min..7 d.
 
     Raises
     ------
@@ -55,28 +55,28 @@ def timer_action(seconds: np.ndarray | Sequence[float]) -> np.ndarray:
 
 
 class TimerActions:
-    """Actions [D, 2] of D demand classes on one cluster.
+    """Actions [D, 2] for D demand classes on one cluster.
 
     Parameters
     ----------
-    cluster : decides which demands exceed a machine or a rack
-    classes : [GPU] largest demand of each class but the last, which has no bound; the first begins with 2
-    residual : an action multiplies the hand tuner's timers instead of replacing them
+    cluster : its machines and racks decide which demands exceed a machine or a rack
+    classes : [GPU] largest demand of each class but the last, which has no bound; the first class begins at 2
+    residual : True = an action multiplies the hand tuner's timers; False = it replaces them
 
     Attributes
     ----------
     class_of : int64 [G + 1], class of each demand; -1 for demands of 0 and 1
-    machine_gpus, rack_gpus : [GPU] of the largest machine and rack
+    machine_gpus, rack_gpus : [GPU] in the largest machine and in the largest rack
 
     Raises
     ------
-    GpuschedError : bounds that do not ascend from at least 2
+    GpuschedError : the bounds do not ascend strictly, or the first is below 2
     """
 
     def __init__(self, cluster: Cluster, classes: Sequence[int] = DEMAND_CLASSES, residual: bool = False) -> None:
         bounds = [int(bound) for bound in classes]
         if not bounds or bounds[0] < 2 or bounds != sorted(set(bounds)):
-            raise GpuschedError(f"classes {tuple(classes)}: give demands of at least 2 GPUs that ascend")
+            raise GpuschedError(f"classes {tuple(classes)}: give strictly ascending demands of at least 2 GPUs")
         self.classes, self.residual = tuple(bounds), residual
         self.count = len(bounds) + 1
         self.gpus = cluster.gpus
@@ -89,15 +89,15 @@ class TimerActions:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Shape of an action: classes, (rack timer, network timer)."""
+        """Shape of an action: (number of classes, 2 timers: rack and network)."""
         return self.count, 2
 
     def checked(self, action: object) -> np.ndarray:
-        """Give an action as float64 [D, 2], cut to [-1, 1].
+        """Return an action as float64 [D, 2], clipped to [-1, 1].
 
         Raises
         ------
-        GpuschedError : another shape, or NaN
+        GpuschedError : the action has another shape, or contains NaN
         """
         try:
             values = np.asarray(action, float)
@@ -106,14 +106,14 @@ class TimerActions:
         if values.shape != self.shape:
             raise GpuschedError(f"action has shape {values.shape}: it must be {self.shape} (demand classes, timers)")
         if np.isnan(values).any():
-            raise GpuschedError(f"action {values.tolist()}: NaN is no timer; check the policy that gave it")
+            raise GpuschedError(f"action {values.tolist()} contains NaN; check the policy that returned it")
         return np.clip(values, -1.0, 1.0)
 
     def waits(self, action: np.ndarray) -> np.ndarray:
-        """float64 [G + 1, 2] [s]: rack and network timer of each demand; those of one GPU are 0.
+        """float64 [G + 1, 2] [s]: rack and network timer of each demand; 0 for demands of one GPU.
 
-        The network timer is the rack timer and a further wait, so it is never the shorter one. A gang larger than a
-        machine takes a rack at once: its network timer is the further wait alone.
+        The action gives the network timer as an additional wait after the rack timer, so that the network timer never
+        expires first. A gang larger than a machine takes a rack at once, so its network timer is only that wait.
         """
         seconds = timer_seconds(self.checked(action))[self._class]
         waits = np.empty((self.gpus + 1, 2))
@@ -123,17 +123,17 @@ class TimerActions:
         return waits
 
     def factors(self, action: np.ndarray) -> np.ndarray:
-        """float64 [G + 1, 2]: what the hand tuner's timers are multiplied by in residual mode; 1 for one GPU."""
+        """float64 [G + 1, 2]: factors of the hand tuner's timers in residual mode; 1 for demands of one GPU."""
         factors = arrays.power(RESIDUAL_BASE, self.checked(action))[self._class]
         factors[~self._has_class] = 1.0
         return factors
 
     def carry_out(self, action: object, run: DelayRun) -> None:
-        """Set a run's timers, or in residual mode what the hand tuner's are multiplied by.
+        """Set a run's timers, or in residual mode the factors of the hand tuner's timers.
 
         Raises
         ------
-        GpuschedError : an action of another shape, or with NaN
+        GpuschedError : the action has another shape, or contains NaN
         """
         checked = self.checked(action)
         if self.residual:

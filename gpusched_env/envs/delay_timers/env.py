@@ -1,4 +1,4 @@
-"""Delay timers as an environment: the scheduler is Dally's, the agent sets how long gangs wait for a nearer place."""
+"""The environment of delay timers: an agent sets how long Dally's scheduler lets gangs wait for a tighter tier."""
 
 from __future__ import annotations
 
@@ -24,39 +24,52 @@ MODES: Final = ("absolute", "residual")
 
 
 class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
-    """Set the delay timers of Dally's scheduler, once every tuning interval.
+    """Set the delay timers of Dally's scheduler once every tuning interval.
 
     ## Description
-    A gang that finds no machine waits for one until its rack timer expires, then takes a rack; when its network timer
-    expires as well it takes GPUs anywhere. Short timers start gangs soon and far apart, long ones late and near. The
-    right length depends on the load, on the models and on the network, and changes with them. Offers, leases and
-    priority are Dally's (``gpusched_env.baselines.dally.scheduler``); only the timers are the agent's.
+    A gang that fits on no machine now waits for one until its rack timer expires. It then accepts any one rack. When
+    its network timer expires as well, it accepts GPUs anywhere. Short timers start gangs soon but spread them widely;
+    long timers start them late but close together. The best length depends on the load, the models and the network,
+    and changes with them. Offers, leases and priorities are Dally's (``gpusched_env.baselines.dally.scheduler``); the
+    agent sets only the timers.
 
-    ## Action space
-    ``Box(-1, 1, (D, 2))``: a rack and a network timer for each of D demand classes (2, 3-4, 5-8, 9-16, 17-32 and more
-    than 32 GPUs). With u = (a + 1) / 2 a timer is 0 for u <= 0.05, infinite for u >= 0.95, and 60 s x
-    10080^((u - 0.05) / 0.9) between: a minute to a week. The network timer is the rack timer and that of the action;
-    for demands beyond a machine, which may take a rack at once, that of the action alone. In mode "residual" the hand
-    tuner's timers are multiplied by 16^a. Values beyond [-1, 1] are cut; NaN and other shapes are refused.
+    ## Action Space
+    ``Box(-1, 1, (D, 2))``: a rack timer and a network timer for each of D demand classes (2, 3-4, 5-8, 9-16, 17-32 and
+    more than 32 GPUs). With u = (a + 1) / 2, an action a means
 
-    ## Observation space
-    ``Dict`` of float32 arrays: ``classes`` [D, 24] in [0, 1], and ``cluster`` [17] in [0, 1] but for sine and cosine of
-    the day. No durations and nothing of the future. Every column is defined in
-    ``gpusched_env.envs.delay_timers.columns`` and on the page ``docs/delay_timers.md``.
+    | u | timer |
+    |---|---|
+    | u <= 0.05 | 0 |
+    | 0.05 < u < 0.95 | 60 s x 10080^((u - 0.05) / 0.9): a minute to a week |
+    | u >= 0.95 | infinite |
+
+    The network timer is the sum of the rack timer and the second timer of the action. A demand larger than a machine
+    may take a rack at once, so its network timer is the second timer alone. In mode "residual", the action multiplies
+    the hand tuner's timers by 16^a. Values outside [-1, 1] are clipped; NaN and other shapes are refused.
+
+    ## Observation Space
+    ``Dict`` of float32 arrays: ``classes`` [D, 24] in [0, 1], and ``cluster`` [17] in [0, 1], except the sine and
+    cosine of the time of day, which are in [-1, 1]. It shows no run times and nothing of the future.
+    ``docs/delay_timers.md`` defines every column.
 
     ## Rewards
-    Minus the integral of the number of jobs in the system over the interval, divided by ``scale``: summed over a
-    finished episode exactly -(sum of JCT) / scale. ``info["dt"]`` has the interval's length [s].
+    The reward of a step is minus the integral of the number of jobs in the system over the interval, divided by
+    ``scale``. Summed over a finished episode it is exactly -(sum of JCT) / scale. ``info["dt"]`` holds the length of
+    the interval [s].
 
-    ## Starting state
-    Time 0, before the first event. ``reset(seed=s)`` draws the workload of scenario seed ``s``; ``reset()`` draws a
-    seed of ``train_seeds``.
+    ## Starting State
+    The simulation begins at time 0, before the first event. ``reset(seed=s)`` draws the workload of scenario seed
+    ``s``; ``reset()`` without a seed draws a seed from ``train_seeds``.
 
-    ## Episode end
-    Terminated when every job has finished. Truncated at the scenario's ``time_limit_s`` or at ``horizon_s``: the
-    remaining jobs have then been paid for up to there. The last ``info`` has ``digest``; ``metrics`` only if every job
-    has finished, else ``jobs_left`` and ``mean_time_in_system_s``, the mean over all arrived jobs, a lower bound of
-    their mean JCT.
+    ## Episode End
+    The episode ends if one of these occurs:
+
+    1. Termination: every job has finished.
+    2. Truncation: simulated time reaches the scenario's ``time_limit_s`` or ``horizon_s``. Rewards then include the
+       time of unfinished jobs up to this point.
+
+    The last ``info`` holds ``digest``. If every job has finished it holds ``metrics``; otherwise it holds ``jobs_left``
+    and ``mean_time_in_system_s``, the mean over all arrived jobs, which is a lower bound on their mean JCT.
 
     ## Arguments
     ```python
@@ -65,22 +78,22 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
 
     Parameters
     ----------
-    scenario : a scenario's name, a path of a JSON or TOML file, or a Scenario
-    mode : "absolute", or "residual" = multiples of the hand tuner's timers
+    scenario : a scenario's name, the path of a JSON or TOML file, or a Scenario
+    mode : "absolute" = actions are timers; "residual" = actions are factors of the hand tuner's timers
     classes : [GPU] largest demand of each class but the last
     interval_s : tuning interval [s]
-    scheduler : parameters of the Dally scheduler that the timers belong to
-    scale : what rewards are divided by [s]; None = the ideal run times of all jobs, so that the return is -(mean JCT) /
-        (mean ideal run time)
-    horizon_s : truncate here [s]
-    train_seeds : half-open range of the seeds that ``reset()`` draws; None = the scenario's
+    scheduler : parameters of the Dally scheduler whose timers the agent sets
+    scale : divisor of the rewards [s]; None = the sum of the ideal run times of all jobs, so that the return is
+        -(mean JCT) / (mean ideal run time)
+    horizon_s : simulated time at which an episode is truncated [s]
+    train_seeds : half-open range from which ``reset()`` draws seeds; None = the scenario's training seeds
 
     Raises
     ------
     ScenarioError : an unknown name or impossible value
 
-    ## Version history
-    v0 : first version
+    ## Version History
+    * v0: first version
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
@@ -112,7 +125,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         self.train_seeds = self.scenario.seeds.train if train_seeds is None else train_seeds
         self.action_space = spaces.Box(-1.0, 1.0, self.timers.shape, np.float32)
         self.observation_space = observation_space(self.timers.count)  # type: ignore[assignment]
-        self._finished_jobs = 0  # of all episodes
+        self._finished_jobs = 0  # over all episodes
         self._run: Any = None
         self._over = True
 
@@ -121,7 +134,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Draw a workload; see the class for ``seed``."""
+        """Draw a workload; the class docstring explains ``seed``."""
         super().reset(seed=seed)
         drawn = int(self.np_random.integers(*self.train_seeds)) if seed is None else seed
         instance = self.scenario.instance(drawn)
@@ -130,7 +143,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         self._limit_s = min(instance.semantics.time_limit_s, self.horizon_s)
         self._observer = TimerObserver(self.simulation, self.timers, self.interval_s)
         self._steps, self._finished, self._clock_s, self._paid_s, self._over = 0, 0, 0.0, 0.0, False
-        return self._seen(), {"seed": drawn, "dt": 0.0}
+        return self._observation(), {"seed": drawn, "dt": 0.0}
 
     def step(self, action: np.ndarray) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Set the timers and play one tuning interval.
@@ -138,7 +151,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         Raises
         ------
         gymnasium.error.ResetNeeded : before the first reset, or after the end of an episode
-        GpuschedError : an action of another shape, or with NaN
+        GpuschedError : the action has another shape, or contains NaN
         """
         if self._over:
             raise gym.error.ResetNeeded("call reset() before step(): no episode is running")
@@ -160,12 +173,12 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         if terminated or truncated:
             self._over = True
             info |= self._summary(terminated)
-        return self._seen(), reward, terminated, truncated, info
+        return self._observation(), reward, terminated, truncated, info
 
     # --- beyond Gymnasium
 
     def take_finished_jobs(self) -> int:
-        """Give the number of jobs that have finished in all episodes since the last call."""
+        """Return the number of jobs that have finished since the last call, over all episodes."""
         taken, self._finished_jobs = self._finished_jobs, 0
         return taken
 
@@ -183,7 +196,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         return simulation
 
     def event_log(self) -> EventLog:
-        """Everything that has happened in this episode."""
+        """Return the event log of this episode so far."""
         return self.simulation.log()
 
     # --- inside
@@ -196,7 +209,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         own = {"tuner": "hand"} if self.timers.residual else constant
         return DelayRun(instance, Dally(**(own | self.scheduler)), seed)
 
-    def _seen(self) -> Observation:
+    def _observation(self) -> Observation:
         return self._observer.observe(self._run.waits_s, self._clock_s)
 
     def _summary(self, finished: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a tuner of delay timers sees: no durations, no future, only what a scheduler can count."""
+"""The observation of a tuner of delay timers: no run times, nothing of the future, only what a scheduler can count."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from gpusched_env.envs.delay_timers.columns import (
     scaled_count,
     scaled_time,
 )
-from gpusched_env.envs.delay_timers.counting import (
+from gpusched_env.envs.delay_timers.counts import (
     GANG_DTYPE,
     PLACEMENT_DTYPE,
     Tally,
+    count_events,
     describe_gangs,
     describe_machines,
     describe_placements,
     describe_queue,
-    take_events,
 )
 from gpusched_env.envs.observation.columns import DAY_S
 from gpusched_env.portable.elementary import cos, log2, sin
@@ -34,7 +34,7 @@ from gpusched_env.portable.elementary import cos, log2, sin
 if TYPE_CHECKING:
     from gpusched_env.simulator import Simulation
 
-_OF_CLASS: Final = ("smallest", "beyond_machine", "beyond_rack")  # the first columns: no run changes them
+_OF_CLASS: Final = ("smallest", "beyond_machine", "beyond_rack")  # the first columns, which are constant in a run
 _TIMES: Final = [
     number
     for number, column in enumerate(CLASS_COLUMNS)
@@ -52,7 +52,7 @@ Observation = dict[str, np.ndarray]
 
 
 def observation_space(classes: int) -> spaces.Dict:
-    """Give the space: ``classes`` [D, 24] and ``cluster`` [17], in [0, 1] but for sine and cosine of the day."""
+    """Return the space: ``classes`` [D, 24] and ``cluster`` [17]; bounds are 0 and 1, -1 and 1 for the time of day."""
     low = np.zeros(len(CLUSTER_COLUMNS), np.float32)
     low[[CLUSTER_INDEX["day_sin"], CLUSTER_INDEX["day_cos"]]] = -1.0
     return spaces.Dict(
@@ -64,12 +64,12 @@ def observation_space(classes: int) -> spaces.Dict:
 
 
 class TimerObserver:
-    """Count what has happened since the last look, and describe what is.
+    """Observe a run: the events since the last observation, and the state.
 
     Parameters
     ----------
     simulation : the run, before its first event
-    actions : the demand classes
+    actions : holds the demand classes
     interval_s : tuning interval [s]
     """
 
@@ -84,14 +84,14 @@ class TimerObserver:
         gangs["best"] = np.where(fits_machine, MACHINE, np.where(fits_rack, RACK, NETWORK))
         gangs["best_iteration_s"] = instance.ideal_s / instance.iterations
         self._gangs = gangs
-        self._compute_s = np.ascontiguousarray(instance.compute_s[:, MACHINE])  # [C, GPU types] [s], wherever they run
-        self._seen = 0  # events of the log
+        self._compute_s = np.ascontiguousarray(instance.compute_s[:, MACHINE])  # [C, GPU types] [s], on every tier
+        self._seen = 0  # events of the log counted so far
         self._placements = np.zeros(256, PLACEMENT_DTYPE)  # the recent ones come first
         self._placed = 0
         self._fixed = self._fixed_columns()
 
     def _fixed_columns(self) -> np.ndarray:
-        """Columns of the classes that no run changes."""
+        """Return the class columns that are constant in a run."""
         columns = np.zeros((self.actions.count, len(CLASS_COLUMNS)))
         demands = np.arange(len(self.actions.class_of))
         for number in range(self.actions.count):
@@ -100,21 +100,21 @@ class TimerObserver:
                 columns[number, CLASS_INDEX["smallest"]] = min(log2(float(own[0])) / 10.0, 1.0)
                 columns[number, CLASS_INDEX["beyond_machine"]] = np.mean(own > self.actions.machine_gpus)
                 columns[number, CLASS_INDEX["beyond_rack"]] = np.mean(own > self.actions.rack_gpus)
-            else:  # beyond the whole cluster: nothing will ever happen here
+            else:  # larger than the cluster: the class has no jobs
                 columns[number, CLASS_INDEX["smallest"]] = 1.0
         return columns
 
     def observe(self, waits_s: np.ndarray, now_s: float) -> Observation:
-        """Look at the run as it stands.
+        """Return the observation of the run's current state.
 
         Parameters
         ----------
         waits_s : float64 [G + 1, 2], rack and network timer of each demand [s]
-        now_s : the instant, at or after the latest event and before the next one [s]
+        now_s : time of the observation, at or after the latest event and before the next one [s]
         """
         arrays, tally = self.simulation.arrays, self._tally()
         classes, cluster = tally.classes, tally.cluster
-        self._placed = take_events(tally, self._placed, now_s)
+        self._placed = count_events(tally, self._placed, now_s)
         describe_placements(tally, self._placed)
         most_in_rack = describe_machines(arrays, tally)
         describe_queue(arrays, tally, most_in_rack, now_s)
@@ -129,14 +129,14 @@ class TimerObserver:
         cluster[CLUSTER_INDEX["queued_gpus"]] /= self.actions.gpus + cluster[CLUSTER_INDEX["queued_gpus"]]
         angle = 2.0 * math.pi * now_s / DAY_S
         cluster[CLUSTER_INDEX["day_sin"]], cluster[CLUSTER_INDEX["day_cos"]] = sin(angle), cos(angle)
-        # sums of shares may exceed 1 by rounding
+        # Sums of fractions may exceed 1 by rounding.
         return {
             "classes": np.minimum(classes, 1.0).astype(np.float32),
             "cluster": np.clip(cluster, -1.0, 1.0).astype(np.float32),
         }
 
     def _tally(self) -> Tally:
-        """Give what has happened since the last look, and nothing counted yet."""
+        """Return the inputs of the counts, with the events since the last observation, and zeros as results."""
         events = self.simulation.events_since(self._seen)
         self._seen += len(events)
         if self._placed + len(events) > len(self._placements):
@@ -152,7 +152,7 @@ class TimerObserver:
         )
 
     def _describe_timers(self, classes: np.ndarray, waits_s: np.ndarray) -> None:
-        """Mean of the scaled timers over the demands of each class."""
+        """Write the mean of the scaled timers over the demands of each class."""
         own = self.actions.class_of[2:]
         demands = np.maximum(np.bincount(own, minlength=self.actions.count), 1)
         scaled = scaled_time(waits_s[2:])

@@ -1,4 +1,4 @@
-"""Many :class:`DelayTimersEnv` at once: Gymnasium's vector of single environments, with all actions checked first."""
+"""A vector of :class:`DelayTimersEnv`: Gymnasium's SyncVectorEnv, with all actions checked before any step."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gpusched_env.errors import GpuschedError
 
 
 class DelayTimersVectorEnv(SyncVectorEnv):
-    """What ``gymnasium.make_vec`` makes of ``gpusched/DelayTimers-v0``: one environment after the other, in Python.
+    """The vector environment that ``gymnasium.make_vec`` makes of ``gpusched/DelayTimers-v0``; it steps in Python.
 
     Parameters
     ----------
-    num_envs : environments
+    num_envs : number of environments
     autoreset_mode, copy : as for gymnasium.vector.SyncVectorEnv
-    arguments : of every :class:`DelayTimersEnv`
+    arguments : arguments of each :class:`DelayTimersEnv`
     """
 
     def __init__(
@@ -34,21 +34,21 @@ class DelayTimersVectorEnv(SyncVectorEnv):
         super().__init__([single] * num_envs, copy=copy, autoreset_mode=autoreset_mode)
 
     def step(self, actions: Any) -> tuple[Any, ...]:
-        """Step all environments, or none.
+        """Step all environments, or none if an action is invalid.
 
         Raises
         ------
-        GpuschedError : an action of another shape, or with NaN, before any environment has been stepped
+        GpuschedError : an action has another shape or contains NaN; then no environment has been stepped
         """
         return super().step(np.array(list(self._checked(actions))))
 
     def _checked(self, actions: Any) -> Iterator[np.ndarray]:
         try:
-            told = str(len(actions))
+            count = str(len(actions))
         except TypeError:
-            told = repr(actions)
-        if told != str(self.num_envs):
-            raise GpuschedError(f"{told} actions for {self.num_envs} environments: give one for each")
+            count = repr(actions)
+        if count != str(self.num_envs):
+            raise GpuschedError(f"{count} actions for {self.num_envs} environments: give one for each")
         for number, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
             assert isinstance(env, DelayTimersEnv)
             try:

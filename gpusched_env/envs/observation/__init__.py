@@ -1,1 +1,1 @@
-"""What agents see: the columns of each array beside the kernels that write them."""
+"""The observation arrays: their columns, and the kernels that write them."""

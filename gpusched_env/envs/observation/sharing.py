@@ -1,4 +1,4 @@
-"""The kernel of the observation where jobs may share GPUs."""
+"""Kernels that write the observation arrays of scenarios in which jobs may share GPUs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from gpusched_env.core.sharing.partners import alone_s, tightest_tier
 from gpusched_env.core.sharing.seats import slowdown_by_company
 from gpusched_env.core.sharing.theorem import mean_in_sequence, mean_sharing
 from gpusched_env.core.state import Run
-from gpusched_env.envs.observation.squashing import squash
-from gpusched_env.envs.screen import Screen
+from gpusched_env.envs.env_arrays import EnvArrays
+from gpusched_env.envs.observation.time_scale import scaled_time
 from gpusched_env.envs.sharing_actions import open_gpus, place_beside
 
 Array = np.ndarray
@@ -21,7 +21,7 @@ Array = np.ndarray
 
 @helper
 def several_on(sim: Run, gpu: int) -> bool:
-    """Tell whether several gangs hold a GPU: lower seats are taken first, so the second tells."""
+    """Return whether several gangs hold a GPU. Lower seats are taken first, so the second seat decides."""
     return sim.world["gpu_jobs"] > 1 and sim.holder[gpu + sim.world["gpus"]] != FREE
 
 
@@ -33,13 +33,13 @@ def type_of(sim: Run, number: int) -> int:
 
 @helper
 def alone_left_s(sim: Run, row: int) -> float:
-    """Seconds that a running job has left, were its GPUs its own: L of Theorem 1 [s]."""
+    """Remaining time of a running job if it had its GPUs alone: L of Theorem 1 [s]."""
     return work_left(sim, row) * sim.replicas[sim.jobs[row]["replica"]]["solo_s"]
 
 
 @kernel
-def show_sub_batches(sim: Run, env: Screen, sizes: int) -> None:
-    """Write the rows of columns.SUB_BATCHES; of several GPU types the one that takes the least memory counts."""
+def write_sub_batches(sim: Run, env: EnvArrays, sizes: int) -> None:
+    """Write the rows of SUB_BATCHES, on the GPU type on which the job needs the least memory."""
     for k in range(len(env.queue)):
         row = env.queue[k]
         for size in range(sizes):
@@ -66,8 +66,8 @@ def show_sub_batches(sim: Run, env: Screen, sizes: int) -> None:
 
 
 @helper
-def show_company(sim: Run, clairvoyant: int, slots: Array, out: Array) -> None:
-    """Write the rows of columns.COMPANY for the running jobs in ``slots``."""
+def write_company(sim: Run, clairvoyant: int, slots: Array, out: Array) -> None:
+    """Write the rows of COMPANY for the running jobs in ``slots``."""
     w = sim.world
     for i in range(len(slots)):
         row = slots[i]
@@ -88,9 +88,9 @@ def show_company(sim: Run, clairvoyant: int, slots: Array, out: Array) -> None:
         xi = slowdown_by_company(sim, number)
         out[i, 0] = 1.0
         out[i, 1] = job["gpus"] / w["gpus"]
-        out[i, 2] = squash(w["clock_s"] - r["start_s"])
+        out[i, 2] = scaled_time(w["clock_s"] - r["start_s"])
         if clairvoyant:
-            out[i, 3] = squash(alone_left_s(sim, row))
+            out[i, 3] = scaled_time(alone_left_s(sim, row))
         out[i, 4] = min(size["memory"], 1.0)
         out[i, 5] = 1.0 - 1.0 / size["sub_steps"]
         out[i, 6] = open_gpus(sim, number) / r["gpus"]
@@ -99,8 +99,8 @@ def show_company(sim: Run, clairvoyant: int, slots: Array, out: Array) -> None:
 
 
 @kernel
-def show_pair(sim: Run, env: Screen, slot: int, place: int, at: int) -> None:
-    """Write row ``at`` of columns.PAIRS: of the jobs in a queue slot and in a partner slot."""
+def write_pair(sim: Run, env: EnvArrays, slot: int, place: int, at: int) -> None:
+    """Write row ``at`` of PAIRS, for the jobs in a queue slot and in a partner slot."""
     row, partner = env.queue[slot], env.partners[place]
     sizes = max(env.config["sub_batches"], 1)
     first = slot * (len(env.rules) + len(env.partners)) * sizes + (len(env.rules) + place) * sizes
@@ -115,12 +115,12 @@ def show_pair(sim: Run, env: Screen, slot: int, place: int, at: int) -> None:
     xi_running = sim.interference[beside, kind, gpu_type]
     xi_waiting = sim.interference[kind, beside, gpu_type]
     env.out_pairs[at, 0] = 1.0 if joins else 0.0
-    env.out_pairs[at, 2] = 1.0 - 1.0 / xi_running  # of infinity 1
+    env.out_pairs[at, 2] = 1.0 - 1.0 / xi_running  # 1 if xi is infinite
     env.out_pairs[at, 3] = 1.0 - 1.0 / xi_waiting
     if not joins:
         return
     option = size
-    if env.config["sub_batches"] == 0:  # the largest sub-batch with a place
+    if env.config["sub_batches"] == 0:  # the largest sub-batch for which there is a place
         option = 0
         while sim.sub_batches[kind, option, 0]["sub_steps"] == 0 or not place_beside(sim, row, number, option):
             option += 1
@@ -137,8 +137,8 @@ def show_pair(sim: Run, env: Screen, slot: int, place: int, at: int) -> None:
 
 
 @kernel
-def show_seats(sim: Run, env: Screen) -> None:
-    """Write columns.SEATS."""
+def write_seats(sim: Run, env: EnvArrays) -> None:
+    """Write SEATS."""
     w = sim.world
     single = 0
     several = 0
@@ -156,16 +156,16 @@ def show_seats(sim: Run, env: Screen) -> None:
 
 
 @kernel(lazy=True)
-def show_sharing(sim: Run, env: Screen) -> None:
-    """Write the arrays of columns.SHARING_TABLES."""
-    show_sub_batches(sim, env, max(env.config["sub_batches"], 1))
-    show_company(sim, env.config["clairvoyant"], env.victims, env.out_company)
-    show_company(sim, env.config["clairvoyant"], env.partners, env.out_partners)
-    show_seats(sim, env)
+def write_sharing(sim: Run, env: EnvArrays) -> None:
+    """Write all arrays of sharing_columns.SHARING_TABLES."""
+    write_sub_batches(sim, env, max(env.config["sub_batches"], 1))
+    write_company(sim, env.config["clairvoyant"], env.victims, env.out_company)
+    write_company(sim, env.config["clairvoyant"], env.partners, env.out_partners)
+    write_seats(sim, env)
     for k in range(len(env.queue)):
         for i in range(len(env.partners)):
             at = k * len(env.partners) + i
             for c in range(env.out_pairs.shape[1]):
                 env.out_pairs[at, c] = 0.0
             if env.queue[k] >= 0 and env.partners[i] >= 0:
-                show_pair(sim, env, k, i, at)
+                write_pair(sim, env, k, i, at)

@@ -1,4 +1,4 @@
-"""The kernel of the observation where GPUs are of several types, or jobs run in copies."""
+"""Kernels that write the observation arrays of scenarios with several GPU types or with copies of gangs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.settling import beside_company
 from gpusched_env.core.placement.taking import unable
 from gpusched_env.core.state import Run
-from gpusched_env.envs.screen import Screen
+from gpusched_env.envs.env_arrays import EnvArrays
 from gpusched_env.instance import Instance
 from gpusched_env.performance import type_rates
 
 
 @kernel
-def show_gpu_types(sim: Run, env: Screen) -> None:
-    """Write columns.NODE_TYPES and columns.TYPES."""
+def write_gpu_types(sim: Run, env: EnvArrays) -> None:
+    """Write NODE_TYPES and TYPES."""
     w = sim.world
     types = env.out_types.shape[0]
     for t in range(types):
@@ -29,7 +29,7 @@ def show_gpu_types(sim: Run, env: Screen) -> None:
         for i in range(w["waiting"]):
             mean += env.rates[sim.jobs[sim.waiting[w["first_waiting"] + i]]["job_class"], t]
         if w["waiting"] > 0:
-            mean = min(mean / w["waiting"], 1.0)  # rounding
+            mean = min(mean / w["waiting"], 1.0)  # above 1 by rounding
         env.out_types[t, 0] = gpus / w["gpus"]
         env.out_types[t, 1] = unused / gpus if gpus > 0 else 0.0
         env.out_types[t, 2] = mean
@@ -40,11 +40,11 @@ def show_gpu_types(sim: Run, env: Screen) -> None:
 
 
 @kernel(lazy=True)
-def show_types(sim: Run, env: Screen) -> None:
-    """Write the arrays of columns.TYPE_TABLES; ``rates`` is float64 [C, T], see :func:`relative_rates`."""
+def write_types(sim: Run, env: EnvArrays) -> None:
+    """Write all arrays of type_columns.TYPE_TABLES; ``env.rates`` is float64 [C, T], see :func:`relative_rates`."""
     w = sim.world
     types = env.out_types.shape[0]
-    show_gpu_types(sim, env)
+    write_gpu_types(sim, env)
     for k in range(len(env.queue)):
         row = env.queue[k]
         env.out_forks[k, 0] = 0.0
@@ -96,9 +96,9 @@ def show_types(sim: Run, env: Screen) -> None:
 
 
 def relative_rates(instance: Instance) -> np.ndarray:
-    """float64 [C, T]: iterations a second of each class on GPUs of one type alone / on those of its best type.
+    """float64 [C, T]: iterations/s of each class on GPUs of one type only / on those of its best type.
 
-    All 0 for a gang that no type alone has enough GPUs for.
+    All 0 for a gang that is larger than the GPUs of every single type.
     """
     rates = type_rates(instance.classes[:, 1], instance.iteration_s, instance.cluster)
     best = rates.max(axis=1, keepdims=True)

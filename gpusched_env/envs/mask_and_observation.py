@@ -1,4 +1,4 @@
-"""Look at a run through its windows: fill the slots, mark the feasible actions, write the observation."""
+"""Kernels that fill the slots, mark the feasible actions and write the observation."""
 
 from __future__ import annotations
 
@@ -13,19 +13,13 @@ from gpusched_env.core.network.settling import settle
 from gpusched_env.core.placement.placing import fits, goes_anywhere_now, look_for
 from gpusched_env.core.placement.shared import find_shared
 from gpusched_env.core.state import Run
-from gpusched_env.envs.observation.extras import extra_at, show_extra
-from gpusched_env.envs.observation.sharing import show_sharing
-from gpusched_env.envs.observation.showing import (
-    show_cluster,
-    show_flows,
-    show_links,
-    show_machines,
-    show_queue,
-    show_running,
-    show_tiers,
-)
-from gpusched_env.envs.observation.types import show_types
-from gpusched_env.envs.screen import CLASS_DTYPE, SHOWN_LINK_DTYPE, Screen
+from gpusched_env.envs.env_arrays import CLASS_DTYPE, SHOWN_LINK_DTYPE, EnvArrays
+from gpusched_env.envs.observation.extras import extra_at, write_extra
+from gpusched_env.envs.observation.jobs import write_queue, write_running
+from gpusched_env.envs.observation.machines import write_cluster, write_nodes
+from gpusched_env.envs.observation.network import write_flows, write_links, write_tiers
+from gpusched_env.envs.observation.sharing import write_sharing
+from gpusched_env.envs.observation.types import write_types
 from gpusched_env.envs.sharing_actions import mark_partners, mark_sizes
 from gpusched_env.envs.slots import ANY_JOB, fill_partners, fill_queue, fill_running
 from gpusched_env.errors import ScenarioError
@@ -35,10 +29,10 @@ from gpusched_env.simulator import RULE_NUMBER, Simulation
 
 
 @kernel
-def mark_by_count(sim: Run, env: Screen, filled: int, before: int) -> int:
-    """Mark starts where any free GPUs will do, by each rule; return their number.
+def mark_by_count(sim: Run, env: EnvArrays, filled: int, before: int) -> int:
+    """Mark the feasible starts if every rule accepts any free GPUs; return their number.
 
-    ``filled`` slots have a job, and ``before`` had: behind those nothing is marked.
+    ``filled`` slots hold a job now, ``before`` slots held one at the last call: beyond these the mask is 0 already.
     """
     choices = 0
     rules = len(env.rules)
@@ -53,8 +47,8 @@ def mark_by_count(sim: Run, env: Screen, filled: int, before: int) -> int:
 
 
 @kernel(lazy=True)
-def mark_starts(sim: Run, env: Screen) -> int:
-    """Fill the partner slots and mark the starts that the simulator would accept; return their number."""
+def mark_starts(sim: Run, env: EnvArrays) -> int:
+    """Fill the partner slots and mark the feasible starts; return their number."""
     fill_partners(sim, env, env.config["running_order"])
     sharing = sim.world["sharing"] > 0
     supply = sim.world["free_gpus"]
@@ -64,7 +58,7 @@ def mark_starts(sim: Run, env: Screen) -> int:
     choices = 0
     for k in range(len(env.queue)):
         row = env.queue[k]
-        if row < 0:  # and so are all slots behind it
+        if row < 0:  # all later slots are empty too
             break
         gang = sim.jobs[row]["gpus"]
         kind = sim.jobs[row]["job_class"]
@@ -93,17 +87,20 @@ def mark_starts(sim: Run, env: Screen) -> int:
 
 
 @kernel
-def mark_others(sim: Run, env: Screen, starts: int, choices: int) -> bool:
-    """Mark the feasible actions behind the ``starts``; return whether there is a choice beside one wait."""
+def mark_others(sim: Run, env: EnvArrays, starts: int, choices: int) -> bool:
+    """Mark the feasible preemptions and waits; return whether there is a choice beside a single wait.
+
+    ``starts`` is the number of start actions, ``choices`` the number of feasible ones.
+    """
     w = sim.world
     at = starts
     useful = w["waiting"] > 0 or env.config["migration"] > 0
     for v in range(len(env.victims)):
-        feasible = env.first_gangs[v] & 1 if useful and env.victims[v] >= 0 else 0  # its lowest bit, slots.entry_of
+        feasible = env.first_gangs[v] & 1 if useful and env.victims[v] >= 0 else 0  # lowest bit: slots.entry_of
         env.mask[at] = feasible
         choices += feasible
         at += 1
-    # With nothing running, nobody to come and no timer, waiting for an event would last for ever.
+    # If nothing runs, no job will arrive and no timer is set, no event ends a wait.
     may_wait = w["running"] > 0 or w["next_arrival"] < w["jobs"] or w["timer_s"] < np.inf
     waits = len(env.mask) - at
     env.mask[at] = 1 if may_wait else 0
@@ -113,8 +110,8 @@ def mark_others(sim: Run, env: Screen, starts: int, choices: int) -> bool:
 
 
 @kernel
-def copy_observation(env: Screen) -> None:
-    """Copy mask and observation to their row of the arrays for copies."""
+def copy_observation(env: EnvArrays) -> None:
+    """Copy mask and observation to the current row of the arrays of copies."""
     row = env.episode["row"]
     for i in range(len(env.block)):
         env.copies[row, i] = env.block[i]
@@ -123,19 +120,19 @@ def copy_observation(env: Screen) -> None:
 
 
 @kernel(lazy=True)
-def show_network(sim: Run, env: Screen) -> None:
-    """Write what the observation shows of links and of the gangs' flows."""
-    show_links(sim, env)
-    show_flows(sim, env)
+def write_network(sim: Run, env: EnvArrays) -> None:
+    """Write the arrays ``links`` and ``flows`` of the observation."""
+    write_links(sim, env)
+    write_flows(sim, env)
 
 
 @kernel
-def look(sim: Run, env: Screen, outcome: int, changed: int) -> bool:
-    """Fill the windows and the mask and write the observation; return True.
+def write_mask_and_observation(sim: Run, env: EnvArrays, outcome: int, changed: int) -> bool:
+    """Fill slots and mask and write the observation; return True.
 
-    Where nothing can be done but wait, and that is to be skipped, write no observation and return False. ``outcome`` is
-    what advance has told, ``changed`` the job that an action has started or preempted, ANY_JOB if time has passed.
-    Mask and observation are copied to a row of the arrays for copies, if there are any.
+    If a single wait is the only feasible action and forced waits are skipped, write no observation and return False.
+    ``outcome`` is that of advance. ``changed`` is the job that an action has started or preempted; ANY_JOB = time has
+    passed. Mask and observation are copied to a row of the arrays of copies, if there are any.
     """
     w = sim.world
     starts = len(env.queue) * (len(env.rules) + len(env.partners)) * max(env.config["sub_batches"], 1)
@@ -151,28 +148,28 @@ def look(sim: Run, env: Screen, outcome: int, changed: int) -> bool:
     may_wait = env.mask[starts + len(env.victims)] != 0
     if outcome == DECIDE and not choice and env.config["skip_forced_waits"] > 0 and may_wait:
         return False
-    stands = changed != ANY_JOB
-    show_queue(sim, env, filled, stands)
-    show_running(sim, env, env.ranked["running_slots"], stands, changed)
-    show_machines(sim, env)
-    show_cluster(sim, env)
+    same_time = changed != ANY_JOB
+    write_queue(sim, env, filled, same_time)
+    write_running(sim, env, env.ranked["running_slots"], same_time, changed)
+    write_nodes(sim, env)
+    write_cluster(sim, env)
     if w["contention"] > 0:
-        show_network(sim, env)
+        write_network(sim, env)
     else:
-        show_tiers(sim, env, stands)
+        write_tiers(sim, env, same_time)
     if env.out_types.shape[0] > 0:
-        show_types(sim, env)
+        write_types(sim, env)
     if env.out_seats.shape[0] > 0:
-        show_sharing(sim, env)
+        write_sharing(sim, env)
     for i in range(len(env.extra_numbers)):
-        show_extra(env.extra_numbers[i], sim, env, extra_at(env.extra_addresses[i]))
+        write_extra(env.extra_numbers[i], sim, env, extra_at(env.extra_addresses[i]))
     if env.copies.shape[0] > 0:
         copy_observation(env)
     return True
 
 
 def class_table(instance: Instance) -> np.ndarray:
-    """CLASS_DTYPE [C]: what the observation tells of a job's class."""
+    """CLASS_DTYPE [C]: the constants of each job class that the observation needs."""
     fastest = instance.iteration_s.min(axis=2)
     ideal = instance.ideal_iteration_s
     table = np.zeros(len(instance.classes), CLASS_DTYPE)
@@ -184,25 +181,26 @@ def class_table(instance: Instance) -> np.ndarray:
 
 
 def link_table(instance: Instance) -> np.ndarray:
-    """SHOWN_LINK_DTYPE [L]: what the observation tells of a link whatever crosses it; [1] zeros without links."""
+    """SHOWN_LINK_DTYPE [L]: the constants of each link that the observation needs; [1] of zeros without links."""
     links = instance.links
     table = np.zeros(max(len(links), 1), SHOWN_LINK_DTYPE)
     if len(links):
         table["capacity"] = links["capacity"] / links["capacity"].max()
-        table["tier"] = (links["tier"] + 2) / (len(LINK_TIERS) + 1)  # from the bus, -1, to the last tier
+        table["tier"] = (links["tier"] + 2) / (len(LINK_TIERS) + 1)  # tiers are numbered from -1, the bus
     return table
 
 
 def check_rules(simulation: Simulation, rules: Sequence[str], known: set[tuple[int, int]] | None = None) -> None:
-    """Refuse placement rules under which some gang would wait for ever; the simulation stands at its beginning.
+    """Refuse placement rules under which some gang would wait for ever.
 
     Parameters
     ----------
-    known : (profile, gang size) of what has been checked on this cluster; what is checked now is added
+    simulation : before its first event
+    known : (profile, gang size) pairs already checked on this cluster; new ones are added
 
     Raises
     ------
-    ScenarioError : no rule places some job's gang on the empty cluster
+    ScenarioError : for some gang, no rule finds a place on the empty cluster
     """
     known = set() if known is None else known
     for kind, (profile, gang) in enumerate(simulation.instance.classes.tolist()):

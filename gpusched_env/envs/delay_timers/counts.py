@@ -1,4 +1,4 @@
-"""Count what a tuner of delay timers sees: one compiled pass over what has happened and what is."""
+"""Kernels that count what a tuner of delay timers observes, from new events and from the state of the run."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from gpusched_env.envs.delay_timers.columns import CLASS_INDEX, CLUSTER_INDEX, M
 from gpusched_env.envs.observation.columns import DAY_S
 from gpusched_env.event_log import ARRIVAL, COMPLETE, EVENT_DTYPE, RELEASE, RESUME, START
 
-RECENT_S: Final = DAY_S  # [s] placements older than this are forgotten
-SPREADS: Final = 3  # machine, rack, network; slots of one machine count as the machine
+RECENT_S: Final = DAY_S  # [s] older placements are dropped
+SPREADS: Final = 3  # machine, rack, network; a slot counts as its machine
 
 GANG_DTYPE: Final = np.dtype(
     [
         ("demand_class", "<i8"),  # -1 = one GPU
         ("gpus", "<i8"),  # [GPU]
-        ("best", "<i8"),  # nearest tier that can hold it
+        ("best", "<i8"),  # tightest tier that can hold it
         ("best_iteration_s", "<f8"),  # [s] on the best placement of the empty cluster
-        ("idle_since_s", "<f8"),  # [s] when it last began to hold no GPUs
+        ("idle_since_s", "<f8"),  # [s] arrival, or time of its last release
     ]
 )
-PLACEMENT_DTYPE: Final = np.dtype([("time_s", "<f8"), ("waited_s", "<f8"), ("cell", "<i8")])  # cell: class x spread
+PLACEMENT_DTYPE: Final = np.dtype([("time_s", "<f8"), ("waited_s", "<f8"), ("cell", "<i8")])  # class x 3 + spread
 
 _WAITS, _EXPIRED = CLASS_INDEX["wait_mean_machine"], CLASS_INDEX["expired_machine"]
 _QUEUED, _QUEUED_GPUS = CLASS_INDEX["queued"], CLASS_INDEX["queued_gpus"]
@@ -37,29 +37,29 @@ _FRAGMENTATION, _ENDING = CLUSTER_INDEX["fragmentation"], CLUSTER_INDEX["leases_
 _RUNNING, _WORSE = CLUSTER_INDEX["running_machine"], CLUSTER_INDEX["running_worse"]
 _EFFICIENCY, _OF_BEST = CLUSTER_INDEX["efficiency"], CLUSTER_INDEX["efficiency_of_best"]
 _QUEUED_IN_ALL = CLUSTER_INDEX["queued_gpus"]
-_SIZES: Final = len(MACHINE_SIZES)  # powers of two from 1 on
+_SIZES: Final = len(MACHINE_SIZES)  # the sizes are powers of two from 1 on
 
 
 class Tally(Handle):
-    """What is counted, and what from."""
+    """Inputs and results of the counts."""
 
-    news = array(EVENT_DTYPE, "news")  # events since the last look
+    news = array(EVENT_DTYPE, "news")  # events since the last observation
     gangs = array(GANG_DTYPE, "jobs")
     placements = array(PLACEMENT_DTYPE, "placements")  # the recent ones come first
-    compute_s = array(np.float64, "job_classes", "types")  # [s] of an iteration, wherever the gang runs
+    compute_s = array(np.float64, "job_classes", "types")  # [s] compute of an iteration, the same on every tier
     classes = array(np.float64, "classes", "class_columns")  # columns.CLASS_COLUMNS
     cluster = array(np.float64, "cluster_columns")  # columns.CLUSTER_COLUMNS
 
 
 @helper
 def spread_of(tier: int) -> int:
-    """Give how far a gang's GPUs are apart, slots aside."""
+    """Return the spread of a placement: its tier, a slot counting as its machine."""
     return tier if tier < SPREADS else MACHINE
 
 
 @kernel
-def take_events(tally: Tally, count: int, now_s: float) -> int:
-    """Count arrivals and completions, forget old placements and add new ones; give how many there are now."""
+def count_events(tally: Tally, count: int, now_s: float) -> int:
+    """Count arrivals and completions, drop old placements and add new ones; return the number of placements."""
     kept = 0
     for i in range(count):
         if tally.placements[i]["time_s"] > now_s - RECENT_S:
@@ -90,7 +90,7 @@ def take_events(tally: Tally, count: int, now_s: float) -> int:
 
 @kernel
 def describe_placements(tally: Tally, count: int) -> None:
-    """Mean, standard deviation and number of the waits by class and spread; shares beyond a machine and a rack."""
+    """Compute mean, deviation and number of the waits of each class and spread, and the expired fractions."""
     for i in range(count):
         cell = tally.placements[i]["cell"]
         at = _WAITS + 3 * (cell % SPREADS)
@@ -122,7 +122,7 @@ def describe_placements(tally: Tally, count: int) -> None:
 
 @kernel
 def describe_machines(sim: Run, tally: Tally) -> int:
-    """Free GPUs of machines and racks; give the most that one rack has."""
+    """Count the free GPUs of machines and racks; return the most free GPUs of a rack."""
     w = sim.world
     on_whole = 0
     for node in range(w["nodes"]):
@@ -151,7 +151,7 @@ def describe_machines(sim: Run, tally: Tally) -> int:
 
 @kernel
 def describe_queue(sim: Run, tally: Tally, most_in_rack: int, now_s: float) -> None:
-    """Who waits, for how long, and who could have had GPUs."""
+    """Count the waiting jobs, their waits, and those that wait although enough GPUs are free."""
     w = sim.world
     for i in range(w["waiting"]):
         row = sim.waiting[w["first_waiting"] + i]
@@ -176,7 +176,7 @@ def describe_queue(sim: Run, tally: Tally, most_in_rack: int, now_s: float) -> N
 
 @kernel
 def describe_gangs(sim: Run, tally: Tally, soon_s: float) -> None:
-    """Where the gangs of several GPUs run, whose leases end soon, and how much of their time is compute."""
+    """Sum over gangs of several GPUs: tiers, leases that end soon, and the fraction of compute."""
     w = sim.world
     gpus = 0.0
     efficiency = 0.0

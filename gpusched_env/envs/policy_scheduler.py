@@ -1,4 +1,4 @@
-"""An agent of the environment as a scheduler: it plays, and is recorded, wherever a heuristic is."""
+"""A policy on the environment's observations, as a scheduler that plays and is recorded like any other."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ Policy = Callable[[Observation, np.ndarray], int]
 
 
 @dataclass
-class ActingScheduler(Scheduler):
+class PolicyScheduler(Scheduler):
     """Play the actions of any policy over the environment's observations.
 
     Parameters
     ----------
-    policy : gives the number of an action for an observation and a mask, Boolean [actions]; it is asked until it waits
-    windows : those that the environment was made with, by which it has learned
+    policy : maps an observation and a mask, bool [actions], to the number of an action; it is called until it waits
+    windows : windows of the environment in which the policy has learned
     label : name in tables
     describe : parameters that are stored with results
 
     Raises
     ------
-    SchedulerError : windows with leases, which the environment grants by itself
+    SchedulerError : the windows have leases, which only the environment can grant
     """
 
     policy: Policy
@@ -37,9 +37,9 @@ class ActingScheduler(Scheduler):
     describe: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """See what the policy is shown."""
+        """Check the windows."""
         if self.windows.lease_s is not None:
-            raise SchedulerError("windows.lease_s: leases of the environment are no decisions of the agent; use None")
+            raise SchedulerError("windows.lease_s: the environment grants leases, the agent does not; use None")
         self.clairvoyant = self.windows.clairvoyant
 
     @property
@@ -53,18 +53,18 @@ class ActingScheduler(Scheduler):
         return self.describe
 
     def reset(self, view: ClusterView) -> None:
-        """Look at a new simulation."""
+        """Make an encoder of a new simulation."""
         self._encoder = Encoder.for_view(self.windows, view)
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Ask the policy until it waits, or has nothing to choose."""
+        """Call the policy until it waits or has no choice."""
         from gpusched_env.envs.step import NO_ACTION
 
         while len(view.waiting):
             observation, _, _ = self._encoder.play(NO_ACTION)
             mask = self._encoder.mask.astype(bool)
             if not mask[: self.windows.wait_action].any():
-                return  # nothing to choose; the environment would skip this wait as well
+                return  # no choice: the environment would skip this wait as well
             decision = self._encoder.decision_of(int(self.policy(observation, mask)))
             if decision is None:
                 return

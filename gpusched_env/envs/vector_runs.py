@@ -1,4 +1,4 @@
-"""The state of many environments, the windows on it, and the threads that step it."""
+"""The runs of a vector environment, their buffers, and the threads that step them."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from gpusched_env.core.events import LOG_FULL
 from gpusched_env.core.state import State, grown, lengths, longest, refill
 from gpusched_env.envs.batch import Batch
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.looking import check_rules
-from gpusched_env.envs.step import DRAIN, OVER, RESUME, SKIP, STANDS
+from gpusched_env.envs.mask_and_observation import check_rules
+from gpusched_env.envs.step import DRAIN, OVER, RESUME, SKIP, STOPPED
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import Simulation
 
-_LEAST: Final = 16  # environments for which another thread pays
+_LEAST: Final = 16  # environments per thread below which another thread does not pay
 
 
-class Stage:
-    """Where B environments play.
+class VectorRuns:
+    """The runs, the buffers and the threads of B environments.
 
     Parameters
     ----------
-    singles : an environment like each, for its scenario and options
-    instances : what each is to play first
-    nodes : rows of the observation
-    threads : None = one a core
+    singles : a single environment for each, which holds its scenario and options
+    instances : first instance of each environment
+    nodes : rows of the observation array ``nodes``
+    threads : number of threads; None = one per core
     keep_logs : see ClusterVectorEnv
 
     Attributes
     ----------
     batch : the buffers
-    simulations : one an environment
+    simulations : one for each environment
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Stage:
     ) -> None:
         self._singles, self._keeps_logs = singles, keep_logs
         self._sizes = longest(instances)
-        self._sizes["classes"] += self._sizes["classes"] // 4  # other seeds draw others
+        self._sizes["classes"] += self._sizes["classes"] // 4  # spare room: other seeds may draw more job classes
         first = singles[0]
         self.state = State(len(singles), self._sizes)
         runs = [self.state.handle(b) for b in range(len(singles))]
@@ -71,18 +71,18 @@ class Stage:
         return ThreadPoolExecutor(others, "gpusched-step") if others else None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the threads out of a copy."""
+        """Leave out the threads: they cannot be copied."""
         return self.__dict__ | {"_pool": None}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
-        """Bind the copied arrays, and start threads."""
+        """Bind the copied arrays and start threads."""
         self.__dict__.update(kept)
         self._checked = {id(single): set() for single in self._singles}
         self._bind()
         self._pool = self._threads()
 
     def begin(self, b: int, instance: Instance, seed: int) -> None:
-        """Put an instance into environment ``b``; its next action is RESUME, which plays up to the first decision."""
+        """Load an instance into environment ``b``; its next action is RESUME, which plays up to the first decision."""
         needed = lengths(instance)
         if any(needed[name] > self._sizes[name] for name in needed):
             self._grow({name: max(needed[name], size) for name, size in self._sizes.items()})
@@ -100,21 +100,21 @@ class Stage:
         self._bind()
 
     def _bind(self) -> None:
-        """Go on in the arrays of ``state``, to which everything has been copied."""
+        """Use the arrays of ``state`` from now on; all data has been copied to them."""
         runs = [self.state.handle(b) for b in range(len(self.simulations))]
         for simulation, run in zip(self.simulations, runs, strict=True):
             simulation.arrays = run
         self.batch.bind(runs)
 
     def play(self) -> bool:
-        """Do what ``batch.actions`` says in every environment; return whether some step has ended an episode."""
+        """Carry out ``batch.actions`` in every environment; return whether an episode has ended."""
         bits = self._drive()
-        while bits & STANDS:
-            stands = self.batch.episodes["outcome"] == LOG_FULL
-            stands &= self.batch.actions != SKIP
-            for b in np.flatnonzero(stands).tolist():
+        while bits & STOPPED:
+            stopped = self.batch.episodes["outcome"] == LOG_FULL
+            stopped &= self.batch.actions != SKIP
+            for b in np.flatnonzero(stopped).tolist():
                 self.simulations[b].drain()
-            self.batch.actions[:] = np.where(stands, RESUME, SKIP)
+            self.batch.actions[:] = np.where(stopped, RESUME, SKIP)
             bits = self._drive() | bits & (DRAIN | OVER)
         if bits & DRAIN:
             world, events, gpus = self.state.world, self.state.events.shape[1], self.state.event_gpus.shape[1]
@@ -138,5 +138,5 @@ class Stage:
             self._pool.shutdown()
 
     def summary(self, b: int) -> dict[str, Any]:
-        """Give the metrics and the digest of an episode that has ended, if logs are kept."""
+        """Return the metrics and the digest of an ended episode; empty if logs are not kept."""
         return self._singles[b].summary(self.simulations[b]) if self._keeps_logs else {}

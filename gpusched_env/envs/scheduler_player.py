@@ -1,4 +1,4 @@
-"""Let any scheduler play through ``env.step``: the environment and the direct run give the same event log."""
+"""Play any scheduler through ``env.step``; the event log is that of a direct run."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from gpusched_env.simulator import Lease, Scheduler, Start, Wait
 def play_scheduler(env: gym.Env[Any, Any], scheduler: Scheduler, seed: int) -> EventLog:
     """Play one episode of ``env`` with a scheduler and return its event log.
 
-    The environment must show whatever the scheduler may want: windows as large as its queue and its cluster
-    (:func:`wide_open`), the scheduler's placement rules, and every decision point; it grants no leases of its own.
+    The environment must be able to express every decision: its windows must hold all waiting and running jobs
+    (:func:`wide_open`), its rules must include those of the scheduler, and it must skip no decision point and grant no
+    leases of its own.
 
     Raises
     ------
@@ -30,7 +31,7 @@ def play_scheduler(env: gym.Env[Any, Any], scheduler: Scheduler, seed: int) -> E
             "play_scheduler needs every decision point: make the environment with skip_forced_waits=False"
         )
     if base.windows.lease_s is not None:
-        raise SchedulerError("play_scheduler needs lease_s=None: a scheduler grants the leases that it wants itself")
+        raise SchedulerError("play_scheduler needs lease_s=None: a scheduler grants its leases itself")
     env.reset(seed=seed)
     view = base.simulation.view_for(scheduler)
     scheduler.reset(view)
@@ -47,8 +48,8 @@ def play_scheduler(env: gym.Env[Any, Any], scheduler: Scheduler, seed: int) -> E
                 over = _step(env, action, scheduler)
         if not base.mask[base.windows.wait_action]:
             raise SchedulerError(
-                f"scheduler {scheduler.name!r} stalls at {base.simulation.now_s:g} s: nothing runs, no job will come, "
-                f"and it starts none of the {len(view.waiting)} that wait"
+                f"scheduler {scheduler.name!r} stalls at {base.simulation.now_s:g} s: nothing runs, no job arrives, "
+                f"and it starts none of the {len(view.waiting)} waiting jobs"
             )
         over = _step(env, base.windows.wait_action, scheduler)
     return base.event_log()
@@ -67,7 +68,7 @@ def _step(env: gym.Env[Any, Any], action: int, scheduler: Scheduler) -> bool:
 
 
 def wide_open(scenario: Any, seed: int, **changes: Any) -> ClusterEnv:
-    """Make an environment in which every scheduler can express every decision on the scenario's workload of a seed."""
+    """Make an environment that can express every decision of every scheduler on a scenario's workload of one seed."""
     instance = scenario.instance(seed)
     options: dict[str, Any] = {
         "queue_window": len(instance.workload),

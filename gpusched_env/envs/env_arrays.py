@@ -1,4 +1,4 @@
-"""What an environment shows and is told: every array once."""
+"""The arrays of one environment: configuration, episode, slots, rewards and observation, each declared once."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ CONFIG_DTYPE: Final = np.dtype(
         ("clairvoyant", "<i8"),
         ("migration", "<i8"),
         ("skip_forced_waits", "<i8"),
-        ("sub_batches", "<i8"),  # that a start may name; 0 = starts name none
+        ("sub_batches", "<i8"),  # number of sub-batches that a start may name; 0 = starts name none
         ("pair_benefit", "<i8"),
-        ("anywhere", "<i8"),  # 1 = all placement rules take any free GPUs
-        ("lease_s", "<f8"),  # [s] for which a start holds its GPUs before the agent is asked again; inf = no leases
+        ("anywhere", "<i8"),  # 1 = every placement rule accepts any free GPUs
+        ("lease_s", "<f8"),  # [s] length of a lease, after which the agent is asked again; inf = no leases
     ]
 )
 EPISODE_DTYPE: Final = np.dtype(
@@ -28,77 +28,77 @@ EPISODE_DTYPE: Final = np.dtype(
         ("steps", "<i8"),
         ("step_limit", "<i8"),
         ("refusals", "<i8"),
-        ("stepping", "<i8"),  # 1 = a step has begun and not ended, since the log was full
-        ("keeps_log", "<i8"),  # 0 = nobody reads the log: it is thrown away
-        ("outcome", "<i8"),  # of the last call: an outcome of advance
-        ("is_refused", "<i8"),  # 1 = its action was infeasible
-        ("row", "<i8"),  # of the arrays to which its observations are copied
+        ("stepping", "<i8"),  # 1 = a step has begun and has not ended because the log was full
+        ("keeps_log", "<i8"),  # 0 = the log is thrown away
+        ("outcome", "<i8"),  # last outcome of advance
+        ("is_refused", "<i8"),  # 1 = the last action was infeasible
+        ("row", "<i8"),  # row of the arrays of copies to which the next observation is copied
     ]
 )
 CLASS_DTYPE: Final = np.dtype(
     [("ideal_iteration_s", "<f8"), ("rack_loss", "<f8"), ("network_loss", "<f8"), ("skew", "<f8")]
 )
-SHOWN_LINK_DTYPE: Final = np.dtype([("capacity", "<f8"), ("tier", "<f8")])  # as columns.LINKS shows them
-# What was ranked last: the first gangs, and how the run stood then (slots.py).
+SHOWN_LINK_DTYPE: Final = np.dtype([("capacity", "<f8"), ("tier", "<f8")])  # scaled as in columns.LINKS
+# State of the run at the last ranking of gangs (slots.py).
 RANKED_DTYPE: Final = np.dtype(
     [
         ("clock_s", "<f8"),
         ("starts", "<i8"),  # as WORLD.starts
         ("returns", "<i8"),
         ("running", "<i8"),
-        ("gangs", "<i8"),  # that are kept; -1 = none has been ranked
-        ("queue_slots", "<i8"),  # that are filled
-        ("running_slots", "<i8"),
+        ("gangs", "<i8"),  # gangs kept; -1 = no ranking yet
+        ("queue_slots", "<i8"),  # filled queue slots
+        ("running_slots", "<i8"),  # filled running slots
     ]
 )
-# What the arrays of an observation hold since they were written last: only what has changed is written anew.
+# What the observation held when it was last written: the next step rewrites only what has changed.
 SEEN_DTYPE: Final = np.dtype(
     [
-        ("machines", "<i8"),  # entirely free
-        ("gpus", "<i8"),  # of these
-        ("queue", "<i8"),  # slots that are filled
-        ("running", "<i8"),
-        # as WORLD had them when show_tiers added up last
+        ("machines", "<i8"),  # entirely free machines
+        ("gpus", "<i8"),  # GPUs of these machines
+        ("queue", "<i8"),  # filled queue slots
+        ("running", "<i8"),  # filled running slots
+        # as in WORLD when the tiers were last summed
         ("starts", "<i8"),
         ("returns", "<i8"),
     ]
 )
-UNSEEN: Final = -1  # what has not been shown yet: free GPUs of a machine or rack, a slot's job
+UNSEEN: Final = -1  # not shown yet: the free GPUs of a machine or rack, or the job of a slot
 
 
-class Screen(Handle):
-    """The arrays of one environment beside those of its run; ``out_*`` are those of its observation."""
+class EnvArrays(Handle):
+    """The arrays of one environment, beside those of its run; ``out_*`` hold its observation."""
 
     config = array(CONFIG_DTYPE)
     episode = array(EPISODE_DTYPE)
-    rules = array(np.int32, "rules")  # numbers of the placement rules that actions name
-    delays = array(np.float64, "delays")  # [s] of bounded waits
+    rules = array(np.int32, "rules")  # numbers of the placement rules that actions can name
+    delays = array(np.float64, "delays")  # [s] lengths of the bounded waits
     classes = array(CLASS_DTYPE, "classes")
     shown_links = array(SHOWN_LINK_DTYPE, "shown_links")
     rates = array(
         np.float64, "type_classes", "types"
-    )  # of each job class on each GPU type, observation.types.relative_rates
-    # what actions mean
+    )  # rates of each job class on each GPU type: observation.types.relative_rates
+    # the slots that actions refer to
     queue = array(np.int32, "queue", fill=-1)  # job rows in the queue slots; -1 = empty
     victims = array(np.int32, "running", fill=-1)
     partners = array(np.int32, "partners", fill=-1)
     mask = array(np.int8, "actions")
-    # who was ranked and shown last
+    # what was last ranked and shown
     keys = array(np.float64, "keys")
     ranked = array(RANKED_DTYPE)
     first_gangs = array(np.int32, "first_gangs")
     first_keys = array(np.float64, "first_gangs")
     seen = array(SEEN_DTYPE)
-    seen_free = array(np.int32, "places", fill=UNSEEN)  # free GPUs of machines and racks as last shown
-    seen_queue = array(np.int64, "queue", fill=UNSEEN)  # who was shown last, showing.showing
+    seen_free = array(np.int32, "places", fill=UNSEEN)  # free GPUs of machines, then racks, as last shown
+    seen_queue = array(np.int64, "queue", fill=UNSEEN)  # keys of what was last shown: jobs.slot_key
     seen_running = array(np.int64, "running", fill=UNSEEN)
     tier_sums = array(np.float64, "tiers", "tier_columns")
     # rewards
-    components = array(np.int64, "components")  # numbers of rewards.COMPONENTS
+    components = array(np.int64, "components")  # numbers in rewards.COMPONENTS
     weights = array(np.float64, "components")
     scales = array(np.float64, "components")
-    levels = array(np.float64, "components")  # as of the last step
-    told = array(np.float64, "told")  # told.py
+    levels = array(np.float64, "components")  # levels at the end of the last step
+    results = array(np.float64, "results")  # columns: step_results.py
     # the observation
     out_queue = array(np.float32, "queue", "queue_columns")
     out_running = array(np.float32, "running", "running_columns")
@@ -117,18 +117,18 @@ class Screen(Handle):
     out_partners = array(np.float32, "partner_rows", "partners_columns")
     out_pairs = array(np.float32, "pairs", "pairs_columns")
     out_seats = array(np.float32, "seats")
-    # arrays that users have registered (observation/extras.py): their numbers, and where this environment's are
+    # arrays that users have registered (observation/extras.py): their numbers, and the addresses of their handles
     extra_numbers = array(np.int64, "extras")
     extra_addresses = array(np.int64, "extras")
-    # of one environment alone: the arrays of its observation lie side by side, to be copied and given away at once
+    # for a single environment: all arrays of its observation in one block, so that one loop copies them
     block = array(np.float32, "block")
-    copies = array(np.float32, "rows", "block")  # without rows where nobody wants them
+    copies = array(np.float32, "rows", "block")  # 0 rows = no copies are wanted
     copies_of_mask = array(np.int8, "rows", "actions")
 
 
-class Crowd(Handle):
-    """The environments that one call steps: addresses of their handles, and what each is to do."""
+class BatchArrays(Handle):
+    """The environments that one call steps: the addresses of their handles, and their actions."""
 
     runs = array(np.int64, "environments")
-    screens = array(np.int64, "environments")
+    envs = array(np.int64, "environments")
     actions = array(np.int64, "environments")
