@@ -70,7 +70,7 @@ def test_refusals() -> None:
         Semantics(max_copies=0)
     instance = three_nodes([1.0])
     links = Network("topology", topology=TopologySpec("single-switch"))
-    with pytest.raises(ScenarioError, match="do not share links"):
+    with pytest.raises(ScenarioError, match="cannot price copies of a gang"):
         Instance(instance.cluster, instance.workload, links, instance.semantics)
 
 

@@ -176,6 +176,8 @@ def test_without_loss_and_overhead_placement_does_not_matter() -> None:
 
 
 def test_an_iteration_longer_than_a_slot_is_refused() -> None:
-    with pytest.raises(WorkloadError, match=r"job 0: an iteration takes 1.2 s, and a slot 1 s: no whole iteration"):
+    with pytest.raises(
+        WorkloadError, match=r"job 0: an iteration takes 1.2 s, and a slot 1 s, so that no whole iteration fits"
+    ):
         instance([1], Contention("kway"), compute_s=1.2, slot_s=1.0)
     instance([1], Contention("kway"), compute_s=1.0, slot_s=1.0)

@@ -375,7 +375,7 @@ def test_the_commands(site: Site, alone: Path, monkeypatch: pytest.MonkeyPatch) 
     publish(monkeypatch, PUBLIC, table)
     listed = gpusched("list").stdout
     assert "made/log.csv philly" in listed
-    assert "short names, each for the main file: made" in listed
+    assert "short names, each of a source's main file: made" in listed
     assert "made/table.csv" not in listed
     assert "1 more files" in listed
     assert str(alone) in listed
