@@ -381,7 +381,7 @@ def test_the_commands(site: Site, alone: Path, monkeypatch: pytest.MonkeyPatch) 
     assert str(alone) in listed
     everything = gpusched("list", "made/*").stdout
     assert "none*" in everything
-    assert "you fetch it from its owners and under their terms" in " ".join(everything.split())
+    assert "you fetch it from its owners, under their terms" in " ".join(everything.split())
     site.limit = BLOCK
     cut = gpusched("fetch", "made", "--mirror", site.template)
     assert cut.exit_code == 2
