@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 from sphinx.application import Sphinx
-from sphinx_gallery.scrapers import figure_rst
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
@@ -47,19 +45,8 @@ autodoc_default_options = {"members": True, "show-inheritance": True}
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
-
-def scrape_figures(block: tuple[str, str, int], variables: dict[str, Any], gallery: dict[str, Any]) -> str:
-    """Show the Matplotlib figure that a block assigned to ``figure``, if pyplot does not know it."""
-    figure = variables["example_globals"].pop("figure", None)
-    if figure is None or getattr(figure, "number", None) is not None:
-        return ""
-    path = next(variables["image_path_iterator"])
-    figure.savefig(path, dpi=100)
-    return figure_rst([path], gallery["src_dir"])
-
-
 sphinx_gallery_conf = {
-    "image_scrapers": ("matplotlib", scrape_figures),
+    "image_scrapers": ("matplotlib", "pages.scraper.scrape_figures"),
     "examples_dirs": ["../examples/tutorials", "../examples/short"],
     "gallery_dirs": ["tutorials", "examples"],
     "filename_pattern": r"\.py$",  # all are executed

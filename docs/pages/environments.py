@@ -74,35 +74,20 @@ def _page(name: str, cls: type[gym.Env[Any, Any]], arguments: dict[str, Any]) ->
         ["Scenario", f"`{env.scenario.name}`: {env.scenario.description}"],
         ["Import", f"`{call}`"],
     ]
-    parts = [
-        f"# {slug(name)}",
-        _picture(name, cls),
-        SUMMARIES[name],
-        table(["", f"`{name}`"], facts),
-        "## Description",
-        sections["Description"],
-        "## Action space",
-        *(_sizes(env) if cls is ClusterEnv else []),
-        sections["Action space"],
-        *(_rules(env) if cls is ClusterEnv else []),
-        "## Observation space",
-        sections["Observation space"],
-        *_arrays(env),
-        "## Rewards",
-        sections["Rewards"],
-        *([table(["component", "return of an episode"], _components())] if cls is ClusterEnv else []),
-        "## Starting state",
-        sections["Starting state"],
-        "## Episode end",
-        sections["Episode end"],
-        "## Arguments",
-        f"```python\n{call}\n```",
-        *([f"`{name}` is `gpusched/Cluster-v0` with other defaults, in bold here."] if arguments else []),
-        table(["argument", "default", "meaning"], _arguments(cls, arguments)),
-        "## Version history",
-        "\n".join(f"- {line}" for line in sections["Version history"].splitlines()),
-    ]
-    return "\n\n".join(parts) + "\n"
+    generated = {
+        "Action Space": _rules(env) if cls is ClusterEnv else [],
+        "Observation Space": _arrays(env),
+        "Rewards": [table(["component", "return of an episode"], _components())] if cls is ClusterEnv else [],
+        "Arguments": [
+            f"`{name}` is `gpusched/Cluster-v0` with other defaults, in bold here." if arguments else "",
+            table(["argument", "default", "meaning"], _arguments(cls, arguments)),
+        ],
+    }
+    parts = [f"# {slug(name)}", _picture(name, cls), SUMMARIES[name], table(["", f"`{name}`"], facts)]
+    for title, text in sections.items():
+        sizes = _sizes(env) if title == "Action Space" and cls is ClusterEnv else ""
+        parts += [f"## {title}", sizes, text, *generated.get(title, [])]
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _picture(name: str, cls: type) -> str:
@@ -132,7 +117,7 @@ def _space(space: spaces.Space[Any]) -> str:
     return f"`Box({space.low.min():g}, {space.high.max():g}, {space.shape}, {space.dtype})`"
 
 
-def _sizes(env: Any) -> list[str]:
+def _sizes(env: Any) -> str:
     windows = env.windows
     letters = [
         ("K", "queue slots", windows.queue_window),
@@ -143,7 +128,7 @@ def _sizes(env: Any) -> list[str]:
     if windows.partner_window or windows.sub_batches:
         letters += [("C", "partner slots", windows.partner_window), ("S", "sub-batches", max(windows.sub_batches, 1))]
     sizes = ", ".join(f"{letter} = {count} {what}" for letter, what, count in letters)
-    return [f"With the defaults of this environment: {sizes}; {env.action_space.n} actions in all."]
+    return f"With the defaults of this environment: {sizes}; {env.action_space.n} actions in all."
 
 
 def _rules(env: Any) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from numpydoc.docscrape import NumpyDocString
 
 _ROLE = re.compile(r":[a-z]+:`~?([^`]+)`")
-_LITERAL = re.compile(r"``([^`]+)``")
+_LITERAL = re.compile(r"(?<!`)``([^`]+)``(?!`)")
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
