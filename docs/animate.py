@@ -28,7 +28,9 @@ def main() -> None:
         frames = play(name)
         slug = name.partition("/")[2].rpartition("-")[0]
         save(frames, MEDIA / "environments" / f"{slug}.webp")
-    save(play("gpusched/Cluster-v0"), MEDIA / "cluster.gif")
+    frames = play("gpusched/Cluster-v0")
+    save(frames, MEDIA / "cluster.gif")
+    frames[FRAMES // 2].resize((360, 225)).save(MEDIA / "thumbnail.png")  # of examples that draw nothing
 
 
 def play(name: str) -> list[Image.Image]:

@@ -56,6 +56,8 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "min_reported_time": 0,
     "plot_gallery": True,
+    "capture_repr": (),
+    "default_thumb_file": str(DOCS / "_static" / "thumbnail.png"),
     "remove_config_comments": True,
 }
 
