@@ -2,7 +2,7 @@
 Step 256 environments in one call
 =================================
 
-``make_vec`` gives a native batch: compiled code steps all environments, on all cores.
+``make_vec`` makes a batch of environments. Compiled code steps all of them in one call, on several cores.
 """
 
 import time
@@ -14,7 +14,7 @@ envs = gymnasium.make_vec(
     num_envs=256,
     vectorization_mode="vector_entry_point",
     scenario="philly-64-v1",
-    copy=False,  # observations are the buffers themselves: read them before the next step
+    copy=False,  # observations are not copied: read them before the next step overwrites them
 )
 _, infos = envs.reset(seed=0)
 begun = time.perf_counter()

@@ -2,7 +2,8 @@
 Train with stable-baselines3
 ============================
 
-``ClusterVecEnv`` adapts the native batch to stable-baselines3. MaskablePPO takes the masks from it.
+``ClusterVecEnv`` makes a compiled batch of environments usable by stable-baselines3. MaskablePPO reads the action
+masks from it.
 """
 
 import gymnasium

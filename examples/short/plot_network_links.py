@@ -2,8 +2,8 @@
 Which links are busy?
 =====================
 
-Gangs that span racks share uplinks. ``link_loads`` replays a run and gives the load of every link at any
-time.
+Jobs that use GPUs in several racks share the uplinks of the racks. ``link_loads`` replays a run and returns the
+load of every link at given times.
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,9 @@
 """
-Write a page to look at
-=======================
+Write a report
+==============
 
-A report is one HTML file without any network access: schedules, queue and metrics of several runs.
+A report is one HTML file with the schedules, the queue and the metrics of several runs. It loads nothing from the
+internet.
 """
 
 import tempfile

@@ -1,8 +1,8 @@
 """
-Weigh several rewards
-=====================
+Combine several rewards
+=======================
 
-A reward is a component or a weighted sum of components. ``info["rewards"]`` shows each.
+The reward is one component or a weighted sum of components. ``info["rewards"]`` has the value of each component.
 """
 
 import gymnasium

@@ -2,7 +2,8 @@
 Let jobs share GPUs
 ===================
 
-SJF-BSBF lets two jobs share GPUs where their mean completion time falls. SJF never shares.
+SJF-BSBF lets two jobs share GPUs if this lowers their mean completion time. SJF-FFS lets them share whenever they
+fit. SJF never shares GPUs.
 """
 
 from gpusched_env.evaluation import evaluate, print_comparison

@@ -2,7 +2,8 @@
 Print the cluster as text
 =========================
 
-A letter is a job, a dot is a free GPU.
+Each character is a GPU. A letter names the job that holds the GPU, ``!`` means that this job is being checkpointed,
+and a dot is a free GPU.
 """
 
 import gymnasium

@@ -2,15 +2,15 @@
 A first agent
 =============
 
-An agent decides which waiting job starts, where, and which running job is preempted. This tutorial plays a
-random agent and a rule, looks at what they see, and compares them with a published scheduler.
+An agent chooses which waiting job starts and where, and which running job is preempted. This tutorial plays a
+random agent and a simple rule, prints what they observe, and compares the rule with a published scheduler.
 """
 
 # %%
 # Make the environment
 # --------------------
-# ``tiny-v1`` has 8 GPUs and 12 jobs. ``queue_order`` decides which waiting jobs the agent sees first: here
-# the shortest.
+# The scenario ``tiny-v1`` has 8 GPUs and 12 jobs. ``queue_order`` sets the order in which the agent sees
+# the waiting jobs: here the shortest job is first.
 
 import gymnasium
 import matplotlib.pyplot as plt
@@ -27,7 +27,7 @@ for name, array in observation.items():
 # %%
 # Play at random
 # --------------
-# ``info["action_mask"]`` marks the feasible actions. A masked random agent needs no knowledge at all.
+# ``info["action_mask"]`` marks the feasible actions. The random agent chooses uniformly among them.
 
 
 def play(choose, seed):
@@ -47,8 +47,9 @@ print(f"random agent: mean JCT {np.mean(random_jct_s):.0f} s")
 # %%
 # A rule
 # ------
-# Action 0 starts the first job of the queue window, which is the shortest one. The rule takes the first
-# feasible start. It waits if there is none: ``wait`` is the action that waits for the next event.
+# The queue window is the list of waiting jobs that the agent sees. Action 0 starts the first job of this
+# list, which is the shortest job. The rule takes the first feasible start. If no start is feasible, it
+# takes the action ``wait``, which waits for the next event.
 
 windows = env.unwrapped.windows
 starts = windows.queue_window * len(windows.rules)
@@ -67,8 +68,8 @@ print(f"shortest first: mean JCT {np.mean(rule_jct_s):.0f} s")
 # %%
 # Compare with a scheduler
 # ------------------------
-# The same seeds give the same jobs to a scheduler outside the environment. SJF with ``pack`` is the same
-# rule, so the numbers are equal to the last bit.
+# A scheduler also runs without the environment, and the same seeds give it the same jobs. SJF (shortest job
+# first) with the placement rule ``pack`` is the rule above, so the results are equal to the last bit.
 
 from gpusched_env.evaluation import evaluate
 
@@ -79,6 +80,7 @@ print("the rule and SJF decide alike")
 # %%
 # Look at the cluster
 # -------------------
+# The picture shows the cluster after twelve decisions of the rule.
 
 env.reset(seed=200_000)
 for _ in range(12):

@@ -2,15 +2,16 @@
 A scheduler of your own
 =======================
 
-A scheduler is a class with one method. It gets a view of the cluster and yields decisions.
+A scheduler is a class with one method, ``decide``. The method gets a view of the cluster and yields decisions.
 """
 
 # %%
 # Write it
 # --------
-# ``view.waiting`` has the rows of the waiting jobs, ``view.gpus`` the gang size of each row. ``Start(job,
-# "pack")`` asks the simulator to place the gang by the rule ``pack``. A decision that is impossible changes
-# nothing, and ``view.refusal`` says why.
+# Each job has a row number. ``view.waiting`` has the rows of the waiting jobs, and ``view.gpus`` has the
+# number of GPUs (the gang size) of each row. ``Start(job, "pack")`` asks the simulator to place the job by
+# the placement rule ``pack``. An impossible decision changes nothing, and ``view.refusal`` then has the
+# reason.
 
 from gpusched_env import Preempt, Scheduler, Start, get_scenario, make_scheduler, simulate
 from gpusched_env.evaluation import evaluate, plot_runs, print_comparison
@@ -29,8 +30,8 @@ class SmallestFirst(Scheduler):
 # %%
 # Play it
 # -------
-# ``simulate`` returns an event log. ``validate`` checks the physics: no GPU serves two gangs, no work is
-# lost.
+# ``simulate`` returns an event log. ``validate`` checks that the log is a possible schedule: for example,
+# no GPU is held by two jobs, and no work is lost.
 
 instance = get_scenario("philly-64-v1").instance(200_000)
 log = simulate(instance, SmallestFirst())
@@ -40,16 +41,16 @@ print(*log.lines()[:5], sep="\n")
 # %%
 # Preempt
 # -------
-# The same idea with preemption: if the smallest waiting gang does not fit, checkpoint the largest running
-# gang, unless it is just as small. A preempted job keeps its work and returns to the queue. ``view.refusal``
-# is empty if the last decision was carried out.
+# The next scheduler also preempts. If the smallest waiting job does not fit, it preempts the largest
+# running job, provided that the waiting job has at most a quarter of its GPUs. A preempted job keeps its
+# work and returns to the queue. ``view.refusal`` is empty if the last decision was carried out.
 
 
 class SmallestFirstPreemptive(SmallestFirst):
-    """Let small gangs displace large ones."""
+    """Preempt large gangs to make room for small ones."""
 
     def decide(self, view):
-        """Start the smallest gangs; make room for one that is at most a quarter of the largest running gang."""
+        """Start the smallest gangs; preempt the largest one for a gang of at most a quarter of its size."""
         for job in sorted(view.waiting, key=lambda job: view.gpus[job]):
             yield Start(job, "pack")
             if view.refusal and len(view.running):
@@ -62,19 +63,19 @@ class SmallestFirstPreemptive(SmallestFirst):
 # %%
 # Compare
 # -------
-# Five report seeds, the same for every scheduler. The table shows means with 95 % intervals.
+# All schedulers play the same five report seeds. The table shows means with 95 % intervals.
 
 schedulers = [SmallestFirst(), SmallestFirstPreemptive(), "fifo", "srtf", "tiresias"]
 results = evaluate("philly-64-v1", schedulers, range(200_000, 200_005), progress=False)
 print_comparison(results, metrics=("mean_jct_s", "p99_jct_s", "preemptions_per_job"))
 
 # %%
-# And a picture of one seed.
+# The next picture shows three schedules of one seed.
 
 logs = {name: simulate(instance, make_scheduler(name)) for name in ("fifo", "srtf")}
 logs["SmallestFirst"] = log
 figure = plot_runs(instance, logs)
 
 # %%
-# From the command line, a class in ``mine.py`` is ``--scheduler mine:SmallestFirst``. The page on extending
-# the suite registers it under a name, with parameters.
+# On the command line, ``--scheduler mine:SmallestFirst`` names a class of ``mine.py``. The page "Extending
+# from outside" shows how to register a scheduler under a name of its own.

@@ -2,14 +2,15 @@
 Your own cluster and log
 ========================
 
-You have a list of jobs and a cluster. What would change with another scheduler, or with two more nodes?
+This tutorial starts from a list of jobs and a cluster. It answers two questions: how would the waiting times
+change with another scheduler, and how with two more machines?
 """
 
 # %%
 # A log
 # -----
-# Any CSV will do: submission, run time and GPUs of each job. Here we write one, with the column names of its
-# owner.
+# A log is a CSV file with the submission time, the run time and the number of GPUs of each job. Here we
+# write such a file with random jobs. Its columns have names that the reader does not know.
 
 import tempfile
 from pathlib import Path
@@ -27,8 +28,8 @@ rows = [f"{s:.0f},{m},{g}" for s, m, g in zip(submitted, minutes, gangs, strict=
 # %%
 # Read it
 # -------
-# ``map`` names the columns that the reader cannot guess, with their units. The report says what was kept and
-# what was dropped.
+# ``map`` tells the reader which column has which role, and the unit of the run time. The report says how
+# many jobs were kept, and which rows were dropped.
 
 from gpusched_env.traces import describe_workload, offered_load, read_trace
 
@@ -41,7 +42,9 @@ print({name: round(value, 1) for name, value in describe_workload(workload).item
 # %%
 # A cluster
 # ---------
-# Eight machines of four GPUs, four machines a rack. A scenario joins the cluster and the log.
+# The cluster has eight machines of four GPUs, with four machines per rack. A scenario combines the cluster
+# and the log. The offered load is the GPU time of all jobs, divided by the GPU time of the cluster from the
+# first arrival to the last.
 
 from gpusched_env import NodeGroup, Scenario
 from gpusched_env.scenarios import WorkloadSpec
@@ -57,7 +60,7 @@ print(f"offered load: {offered_load(workload, today.cluster.gpus):.2f}")
 # %%
 # What if?
 # --------
-# Two questions: another scheduler, and two more machines.
+# Each of four schedulers plays the log on the present cluster and on one with two more machines.
 
 from gpusched_env.evaluation import evaluate
 
@@ -71,6 +74,7 @@ for scenario in (today, larger):
 # %%
 # Where the time goes
 # -------------------
+# The picture compares the schedules of two schedulers on the present cluster.
 
 from gpusched_env import make_scheduler, simulate
 from gpusched_env.evaluation import plot_runs
@@ -79,5 +83,5 @@ instance = today.instance(0)
 figure = plot_runs(instance, {name: simulate(instance, make_scheduler(name)) for name in ("fifo", "tiresias")})
 
 # %%
-# The command line does the same: ``gpusched compare --workload csv:jobs.csv --map
+# This command does the same: ``gpusched compare --workload csv:jobs.csv --map
 # arrival=when,duration_min=minutes,gpus=cards --cluster 8x4 --schedulers fifo,tiresias --report lab.html``.

@@ -2,12 +2,12 @@
 Masked PPO in one file
 ======================
 
-This tutorial trains a scheduler with proximal policy optimisation (PPO, Schulman et al., 2017), without a
-framework: PyTorch and the native batch of environments. Infeasible actions are masked (Huang and Ontanon,
-2022).
+This tutorial trains a scheduler with proximal policy optimisation (PPO, Schulman et al., 2017). It uses only
+PyTorch and the compiled batch of environments, without a library for reinforcement learning. Infeasible actions
+are masked (Huang and Ontanon, 2022).
 
-The agent sees the 32 waiting jobs that arrived first, in the order of arrival, with their run times. It must
-find out by itself that short jobs should go first.
+The agent sees the 32 waiting jobs that arrived first, in order of arrival, with their run times. It must learn
+that short jobs should start first.
 """
 
 # %%
@@ -23,13 +23,13 @@ import torch
 from torch import nn
 
 ENVIRONMENTS = 16
-STEPS = 256  # of each environment between two updates
+STEPS = 256  # steps of each environment between two updates
 UPDATES = 40
-VALIDATION = range(100_000, 100_005)  # seeds for looking, while training goes on
+VALIDATION = range(100_000, 100_005)  # seeds on which the agent is evaluated during training
 EPOCHS = 4
 MINIBATCH = 1024
 LEARNING_RATE = 3e-3
-LAMBDA = 0.97  # of generalised advantage estimation; the discount is 1, since decisions take no simulated time
+LAMBDA = 0.97  # of generalised advantage estimation; the discount is 1, as decisions take no simulated time
 CLIP = 0.2
 OPTIONS = {"scenario": "philly-64-v1", "queue_window": 32, "running_window": 0, "reward": "jct"}
 torch.manual_seed(0)
@@ -38,11 +38,12 @@ torch.set_num_threads(1)  # the network is small
 # %%
 # The network
 # -----------
-# One small network scores every queue slot with the same weights. The last score is that of waiting.
+# A small network computes a score for each slot of the queue window, with the same weights for all slots. A
+# second network scores the action that waits, and a third one estimates the return.
 
 
 class Agent(nn.Module):
-    """Score queue slots and estimate the return."""
+    """Score the slots of the queue window and the action that waits; estimate the return."""
 
     def __init__(self, job_columns, cluster_columns, width=64):
         super().__init__()
@@ -60,7 +61,7 @@ class Agent(nn.Module):
 
 
 def tensors(observations, masks):
-    """Turn a batch of observations into what the network reads."""
+    """Convert a batch of observations and masks to the tensors that the network reads."""
     return (
         torch.as_tensor(observations["queue"]),
         torch.as_tensor(observations["cluster"]),
@@ -71,12 +72,12 @@ def tensors(observations, masks):
 # %%
 # The environments
 # ----------------
-# ``make_vec`` steps all environments in one compiled call. With ``SameStep`` the last step of an episode
-# already returns the first observation of the next one.
+# ``make_vec`` makes a batch whose environments are all stepped in one compiled call. With ``SameStep``, the
+# last step of an episode returns the first observation of the next episode.
 
 
 def make_environments(count, **vector_options):
-    """Make a native batch of environments."""
+    """Make a compiled batch of ``count`` environments."""
     return gymnasium.make_vec(
         "gpusched_env:gpusched/Cluster-v0",
         num_envs=count,
@@ -90,8 +91,7 @@ def make_environments(count, **vector_options):
 # %%
 # Evaluation
 # ----------
-# Ten report seeds, which training never draws, are played side by side. The agent takes its most likely
-# action.
+# A batch plays ten report seeds, which training never uses. The agent takes its most likely action.
 
 
 def evaluate(agent, seeds=range(200_000, 200_010)):
@@ -104,7 +104,7 @@ def evaluate(agent, seeds=range(200_000, 200_010)):
             policy, _ = agent(*tensors(observations, infos["action_mask"]))
         observations, _, terminated, truncated, infos = envs.step(policy.probs.argmax(1).numpy())
         for i in np.flatnonzero(terminated | truncated):
-            if np.isnan(mean_jct_s[i]):  # later episodes of this environment are of other seeds
+            if np.isnan(mean_jct_s[i]):  # later episodes of this environment have other seeds
                 mean_jct_s[i] = infos["final_info"]["metrics"]["mean_jct_s"][i]
     return mean_jct_s
 
@@ -112,8 +112,8 @@ def evaluate(agent, seeds=range(200_000, 200_010)):
 # %%
 # Training
 # --------
-# Each update plays ``STEPS`` steps in each environment, estimates advantages, and takes a few passes over
-# them.
+# Each update plays ``STEPS`` steps in each environment and estimates the advantages of the actions. It then
+# trains on these steps for ``EPOCHS`` passes.
 
 envs = make_environments(ENVIRONMENTS)
 agent = Agent(*(envs.single_observation_space[key].shape[-1] for key in ("queue", "cluster")))
@@ -139,7 +139,7 @@ for update in range(UPDATES):
         ):
             store.append(item)
 
-    # Generalised advantage estimation: from the last step back to the first.
+    # Generalised advantage estimation, from the last step back to the first
     with torch.no_grad():
         following = agent(*tensors(observations, infos["action_mask"]))[1]
     advantage, advantages = torch.zeros(ENVIRONMENTS), []
@@ -174,8 +174,9 @@ print(f"{steps:,} steps in {time.perf_counter() - begun:.0f} s")
 # %%
 # Did it learn?
 # -------------
-# The initial network is the honest baseline: it sees the same window. SJF is the rule that the agent could
-# find. The intervals are those of the paired ratio over ten seeds.
+# The initial network sees the same jobs as the trained one, so the difference between them is what training
+# has added. SJF is the rule that the agent could learn. The intervals are 95 % intervals of the paired
+# ratio over ten seeds.
 
 from gpusched_env.evaluation import evaluate as evaluate_schedulers
 from gpusched_env.metrics import paired_ratio

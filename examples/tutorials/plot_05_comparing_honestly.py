@@ -2,15 +2,16 @@
 Comparing schedulers honestly
 =============================
 
-Two means are not a result. Schedulers differ less than random workloads do, so this tutorial compares them
-seed by seed, gives intervals, and asks how far the best of them is from what is possible.
+The mean JCT (job completion time) of a scheduler differs more between random workloads than between schedulers.
+Two means alone therefore do not show which scheduler is better. This tutorial compares schedulers seed by seed,
+computes intervals, and compares the best scheduler with a lower bound.
 """
 
 # %%
 # Why one seed says nothing
 # -------------------------
-# The same scheduler on ten draws of the same scenario. Jobs of deep learning have heavy tails: a few long
-# jobs decide the mean.
+# Here the same schedulers play ten seeds of the same scenario. The run times of deep-learning jobs have a
+# heavy tail, so a few long jobs determine the mean.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -29,9 +30,10 @@ print("dally, mean JCT by seed [h]:", *(f"{value:.2f}" for value in jct_h["dally
 # %%
 # Paired ratios
 # -------------
-# Each scheduler plays the same seeds. The ratio of two schedulers on one seed varies much less than their
-# means over seeds do: what a hard draw does to one, it does to the other. ``paired_ratio`` gives the
-# geometric mean of the ratios and its 95 % interval. An interval that contains 1 shows no difference.
+# Each scheduler plays the same seeds. A seed with much work makes all schedulers slow. The ratio of two
+# schedulers therefore varies much less from seed to seed than the mean JCT of one scheduler.
+# ``paired_ratio`` computes the geometric mean of the ratios and its 95 % interval. If the interval contains
+# 1, these seeds do not show a difference.
 
 print(f"{'scheduler':12} {'mean JCT [h]':>20} {'ratio to tiresias':>24}")
 ratios = {}
@@ -55,16 +57,17 @@ figure.tight_layout()
 # %%
 # What is possible
 # ----------------
-# ``x bound`` divides by a lower bound that no scheduler can beat, on the same seed. ``*`` marks schedulers
-# that read true run times: compare them with others of their kind.
+# The column ``x bound`` has the mean JCT divided by a lower bound on the same seed, which no scheduler can
+# beat. ``*`` marks schedulers that read true run times. Compare those only with each other.
 
 print_comparison(results, metrics=("mean_jct_s", "p99_jct_s", "makespan_s", "rho_fair_share"))
 
 # %%
 # Which seeds?
 # ------------
-# A scenario has three ranges of seeds that never overlap. Learn from ``train``, choose between versions on
-# ``validation``, and report ``report`` once. Tuning a parameter on report seeds is training on them.
+# A scenario has three ranges of seeds that do not overlap. Train on the seeds of ``train``. Use
+# ``validation`` to choose between versions of a scheduler. Use ``report`` once, for the results that you
+# publish: if you tune a parameter on report seeds, you have trained on them.
 
 from gpusched_env import get_scenario
 
@@ -74,8 +77,8 @@ print("train", seeds.train, "validation", seeds.validation, "report", seeds.repo
 # %%
 # Steady state
 # ------------
-# An episode begins with an empty cluster and ends when the last job leaves. To measure the busy middle, count
-# only jobs of some arrival ranks: here the jobs 100 to 199 of 300.
+# An episode begins with an empty cluster and ends when the last job leaves. To measure the busy middle of
+# an episode, count only jobs with certain arrival ranks: here jobs 100 to 199 of 300.
 
 middle = evaluate("philly-64-v1", ["tiresias", "dally"], REPORT, window=(100, 200), progress=False)
 values = {label: [run.metrics["mean_jct_s"] for run in runs] for label, runs in by_scheduler(middle).items()}

@@ -2,13 +2,15 @@
 Entering the leaderboard
 ========================
 
-An entry is a file of decisions. Anyone can replay it, so nobody has to trust it. This tutorial makes an
-entry, verifies it, shows what happens to a false claim, and builds the leaderboard as a static site.
+An entry is a file with the decisions of a scheduler. Anyone can replay these decisions, so nobody has to trust
+the claimed results. This tutorial makes an entry, verifies it, shows how a false claim is detected, and compares
+the entry with the baselines.
 """
 
 # %%
 # Choose a track
 # --------------
+# A track is a set of scenarios on which entries compete.
 
 import tempfile
 from pathlib import Path
@@ -21,8 +23,8 @@ for track in TRACKS:
 # %%
 # Make an entry
 # -------------
-# ``make_entry`` plays the scheduler on the report seeds of the track and writes down every decision.
-# ``About`` says who you are and which seeds you learned from; nobody can check these words, and the site says
+# ``make_entry`` plays the scheduler on the report seeds of the track and records every decision. ``About``
+# holds your name and the seeds on which you trained. Nobody can check these statements, and the site says
 # so.
 
 from gpusched_env.leaderboard import About, make_entry, write_entry
@@ -44,7 +46,7 @@ print(f"{len(entry.runs)} runs, {(folder / 'larger-queue.json.zst').stat().st_si
 # %%
 # Verify it
 # ---------
-# The verifier never runs the scheduler. It replays the decisions and recomputes every number.
+# The verifier never runs the scheduler. It replays the decisions and recomputes every metric.
 
 from gpusched_env.leaderboard import read_entry, verify
 from gpusched_env.metrics import mean_interval
@@ -56,7 +58,7 @@ print(f"verified: mean JCT {mean.mean:.2f} ± {mean.half_width:.2f} h")
 # %%
 # A false claim
 # -------------
-# Someone improves a number of the first run. The replay finds it.
+# Here the mean JCT of the first run is lowered by a tenth. The replay detects this.
 
 import msgspec
 
@@ -73,7 +75,8 @@ except GpuschedError as error:
 # %%
 # Compare with the baselines
 # --------------------------
-# The package ships an entry for each baseline. A score of 0 is that of FIFO, and 1 is the lower bound.
+# The package contains an entry for each baseline. FIFO has the score 0, and a scheduler that reaches the
+# lower bound has the score 1.
 
 from gpusched_env.leaderboard import compared, score
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
@@ -96,5 +99,6 @@ plt.xlabel("score (0 = FIFO, 1 = lower bound)")
 plt.tight_layout()
 
 # %%
-# On the command line: ``gpusched leaderboard submit`` makes the file, ``gpusched leaderboard verify`` checks
-# it, and ``gpusched leaderboard build entries/ --out site/`` builds the pages.
+# The command line does the same: ``gpusched leaderboard submit`` makes the file, ``gpusched leaderboard
+# verify`` verifies it, and ``gpusched leaderboard build entries/ --out site/`` builds the pages of the
+# leaderboard.
