@@ -1,8 +1,8 @@
 """The compiled loop of list schedulers: FIFO, SJF, SRTF, LAS, Tiresias.
 
-It makes the same decisions as their ``decide``, in the same order; tests compare the event logs. It saves two kinds of
-work. Jobs that could not start are not tried again until GPUs have been released. Where only numbers of GPUs decide
-which jobs start, it does not visit all waiting and running jobs (lines.py, runners.py, counts.py).
+The loop makes the same decisions as ``decide`` of these schedulers, in the same order; tests compare the event logs. It
+saves two kinds of work. Jobs that could not start are not tried again until GPUs have been released. If only numbers of
+GPUs determine which jobs start, the loop does not visit all waiting and running jobs (lines.py, runners.py, counts.py).
 """
 
 from __future__ import annotations

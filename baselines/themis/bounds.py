@@ -1,4 +1,5 @@
-"""Cheap bounds of finish-time fairness; where they separate running from waiting jobs, no ranking is needed."""
+"""Bounds of finish-time fairness that are fast to compute. If they separate running from waiting jobs, no sort is needed.
+"""
 
 from __future__ import annotations
 

@@ -30,37 +30,41 @@ _NOBODY: Final = np.empty(0, np.int32)
 class Themis(EstimatingScheduler):
     """Lease GPUs to the jobs with the worst finish-time fairness; offer them again when the lease ends.
 
-    Finish-time fairness rho compares the time that a job needs in the shared cluster with the time that it would need
-    on a private equal share of it. A large rho means that the job is treated unfairly. So GPUs are leased for a limited
-    time, and at the end of a lease they go to the jobs whose rho is largest.
+    Finish-time fairness rho is the time that a job needs in the shared cluster, divided by the time that it would need
+    on a private equal share of the cluster. A large rho means that the job is treated unfairly. So GPUs are leased for
+    a limited time, and at the end of a lease they go to the jobs with the largest rho.
 
     Parameters
     ----------
-    lease_s : length of a lease [s], default 1,200; > 0. A short lease is fairer but costs more preemptions
+    lease_s : length of a lease [s], default 1,200; > 0. With shorter leases, the schedule is fairer but has more
+        preemptions
     placement : placement rule of all jobs; default best fit
-    auction : True = the worst jobs bid for the GPUs first (partial allocation); default False = all jobs are served in
-        order of rho
-    fairness_knob : f, 0 to 1, default 0.8: only the worst 1 - f of the jobs bid in the auction
-    maxmin : True = order jobs by fair share of time / time received, with the shares that minimise the largest rho (the
-        model of Themis in Gavel and others); default False = by rho
-    estimator, sigma, estimator_seed : source of run times, see :class:`EstimatingScheduler`; default the true ones
+    auction : True = the jobs with the largest rho first bid for the GPUs (partial allocation); default False = all jobs
+        are served in order of rho
+    fairness_knob : parameter f of the auction, 0 to 1, default 0.8; only the fraction 1 - f of the jobs with the
+        largest rho bids
+    maxmin : True = order jobs by fair share of time / time received, where the shares minimise the largest rho (this is
+        the model of Themis in Gavel and other papers); default False = order jobs by rho
+    estimator, sigma, estimator_seed : source of run times, see :class:`EstimatingScheduler`; default true run times
 
     Notes
     -----
-    rho = T_shared / T_ideal. T_shared = time in the system so far + remaining run time on the best placement. T_ideal =
-    run time on 1 / N of the cluster, where N = mean number of jobs in the system while the job was there; a gang larger
-    than that share takes longer in proportion. Each gang's lease ends by itself. All waiting jobs and all jobs whose
-    lease has ended are sorted by rho, largest first, and take their whole gang until the cluster is full. A job that is
-    chosen again keeps its GPUs at no cost; a job that is not chosen is preempted.
+    rho = T_shared / T_ideal. T_shared is the time in the system so far + the remaining run time on the ideal placement.
+    T_ideal is the run time on 1 / N of the cluster, where N is the mean number of jobs in the system while the job was
+    there. If a gang is k times as large as this share, T_ideal is multiplied by k.
 
-    What makes this "lite" (our simplifications): one job is one app, and a gang gets all of its GPUs or none. So a bid
-    has two entries, rho with the gang now and rho after another lease of waiting. A winner that may keep only the share
-    c of what it won keeps its whole gang for c of the lease, at least a twentieth.
+    Each gang has its own lease. All waiting jobs and all jobs whose lease has ended are sorted by rho, largest first.
+    In this order, each job gets its whole gang until the cluster is full. A job that is chosen again keeps its GPUs at
+    no cost. A job whose lease has ended and that is not chosen is preempted.
 
-    The ranking is skipped, and leases are renewed, where it cannot change anything: where no waiting gang fits into the
-    GPUs that are free, being checkpointed or at the end of their lease, or where none could start now and cheap bounds
-    show that the jobs whose lease has ended are worse off. O(n log n) at a decision point at which some job could get
-    GPUs, n = jobs in the system; O(n) at the others; with the auction O(bidders^2 x GPUs).
+    This version is "lite" because of two simplifications: one job is one app, and a gang gets all of its GPUs or none.
+    So a bid has two entries, rho with the gang now and rho after another lease of waiting. If a winner may keep only the
+    fraction c of its allocation, it keeps its whole gang for the fraction c of the lease, but at least for a twentieth.
+
+    If sorting the jobs cannot change the result, it is skipped, and leases are renewed. There are two such cases: no
+    waiting gang fits into the GPUs that are free, in a checkpoint or at the end of their lease; or no waiting gang could
+    start now, and simple bounds show that the jobs whose lease has ended have a larger rho. A decision point takes O(n
+    log n) for n jobs in the system if some job could get GPUs, otherwise O(n), and with the auction O(bidders^2 x GPUs).
 
     References
     ----------
@@ -89,7 +93,7 @@ class Themis(EstimatingScheduler):
 
     @property
     def name(self) -> str:
-        """Name: themis-lite, with -pa (partial allocation) or -maxmin if that is on."""
+        """Name in tables: ``themis-lite``, followed by ``-pa`` (partial allocation) or ``-maxmin`` if this is on."""
         return "themis-lite" + "-pa" * self.auction + "-maxmin" * self.maxmin
 
     def reset(self, view: ClusterView) -> None:
