@@ -21,9 +21,7 @@ class Baseline(NamedTuple):
     target: str  # "module:Class"
     parameters: dict[str, Any]
     summary: str
-    variant_of: str = (
-        ""  # name of the scheduler of which this is a variant; tables of all schedulers omit variants
-    )
+    variant_of: str = ""  # name of the scheduler of which this is a variant; tables of all schedulers omit variants
     needs_links: bool = (
         False  # True = designed for gangs that share links; without links it is hardly better than a simpler policy
     )

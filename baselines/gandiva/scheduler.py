@@ -152,7 +152,7 @@ class Gandiva(Scheduler):
         return ready
 
     def _vacate(self, view: ClusterView) -> None:
-        """Give the places of finished gangs to the next job in turn, or give them up."""
+        """Return the places of finished gangs to the next job in turn, or give them up."""
         if view.finished_count == self._finished:
             return
         self._finished = view.finished_count

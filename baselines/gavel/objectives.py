@@ -31,7 +31,7 @@ def max_min_fairness(problem: Problem, entries: Feasible = None, tie_break: str 
 
 
 def water_filling(problem: Problem, entries: Feasible = None, tie_break: str = "vertex") -> Optimum | None:
-    """Max-min fairness beyond the first bottleneck: if the rate of some jobs cannot rise, raise the rates of the others.
+    """Max-min fairness beyond the first bottleneck: if the rates of some jobs cannot rise, raise those of the others.
 
     The published code finds the jobs that cannot rise with a Boolean program. By strict complementarity, these are the
     jobs whose constraints have positive multipliers in the dual solution. The solver returns the dual solution anyway,

@@ -139,7 +139,7 @@ def _solved(
 
 
 def _everything(settings: Settings, problem: Problem) -> Program | None:
-    """Give the program of the published solver; None = any program with the same optimum."""
+    """Return the program of the published solver; None = any program with the same optimum."""
     return Program(problem, everywhere=True) if settings.everywhere and settings.tie_break == INTERIOR else None
 
 

@@ -10,7 +10,7 @@ from gpusched_env.cluster import Cluster
 
 
 class Seats:
-    """The GPUs of jobs, each of which has one GPU type; a pair of jobs keeps the GPUs of the first member that has some.
+    """The GPUs of jobs that each have one GPU type; a pair of jobs keeps the GPUs of its first member that has some.
 
     Larger gangs choose first. Among gangs of one size, a gang that had the same type in the last round keeps its GPUs
     if these are free. Each other gang takes the machine on which it leaves the fewest GPUs free; if no machine has

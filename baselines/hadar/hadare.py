@@ -1,4 +1,4 @@
-"""HadarE (reconstruction) and its baselines: jobs run as copies on separate nodes, which are replanned in every slot."""
+"""HadarE (reconstruction) and its baselines: jobs run as copies on separate nodes, planned again in every slot."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class HadarE(Scheduler):
     This scheduler is a reconstruction: only the abstract of the paper is certain (``docs/hadar.md``). The orders are
     our choices, and so is the rule that every job gets a node before any job gets two. A node holds one copy of one
     job, and must have enough GPUs for the whole gang. In each slot, all copies of a job stop together. So each slot
-    costs ``restore_s`` (the first slot ``start_s``), and also ``merge_s`` if the job has several copies. Rates are those
-    of an idle network. A slot begins at once when a job arrives in an empty system.
+    costs ``restore_s`` (the first slot ``start_s``), and also ``merge_s`` if the job has several copies. Rates are
+    those of an idle network. A slot begins at once when a job arrives in an empty system.
 
     References
     ----------

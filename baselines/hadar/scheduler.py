@@ -61,11 +61,13 @@ class Hadar(Scheduler):
 
     Notes
     -----
-    A reconstruction: the bodies of both papers were not available to us, nor was any code. Certain (abstract) is an
-    online primal-dual method at the level of tasks; ``docs/hadar.md`` marks what is literature and what is our choice.
-    The scenario's ``restore_s`` is the cost of a restart. A round is planned as if all GPUs were free; if
-    checkpoints take time, gangs start when their GPUs come free. Rates are those of an idle network. Greedy: O(Q T N W)
-    in a round, for Q jobs, T types, N nodes and W GPUs of a gang.
+    This scheduler is a reconstruction: only the abstracts of both papers were available to us, and no code. According
+    to the abstract, Hadar is an online primal-dual method at the level of tasks. ``docs/hadar.md`` says which parts
+    come from the literature and which are our choices.
+
+    A restart costs ``restore_s`` of the scenario. A round is planned as if all GPUs were free; if checkpoints take
+    time, gangs start when their GPUs come free. Rates are those of an idle network. A greedy round takes O(Q T N W) for
+    Q jobs, T GPU types, N nodes and gangs of W GPUs.
 
     References
     ----------

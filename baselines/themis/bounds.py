@@ -1,4 +1,6 @@
-"""Bounds of finish-time fairness that are fast to compute. If they separate running from waiting jobs, no sort is needed.
+"""Bounds of finish-time fairness that are fast to compute.
+
+If the bounds show that all running jobs come before all waiting jobs, the jobs need not be sorted.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ class RhoBounds:
         self._table[_LEFT_SINCE, row] = left_s - arrival_s
 
     def stay_first(self, ended: np.ndarray, waiting: np.ndarray, now_s: float, load: float) -> bool:
-        """Tell whether every job whose lease ends is clearly worse off than all waiting jobs.
+        """Return whether every job whose lease ends is clearly worse off than all waiting jobs.
 
         Parameters
         ----------

@@ -58,13 +58,14 @@ class Themis(EstimatingScheduler):
     no cost. A job whose lease has ended and that is not chosen is preempted.
 
     This version is "lite" because of two simplifications: one job is one app, and a gang gets all of its GPUs or none.
-    So a bid has two entries, rho with the gang now and rho after another lease of waiting. If a winner may keep only the
-    fraction c of its allocation, it keeps its whole gang for the fraction c of the lease, but at least for a twentieth.
+    So a bid has two entries, rho with the gang now and rho after another lease of waiting. If a winner may keep only
+    the fraction c of its allocation, it keeps its whole gang for the fraction c of the lease, but at least for 1/20.
 
     If sorting the jobs cannot change the result, it is skipped, and leases are renewed. There are two such cases: no
-    waiting gang fits into the GPUs that are free, in a checkpoint or at the end of their lease; or no waiting gang could
-    start now, and simple bounds show that the jobs whose lease has ended have a larger rho. A decision point takes O(n
-    log n) for n jobs in the system if some job could get GPUs, otherwise O(n), and with the auction O(bidders^2 x GPUs).
+    waiting gang fits into the GPUs that are free, in a checkpoint or at the end of their lease; or no waiting gang
+    could start now, and simple bounds show that the jobs whose lease has ended have a larger rho. A decision point
+    takes O(n log n) for n jobs in the system if some job could get GPUs, and O(n) otherwise. The auction takes
+    O(bidders^2 x GPUs).
 
     References
     ----------
@@ -149,7 +150,7 @@ class Themis(EstimatingScheduler):
         return np.array(self._stopping, np.int32)
 
     def _all_stay(self, view: ClusterView, ended: np.ndarray, waiting: np.ndarray) -> bool:
-        """Tell whether every job whose lease has ended is clearly worse off than all waiting jobs."""
+        """Return whether every job whose lease has ended is clearly worse off than all waiting jobs."""
         if not len(ended):
             return True
         return self._bounds is not None and self._bounds.stay_first(ended, waiting, view.now_s, self._load)
@@ -162,7 +163,7 @@ class Themis(EstimatingScheduler):
     def _offer(
         self, view: ClusterView, ended: np.ndarray, ranked: np.ndarray, stopping: np.ndarray
     ) -> Iterator[Decision]:
-        """Give the unleased GPUs to the first jobs of the ranking, and lease them.
+        """Return the unleased GPUs to the first jobs of the ranking, and lease them.
 
         Parameters
         ----------

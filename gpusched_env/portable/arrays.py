@@ -89,7 +89,7 @@ def mean(values: ArrayLike) -> float:
 def interpolated(values: ArrayLike, known: np.ndarray, at_known: np.ndarray) -> Array:
     """float64: linear interpolation at ``values`` of a function that is ``at_known`` at the points ``known``.
 
-    ``known`` must ascend, and ``at_known`` must be finite. The function is constant beyond the first and the last point.
+    ``known`` must ascend, and ``at_known`` must be finite. Beyond the first and the last point, the result is constant.
     """
     x = np.clip(np.asarray(values, np.float64), known[0], known[-1])
     left = np.clip(np.searchsorted(known, x, side="right") - 1, 0, max(len(known) - 2, 0))

@@ -64,9 +64,9 @@ class Card(ABC):
     """One paper's experiments. To add a card, write a subclass and add a line to CARDS."""
 
     title: str
-    measure_version: str = "1"  # raise it when ``measure`` changes its results: cached runs are then repeated
+    measure_version: str = "1"  # raise this when ``measure`` gives other results; cached runs are then repeated
 
-    until: Until | None = None  # measure only these jobs, and end runs with them; None = all jobs
+    until: Until | None = None  # the jobs to measure, after which a run stops; None = all jobs
 
     @abstractmethod
     def runs(self, quick: bool) -> list[Run]:

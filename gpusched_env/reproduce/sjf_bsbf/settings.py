@@ -17,8 +17,8 @@ VARIANTS: Final = {  # SJF-BSBF without one of its parts, or with a part of the 
     "rounds of 60 s": "sjf-bsbf:round_s=60",
 }
 SHARING: Final = {BSBF: "sjf-bsbf", **VARIANTS, FFS: "sjf-ffs"}
-# Tiresias as in Pollux's artifact: threshold of 16 GPU hours, rounds of 60 s, 30 s to restart (as the scenario has),
-# no test of skew.
+# Tiresias as in Pollux's artifact: a threshold of 16 GPU hours, rounds of 60 s, restarts of 30 s (a value of the
+# scenario), and no test of skew.
 EXCLUSIVE: Final = {SJF: "sjf", FIFO: "fifo", TIRESIAS: "tiresias:thresholds=57600,packlimit=inf"}
 POLICIES: Final = SHARING | EXCLUSIVE
 ROUND_S: Final = 60.0  # [s] rounds of Tiresias

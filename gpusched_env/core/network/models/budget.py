@@ -16,7 +16,10 @@ BUDGET_MACHINES: Final = 8  # number of machines at which each half of the budge
 
 @kernel
 def budget_used(sim: Run, straddling: int, machines: int) -> float:
-    """Extra time of a gang / its compute time: half of the budget for contention, half for overhead (SJF-BCO)."""
+    """Return the extra time of a gang / its compute time (SJF-BCO).
+
+    Half of the budget is for contention, and half is for overhead.
+    """
     w = sim.world
     if machines <= 1:
         return 0.0
@@ -29,7 +32,7 @@ def budget_used(sim: Run, straddling: int, machines: int) -> float:
 
 @kernel(lazy=True)
 def begin_budgeted(sim: Run, number: int, slowest: int) -> None:
-    """Remove the gang's communication: the extra time is the whole cost of a placement."""
+    """Remove the communication of a gang, because the extra time is the whole cost of a placement."""
     r = sim.replicas[number]
     alone = sim.paces[r["job_class"], MACHINE, slowest]
     r["compute_s"] = micro_s(alone, r["compute_share"])
