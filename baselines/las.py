@@ -16,7 +16,7 @@ from gpusched_env.simulator import ClusterView, Decision, Scheduler, Simulation,
 
 @dataclass
 class LeastAttainedService(Scheduler):
-    """Return the GPUs in each round to the jobs that have run least so far.
+    """In each round, give the GPUs to the jobs that have run least so far.
 
     A job that has run little may well be short. Serving such jobs first gives short jobs small completion times,
     although no run time is known. Long jobs are preempted whenever newer jobs need their GPUs.

@@ -15,7 +15,7 @@ from gpusched_env.simulator import ClusterView, Decision, Simulation
 
 @dataclass
 class ShortestRemainingFirst(SizeOrderedScheduler):
-    """Return the GPUs to the jobs with the least remaining work; preempt the others.
+    """Give the GPUs to the jobs with the least remaining work; preempt the others.
 
     At every decision point, all jobs in the system are sorted by remaining work. The first jobs that fit get the GPUs,
     and running jobs later in the order are preempted. On one GPU, and if preemption costs nothing, no other policy has

@@ -419,7 +419,7 @@ def walk_offer(sim: Run, delay: Delay) -> int:
 
 @kernel
 def next_wake(sim: Run, delay: Delay) -> float:
-    """Time of the next offer, timer expiry or tuning [s]; inf = never."""
+    """Return the time of the next offer, timer expiry or tuning [s]; inf = never."""
     w = sim.world
     r = delay.rules
     at_s = r["next_tune_s"]

@@ -152,7 +152,7 @@ class Gandiva(Scheduler):
         return ready
 
     def _vacate(self, view: ClusterView) -> None:
-        """Return the places of finished gangs to the next job in turn, or give them up."""
+        """Give the places of finished gangs to the next job in turn, or give these places up."""
         if view.finished_count == self._finished:
             return
         self._finished = view.finished_count

@@ -116,7 +116,7 @@ class Turns:
         return [turn[-1] for turn in self._sorted[: self._until(now_s)]]
 
     def next_end_s(self, now_s: float) -> float:
-        """Time of the first end of a turn after ``now_s`` [s]; inf = none."""
+        """Return the time of the first end of a turn after ``now_s`` [s]; inf = none."""
         at = self._until(now_s)
         return self._sorted[at][0] if at < len(self._sorted) else math.inf
 

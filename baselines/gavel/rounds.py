@@ -104,11 +104,11 @@ class Rounds:
         return self.planned[rows]
 
     def partner(self, row: int) -> int:
-        """Job that shares the GPUs of a chosen job: none."""
+        """Return ALONE, because no job shares GPUs."""
         return ALONE
 
     def rate(self, row: int, column: int) -> float:
-        """Rate of a job on a type [steps/s]."""
+        """Return the rate of a job on a type [steps/s]."""
         return float(self.rates[row, column])
 
     @property

@@ -108,7 +108,10 @@ def fill(ask: Asking, job_class: int, gang: int, tier: int, slowest: int) -> flo
 
 @kernel
 def spread_rate(ask: Asking, job_class: int) -> float:
-    """Rate [iterations/s] of a gang on the nodes in ``trial``: that of its slowest type; 0 if it is only one node."""
+    """Return the rate of a gang on the nodes in ``trial`` [iterations/s]; 0 if ``trial`` is only one node.
+
+    The rate is that of the slowest GPU type.
+    """
     used = 0
     rack = -1
     tier = RACK

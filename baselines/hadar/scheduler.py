@@ -183,7 +183,7 @@ class Hadar(Scheduler):
         jobs["least_rate"] = np.where(patient, 0.0, self.spread_guard * self._best_rate[jobs["job_class"]])
 
     def _rate_alone(self, view: ClairvoyantView, job: np.ndarray) -> float:
-        """Rate [1/s] that FIND_ALLOC gives a job (ASKING_DTYPE [1]) on the empty cluster at price 0."""
+        """Return the rate that FIND_ALLOC finds for a job (ASKING_DTYPE [1]) on the empty cluster at price 0 [1/s]."""
         alone = job.copy()
         alone["since_s"], alone["worth"] = view.now_s, 1.0  # utility 1 / (end - now), for work that takes days
         alone["remaining"] = 1e6 * self._rates[alone["job_class"]].max()

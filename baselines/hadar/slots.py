@@ -118,7 +118,7 @@ def plan_slot(
     np.add.at(copies, given[kept], 1)
 
     def take(job: int) -> bool:
-        """Return the job its fastest free node."""
+        """Give the job its fastest free node."""
         free = np.where(given < 0, table[job], 0.0)
         node = int(free.argmax())
         if limit == copies[job] or free[node] == 0.0:

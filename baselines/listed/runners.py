@@ -3,10 +3,10 @@
 For each gang size, the jobs whose keys change at the same rate are in one sorted list. The order of these jobs does not
 change. The level of a job is its key - rate x clock, which is constant. A job leaves its list early only if it changes
 its queue.
+
 All other running jobs are in ``walk``, and their keys are recomputed at each decision point. These are gangs that have
-just
-started, restore or are being checkpointed, and, if the order depends on remaining work, gangs that run slower than on
-the ideal placement.
+just started, and gangs in a restore or a checkpoint. If the order depends on remaining work, gangs that run slower than
+on their ideal placement are in ``walk`` as well.
 """
 
 from __future__ import annotations

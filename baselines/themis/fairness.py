@@ -14,7 +14,7 @@ _HALVINGS: Final = 60  # of the bisection: enough for the precision of a float64
 def fair_time_s(ideal_s: np.ndarray, gangs: np.ndarray, share: np.ndarray) -> np.ndarray:
     """float64 [s]: T_ideal, the run time of each job on a fair share of the cluster.
 
-    If a gang is k times as large as the share, T_ideal is k times the ideal run time.
+    If a gang is k > 1 times as large as the share, T_ideal is k times the ideal run time.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class Themis(EstimatingScheduler):
     -----
     rho = T_shared / T_ideal. T_shared is the time in the system so far + the remaining run time on the ideal placement.
     T_ideal is the run time on 1 / N of the cluster, where N is the mean number of jobs in the system while the job was
-    there. If a gang is k times as large as this share, T_ideal is multiplied by k.
+    there. If a gang is k > 1 times as large as this share, T_ideal is multiplied by k.
 
     Each gang has its own lease. All waiting jobs and all jobs whose lease has ended are sorted by rho, largest first.
     In this order, each job gets its whole gang until the cluster is full. A job that is chosen again keeps its GPUs at
@@ -122,7 +122,7 @@ class Themis(EstimatingScheduler):
             return self._renewed(view, ended)
         stopping = self._stopping_rows(view, waiting)
         if not self._asks_all:
-            # Gangs larger than the number of unleased GPUs get nothing and need no rank.
+            # Gangs larger than the number of GPUs on offer get nothing and need no rank.
             gangs, free = view.gpus, view.free_gpus
             budget = free + sum(gangs[ended].tolist()) + sum(gangs[stopping].tolist())
             asked = gangs[waiting]
@@ -138,7 +138,7 @@ class Themis(EstimatingScheduler):
         return self._offer(view, ended, candidates, stopping)
 
     def _stopping_rows(self, view: ClusterView, waiting: np.ndarray) -> np.ndarray:
-        """Rows of the jobs that are being checkpointed: preempted jobs that do not wait yet."""
+        """Return the rows of the jobs in a checkpoint: preempted jobs that do not wait yet."""
         if self._asks_all:  # the copies of a job may stop one by one
             return view.running[view.checkpointing]
         if not self._stopping:
@@ -150,7 +150,7 @@ class Themis(EstimatingScheduler):
         return np.array(self._stopping, np.int32)
 
     def _all_stay(self, view: ClusterView, ended: np.ndarray, waiting: np.ndarray) -> bool:
-        """Return whether every job whose lease has ended is clearly worse off than all waiting jobs."""
+        """Return whether the rho of every job whose lease has ended is clearly above those of all waiting jobs."""
         if not len(ended):
             return True
         return self._bounds is not None and self._bounds.stay_first(ended, waiting, view.now_s, self._load)
@@ -163,7 +163,7 @@ class Themis(EstimatingScheduler):
     def _offer(
         self, view: ClusterView, ended: np.ndarray, ranked: np.ndarray, stopping: np.ndarray
     ) -> Iterator[Decision]:
-        """Return the unleased GPUs to the first jobs of the ranking, and lease them.
+        """Lease the GPUs that are free or at the end of their lease to the first jobs of the ranking.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class Themis(EstimatingScheduler):
         shares = None
         if self.auction:
             ranked, shares = self._auction(view, ranked, view.free_gpus + int(view.gpus[ended].sum()))
-        # Running leases are kept; GPUs that are being checkpointed come last and are given away once they are free.
+        # Running leases are kept. Gangs in a checkpoint come last; other jobs get their GPUs once these are free.
         order = np.concatenate([leased, ranked, stopping])
         kept = dict.fromkeys(ended.tolist())
         for decision in view.preemptive_schedule(order, self.placement):
@@ -248,7 +248,10 @@ class Themis(EstimatingScheduler):
         return np.divide(load, there_s, out=np.full(len(rows), float(self._present)), where=there_s > 0)
 
     def _auction(self, view: ClusterView, ranked: np.ndarray, gpus: int) -> tuple[np.ndarray, np.ndarray]:
-        """Let the worst jobs bid; return the ranking, winners first, and the kept share of each job's lease by row."""
+        """Let the jobs with the largest rho bid.
+
+        Returns the ranking, winners first, and the fraction of its lease that each job keeps, by row.
+        """
         shares = np.ones(view.arrived)
         bidders = ranked[: max(1, round((1.0 - self.fairness_knob) * len(ranked)))]
         bidders = bidders[view.gpus[bidders] <= gpus]

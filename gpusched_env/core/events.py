@@ -93,7 +93,7 @@ def write_event(sim: Run, kind: int, job: int, replica: int, value: float) -> No
 
 @helper
 def productive_s(sim: Run, replica: int) -> float:
-    """Seconds of progress since :func:`touch` was last applied to a replica [s].
+    """Return the time of progress since :func:`touch` was last applied to a replica [s].
 
     The result is 0 during a restore or a checkpoint, and for row -1.
     """

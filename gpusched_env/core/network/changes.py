@@ -12,7 +12,7 @@ from gpusched_env.core.state import ACTIVE, Run
 
 @helper
 def next_change_s(sim: Run) -> float:
-    """Time of the next change of links [s]; inf = never."""
+    """Return the time of the next change of links [s]; inf = never."""
     w = sim.world
     return sim.links[w["next_change"]]["change_s"] if w["next_change"] < w["changes"] else np.inf
 

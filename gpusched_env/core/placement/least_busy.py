@@ -14,7 +14,7 @@ from gpusched_env.core.state import Run
 
 @helper
 def held_s(sim: Run, gpu: int) -> float:
-    """Seconds for which gangs have held a GPU, up to the clock [s]."""
+    """Return the time for which gangs have held a GPU so far [s]."""
     return sim.busy[gpu]["busy_s"] + max(sim.world["clock_s"] - sim.busy[gpu]["since_s"], 0.0)
 
 

@@ -27,7 +27,7 @@ def tightest_tier(sim: Run, gang: int) -> int:
 
 @kernel
 def alone_s(sim: Run, kind: int, option: int, tier: int, gpu_type: int) -> float:
-    """Seconds of one iteration of a job class at a sub-batch, alone on its GPUs [s]."""
+    """Return the time of one iteration of a job class with a sub-batch, alone on its GPUs [s]."""
     size = sim.sub_batches[kind, option, gpu_type]
     pace = sim.paces[kind, tier, gpu_type]
     if size["sub_steps"] == 1:

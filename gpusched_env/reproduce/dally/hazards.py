@@ -56,7 +56,7 @@ def hazard_runs(quick: bool) -> Iterator[Played]:
 
 
 def draw_hazards(results: Results) -> Figure:
-    """Draw the four hazards, over the seeds on which they were played."""
+    """Draw the four hazards, over the seeds for which there are runs."""
     results = results.of_seeds_of(results.where(policy="tuner"))
     figure = new_figure(12.5, 8.6)
     collapse, ceiling, order, links = figure.subplots(2, 2).ravel()

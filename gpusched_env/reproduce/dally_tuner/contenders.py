@@ -1,4 +1,4 @@
-"""The runs of the comparison: the contenders, which set the timers, and the problems (docs/delay_timers.md, Protocol)."""
+"""The runs of the comparison: contenders, which set the timers, on problems (docs/delay_timers.md, Protocol)."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class GavelCard(Card):
         return [*_near(results), *_trends(results)]
 
     def draw(self, results: Results, folder: Path) -> Sequence[Path]:
-        """Draw mean JCT against the rate for the policies that were played, ours solid and published dotted."""
+        """Draw mean JCT against the arrival rate for each policy with runs, ours solid and published dotted."""
         from matplotlib.figure import Figure
 
         from gpusched_env.figures import COLOURS, save, tidy

@@ -46,7 +46,7 @@ QUICK: Final = Extent((160, 240), (1.0, 1.25, 2.0), 2, 4, False)
 
 
 def of_run(workload: str, jobs: int, xi: float, policy: str) -> dict[str, Any]:
-    """Labels of a run on 64 GPUs; policies that do not share are played once for all xi."""
+    """Labels of a run on 64 GPUs; a policy that does not share GPUs has one run for all xi."""
     return {"part": workload, "jobs": jobs, "xi": xi if policy in SHARING else 0.0, "policy": policy}
 
 

@@ -42,7 +42,7 @@ def begin_budgeted(sim: Run, number: int, slowest: int) -> None:
 
 @kernel(lazy=True)
 def budgeted_alone_s(sim: Run, number: int) -> float:
-    """Seconds of one iteration of a gang on its machines if no other gang used the network [s]."""
+    """Return the time of one iteration of a gang on its machines if no other gang used the network [s]."""
     r = sim.replicas[number]
     return r["compute_s"] * (1.0 + budget_used(sim, 1, r["machines"]))
 
