@@ -1,4 +1,4 @@
-"""The published schedulers, one file each, all through the simulator's view and decision vocabulary."""
+"""The published schedulers, one per file. They see the cluster through the simulator's view and return decisions."""
 
 from gpusched_env.baselines.registry import BASELINES, list_baselines, make_scheduler, register_scheduler
 

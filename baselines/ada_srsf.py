@@ -26,20 +26,20 @@ class AdaSrsf(Scheduler):
 
     Parameters
     ----------
-    gate : when a gang of several machines may start beside another one on a machine. "adadual" (default) = if that
-        makes the sum of the end times of their transfers smaller, and never beside two gangs; "one" = never (SRSF(1) of
-        the paper); "two" = beside at most one other gang (SRSF(2))
-    alpha : eta / b of the paper: the loss by sharing a port, relative to the time to send a byte alone; default 0.2. A
-        larger value makes "adadual" stricter
+    gate : when a gang that spans machines may start although another such gang uses one of these machines. "adadual"
+        (default) = if starting makes the sum of the end times of the two transfers smaller, and there is only one other
+        gang; "one" = never (SRSF(1) of the paper); "two" = if there is only one other gang (SRSF(2))
+    alpha : eta / b of the paper, default 0.2: additional time to send a byte through a shared port, relative to the
+        time to send a byte alone. A larger value makes "adadual" stricter
     placement : placement rule of all jobs; default best fit
 
     Notes
     -----
-    The paper gates every transfer of every iteration, and jobs share GPUs. Here a GPU belongs to one gang, and rates
-    are those of whole iterations. So the gate acts once, at the start of a job, and "transfer" means all bytes that the
-    job still has to send over an edge of its ring. The paper's placement LWF-kappa ranks GPUs by the work of the jobs
-    that share them. Free GPUs have no such work here, so any placement rule takes its place. O(waiting x GPUs) at a
-    decision point.
+    In the paper, jobs share GPUs, and the gate decides about every transfer of every iteration. Here each GPU belongs
+    to one gang, and the simulator has rates of whole iterations. So the gate decides once, at the start of a job, and
+    "transfer" means all bytes that the job still has to send over an edge of its ring. The paper's placement LWF-kappa
+    ranks GPUs by the work of the jobs that share them. Here free GPUs have no such work, so the parameter ``placement``
+    replaces LWF-kappa. A decision point takes O(waiting x GPUs).
 
     References
     ----------
@@ -61,11 +61,11 @@ class AdaSrsf(Scheduler):
 
     @property
     def name(self) -> str:
-        """ada-srsf; srsf-1 and srsf-2, the paper's names, for the fixed gates."""
+        """``ada-srsf``; for the fixed gates ``srsf-1`` and ``srsf-2``, after the paper's names."""
         return {"adadual": "ada-srsf", "one": "srsf-1", "two": "srsf-2"}[self.gate]
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Start the jobs that fit and that the gate lets through, smallest first."""
+        """Start the jobs that fit and that the gate allows, smallest first."""
         assert isinstance(view, ClairvoyantView)
         waiting = view.waiting
         size = view.remaining_s(waiting) * view.gpus[waiting]
@@ -77,7 +77,10 @@ class AdaSrsf(Scheduler):
                 yield Start(job, self.placement)
 
     def _may_start(self, view: ClairvoyantView, job: int, gpus: np.ndarray) -> bool:
-        """Ask the gate about every machine of the gang; a gang on one machine or with nothing to send passes."""
+        """Return whether the gate allows a start on all machines of the gang.
+
+        The gate always allows a gang that is on one machine or has nothing to send.
+        """
         node_of_gpu, holders = view.cluster.node_of_gpu, view.holders
         machines = np.unique(node_of_gpu[gpus])
         own = view.remaining_bytes(np.array([job]))[0]

@@ -15,13 +15,14 @@ from gpusched_env.simulator import Outcome, Simulation
 
 
 class CompiledLoop:
-    """Play a simulation from its first event in a compiled loop.
+    """Simulate a run from its first event on in a compiled loop.
 
     Parameters
     ----------
     simulation : a simulation before its first event
-    kernel : called with the run's arrays and ``handles``; each call continues where the last one stopped
-    memory : one record with the state of the kernel; its field ``until_s`` is the time at which to stop [s]
+    kernel : the loop, called with the arrays of the run and ``handles``; each call continues where the last one stopped
+    memory : array of one record with the state of the kernel; its field ``until_s`` is the time at which to stop [s]
+    handles : further handles that the kernel takes
     """
 
     def __init__(self, simulation: Simulation, kernel: Any, memory: np.ndarray, *handles: Handle) -> None:
@@ -29,16 +30,16 @@ class CompiledLoop:
         self._kernel, self._memory, self._handles = kernel, memory, handles
 
     def play(self, until_s: float = math.inf, tell: Callable[[], None] | None = None) -> Outcome:
-        """Play to the end of the run, or until a time.
+        """Simulate to the end of the run, or until a time.
 
         Parameters
         ----------
         until_s : stop at the first decision point at or after this time [s]
-        tell : called whenever the kernel returns to Python, for progress
+        tell : called whenever the kernel returns to Python, to show progress
 
         Returns
         -------
-        Outcome : DECIDE if it stopped at ``until_s``, else the reason why the run ended
+        Outcome : DECIDE if the loop stopped at ``until_s``, otherwise the reason why the run ended
         """
         self._memory["until_s"] = until_s
         while True:

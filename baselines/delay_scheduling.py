@@ -1,4 +1,4 @@
-"""Classic delay scheduling: a job declines GPUs that are too far apart for a limited time."""
+"""Classic delay scheduling: for a limited time, a job declines GPUs that are too far apart."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from gpusched_env.portable.elementary import log, power
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, Start, Wait, rule_number
 
 CLOCKS: Final = ("declining", "waiting", "offers")
-# Index = loosest accepted tier (machine, rack, network); the rule takes the tightest free place within it.
+# Placement rules, by the loosest tier that a job accepts (machine, rack, network). A rule takes the tightest placement
+# that is free.
 _RULE_WITHIN: Final = np.array([rule_number("consolidate"), rule_number("rack"), rule_number("pack")], np.int32)
-# A wait is a sum of differences of clock times: forgive rounding errors.
+# Tolerance for rounding errors: a wait is a sum of differences of clock times.
 _TOLERANCE_S: Final = 1e-6  # [s]
 
 
@@ -25,29 +26,34 @@ _TOLERANCE_S: Final = 1e-6  # [s]
 class DelayScheduling(Scheduler):
     """Start jobs by arrival on the tightest tier; accept a looser tier only after a wait.
 
-    A job that takes whatever is free now may get GPUs that are far apart and run slowly. If it waits a little, a
-    tighter place often comes free. So a job first declines offers beyond its tightest tier, and accepts a rack after W1
-    and the whole network after W1 + W2; other jobs may use the declined GPUs meanwhile.
+    A job that takes whatever is free may get GPUs that are far apart, and then runs slowly. If the job waits a little,
+    GPUs that are closer together often come free. So a job first declines all GPUs beyond its tightest tier. It accepts
+    GPUs of one rack after a wait of W1, and any GPUs after W1 + W2. Other jobs may use the GPUs that a job declines.
 
     Parameters
     ----------
-    waits : W1 and W2: the wait for a machine before the job accepts a rack, then the further wait before it accepts any
-        GPUs. In seconds, or in offers (D of the paper) if ``clock`` is "offers". Default 3, 3, Spark's default
+    waits : W1 and W2. W1 is the wait before the job accepts a rack, W2 the additional wait before it accepts any GPUs.
+        The unit is seconds, or offers (D of the paper) if ``clock`` is "offers". Default 3 and 3, as in Spark
     clock : what a wait counts. "declining" (default) = seconds in which enough GPUs are free and the job declines them
-        (Zaharia et al.); "waiting" = all seconds since its arrival (Spark: ``spark.locality.wait``); "offers" = the
-        number of times that GPUs came free and the job was offered enough of them: it accepts the W1-th offer within a
-        rack, the (W1 + W2)-th anywhere
+        (Zaharia et al.); "waiting" = all seconds since the job arrived (Spark: ``spark.locality.wait``); "offers" = the
+        number of times that GPUs came free and were enough for the job. With "offers", the job accepts a rack at the
+        W1-th offer and any GPUs at the (W1 + W2)-th
 
     Notes
     -----
-    The paper schedules small tasks of large jobs; here the unit is the gang, which is placed once and as a whole.
-    "Local" means the tightest tier that can hold the gang on the empty cluster. A gang larger than a machine therefore
-    begins at the rack and waits only W2, just as Spark leaves out levels without tasks. Fair sharing serves the job
-    with the fewest running tasks first; a waiting gang runs none, so the order is by arrival. The paper's skip count
-    accepts the offer after the D-th. Here a job accepts the D-th, because declined GPUs stay free and would be offered
-    again at once. Nothing is preempted. Waits end at their exact times, not at heartbeats, unless the scenario plays in
-    rounds. Waits of seconds suit short tasks, not gangs that keep their placement for hours. O(waiting) at a decision
-    point.
+    The paper schedules the small tasks of large jobs. This scheduler places each gang once and as a whole. The
+    differences are:
+
+    - "Local" means the tightest tier on which the empty cluster can hold the gang. A gang larger than a machine
+      therefore begins with the tier "rack" and waits only W2, just as Spark skips locality levels without tasks.
+    - Jobs are served by arrival. The paper serves the job with the fewest running tasks first (fair sharing), but a
+      waiting gang has no running tasks.
+    - In the paper, a job accepts the offer after the D-th. Here a job accepts the D-th offer, because declined GPUs
+      stay free and would be offered again at once.
+    - Waits end at their exact times, not at heartbeats, unless the scenario has rounds.
+
+    No job is preempted. Waits of a few seconds suit short tasks, but not gangs that keep their placement for hours. A
+    decision point takes O(waiting).
 
     References
     ----------
@@ -67,7 +73,7 @@ class DelayScheduling(Scheduler):
                 f"delay-zaharia: waits are {self.waits}: give two numbers >= 0, before a rack and before the network"
             )
 
-        # Entry [own, tier] = sum of the waits from a job's tightest tier ``own`` to ``tier``.
+        # Entry [own, tier] is the total wait before a job whose tightest tier is ``own`` accepts ``tier``.
         self._limits = np.array(
             [[sum(self.waits[own:tier]) for tier in range(NETWORK + 1)] for own in range(NETWORK + 1)]
         )
@@ -85,7 +91,7 @@ class DelayScheduling(Scheduler):
         self._free_before = 0
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Update the waits, start jobs that find a place on an accepted tier, and wake at the next end of a wait."""
+        """Update the waits, start jobs that find GPUs on an accepted tier, and ask to be woken when a wait ends."""
         waiting, free = view.waiting, view.free_gpus
         if view.arrived > len(self._waited):
             self._waited = np.pad(self._waited, (0, max(view.arrived, 2 * len(self._waited)) - len(self._waited)))
@@ -102,19 +108,19 @@ class DelayScheduling(Scheduler):
 
         gangs = view.gpus[waiting]
         started = np.isin(waiting, [start.job for start in starts if isinstance(start, Start)])
-        in_turn = free - np.cumsum(np.where(started, gangs, 0))  # GPUs that earlier starts left to each job
+        in_turn = free - np.cumsum(np.where(started, gangs, 0))  # GPUs left for each job by earlier starts
         if self.clock == "offers" and free > self._free_before:
-            self._waited[waiting[~started & (gangs > in_turn)]] -= 1  # too few GPUs were left: this was no offer
+            self._waited[waiting[~started & (gangs > in_turn)]] -= 1  # too few GPUs were left: no offer
         self._asked_s, self._free_before = view.now_s, view.free_gpus
         self._declining = waiting[~started & (gangs <= view.free_gpus)]
         if self.clock != "offers":
             _, left = self._reach(view, self._declining)
             wake_s = view.now_s + float(left.min(initial=math.inf))
-            # an end within the resolution of the clock must still wake the scheduler at a later time
+            # A wait may end at the present time within rounding; the time of the next call must nevertheless be later.
             yield Wait(max(wake_s, math.nextafter(view.now_s, math.inf)))
 
     def _reach(self, view: ClusterView, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Give the loosest tier that each of the jobs ``rows`` accepts now, and its remaining wait for the next."""
+        """Return the loosest tier that each of the jobs ``rows`` accepts now, and its wait until the next tier."""
         tightest = view.cluster.tightest_tier(view.gpus[rows])
         tightest = np.where(tightest > NETWORK, MACHINE, tightest)  # there is no wait for a tier below the machine
         limits = self._limits[tightest]
@@ -125,13 +131,14 @@ class DelayScheduling(Scheduler):
 
 
 def skips_for_locality(machines: float, replicas: float, locality: float, tasks: float) -> float:
-    """Give D: how many offers each job must decline so that a share ``locality`` of its tasks is local.
+    """Return D, the number of offers that each job must decline so that a fraction ``locality`` of its tasks is local.
 
     Parameters
     ----------
-    machines, replicas : each task can be local on ``replicas`` of so many machines
-    locality : wanted share of local tasks, 0 <= locality < 1
-    tasks : tasks of a job; it wants fewer and fewer machines as they are launched
+    machines : number of machines of the cluster
+    replicas : number of machines on which each task is local
+    locality : required fraction of local tasks, 0 <= locality < 1
+    tasks : number of tasks of a job; the more of them have been launched, the fewer machines are local for the others
 
     References
     ----------
@@ -142,5 +149,5 @@ def skips_for_locality(machines: float, replicas: float, locality: float, tasks:
 
 
 def chance_of_no_local_offer(local: float, offers: float) -> float:
-    """Probability that none of ``offers`` independent offers is local, if each is local with probability ``local``."""
+    """Return the probability that none of ``offers`` independent offers is local; each is local with ``local``."""
     return power(1.0 - local, offers)

@@ -1,4 +1,4 @@
-"""Sources of run times for schedulers: the truth, the truth with noise, or the users' estimates."""
+"""Sources of run times for schedulers: true run times, true run times with noise, or the users' estimates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEYS: Final = ("time", "gpu-time")
 
 @dataclass
 class EstimatingScheduler(Scheduler):
-    """Base of the schedulers that read run times.
+    """Base class of the schedulers that read run times.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class EstimatingScheduler(Scheduler):
     _factors: np.ndarray = field(init=False, repr=False, default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
-        """Check the parameters; noise around the true run times still counts as clairvoyant."""
+        """Check the parameters. A scheduler that reads true run times with noise still counts as clairvoyant."""
         if self.estimator not in ESTIMATORS:
             raise SchedulerError(unknown_name("estimator", self.estimator, ESTIMATORS))
         if not self.sigma >= 0:
@@ -85,7 +85,7 @@ class EstimatingScheduler(Scheduler):
         if self.estimator == "oracle":
             return 1.0
         missing = view.arrived - len(self._factors)
-        if missing > 0:  # rows are numbered by arrival, so the seed fixes the factor of each job
+        if missing > 0:  # rows are numbered in order of arrival, so the seed determines the factor of each job
             fresh = arrays.exp(self.sigma * draws.normal(self._generator, missing))
             self._factors = np.concatenate([self._factors, fresh])
         return self._factors[rows]
@@ -93,7 +93,7 @@ class EstimatingScheduler(Scheduler):
 
 @dataclass
 class SizeOrderedScheduler(EstimatingScheduler):
-    """Base of the schedulers that serve the smallest job first.
+    """Base class of the schedulers that serve the smallest job first.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class SizeOrderedScheduler(EstimatingScheduler):
             raise SchedulerError(unknown_name("key", self.key, KEYS))
 
     def smallest_first(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        """Sort rows by size, ascending; equal sizes keep their order."""
+        """Sort rows by size, ascending; rows of equal size keep their order."""
         size = self.remaining_s(view, rows)
         if self.key == "gpu-time":
             size = size * view.gpus[rows]
@@ -119,5 +119,10 @@ class SizeOrderedScheduler(EstimatingScheduler):
 
 
 def is_strict(view: ClusterView, own: bool) -> bool:
-    """Tell whether the first job that does not fit blocks the queue: the scenario decides, else the scheduler."""
+    """Return whether the first job that does not fit blocks the queue.
+
+    Parameters
+    ----------
+    own : the scheduler's own discipline, which holds if the scenario's rule ``queue`` is "scheduler"
+    """
     return own if view.semantics.queue == "scheduler" else view.semantics.queue == "strict"

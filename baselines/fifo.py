@@ -21,12 +21,13 @@ VARIANTS: Final = ("strict", "skip", "easy")
 class Fifo(EstimatingScheduler):
     """Start jobs in order of arrival: FIFO with or without backfill.
 
-    A job that does not fit leaves GPUs idle that later jobs could use. The three variants differ in what later jobs may
-    do meanwhile: nothing, start whatever fits, or start only if that does not delay the first waiting job.
+    If the first waiting job does not fit, GPUs are idle that later jobs could use. The three variants differ in what
+    later jobs may do in this case.
 
     * ``fifo``: ``variant="strict"``. The first job that does not fit blocks all jobs behind it (head-of-line blocking).
-    * ``fifo-skip``: ``variant="skip"``. Jobs that do not fit are skipped; large gangs may starve.
-    * ``fifo-easy``: ``variant="easy"``. EASY backfill: the first waiting job has a reservation.
+    * ``fifo-skip``: ``variant="skip"``. Jobs that do not fit are skipped, and later jobs start; large gangs may starve.
+    * ``fifo-easy``: ``variant="easy"``. The first waiting job has a reservation, and a later job starts only if it does
+      not delay the first one (EASY backfill).
 
     Parameters
     ----------
@@ -37,11 +38,12 @@ class Fifo(EstimatingScheduler):
 
     Notes
     -----
-    EASY reserves numbers of GPUs, not places. ``shadow`` is the earliest time at which enough GPUs for the first job
-    are free by the estimated ends of running jobs; ``extra`` is the number of GPUs left over at that time. A later job
-    may start if it ends by ``shadow`` even on the worst placement, or if it needs at most ``extra`` GPUs. So true run
-    times never delay the first job, provided that its placement rule takes any free GPUs; noisy estimates may delay it.
-    The reservation is recomputed at every decision point, in O(running log running).
+    EASY reserves a number of GPUs, not particular GPUs. ``shadow`` is the earliest time at which, by the estimated ends
+    of the running jobs, enough GPUs for the first waiting job are free. ``extra`` is the number of GPUs left over at
+    that time. A later job may start if it ends by ``shadow`` even on its slowest placement, or if it needs at most
+    ``extra`` GPUs. With true run times, backfill therefore never delays the first waiting job, provided that its
+    placement rule takes any free GPUs. With noisy estimates, backfill may delay it. The reservation is recomputed at
+    every decision point, in O(running log running).
 
     The field ``queue`` of a scenario overrides "strict" and "skip".
 
@@ -58,7 +60,7 @@ class Fifo(EstimatingScheduler):
     }
 
     def __post_init__(self) -> None:
-        """Check the variant; only EASY reads run times."""
+        """Check the variant; only "easy" reads run times."""
         super().__post_init__()
         if self.variant not in VARIANTS:
             raise SchedulerError(unknown_name("FIFO variant", self.variant, VARIANTS))
@@ -68,24 +70,24 @@ class Fifo(EstimatingScheduler):
 
     @property
     def name(self) -> str:
-        """Name with the variant: papers rarely say which FIFO they ran."""
+        """Name in tables, which contains the variant because papers rarely say which FIFO they ran."""
         return f"fifo-{self._played}"
 
     def reset(self, view: ClusterView) -> None:
-        """Read whether the scenario overrides the queue discipline."""
+        """Let the scenario override the queue discipline."""
         super().reset(view)
         if self.variant != "easy":
             self._played = "strict" if is_strict(view, self.variant == "strict") else "skip"
 
     def player(self, simulation: Simulation) -> ListedRun | None:
-        """Give the compiled loop; EASY has none."""
+        """Return the compiled loop; None for "easy", which has none."""
         if type(self) is not Fifo or self.variant == "easy":
             return None
         strict = is_strict(simulation.view_for(self), self.variant == "strict")
         return listed_run(self, simulation, ListRules(ARRIVAL, self.placement, strict=strict))
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Walk the queue in order of arrival."""
+        """Start jobs in order of arrival."""
         waiting = view.waiting
         if self.variant != "easy":
             yield from view.list_schedule(waiting, self.placement, self._played == "strict")
@@ -102,11 +104,11 @@ class Fifo(EstimatingScheduler):
         by_end = np.argsort(ends, kind="stable")
         supply = view.free_gpus + np.cumsum(view.gpus[running][by_end])
         enough = int(np.searchsorted(supply, view.gpus[head]))
-        if enough == len(supply):  # nothing runs and the placement rule refuses the head: nothing to reserve
+        if enough == len(supply):  # nothing runs, and the placement rule refuses the first job
             shadow, extra = np.inf, 0
         else:
             shadow = ends[by_end[enough]]
-            by_shadow = int(np.searchsorted(ends[by_end], shadow, side="right")) - 1  # with all that end at once
+            by_shadow = int(np.searchsorted(ends[by_end], shadow, side="right")) - 1  # includes all jobs that end then
             extra = int(supply[by_shadow] - view.gpus[head])
         fits_before = view.now_s + self.longest_s(view, later) <= shadow
         for job, before in zip(later.tolist(), fits_before.tolist(), strict=True):

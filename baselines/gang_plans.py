@@ -1,4 +1,4 @@
-"""Carry out a plan of GPUs for each job and node: keep, preempt, start now, or start when the GPUs come free."""
+"""Turn a plan, which gives each job a number of GPUs on each node, into decisions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Lease
 
 
 def unfinished(view: ClairvoyantView) -> np.ndarray:
-    """Rows, ascending, of all jobs in the system except those that end now."""
+    """Return the rows, ascending, of all jobs in the system except those that finish at the present time."""
     running = view.running
     lasting = view.end_s(running) > view.now_s * (1.0 + LEASE_SLACK)
     rows: np.ndarray = np.sort(np.concatenate([running[lasting], view.waiting]))
@@ -33,8 +33,9 @@ def held_counts(view: ClusterView, rows: np.ndarray) -> np.ndarray:
 class GangPlan:
     """A plan of the GPUs that each job should hold until a common time.
 
-    A job whose planned number of GPUs of each node equals what it holds keeps its GPUs, at no cost. All others are
-    preempted. Starts that wait for the end of a checkpoint are remembered; :meth:`start` tries them again.
+    A running job keeps its GPUs, at no cost, if it holds the planned number of GPUs of each node. All other running
+    jobs are preempted. If a planned gang cannot start yet because its GPUs are in a checkpoint, the plan stores the
+    gang, and :meth:`start` tries again.
     """
 
     def __init__(self) -> None:
@@ -44,14 +45,15 @@ class GangPlan:
     def carry_out(
         self, view: ClusterView, rows: np.ndarray, counts: np.ndarray, until_s: float, keep: bool = True
     ) -> Iterator[Decision]:
-        """Yield the decisions that lead from the GPUs that jobs hold to those of the plan.
+        """Yield the decisions after which jobs hold the planned GPUs.
 
         Parameters
         ----------
-        rows : jobs, in the order in which they are started
-        counts : int32 [len(rows), N], GPUs of each node that each job should hold; a row of zeros = the job waits
+        rows : rows of the jobs, in the order in which the jobs are started
+        counts : int32 [len(rows), N], number of GPUs of each node that each job should hold; a row of zeros = the job
+            waits
         until_s : end of the leases [s]
-        keep : False = every gang is stopped, even if the plan gives it what it holds
+        keep : False = every running gang is preempted, even if it holds the planned GPUs
         """
         self.until_s = until_s
         running = view.running[~view.checkpointing]
@@ -72,7 +74,7 @@ class GangPlan:
         yield from self.start(view)
 
     def start(self, view: ClusterView) -> Iterator[Decision]:
-        """Start, in order, the gangs whose GPUs have come free."""
+        """Yield decisions that start, in order, the stored gangs whose GPUs have come free."""
         if not self._blocked:
             return
         blocked = []
@@ -87,7 +89,7 @@ class GangPlan:
 
     @staticmethod
     def _pools(view: ClusterView, kept: np.ndarray) -> list[list[int]]:
-        """GPUs of each node that no kept job holds, free GPUs first."""
+        """Return the GPUs of each node that no job of ``kept`` holds, free GPUs first."""
         holders = view.holders
         pools: list[list[int]] = [[] for _ in view.cluster.nodes]
         available = np.flatnonzero(~np.isin(holders, kept) | (holders < 0))

@@ -9,17 +9,19 @@ from gpusched_env.portable.normal import normal_quantile
 
 
 def gittins_index(sample: np.ndarray, attained: np.ndarray, quantum: np.ndarray | float) -> np.ndarray:
-    """float64 [n]: P(S - a <= D | S > a) / E[min(S - a, D) | S > a]; the job with the largest index is served first.
+    """float64 [n]: Gittins index of each job; the job with the largest index is served first.
+
+    The index is P(S - a <= D | S > a) / E[min(S - a, D) | S > a] for a job size S, attained service a and quantum D.
 
     Parameters
     ----------
-    sample : float64 [s], sizes of past jobs, ascending [GPU s]
+    sample : float64 [m], ascending, sizes of past jobs [GPU s], which are the distribution of S
     attained : float64 [n], attained service a of each job [GPU s]
-    quantum : D [GPU s]; inf means max(sample) - a
+    quantum : D [GPU s]; inf = max(sample) - a
 
     Notes
     -----
-    A job that has attained more than the largest size in the sample has index 0.
+    The index of a job whose attained service exceeds the largest size in ``sample`` is 0.
 
     References
     ----------
@@ -27,7 +29,7 @@ def gittins_index(sample: np.ndarray, attained: np.ndarray, quantum: np.ndarray 
     """
     total = np.concatenate([[0.0], np.cumsum(sample)])
     begin = np.searchsorted(sample, attained, side="right")
-    reached = attained + quantum  # inf stays inf: a + (max(sample) - a) may round below max(sample)
+    reached = attained + quantum  # inf stays inf, because a + (max(sample) - a) may be rounded below max(sample)
     end = np.searchsorted(sample, reached, side="right")
     beyond = len(sample) - end
     beyond_s = np.multiply(beyond, quantum, out=np.zeros(len(attained)), where=beyond > 0)
@@ -38,7 +40,7 @@ def gittins_index(sample: np.ndarray, attained: np.ndarray, quantum: np.ndarray 
 def published_sizes() -> np.ndarray:
     """float64 [500]: sizes of past jobs [GPU s], ascending, distributed like those that Tiresias' authors published.
 
-    They are quantiles of the log-normal distribution (mu 8.15, sigma 2.12) fitted to the GPU times of 10,000 jobs in
-    SymbioticLab/Tiresias, simulator/yarn-gput10000.csv.
+    The sizes are quantiles of a log-normal distribution (mu 8.15, sigma 2.12). It was fitted to the GPU times of the
+    10,000 jobs in the file simulator/yarn-gput10000.csv of the repository SymbioticLab/Tiresias.
     """
     return np.array([exp(8.15 + 2.12 * normal_quantile((i + 0.5) / 500)) for i in range(500)])

@@ -16,10 +16,12 @@ from gpusched_env.simulator import ClusterView, Decision, Scheduler, Simulation,
 
 @dataclass
 class LeastAttainedService(Scheduler):
-    """Give the GPUs in each round to the jobs that have run least so far.
+    """In each round, give the GPUs to the jobs that have run least so far.
 
-    A job that has run little may well be short. Serving it first gives short jobs small completion times although no
-    run time is known. Long jobs are preempted whenever newer jobs need their GPUs.
+    A job that has run little may well be short. Serving such jobs first gives short jobs small completion times,
+    although no run time is known. Long jobs are preempted whenever newer jobs need their GPUs.
+
+    Productive seconds are the time during which a job makes progress.
 
     * ``las``: attained service = productive seconds.
     * ``las-2d``: attained service = gang size x productive seconds (2D-LAS of the Tiresias paper).
@@ -27,15 +29,16 @@ class LeastAttainedService(Scheduler):
     Parameters
     ----------
     two_dimensional : True = sort by gang size x productive seconds [GPU s]; default False = by productive seconds [s]
-    round_s : length of a round [s], default 60; rounds begin at its multiples. Running jobs are preempted only there
+    round_s : length of a round [s], default 60; jobs are preempted only at multiples of this time
     placement : placement rule of all jobs; default best fit
 
     Notes
     -----
-    Between two rounds free GPUs are filled in the same order without preemption. In a scenario that plays in rounds,
-    every decision point is a round. Ties: arrival, then id, whether a job runs or waits. LAS without rounds would
-    time-share jobs of equal service for ever, so compare results only at the same ``round_s``. O(n log n) at a decision
-    point, n = jobs in the system.
+    Between two rounds, waiting jobs start on free GPUs in the same order, without preemption. In a scenario with
+    rounds, every decision point is a round. Ties: earliest arrival, then lowest id, whether a job runs or waits.
+    Without rounds, LAS would preempt jobs of equal service in turn for ever. Results therefore depend on ``round_s``,
+    and only results of the same ``round_s`` are comparable. A decision point takes O(n log n), n = number of jobs in
+    the system.
 
     References
     ----------
@@ -54,24 +57,24 @@ class LeastAttainedService(Scheduler):
 
     @property
     def name(self) -> str:
-        """Name: las or las-2d."""
+        """Name in tables: ``las`` or ``las-2d``."""
         return "las-2d" if self.two_dimensional else "las"
 
     def player(self, simulation: Simulation) -> ListedRun | None:
-        """Give the compiled loop."""
+        """Return the compiled loop."""
         if type(self) is not LeastAttainedService:
             return None
         rules = ListRules(ATTAINED, self.placement, by_gpus=self.two_dimensional, round_s=self.round_s)
         return listed_run(self, simulation, rules)
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Sort all jobs at a round; between rounds only fill free GPUs."""
+        """At a round, sort all jobs and preempt; between rounds, only start waiting jobs on free GPUs."""
         waiting = view.waiting
         if not len(waiting):
             return []
         now = view.now_s
         rounds = max(math.floor(now / self.round_s) - 1, 0)
-        while (rounds + 1) * self.round_s <= now:  # the division may round up or down
+        while (rounds + 1) * self.round_s <= now:  # the quotient may have been rounded down
             rounds += 1
         at_round = rounds * self.round_s == now or view.semantics.round_s > 0
         rows = np.sort(np.concatenate([view.running, waiting])) if at_round else waiting

@@ -1,4 +1,4 @@
-"""Import what a user names as ``package.module:name``."""
+"""Import an object that a user names as ``package.module:name``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from gpusched_env.plugins import search_working_folder
 
 
 def import_named(target: str, what: str) -> Any:
-    """Import ``package.module:name``, also from the working folder; None if the module has no such name.
+    """Import the object ``package.module:name``; the working folder is searched as well.
+
+    Returns None if the module has no such name.
 
     Parameters
     ----------
+    target : ``package.module:name``
     what : first words of the error message, such as "scheduler" or "dally: order"
 
     Raises

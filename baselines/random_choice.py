@@ -14,8 +14,8 @@ from gpusched_env.simulator import ClusterView, Decision, Scheduler, Start
 class RandomChoice(Scheduler):
     """Start a random waiting job that fits, or wait, each choice with equal probability.
 
-    It is the floor that every scheduler should beat. At a decision point it draws one of the waiting jobs that fit, or
-    "wait", until "wait" is drawn or nothing fits. While the whole cluster is idle, it never waits.
+    Every useful scheduler should be better than this one. At a decision point, the scheduler draws one of the waiting
+    jobs that fit, or "wait", until it draws "wait" or no job fits. If the whole cluster is idle, it does not wait.
 
     Parameters
     ----------
@@ -24,11 +24,11 @@ class RandomChoice(Scheduler):
 
     Notes
     -----
-    Run times are not read, and nothing is preempted. Each draw tests all waiting jobs: O(waiting) placement tests.
+    The scheduler reads no run times and preempts no job. Each draw takes O(waiting) placement tests.
 
     References
     ----------
-    None: it is a control, not a published policy.
+    None. This scheduler is a control, not a published policy.
     """
 
     seed: int = 0

@@ -1,4 +1,4 @@
-"""Scheduler names, and how a spec such as ``tiresias:knob=8`` is turned into a scheduler."""
+"""The names of schedulers, and the functions that build a scheduler from a text such as ``tiresias:knob=8``."""
 
 from __future__ import annotations
 
@@ -16,25 +16,23 @@ from gpusched_env.simulator import Scheduler
 
 
 class Baseline(NamedTuple):
-    """A registered scheduler: where its class is, and which parameters its name stands for."""
+    """A registered scheduler: the place of its class, and the parameters that its name implies."""
 
     target: str  # "module:Class"
     parameters: dict[str, Any]
     summary: str
-    variant_of: str = (
-        ""  # name of the scheduler of which this is a variant; tables of all schedulers leave variants out
-    )
+    variant_of: str = ""  # name of the scheduler of which this is a variant; tables of all schedulers omit variants
     needs_links: bool = (
-        False  # True = designed for gangs that share links; without links it adds little to a simpler policy
+        False  # True = designed for gangs that share links; without links it is hardly better than a simpler policy
     )
-    needs_types: bool = False  # True = designed for clusters of several GPU types; on one type it adds little
+    needs_types: bool = False  # True = designed for clusters of several GPU types
     needs_sharing: bool = (
-        False  # True = designed for jobs that share GPUs; where sharing is off it equals another policy
+        False  # True = designed for jobs that share GPUs; without GPU sharing it equals another policy
     )
 
 
 _HERE: Final = "gpusched_env.baselines"
-# Accepted spellings of a truth value in a spec.
+# The words that a spec may contain for True and False.
 _TRUTH: Final = {
     "true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False,
 }  # fmt: skip
@@ -212,17 +210,19 @@ BASELINES: Final[dict[str, Baseline]] = {
 
 
 def register_scheduler(name: str, summary: str, **parameters: Any) -> Callable[[type[Scheduler]], type[Scheduler]]:
-    """Register a class of schedulers under a name for :func:`make_scheduler` and the command line.
+    """Register a class of schedulers under a name, for :func:`make_scheduler` and the command line.
+
+    Use it as a decorator of the class.
 
     Parameters
     ----------
-    name : the name in specs
-    summary : a phrase for tables
-    parameters : parameters of the class for which the name stands
+    name : name of the scheduler
+    summary : short description, shown in tables
+    parameters : values of parameters of the class that the name implies
 
     Raises
     ------
-    SchedulerError : the name is taken, or has a character that a spec does not allow
+    SchedulerError : the name is already in use, or it contains a character that is not allowed in a name
     """
 
     def register(cls: type[Scheduler]) -> type[Scheduler]:
@@ -239,14 +239,15 @@ def register_scheduler(name: str, summary: str, **parameters: Any) -> Callable[[
 
 
 def list_baselines(links: bool = True, types: bool = False, variants: bool = True, sharing: bool = False) -> list[str]:
-    """Names of the heuristics that :func:`make_scheduler` builds without further parameters.
+    """Return the names of the schedulers that :func:`make_scheduler` builds without further parameters.
 
     Parameters
     ----------
-    links : False leaves out schedulers designed for gangs that share links
-    types : True adds schedulers designed for clusters of several GPU types; most of them run each gang on one type
-    variants : False leaves out variants of another scheduler in the list
-    sharing : True adds schedulers designed for jobs that share GPUs
+    links : whether to include schedulers that were designed for gangs that share links
+    types : whether to include schedulers that were designed for clusters of several GPU types; most of them run each
+        gang on GPUs of one type
+    variants : whether to include variants of other schedulers in the list
+    sharing : whether to include schedulers that were designed for jobs that share GPUs
     """
     load_plugins()
     return [
@@ -265,13 +266,13 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
 
     Parameters
     ----------
-    spec : what to build. Elements of a tuple are separated by slashes; truth values are true or false, on or off, yes
-        or no. Example: ``tiresias:thresholds=3250/7200,incumbents_first=on``
-    overrides : parameters as Python values; they replace those of ``spec``
+    spec : text of one of these forms. The elements of a tuple are separated by slashes. A Boolean value is "true" or
+        "false", "on" or "off", "yes" or "no". Example: ``tiresias:thresholds=3250/7200,incumbents_first=on``
+    overrides : parameters as Python values, which replace those of ``spec``
 
     Raises
     ------
-    SchedulerError : unknown name, module, class, parameter or value
+    SchedulerError : a name, module, class or parameter is unknown, or a value is invalid
     """
     load_plugins()
     name, _, rest = spec.partition(":")
@@ -305,18 +306,18 @@ def _load(target: str) -> type[Scheduler]:
 
 
 def _parse(cls: type[Scheduler], spec: str, text: str) -> dict[str, Any]:
-    """Turn ``a=1,b=x`` into keyword arguments with the types of the fields' defaults."""
+    """Turn ``a=1,b=x`` into keyword arguments; each value gets the type of the default of its field."""
     if not text:
         return {}
     fields = {f.name: f for f in dataclasses.fields(cls) if f.init} if dataclasses.is_dataclass(cls) else None
     given: dict[str, Any] = {}
     for item in text.split(","):
         key, equals, value = item.partition("=")
-        key += "_" * keyword.iskeyword(key)  # lambda
+        key += "_" * keyword.iskeyword(key)  # such as ``lambda``
         if not equals or not key:
             raise SchedulerError(f"scheduler {spec!r}: {item!r} is not of the form parameter=value")
         if fields is not None and key not in fields:
-            # A scheduler may name a replacement for a parameter that only other schedulers have.
+            # For a parameter that only other schedulers have, a scheduler may name the parameter to use instead.
             instead = getattr(cls, "not_parameters", {}).get(key)
             known = unknown_name("parameter", key, fields)
             raise SchedulerError(f"scheduler {spec!r}: " + (f"no parameter {key!r}: {instead}" if instead else known))
@@ -340,7 +341,7 @@ def _value(text: str, default: Any, where: str) -> Any:
             return text
         return ast.literal_eval(text)
     except (ValueError, KeyError, SyntaxError) as error:
-        if default is None:  # the text of a number or truth value as other parameters spell it, or a name
+        if default is None:  # the parameter may be a number, a Boolean value or a name
             return {"true": True, "false": False, "inf": inf}.get(text.lower(), text)
         like = "true or false, on or off, yes or no" if isinstance(default, bool) else f"a value like {default!r}"
         raise SchedulerError(f"{where}: expected {like}") from error

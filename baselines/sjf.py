@@ -15,8 +15,8 @@ from gpusched_env.simulator import ClusterView, Decision, Simulation
 class ShortestJobFirst(SizeOrderedScheduler):
     """Start waiting jobs in order of size, smallest first; never preempt.
 
-    Short jobs leave the queue quickly, so few jobs wait and the mean completion time is small. Long or large jobs may
-    starve. Run times must be known or estimated.
+    Short jobs leave the system quickly, so few jobs wait, and the mean completion time is small. Long or large jobs may
+    starve. The run times must be known or estimated.
 
     * ``sjf``: size = run time (shortest job first).
     * ``ssf``: size = gang size x run time (smallest service first).
@@ -24,37 +24,37 @@ class ShortestJobFirst(SizeOrderedScheduler):
     Parameters
     ----------
     key : "time" (default) = sort by run time [s]; "gpu-time" = sort by gang size x run time [GPU s]
-    strict : True = the first job that does not fit blocks all jobs behind it; default False = skip it
+    strict : True = the first job that does not fit blocks all jobs behind it; False (default) = such jobs are skipped
     placement : placement rule of all jobs; default best fit
-    estimator, sigma, estimator_seed : source of run times, see :class:`EstimatingScheduler`; default the true ones
+    estimator, sigma, estimator_seed : source of run times, see :class:`EstimatingScheduler`; default true run times
 
     Notes
     -----
-    Ties: arrival, then id. The field ``queue`` of a scenario overrides ``strict``. O(waiting log waiting) at a decision
-    point.
+    Ties: the earliest arrival, then the lowest id. The field ``queue`` of a scenario overrides ``strict``. A decision
+    point takes O(waiting log waiting).
 
     References
     ----------
-    W. E. Smith, "Various optimizers for single-stage production", Naval Research Logistics Quarterly 3, 1956 (SJF has
-    the least mean completion time on one machine if all jobs are present at the beginning).
+    W. E. Smith, "Various optimizers for single-stage production", Naval Research Logistics Quarterly 3, 1956. Result:
+    on one machine, SJF has the smallest mean completion time of all orders if all jobs are present at the beginning.
     """
 
     strict: bool = False
 
     @property
     def name(self) -> str:
-        """Name: sjf or ssf."""
+        """Name in tables: ``sjf`` or ``ssf``."""
         return "sjf" if self.key == "time" else "ssf"
 
     def player(self, simulation: Simulation) -> ListedRun | None:
-        """Give the compiled loop, which exists for true run times only."""
+        """Return the compiled loop, which exists for true run times only."""
         if type(self) is not ShortestJobFirst or self.estimator != "oracle":
             return None
         strict, by_gpus = is_strict(simulation.view_for(self), self.strict), self.key == "gpu-time"
         return listed_run(self, simulation, ListRules(SIZE, self.placement, strict=strict, by_gpus=by_gpus))
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Start whatever fits, smallest first."""
+        """Start the jobs that fit, smallest first."""
         waiting = view.waiting
         if not len(waiting) or view.free_gpus == 0:
             return []

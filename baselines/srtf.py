@@ -17,9 +17,9 @@ from gpusched_env.simulator import ClusterView, Decision, Simulation
 class ShortestRemainingFirst(SizeOrderedScheduler):
     """Give the GPUs to the jobs with the least remaining work; preempt the others.
 
-    At every decision point all jobs in the system are sorted by remaining work. GPUs go to the first jobs that fit, and
-    running jobs further back in the order are preempted. With free preemption on one GPU no other policy has a smaller
-    mean completion time.
+    At every decision point, all jobs in the system are sorted by remaining work. The first jobs that fit get the GPUs,
+    and running jobs later in the order are preempted. On one GPU, and if preemption costs nothing, no other policy has
+    a smaller mean completion time.
 
     * ``srtf``: remaining work = remaining run time.
     * ``srsf``: remaining work = gang size x remaining run time, the reference policy of the Tiresias paper.
@@ -28,12 +28,13 @@ class ShortestRemainingFirst(SizeOrderedScheduler):
     ----------
     key : "time" (default) = sort by remaining run time [s]; "gpu-time" = sort by gang size x remaining run time [GPU s]
     placement : placement rule of all jobs; default best fit
-    estimator, sigma, estimator_seed : source of run times, see :class:`EstimatingScheduler`; default the true ones
+    estimator, sigma, estimator_seed : source of run times, see :class:`EstimatingScheduler`; default true run times
 
     Notes
     -----
-    A job that does not fit is skipped. Ties: running jobs, then arrival, then id. The order ignores the cost of a
-    preemption. O(n log n) at a decision point, n = jobs in the system.
+    A job that does not fit is skipped. Ties: running jobs before waiting jobs, then the earliest arrival, then the
+    lowest id. The order ignores the cost of a preemption. A decision point takes O(n log n), n = number of jobs in the
+    system.
 
     References
     ----------
@@ -44,18 +45,18 @@ class ShortestRemainingFirst(SizeOrderedScheduler):
 
     @property
     def name(self) -> str:
-        """Name: srtf or srsf."""
+        """Name in tables: ``srtf`` or ``srsf``."""
         return "srtf" if self.key == "time" else "srsf"
 
     def player(self, simulation: Simulation) -> ListedRun | None:
-        """Give the compiled loop, which exists for true run times only."""
+        """Return the compiled loop, which exists for true run times only."""
         if type(self) is not ShortestRemainingFirst or self.estimator != "oracle":
             return None
         by_gpus = self.key == "gpu-time"
         return listed_run(self, simulation, ListRules(SIZE, self.placement, preempts=True, by_gpus=by_gpus))
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Sort all jobs; keep, preempt and start accordingly."""
+        """Sort all jobs by remaining work, and preempt and start jobs accordingly."""
         waiting = view.waiting
         if not len(waiting):
             return []

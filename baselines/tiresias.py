@@ -18,46 +18,54 @@ from gpusched_env.portable.keys import rounded_keys
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, Simulation, Wait, rule_number
 
 POLICIES: Final = ("las", "gittins")
-# The attained service at a computed demotion time may miss the threshold by a rounding error.
+# At a computed demotion time, the attained service may be below the threshold by a rounding error.
 _TOLERANCE: Final = 1e-6  # [GPU s]
 
 
 @dataclass
 class Tiresias(Scheduler):
-    """Multi-level queues by attained GPU-seconds, preemptive, with consolidation of models with skewed tensors.
+    """Serve jobs from several queues, those with little attained service first, and consolidate models with high skew.
 
-    A job begins in the first queue and is demoted when gang size x productive seconds reaches the limit of its queue.
-    The first queue is served first, so short and small jobs finish early although no run time is known. Because a job
-    changes its queue only a few times, jobs of similar service do not preempt each other for ever.
+    A job begins in the first queue. It is demoted to the next queue when its attained service, gang size x productive
+    seconds, reaches the limit of its queue. Productive seconds are the time during which a job makes progress. The
+    first queue is served first, so short and small jobs finish early, although no run time is known. Running jobs are
+    preempted for jobs of earlier queues. As a job changes its queue only a few times, jobs of similar service do not
+    preempt each other for ever.
 
-    * ``tiresias``: ``policy="las"``. Inside a queue jobs are ordered by first start (discretised 2D-LAS).
-    * ``tiresias-g``: ``policy="gittins"``. Inside a queue jobs are ordered by Gittins index, computed from the sizes of
-      past jobs (discretised 2D-Gittins).
+    * ``tiresias``: ``policy="las"``. Within a queue, jobs are ordered by first start (discretised 2D-LAS).
+    * ``tiresias-g``: ``policy="gittins"``. Within a queue, jobs are ordered by their Gittins index, which is computed
+      from the sizes of past jobs (discretised 2D-Gittins).
 
     Parameters
     ----------
-    policy : order inside a queue: "las" (default) = by first start, jobs that never started last; "gittins" = largest
-        Gittins index first
-    thresholds : upper limits of all queues but the last [GPU s], ascending; default one limit of 3,600, so K = 2 queues
-    knob : PROMOTEKNOB: a job that has waited ``knob`` x its executed seconds returns to the first queue; default inf =
-        no promotion
-    packlimit : a model whose skew exceeds this limit takes the fewest possible machines or waits; default 0.3, inf = no
-        such rule. Skew = bytes of the largest tensor / bytes of all tensors
-    placement : placement rule of the other models; default best fit. "most-free" is the rule of the Pollux simulator
-        for its Tiresias
-    incumbents_first : True = running jobs come first in their queue, ordered by first start; default False. The paper
-        has no such rule. In the authors' repository running jobs come first too, but running and waiting jobs each keep
-        the order in which they entered the queue
-    history : sizes of past jobs for "gittins" [GPU s]; never those of the workload itself. Default empty = quantiles of
-        the log-normal distribution (8.15, 2.12) fitted to the 10,000 GPU times that the authors published
+    policy : order within a queue. "las" (default) = earliest first start first, and jobs that never started last;
+        "gittins" = largest Gittins index first
+    thresholds : limits of the attained service in all queues but the last [GPU s], ascending. The default is one limit
+        of 3,600 GPU s, so there are K = 2 queues
+    knob : PROMOTEKNOB of the paper. A job that has waited for ``knob`` x its productive seconds returns to the first
+        queue. Default inf = no promotion
+    packlimit : limit of the skew (bytes of the largest tensor / bytes of all tensors), default 0.3. A job whose model
+        exceeds this limit takes the smallest possible number of machines, or waits. inf = no such rule
+    placement : placement rule of the jobs whose models do not exceed ``packlimit``; default best fit. "most-free" is
+        the rule that the Pollux simulator has for Tiresias
+    incumbents_first : True = in each queue, running jobs come before waiting jobs, ordered by first start; default
+        False. The paper has no such rule. In the authors' repository, running jobs come first too, but running and
+        waiting jobs each keep the order in which they entered the queue
+    history : sizes of past jobs for "gittins" [GPU s], which must not be those of the workload itself. Default empty =
+        quantiles of a log-normal distribution (mu 8.15, sigma 2.12) fitted to the 10,000 GPU times that the authors
+        published
 
     Notes
     -----
-    The queue of a job follows from its attained service, which counts productive seconds since its last promotion.
-    Demotions and promotions happen at their exact times, not at polls. Our choices where the paper is silent: packlimit
-    0.3; one threshold of 3,600 GPU s; in the last queue the quantum of the Gittins index is the largest past size - the
-    attained service; the wait for a promotion counts from the time at which the job last ran or was promoted. O(n log
-    n) at a decision point, n = jobs in the system.
+    Attained service counts from the last promotion of a job. Demotions and promotions happen at their exact times, not
+    at periodic checks. The paper leaves four points open. Our choices are:
+
+    - ``packlimit`` is 0.3.
+    - There is one threshold, of 3,600 GPU s.
+    - In the last queue, the quantum of the Gittins index is the largest past size minus the attained service.
+    - The wait for a promotion counts from the time at which the job last ran or was last promoted.
+
+    A decision point takes O(n log n), n = number of jobs in the system.
 
     References
     ----------
@@ -84,18 +92,18 @@ class Tiresias(Scheduler):
 
     @property
     def name(self) -> str:
-        """tiresias-L or tiresias-G."""
+        """Name in tables: ``tiresias-L`` or ``tiresias-G``."""
         return "tiresias-G" if self.policy == "gittins" else "tiresias-L"
 
     def reset(self, view: ClusterView) -> None:
         """Put every job into the first queue."""
-        self._forgiven_s = np.zeros(64)  # executed seconds up to the last promotion
-        self._waits_since_s = np.zeros(64)  # [s] time of the last promotion; the wait counts from it
+        self._forgiven_s = np.zeros(64)  # [s] productive seconds up to the last promotion
+        self._waits_since_s = np.zeros(64)  # [s] time of the last promotion, from which the wait counts
         self._sample = np.sort(self.history) if self.history else published_sizes()
         self._upper = np.array([*self.thresholds, math.inf])
 
     def player(self, simulation: Simulation) -> ListedRun | None:
-        """Give the compiled loop, which exists only for policy "las" without promotion."""
+        """Return the compiled loop, which exists only for policy "las" without promotion."""
         if type(self) is not Tiresias or self.policy != "las" or math.isfinite(self.knob):
             return None
         rules = ListRules(
@@ -109,7 +117,7 @@ class Tiresias(Scheduler):
         return listed_run(self, simulation, rules)
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Promote starved jobs, give the GPUs to the best jobs, and wake at the next change of a queue."""
+        """Promote starved jobs, give the GPUs to the first jobs, and ask to be woken when a job changes its queue."""
         waiting = view.waiting
         if not len(waiting):
             return
@@ -129,7 +137,7 @@ class Tiresias(Scheduler):
         begin = np.maximum(view.progress_since_s(running), view.now_s)
         demotion = begin + (self._upper[self._queue(attained)] - attained) / view.gpus[running]
         changes = np.concatenate([demotion, self._promotion_s(view, waiting)])
-        # a change within the resolution of the clock must still wake the scheduler at a later time
+        # A change may be at the present time within rounding; the time of the next call must nevertheless be later.
         yield Wait(max(float(changes.min(initial=math.inf)), math.nextafter(view.now_s, math.inf)))
 
     def _grow(self, jobs: int) -> None:
@@ -139,14 +147,14 @@ class Tiresias(Scheduler):
             self._waits_since_s = np.pad(self._waits_since_s, (0, extra))
 
     def _attained(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        """Attained service since the last promotion [GPU s]."""
+        """Return the attained service of each of the jobs ``rows`` since its last promotion [GPU s]."""
         return view.gpus[rows] * (view.service_s(rows) - self._forgiven_s[rows])
 
     def _queue(self, attained: np.ndarray) -> np.ndarray:
         return np.searchsorted(self._upper[:-1] - _TOLERANCE, attained, side="right")
 
     def _promotion_s(self, view: ClusterView, waiting: np.ndarray) -> np.ndarray:
-        """Time at which each waiting job will have starved [s]; inf in the first queue."""
+        """Return the time at which each waiting job will be promoted [s]; inf = the job is in the first queue."""
         if math.isinf(self.knob):
             return np.full(len(waiting), math.inf)
         executed = view.service_s(waiting) - self._forgiven_s[waiting]
@@ -155,7 +163,7 @@ class Tiresias(Scheduler):
         return np.where(demoted, since + self.knob * executed, math.inf)
 
     def _ranks(self, view: ClusterView, rows: np.ndarray, attained: np.ndarray, queue: np.ndarray) -> list[np.ndarray]:
-        """Sort keys inside a queue, least significant first; equal keys keep the order of ``rows``."""
+        """Return sort keys within a queue, least significant first; jobs of equal keys keep the order of ``rows``."""
         keys = [view.first_start_s[rows]]
         if self.policy == "gittins":
             keys.append(-rounded_keys(gittins_index(self._sample, attained, self._upper[queue])))

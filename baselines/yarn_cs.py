@@ -1,4 +1,4 @@
-"""YARN-CS: YARN's capacity scheduler as papers on deep learning clusters use it, without its queues."""
+"""YARN-CS: YARN's capacity scheduler as papers on deep-learning clusters use it, without its queues."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from gpusched_env.simulator import ClusterView, Decision, Scheduler, rule_number
 
 @dataclass
 class YarnCapacity(Scheduler):
-    """Start jobs in order of arrival, each gang below one switch; a gang that finds no such place waits.
+    """Start jobs in order of arrival, each gang below one switch; a gang that finds no such GPUs waits.
 
-    It is the baseline that many papers compare with: no preemption and strict consolidation. A gang gets one machine,
-    or whole machines and a remainder on one more machine, all below the same switch. The gang waits for such a place
-    even if enough GPUs are free elsewhere, and it blocks all jobs behind it.
+    Many papers compare with this baseline, which has strict consolidation and no preemption. A gang gets GPUs of one
+    machine, or whole machines and the rest of its GPUs on one more machine, all below the same switch. The gang waits
+    for such GPUs even if enough GPUs are free elsewhere, and it blocks all jobs behind it.
 
     Parameters
     ----------
-    placement : placement rule; default "yarn", see above. "random" and "count" (any free GPUs) are other modes of the
-        authors' repository
-    beyond : placement rule of gangs for which the empty cluster has no place under ``placement`` = "yarn"; without it
-        they would wait for ever. Default "consolidate"
+    placement : placement rule; default "yarn", as described above. The authors' repository also has the modes "random"
+        and "count", which take any free GPUs
+    beyond : placement rule of the gangs that the rule "yarn" cannot place even in the empty cluster and that would
+        otherwise wait for ever; default "consolidate"
 
     Notes
     -----
-    The field ``queue`` of a scenario overrides the head-of-line blocking. Queues with capacities, which give the YARN
-    scheduler its name, are left out, because jobs have no queue attribute. O(waiting) at a decision point.
+    The field ``queue`` of a scenario overrides the head-of-line blocking. The YARN scheduler is named after its queues
+    with capacities. They are omitted here, because jobs have no queue attribute. A decision point takes O(waiting).
 
     References
     ----------
@@ -48,11 +48,11 @@ class YarnCapacity(Scheduler):
         return "yarn-cs"
 
     def reset(self, view: ClusterView) -> None:
-        """Forget the rules by gang size; they depend on the cluster."""
+        """Discard the cache of placement rules by gang size, which depends on the cluster."""
         self._rules = {}
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Walk the queue in order of arrival."""
+        """Start jobs in order of arrival."""
         waiting = view.waiting
         rules = np.array([self._rule(view, gang) for gang in view.gpus[waiting].tolist()], np.int32)
         return view.list_schedule(waiting, rules, is_strict(view, True))
@@ -65,9 +65,9 @@ class YarnCapacity(Scheduler):
 
 
 def fits_one_switch(cluster: Cluster, gang: int) -> bool:
-    """Tell whether the empty cluster has a "yarn" place for a gang.
+    """Return whether the rule "yarn" can place a gang in the empty cluster.
 
-    Such a place is one machine, or whole machines and a remainder below one switch.
+    The rule needs one machine, or whole machines and one more machine for the rest, below one switch.
     """
     size = cluster.nodes["gpus"].max()
     if gang <= size:

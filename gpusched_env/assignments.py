@@ -4,15 +4,16 @@ from __future__ import annotations
 
 
 def split_assignments(text: str, form: str) -> dict[str, str]:
-    """Split ``name=value,...``; blanks around names and values are removed, and a value may be empty.
+    """Split ``name=value,...`` into a dict. Blanks around names and values are removed; a value may be empty.
 
     Parameters
     ----------
-    form : form of one assignment, for error messages
+    text : the assignments, separated by commas
+    form : how one assignment must look, such as ``name=value``; only error messages show it
 
     Raises
     ------
-    ValueError : an item has another form, or a name is given twice
+    ValueError : an item is not an assignment, or two items have the same name
     """
     found: dict[str, str] = {}
     for item in text.split(","):

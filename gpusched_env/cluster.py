@@ -20,8 +20,8 @@ MACHINE, RACK, NETWORK = range(len(TIERS))
 SLOT: Final = len(TIERS)
 TIERS_WITH_SLOTS: Final = (*TIERS, "slot")
 OUTWARDS: Final = (SLOT, MACHINE, RACK, NETWORK)  # from the innermost tier to the outermost
-MOST_GPUS: Final = 1_000_000  # [GPU] limit of a cluster: more is a typing error or a damaged file
-MOST_SLOTS: Final = 62  # limit of a machine: kernels keep the slots of a gang as the bits of an integer
+MOST_GPUS: Final = 1_000_000  # [GPU] maximum size of a cluster; a larger number is a typing error or a damaged file
+MOST_SLOTS: Final = 62  # maximum number of slots per machine; kernels store the slots of a gang as bits of an integer
 
 NODE_DTYPE: Final = np.dtype(
     [
@@ -49,14 +49,15 @@ class NodeGroup:
     count : number of nodes
     gpus : GPUs per node
     gpu_type : name of the GPU type
-    nodes_per_rack : nodes of this group in a rack; None = the whole group is in one rack
-    slots : equal parts of a node's GPUs, such as two groups of four that share a switch each; 1 = no slots, and no
-        placement is on the tier "slot"
+    nodes_per_rack : number of nodes in each rack; None = the whole group is in one rack
+    slots : number of equal parts into which the GPUs of a node are divided. A node of eight GPUs with two slots has two
+        groups of four GPUs, for example one group per PCIe switch. 1 = the node has no slots, and no placement is on
+        the tier "slot"
 
     Raises
     ------
-    ClusterError : a field is not an integer of at least 1, there are more than MOST_GPUS GPUs or MOST_SLOTS slots, or
-        the slots do not divide the GPUs of a node
+    ClusterError : a number is not an integer of at least 1, ``gpu_type`` is not a name, there are more than MOST_GPUS
+        GPUs or MOST_SLOTS slots, or ``gpus`` is not a multiple of ``slots``
     """
 
     count: int
@@ -83,7 +84,11 @@ class NodeGroup:
             )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON; one slot is left out, so that fingerprints of clusters without slots are kept."""
+        """Return plain data for JSON.
+
+        ``slots`` is omitted if it is 1, so that clusters without slots keep the fingerprint they had before slots
+        existed.
+        """
         data = dataclasses.asdict(self)
         if self.slots == 1:
             del data["slots"]
@@ -91,11 +96,11 @@ class NodeGroup:
 
 
 def refuse_too_many(groups: Sequence[NodeGroup]) -> None:
-    """Refuse more than MOST_GPUS, before any memory is allocated for them.
+    """Raise an error if the groups have more than MOST_GPUS GPUs, before any memory is allocated for them.
 
     Raises
     ------
-    ClusterError : there are more
+    ClusterError : the groups have more than MOST_GPUS GPUs
     """
     gpus = sum(group.count * group.gpus for group in groups)
     if gpus > MOST_GPUS:
@@ -103,22 +108,22 @@ def refuse_too_many(groups: Sequence[NodeGroup]) -> None:
 
 
 class Cluster:
-    """A cluster compiled to arrays.
+    """A cluster of racks, nodes and GPUs, stored as arrays.
 
     Parameters
     ----------
-    groups : node groups, in node order; a rack holds nodes of one group only
+    groups : node groups; nodes are numbered in this order, and each rack holds nodes of one group only
 
     Attributes
     ----------
-    nodes : NODE_DTYPE [N]
-    racks : RACK_DTYPE [K]
+    nodes : NODE_DTYPE [N], one row per node
+    racks : RACK_DTYPE [K], one row per rack
     slots : int32 [N], number of slots of each node
     gpu_types : names of the GPU types, in order of first use
 
     Raises
     ------
-    ClusterError : there are no groups, or more than MOST_GPUS GPUs
+    ClusterError : ``groups`` is empty, or the groups have more than MOST_GPUS GPUs
     """
 
     def __init__(self, groups: Sequence[NodeGroup]) -> None:
@@ -148,19 +153,19 @@ class Cluster:
     def homogeneous(
         cls, nodes: int, gpus_per_node: int, nodes_per_rack: int | None = None, gpu_type: str = "V100"
     ) -> Cluster:
-        """Build a cluster of equal nodes; ``nodes_per_rack=None`` puts them all into one rack."""
+        """Build a cluster of equal nodes; ``nodes_per_rack=None`` puts all nodes into one rack."""
         return cls([NodeGroup(nodes, gpus_per_node, gpu_type, nodes_per_rack)])
 
     @classmethod
     def parse(cls, text: str) -> Cluster:
         """Parse ``NODESxGPUS[sSLOTS][/NODES_PER_RACK][@GPU_TYPE]``; commas separate several groups.
 
-        Examples: ``310x8/31``, ``16x4@T4,4x8/2@A100``, or ``32x8s2/8``, where the eight GPUs of a node are in two slots
-        of four. The default GPU type is V100.
+        Examples: ``310x8/31`` has racks of 31 nodes, and ``16x4@T4,4x8/2@A100`` has two groups. In ``32x8s2/8`` each
+        node has two slots of four GPUs. The default GPU type is V100.
 
         Raises
         ------
-        ClusterError : another form, or a group with an impossible field
+        ClusterError : ``text`` does not have this form, or a group has an impossible field
         """
         groups = []
         for part in text.split(","):
@@ -189,7 +194,7 @@ class Cluster:
 
     @property
     def tiers(self) -> tuple[str, ...]:
-        """Names of the tiers, in the order of their numbers; with "slot" only if a node has several slots."""
+        """Names of the tiers, in the order of their numbers; "slot" is included only if a node has several slots."""
         return TIERS_WITH_SLOTS if (self.slots > 1).any() else TIERS
 
     @property
@@ -198,7 +203,7 @@ class Cluster:
         return np.repeat(np.arange(len(self.nodes), dtype=np.int32), self.nodes["gpus"])
 
     def tightest_tier(self, gang: np.ndarray | int) -> np.ndarray:
-        """int32, shape of ``gang``: the tightest tier of the empty cluster that can hold a gang of so many GPUs."""
+        """int32, same shape as ``gang``: tightest tier of the empty cluster that can hold a gang of ``gang`` GPUs."""
         size = np.asarray(gang)
         tier = np.where(
             size <= self.nodes["gpus"].max(), MACHINE, np.where(size <= self.racks["gpus"].max(), RACK, NETWORK)
@@ -207,21 +212,21 @@ class Cluster:
         return np.where(size <= in_slots.max(initial=0), SLOT, tier).astype(np.int32)
 
     def used_parts(self, gpus: np.ndarray, first: np.ndarray) -> np.ndarray:
-        """int64 [3, P]: numbers of racks, machines and slots that each of P placements uses.
+        """int64 [3, P]: number of racks (row 0), machines (row 1) and slots (row 2) that each of P placements uses.
 
         Parameters
         ----------
-        gpus : GPU ids of all placements, one after the other
-        first : int [P], ascending: index in ``gpus`` at which each placement begins; no placement is empty
+        gpus : GPU ids of all placements, concatenated
+        first : int [P], ascending, index in ``gpus`` at which each placement begins; no placement may be empty
         """
         placement = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(gpus))))
         parts = self._parts(gpus)
-        most = MOST_SLOTS * len(self.nodes)  # above the number of any part
+        most = MOST_SLOTS * len(self.nodes)  # larger than the number of any rack, machine or slot
         counts = [np.bincount(np.unique(placement * most + part) // most, minlength=len(first)) for part in parts]
         return np.stack(counts).astype(np.int64)
 
     def tier_of(self, gpus: np.ndarray, first: np.ndarray) -> np.ndarray:
-        """int32 [P]: tier of each placement; parameters as for :meth:`used_parts`."""
+        """int32 [P]: tier of each of P placements; the parameters are those of :meth:`used_parts`."""
         rack, node, slot = (
             np.minimum.reduceat(part, first) == np.maximum.reduceat(part, first) for part in self._parts(gpus)
         )
@@ -230,7 +235,7 @@ class Cluster:
         return tier.astype(np.int32)
 
     def _parts(self, gpus: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the numbers of the rack, the machine and the slot of each GPU, unique in the cluster."""
+        """Return the rack, the machine and the slot of each GPU. Slot numbers are unique within the whole cluster."""
         node = self.node_of_gpu[gpus].astype(np.int64)
         slot = (gpus - self.nodes["first_gpu"][node]) // self.slot_gpus[node]
         return self.nodes["rack"][node], node, MOST_SLOTS * node + slot

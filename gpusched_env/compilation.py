@@ -1,4 +1,4 @@
-"""Progress of compilation: a bar on a terminal, else one line."""
+"""Compile kernels in advance, and show the progress: as a bar on a terminal, otherwise as one line."""
 
 from __future__ import annotations
 
@@ -14,20 +14,27 @@ if TYPE_CHECKING:
 
 _SPEAKERS: Final = ("MainProcess", "LokyProcess-1")  # the processes that may print
 _SOON_S: Final = 0.5  # [s] delay before the bar is shown
-_MANY: Final = 10  # without a bar, fewer kernels than this are compiled without a message
-# Packages whose kernels warmup compiles; those of schedulers only if asked.
+_MANY: Final = 10  # without a terminal, a message is printed only if at least this many kernels are to be compiled
+# Packages whose kernels ``gpusched warmup`` always compiles; the package _SCHEDULERS is compiled only on request.
 _PACKAGES: Final = ("core", "envs", "portable")
 _SCHEDULERS: Final = "baselines"
 
 
 class Teller:
-    """Show the progress of the compiler: called with (kernels done, kernels in all, name of the next)."""
+    """Show the progress of the compiler; a listener for :func:`gpusched_env.core.handle.set_listener`."""
 
     def __init__(self) -> None:
         self._bar: ProgressBar | None = None
 
     def __call__(self, done: int, missing: int, name: str) -> None:
-        """Draw the bar; where there is no terminal, print once how many kernels there are."""
+        """Draw the bar; without a terminal, print once how many kernels are to be compiled.
+
+        Parameters
+        ----------
+        done : number of kernels compiled so far
+        missing : number of kernels to compile in total
+        name : name of the kernel that is compiled next
+        """
         if multiprocessing.current_process().name not in _SPEAKERS:
             return
         if not sys.stderr.isatty():
@@ -53,7 +60,7 @@ def _how_often() -> str:
 
 
 def _modules(packages: Iterable[str]) -> list[str]:
-    """Names of the modules with kernels in some packages."""
+    """Return the names of all modules of ``packages`` whose source contains the word "kernel"."""
     found = []
     for package in packages:
         root = f"gpusched_env.{package}"
@@ -66,7 +73,7 @@ def _modules(packages: Iterable[str]) -> list[str]:
 
 
 def _kernels(modules: Iterable[str]) -> dict[str, Any]:
-    """Import modules and users' plug-ins; return all kernels by name."""
+    """Import ``modules`` and the users' plug-ins; return all kernels, keyed by their names in machine code."""
     from gpusched_env.core import handle
     from gpusched_env.plugins import load_plugins
 
@@ -77,18 +84,18 @@ def _kernels(modules: Iterable[str]) -> dict[str, Any]:
 
 
 def _compile(modules: list[str], symbol: str) -> None:
-    """Compile one kernel to disk, in a process that calls no kernel."""
+    """Compile one kernel and store it on disk; the current process must not call kernels."""
     _kernels(modules)[symbol].compile_ahead()
 
 
 def warm_up(schedulers: bool, workers: int, tell: Callable[[int, int], None]) -> int:
-    """Compile all kernels that are not on disk yet, in several processes; return how many there were.
+    """Compile all kernels that are not on disk yet, in several processes; return the number of these kernels.
 
     Parameters
     ----------
     schedulers : also compile the kernels of schedulers
     workers : number of processes; -1 = one per core
-    tell : called with (kernels done, kernels in all)
+    tell : called with (number of kernels done, number of kernels to compile)
     """
     from gpusched_env.evaluation.processes import in_processes
 

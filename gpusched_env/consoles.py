@@ -1,4 +1,8 @@
-"""Consoles for tables: a terminal with its width, or a file or pipe, wide and without padding."""
+"""Consoles on which tables are printed.
+
+On a terminal, tables have the width of the terminal. In a file or a pipe, they have a large fixed width and no trailing
+blanks.
+"""
 
 from __future__ import annotations
 
@@ -14,37 +18,38 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WIDTH_OF_A_PIPE: Final = 200  # [characters] wide enough that no cell is truncated
-INTERRUPTED: Final = 128 + 2  # exit status that shells report for a process ended by SIGINT
-_HANDLER: Final = "gpusched-question-marks"  # name of an error handler
+INTERRUPTED: Final = 128 + 2  # exit status that shells report for a process that SIGINT ended
+_HANDLER: Final = "gpusched-question-marks"  # name under which _question_marks is registered in ``codecs``
 _PADDING: Final = re.compile(r"[ \t]+$", re.MULTILINE)
 
 
 class Unpadded:
-    """A text stream without trailing blanks, with which rich pads every line of a table.
+    """Wrap a text stream and remove the trailing blanks with which rich pads every line of a table.
 
     Parameters
     ----------
-    stream : receives the lines; all other attributes are those of this stream
+    stream : receives the lines; every attribute except ``write`` is taken from this stream
     """
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write text without trailing blanks; like rich, pass whole lines."""
+        """Write ``text`` without the trailing blanks of each line; ``text`` must consist of whole lines."""
         return self._stream.write(_PADDING.sub("", text))
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the stream."""
+        """Return an attribute of the wrapped stream."""
         return getattr(self._stream, name)
 
 
 def console(stream: IO[str] | None = None, width: int | None = None) -> Console:
-    """Return a console for a stream; the default is the current standard output.
+    """Return a console that prints to a stream.
 
     Parameters
     ----------
-    width : width if the stream is not a terminal [characters]; None = WIDTH_OF_A_PIPE
+    stream : None = the current standard output
+    width : width of tables if the stream is not a terminal [characters]; None = WIDTH_OF_A_PIPE
     """
     from rich.console import Console
 
@@ -56,10 +61,11 @@ def console(stream: IO[str] | None = None, width: int | None = None) -> Console:
 
 
 def prepare_output() -> None:
-    """Make standard output and standard error print ``?`` for characters that their encoding lacks, with one note.
+    """Make standard output and standard error print ``?`` for each character that their encoding lacks.
 
-    Without this, a single ± in a table would end a command with an error where the encoding is ASCII. Matplotlib's
-    warning about an unwritable cache folder is silenced as well: it has no effect on figures.
+    The first such character also prints a note. Otherwise, a single ± in a table would end a command with an error if
+    the encoding is ASCII. This function also silences Matplotlib's warning about a cache folder that is not writable,
+    because figures do not depend on that folder.
     """
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     codecs.register_error(_HANDLER, _question_marks)
@@ -69,7 +75,7 @@ def prepare_output() -> None:
 
 
 def _question_marks(error: UnicodeError) -> tuple[str, int]:
-    """Replace characters that cannot be encoded; a handler for :func:`codecs.register_error`."""
+    """Replace the characters that cannot be encoded; an error handler for :func:`codecs.register_error`."""
     global _told
     if not isinstance(error, UnicodeEncodeError):
         raise error
@@ -84,8 +90,8 @@ def _question_marks(error: UnicodeError) -> tuple[str, int]:
 
 
 def tell_interrupt(program: str, stop: KeyboardInterrupt) -> int:
-    """Print in one line that Ctrl-C ended a program, and the text of ``stop``; return the exit status."""
-    # Objects that the interrupt left incomplete would print warnings when they are deleted at exit.
+    """Print on one line that Ctrl-C interrupted ``program``, followed by the text of ``stop``; return INTERRUPTED."""
+    # Objects whose construction was interrupted would print warnings when they are deleted at exit.
     atexit.register(setattr, sys, "unraisablehook", lambda _: None)
     print(": ".join([program, "interrupted", *map(str, stop.args)]), file=sys.stderr)
     return INTERRUPTED

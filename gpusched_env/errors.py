@@ -1,4 +1,4 @@
-"""The errors that this package raises on purpose; each names the offending field or line, and the remedy."""
+"""The errors that this package raises. Each message names the faulty field or line and says how to correct it."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Iterable
 
 
 class GpuschedError(ValueError):
-    """Base class of all errors that invalid input causes."""
+    """Base class of all errors of this package."""
 
 
 class ClusterError(GpuschedError):
-    """An impossible cluster: no nodes, a node without GPUs, an unknown GPU type."""
+    """An impossible cluster, for example one without nodes or with an unknown GPU type."""
 
 
 class WorkloadError(GpuschedError):
-    """Jobs or model profiles that cannot be simulated: negative times, duplicate ids, a gang too large."""
+    """Jobs or model profiles that cannot be simulated, for example negative times, duplicate ids or too large gangs."""
 
 
 class TraceError(GpuschedError):
-    """A trace file that cannot be read; the message names file, line, field and remedy."""
+    """A trace file that cannot be read; the message names the file, the line and the field."""
 
 
 class FetchError(GpuschedError):
-    """Public data that could not be fetched; the message says how to get it by hand."""
+    """Public data that could not be downloaded; the message says how to download it by hand."""
 
 
 class ScenarioError(GpuschedError):
@@ -35,23 +35,26 @@ class SchedulerError(GpuschedError):
 
 
 class ScheduleError(GpuschedError):
-    """An event log that describes an impossible schedule (found by the validator)."""
+    """An event log that describes an impossible schedule; the validator raises this error."""
 
 
 class EntryError(GpuschedError):
-    """An entry of the leaderboard that is damaged, or whose claims do not match its decisions."""
+    """A leaderboard entry whose file is damaged, or whose claimed results do not follow from its decisions."""
 
 
 class MismatchError(EntryError):
-    """An entry whose replay gives other results: a false claim, or a result of another processor or version."""
+    """A leaderboard entry whose replay gives results other than those claimed.
+
+    Either the claim is false, or the results were computed on another processor or by another version.
+    """
 
 
 class MissingLogError(EntryError):
-    """An entry that cannot be verified because the log of its track is missing; the entry is not at fault."""
+    """A leaderboard entry that cannot be verified because the workload log of its track is missing on this machine."""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
-    """Return a message that ``name`` is not a known ``kind``, with the nearest known names first."""
+    """Return an error message that ``name`` is not a known ``kind``; it suggests similar names, then lists all."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(repr(n) for n in near)}? " if near else ""

@@ -14,13 +14,13 @@ from gpusched_env.errors import GpuschedError
 
 @contextlib.contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside ``path``; the file replaces ``path`` only if no error occurs.
+    """Yield a temporary path in the folder of ``path``; at the end, move that file to ``path`` if no error occurred.
 
     Raises
     ------
-    GpuschedError : the disk is full, the folder is missing, or it may not be written
+    GpuschedError : the disk is full, or the folder is missing or not writable
     """
-    # An unpredictable name: in a folder that others may write to, nobody can plant a link under it.
+    # The name is unpredictable, so that in a shared folder no other user can put a symbolic link there in advance.
     partial = path.with_name(f".{secrets.token_hex(8)}.part{path.suffix}")
     try:
         yield partial
@@ -33,20 +33,20 @@ def whole(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write UTF-8 text atomically, without changing line ends."""
+    """Write text as UTF-8, atomically and without conversion of line ends."""
     with whole(path) as partial:
         partial.write_text(text, encoding="utf-8", newline="")
 
 
 def file_name(text: str) -> str:
-    """Return a file name that is valid on every system: without ``:``, ``,``, ``=`` or spaces."""
+    """Turn ``text`` into a file name without ``:``, ``,``, ``=`` and spaces, which is valid on every system."""
     return re.sub(r"[^\w.+-]+", "-", text).strip("-")
 
 
 def visible(text: object) -> str:
-    r"""Return untrusted text, such as a file name, on one line, with unprintable characters as escapes (``\x1b``).
+    r"""Return untrusted text, such as a file name, on one line, with escapes (``\x1b``) for unprintable characters.
 
-    Unprintable characters could control a terminal or hide text, and bytes that are not UTF-8 cannot be printed at all.
+    Unprintable characters could control the terminal or hide text. Bytes that are not UTF-8 cannot be printed at all.
     """
     return "".join(
         one if one.isprintable() else one.encode("unicode_escape", "surrogatepass").decode() for one in str(text)

@@ -1,4 +1,4 @@
-"""An instance: a cluster, a drawn workload, a network and the rules of play, compiled to arrays for the simulator."""
+"""A problem instance: a cluster, a drawn workload, a network and the simulation rules, compiled to arrays."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpusched_env.sharing import Sharing, SharingTables, sharing_tables
 from gpusched_env.workload import Workload
 
 TIE_ORDERS: Final = ("arrival-id", "arrival-smallest")
-# Rules that fingerprints omit at their default value, and that value.
+# Rules that fingerprints omit while they have their default value; the dict gives that value.
 LATER_RULES: Final = {
     "slot_s": 0.0,
     "least_busy_lambda": 1.0,
@@ -30,13 +30,13 @@ LATER_RULES: Final = {
     "merge_s": 0.0,
     "pace_until_lease": False,
 }
-SHORTEST_ROUND_S: Final = 1e-3  # [s] each round calls the scheduler, so shorter rounds would take for ever
+SHORTEST_ROUND_S: Final = 1e-3  # [s] each round calls the scheduler, so a run of shorter rounds would never end
 QUEUE_DISCIPLINES: Final = ("scheduler", "strict", "skip")
 
-# Costs of one preemption in published simulators: seconds of checkpoint (the GPUs are still held) and of restore.
-# Costs that depend on gang size or model (Lucid, Muri) are not in this table.
+# Costs of one preemption in published simulators: duration of the checkpoint and of the restore [s]. The gang holds its
+# GPUs during both. Costs that depend on the gang size or the model (Lucid, Muri) are not in this table.
 PREEMPTION_COSTS: Final = {
-    "zero": (0.0, 0.0),  # Tiresias' own simulator
+    "zero": (0.0, 0.0),  # simulator published by the authors of Tiresias
     "tiresias62": (31.0, 31.0),  # 62 s on average (Tiresias, NSDI 2019, section 5.2.4, quoted in Lucid's simulator)
     "pollux30": (0.0, 30.0),  # 30 s per re-scale (Pollux, OSDI 2021, simulator)
 }
@@ -44,35 +44,36 @@ PREEMPTION_COSTS: Final = {
 
 @dataclass(frozen=True)
 class Semantics:
-    """Rules of play. They change results more than most policies do, so every fingerprint includes them.
+    """Rules of the simulation. Results depend on these rules more than on most policies, so fingerprints include them.
 
     Parameters
     ----------
-    round_s : length of a round [s], at least SHORTEST_ROUND_S: schedulers decide only at multiples of it. 0 = no
-        rounds: schedulers decide at every event
-    checkpoint_s : time for which a preempted gang still holds its GPUs, without progress [s]
-    slot_s : length of a slot [s]: in each slot, only whole iterations count, and a gang stops only at a multiple of it
-        (SJF-BCO, eq. 9). 0 = no slots: work is continuous
-    least_busy_lambda : the placement rule least-busy-servers chooses among the least busy servers, as few as have this
-        many times the GPUs of the gang (SJF-BCO, LBSGF)
+    round_s : length of a round [s], at least SHORTEST_ROUND_S; schedulers decide only at multiples of this time.
+        0 = no rounds; schedulers decide at every event
+    checkpoint_s : duration of a checkpoint [s]; a preempted gang holds its GPUs during the checkpoint, without progress
+    slot_s : length of a time slot [s]. In each slot only whole iterations count, and a gang completes only at a
+        multiple of this time (SJF-BCO, eq. 9). 0 = no time slots; work is continuous
+    least_busy_lambda : parameter lambda of the placement rule ``least-busy-servers``. The rule considers only the least
+        busy servers: the smallest number of them whose GPUs are at least lambda times the gang size (SJF-BCO, LBSGF)
     start_s : time for which a gang holds its GPUs before its first progress [s]
-    max_copies : number of copies of a gang that may train its job at the same time, each on its own GPUs; copies share
-        the iterations in proportion to their speeds (HadarE)
-    merge_s : time that a gang of several copies takes to average their parameters, when it gets its GPUs [s]
+    max_copies : maximum number of copies of a gang that may train its job at the same time, each on its own GPUs. The
+        copies divide the iterations in proportion to their speeds (HadarE)
+    merge_s : time that a gang of several copies needs to average their parameters, added when it gets its GPUs [s]
     restore_s : time for which a resumed gang holds its GPUs before it makes progress [s]
-    queue : discipline of schedulers that start an ordered queue without preemption (fifo, sjf, ssf, yarn-cs):
-        "scheduler" = as published; "strict" = stop at the first waiting job that does not fit (head-of-line blocking);
-        "skip" = skip it and start whatever fits
+    queue : queue discipline of the schedulers that start an ordered queue without preemption (``fifo``, ``sjf``,
+        ``ssf``, ``yarn-cs``). "scheduler" = the discipline published for the scheduler; "strict" = stop at the first
+        waiting job that does not fit (head-of-line blocking); "skip" = skip jobs that do not fit and start the others
     step_iterations : K > 0 rounds the work of every job up to a multiple of K iterations (Dally's simulator,
-        ``iteration_granularity``); 0 = work is continuous
-    tie_order : order of jobs that tie: "arrival-id", or "arrival-smallest" (arrival, gang size, id)
-    pace_until_lease : True = after a co-located job leaves, a gang keeps its slowed rate until its next lease or until
-        another job joins it (Gavel: rates hold for a round); False = it runs faster at once
-    time_limit_s : time at which the run is cut [s]; inf = run until every job has finished
+        ``iteration_granularity``); 0 = work is not rounded
+    tie_order : order of jobs that tie. "arrival-id" = by arrival, then id; "arrival-smallest" = by arrival, then gang
+        size, then id
+    pace_until_lease : rate of a gang after a co-located job has left. True = the gang keeps its slowed rate until its
+        next lease, or until another job joins it (in Gavel, rates hold for a round); False = it runs faster at once
+    time_limit_s : time at which the run is cut [s]; inf = the run ends when every job has finished
 
     Raises
     ------
-    ScenarioError : a negative or NaN time, a value out of range, or an unknown name
+    ScenarioError : a time is negative or NaN, a value is out of range, or a name is unknown
     """
 
     round_s: float = 0.0
@@ -125,7 +126,8 @@ class Semantics:
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; an infinite time limit becomes None.
 
-        A rule of LATER_RULES is left out at its default value, so that fingerprints do not depend on it.
+        A rule of LATER_RULES is omitted while it has its default value. Fingerprints computed before the rule existed
+        therefore remain valid.
         """
         data = dataclasses.asdict(self)
         for name, plain in LATER_RULES.items():
@@ -138,14 +140,17 @@ class Semantics:
 def whole_steps(iterations: np.ndarray, step: int) -> np.ndarray:
     """float64 [J]: iterations rounded up to multiples of ``step``.
 
-    Work that is computed from seconds has rounding errors, so an excess of 1e-12 (relative) is ignored.
+    Iterations that are computed from seconds have rounding errors. A number that exceeds a multiple by less than a
+    relative error of 1e-12 is therefore rounded down to this multiple.
     """
     steps: np.ndarray = np.ceil(iterations / step * (1.0 - 1e-12)) * step
     return steps
 
 
 class Instance:
-    """A problem instance that the simulator can play.
+    """A problem instance, which the simulator can run.
+
+    Jobs with the same profile and the same gang size form a job class. Their times of an iteration are stored once.
 
     Parameters
     ----------
@@ -154,28 +159,31 @@ class Instance:
 
     Attributes
     ----------
-    workload : the given workload with its jobs sorted by the tie order, so that jobs tie in the order of their rows
+    workload : the given workload with its jobs sorted by the tie order; if jobs tie, the lowest row comes first
     job_class : int32 [J], class of each job
-    classes : int64 [C, 2], profile and gang size of each class
-    passes : int64 [C], passes in which a GPU processes its batch when it is not shared
-    topology : the links between the machines; None if the network is priced by tiers
-    links : LINK_ROW_DTYPE, the links as rows of the simulator
+    classes : int64 [C, 2], profile row and gang size of each class
+    passes : int64 [C], number of passes in which a GPU processes its batch when the GPU is not shared
+    topology : the links between the machines; None if communication times depend only on the tier of the placement
+    links : LINK_ROW_DTYPE [L], the links as rows of the simulator's link table
     first_row : first row in ``links`` of each link of the topology
-    iteration_s : float64 [C, tiers, GPU types], seconds of one iteration on an idle network; inf = cannot run there
+    iteration_s : float64 [C, tiers, GPU types], seconds of one iteration on an idle network; inf = the class cannot run
+        there
     compute_s, communication_s : float64 [C, tiers, GPU types], seconds of compute and of communication in an iteration
-    measured : bool [C, tiers, GPU types], whether these times were measured
-    shapes : times by the shape of a placement; None unless the network's model is "dimensions". Arrays by tier then
-        hold the fastest shape of each tier
-    ratios : float64 [P, P], rate of a profile beside another / its rate alone; None unless contention is a table
-    iterations : float64 [J], work of each job
-    ideal_iteration_s : float64 [C], seconds of one iteration on the best placement that the empty cluster offers
-    ideal_s : float64 [J], run time on that placement
+    measured : bool [C, tiers, GPU types], whether the times of this entry were measured
+    shapes : times by the shape of a placement; None unless the network model is "dimensions". With this model, the
+        arrays with an axis of tiers hold the times of the fastest shape of each tier
+    ratios : float64 [P, P], rate of a profile next to another profile / its rate alone; None unless the contention
+        model is a table
+    iterations : float64 [J], number of iterations of each job
+    ideal_iteration_s : float64 [C], seconds of one iteration on the ideal placement, which is the fastest placement in
+        the empty cluster
+    ideal_s : float64 [J], run time of each job on the ideal placement
 
     Raises
     ------
-    WorkloadError : a gang larger than the cluster, profiles that lack one of the cluster's GPU types, a job that can
-        run on no placement, or an iteration longer than a slot
-    ScenarioError : copies of gangs together with a topology or with sharing
+    WorkloadError : a gang is larger than the cluster, the profiles lack a GPU type of the cluster, a job can run on no
+        placement, or an iteration is longer than a time slot
+    ScenarioError : copies of gangs are combined with a topology or with sharing
     """
 
     def __init__(
@@ -240,12 +248,12 @@ class Instance:
 
     @property
     def gpu_jobs(self) -> int:
-        """Number of jobs that may hold a GPU at the same time."""
+        """Maximum number of jobs that may hold the same GPU at the same time."""
         return 1 if self.sharing is None else self.sharing.limit
 
     @property
     def tells_rates(self) -> bool:
-        """Whether rates depend on the other running gangs, so that the event log holds ``rate`` events."""
+        """Whether the rate of a gang depends on the other running gangs; if so, the event log has ``rate`` events."""
         return self.topology is not None or self.sharing is not None
 
     def fingerprint(self) -> str:
@@ -271,7 +279,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class SchedulerInfo:
-    """Name and parameters of a scheduler, stored with every result."""
+    """Name, parameters and clairvoyance of a scheduler, which are stored with every result."""
 
     name: str
     parameters: dict[str, Any]

@@ -1,4 +1,4 @@
-"""The rate model: seconds per iteration on a placement = overlap(compute, communication)."""
+"""The rate model: the time of an iteration on a placement, computed from its compute and its communication time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from gpusched_env.workload import Workload
 
 
 def overlapped(compute_s: np.ndarray, communication_s: np.ndarray, overlap: np.ndarray) -> np.ndarray:
-    """p-norm of compute and communication [s]: p = 1 adds them, p = inf hides the shorter (Pollux, OSDI 2021)."""
+    """Return the p-norm of compute and communication time [s], with p = ``overlap`` (Pollux, OSDI 2021).
+
+    p = 1 adds the two times (no overlap); p = inf takes the longer one (full overlap).
+    """
     longer = np.maximum(compute_s, communication_s)
     ratio = np.minimum(compute_s, communication_s) / longer
     with np.errstate(divide="ignore"):
@@ -23,7 +26,7 @@ def overlapped(compute_s: np.ndarray, communication_s: np.ndarray, overlap: np.n
 
 
 def job_classes(workload: Workload) -> tuple[np.ndarray, np.ndarray]:
-    """Group jobs with the same profile and gang size, so that their rates are tabulated once.
+    """Group the jobs with the same profile and the same gang size into classes, so that their rates are stored once.
 
     Returns
     -------
@@ -36,17 +39,18 @@ def job_classes(workload: Workload) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Paces(NamedTuple):
-    """Times of one iteration of each job class on each tier, on GPUs of one type; arrays [C, tiers, T].
+    """Times of one iteration of each job class, by tier and GPU type; each array has the shape [C, tiers, T].
 
-    Where machines have slots there is a fourth tier. A slot has the times of its machine, unless times depend on
-    shapes. A synchronous gang waits for its slowest member, so a gang on mixed types takes the largest time of its
-    types. If a class cannot run on a type on some tier, its compute and iteration times are infinite on all tiers.
+    If machines have slots, there is a fourth tier. Its times are those of the tier "machine", unless times depend on
+    the shape of the placement. An entry is for a gang whose GPUs are all of one type. A synchronous gang waits for its
+    slowest member, so a gang on GPUs of several types takes the largest time of these types. If a class cannot run on a
+    GPU type on some tier, its compute and iteration times for this type are infinite on all tiers.
     """
 
-    iteration_s: np.ndarray  # float64 [s] on an idle network
-    compute_s: np.ndarray  # float64 [s] of compute in it
-    communication_s: np.ndarray  # float64 [s] of communication in it
-    measured: np.ndarray  # Boolean: the profile was measured on this gang
+    iteration_s: np.ndarray  # float64 [s] of one iteration on an idle network
+    compute_s: np.ndarray  # float64 [s] of compute in one iteration
+    communication_s: np.ndarray  # float64 [s] of communication in one iteration
+    measured: np.ndarray  # Boolean: the times are measurements of the profile on gangs of this size
 
 
 def known_types(workload: Workload, cluster: Cluster) -> list[int]:
@@ -54,7 +58,7 @@ def known_types(workload: Workload, cluster: Cluster) -> list[int]:
 
     Raises
     ------
-    WorkloadError : the profiles lack one of them
+    WorkloadError : the profiles lack a GPU type of the cluster
     """
     profiles = workload.profiles
     missing = [name for name in cluster.gpu_types if name not in profiles.gpu_types]
@@ -67,11 +71,16 @@ def known_types(workload: Workload, cluster: Cluster) -> list[int]:
 
 
 def refuse_unable(ideal_s: np.ndarray, classes: np.ndarray, workload: Workload, cluster: Cluster) -> None:
-    """Refuse job classes that the empty cluster cannot run; ``ideal_s`` is float64 [C], inf = on no placement.
+    """Raise an error if a job class can run on no placement of the empty cluster.
+
+    Parameters
+    ----------
+    ideal_s : float64 [C], seconds of one iteration on the ideal placement; inf = the class can run on no placement
+    classes : int64 [C, 2], profile row and gang size of each class
 
     Raises
     ------
-    WorkloadError : there is such a class
+    WorkloadError : an element of ``ideal_s`` is infinite
     """
     if np.isinf(ideal_s).any():
         profile, gang = classes[int(np.argmax(ideal_s))].tolist()
@@ -90,7 +99,8 @@ def class_paces(
     Parameters
     ----------
     classes : int64 [C, 2], profile row and gang size of each class
-    topology : the links of the network; times on a tier are then those on the fewest machines that hold the gang
+    topology : the links of the network. If given, the times on a tier are those of a placement on the smallest number
+        of machines that can hold the gang
 
     Raises
     ------
@@ -113,12 +123,12 @@ def class_paces(
         else:
             kinds = _collectives(network, workload, classes)
             formula = isolated_communication_s(network, topology, cluster, *gangs, kinds)
-        if network.contention.model == "budget":  # the budget of extra time is the whole cost of spreading a gang
+        if network.contention.model == "budget":  # the extra time of this model already is the cost of several machines
             formula = np.repeat(formula[:, [MACHINE]], len(TIERS), axis=1)
         communication = np.broadcast_to(formula[:, :, None], shape).copy()
     measured = np.zeros(shape, bool)
     class_of = {(profile, gang): index for index, (profile, gang) in enumerate(classes.tolist())}
-    # Inner tiers first: the row of an outer tier replaces their values.
+    # Inner tiers first: a row sets all tiers from its own outwards, and a row of an outer tier then overwrites these.
     for row in np.sort(profiles.measured, order="tier", kind="stable"):
         index = class_of.get((int(row["profile"]), int(row["gpus"])))
         if index is not None and row["gpu_type"] in types:
@@ -129,7 +139,7 @@ def class_paces(
     passes = profiles.passes[classes[:, 0]][:, None, None]
     iteration = overlapped(compute / passes, communication, rows["overlap"][:, None, None])
     earlier = np.where(passes > 1, compute, 0.0)
-    iteration += earlier - earlier / passes  # the passes before the last; only the last one communicates
+    iteration += earlier - earlier / passes  # the compute of all passes but the last; only the last one communicates
     of_tier = [*range(len(TIERS)), *[MACHINE] * (len(cluster.tiers) - len(TIERS))]
     return Paces(*(array[:, of_tier] for array in (iteration, compute, communication, measured)))
 
@@ -141,15 +151,16 @@ def _collectives(network: Network, workload: Workload, classes: np.ndarray) -> l
 
 
 def ideal_iteration_seconds(gangs: np.ndarray, iteration_s: np.ndarray, cluster: Cluster) -> np.ndarray:
-    """float64 [C]: seconds of one iteration of each job class on its best placement on the empty cluster.
+    """float64 [C]: seconds of one iteration of each job class on the fastest placement in the empty cluster.
 
-    For each GPU type and tier: use this type and all types that are faster for the job, if the tier has enough of these
-    GPUs; the slowest of these types determines the time. The result is the smallest of these times.
+    Consider each GPU type and tier. Allow GPUs of this type and of all types that are as fast or faster for the class.
+    If one machine, rack or slot of the tier has enough of these GPUs, the given type, the slowest one allowed,
+    determines the time. The result is the smallest of these times.
 
     Parameters
     ----------
-    gangs : int [C], gang sizes
-    iteration_s : float64 [C, tiers, T], see :func:`class_paces`
+    gangs : int [C], gang size of each class
+    iteration_s : float64 [C, tiers, T], see :class:`Paces`
     """
     ideal = np.full(len(gangs), np.inf)
     types = cluster.nodes["gpu_type"]
@@ -168,13 +179,13 @@ def ideal_iteration_seconds(gangs: np.ndarray, iteration_s: np.ndarray, cluster:
 
 
 def type_rates(gangs: np.ndarray, iteration_s: np.ndarray, cluster: Cluster) -> np.ndarray:
-    """float64 [C, T]: iterations/s of each job class on GPUs of one type; 0 = it cannot run there.
+    """float64 [C, T]: iterations per second of each job class on GPUs of one type; 0 = the class cannot run there.
 
-    Rates are those on the tightest tier where machines of that type alone can hold the gang.
+    The rate is that on the tightest tier on which the machines of this type can hold the gang.
 
     Parameters
     ----------
-    gangs : int [C], gang sizes
+    gangs : int [C], gang size of each class
     iteration_s : float64 [C, tiers, T], see :class:`Paces`
     """
     rates = np.zeros((len(gangs), len(cluster.gpu_types)))

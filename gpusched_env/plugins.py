@@ -1,4 +1,4 @@
-"""Import of users' modules, so that what they register is known in every process, workers included."""
+"""Import the users' modules, so that everything they register is known in every process, including worker processes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Final
 
 from gpusched_env.errors import GpuschedError
 
-GROUP: Final = "gpusched_env.plugins"  # entry points of installed packages
-VARIABLE: Final = "GPUSCHED_PLUGINS"  # names of modules, separated by commas
+GROUP: Final = "gpusched_env.plugins"  # group of entry points, by which installed packages name their modules
+VARIABLE: Final = "GPUSCHED_PLUGINS"  # environment variable with names of modules, separated by commas
 
 
 def search_working_folder() -> bool:
-    """Append the working folder to ``sys.path``; return whether it was not there before.
+    """Append the working folder to ``sys.path`` unless it is there; return whether it was appended.
 
-    A console script does not search the working folder, but a user's own module usually is there.
+    Python does not search the working folder when a console script runs, but users' modules are usually there.
     """
     added = os.getcwd() not in sys.path and "" not in sys.path
     if added:
@@ -28,9 +28,9 @@ def search_working_folder() -> bool:
 
 @cache
 def load_plugins() -> None:
-    """Import the modules named in GPUSCHED_PLUGINS and in the entry points ``gpusched_env.plugins``.
+    """Import the modules that GPUSCHED_PLUGINS and the entry points of the group ``gpusched_env.plugins`` name.
 
-    The working folder is searched too. Later calls do nothing.
+    The working folder is searched as well. Only the first call in a process imports modules.
 
     Raises
     ------

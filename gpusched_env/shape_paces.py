@@ -1,4 +1,4 @@
-"""Times of an iteration on every shape that a gang's placement can have on a cluster."""
+"""Times of an iteration on every shape that a gang's placement can have in a cluster."""
 
 from __future__ import annotations
 
@@ -17,20 +17,23 @@ Shape = tuple[int, int, int, int]
 
 
 class ShapePaces(NamedTuple):
-    """Times of one iteration of each job class on each of its shapes; S = largest number of shapes of a class."""
+    """Times of one iteration of each job class on each shape of its placements.
 
-    keys: np.ndarray  # int64 [C, S], ascending, see shape_key; -1 = padding
-    iteration_s: np.ndarray  # float64 [C, S, T] [s]
-    compute_s: np.ndarray  # float64 [C, S, T] [s] of compute in it
-    communication_s: np.ndarray  # float64 [C, S, T] [s] of communication that compute does not hide
+    C = number of job classes, S = maximum number of shapes of a class, T = number of GPU types.
+    """
+
+    keys: np.ndarray  # int64 [C, S], ascending, key of each shape (shape_key); -1 = padding
+    iteration_s: np.ndarray  # float64 [C, S, T] [s] of one iteration
+    compute_s: np.ndarray  # float64 [C, S, T] [s] of compute in one iteration
+    communication_s: np.ndarray  # float64 [C, S, T] [s] of the communication that does not overlap with compute
 
     def rows(self, job_class: np.ndarray, gang: np.ndarray, parts: np.ndarray) -> np.ndarray:
-        """int64 [P]: index along S of each placement.
+        """int64 [P]: index of the shape of each of P placements along the axis S.
 
         Parameters
         ----------
-        job_class, gang : int [P], class and GPUs of each placement
-        parts : int [3, P], racks, machines and slots that each placement uses, see Cluster.used_parts
+        job_class, gang : int [P], job class and number of GPUs of each placement
+        parts : int [3, P], number of racks, machines and slots that each placement uses (Cluster.used_parts)
         """
         seen = {}
         rows = np.zeros(len(gang), np.int64)
@@ -46,8 +49,8 @@ class ShapePaces(NamedTuple):
 def shape_paces(classes: np.ndarray, workload: Workload, cluster: Cluster) -> tuple[Paces, ShapePaces]:
     """Compute the times of one iteration of each job class on each shape, and on the fastest shape of each tier.
 
-    An iteration takes compute / efficiency. A tier on which a gang has no placement gets the times of the next outer
-    tier that has one, or else of the next inner tier.
+    An iteration takes compute time / efficiency. A gang may have no placement on some tier. The times on this tier are
+    then those of the next outer tier on which it has one, or, if there is none, of the next inner tier.
 
     Parameters
     ----------
@@ -55,7 +58,7 @@ def shape_paces(classes: np.ndarray, workload: Workload, cluster: Cluster) -> tu
 
     Raises
     ------
-    WorkloadError : the profiles lack a GPU type of the cluster, or the efficiency of a shape that a gang can have
+    WorkloadError : the profiles lack a GPU type of the cluster, or the efficiency of a shape that a placement can have
     """
     types = known_types(workload, cluster)
     told = {tuple(row[:-1]): row[-1] for row in workload.profiles.shaped.tolist()}
@@ -86,7 +89,7 @@ def shape_paces(classes: np.ndarray, workload: Workload, cluster: Cluster) -> tu
 
 
 def _fill(best: np.ndarray) -> None:
-    """Fill tiers without a placement (0) with the efficiency of the next outer, or else the next inner tier."""
+    """Replace each 0, a tier without a placement, by the efficiency of the next outer tier, or else the next inner."""
     order = [tier for tier in OUTWARDS if tier < len(best)]
     for there, here in pairwise(reversed(order)):
         best[here] = best[here] or best[there]

@@ -1,4 +1,4 @@
-"""Times in readable units, for tables and figures. Files always hold seconds."""
+"""Times in readable units, for tables and figures. Times in files are always in seconds."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ UNITS: Final = (Unit("s", 1.0), Unit("min", 60.0), Unit("h", 3_600.0), Unit("d",
 
 
 def unit_for(seconds: Iterable[float]) -> Unit:
-    """Return one unit for a column or an axis: the largest one in which the largest value is at least 2."""
+    """Return one unit for a column or an axis: the largest unit in which the largest value is at least 2."""
     largest = max((abs(value) for value in seconds if math.isfinite(value)), default=0.0)
     return next((unit for unit in reversed(UNITS) if largest >= 2 * unit.seconds), UNITS[0])
 
 
 def readable(seconds: float) -> str:
-    """Format a time with three significant digits, in its own best unit; NaN and inf give a dash."""
+    """Format a time with three significant digits and its unit (:func:`unit_for`); NaN and inf give a dash."""
     if not math.isfinite(seconds):
         return "-"
     unit = unit_for([seconds])
@@ -32,7 +32,7 @@ def readable(seconds: float) -> str:
 
 
 def three_digits(value: float) -> str:
-    """Format a number with three significant digits, without exponent below 1e9; NaN and inf give a dash."""
+    """Format a number with three significant digits, with an exponent from 1e9 on; NaN and inf give a dash."""
     if not math.isfinite(value):
         return "-"
     if value == 0 or abs(value) >= 1e9:

@@ -1,4 +1,4 @@
-"""Workloads: submitted jobs and the profiles of the models that they train. They are constant during a run."""
+"""Workloads: jobs, and the profiles of the models that the jobs train. A workload does not change during a run."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from gpusched_env.cluster import TIERS
 from gpusched_env.errors import WorkloadError
 from gpusched_env.files import whole
 
-MOST_JOBS: Final = 50_000_000  # [job] limit of a workload: more is a typing error, or does not fit in memory
-# Attributes that users submit with their jobs, so that schedulers may see them: numbers, or numbers as text.
+MOST_JOBS: Final = 50_000_000  # [job] maximum per workload; a larger number is a typing error or does not fit in memory
+# Attributes that users submit with their jobs. Schedulers may see these. The values are numbers, or numbers as text.
 REQUESTED: Final = (
-    "priority_weight",  # entitlement: a job with twice the weight is entitled to twice as much
-    "slo",  # deadline after arrival / run time on the reference GPU type; <= 0 = none
+    "priority_weight",  # share of the cluster to which the job is entitled, relative to the other jobs
+    "slo",  # time from arrival to the deadline / run time on the reference GPU type; <= 0 = no deadline
 )
 JOB_DTYPE: Final = np.dtype(
     [
         ("id", "<i8"),  # unique
-        ("arrival_s", "<f8"),  # [s] submission, >= 0
+        ("arrival_s", "<f8"),  # [s] time of arrival, >= 0
         ("gpus", "<i4"),  # [GPU] gang size, >= 1
         ("profile", "<i4"),  # row of Profiles.rows
-        ("iterations", "<f8"),  # work; NaN = given by duration_s
-        ("duration_s", "<f8"),  # [s] run time on the ideal placement; NaN = given by iterations
-        ("estimate_s", "<f8"),  # [s] run time the user claimed; NaN = none
+        ("iterations", "<f8"),  # number of iterations; NaN = duration_s is given instead
+        ("duration_s", "<f8"),  # [s] run time on the ideal placement; NaN = iterations is given instead
+        ("estimate_s", "<f8"),  # [s] run time that the user estimates; NaN = no estimate
     ]
 )
 PROFILE_DTYPE: Final = np.dtype(
     [
         ("name", "<U48"),
-        ("batch", "<i4"),  # [samples] per GPU
-        ("gradient_bytes", "<f8"),  # [byte] reduced by an all-reduce in each iteration
-        ("memory_bytes", "<f8"),  # [byte] on each GPU
+        ("batch", "<i4"),  # [samples] per GPU and iteration
+        ("gradient_bytes", "<f8"),  # [byte] size of the gradients, which each iteration sums by an all-reduce
+        ("memory_bytes", "<f8"),  # [byte] of memory used on each GPU
         ("skew", "<f8"),  # largest tensor / all tensor bytes, 0..1 (Tiresias, NSDI 2019)
-        ("overlap", "<f8"),  # exponent p of the overlap norm: 1 = no overlap, inf = full overlap
+        ("overlap", "<f8"),  # p of the p-norm of compute and communication time: 1 = no overlap, inf = full overlap
     ]
 )
 MEASURED_DTYPE: Final = np.dtype(
@@ -47,7 +47,7 @@ MEASURED_DTYPE: Final = np.dtype(
         ("profile", "<i4"),  # row of Profiles.rows
         ("gpu_type", "<i4"),  # index into Profiles.gpu_types
         ("gpus", "<i4"),  # [GPU] gang size, >= 1
-        ("tier", "<i4"),  # index into TIERS: the row holds from this tier outwards, up to the tier of the next row
+        ("tier", "<i4"),  # index into TIERS; the row also holds for outer tiers that have no row of their own
         ("compute_s", "<f8"),  # [s] of one iteration, > 0; inf = the gang cannot run on this GPU type
         ("communication_s", "<f8"),  # [s] of one iteration on an idle network, >= 0
     ]
@@ -57,11 +57,12 @@ MEASURED_DTYPE: Final = np.dtype(
 SHAPED_DTYPE: Final = np.dtype(
     [
         ("profile", "<i4"),  # row of Profiles.rows
-        ("gpu", "<i4"),  # [GPU] in each dimension of the gang's shape, >= 1; their product is the gang's size
+        # gpu, slot, machine, rack: extents of the placement's shape, >= 1; their product is the gang size
+        ("gpu", "<i4"),
         ("slot", "<i4"),
         ("machine", "<i4"),
         ("rack", "<i4"),
-        ("efficiency", "<f8"),  # compute / (compute + communication not hidden by it), above 0, at most 1
+        ("efficiency", "<f8"),  # compute time / (compute time + communication not overlapped with it), > 0, <= 1
     ]
 )
 
@@ -69,45 +70,46 @@ SHAPED_DTYPE: Final = np.dtype(
 ACCUMULATION_DTYPE: Final = np.dtype(
     [
         ("profile", "<i4"),  # row of Profiles.rows
-        ("passes", "<i4"),  # passes in which a GPU processes its batch when it is not shared, >= 1
-        ("fixed_compute", "<f8"),  # fraction of a pass's compute that does not shrink with its samples, 0..1
-        ("fixed_memory", "<f8"),  # fraction of a GPU's memory that does not shrink with the samples of a pass, >= 0
-        ("batch_memory", "<f8"),  # fraction of a GPU's memory that the samples of one of these passes take, >= 0
+        ("passes", "<i4"),  # number of passes in which a GPU processes its batch when the GPU is not shared, >= 1
+        ("fixed_compute", "<f8"),  # fraction of a pass's compute time that does not depend on its samples, 0..1
+        ("fixed_memory", "<f8"),  # fraction of a GPU's memory used independently of the samples of a pass, >= 0
+        ("batch_memory", "<f8"),  # fraction of a GPU's memory that the samples of one of these passes use, >= 0
     ]
 )
 
 
 def no_accumulation() -> np.ndarray:
-    """ACCUMULATION_DTYPE [0]."""
+    """ACCUMULATION_DTYPE [0]: an empty table of gradient accumulation."""
     return np.empty(0, ACCUMULATION_DTYPE)
 
 
 def no_shapes() -> np.ndarray:
-    """SHAPED_DTYPE [0]."""
+    """SHAPED_DTYPE [0]: an empty table of efficiencies by shape."""
     return np.empty(0, SHAPED_DTYPE)
 
 
 def no_measurements() -> np.ndarray:
-    """MEASURED_DTYPE [0]."""
+    """MEASURED_DTYPE [0]: an empty table of measured times."""
     return np.empty(0, MEASURED_DTYPE)
 
 
 @dataclass(frozen=True)
 class Profiles:
-    """Model profiles: the cost of one iteration.
+    """Model profiles: the cost of one training iteration of each model.
 
     Attributes
     ----------
-    rows : PROFILE_DTYPE [P]
-    compute_s : float64 [P, T], seconds of compute of one iteration on one GPU of each type; inf = cannot run there
+    rows : PROFILE_DTYPE [P], one row per model
+    compute_s : float64 [P, T], seconds of compute of one iteration on one GPU of each type; inf = the model cannot run
+        on this type
     gpu_types : names of the T GPU types
-    measured : MEASURED_DTYPE [M], measured times of a profile on a gang. For that gang and GPU type, from the row's
-        tier outwards, they replace the times from ``compute_s`` and from the scenario's communication model
-    shaped : SHAPED_DTYPE [S], ascending, efficiency of a profile on each shape of a gang's placement. Only the network
-        model "dimensions" reads it
-    accumulation : ACCUMULATION_DTYPE [A], ascending profiles, effect of gradient accumulation on the compute and the
-        memory of a profile. ``compute_s`` is that of all passes; only the last pass overlaps communication. A profile
-        without a row always processes its batch in one pass
+    measured : MEASURED_DTYPE [M], measured times of gangs. For the gang size and the GPU type of a row, and from its
+        tier outwards, they replace the times from ``compute_s`` and from the communication model of the scenario
+    shaped : SHAPED_DTYPE [S], ascending, efficiency of a profile on each shape of a placement. Only the network model
+        "dimensions" uses this table
+    accumulation : ACCUMULATION_DTYPE [A], sorted by profile, effect of gradient accumulation on the compute and the
+        memory of a profile. ``compute_s`` is the time of all passes together; only the last pass overlaps with
+        communication. A profile without a row always processes its batch in one pass
     """
 
     rows: np.ndarray
@@ -208,7 +210,10 @@ class Profiles:
 
     @classmethod
     def from_rows(cls, rows: Sequence[Mapping[str, Any]], gpu_types: Sequence[str] = ("V100",)) -> Profiles:
-        """Build profiles from mappings with the PROFILE_DTYPE fields and ``compute_s`` (one, or one per GPU type)."""
+        """Build profiles from mappings that hold the fields of PROFILE_DTYPE and ``compute_s``.
+
+        ``compute_s`` is one number for all GPU types, or one number per GPU type.
+        """
         table = np.zeros(len(rows), PROFILE_DTYPE)
         compute = np.zeros((len(rows), len(gpu_types)))
         for i, row in enumerate(rows):
@@ -219,29 +224,34 @@ class Profiles:
 
     @classmethod
     def unit(cls, gpu_type: str = "V100") -> Profiles:
-        """Build one profile of 1 s per iteration without communication: durations are exact on every placement."""
+        """Build one profile of 1 s per iteration without communication: a job runs equally fast on every placement."""
         row = dict(name="unit", batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0, compute_s=1.0)
         return cls.from_rows([row], (gpu_type,))
 
     @property
     def passes(self) -> np.ndarray:
-        """int64 [P]: passes in which a GPU processes the batch of each profile when it is not shared."""
+        """int64 [P]: number of passes in which a GPU processes the batch of each profile when the GPU is not shared."""
         passes = np.ones(len(self.rows), np.int64)
         passes[self.accumulation["profile"]] = self.accumulation["passes"]
         return passes
 
     @property
     def is_unit(self) -> bool:
-        """Whether this is the table of jobs whose models are unknown."""
+        """Whether these are the profiles of :meth:`unit`, which workloads of unknown models have."""
         return bool(self.rows["name"].tolist() == ["unit"])
 
 
 def refuse_too_many_jobs(jobs: int, where: str) -> None:
-    """Refuse more than MOST_JOBS, before any memory is allocated for them.
+    """Raise an error if ``jobs`` is more than MOST_JOBS, before any memory is allocated for them.
+
+    Parameters
+    ----------
+    jobs : number of jobs
+    where : source of the number, for the error message
 
     Raises
     ------
-    WorkloadError : there are more
+    WorkloadError : ``jobs`` is more than MOST_JOBS
     """
     if jobs > MOST_JOBS:
         raise WorkloadError(f"{where} has {jobs:,} jobs: give at most {MOST_JOBS:,}")
@@ -249,20 +259,20 @@ def refuse_too_many_jobs(jobs: int, where: str) -> None:
 
 @dataclass(frozen=True)
 class Workload:
-    """Jobs and the profiles that they refer to.
+    """Jobs and the profiles of their models.
 
     Parameters
     ----------
-    jobs : JOB_DTYPE [J]; any order, the simulator sorts by the scenario's tie order
-    profiles : model profiles
-    name, source : for reports
-    attributes : optional columns of length J (original ids, users, virtual clusters). Schedulers see only those of
-        REQUESTED, which users submit with their jobs
+    jobs : JOB_DTYPE [J], one row per job, in any order; the simulator sorts them by the tie order of the scenario
+    profiles : model profiles, to which the jobs refer by row
+    name, source : name and origin of the workload, shown in reports
+    attributes : optional columns of length J, such as original ids, users or virtual clusters. Schedulers see only the
+        columns of REQUESTED, which users submit with their jobs
 
     Raises
     ------
-    WorkloadError : no jobs, more than MOST_JOBS, duplicate ids, negative or NaN times, a gang below 1 GPU, or a job
-        with both or neither of ``iterations`` and ``duration_s``
+    WorkloadError : there are no jobs or more than MOST_JOBS, two jobs have the same id, a time is negative or NaN, a
+        gang has less than 1 GPU, or a job has both or neither of ``iterations`` and ``duration_s``
     """
 
     jobs: np.ndarray
@@ -306,7 +316,7 @@ class Workload:
                 )
 
     def __len__(self) -> int:
-        """Count the jobs."""
+        """Return the number of jobs."""
         return len(self.jobs)
 
     @classmethod
@@ -322,7 +332,7 @@ class Workload:
         estimate_s: Sequence[float] | np.ndarray | None = None,
         **kwargs: Any,
     ) -> Workload:
-        """Build a workload from columns; without ``profiles``, every job has the unit profile (exact durations)."""
+        """Build a workload from columns; without ``profiles``, every job has the profile of :meth:`Profiles.unit`."""
         jobs = np.zeros(len(arrival_s), JOB_DTYPE)
         jobs["id"] = np.arange(len(jobs)) if ids is None else ids
         jobs["arrival_s"] = arrival_s
@@ -336,12 +346,12 @@ class Workload:
         return cls(jobs, profiles or Profiles.unit(), **kwargs)
 
     def select(self, rows: np.ndarray) -> Workload:
-        """Return the workload of the chosen rows (indices or a Boolean mask), attributes included."""
+        """Return a workload of the jobs ``rows`` (indices or a Boolean mask) and their attributes."""
         attributes = {key: column[rows] for key, column in self.attributes.items()}
         return Workload(self.jobs[rows], self.profiles, self.name, self.source, attributes)
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of everything that a simulation reads; of the attributes, only REQUESTED count."""
+        """Return the SHA-256 of everything that a simulation reads; the only attributes included are REQUESTED."""
         digest = hashlib.sha256()
         digest.update(self.jobs.tobytes())
         digest.update(self.profiles.rows.tobytes())
@@ -360,11 +370,11 @@ class Workload:
         return digest.hexdigest()
 
     def save(self, path: str | Path) -> None:
-        """Write a compressed ``.npz`` that :meth:`load` gives back bit for bit.
+        """Write a compressed ``.npz`` file, from which :meth:`load` reads a bit-identical workload.
 
         Raises
         ------
-        WorkloadError : an attribute holds Python objects
+        WorkloadError : an attribute column holds Python objects
         GpuschedError : the file cannot be written
         """
         for key, column in self.attributes.items():
@@ -388,17 +398,17 @@ class Workload:
 
     @classmethod
     def load(cls, path: str | Path) -> Workload:
-        """Read what :meth:`save` wrote.
+        """Read a workload from a file that :meth:`save` wrote.
 
         Raises
         ------
-        WorkloadError : the file is missing, damaged or not a workload
+        WorkloadError : the file is missing or damaged, or does not contain a workload
         """
         try:
             with Path(path).open("rb") as file:
                 try:
                     return cls._unpacked(file)
-                except Exception as error:  # numpy, zipfile and json raise a dozen types for damage
+                except Exception as error:  # numpy, zipfile and json raise a dozen types of errors for damaged files
                     raise WorkloadError(
                         f"{path}: not a workload file written by Workload.save, or damaged ({error}); save it again"
                     ) from error
@@ -408,7 +418,7 @@ class Workload:
     @classmethod
     def _unpacked(cls, file: BinaryIO) -> Workload:
         if file.read(4) != b"PK\x03\x04":
-            raise WorkloadError("it is no .npz")  # numpy's own message would advise to allow pickles
+            raise WorkloadError("it is no .npz")  # numpy's message would suggest allow_pickle=True, which is unsafe
         file.seek(0)
         with np.load(file, allow_pickle=False) as data:
             header = json.loads(str(data["header"]))

@@ -1,6 +1,6 @@
-"""A rehearsal of SJF-BCO, compiled: place jobs and play events until all jobs have ended or the plan fails.
+"""A compiled rehearsal of SJF-BCO: place jobs and process events until all jobs have finished or the plan fails.
 
-It does exactly what HeadOfLine (plans.py) and Ledger (ledger.py) do, to the last bit; tests compare them.
+Its results are bit-identical to those of HeadOfLine (plans.py) and Ledger (ledger.py); tests compare them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from gpusched_env.core.state import Run
 Array = np.ndarray
 
 FIRST_FIT, LEAST_CHARGED, BALANCED = range(3)  # policies "ff", "ls", "bco"
-NO_PLACE: Final = 100  # outcome in addition to those of ``advance``: a job finds no place under theta
-MOST_OF_A_MACHINE: Final = 129  # [GPU] NumPy sums more values in another order
+NO_PLACE: Final = 100  # an outcome in addition to those of ``advance``: theta leaves a job no GPUs
+MOST_OF_A_MACHINE: Final = 129  # [GPU] numpy adds more values than this in another order
 
 LEDGER_DTYPE: Final = np.dtype(
     [
@@ -32,7 +32,7 @@ LEDGER_DTYPE: Final = np.dtype(
 
 
 class Book(Handle):
-    """What a rehearsal reads and writes, in addition to the run."""
+    """The arrays that a rehearsal reads and writes, in addition to those of the run."""
 
     memory = array(LEDGER_DTYPE)
     order = array(np.int64, "placed")  # rows of the jobs
@@ -46,7 +46,7 @@ class Book(Handle):
 
 @helper
 def sum_of(values: Array, begin: int, end: int) -> float:
-    """Sum in the order of numpy.add.reduceat, for up to MOST_OF_A_MACHINE values."""
+    """Add values in the same order as numpy.add.reduceat, for up to MOST_OF_A_MACHINE values."""
     total = 0.0
     at = begin + 1
     if end - at >= 8:
@@ -72,7 +72,7 @@ def sum_of(values: Array, begin: int, end: int) -> float:
 
 @helper
 def keep_servers(sim: Run, book: Book, able: Array, wanted: float) -> None:
-    """Mark the fewest servers, by ascending mean charge, that have ``wanted`` GPUs able to run the gang."""
+    """Mark the least charged servers, as few as have ``wanted`` GPUs on which the gang can run."""
     for node in range(len(book.mean_s)):
         first = sim.nodes[node]["first_gpu"]
         gpus = sim.nodes[node]["gpus"]
@@ -94,7 +94,10 @@ def keep_servers(sim: Run, book: Book, able: Array, wanted: float) -> None:
 
 @helper
 def place_gang(sim: Run, book: Book, able: Array, gang: int, charge_s: float) -> int:
-    """Choose a gang's GPUs and charge them: 1 = done, 0 = not now, -1 = no place even if all GPUs were free."""
+    """Choose the GPUs of a gang and charge them.
+
+    Returns 1 = done; 0 = too few GPUs are free now; -1 = there are too few even if all GPUs were free.
+    """
     rules = book.memory
     gpus = len(book.charged_s)
     limited = rules["policy"] == BALANCED and gang > rules["small"]
@@ -133,10 +136,9 @@ def place_gang(sim: Run, book: Book, able: Array, gang: int, charge_s: float) ->
 
 @kernel
 def rehearse_in_line(sim: Run, book: Book) -> int:
-    """Place one job after another, each as soon as it fits, and play to the end; the event log is discarded.
+    """Place one job after another, each as soon as it fits, and simulate to the end; the event log is discarded.
 
-    ``able`` has one row for all jobs, or one for each. Returns NO_PLACE, or the outcome of ``advance`` that ended the
-    run.
+    Returns NO_PLACE, or the outcome of ``advance`` that ended the run.
     """
     w = sim.world
     at = 0

@@ -1,4 +1,4 @@
-"""Placement of SJF-BCO and its baselines: by the charge that each GPU has accumulated."""
+"""Placement of SJF-BCO and its baselines, by the charge that each GPU has accumulated."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ SLACK_S: Final = 1e-9  # [s] tolerance for rounding in the comparison with theta
 
 
 class NoPlaceError(SchedulerError):
-    """Under this theta a gang finds no place, now or later."""
+    """The limit theta leaves a gang too few GPUs, now and later."""
 
 
 class Ledger:
-    """Choose the GPUs of one gang after another, and charge them.
+    """Choose the GPUs of one gang after another, and add a charge to each of these GPUs.
 
     Parameters
     ----------
     cluster : the machines
-    charged_s : float64 [G], charge U_g of each GPU so far [s]; it is copied
-    policy : "ff" = the lowest GPU ids; "ls" = the least charged GPUs; "rand" = GPUs drawn uniformly; "bco" = for small
-        gangs as "ls" (FA-FFP), for large gangs the least charged GPUs of the least charged servers (LBSGF)
-    theta_s : largest charge of a GPU [s]
-    small : largest small gang [GPU]
-    capacity : lambda: LBSGF keeps the fewest servers that have this many times the gang's GPUs
-    generator : source of the draws for "rand"
+    charged_s : float64 [G], charge U_g of each GPU so far [s]; the array is copied
+    policy : "ff" = the lowest GPU ids; "ls" = the least charged GPUs; "rand" = GPUs drawn uniformly; "bco" = like "ls"
+        for small gangs (FA-FFP), and the least charged GPUs of the least charged servers for large gangs (LBSGF)
+    theta_s : maximum charge of a GPU [s]
+    small : maximum size of a small gang [GPU]
+    capacity : parameter lambda; LBSGF considers the smallest number of servers whose GPUs are at least lambda times the
+        gang size
+    generator : random generator for "rand"
 
     Attributes
     ----------
-    charged_s : as above, including all gangs placed since
-    binding : whether theta has excluded a GPU; if not, a larger theta would give the same placements
+    charged_s : float64 [G], charge of each GPU, including all gangs placed so far [s]
+    binding : whether theta has excluded a GPU; if False, a larger theta would give the same placements
 
     References
     ----------
@@ -60,16 +61,18 @@ class Ledger:
         self._node_of_gpu = cluster.node_of_gpu
 
     def place(self, gang: int, charge_s: float, free: np.ndarray, able: np.ndarray | None = None) -> np.ndarray | None:
-        """Choose a gang's GPUs and charge them; None = not now, but after other jobs have finished.
+        """Choose the GPUs of a gang and charge them; None = the gang must wait until other jobs have finished.
 
         Parameters
         ----------
-        free : Boolean [G], GPUs that may be taken now
-        able : Boolean [G], GPUs whose type can run the gang; None = all
+        gang : gang size [GPU]
+        charge_s : charge to add to each of its GPUs [s]
+        free : Boolean [G], whether each GPU may be taken now
+        able : Boolean [G], whether the type of each GPU can run the gang; None = all can
 
         Raises
         ------
-        NoPlaceError : there would be no place even if all GPUs were free
+        NoPlaceError : theta would leave too few GPUs even if all GPUs were free
         """
         allowed = self.charged_s + charge_s <= self.theta_s + SLACK_S
         self.binding |= not allowed.all()
@@ -96,7 +99,7 @@ class Ledger:
         return candidates[np.argsort(self.charged_s[candidates], kind="stable")[:gang]]
 
     def _least_charged_servers(self, wanted: float, able: np.ndarray | None) -> np.ndarray:
-        """Boolean [G]: GPUs of the fewest servers, by ascending mean charge, that have ``wanted`` GPUs, free or not."""
+        """Boolean [G]: GPUs of the least charged servers, as few as have ``wanted`` GPUs, free or not."""
         mean_s = np.add.reduceat(self.charged_s, self._first_gpu) / self._sizes
         order = np.argsort(mean_s, kind="stable")
         sizes = self._sizes if able is None else np.add.reduceat(able, self._first_gpu, dtype=np.int64)

@@ -17,10 +17,10 @@ class Plan(abc.ABC):
 
     Parameters
     ----------
-    ledger : chooses GPUs and keeps the charges
-    order : rows of the jobs
-    gangs, charges_s : GPUs and charge of each entry of ``order``
-    able : Boolean [len(order), G], GPUs whose type can run each of them; None = all
+    ledger : chooses the GPUs, and stores the charge of each GPU
+    order : rows of the jobs, in the order in which they are placed
+    gangs, charges_s : gang size and charge of each entry of ``order``
+    able : Boolean [len(order), G], whether the type of each GPU can run each of the jobs; None = all can
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class Plan(abc.ABC):
 
     @abc.abstractmethod
     def starts(self, view: ClusterView) -> Iterator[Start]:
-        """Yield what starts now; each start is carried out before the next is asked for."""
+        """Yield the starts of this decision point; the caller must apply each start before it asks for the next."""
 
 
 class HeadOfLine(Plan):
-    """Reading "idle": a gang takes GPUs that no job holds; a gang that has to wait blocks all gangs behind it."""
+    """Reading "idle": a gang takes free GPUs only, and a gang that must wait blocks all gangs behind it."""
 
     def starts(self, view: ClusterView) -> Iterator[Start]:
-        """Place jobs in order until one must wait."""
+        """Yield starts, in order, until a job must wait."""
         while self._jobs:
             job, gang, charge_s, able = self._jobs[0]
             gpus = self.ledger.place(gang, charge_s, view.holders < 0, able)
@@ -56,7 +56,7 @@ class HeadOfLine(Plan):
 
 
 class Queues(Plan):
-    """Reading "queue": all jobs are placed at once; a job starts when it heads the queues of all its GPUs."""
+    """Reading "queue": all jobs are placed at once, and a job starts when it is first in the queues of all its GPUs."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Queues(Plan):
         self._gpu = np.concatenate([gpus for gpus in placed if gpus is not None])  # GPUs of these jobs, concatenated
 
     def starts(self, view: ClusterView) -> Iterator[Start]:
-        """Start every job whose GPUs are free and not claimed by an earlier job."""
+        """Yield a start of every job whose GPUs are all free and assigned to no earlier job."""
         if not len(self._job):
             return
         rank = np.repeat(np.arange(len(self._job)), self._size)

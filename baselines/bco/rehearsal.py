@@ -1,4 +1,4 @@
-"""Rehearsals: a plan is played in a copy of the simulation, so that contention is exactly that of the real run."""
+"""Rehearsals: a plan is simulated in a copy of the run, so that its contention is exactly that of the real run."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ POLICY: Final = {"ff": kernels.FIRST_FIT, "ls": kernels.LEAST_CHARGED, "bco": ke
 
 
 class Rehearser:
-    """Play plans ahead from the present state of a run; the run itself does not change.
+    """Simulate plans ahead from the present state of a run; the run itself does not change.
 
-    Plans of the reading "idle" are played in a compiled loop.
+    Plans of the reading "idle" (:class:`HeadOfLine`) are simulated in a compiled loop.
 
     Parameters
     ----------
-    view : view of the run; jobs that have not arrived do not exist in the copy
-    compiled : False = ask the plan at every decision point in Python
+    view : view of the run; the copy omits jobs that have not arrived
+    compiled : False = simulate every plan in Python
     """
 
     def __init__(self, view: ClairvoyantView, compiled: bool = True) -> None:
@@ -32,11 +32,13 @@ class Rehearser:
         self._copy: Simulation | None = None
 
     def end_s(self, plan: Plan, limit_s: float) -> float:
-        """Time at which the last arrived job would end under a plan [s]; inf = not before ``limit_s``.
+        """Return the time at which the last of the arrived jobs would finish under a plan [s].
+
+        inf = not before ``limit_s``.
 
         Raises
         ------
-        NoPlaceError : theta leaves some job no place
+        NoPlaceError : theta leaves a job too few GPUs
         """
         if self._compiled and type(plan) is HeadOfLine and plan.ledger.policy in POLICY:
             outcome = self._play(plan, limit_s)
@@ -51,7 +53,7 @@ class Rehearser:
                 return simulation.now_s if outcome is Outcome.DONE else math.inf
 
     def _play(self, plan: Plan, limit_s: float) -> Outcome:
-        """Play a plan in the copy."""
+        """Simulate a plan in the copy."""
         if self._copy is None:
             self._copy = self._view.simulation.rehearsal(limit_s)
         else:

@@ -1,4 +1,4 @@
-"""SJF-BCO: smallest job first with balanced contention and overhead; and the baselines of its evaluation."""
+"""SJF-BCO, smallest job first with balanced contention and overhead, and the baselines of its evaluation."""
 
 from __future__ import annotations
 
@@ -24,49 +24,59 @@ KAPPA_RULES: Final = ("le", "lt")
 
 @dataclass
 class SjfBco(Scheduler):
-    """Plan all waiting jobs for the least makespan by rehearsal; then start them in that order on those GPUs.
+    """Plan all waiting jobs for the smallest makespan, by simulating candidate plans; then carry out the best plan.
 
-    Gangs that span servers slow each other down on the network, so balancing load over GPUs conflicts with keeping
-    gangs on few servers. SJF-BCO spreads small gangs over the least loaded GPUs and keeps large gangs on the least
-    loaded servers. It tries many combinations of two thresholds, plays each resulting plan in a copy of the simulation,
-    and uses the plan that ends first.
+    Gangs that span servers slow each other down on the network. Balancing the load of GPUs therefore conflicts with
+    keeping gangs on few servers. SJF-BCO spreads small gangs over the least loaded GPUs, and keeps large gangs on the
+    least loaded servers. It tries many combinations of two thresholds, theta and kappa, simulates each resulting plan
+    in a copy of the run (a rehearsal), and uses the plan that ends first.
 
-    Each GPU is charged with a lower bound of the run time of every job placed on it, and theta limits this charge.
-    Gangs of up to kappa GPUs take the least charged GPUs (FA-FFP), larger ones the least charged GPUs of the least
-    charged servers (LBSGF).
+    Each job that is placed on a GPU adds a lower bound of its run time to the charge of the GPU, and theta limits this
+    charge. Gangs of up to kappa GPUs take the least charged GPUs (FA-FFP). Larger gangs take the least charged GPUs of
+    the least charged servers (LBSGF).
 
     * ``sjf-bco``: ``policy="bco"``. Searches theta and kappa.
-    * ``bco-ff``, ``bco-ls``, ``bco-rand``: baselines of the paper, in order of arrival. First fit by GPU number and
-      least charged GPUs, both with a search for theta; random GPUs without a search.
+    * ``bco-ff``: ``policy="ff"``. Baseline of the paper: the free GPUs with the lowest ids; searches theta.
+    * ``bco-ls``: ``policy="ls"``. Baseline of the paper: the least charged GPUs; searches theta.
+    * ``bco-rand``: ``policy="rand"``. Baseline of the paper: random GPUs, without a search.
+
+    The three baselines place jobs in order of arrival.
 
     Parameters
     ----------
-    policy : placement: "bco" (default), "ff", "ls" or "rand", see above
-    semantics : reading of an open point of the paper. "idle" (default) = a gang takes GPUs that no job holds, and
-        blocks all gangs behind it while it waits; "queue" = every GPU has a queue, and a gang starts when it heads
-        those of all its GPUs
-    order : order of the jobs: "smallest" (default) = fewest GPUs first, then by arrival; "trace" = by arrival
-    kappa : largest small gang [GPU]; "search" (default) = try every distinct split of the waiting gang sizes
-    lambda_ : LBSGF keeps the fewest servers that together have lambda x the gang's GPUs, default 1; written ``lambda=``
-        in a spec. A larger value lets large gangs wait less but spread more
-    theta : largest charge of a GPU [s]. "grid" (default) = the best of ten values: the present mean charge plus 0.8 to
-        6 times the mean load that the waiting jobs add to a GPU (or the largest single charge, if that is more);
-        "bisect" = bisection in whole seconds, as published
-    kappa_rule : "le" (default) = a gang is small up to kappa GPUs, as the text of the paper says; "lt" = below kappa
-    charge : "profile" (default) = run time on one server; "estimate" = the workload's estimate / ``u``
-    u : the most by which an estimate exceeds the run time, as a factor >= 1, default 5
-    horizon_s : T of the paper [s]: a plan that ends later is discarded, and it is the upper end of the bisection.
-        Default inf = no limit, and the sum of all charges as upper end
+    policy : placement of gangs, "bco" (default), "ff", "ls" or "rand", as described above
+    semantics : interpretation of a point that the paper leaves open. "idle" (default) = a gang takes free GPUs only,
+        and blocks all gangs behind it while it waits; "queue" = every GPU has a queue, and a gang starts when it is
+        first in the queues of all its GPUs
+    order : order of the jobs. "smallest" (default) = by number of GPUs, ascending, then by arrival; "trace" = by
+        arrival
+    kappa : maximum size of a small gang [GPU]; "search" (default) = try every distinct split of the waiting gang sizes
+    lambda_ : parameter lambda, default 1; written ``lambda=`` in a spec. LBSGF considers the smallest number of servers
+        whose GPUs are at least lambda times the gang size. With a larger value, large gangs wait less but spread more
+    theta : maximum charge of a GPU [s]. "grid" (default) = try ten values and take the best. The values are the present
+        mean charge plus 0.8 to 6 times the mean load that the waiting jobs add to a GPU (or the largest single charge,
+        if it is larger). "bisect" = bisection in whole seconds, as published
+    kappa_rule : "le" (default) = a gang of at most kappa GPUs is small, as in the text of the paper; "lt" = a gang of
+        less than kappa GPUs is small
+    charge : charge of a job. "profile" (default) = its run time on one server; "estimate" = ``estimate_s`` / ``u``
+    u : factor >= 1 by which an estimate may exceed the run time, default 5
+    horizon_s : T of the paper [s]. A plan that ends later is discarded, and T is the upper end of the bisection.
+        Default inf = no limit; the upper end of the bisection is then the sum of all charges
     seed : seed of "rand", default 0
 
     Notes
     -----
-    The paper plans offline: all jobs are present at time 0. If jobs arrive later, all waiting jobs are planned again,
-    while running jobs stay and charges are kept; the name then ends in ``-online``. This is our extension. Other
-    deviations: a theta under which some job finds no place is discarded (the published loop would compare the makespan
-    of the other jobs), and if every theta is discarded, the plan is made without a limit. "rand" does not search, so it
-    needs no run times. No authors' code is known; ``docs/reproduce_sjf_bco.md`` lists what the paper leaves open. One
-    plan takes (thetas x kappas) rehearsals of all waiting jobs.
+    The paper plans offline: all jobs are present at time 0. The differences from the paper are:
+
+    - If jobs arrive later, all waiting jobs are planned again. Running jobs keep their GPUs, and charges are kept. The
+      name in tables then ends in ``-online``.
+    - A theta that leaves a job too few GPUs is discarded. The published loop would compare the makespan of the other
+      jobs.
+    - If every theta is discarded, the plan is made without a limit.
+
+    "rand" does not search, so it needs no run times. We know of no code by the authors;
+    ``docs/reproduce_sjf_bco.md`` lists the points that the paper leaves open. A plan takes one rehearsal of all waiting
+    jobs per combination of theta and kappa.
 
     References
     ----------
@@ -87,7 +97,7 @@ class SjfBco(Scheduler):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Check the parameters; rehearsals and charges by profile read true run times."""
+        """Check the parameters; the scheduler is clairvoyant if it rehearses or charges by profile."""
         for name, known in (
             ("policy", POLICIES),
             ("semantics", tuple(READINGS)),
@@ -112,12 +122,12 @@ class SjfBco(Scheduler):
 
     @property
     def name(self) -> str:
-        """sjf-bco, bco-ff, bco-ls or bco-rand; with ``-online`` once jobs have arrived after the first plan."""
+        """Name in tables, such as ``sjf-bco``; it ends in ``-online`` once jobs have arrived after the first plan."""
         name = "sjf-bco" if self.policy == "bco" else f"bco-{self.policy}"
         return f"{name}-online" if self._online else name
 
     def reset(self, view: ClusterView) -> None:
-        """Forget charges and plan."""
+        """Discard all charges and the plan."""
         self._generator = np.random.default_rng(self.seed)
         self._charged_s = np.zeros(view.cluster.gpus)  # [s] charges of jobs that have started
         self._known_jobs = 0
@@ -176,7 +186,7 @@ class SjfBco(Scheduler):
         return by_grid(rehearser, make, [math.inf], splits, math.inf)
 
     def _splits(self, gangs: np.ndarray) -> list[float]:
-        """Largest small gang of every split to try."""
+        """Return the maximum size of a small gang for every split to try."""
         if self.policy != "bco":
             return [0.0]
         if not isinstance(self.kappa, str):
@@ -185,7 +195,7 @@ class SjfBco(Scheduler):
         return [float(size) for size in np.unique([least, *gangs])]
 
     def _charges_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        """float64 [s]: a lower bound of each job's run time; zeros for "rand", which never reads it."""
+        """float64 [s]: a lower bound of the run time of each job; 0 for "rand", which does not read it."""
         if self.policy == "rand":
             return np.zeros(len(rows))
         if self.charge == "profile":
@@ -199,7 +209,7 @@ class SjfBco(Scheduler):
 
 
 def _number(name: str, value: str | float, words: tuple[str, ...]) -> str | float:
-    """Read a number >= 0, which may be given as text; ``words`` are returned unchanged."""
+    """Return ``value`` as a number >= 0, also if it is text; a value of ``words`` is returned unchanged."""
     if value in words:
         return value
     try:

@@ -13,13 +13,13 @@ from gpusched_env.baselines.bco.plans import Plan
 from gpusched_env.baselines.bco.rehearsal import Rehearser
 from gpusched_env.portable.elementary import power
 
-GRID: Final = np.array([0.8 * power(7.5, i / 9) for i in range(10)])  # theta over the mean load of a GPU
+GRID: Final = np.array([0.8 * power(7.5, i / 9) for i in range(10)])  # theta / mean load of a GPU
 
-MakePlan = Callable[[float, float], Plan]  # from theta [s] and the largest small gang
+MakePlan = Callable[[float, float], Plan]  # (theta [s], maximum size of a small gang) -> plan
 
 
 class Trial(NamedTuple):
-    """The earliest end of the last job so far, and the parameters that gave it."""
+    """The earliest end of the last job that the search has found so far, and the parameters that gave it."""
 
     end_s: float
     theta_s: float
@@ -29,19 +29,19 @@ class Trial(NamedTuple):
 def try_all(
     rehearser: Rehearser, make: MakePlan, theta_s: float, sizes: Sequence[float], best: Trial
 ) -> tuple[Trial, list[float]]:
-    """Rehearse a theta with every split into small and large gangs.
+    """Rehearse a limit theta with every split into small and large gangs.
 
     Returns
     -------
-    best : the earliest end among these and the previous best; ties: the first
-    bound : sizes for which a larger theta might change the placement
+    best : the trial with the earliest end, among these trials and the previous best one; ties: the first
+    bound : sizes for which a larger theta might change the placements
     """
     bound = []
     for small in sizes:
         try:
             plan = make(theta_s, small)
-            end_s = rehearser.end_s(plan, best.end_s)  # any later end counts as inf
-        except NoPlaceError:  # not all jobs are placed: discard (the paper's loop would compare its makespan)
+            end_s = rehearser.end_s(plan, best.end_s)  # any end after best.end_s gives inf
+        except NoPlaceError:  # theta leaves a job unplaced; the paper's loop would compare the makespan of the others
             bound.append(small)
             continue
         if plan.ledger.binding:
@@ -54,7 +54,7 @@ def try_all(
 def by_grid(
     rehearser: Rehearser, make: MakePlan, thetas_s: Sequence[float], sizes: Sequence[float], horizon_s: float
 ) -> Trial:
-    """Try every theta, ascending, with every split."""
+    """Try every theta, in ascending order, with every split into small and large gangs."""
     best = Trial(horizon_s, math.inf, sizes[0])
     for theta_s in thetas_s:
         best, sizes = try_all(rehearser, make, theta_s, sizes, best)
@@ -66,9 +66,10 @@ def by_grid(
 def by_bisection(
     rehearser: Rehearser, make: MakePlan, largest_s: int, sizes: Sequence[float], horizon_s: float
 ) -> Trial:
-    """Bisect theta in whole seconds from 1 to ``largest_s``: down after an improvement, else up (algorithm 1).
+    """Bisect theta in whole seconds from 1 to ``largest_s`` (algorithm 1).
 
-    The makespan is not monotone in theta, so this may miss what :func:`by_grid` finds.
+    The search continues below theta after an improvement, otherwise above. The makespan is not monotone in theta, so
+    the search may miss plans that :func:`by_grid` finds.
     """
     best = Trial(horizon_s, math.inf, sizes[0])
     low, high = 1, largest_s

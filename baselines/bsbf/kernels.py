@@ -1,6 +1,6 @@
 """The compiled loop of SJF-FFS and SJF-BSBF: start waiting jobs one after another, alone or beside running jobs.
 
-It makes the same decisions as ``SjfBsbf.decide``; tests compare the event logs.
+The loop makes the same decisions as ``SjfBsbf.decide``; tests compare the event logs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ QUEUE_DTYPE: Final = np.dtype(
 
 
 class Line(Handle):
-    """State of the loop, and the waiting jobs in order."""
+    """State of the loop, and the waiting jobs in the order in which they are served."""
 
     memory = array(QUEUE_DTYPE)
     order = array(np.int32, "jobs")
@@ -48,7 +48,7 @@ class Line(Handle):
 
 @helper
 def round_after(round_s: float, now_s: float) -> float:
-    """Give the first round after a time [s]."""
+    """Return the time of the first round after ``now_s`` [s]."""
     rounds = max(math.floor(now_s / round_s) - 1, 0)
     while rounds * round_s <= now_s:  # the division may round up or down
         rounds += 1
@@ -78,7 +78,7 @@ def order_jobs(sim: Run, line: Line) -> None:
 
 @kernel
 def play_shared(sim: Run, line: Line) -> int:
-    """Play until ``until_s`` (PAUSED), until the log is full, or until ``advance`` ends the run."""
+    """Simulate until ``until_s`` (PAUSED), until the log is full, or until ``advance`` ends the run."""
     w = sim.world
     q = line.memory
     while True:

@@ -10,15 +10,15 @@ from gpusched_env.simulator import Simulation
 
 
 class SharingRun(CompiledLoop):
-    """Play a simulation from its first event under SJF-FFS or SJF-BSBF.
+    """Simulate a run from its first event on under SJF-FFS or SJF-BSBF.
 
     Parameters
     ----------
     simulation : a simulation before its first event
     by_size : True = order waiting jobs by remaining run time; False = by arrival
-    strict : the first job that does not fit blocks all jobs behind it
+    strict : True = the first job that does not fit blocks all jobs behind it; False = such jobs are skipped
     choices : flags of :mod:`gpusched_env.core.sharing.choices`
-    round_s : decide only at its multiples [s]; 0 = at every event
+    round_s : decide only at multiples of this time [s]; 0 = decide at every event
     """
 
     def __init__(self, simulation: Simulation, by_size: bool, strict: bool, choices: int, round_s: float) -> None:

@@ -21,41 +21,49 @@ RUNNING_TIMES: Final = ("solo", "measured")
 
 @dataclass
 class SjfBsbf(Scheduler):
-    """Start waiting jobs shortest first; if free GPUs are too few, share GPUs with running jobs; never preempt.
+    """Start waiting jobs, shortest first; if too few GPUs are free, share GPUs with running jobs; never preempt.
 
-    Two jobs on one GPU slow each other down, but the second one need not wait for the first to end. For a pair of jobs,
-    Theorem 1 of the paper compares the mean completion time (JCT) of sharing now with that of running one after the
-    other. SJF-BSBF lets a job join only partners with which sharing is better, the best ones first.
+    Two jobs on one GPU slow each other down, but the second job need not wait until the first has finished. For a pair
+    of jobs, Theorem 1 of the paper compares the mean job completion time (JCT) of sharing now with that of running one
+    job after the other. SJF-BSBF lets a job share GPUs only with jobs for which sharing is better, the best ones first.
 
     * ``sjf-bsbf``: ``benefit_test=True`` (best sharing benefit first).
-    * ``sjf-ffs``: ``benefit_test=False`` (first-fit sharing): no test, the job takes the first GPUs that have room.
+    * ``sjf-ffs``: ``benefit_test=False`` (first-fit sharing). There is no test; the job takes the first GPUs with
+      enough memory.
 
     Parameters
     ----------
-    benefit_test : True = Theorem 1 must predict a smaller mean JCT for the pair, and partners are taken in order of
-        that mean; False = SJF-FFS
-    sub_batch_search : True (default) = the newcomer may process its batch in smaller parts (gradient accumulation),
+    benefit_test : True = share only if Theorem 1 predicts a smaller mean JCT for the pair; partners with the smallest
+        mean come first. False = SJF-FFS
+    sub_batch_search : True (default) = the new job may split its batch into smaller parts (gradient accumulation),
         which need less memory but more time; False = whole batches only
-    running_time : remaining time of a running job in Theorem 1: "solo" (default) = alone on its GPUs, as the theorem
-        assumes; "measured" = at its present rate, which is lower if it shares already (the authors' code)
-    placement : GPUs of a job: "consolidate" (default) = best fit on free GPUs; "bsbf" = free GPUs of the machines with
-        the fewest gangs; "bsbfs" = one machine, alone or sharing, else as "bsbf" (the last two from the authors' code)
-    order : "sjf" (default) = by remaining run time [s], alone with the whole batch on the ideal placement; "fifo" = by
-        arrival
-    strict : True = the first job that does not fit blocks all jobs behind it; default False = skip it
-    round_s : 0 (default) = decide at every event; > 0 = decide only at multiples of so many seconds (the authors' code:
-        60 or 150)
+    running_time : remaining time of a running job in Theorem 1. "solo" (default) = at its rate alone on its GPUs, as
+        the theorem assumes; "measured" = at its present rate, which is lower if it already shares GPUs (as in the
+        authors' code)
+    placement : GPUs of a job. "consolidate" (default) = best fit on free GPUs; "bsbf" = free GPUs of the machines with
+        the fewest gangs; "bsbfs" = GPUs of one machine, free or shared, and otherwise like "bsbf". The last two are
+        from the authors' code
+    order : order of waiting jobs. "sjf" (default) = by remaining run time, computed for the whole batch, alone on the
+        ideal placement; "fifo" = by arrival
+    strict : True = the first job that does not fit blocks all jobs behind it; False (default) = such jobs are skipped
+    round_s : decide only at multiples of this time [s]; the authors' code has 60 or 150. 0 (default) = decide at every
+        event
 
     Notes
     -----
-    A reconstruction: only the abstract of the paper is certain. Model and algorithm are rebuilt and checked against the
-    behaviour of the authors' prototype, which has no search for sub-batches. Our choices where nothing is known: a gang
-    beside several jobs is slowed by the largest slow-down; the smallest sub-batch over its partners holds for all its
-    GPUs; exact ties of the test do not share. ``docs/sjf_bsbf.md`` has the theorem and all choices.
+    This scheduler is a reconstruction: only the abstract of the paper is certain. The model and the algorithm were
+    compared with the behaviour of the authors' prototype, which has no search for sub-batches. Our choices for points
+    about which nothing is known are:
 
-    Ties: arrival, then id. A job that does not start is judged again at the next event. Without GPU sharing both
-    policies equal ``sjf``. The field ``queue`` of a scenario overrides ``strict``. Each waiting job costs O(seats +
-    running jobs) at a decision point.
+    - A gang that shares GPUs with several jobs is slowed down by the largest of the slowdowns.
+    - If the partners of a job allow different sub-batches, the smallest of them holds for all GPUs of the job.
+    - Jobs do not share if the two mean JCTs are exactly equal.
+
+    ``docs/sjf_bsbf.md`` has the theorem and all choices.
+
+    Ties: the earliest arrival, then the lowest id. A job that does not start is considered again at the next event. In
+    a scenario without GPU sharing, both policies equal ``sjf``. The field ``queue`` of a scenario overrides ``strict``.
+    A decision point takes O(seats + running jobs) per waiting job.
 
     References
     ----------
@@ -87,11 +95,11 @@ class SjfBsbf(Scheduler):
 
     @property
     def name(self) -> str:
-        """Name: sjf-bsbf or sjf-ffs."""
+        """Name in tables: ``sjf-bsbf`` or ``sjf-ffs``."""
         return "sjf-bsbf" if self.benefit_test else "sjf-ffs"
 
     def player(self, simulation: Simulation) -> SharingRun | None:
-        """Give the compiled loop."""
+        """Return the compiled loop."""
         if type(self) is not SjfBsbf:
             return None
         choices = (
@@ -104,7 +112,7 @@ class SjfBsbf(Scheduler):
         return SharingRun(simulation, self.order == "sjf", strict, choices, self.round_s)
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Start the jobs that fit, alone or beside running jobs, in order."""
+        """Start, in order, the jobs that fit on free or shared GPUs."""
         assert isinstance(view, ClairvoyantView)
         waiting = view.waiting
         if not len(waiting):
@@ -127,7 +135,7 @@ class SjfBsbf(Scheduler):
         )
 
     def _round_after(self, now_s: float) -> float:
-        """Give the first round after a time [s]."""
+        """Return the time of the first round after ``now_s`` [s]."""
         rounds = max(math.floor(now_s / self.round_s) - 1, 0)
         while rounds * self.round_s <= now_s:  # the division may round up or down
             rounds += 1

@@ -12,7 +12,7 @@ from gpusched_env.core.state import RUNNING, Run
 
 @kernel
 def may_move(sim: Run, delay: Delay, row: int) -> bool:
-    """Tell whether a running gang spans machines but fits in one, or spans racks but fits in one."""
+    """Return whether a running gang spans machines but fits in one machine, or spans racks but fits in one rack."""
     if not may_stop(sim, delay, row):
         return False
     tier = sim.replicas[sim.jobs[row]["replica"]]["tier"]
@@ -25,9 +25,10 @@ def may_move(sim: Run, delay: Delay, row: int) -> bool:
 def place_by_affinity(sim: Run, delay: Delay, row: int) -> tuple[int, int]:
     """Find a place for a gang.
 
-    A running gang accepts only a machine, or a rack if no machine is large enough. Machines with room are tried in this
-    order: those whose affinity is the gang size, those without an affinity, then any; within each group, the one with
-    most GPUs on offer. As in the authors' code, all machines with the same number in their racks share one affinity.
+    A running gang accepts only a machine, or a rack if no machine is large enough. Machines with enough GPUs are tried
+    in this order: machines whose affinity is the gang size, machines without an affinity, then all others. Within each
+    group, the machine with most GPUs on offer comes first. As in the authors' code, machines that have the same number
+    in their racks share one affinity.
     """
     r = delay.rules
     gang = delay.tasks[row]["gpus"]

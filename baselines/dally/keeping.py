@@ -21,7 +21,7 @@ def steps_done(sim: Run, delay: Delay, row: int) -> int:
 
 @kernel
 def may_stop(sim: Run, delay: Delay, row: int) -> bool:
-    """Tell whether a gang can be stopped; not one that starts now, nor one in its last step, which stops anyway."""
+    """Return whether a gang can be stopped. A gang that starts now, or that is in its last step, cannot be stopped."""
     task = delay.tasks[row]
     if sim.jobs[row]["status"] != RUNNING or task["stops"] or task["leaked"] > 0:
         return False
@@ -33,7 +33,7 @@ def may_stop(sim: Run, delay: Delay, row: int) -> bool:
 
 @kernel
 def stop_next(sim: Run, delay: Delay) -> bool:
-    """Find a gang that must stop, and when: at the end of its step, or now without steps; False if none must."""
+    """Find a gang that must stop, and the time: the end of its step, or now without steps. False = no gang must."""
     r = delay.rules
     for i in range(r["held"]):
         row = delay.held[i]
@@ -55,7 +55,7 @@ def stop_next(sim: Run, delay: Delay) -> bool:
 
 @helper
 def keep(delay: Delay, row: int, gpu: int) -> None:
-    """Keep a GPU for a job: it is offered to no other job."""
+    """Keep a GPU for a job: the GPU is not offered to other jobs."""
     delay.leaker[gpu] = row
     delay.tasks[row]["leaked"] += 1
 

@@ -11,10 +11,11 @@ from gpusched_env.core.state import Run
 
 @kernel
 def outlives_lease(sim: Run, delay: Delay, row: int) -> bool:
-    """Tell whether the GPUs that a running gang has just won stay leased when the gang's own lease ends.
+    """Return whether the GPUs that a running gang has just won stay leased after the lease of the gang ends.
 
-    At the end of the gang's lease the look-ahead frees the GPUs on which a step would not fit into their own lease. It
-    considers only GPUs won in the last step of the lease, and none if the look-ahead itself ended the lease early.
+    The lease of these GPUs began later than that of the gang. When the gang's lease ends, the look-ahead frees GPUs if
+    a step would not fit into their own lease. It considers only GPUs won in the last step of the gang's lease, and none
+    if the look-ahead itself ended that lease early.
     """
     r = delay.rules
     task = delay.tasks[row]

@@ -1,7 +1,7 @@
 """Delay scheduling as a state machine: when GPUs are offered to which job, and what the job accepts.
 
-``next_decision`` finds the next decision of a decision point. Either Python yields it (``Dally.decide``), or ``play``
-applies it and continues; both give the same event log.
+``next_decision`` finds the next decision of a decision point. Python code yields this decision (``Dally.decide``), or
+``play`` applies it and continues. Both ways give the same event log.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ BY_NW, BY_GPU_TIME, BY_ARRIVAL, BY_FIRST_START = range(4)
 
 @kernel
 def before(delay: Delay, one: int, other: int) -> bool:
-    """Tell whether a job is asked before another: smaller key, then longer without GPUs, then smaller id."""
+    """Return whether one job is asked before another: smaller key, then longer time without GPUs, then lower row."""
     first = delay.tasks[one]
     second = delay.tasks[other]
     if first["key"] != second["key"]:
@@ -89,7 +89,7 @@ def remove(line: Array, length: int, row: int) -> None:
 
 @kernel
 def offer_at(sim: Run, delay: Delay, time_s: float) -> None:
-    """Schedule an offer; an offer at the present time is counted as due."""
+    """Schedule an offer; an offer at the present time is due at once."""
     if time_s <= sim.world["clock_s"]:
         delay.rules["due"] += 1
     else:
@@ -118,7 +118,7 @@ def rank(sim: Run, delay: Delay, row: int, left: float, run_s: float, gpu_s: flo
 
 @kernel
 def close_lease(sim: Run, delay: Delay, row: int) -> None:
-    """Add to a job's totals what it has done since its start."""
+    """Add the running seconds and the service of a job since its start to its totals."""
     task = delay.tasks[row]
     if task["step_s"] > 0.0:
         for _ in range(task["steps"]):
@@ -134,11 +134,12 @@ def close_lease(sim: Run, delay: Delay, row: int) -> None:
 
 @kernel
 def plan_lease(sim: Run, delay: Delay, row: int) -> float:
-    """Compute when the lease of a gang that has just started ends [s]; inf = it has no lease, or finishes before.
+    """Compute when the lease of a gang that has just started ends [s]; inf = no lease, or the job finishes before.
 
-    With steps, the lease ends at the end of the step in which it expires, or at the end of an earlier step if the
-    look-ahead finds that the next step does not fit (quirk Q2: it takes a step for step / gang size seconds). Step ends
-    are summed one by one as in the authors' code, so that the times agree to the last bit.
+    If work is done in steps, the lease ends at the end of the step in which it expires. It ends at the end of an
+    earlier step if the look-ahead finds that the next step does not fit. With quirk Q2, the look-ahead assumes that a
+    step takes step / gang size seconds. The lengths of steps are added one by one as in the authors' code, so that the
+    times agree to the last bit.
     """
     r = delay.rules
     task = delay.tasks[row]
@@ -170,7 +171,7 @@ def plan_lease(sim: Run, delay: Delay, row: int) -> float:
 
 @kernel
 def bids_again(sim: Run, delay: Delay, row: int) -> bool:
-    """Tell whether a running gang bids (quirk Q1: once in each step), and set its sort key."""
+    """Return whether a running gang bids for GPUs, once in each step (quirk Q1), and set its sort key."""
     task = delay.tasks[row]
     steps = steps_done(sim, delay, row)
     if task["won_step"] == steps:
@@ -188,7 +189,7 @@ def bids_again(sim: Run, delay: Delay, row: int) -> bool:
 
 @kernel
 def end_of_task(sim: Run, delay: Delay, row: int) -> None:
-    """Handle the end of a job: offer its GPUs and those that it has leaked after the delay for freed GPUs."""
+    """Process the end of a job: offer its GPUs, and those that it has leaked, after the delay for freed GPUs."""
     task = delay.tasks[row]
     freed = task["gpus"] + task["leaked"]
     give_back(delay, row, True)
@@ -198,7 +199,7 @@ def end_of_task(sim: Run, delay: Delay, row: int) -> None:
 
 @kernel
 def end_of_lease(sim: Run, delay: Delay, row: int) -> None:
-    """Handle a job that has given back its GPUs: it waits again."""
+    """Process the end of a lease: the job has returned its GPUs and waits again."""
     task = delay.tasks[row]
     if delay.rules["rebid"]:
         give_back(delay, row, False)
@@ -215,7 +216,7 @@ def end_of_lease(sim: Run, delay: Delay, row: int) -> None:
 
 @kernel
 def observe(sim: Run, delay: Delay) -> int:
-    """Handle arrivals and stopped gangs; renew or end one expired lease."""
+    """Process arrivals and stopped gangs; renew or end one expired lease."""
     w = sim.world
     r = delay.rules
     while r["seen"] < w["next_arrival"]:
@@ -257,7 +258,7 @@ def observe(sim: Run, delay: Delay) -> int:
 
 @kernel
 def accepts(delay: Delay, now_s: float, row: int, timer: int) -> bool:
-    """Tell whether a job accepts a tier: its timer has expired, or the job fits on no tighter tier."""
+    """Return whether a job accepts a tier: the timer has expired, or the job fits on no tighter tier."""
     tighter_gpus = delay.rules["machine_gpus"] if timer == RACK_TIMER else delay.rules["rack_gpus"]
     if delay.tasks[row]["gpus"] > tighter_gpus:
         return True
@@ -271,7 +272,7 @@ def accepts(delay: Delay, now_s: float, row: int, timer: int) -> bool:
 
 @kernel
 def place_by_skew(delay: Delay, row: int) -> tuple[int, int]:
-    """Find a tier and a place as the Tiresias of the authors' simulator does, without waiting."""
+    """Find a tier and a place without waiting, as Tiresias in the authors' simulator does."""
     r = delay.rules
     gang = delay.tasks[row]["gpus"]
     slots = delay.slot_order.shape[0]
@@ -291,7 +292,10 @@ def place_by_skew(delay: Delay, row: int) -> tuple[int, int]:
 
 @kernel
 def remember(delay: Delay, now_s: float, row: int, tier: int) -> None:
-    """Record the wait of a job for the tier that it takes; in mode "censored" also for the tighter tiers given up."""
+    """Record the wait of a job for the tier that it takes.
+
+    In the mode "censored", the wait is also recorded for the tighter tiers for which the job stopped waiting.
+    """
     r = delay.rules
     task = delay.tasks[row]
     demand = task["demand"]
@@ -332,10 +336,10 @@ def place_by_delay(delay: Delay, now_s: float, row: int) -> tuple[int, int]:
 
 @kernel
 def begin_offer(sim: Run, delay: Delay) -> None:
-    """Put all free GPUs on offer, and list the jobs to ask: waiting jobs, and running ones that bid or may move."""
+    """Offer all free GPUs, and list the jobs to ask: waiting jobs, and running jobs that bid or may move."""
     r = delay.rules
     others = r["rebid"] or r["policy"] == GANDIVA
-    if others or r["queued"] > 0:  # counting visits every GPU: skip it if no job is asked
+    if others or r["queued"] > 0:  # counting visits every GPU, so it is done only if a job is asked
         count_offer(sim, delay)
     for i in range(r["queued"]):
         delay.order[i] = delay.queue[i]
@@ -359,7 +363,10 @@ def begin_offer(sim: Run, delay: Delay) -> None:
 
 @kernel
 def walk_offer(sim: Run, delay: Delay) -> int:
-    """Ask one job after another until one starts; GPUs leaked by quirk Q1 or kept for a move need no decision."""
+    """Ask one job after another until one starts.
+
+    GPUs that are leaked (quirk Q1) or kept for a move need no decision, so the loop continues after these.
+    """
     r = delay.rules
     now_s = sim.world["clock_s"]
     while r["cursor"] < r["ordered"] and r["free"] > 0:
@@ -412,7 +419,7 @@ def walk_offer(sim: Run, delay: Delay) -> int:
 
 @kernel
 def next_wake(sim: Run, delay: Delay) -> float:
-    """Time of the next offer, timer expiry or tuning [s]; inf = never."""
+    """Return the time of the next offer, timer expiry or tuning [s]; inf = never."""
     w = sim.world
     r = delay.rules
     at_s = r["next_tune_s"]
@@ -456,7 +463,10 @@ def take_due(sim: Run, delay: Delay) -> None:
 
 @kernel
 def evict(sim: Run, delay: Delay) -> int:
-    """Stop gangs for the first waiting job that thereby gets an accepted tier, tighter than what it could have now."""
+    """Stop running gangs for the first waiting job that gains by it.
+
+    A job gains if it then gets an accepted tier that is tighter than the tier that it could get now.
+    """
     r = delay.rules
     now_s = sim.world["clock_s"]
     largest_nw = rate_victims(sim, delay)
@@ -573,7 +583,7 @@ def next_decision(sim: Run, delay: Delay) -> int:
 
 @kernel
 def play(sim: Run, delay: Delay) -> int:
-    """Play until tuning is due (PAUSED), an array is TOO_SMALL, places are UNSORTED, or ``advance`` ends the run."""
+    """Simulate until tuning is due (PAUSED), an array is TOO_SMALL, places are UNSORTED, or ``advance`` ends it."""
     w = sim.world
     r = delay.rules
     while True:
@@ -610,6 +620,6 @@ def play(sim: Run, delay: Delay) -> int:
 
 @kernel
 def nw_now(sim: Run, delay: Delay, asked: Asked) -> None:
-    """Write the Nw of jobs as of the clock: work done in seconds without communication / productive seconds."""
+    """Write the present Nw of jobs to ``answers``: work done, in seconds without communication / productive seconds."""
     for i in range(len(asked.rows)):
         asked.answers[0, i] = nw_of(sim, delay, asked.rows[i])

@@ -55,11 +55,11 @@ def _java_hash(place: Place) -> int:
 
 
 def function_of(order: str) -> SortPlaces | None:
-    """Give the function that ``order`` names; None if the order is a fixed one.
+    """Return the function that ``order`` names; None = ``order`` is a fixed order.
 
     Raises
     ------
-    SchedulerError : there is no such function
+    SchedulerError : ``order`` names a function that does not exist
     """
     if order == "java":
         return java_order
@@ -73,7 +73,7 @@ def function_of(order: str) -> SortPlaces | None:
 
 
 def fixed_orders(order: str, seed: int, per_machine: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Give the orders of machines and slots: "asc", "hash" = shuffled, or from a JSON file.
+    """Return the orders of machines and slots: "asc", "hash" = shuffled, or read from a JSON file.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def fixed_orders(order: str, seed: int, per_machine: np.ndarray) -> tuple[np.nda
 
     Raises
     ------
-    SchedulerError : no such file, or it does not list every machine and slot exactly once
+    SchedulerError : the file does not exist, or does not list every machine and slot exactly once
     """
     machines, slots = len(per_machine), int(per_machine.sum())
     if order == "asc":
@@ -111,9 +111,9 @@ class SortedPlaces:
 
     Parameters
     ----------
-    cluster : its machines and slots are the places
-    sort : gets the places with GPUs on offer, ascending, and returns them in the order in which they are visited
-    name : name of the function, for errors
+    cluster : cluster whose machines and slots are the places
+    sort : function that takes the places with GPUs on offer, ascending, and returns them in the order of visiting
+    name : name of the function, for error messages
     """
 
     def __init__(self, cluster: Cluster, sort: SortPlaces, name: str) -> None:

@@ -1,4 +1,4 @@
-"""One run under delay scheduling: the simulation, the scheduler's memory, and the compiled loop."""
+"""One run under delay scheduling: the simulation, the arrays of the scheduler, and the compiled loop."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 
 class DelayRun:
-    """Play an instance under a delay scheduler, optionally in pieces.
+    """Simulate a problem instance under a delay scheduler, at once or in several parts.
 
     Parameters
     ----------
-    instance : the problem
-    scheduler : the rules; all changing state is in the run, so one scheduler may serve many runs
-    seed : seed of the simulation; it matters only for random placement
-    simulation : a simulation before its first event to use instead of a new one
-    timers : strategy that sets the timers, instead of the scheduler's own
-    keep_verdicts : record every acceptance and refusal, see :attr:`verdicts`
+    instance : the problem instance
+    scheduler : the rules; all state is in this object, so one scheduler may be used for many runs
+    seed : seed of the simulation, which only random placement uses
+    simulation : a simulation before its first event; None = create a new one
+    timers : object that sets the timers; None = that of the scheduler
+    keep_verdicts : whether to record every acceptance and refusal, see :attr:`verdicts`
 
     Examples
     --------
@@ -81,13 +81,13 @@ class DelayRun:
 
         Parameters
         ----------
-        until_s : stop at this time [s], after all events of that time and before its decisions, so timers that are set
-            then apply to these decisions
-        tell : called whenever the loop returns to Python, for progress
+        until_s : stop at this time [s], after all events and before the decisions of this time. Timers that the caller
+            sets then already apply to these decisions
+        tell : called whenever the loop returns to Python, to show progress
 
         Returns
         -------
-        Outcome : DECIDE if it stopped at ``until_s``, else the reason why the run ended
+        Outcome : DECIDE if the run stopped at ``until_s``, otherwise the reason why it ended
         """
         self._until_s = until_s
         self._set_alarm()
@@ -115,7 +115,7 @@ class DelayRun:
         self.simulation.wake_at(float(self._rules["next_tune_s"]))
 
     def tune(self) -> bool:
-        """Let the strategy set the timers if it is time; tell whether the run continues."""
+        """Let the timers object set the timers if this is due; return whether the run continues."""
         now_s = self.simulation.now_s
         if now_s >= self._next_tune_s:
             self.timers.tune(self)
@@ -188,16 +188,16 @@ class DelayRun:
         return self.delay.queue[: self._rules["queued"]].copy()
 
     def waited_s(self, rows: np.ndarray) -> np.ndarray:
-        """float64 [s]: how long each of the waiting jobs ``rows`` has held no GPUs."""
+        """float64 [s]: time for which each of the waiting jobs ``rows`` has held no GPUs."""
         return self.simulation.now_s - self.delay.tasks["last_s"][rows]
 
     @property
     def gangs(self) -> np.ndarray:
-        """int32 [J] [GPU]: gang size of every job; read only those of arrived jobs."""
+        """int32 [J] [GPU]: gang size of every job; a tuner must read only those of jobs that have arrived."""
         return self.delay.tasks["gpus"]
 
     def history(self, gang: int) -> tuple[np.ndarray, np.ndarray]:
-        """SAMPLE_DTYPE: recorded waits of a gang size that ended on a machine, and in a rack."""
+        """SAMPLE_DTYPE, twice: recorded waits of a gang size that ended on a machine, and that ended in a rack."""
         demand = self.delay.demands[gang]
         if demand < 0:
             empty = self.delay.samples[0, 0, :0]
@@ -219,5 +219,5 @@ class DelayRun:
 
     @property
     def verdicts(self) -> np.ndarray:
-        """VERDICT_DTYPE: which tier each asked job took or refused; empty unless ``keep_verdicts`` is set."""
+        """VERDICT_DTYPE: the tier that each asked job took, or its refusal; empty unless ``keep_verdicts`` is set."""
         return self.delay.verdicts[: self._rules["verdicts"]].copy()

@@ -1,4 +1,4 @@
-"""Dally (after the authors' simulator): delay scheduling, network-sensitive priority, leases, tuned timers."""
+"""Dally, as in the authors' simulator: delay scheduling, network-sensitive priority, leases and tuned timers."""
 
 from __future__ import annotations
 
@@ -45,91 +45,94 @@ class Dally(Scheduler):
     """Offer free GPUs by priority; a gang refuses a loose placement until it has waited long enough for a tight one.
 
     Training over a slow network wastes GPU time, so it often pays to wait for GPUs in one machine or rack. Each gang
-    has two delay timers: it accepts a rack, and later the network, only after a timer has expired. A tuner sets the
-    timers from recent waits. Every gang gives its GPUs back at the end of its lease and competes again; jobs that
-    suffer most from the network are served first.
+    has two delay timers. When the rack timer has expired, the gang accepts GPUs of one rack; when the network timer has
+    expired, it accepts any GPUs. A tuner sets the timers from recent waits. Every gang returns its GPUs at the end of
+    its lease and competes for GPUs again. Jobs that the network has slowed down most are served first.
 
     * ``dally``: tuned timers.
-    * ``dally-no-wait``: both timers 0 (``tuner="off"``).
-    * ``dally-fully-consolidated``: both timers infinite; only a gang that fits on no tighter tier is spread.
-    * ``dally-manual``: constant timers of 6 and 12 leases, the tuner's lower limits.
-    * ``dally-no-preempt``: tuned timers, no leases: a gang keeps its GPUs until it finishes.
-    * ``tiresias-dally``: ``policy="tiresias"``, ``priority="gpu-time"``. Least attained GPU-seconds first, no queues
-      and no timers; models called insensitive by name may be spread.
-    * ``gandiva-dally``: ``policy="gandiva"``, ``priority="first-start"``. Latest first start first; machines host gangs
-      of one size, and running gangs move to a tighter tier. No time slicing.
+    * ``dally-no-wait``: both timers are 0 (``tuner="off"``).
+    * ``dally-fully-consolidated``: both timers are infinite, so only a gang that fits on no tighter tier is spread.
+    * ``dally-manual``: constant timers of 6 and 12 leases, which are the lower limits of the tuner.
+    * ``dally-no-preempt``: tuned timers and no leases; a gang keeps its GPUs until it finishes.
+    * ``tiresias-dally``: ``policy="tiresias"``, ``priority="gpu-time"``. The job with the least attained GPU-seconds
+      comes first. There are no queues and no timers. Models that the authors' code lists as insensitive to placement
+      may be spread.
+    * ``gandiva-dally``: ``policy="gandiva"``, ``priority="first-start"``. The job with the latest first start comes
+      first. Machines host gangs of one size, and running gangs move to a tighter tier. There is no time slicing.
 
     Parameters
     ----------
-    preset : values of all parameters that are None. "suite" (default) = for any scenario, every decision point is an
-        offer; "authors" = as the authors' simulator, equal to rounding; "authors_published" = with its GPU leak (Q1)
-        too
-    policy : rule by which jobs accept GPUs: "dally" (default), or "tiresias" or "gandiva" as the authors' simulator has
-        them
-    tuner : source of the timers: "hand" (default) = the authors' auto-tuner; "off" = ``rack_wait`` and ``nw_wait``;
-        "static" = the same, or the table ``timers``; "learned" = a trained agent, whose file ``timers`` names (empty =
-        the shipped one). Leave it out for the other policies, which have no timers
-    rack_wait, nw_wait : constant timers [leases]: the wait for a machine before a gang accepts a rack, and before it
-        accepts the network. inf = for ever; default None = 6 and 12
-    timers : file for ``tuner`` "static" or "learned". For "static" also the table itself: 8:900:inf/256:0:3600 makes
-        gangs of up to 8 GPUs wait 900 s for a rack and for ever for the network, larger ones 0 s and 3,600 s
+    preset : source of the values of all parameters that are None. "suite" (default) = values for any scenario, with an
+        offer at every decision point; "authors" = those of the authors' simulator, whose results are then reproduced up
+        to rounding; "authors_published" = those of "authors", with the GPU leak of that simulator (quirk Q1)
+    policy : rule by which jobs accept GPUs. "dally" (default); "tiresias" or "gandiva" = as these policies are
+        implemented in the authors' simulator
+    tuner : source of the timers. "hand" (default) = the authors' auto-tuner; "off" = ``rack_wait`` and ``nw_wait``;
+        "static" = the table ``timers``, or ``rack_wait`` and ``nw_wait`` without a table; "learned" = a trained agent
+        in the file ``timers`` (empty = the agent of this package). Omit it for the other policies, which have no timers
+    rack_wait, nw_wait : constant timers [leases], the waits before a gang accepts a rack, and before it accepts the
+        network. inf = for ever; default None = 6 and 12
+    timers : file for the tuner "static" or "learned". For "static", the table itself may be given instead. Example:
+        with ``8:900:inf/256:0:3600``, gangs of up to 8 GPUs wait 900 s before they accept a rack and never accept the
+        network; larger gangs wait 0 s and 3,600 s
     timer_mode : "absolute" (default) = both timers start together; "stacked" = the network timer starts when the rack
         timer ends
-    preemption : "lease" (default) = gangs give their GPUs back at the end of each lease; "victim" = in addition a
-        waiting job may have running gangs preempted earlier; "none" = no leases
-    victim_margin : how much larger than the waiting job's Nw the Nw of a victim must be, default 0.1
-    victim_held_s : how long a victim must have held its GPUs [s], default 1,200
-    victim_limit : how often a gang may be a victim, default 8
+    preemption : "lease" (default) = gangs return their GPUs at the end of each lease; "victim" = in addition, running
+        gangs may be preempted earlier for a waiting job (such gangs are victims); "none" = no leases
+    victim_margin : minimum difference between the Nw of a victim and the Nw of the waiting job, default 0.1
+    victim_held_s : minimum time for which a victim must have held its GPUs [s], default 1,200
+    victim_limit : maximum number of times that a gang may be a victim, default 8
     lease_s : length of a lease [s]; 3,600 in all presets
-    ckpt_per_gpu_s : delay of an offer for each freed GPU [s], for polled offers only; 0 in "suite", else 1
+    ckpt_per_gpu_s : delay of an offer for each freed GPU [s], for polled offers only; 0 in "suite", 1 in other presets
     idle_retry_s : time to the next offer if no other event is left [s], for polled offers only; 60 in all presets
-    offers : "exact" (preset "suite") = an offer at every decision point and timer expiry; "polled" (other presets) =
-        only at arrivals, ends of jobs and ends of leases
-    fit : "best" (preset "suite") = the fullest place with room, and in a rack the emptiest machines first; "first"
-        (other presets) = the first place with room
+    offers : "exact" (preset "suite") = an offer at every decision point and whenever a timer expires; "polled" (other
+        presets) = an offer only at arrivals, ends of jobs and ends of leases
+    fit : a place is a slot, a machine or a rack. "best" (preset "suite") = the fullest place with room, and in a rack
+        the emptiest machines first; "first" (other presets) = the first place with room
     order : order in which slots and machines are visited. "asc" (default) = ascending; "hash" = shuffled once with
-        ``order_seed``; "java" = as the hash maps of the authors' simulator, again whenever the places with free GPUs
-        change; a JSON file ``{"machines": [...], "slots": [...]}`` with the numbers of all of them, one order for the
-        whole run (without slots: machine by machine); or ``module:function``, a function that gets the places with free
-        GPUs, ascending, as (rack, machine of the rack) or (rack, machine, slot) from 0, and returns them in order. It
-        must depend on nothing else
+        ``order_seed``; "java" = the order of the hash maps of the authors' simulator, which changes with the set of
+        places that have free GPUs. A JSON file ``{"machines": [...], "slots": [...]}`` with all numbers gives one order
+        for the whole run (without "slots", slots are visited machine by machine). ``module:function`` names a
+        function. It gets the places with free GPUs, ascending, as (rack, machine of the rack) or (rack, machine, slot),
+        each counted from 0, and returns them in order. The result must depend only on these places
     order_seed : seed of "hash", default 0
-    priority : order of the jobs: "nw" (default) = smallest network sensitivity Nw first; "gpu-time" = least attained
-        GPU-seconds; "arrival"; "first-start" = latest first start, jobs that never started last
-    nw_ideal : ideal time in Nw: "compute" (default) = without communication; "best-tier" = on the best placement
-    nw_denominator : divisor in Nw: "run" (default) = running seconds; "wall" = seconds since arrival
-    stat : statistic of a history of waits: "mean_sigma" (default) = mean + ``k_sigma`` standard deviations, "mean",
-        "p95" or "max"
+    priority : order of the jobs. "nw" (default) = smallest network sensitivity Nw first; "gpu-time" = least attained
+        GPU-seconds first; "arrival" = earliest arrival first; "first-start" = latest first start first, and jobs that
+        never started last
+    nw_ideal : ideal time in Nw. "compute" (default) = without communication; "best-tier" = on the ideal placement
+    nw_denominator : divisor in Nw. "run" (default) = running seconds; "wall" = seconds since arrival
+    stat : statistic of a history of waits. "mean_sigma" (default) = mean + ``k_sigma`` standard deviations; "mean";
+        "p95" = 95th percentile; "max"
     k_sigma : number of standard deviations in "mean_sigma", default 2
-    min_sample : shorter waits are not recorded [leases], default 1
+    min_sample : minimum length of a wait that is recorded [leases], default 1
     empty_value : statistic of an empty history [leases], default 1
-    hist : length of the histories and upper limit of the network timer [leases]; 24 in all presets
-    cap_rack : upper limit of the rack timer as a share of ``hist``, default 0.8
+    hist : time that a history covers, and upper limit of the network timer [leases]; 24 in all presets
+    cap_rack : upper limit of the rack timer as a fraction of ``hist``, default 0.8
     floor_rack, floor_nw : lower limits of the tuned timers [leases], default 6 and 12
-    record_mode : "granted" (default) = record the wait for the tier that was taken; "censored" = also for every tighter
-        tier given up
-    demand_key : gang sizes that share a history: "exact" (default) = equal ones; "pow2" = those up to the same power of
-        two
+    record_mode : "granted" (default) = record the wait for the tier that a job took; "censored" = record it also for
+        every tighter tier for which the job stopped waiting
+    demand_key : gang sizes that share a history. "exact" (default) = equal sizes; "pow2" = sizes that have the same
+        next power of two
     renew : True (preset "suite") = an expired lease continues if no job waits and no placement would be tighter; False
-        (other presets) = gangs always give their GPUs back
-    quirks : quirks of the authors' code that are copied, such as "Q2/Q3"; "none" in "suite". Q1: running jobs bid, and
-        leak the GPUs that they win. Q2: the look-ahead takes a step for step / gang size seconds. Q3: a lease that the
-        look-ahead ends is offered without delay. Q4: statistics events delay the idle retry. Q5: pruning a history
-        skips the sample after each removed one
+        (other presets) = gangs always return their GPUs
+    quirks : quirks of the authors' code to reproduce, such as "Q2/Q3"; "none" in "suite". Q1: running jobs bid for
+        GPUs, and leak the GPUs that they win. Q2: the look-ahead assumes that a step takes step / gang size seconds.
+        Q3: GPUs of a lease that the look-ahead ends are offered without delay. Q4: statistics events delay the idle
+        retry. Q5: pruning a history skips the sample after each removed one
 
     Raises
     ------
-    SchedulerError : an unknown name, or a number out of range
+    SchedulerError : a name is unknown, or a number is out of range
 
     Notes
     -----
-    Nw of a job = its compute seconds so far / its running seconds so far, 0 before its first start. So new jobs and
-    jobs slowed by the network come first.
+    The network sensitivity Nw of a job is its compute seconds so far / its running seconds so far. It is 0 before the
+    first start. New jobs and jobs that the network slows down therefore come first.
 
-    The rules follow the code of the authors' simulator; the text of the paper may differ from it, and which arguments
-    gave its figures is unknown. Our choices: leases of an hour, 24 leases of history, ``preemption="victim"``, the
-    learned tuner, and everything in the preset "suite". ``docs/dally.md`` has all rules, presets, quirks and hazards.
-    O(GPUs + waiting jobs x places) at a decision point.
+    The rules follow the code of the authors' simulator. The text of the paper may differ from this code, and the
+    command-line options with which its figures were made are unknown. Our choices are leases of an hour, histories of
+    24 leases, ``preemption="victim"``, the learned tuner, and all values of the preset "suite". ``docs/dally.md`` has
+    all rules, presets, quirks and hazards. A decision point takes O(GPUs + waiting jobs x places).
 
     References
     ----------
@@ -204,7 +207,7 @@ class Dally(Scheduler):
             )
 
     def _check_tuner(self) -> None:
-        """Refuse parameters that would be ignored; fill in the tuner and the waits."""
+        """Raise an error for parameters that would be ignored; fill in the tuner and the waits."""
         if self.policy != "dally":
             for name in ("tuner", "timers", *WAITS):
                 if getattr(self, name) not in (None, ""):
@@ -235,7 +238,7 @@ class Dally(Scheduler):
 
     @property
     def name(self) -> str:
-        """Name of the variant: by its timers, or by its policy."""
+        """Name of the variant in tables, which depends on the timers or the policy."""
         if self.policy != "dally":
             return f"{self.policy}-dally"
         if self.preemption == "none":
@@ -247,13 +250,13 @@ class Dally(Scheduler):
         return "dally" if self.tuner == "hand" else f"dally-{self.tuner}"
 
     def timers_for(self) -> Timers:
-        """Make the strategy that sets the timers."""
+        """Create the object that sets the timers."""
         if self.tuner == "hand":
             return HandTimers()
         if self.tuner == "static" and self.timers:
             return TableTimers.load(self.timers)
         if self.tuner == "learned":
-            # imported late: agents import baselines, not the other way round
+            # Imported late, because the agents import the baselines.
             learned = importlib.import_module("gpusched_env.agents.learned_timers")
             timers: Timers = learned.LearnedTimers.load(self.timers)
             return timers
@@ -301,14 +304,14 @@ class Dally(Scheduler):
         delay.node_order[: len(by_machine)], delay.slot_order[: len(by_slot)] = by_machine, by_slot
 
     def places_for(self, cluster: Cluster) -> SortedPlaces | None:
-        """Give the places that a function sorts during the run; None if their order is fixed."""
+        """Return the places that a function sorts during the run; None = the order of places is fixed."""
         function = function_of(self.order)
         return None if function is None else SortedPlaces(cluster, function, self.order)
 
     # --- play
 
     def player(self, simulation: Simulation) -> DelayRun:
-        """Give the compiled loop, which makes the same decisions as :meth:`decide`."""
+        """Return the compiled loop, which makes the same decisions as :meth:`decide`."""
         return DelayRun(simulation.instance, self, simulation=simulation)
 
     def reset(self, view: ClusterView) -> None:

@@ -1,4 +1,4 @@
-"""Memory of a delay scheduler: its rules, tasks and arrays."""
+"""The arrays of a delay scheduler: its rules, its data about jobs, and its state."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def allocate_delay(instance: Instance) -> Delay:
 
     Raises
     ------
-    SchedulerError : a job cannot run on one of the cluster's GPU types: offers ignore GPU types
+    SchedulerError : a job cannot run on some GPU type of the cluster; this is not supported, as offers ignore GPU types
     """
     if np.isinf(instance.iteration_s).any():
         kind, _, column = np.argwhere(np.isinf(instance.iteration_s))[0].tolist()
@@ -210,14 +210,15 @@ def fill_tasks(delay: Delay, instance: Instance, best_ideal: bool, pow2: bool) -
 
     Parameters
     ----------
-    best_ideal : the ideal time is the one on the best placement, communication included
-    pow2 : gang sizes up to the same power of two share a history
+    best_ideal : True = the ideal time is that on the ideal placement, communication included; False = without
+        communication
+    pow2 : True = gang sizes with the same next power of two share a history; False = only equal sizes do
     """
     jobs, cluster = instance.workload.jobs, instance.cluster
     gang = jobs["gpus"].astype(np.int64)
     tasks = delay.tasks
     tasks["id"], tasks["gpus"] = jobs["id"], gang
-    # N is an integer in the authors' job files: undo the rounding of N / g.
+    # N is an integer in the authors' job files, so the rounding of N / g can be undone.
     asked = np.where(np.isfinite(jobs["iterations"]), jobs["iterations"], instance.iterations) * gang
     whole = np.rint(asked)
     tasks["iterations"] = tasks["left"] = np.where(np.abs(whole - asked) <= 1e-9 * whole, whole, asked)
@@ -241,5 +242,5 @@ LOW_SKEW: Final = ("resnet50", "resnet18", "bert")
 
 
 def _model(profile: str) -> str:
-    """Normalised name of a profile's model; tables may add a setting after a comma."""
+    """Return the normalised name of the model of a profile; a profile may have a setting after a comma."""
     return "".join(letter for letter in profile.partition(",")[0].lower() if letter.isalnum())

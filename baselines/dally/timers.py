@@ -1,4 +1,4 @@
-"""Sources of the timers of a delay scheduler, one strategy class each."""
+"""Classes that set the timers of a delay scheduler."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ROWS: Final = re.compile(r"\d+(:([\d.]+|inf)){2}(/\d+(:([\d.]+|inf)){2})*")
 
 
 class Timers(Protocol):
-    """Fill ``run.waits_s``: seconds that a gang of each size waits for a rack, and for the network."""
+    """Set ``run.waits_s``, the times that a gang of each size waits before it accepts a rack, and the network [s]."""
 
     interval_s: float  # [s] between two calls of ``tune``; inf = it is never called
     by_hand: bool  # True = the compiled hand tuner sets the timers at each recorded wait
@@ -34,7 +34,10 @@ class Timers(Protocol):
 
 
 class HandTimers:
-    """The authors' auto-tuner (docs/dally.md, "The rules"): it follows the recorded waits, in ``tuning.py``."""
+    """The authors' auto-tuner, which computes the timers from recorded waits (docs/dally.md, "The rules").
+
+    The kernels of ``tuning.py`` do the work.
+    """
 
     interval_s = math.inf
     by_hand = True
@@ -44,7 +47,7 @@ class HandTimers:
         run.tune_by_hand()
 
     def tune(self, run: DelayRun) -> None:
-        """Do nothing: the kernels tune."""
+        """Do nothing, because the kernels set the timers."""
 
 
 class ConstantTimers:
@@ -97,11 +100,11 @@ class TableTimers:
 
     @classmethod
     def load(cls, path: str) -> TableTimers:
-        """Read the rows from a JSON file (a wait of null is infinite), or from ``GPUS:RACK:NETWORK/...`` itself.
+        """Read the rows from a JSON file, in which null is an infinite wait, or from a text ``GPUS:RACK:NETWORK/...``.
 
         Raises
         ------
-        SchedulerError : the file cannot be read, or holds no such table
+        SchedulerError : the file cannot be read, or does not contain such a table
         """
         if _ROWS.fullmatch(path):
             return cls(np.array([[float(value) for value in row.split(":")] for row in path.split("/")]))
@@ -116,7 +119,7 @@ class TableTimers:
         return cls(table)
 
     def begin(self, run: DelayRun) -> None:
-        """Set each gang size by its row."""
+        """Set the timers of each gang size from the row that applies to it."""
         gangs = np.arange(len(run.waits_s))
         row = np.minimum(np.searchsorted(self.rows[:, 0], gangs), len(self.rows) - 1)
         run.waits_s[:, RACK_TIMER] = self.rows[row, 1]

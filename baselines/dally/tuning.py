@@ -1,4 +1,7 @@
-"""The hand auto-tuner of the authors' simulator: timers from mean and spread of recent waits of a demand class."""
+"""The auto-tuner of the authors' simulator, which computes timers from the mean and the spread of recent waits.
+
+Gang sizes that share a history of waits form a demand class.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ P95_SHARE: Final = 0.95
 
 @kernel
 def statistic(delay: Delay, demand: int, which: int) -> float:
-    """Statistic of a history [leases]; ``empty_value`` if the history is empty or all zeros."""
+    """Return the statistic of a history [leases]; ``empty_value`` if the history is empty or all its waits are 0."""
     count = delay.counts[demand, which]
     total = 0.0
     largest = 0.0
@@ -92,7 +95,7 @@ def forget(delay: Delay, demand: int, which: int, now_s: float) -> None:
 
 @kernel
 def record(delay: Delay, demand: int, which: int, now_s: float, wait_s: float) -> None:
-    """Record a wait that has ended, if it was long enough, and retune the timers if they follow from the histories."""
+    """Record a wait that has ended, if it was long enough; then set the timers again if they are tuned."""
     wait = wait_s / delay.rules["lease_s"]
     if wait < delay.rules["min_sample"]:
         return

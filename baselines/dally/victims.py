@@ -1,4 +1,7 @@
-"""Victims: the fewest running gangs, less sensitive to the network than a waiting job, that are preempted for it."""
+"""Victims: running gangs that are preempted for a waiting job which is more sensitive to the network.
+
+As few gangs as possible become victims.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from gpusched_env.portable.keys import rounded_key
 
 @kernel
 def nw_of(sim: Run, delay: Delay, row: int) -> float:
-    """Nw as of the clock: work done in seconds without communication / productive seconds."""
+    """Return the present Nw of a job: work done, in seconds without communication / productive seconds."""
     done = sim.jobs[row]["iterations"] - work_left(sim, row)
     seconds = sim.jobs[row]["service_s"]
     if sim.jobs[row]["replica"] >= 0:
@@ -56,11 +59,12 @@ def range_of(sim: Run, delay: Delay, tier: int, i: int) -> tuple[int, int]:
 
 @kernel
 def count_victims(sim: Run, delay: Delay, row: int, begin: int, end: int, most: int) -> int:
-    """Count the fewest victims that make room for a job in ``begin:end``; NO_LIMIT if that needs more than ``most``.
+    """Return the smallest number of victims that make room for a job on the GPUs ``begin:end``.
 
-    Gangs that hold most GPUs of the place are chosen first, which minimises their number; ties: the lowest GPUs. If
-    ``rules.marks`` is set, the victims are marked to stop, and the place is kept for the job: GPUs on offer first, then
-    the victims' GPUs from the lowest on.
+    The result is NO_LIMIT if more than ``most`` victims are necessary. Gangs that hold most of these GPUs are chosen
+    first, which minimises the number of victims; ties: the gang with the lowest GPU. If ``rules.marks`` is set, the
+    victims are marked to stop, and GPUs are kept for the job: first the GPUs on offer, then those of the victims in
+    ascending order.
     """
     mark = delay.rules["marks"] > 0
     least_nw = delay.tasks[row]["nw"] + delay.rules["victim_margin"]
@@ -109,9 +113,10 @@ def count_victims(sim: Run, delay: Delay, row: int, begin: int, end: int, most: 
 
 @kernel
 def evict_for(sim: Run, delay: Delay, row: int, rack_too: bool, network_too: bool) -> int:
-    """Mark the fewest victims for a job, and keep their place for it; return its tier, REFUSED if no place will do.
+    """Mark the smallest possible number of victims for a job, and keep their GPUs for it.
 
-    Ties: the tightest tier, then the first place.
+    Returns the tier of the place that becomes free; REFUSED = there is no such place. Ties: the tightest tier, then the
+    first place in visiting order.
     """
     r = delay.rules
     gang = delay.tasks[row]["gpus"]

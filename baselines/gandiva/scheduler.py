@@ -16,7 +16,7 @@ from gpusched_env.baselines.gandiva.turns import Seat, ServerSet, Turns
 from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Start, Wait
 
-# State of a waiting job: in no queue, in the queue of a server set, or before a place that is kept for it.
+# State of a waiting job: in no queue, in the queue of a server set, or waiting for the GPUs that are kept for it.
 _NOWHERE, _IN_TURN, _KEPT = range(3)
 _NONE: Final = np.empty(0, bool)
 
@@ -26,21 +26,22 @@ class Gandiva(Scheduler):
     """Place gangs by affinity, time-slice gangs on the same servers, and migrate scattered gangs to tighter places.
 
     Early feedback on a new training job is worth more than its completion time, so no job should wait long. If no GPUs
-    are free, a job shares those of other gangs of its size by turns (time slicing). Machines host gangs of one size
-    (their affinity), which avoids fragmentation, and migration later repairs placements that were not tight.
+    are free, a job takes turns with other gangs of its size on their GPUs (time slicing). Each machine hosts gangs of
+    one size, its affinity, which avoids fragmentation. Migration later moves gangs that are spread over several
+    machines or racks to a tighter tier. The machines that gangs of one size share by turns are a server set.
 
     Parameters
     ----------
-    quantum_s : shortest time slice [s], default 60: a gang works at least so long before another gang of its server set
-        gets its GPUs
-    overhead : largest share of a slice that suspending and resuming a gang may take, default 0.1. Where they would take
-        more of ``quantum_s``, slices are longer; inf = slices are always ``quantum_s``
-    migrate_s : least time between two migrations in the cluster [s], default 60; inf = no migration. Each one moves a
-        running gang to a strictly tighter tier
+    quantum_s : minimum length of a time slice [s], default 60; a gang works at least for this time before another gang
+        of its server set gets its GPUs
+    overhead : maximum fraction of a slice that suspending and resuming a gang may take, default 0.1. If they would take
+        more than this fraction of ``quantum_s``, slices are longer. inf = slices always have the length ``quantum_s``
+    migrate_s : minimum time between two migrations in the cluster [s], default 60; inf = no migration. Each migration
+        moves a running gang to a strictly tighter tier
 
     Notes
     -----
-    A new gang goes to the first of these that exists:
+    A new gang gets the first of these that exists:
 
     1. free GPUs of the least loaded servers of its affinity, which is the gang size that a server hosts;
     2. free GPUs of unassigned servers;
@@ -48,18 +49,19 @@ class Gandiva(Scheduler):
     4. a turn on the GPUs of the set of its size that has the fewest waiting members per place;
     5. the queue.
 
-    Gangs larger than a machine use several servers in steps 1 and 2, smaller ones only in step 3. A suspended gang
-    resumes on any GPUs that have come free. Turns are round robin by arrival. A gang that shares its GPUs does not
+    Gangs larger than a machine use several servers in steps 1 and 2; smaller gangs do so only in step 3. A suspended
+    gang resumes on any GPUs that have come free. Turns are round robin by arrival. A gang that shares its GPUs does not
     migrate.
 
-    What makes this "lite": packing of two jobs on a GPU, growing and shrinking of jobs, and the measurements that steer
-    them are left out. The paper's suspension takes about 0.1 s and its migration 1 to 2 s. Here both cost what every
-    preemption costs in the scenario (``checkpoint_s`` and ``restore_s``). The paper's slice of 60 s suits its
-    suspension; with 30 s + 30 s, half of the time of shared GPUs would be lost. So a slice is max(quantum_s,
-    (checkpoint_s + restore_s) / overhead), here 600 s, which is our choice. Where a suspension costs at most 6 s, as in
-    the paper, a slice is ``quantum_s``. Slices count work, not restoring, and turns end at multiples of the slice. A
-    decision point costs O((gangs that start or stop) x turns) and array operations over the jobs in the system and the
-    GPUs.
+    This version is "lite" because it omits packing of two jobs on a GPU, growing and shrinking of jobs, and the
+    measurements that control them.
+
+    In the paper, a suspension takes about 0.1 s and a migration 1 to 2 s. Here both cost as much as every preemption in
+    the scenario (``checkpoint_s`` and ``restore_s``). With 30 s each, slices of 60 s as in the paper would lose half of
+    the time of shared GPUs. So a slice is max(quantum_s, (checkpoint_s + restore_s) / overhead), which is 600 s in this
+    case. This formula is our choice. If a suspension costs at most 6 s, as in the paper, a slice is ``quantum_s``.
+    Slices count work without the restore, and turns end at multiples of the slice. A decision point takes O((gangs that
+    start or stop) x turns), and array operations over the jobs in the system and the GPUs.
 
     References
     ----------
@@ -87,7 +89,7 @@ class Gandiva(Scheduler):
         return "gandiva-lite"
 
     def reset(self, view: ClusterView) -> None:
-        """Unassign all servers, and forget all places and turns."""
+        """Remove all affinities, places and turns."""
         self._servers = Servers(view.cluster)
         self._sets: dict[tuple[tuple[int, ...], int], ServerSet] = {}
         self._by_gang: defaultdict[int, dict[int, ServerSet]] = defaultdict(
@@ -150,7 +152,7 @@ class Gandiva(Scheduler):
         return ready
 
     def _vacate(self, view: ClusterView) -> None:
-        """Give the places of finished gangs to the next job in turn, or give them up."""
+        """Give the places of finished gangs to the next job in turn, or give these places up."""
         if view.finished_count == self._finished:
             return
         self._finished = view.finished_count

@@ -1,4 +1,4 @@
-"""Gandiva's servers: the gang size that each of them hosts, and the place of the next gang."""
+"""Gandiva's servers: the gang size that each server hosts, and the choice of GPUs for a gang."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ class Servers:
         self.seats = np.zeros(len(cluster.nodes), np.int64)
 
     def of(self, gpus: np.ndarray) -> tuple[int, ...]:
-        """Machines of a gang."""
+        """Return the machines of the GPUs ``gpus``."""
         return tuple(np.unique(self.node_of_gpu[gpus]).tolist())
 
     def all_able(self, machines: tuple[int, ...], able: np.ndarray) -> bool:
-        """Tell whether all GPUs of some machines are among the ``able`` ones, Boolean [G]."""
+        """Return whether ``able``, Boolean [G], is True for all GPUs of some machines."""
         return bool(able[np.isin(self.node_of_gpu, machines)].all())
 
     def tier(self, machines: tuple[int, ...], gang: int) -> tuple[int, bool]:
-        """Give the tier of a gang on these machines, and whether the empty cluster could hold it on a tighter tier."""
+        """Return the tier of a gang on some machines, and whether the empty cluster has a tighter tier for it."""
         if len(machines) == 1:
             return MACHINE, False
         tier = RACK if len(set(self.rack[list(machines)].tolist())) == 1 else NETWORK
         return tier, gang <= (self.largest if tier == RACK else self.largest_rack)
 
     def occupy(self, machines: tuple[int, ...], gang: int) -> None:
-        """Note that a gang has a place; unassigned machines take its size as their affinity."""
+        """Record that a gang is placed on some machines; unassigned machines get its size as their affinity."""
         for machine in machines:
             if self.seats[machine] == 0:
                 self.affinity[machine] = gang
             self.seats[machine] += 1
 
     def leave(self, machines: tuple[int, ...]) -> None:
-        """Note that a place is given up; an empty machine is unassigned."""
+        """Record that a gang has left some machines; a machine without gangs becomes unassigned."""
         for machine in machines:
             self.seats[machine] -= 1
             if self.seats[machine] == 0:
@@ -84,7 +84,7 @@ class Servers:
         return len(gpus) - int(np.bincount(self.rack[places] if tier == NETWORK else places).max())
 
     def largest_room(self, free: np.ndarray) -> dict[int, int]:
-        """Most free GPUs on one tighter place, by the tier of a gang: on a machine for RACK, in a rack for NETWORK."""
+        """Return the largest number of free GPUs on one machine (key RACK), and in one rack (key NETWORK)."""
         room = np.bincount(self.node_of_gpu[free], minlength=len(self.rack))
         return {RACK: int(room.max()), NETWORK: int(np.bincount(self.rack, weights=room).max())}
 

@@ -44,13 +44,15 @@ class Seat:
 
     Parameters
     ----------
-    group, number : its set; serial number in order of creation
+    group : server set of the place
+    number : serial number of the place, in order of creation
     gpus : GPU ids
     job : row of the job that owns the place now
-    lacks : GPUs of its gang outside the machine that holds most of it; outside the rack, if the gang spans racks
-    since_s : time at which the job's work began, or will begin after its restore [s]; inf = it has not started: the
-        GPUs are kept for it while the jobs that held them are being checkpointed
-    turn_end_s : time at which it will have worked for a slice [s]
+    lacks : number of GPUs of its gang outside the machine that holds most of the gang; if the gang spans racks, outside
+        the rack that holds most of it
+    since_s : time at which the work of the job began, or will begin after its restore [s]; inf = the job has not
+        started, and the GPUs are kept for it while their earlier jobs are in a checkpoint
+    turn_end_s : time at which the job will have worked for a slice [s]
     """
 
     group: ServerSet
@@ -80,7 +82,10 @@ class Turns:
         self._sorted: list[tuple[float, int, int, Seat]] = []
 
     def begin(self, seat: Seat, since_s: float) -> None:
-        """Note that a gang works from ``since_s`` [s] on; its turn ends at the first multiple after a slice of work."""
+        """Record that a gang works from ``since_s`` [s] on.
+
+        Its turn ends at the first multiple of the slice at which it has worked for a whole slice.
+        """
         seat.since_s = since_s
         seat.turn_end_s = self.slice_s * (math.ceil(since_s / self.slice_s - _ROUNDING) + 1)
         if seat.group.turns:
@@ -111,7 +116,7 @@ class Turns:
         return [turn[-1] for turn in self._sorted[: self._until(now_s)]]
 
     def next_end_s(self, now_s: float) -> float:
-        """Time of the first end of a turn after ``now_s`` [s]; inf = none."""
+        """Return the time of the first end of a turn after ``now_s`` [s]; inf = none."""
         at = self._until(now_s)
         return self._sorted[at][0] if at < len(self._sorted) else math.inf
 

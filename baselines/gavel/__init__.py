@@ -1,1 +1,1 @@
-"""Gavel: policies, and the rounds that carry them out."""
+"""Gavel: the policies, and the rounds that turn their results into schedules."""

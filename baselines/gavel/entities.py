@@ -1,4 +1,4 @@
-"""Water filling over entities, such as groups of users: each entity has a weight and splits it among its jobs."""
+"""Water filling over entities, such as groups of users. Each entity has a weight, which it splits among its jobs."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Entity:
 
     Parameters
     ----------
-    jobs : positions in the problem, in order of arrival
-    weight : weight of all of them together
+    jobs : positions of the jobs in the problem, in order of arrival
+    weight : weight of all these jobs together
     rule : how the weight is split: "fairness" = in proportion to the weights of the jobs that can still rise; "fifo" =
         all of it to the first such job
 
     Raises
     ------
-    SchedulerError : no job, a weight that is not above 0, or an unknown rule
+    SchedulerError : there is no job, the weight is not above 0, or the rule is unknown
     """
 
     jobs: Sequence[int]
@@ -62,11 +62,11 @@ def fill_by_entity(problem: Problem, entities: Sequence[Entity], feasible: Feasi
 
     Parameters
     ----------
-    entities : every job is in exactly one of them
+    entities : the entities; every job must be in exactly one of them
 
     Raises
     ------
-    SchedulerError : a job in no entity, or in two
+    SchedulerError : a job is in no entity, or in two
 
     References
     ----------

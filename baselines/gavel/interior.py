@@ -10,7 +10,7 @@ from scipy import sparse
 
 from gpusched_env.baselines.gavel.problem import Problem
 
-# The program determines the ratio precisely but the shares only roughly: without rounding, noise would break ties.
+# The solution of the program has a precise ratio, but imprecise shares. Without rounding, noise would break ties.
 SHARE_DIGITS: Final = 5
 SOLVED: Final = 0  # exit flag of ECOS: solved to full precision
 CLOSE: Final = 10  # exit flag of ECOS: solved to reduced precision

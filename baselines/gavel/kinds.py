@@ -19,13 +19,13 @@ class KindProgram(Program):
 
     Notes
     -----
-    The constraints are: all jobs of kind a together spend as much time beside kind b as those of b beside a. Each
-    partner counts half of the GPUs. No job spends more time beside its own kind than all other jobs of that kind
-    together do.
+    There are three constraints. All jobs of kind a together spend as much time beside kind b as the jobs of kind b
+    beside kind a. Each partner counts half of the GPUs. No job spends more time beside its own kind than all other jobs
+    of that kind together do.
 
-    They are sufficient, because every solution can be turned into pairs. For two kinds, lay the times of their jobs
-    along two lines side by side; jobs at the same position are a pair. For one kind, lay the times on a circle; a job
-    is paired with the job half a turn ahead. So the optimum equals that of the program over pairs.
+    The constraints are sufficient, because every solution can be turned into pairs. For two kinds, lay the times of
+    their jobs along two lines side by side; jobs at the same position are a pair. For one kind, lay the times on a
+    circle; each job is paired with the job half a turn ahead. So the optimum equals that of the program over pairs.
 
     References
     ----------

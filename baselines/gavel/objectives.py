@@ -1,7 +1,9 @@
-"""Gavel's objectives as pure functions from a problem to an optimum; None if the solver finds no solution.
+"""Gavel's objectives as pure functions from a problem to an optimum.
+
+A function returns None if the solver finds no solution. For the policies that ignore GPU types, pass
+``problem.agnostic()`` or ``problem.at_reference()`` as the problem.
 
 D. Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads", OSDI 2020.
-For the forms that ignore GPU types pass an agnostic problem (``problem.agnostic()``, ``problem.at_reference()``).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from gpusched_env.baselines.gavel.problem import Problem
 from gpusched_env.baselines.gavel.program import INTERIOR, Entries, Optimum, Program, program_of
 
 Feasible: TypeAlias = Entries | Program | None
-"""Entries that may get GPUs, or a program over them; None = no job shares GPUs."""
+"""The entries that may get GPUs, or a program over these entries; None = no job shares GPUs."""
 
 PRECISION: Final = 1e-7  # relative precision of a finish-time fairness
 SLACKS: Final = (1e-8, 1e-7, 1e-6)  # tried in this order
@@ -29,11 +31,11 @@ def max_min_fairness(problem: Problem, entries: Feasible = None, tie_break: str 
 
 
 def water_filling(problem: Problem, entries: Feasible = None, tie_break: str = "vertex") -> Optimum | None:
-    """Max-min fairness beyond the first bottleneck: jobs that can still rise when others cannot are raised further.
+    """Max-min fairness beyond the first bottleneck: if the rates of some jobs cannot rise, raise those of the others.
 
-    The published code finds the jobs that cannot rise by a Boolean program. By strict complementarity these are the
-    jobs whose constraints have positive multipliers in the dual solution, which the solver returns anyway; so one
-    linear program per level suffices. Equal jobs rise together, because they could change places.
+    The published code finds the jobs that cannot rise with a Boolean program. By strict complementarity, these are the
+    jobs whose constraints have positive multipliers in the dual solution. The solver returns the dual solution anyway,
+    so one linear program per level suffices. Equal jobs rise together, because they could be exchanged.
     """
     program, scale = program_of(problem, entries), problem.fairness_scale()
     level = np.full(len(scale), np.nan)
@@ -44,12 +46,12 @@ def water_filling(problem: Problem, entries: Feasible = None, tie_break: str = "
         alike = np.unique(columns, axis=0, return_inverse=True)[1].reshape(-1)
     while True:
         found = program.max_min(scale, "vertex", level)
-        for slack in SLACKS:  # levels of very different size may be infeasible by a rounding error
+        for slack in SLACKS:  # if levels differ much in size, rounding errors may make them infeasible
             found = program.max_min(scale, "vertex", level, slack=slack) if found is None else found
         if found is None:
             return None
         stuck = found.binding
-        if not stuck.any():  # rounding hides all multipliers: no job can rise by more than rounding
+        if not stuck.any():  # all multipliers are rounded to 0, so no job can rise by more than a rounding error
             stuck = np.isnan(level)
         if alike is not None:
             stuck = np.isin(alike, alike[stuck]) & np.isnan(level)
@@ -63,17 +65,18 @@ def water_filling(problem: Problem, entries: Feasible = None, tie_break: str = "
 
 
 def min_total_duration(problem: Problem, entries: Feasible = None, tie_break: str = "vertex") -> Optimum | None:
-    """Smallest T such that every job gets thr(m) >= R_m / T; the value is 1 / T.
+    """Find the smallest T such that every job gets thr(m) >= R_m / T; the value of the optimum is 1 / T.
 
-    It maximises the least thr(m) / R_m: one linear program instead of the published bisection.
+    The function maximises the smallest thr(m) / R_m by one linear program. The published code uses bisection.
     """
     return program_of(problem, entries).max_min(1.0 / problem.steps_left, tie_break)
 
 
 def bisected_total_duration(problem: Problem, entries: Feasible = None, tie_break: str = "vertex") -> Optimum | None:
-    """The same by the published search: bisection at the arithmetic mean until 5 % are left; the value is 1 / T.
+    """Find T as :func:`min_total_duration` does, but by the published search; the value of the optimum is 1 / T.
 
-    The shares are those of the last feasible T; None if no T up to 10^11 s is feasible.
+    The search bisects at the arithmetic mean until the bounds of T differ by 5 %. The shares are those of the last
+    feasible T. The result is None if no T up to 10^11 s is feasible.
     """
     program = program_of(problem, entries)
     best, least_s, most_s = None, LEAST_S, MOST_S
@@ -107,10 +110,10 @@ def finish_time_fairness(
 
     Notes
     -----
-    For a given rho the condition is linear: thr(m) >= R_m / (rho D_m - t_m), where D_m is the denominator. A linear
-    program finds the largest factor by which all jobs can have these rates; factor - 1, the excess, grows with rho. The
-    secant method finds its root. The rho of every solution is an upper bound, and a rho without excess is a lower
-    bound.
+    For a given rho, the condition thr(m) >= R_m / (rho D_m - t_m) is linear, where D_m is the denominator. A linear
+    program finds the largest factor by which these rates of all jobs can be multiplied. The excess, factor - 1, grows
+    with rho, and the secant method finds its root. The largest rho_m of every solution is an upper bound of the
+    optimum, and a rho whose excess is not positive is a lower bound.
     """
     program = program_of(problem, entries)
     alone_s = isolated_s + problem.steps_left / isolated_rate
@@ -143,7 +146,10 @@ def finish_time_fairness(
 
 
 def _next_trial(seen: list[tuple[float, float]], lower: float, upper: float) -> float:
-    """Root of the line through the last two (rho, excess), if it lies between the bounds; else the midpoint."""
+    """Return the root of the line through the last two points (rho, excess), or the midpoint of the bounds.
+
+    The midpoint is used if the root does not lie between the bounds.
+    """
     if len(seen) == 2 and seen[0][1] != seen[1][1]:
         (first, excess), (second, less) = seen
         secant = second - less * (second - first) / (less - excess)

@@ -38,14 +38,14 @@ def normalised(problem: Problem) -> np.ndarray:
 
 
 def fifo_packed(problem: Problem, order: list[int]) -> np.ndarray:
-    """FIFO on the fastest type; then queued jobs join the running single jobs with which they do best.
+    """FIFO on the fastest type; then each queued job joins the running single job with the best rates of the pair.
 
-    A job joins a running job of equal gang size if their normalised rates sum to more than 1.5. The queue stops at the
-    first job that finds no partner. Jobs that were skipped do not join.
+    A job joins a running job of equal gang size if the sum of their normalised rates is more than 1.5. The queue stops
+    at the first job that finds no partner. Jobs that FIFO skipped do not join.
 
     Parameters
     ----------
-    order : columns of the GPU types; among equally fast types the first counts
+    order : columns of the GPU types, in the order in which equally fast types are preferred
 
     References
     ----------
@@ -74,12 +74,12 @@ def fifo_packed(problem: Problem, order: list[int]) -> np.ndarray:
 
 
 class Gandiva:
-    """Gandiva in Gavel's form: random pairs of jobs share GPUs when jobs want more GPUs than there are.
+    """Gandiva in Gavel's form: if jobs request more GPUs than there are, random pairs of jobs share GPUs.
 
-    While all jobs fit, each has an equal share of each type. Otherwise jobs without a partner are paired at random, and
-    pairs and remaining single jobs have equal shares. At the next solution a pair is dissolved if one of its normalised
-    rates is 0, or if these rates, summed over both jobs and all types, are below 1. So a pair may stay although it
-    loses on every type.
+    If all jobs fit, each job has an equal share of each type. Otherwise jobs without a partner are paired at random,
+    and the pairs and the remaining single jobs have equal shares. At the next solution, a pair is dissolved if one of
+    its normalised rates is 0, or if the sum of these rates over both jobs and all types is below 1. So a pair may stay
+    although sharing is worse than taking turns on every type.
 
     Parameters
     ----------

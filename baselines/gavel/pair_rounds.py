@@ -1,4 +1,4 @@
-"""Gavel's round mechanism with GPU sharing: a pair of jobs is an entry like a single job."""
+"""Gavel's round mechanism with GPU sharing. An entry is a single job or a pair of jobs."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ from gpusched_env.baselines.gavel.rounds import ALONE, NONE, priority
 
 AT_ONCE: Final = 512  # entries per block: most members are taken already by the time of their turn
 PairRates: TypeAlias = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""Rows of two jobs each -> float64 [n, 2, R], steps/s of both together; 0 = they cannot share such GPUs."""
+"""A function from the rows of n first and n second jobs to their rates together, float64 [n, 2, R] [steps/s].
+
+0 = the two jobs cannot share GPUs of this type.
+"""
 
 
 class PairRounds:
-    """Time that each job and each pair of jobs has had on each type, and the choice for the next round.
+    """The time that each entry has received on each GPU type, and the choice of types for the next round.
 
     Parameters
     ----------
     gpus : int [R], GPUs of each type
-    credit_s : seconds that every entry is assumed to have had on each type when counting begins: half a round
-    fill : single jobs without a share fill the GPUs left of a type
-    fill_by_pairs : pairs without a share do so too, as in the published simulator
+    credit_s : time that every entry is assumed to have received on each type when counting begins, which is half a
+        round [s]
+    fill : True = single jobs that have no share of a type get the GPUs of this type that are left
+    fill_by_pairs : True = pairs that have no share do so too, as in the published simulator
     pair_rates : function that gives the rates of two jobs that share GPUs
 
     Notes
@@ -87,7 +91,7 @@ class PairRounds:
         self._planned = np.concatenate([self._planned, np.zeros(len(members), bool)])
 
     def keep(self, rows: np.ndarray) -> None:
-        """Forget all jobs except ``rows``, and the pairs of forgotten jobs."""
+        """Remove all jobs except ``rows``, and the pairs of removed jobs."""
         present = np.zeros(len(self.gangs) + 1, bool)  # the last entry is that of ALONE
         present[rows] = present[ALONE] = True
         kept = present[self.members].all(axis=1)
@@ -95,7 +99,7 @@ class PairRounds:
             setattr(self, name, getattr(self, name)[kept])
 
     def book(self, rows: np.ndarray, types: np.ndarray, seconds: np.ndarray) -> None:
-        """Add the time of the last round by entry; the time of a pair is that of its longer member."""
+        """Add the time of the last round to each entry; the time of a pair is the longer time of its two members."""
         had: dict[int, tuple[int, float]] = {}
         for row, column, time_s in zip(rows.tolist(), types.tolist(), seconds.tolist(), strict=True):
             entry = self._entry_of[row]
@@ -105,7 +109,7 @@ class PairRounds:
             self._total_s[column] += time_s
 
     def begin_counting(self, rows: np.ndarray, now_s: float) -> None:
-        """Turn the missing or excess time of each entry into its deficit, and reset the counters."""
+        """Store the missing or excess time of each entry as its deficit, and reset the counters."""
         self._deficit_s += self._shares * (now_s - self.since_s) - (self._time_s - self._credit_s)
         self._time_s[:] = self._credit_s
         self._total_s[:] = self._credit_s * len(self.members)
@@ -164,11 +168,11 @@ class PairRounds:
         return np.array([row in self._entry_of and self._planned[self._entry_of[row]] for row in rows.tolist()], bool)
 
     def partner(self, row: int) -> int:
-        """Job that shares the GPUs of a chosen job in this round; ALONE = none."""
+        """Return the job that shares the GPUs of a chosen job in this round; ALONE = none."""
         first, second = self.members[self._entry_of[row]].tolist()
         return int(first if second == row else second)
 
     def rate(self, row: int, column: int) -> float:
-        """Rate of a chosen job in this round, beside its partner if it has one [steps/s]."""
+        """Return the rate of a chosen job in this round, beside its partner if it has one [steps/s]."""
         entry = self._entry_of[row]
         return float(self.entry_rates[entry, int(self.members[entry, 1] == row), column])

@@ -11,14 +11,14 @@ from gpusched_env.baselines.gavel.kinds import KindProgram
 from gpusched_env.baselines.gavel.problem import Problem
 from gpusched_env.baselines.gavel.program import Entries, Optimum, Program
 
-MOST_JOBS_IN_PAIRS: Final = 64  # beyond, variables are (job, kind of partner): same optimum, faster
+MOST_JOBS_IN_PAIRS: Final = 64  # with more jobs, variables are (job, kind of partner), which is faster and as good
 
 
 def useful(problem: Problem, pairs: np.ndarray, rates: np.ndarray) -> np.ndarray:
-    """Boolean [P, R]: which pairs are worth their GPUs on which types.
+    """Boolean [P, R]: whether sharing GPUs of each type can help each pair.
 
-    A pair is dropped on a type where its normalised rates sum to at most 1. Taking turns is as good there, so nothing
-    is lost.
+    Sharing cannot help if the sum of the normalised rates of the pair is at most 1, because taking turns is then at
+    least as good.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         worth = np.nan_to_num(rates / problem.rates[pairs]).sum(axis=1)
@@ -27,14 +27,14 @@ def useful(problem: Problem, pairs: np.ndarray, rates: np.ndarray) -> np.ndarray
 
 
 def possible(problem: Problem, pairs: np.ndarray, rates: np.ndarray) -> np.ndarray:
-    """Boolean [P, R]: which pairs can share GPUs at all on which types."""
+    """Boolean [P, R]: whether each pair can share GPUs of each type."""
     gangs = problem.gangs[pairs]
     found: np.ndarray = (rates > 0).all(axis=1) & (gangs[:, 0] == gangs[:, 1])[:, None]
     return found
 
 
 def with_pairs(problem: Problem, pairs: np.ndarray, rates: np.ndarray, worth: np.ndarray | None = None) -> Entries:
-    """Every job alone, and every pair that is worth its GPUs on some type.
+    """Return the entries of every job alone, and of every pair for which sharing can help on some type.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def with_pairs(problem: Problem, pairs: np.ndarray, rates: np.ndarray, worth: np
 
     Notes
     -----
-    Constraints are one row per job, so a job may have any number of pairs.
+    There is one constraint per job, so a job may be in any number of pairs.
     """
     worth = useful(problem, pairs, rates) if worth is None else worth
     kept = worth.any(axis=1)
@@ -68,8 +68,8 @@ def solve_packed(
     objective : maximises something over the program of single jobs and pairs
     most_in_pairs : up to this number of jobs, a variable is a pair on a type; beyond it, a job beside a kind of partner
         (see :class:`KindProgram`)
-    as_published : every pair that can share GPUs is a variable, useful or not, for any number of jobs, because an
-        interior solution depends on that
+    as_published : True = for any number of jobs, every pair that can share GPUs is a variable, even if sharing cannot
+        help, because an interior solution depends on these variables
 
     Returns
     -------

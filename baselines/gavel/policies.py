@@ -1,4 +1,4 @@
-"""Gavel's policies by name: what each of them reads, and how it turns a problem into shares of time X."""
+"""Gavel's policies by name: what each policy reads, and how it turns a problem into time shares X."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ from gpusched_env.baselines.gavel.queues import AlloX, FifoAsCoded, alphabetical
 EQUAL_SHARES: Final = ("steps", "age")
 
 View: TypeAlias = Callable[[Problem], Problem]
-"""What a policy sees of a problem."""
+"""A function that returns the problem as a policy sees it."""
 Allocate: TypeAlias = Callable[[Problem], np.ndarray | None]
-"""Problem -> X, float64 [M, R], or [M + P, R] if packed; None if the solver finds none. It may keep state."""
+"""A function from a problem to X, float64 [M, R], or [M + P, R] if packed; it may have state.
+
+The result is None if the solver finds no solution.
+"""
 
 
 @dataclass(frozen=True)
@@ -33,11 +36,11 @@ class Settings:
     gpu_types : names, in the order of the problem's columns
     seed : seed of random draws
     tie_break : see :meth:`Program.max_min`
-    bisect : solve min_total_duration by the published search
+    bisect : whether "min_total_duration" uses the published search
     equal_share : see :class:`FinishTime`
     alpha : see :class:`AlloX`
-    everywhere : agnostic policies plan time for a job also on types where it cannot run, and shares of such types are
-        variables of interior solutions
+    everywhere : True = policies that ignore types plan time for a job also on types where the job cannot run, and the
+        shares of such types are variables of interior solutions
     """
 
     gpu_types: tuple[str, ...]
@@ -55,12 +58,13 @@ class Policy:
 
     Parameters
     ----------
-    build : makes the function for one run
-    summary : one phrase
-    aware : the policy knows that GPU types differ: rounds then serve the types in a fixed order, else in a random one
-    queue : a job without a share of a type never runs there; False = such jobs fill the GPUs that are left
-    reads_work : the policy reads the remaining steps of jobs
-    packed : jobs may share GPUs in pairs; X has a row for each job, then one for each of the problem's pairs
+    build : creates the function for one run
+    summary : short description
+    aware : True = the policy knows that GPU types differ, and rounds serve the types in a fixed order; False = in a
+        random order
+    queue : True = a job without a share of a type never runs there; False = such jobs get the GPUs that are left
+    reads_work : whether the policy reads the remaining steps of jobs
+    packed : True = jobs may share GPUs in pairs; X has a row for each job, then a row for each pair of the problem
     """
 
     build: Callable[[Settings], Allocate]
@@ -72,13 +76,15 @@ class Policy:
 
 
 class FinishTime:
-    """Finish-time fairness over successive problems: it remembers how long an equal share would have taken so far.
+    """Finish-time fairness over successive problems.
+
+    The object stores, for each job, the time that its steps so far would have taken on an equal share.
 
     Parameters
     ----------
-    aware : the policy knows that types differ
-    settings : with equal_share "age", the age of a job replaces the time that an equal share would have taken, and
-        policies that are not aware use 1 step/s on every type, as in an earlier version of the published code
+    aware : whether the policy knows that types differ
+    settings : if ``equal_share`` is "age", the age of a job is used instead of the stored time, and a policy that is
+        not aware assumes 1 step/s on every type, as in an earlier version of the published code
 
     References
     ----------
@@ -133,7 +139,7 @@ def _solved(
 
 
 def _everything(settings: Settings, problem: Problem) -> Program | None:
-    """Give the program of the published solver; None = any program with the same optimum."""
+    """Return the program of the published solver; None = any program with the same optimum."""
     return Program(problem, everywhere=True) if settings.everywhere and settings.tie_break == INTERIOR else None
 
 

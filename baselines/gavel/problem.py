@@ -1,4 +1,4 @@
-"""The input of a Gavel policy: the jobs in the system, their rates on each GPU type, and normalisers."""
+"""The input of a Gavel policy: the jobs in the system, their rates on each GPU type, and scale factors."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Problem:
     rates : float64 [M, R], T_mr: steps/s of the whole gang on that type; 0 = it cannot run there
     gangs : int [M], z_m: GPUs of each job
     gpus : int [R], c_r: GPUs of each type
-    weights : float64 [M], w_m: a job of larger weight is entitled to more
-    rows : int [M], identity of each job across problems
+    weights : float64 [M], w_m: a job is entitled to throughput in proportion to its weight
+    rows : int [M], row of each job, which identifies the job in successive problems
     steps_left : float64 [M], R_m: remaining steps
     age_s : float64 [M], t_m: seconds since arrival
     slack_s : float64 [M], seconds to the deadline; inf = none
@@ -27,7 +27,7 @@ class Problem:
     reference : column of the GPU type (V100) that represents all types in policies that ignore types
     pairs : int64 [P, 2], positions of two jobs of equal gang size that can share GPUs, ascending by the second
     pair_rates : float64 [P, 2, R], steps/s of each of the two together; 0 = not on this type
-    kinds : int [M], jobs of one kind have the same rates, alone and beside any other kind
+    kinds : int [M], kind of each job; jobs of one kind have the same rates, alone and beside any other kind
     """
 
     rates: np.ndarray
@@ -91,11 +91,17 @@ class Problem:
         return shares / np.maximum(1.0, shares.sum(axis=1, keepdims=True))
 
     def agnostic(self, everywhere: bool = False) -> Self:
-        """All types alike: 1 step/s wherever the job can run; ``everywhere`` = also where it cannot."""
+        """Return the problem with a rate of 1 step/s on every type on which a job can run.
+
+        ``everywhere`` = also on types on which the job cannot run.
+        """
         return dataclasses.replace(self, rates=((self.rates > 0) | everywhere).astype(float))
 
     def at_reference(self, everywhere: bool = False) -> Self:
-        """All types like the reference type; like its fastest type for a job that cannot run on the reference."""
+        """Return the problem in which the rate of a job on every type is its rate on the reference type.
+
+        A job that cannot run on the reference type has the rate of its fastest type instead.
+        """
         like = np.where(self.rates[:, self.reference] > 0, self.rates[:, self.reference], self.rates.max(axis=1))
         return dataclasses.replace(self, rates=like[:, None] * ((self.rates > 0) | everywhere))
 

@@ -1,4 +1,4 @@
-"""Gavel's policies as linear programs over the shares of time X of jobs, or pairs of jobs, on GPU types; by HiGHS."""
+"""Gavel's policies as linear programs over time shares X of jobs, or pairs of jobs, on GPU types, solved by HiGHS."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpusched_env.baselines.gavel.problem import Problem
 from gpusched_env.portable.keys import rounded_keys
 
 TINY: Final = 1e-9  # smaller shares count as 0
-HELD_SLACK: Final = 1e-8  # relative amount by which a held job may miss its level: rounding of the solver
+HELD_SLACK: Final = 1e-8  # relative amount by which a held job may miss its level, for rounding errors of the solver
 TOLERANCES: Final = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
 INTERIOR: Final = "interior"
 TIE_BREAKS: Final = ("vertex", "two_stage", INTERIOR)
@@ -22,7 +22,7 @@ TIE_BREAKS: Final = ("vertex", "two_stage", INTERIOR)
 
 @dataclass(frozen=True)
 class Entries:
-    """The entries that may get GPUs: single jobs, and pairs of jobs of equal gang size that share them.
+    """The entries that may get GPUs: single jobs, and pairs of jobs of equal gang size that share GPUs.
 
     Attributes
     ----------
@@ -51,14 +51,16 @@ class Optimum(NamedTuple):
 
 
 class Program:
-    """The constraints of all policies: X >= 0, at most all the time of a job, and at most all GPUs of a type.
+    """The constraints of all policies.
+
+    The shares X are not negative, the shares of a job add up to at most 1, and no type has more GPUs in use than exist.
 
     Parameters
     ----------
     problem : jobs and GPU types
     entries : None = no job shares GPUs
-    everywhere : a job has variables also for types on which its rate is 0, as in the published code, because interior
-        solutions depend on that
+    everywhere : True = a job has variables also for types on which its rate is 0, as in the published code, because
+        interior solutions depend on these variables
     """
 
     def __init__(self, problem: Problem, entries: Entries | None = None, everywhere: bool = False) -> None:
@@ -145,12 +147,12 @@ class Program:
 
         Parameters
         ----------
-        scale : float64 [M]
+        scale : float64 [M], factor of the throughput of each job
         tie_break : choice among optimal solutions. "vertex" = the one that HiGHS finds; "two_stage" = one with the
             largest sum of scale_m thr(m); "interior" = the one at which ECOS ends, as in the published code
         level : float64 [M], level of scale_m thr(m) that a job must keep; NaN = raise the job. None = raise all
-        unit : unit of the solver's values; 0 = the best possible value of the slowest job, so that the optimum is about
-            1
+        unit : unit of the values that the solver sees; 0 = the best possible value of the slowest job, with which the
+            optimum is about 1
         slack : relative amount by which a held job may miss its level
         """
         rises = np.ones(len(scale), bool) if level is None else ~np.isfinite(level)

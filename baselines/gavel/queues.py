@@ -19,18 +19,19 @@ def alphabetical(gpu_types: tuple[str, ...]) -> list[int]:
 class FifoAsCoded:
     """Non-preemptive first in, first out, as in Gavel's code; it differs from the FIFO of other papers.
 
-    A job keeps its type until it ends. When a job ends, the head of the queue takes over its type if it fits there and
-    has a rate above 0. Then the queue is served in order. Types with a free GPU are listed by name. The code draws a
-    random type among the listed ones on which the gang fits, but gives the job the last type of the list, which it may
-    overcommit. If that last type is then exactly full, the drawn type leaves the list. A job with rate 0 on the last
-    type of the list is skipped. The queue stops at a gang that fits nowhere, or when the list is empty.
+    A job keeps its type until it ends. When a job ends, the first job of the queue takes over its type, provided that
+    this job fits there and has a rate above 0. Then the queue is served in order. Types with a free GPU are listed by
+    name. The code draws a random type among the listed types on which the gang fits. However, it then gives the job the
+    last type of the list, which may become overcommitted. If that last type is then exactly full, the drawn type is
+    removed from the list. A job with rate 0 on the last type of the list is skipped. The queue stops at a gang that
+    fits nowhere, or when the list is empty.
 
     Parameters
     ----------
     gpu_types : names, for their order
     seed : seed of the draws
-    as_stored : variant that the stored row of the published notebook follows: the job gets the last type by name that
-        has a free GPU now, listed or not, and the draw is among all listed types
+    as_stored : True = the variant that gives the stored values of the published notebook. In this variant, the job gets
+        the last type by name that has a free GPU now, listed or not, and the draw is among all listed types
 
     References
     ----------
@@ -117,13 +118,15 @@ def serve_fastest(problem: Problem, order: list[int]) -> tuple[dict[int, int], i
 class AlloX:
     """Least mean completion time of one-GPU jobs by assignment (Le et al., EuroSys 2020), in Gavel's form.
 
-    Unplaced jobs are assigned to positions in queues at the free GPUs: the k-th position from the end costs k x the run
-    time there. Only the first job of each queue gets its GPU, and keeps it until it ends. The published code adds the
-    time that a job has waited to all its costs; this never changes the assignment and is left out.
+    Jobs without a GPU are assigned to positions in queues, one queue per free GPU. The k-th position from the end costs
+    k x the run time of the job on this GPU. Only the first job of each queue gets its GPU, and keeps it until it ends.
+    The published code adds the time that a job has waited to all its costs. This is omitted here, because it never
+    changes the assignment.
 
     Parameters
     ----------
-    alpha : share of the unplaced jobs that is considered, the oldest first; at least as many as there are free GPUs
+    alpha : fraction of the jobs without a GPU that is considered, the oldest first; at least as many jobs are
+        considered as there are free GPUs
     """
 
     def __init__(self, alpha: float = 1.0) -> None:

@@ -1,4 +1,4 @@
-"""Gavel's round mechanism: it turns shares of time X into one type for each job and round (section 5 of the paper)."""
+"""Gavel's round mechanism, which turns time shares X into one GPU type per job and round (section 5 of the paper)."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from typing import Final
 
 import numpy as np
 
-UNTRIED: Final = 1e9  # priority of a share of 1 that has had no time yet
+UNTRIED: Final = 1e9  # priority of a share of 1 on a type on which the job has had no time yet
 NONE: Final = -1  # no type
 ALONE: Final = -1  # no partner
 
 
 class Rounds:
-    """Time that each job has had on each type, and the choice for the next round.
+    """The time that each job has received on each GPU type, and the choice of types for the next round.
 
     Parameters
     ----------
     gpus : int [R], GPUs of each type
-    credit_s : seconds that every job is assumed to have had on each type when counting begins: half a round
-    fixed_order : serve the types in the order of their columns; else in a random order in each round
-    fill : jobs without a share fill the GPUs left of a type
+    credit_s : time that every job is assumed to have received on each type when counting begins, which is half a round
+        [s]
+    fixed_order : True = serve the types in the order of their columns; False = in a random order in each round
+    fill : True = jobs that have no share of a type get the GPUs of this type that are left
     seed : seed of the draws
 
     Notes
@@ -54,12 +55,12 @@ class Rounds:
         self._time_s[rows] = self._credit_s
 
     def book(self, rows: np.ndarray, types: np.ndarray, seconds: np.ndarray) -> None:
-        """Add the time that jobs had on a type in the last round."""
+        """Add the time that jobs received on a type in the last round."""
         self._time_s[rows, types] += seconds
         np.add.at(self._total_s, types, seconds)
 
     def begin_counting(self, rows: np.ndarray, now_s: float) -> None:
-        """Turn the missing or excess time of the jobs ``rows`` into their deficits, and reset the counters."""
+        """Store the missing or excess time of the jobs ``rows`` as their deficits, and reset the counters."""
         owed = self.shares[rows] * (now_s - self.since_s) - (self._time_s[rows] - self._credit_s)
         self._deficit_s[rows] += owed
         self._time_s[rows] = self._credit_s
@@ -96,18 +97,18 @@ class Rounds:
         return chosen
 
     def keep(self, rows: np.ndarray) -> None:
-        """Do nothing: rows of finished jobs never come again."""
+        """Do nothing, because rows of finished jobs do not occur again."""
 
     def ready(self, rows: np.ndarray) -> np.ndarray:
         """Boolean [n]: whether X has a row for each of the jobs ``rows``."""
         return self.planned[rows]
 
     def partner(self, row: int) -> int:
-        """Job that shares the GPUs of a chosen job: none."""
+        """Return ALONE, because no job shares GPUs."""
         return ALONE
 
     def rate(self, row: int, column: int) -> float:
-        """Rate of a job on a type [steps/s]."""
+        """Return the rate of a job on a type [steps/s]."""
         return float(self.rates[row, column])
 
     @property

@@ -1,4 +1,4 @@
-"""Gavel: a policy computes each job's share of time on each GPU type; rounds turn the shares into a schedule."""
+"""Gavel: a policy computes the share of time of each job on each GPU type; rounds turn these shares into a schedule."""
 
 from __future__ import annotations
 
@@ -30,57 +30,60 @@ SAME_S: Final = 1e-6  # [s] times that differ by less are equal but for rounding
 
 @dataclass
 class Gavel(Scheduler):
-    """Heterogeneity-aware scheduling: linear programs over time shares on GPU types, carried out in rounds.
+    """Heterogeneity-aware scheduling: linear programs over time shares on GPU types, which rounds turn into schedules.
 
-    Models differ in how much faster they run on a newer GPU type. A policy is an optimisation problem whose solution X
-    says which share of its time each job should have on each type; the objective may be fairness, makespan or others.
-    In each round the jobs that are furthest behind their shares get the GPUs, and a whole gang runs on one type.
+    Models differ in how much faster they run on a newer GPU type. A policy is an optimisation problem. Its solution X
+    gives the share of time that each job should have on each GPU type. The objective may be fairness, makespan or
+    others. In each round, the jobs that are furthest behind their shares get the GPUs. All GPUs of a gang are of one
+    type.
 
     * ``gavel``: ``policy="max_min_fairness_perf"``. Max-min fairness of throughputs (LAS), aware of GPU types.
-    * ``gavel-las``: ``policy="max_min_fairness"``. The same, but as if all types were equally fast.
+    * ``gavel-las``: ``policy="max_min_fairness"``. The same policy, but it assumes that all types are equally fast.
     * ``gavel-ftf``: ``policy="finish_time_fairness_perf"``. Smallest maximum of the finish-time fairness rho (Themis).
-    * ``gavel-makespan``: ``policy="min_total_duration_perf"``. Least makespan.
+    * ``gavel-makespan``: ``policy="min_total_duration_perf"``. Smallest makespan.
     * ``gavel-fifo``: ``policy="fifo_perf"``. First in, first out, each gang on its fastest type with room.
 
     Parameters
     ----------
-    policy : name of a policy in ``docs/gavel.md``, default "max_min_fairness_perf"; the suffix ``_perf`` means that it
-        is aware of GPU types, ``_packed`` that pairs of jobs share GPUs
-    round_s : length of a round [s], default 360; the next one begins early if all gangs of a round have ended
-    resolve_s : least time between two resets of the time counters [s], default 1,920
-    tie_break : choice among optimal shares: "vertex" (default) = the solution of HiGHS; "two_stage" = then maximise the
-        sum of what was equalised; "interior" = the solution of ECOS, as in the published code (extra ``gavel``)
+    policy : name of a policy in ``docs/gavel.md``, default "max_min_fairness_perf". A policy with the suffix ``_perf``
+        is aware of GPU types; with the suffix ``_packed``, pairs of jobs share GPUs
+    round_s : length of a round [s], default 360; the next round begins early if all gangs of a round have finished
+    resolve_s : minimum time between two resets of the time counters [s], default 1,920
+    tie_break : choice among optimal shares. "vertex" (default) = the solution of HiGHS; "two_stage" = of the optimal
+        solutions, one with the largest sum of the quantities that were made equal; "interior" = the solution of ECOS,
+        as in the published code (ECOS is in the extra ``gavel``)
     gavel_compat : True = plan as the published simulator does, see Notes; default False
-    whole_steps : True = in a round a gang runs only the whole steps that end within it, at least one, and then leaves
-        its GPUs; default None = as ``gavel_compat``
-    bisect : True = "min_total_duration" uses the published search, with ``tie_break="interior"`` also the published
-        solver; default False = one linear program, whose makespan is up to 5 % shorter
-    equal_share : reference of finish-time fairness: "steps" (default) = the time that an equal share would have taken
-        for the steps done; "age" = the job's age, and without ``_perf`` 1 step/s on every type, as in an earlier
-        version of the published code
-    alpha : share of the waiting jobs that "allox" considers, default 1
-    prices : price of one GPU of each type for an hour, in the cluster's order of types; default () = those of the
-        published code
+    whole_steps : True = in a round, a gang runs only the whole steps that end within the round, at least one, and then
+        frees its GPUs; default None = the value of ``gavel_compat``
+    bisect : True = "min_total_duration" uses the published search, and with ``tie_break="interior"`` also the published
+        solver; default False = one linear program, whose makespan is up to 5 % shorter than that of the search
+    equal_share : reference of finish-time fairness. "steps" (default) = the time that the steps so far would have taken
+        on an equal share; "age" = the age of the job, and 1 step/s on every type for a policy without ``_perf``, as in
+        an earlier version of the published code
+    alpha : fraction of the waiting jobs that "allox" considers, default 1
+    prices : price of one GPU of each type for an hour, in the order of the cluster's GPU types; default () = the prices
+        of the published code
     seed : seed of the order of types for policies that ignore types, and of the draws of "fifo" and "gandiva"; default
         0
 
     Notes
     -----
-    By default shares are recomputed in each round after a change, and an idle system plans at once. With
-    ``gavel_compat``:
+    By default, shares are recomputed in each round if jobs have arrived or finished since the last round, and an idle
+    system plans at once. With ``gavel_compat``:
 
-    * shares are recomputed only when the counters are reset;
-    * a job that has arrived since then takes its GPUs out of the round but waits for the next reset;
-    * if nothing runs, nothing is planned before the next arrival;
-    * idle time counts as time received;
-    * policies that ignore types plan time also on types where a job cannot run.
+    * Shares are recomputed only when the counters are reset.
+    * A job that has arrived since the last reset waits for the next reset, but the GPUs that it would get stay idle.
+    * If no job runs, no round is planned before the next arrival.
+    * Idle time counts as time received.
+    * Policies that ignore types plan time also on types where a job cannot run.
 
     Then ``fifo``, ``fifo_perf`` and ``isolated`` agree with the published simulator job by job, to the last digits of
     rounding, and so does ``min_total_duration[_perf]`` with ``bisect`` and ``tie_break="interior"`` (docs/gavel.md).
-    Not copied: the published simulator drops a gang whose last steps are fewer than its GPUs. Our choices: HiGHS
-    instead of ECOS, one linear program for the makespan, and water filling without a Boolean program.
+    One behaviour is not reproduced: the published simulator drops a gang whose last steps are fewer than its GPUs. Our
+    choices are HiGHS instead of ECOS, one linear program for the makespan, and water filling without a Boolean program.
 
-    O(M log M) in a round for M jobs in the system; a solution takes a linear program of M R variables for R types.
+    A round takes O(M log M) for M jobs in the system. Computing the shares takes a linear program of M R variables for
+    R GPU types.
 
     References
     ----------

@@ -10,11 +10,11 @@ from gpusched_env.cluster import Cluster
 
 
 class Seats:
-    """GPUs of jobs that each have one GPU type; a pair of jobs keeps those of its first member that has some.
+    """The GPUs of jobs that each have one GPU type; a pair of jobs keeps the GPUs of its first member that has some.
 
-    Larger gangs choose first. Among gangs of one size, those that had the same type in the last round and find their
-    GPUs free keep them. The others take the machine on which they leave the fewest GPUs free; if none has room, they
-    fill machines in order.
+    Larger gangs choose first. Among gangs of one size, a gang that had the same type in the last round keeps its GPUs
+    if these are free. Each other gang takes the machine on which it leaves the fewest GPUs free; if no machine has
+    enough GPUs, it fills machines in order.
     """
 
     def __init__(self, cluster: Cluster) -> None:

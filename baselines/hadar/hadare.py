@@ -1,4 +1,4 @@
-"""HadarE (reconstruction): jobs run as several copies on separate nodes, replanned in every slot; and its baselines."""
+"""HadarE (reconstruction) and its baselines: jobs run as copies on separate nodes, planned again in every slot."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Sched
 
 @dataclass
 class HadarE(Scheduler):
-    """Run copies of a job on separate nodes, so that no node is idle; plan all nodes again in every slot.
+    """Run copies of a job on separate nodes, so that no node is idle; plan all nodes again in every time slot.
 
     With few jobs, most nodes of a cluster would be idle. HadarE forks a job into copies that train at the same time on
-    nodes of different speed, and merges them at the end of each slot. In each slot every job first gets its fastest
-    free node, and idle nodes then go to further copies of the jobs that would end last.
+    nodes of different speed, and merges them at the end of each slot. In each slot, every job first gets its fastest
+    free node. The remaining nodes then go to further copies of the jobs that would end last.
 
     * ``hadare``: as many copies as the scenario allows.
-    * ``hadare-single``: ``copies=1``. A baseline: one copy, moves to the fastest free node in each slot.
-    * ``hadare-sticky``: ``copies=1, sticky=True``. A baseline: one copy, stays on its first node.
+    * ``hadare-single``: ``copies=1``. A baseline in which a job has one copy and may move to another node in each slot.
+    * ``hadare-sticky``: ``copies=1, sticky=True``. A baseline in which a job has one copy and stays on its first node.
 
     Parameters
     ----------
     slot_s : length of a slot [s], default 360. Shorter slots adapt faster but pay the overheads more often
-    copies : most copies of a job; default 0 = as many as the scenario allows (``semantics.max_copies``). With 1 nothing
-        is merged, and a job that keeps its node continues at no cost
-    order : order in which jobs get their first node: "longest" (default) or "shortest" = by remaining time on the
-        fastest node; "arrival"; "forked" = by arrival, and a job takes nodes for all of its copies before the next job
-        takes any, as in a published figure
-    spare_order : order in which jobs get idle nodes: "latest-finish" (default) = the job that would end last;
-        "scheduler" = the jobs in turn
-    sticky : True = a job stays on the node on which it started, needs ``copies=1``; default False
-    refill : True = the nodes of a job that ends are given away at once, and a running job that gets one restarts if it
-        gains by that; default False = they are idle until the end of the slot
+    copies : maximum number of copies of a job; default 0 = as many as the scenario allows (``semantics.max_copies``).
+        With 1, there is no merging, and a job that keeps its node continues at no cost
+    order : order in which jobs get their first node. "longest" (default) or "shortest" = by remaining time on the
+        fastest node; "arrival" = by arrival; "forked" = by arrival, and a job takes nodes for all its copies before the
+        next job takes a node, as in a published figure
+    spare_order : which job gets a remaining node. "latest-finish" (default) = the job that would end last; "scheduler"
+        = the jobs in turn
+    sticky : True = a job stays on the node on which it started, which requires ``copies=1``; default False
+    refill : True = when a job ends, its nodes are given to other jobs at once, and a running job that gets such a node
+        restarts if this is faster; default False = these nodes are idle until the end of the slot
 
     Notes
     -----
-    A reconstruction: only the abstract of the paper is certain (see ``docs/hadar.md``). Our choices: the orders, and
-    that every job gets a node before any job gets two. A node holds one copy of one job, and has room for its whole
-    gang. In each slot all copies of a job stop together, so each slot costs ``restore_s`` (the first one ``start_s``),
-    and ``merge_s`` if the job has several copies. Rates are those of an idle network. A slot begins at once when a job
-    arrives in an empty system.
+    This scheduler is a reconstruction: only the abstract of the paper is certain (``docs/hadar.md``). The orders are
+    our choices, and so is the rule that every job gets a node before any job gets two. A node holds one copy of one
+    job, and must have enough GPUs for the whole gang. In each slot, all copies of a job stop together. So each slot
+    costs ``restore_s`` (the first slot ``start_s``), and also ``merge_s`` if the job has several copies. Rates are
+    those of an idle network. A slot begins at once when a job arrives in an empty system.
 
     References
     ----------
@@ -79,7 +79,7 @@ class HadarE(Scheduler):
 
     @property
     def name(self) -> str:
-        """Name with the kind of baseline; a factor of HadarE over a baseline must name it."""
+        """Name in tables, which contains the kind of baseline, so that each comparison names its baseline."""
         kind = f"single-copy-{self.order}" if self.copies == 1 else "hadare"
         return kind + "-sticky" * self.sticky + "-refill" * self.refill
 
@@ -148,7 +148,7 @@ class HadarE(Scheduler):
         return plan_slot(view.iterations_left(rows), rates, self._limit, self.spare_order, self.order, held)
 
     def _grown(self, view: ClairvoyantView, rows: np.ndarray, held: np.ndarray) -> np.ndarray:
-        """Give away idle nodes, except to a running job that would lose more by a restart than it gains."""
+        """Assign idle nodes to jobs, but not to a running job that would lose more by a restart than it gains."""
         given = self._planned(view, rows, held)
         rates, left = self._node_rates(view, rows), view.iterations_left(rows)
         for job in np.unique(held[held >= 0]).tolist():

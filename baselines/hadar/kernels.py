@@ -38,7 +38,10 @@ class Asking(Handle):
 
 @kernel
 def payoff_of(ask: Asking, i: int, rate: float, price: float) -> float:
-    """Utility of ending at this rate, minus the price of the gang's GPUs [per round] in every round until then."""
+    """Return the payoff of a job that runs at ``rate``: its utility minus the price of its GPUs until its end.
+
+    ``price`` is the price of all GPUs of the gang for one round.
+    """
     job = ask.jobs[i]
     run_s = job["remaining"] / rate
     rounds = math.ceil(run_s / ask.round["round_s"])
@@ -69,7 +72,7 @@ def cheapest(ask: Asking, job_class: int, tier: int, slowest: int) -> int:
 
 @kernel
 def next_type(ask: Asking, job_class: int, tier: int, previous: int) -> int:
-    """Type after ``previous`` (-1 = none yet) by descending rate, ties by index; -1 = no more types."""
+    """Return the GPU type after ``previous`` (-1 = none yet), by descending rate, then index; -1 = no more types."""
     following = -1
     for gpu_type in range(ask.rates.shape[2]):
         rate = ask.rates[job_class, tier, gpu_type]
@@ -105,7 +108,10 @@ def fill(ask: Asking, job_class: int, gang: int, tier: int, slowest: int) -> flo
 
 @kernel
 def spread_rate(ask: Asking, job_class: int) -> float:
-    """Rate [iterations/s] of a gang on the nodes in ``trial``: that of its slowest type; 0 if it is only one node."""
+    """Return the rate of a gang on the nodes in ``trial`` [iterations/s]; 0 if ``trial`` is only one node.
+
+    The rate is that of the slowest GPU type.
+    """
     used = 0
     rack = -1
     tier = RACK

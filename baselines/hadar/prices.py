@@ -33,14 +33,14 @@ LEAST_S: Final = 1.0  # [s] lower limit of the denominator of a utility, for a j
 
 
 class Paces(NamedTuple):
-    """Remaining seconds of jobs alone on the fastest and on the slowest GPU type that runs them; float64 [Q]."""
+    """float64 [Q]: remaining run times of jobs on the fastest and on the slowest GPU type that can run them [s]."""
 
     fastest_s: np.ndarray
     slowest_s: np.ndarray
 
 
 class PriceRange(NamedTuple):
-    """Price of a GPU for a round on an empty node, and on a full one (never paid)."""
+    """Price of a GPU for a round on an empty node, and on a full node; the latter is never paid."""
 
     lowest: float
     highest: float
@@ -76,19 +76,21 @@ def utility_at(jobs: np.ndarray, end_s: np.ndarray | float) -> np.ndarray:
 def price_range(
     jobs: np.ndarray, paces: Paces, gpus: int, now_s: float, round_s: float, eta: float, ratio: float
 ) -> PriceRange:
-    """Bounds of the prices in a round, from the jobs in the system.
+    """Compute the bounds of the prices in a round from the jobs in the system.
 
     Parameters
     ----------
     jobs : ASKING_DTYPE [Q]
-    gpus : GPUs of the cluster
+    paces : remaining run times of these jobs
+    gpus : number of GPUs of the cluster
+    now_s, round_s : present time, and length of a round [s]
     eta : divisor of the lower bound
-    ratio : least ratio of upper to lower bound
+    ratio : minimum ratio of the upper to the lower bound
 
     Notes
     -----
-    The horizon is now + all work divided by all GPUs + the run time of the longest job on its slowest type. Both bounds
-    scale with the utility, so its unit has no effect.
+    The horizon is the sum of the present time, all work divided by all GPUs, and the run time of the longest job on its
+    slowest type. Both bounds are proportional to the utility, so the unit of the utility has no effect.
     """
     gang = jobs["gpus"]
     horizon_s = now_s + arrays.total(gang * paces.fastest_s) / gpus + float(paces.slowest_s.max())

@@ -30,41 +30,44 @@ ORDERS: Final = ("density", "arrival")
 
 @dataclass
 class Hadar(Scheduler):
-    """Price the GPUs of each node in every round; grant a job GPUs if its utility exceeds their price.
+    """Compute a price for the GPUs of each node in every round; grant a job GPUs if its utility exceeds their price.
 
-    The tasks of one job may run on different GPU types in the same round, so GPUs need not stay idle because a gang
-    does not fit on one type. A job's utility depends on when it ends, and the price of a node's GPUs rises with the
-    number already granted. A job gets the placement with the largest payoff, which is its utility minus the price, if
-    that is positive.
+    The GPUs of one gang may be of different types. Otherwise GPUs could be idle because a gang does not fit on one
+    type. The utility of a job depends on the time at which it ends. The price of a node's GPUs rises with the number of
+    GPUs that are already granted there. A job gets the placement with the largest payoff, which is its utility minus
+    the price, if this payoff is positive.
 
     Parameters
     ----------
     utility : value of a job by its end time, which affects results more than any other parameter.
         "effective_throughput_normalised" (default) = ideal run time / JCT; "effective_throughput_raw" = iterations /
         JCT; "inverse_remaining" = 1 / (end - now), which serves short jobs first
-    round_s : length of a round [s], default 360; the next one begins earlier if nothing runs any more
+    round_s : length of a round [s], default 360; the next round begins early if no job runs any more
     eta : divisor of the lower price bound, default 1; see :func:`price_range`
-    price_ratio : least ratio of the upper to the lower price bound, default 1,000; with a large ratio the first GPUs of
-        a node are nearly free
-    order : order in which jobs are granted GPUs: "density" (default) = utility of the earliest possible end per GPU,
-        descending; "arrival"
-    dp_max : with at most this many jobs, default 12, the set of largest total payoff is searched instead of the greedy
-        order
-    dp_states : most states of that search, default 20,000; beyond it the greedy order decides, and ``truncations``
-        counts
+    price_ratio : minimum ratio of the upper to the lower price bound, default 1,000; with a large ratio, the first GPUs
+        of a node cost almost nothing
+    order : order in which jobs are granted GPUs. "density" (default) = by utility at the earliest possible end / gang
+        size, descending; "arrival" = by arrival
+    dp_max : maximum number of jobs for the exact search, default 12. With at most this many jobs, the set of jobs with
+        the largest total payoff is granted; with more jobs, GPUs are granted greedily in the given order
+    dp_states : maximum number of states of the exact search, default 20,000. If the search needs more, GPUs are granted
+        greedily, and the counter ``truncations`` is increased
     mixed : True (default) = a gang may use several GPU types, and runs at the rate of the slowest; False = one type
-    work_conserving : True (default) = GPUs for which no job pays are given, in the same order, to jobs that fit
-    spread_guard : a gang is not placed on several nodes if its rate there is below this share of its rate on the empty
-        cluster, default 0.5; 0 = no such rule
-    guard_patience_s : a job that has waited this long is exempt from the guard [s], default 3,600
+    work_conserving : True (default) = GPUs that no job is granted for their price are given, in the same order, to jobs
+        that fit
+    spread_guard : a gang is not placed on several nodes if its rate there is less than this fraction of its rate on the
+        empty cluster, default 0.5; 0 = no such rule
+    guard_patience_s : time after which a waiting job is exempt from ``spread_guard`` [s], default 3,600
 
     Notes
     -----
-    A reconstruction: the bodies of both papers were not available to us, nor was any code. Certain (abstract) is an
-    online primal-dual method at the level of tasks; ``docs/hadar.md`` marks what is literature and what is our choice.
-    The scenario's ``restore_s`` is the cost of a restart. A round is planned as if all GPUs were free; if
-    checkpoints take time, gangs start when their GPUs come free. Rates are those of an idle network. Greedy: O(Q T N W)
-    in a round, for Q jobs, T types, N nodes and W GPUs of a gang.
+    This scheduler is a reconstruction: only the abstracts of both papers were available to us, and no code. According
+    to the abstract, Hadar is an online primal-dual method at the level of tasks. ``docs/hadar.md`` says which parts
+    come from the literature and which are our choices.
+
+    A restart costs ``restore_s`` of the scenario. A round is planned as if all GPUs were free; if checkpoints take
+    time, gangs start when their GPUs come free. Rates are those of an idle network. A greedy round takes O(Q T N W) for
+    Q jobs, T GPU types, N nodes and gangs of W GPUs.
 
     References
     ----------
@@ -104,7 +107,7 @@ class Hadar(Scheduler):
 
     @property
     def name(self) -> str:
-        """Name with the utility, without which no result has a meaning."""
+        """Name in tables, which contains the utility because results depend on it."""
         return f"hadar-{UTILITIES[self.utility]}"
 
     def reset(self, view: ClusterView) -> None:
@@ -180,7 +183,7 @@ class Hadar(Scheduler):
         jobs["least_rate"] = np.where(patient, 0.0, self.spread_guard * self._best_rate[jobs["job_class"]])
 
     def _rate_alone(self, view: ClairvoyantView, job: np.ndarray) -> float:
-        """Rate [1/s] that FIND_ALLOC gives a job (ASKING_DTYPE [1]) on the empty cluster at price 0."""
+        """Return the rate that FIND_ALLOC finds for a job (ASKING_DTYPE [1]) on the empty cluster at price 0 [1/s]."""
         alone = job.copy()
         alone["since_s"], alone["worth"] = view.now_s, 1.0  # utility 1 / (end - now), for work that takes days
         alone["remaining"] = 1e6 * self._rates[alone["job_class"]].max()

@@ -11,7 +11,7 @@ from gpusched_env.baselines.hadar.kernels import ROUND_DTYPE, Asking, find_alloc
 
 
 class StatesExceededError(Exception):
-    """The search would need more states than allowed."""
+    """The search needs more states than allowed."""
 
 
 @dataclass
@@ -62,14 +62,18 @@ class Round:
         return payoff, self.counts[i].copy()
 
     def greedy(self, priced: bool = True) -> None:
-        """Grant, in order, whatever pays; ``priced`` False: whatever fits, to jobs that have nothing yet."""
+        """Grant each job, in order, the placement with the largest positive payoff.
+
+        ``priced`` False = all prices are 0, and only jobs without GPUs get a placement.
+        """
         self._granting.round["priced"] = priced
         walk(self._granting)
 
     def exact(self, most_states: int) -> bool:
-        """Grant the set of largest total payoff; False = it needs more states than allowed, and nothing is granted.
+        """Grant the set of jobs with the largest total payoff; return whether the search succeeded.
 
-        Each job in order is either taken or skipped. Prices depend only on the free GPUs, so these are the state.
+        False = the search needs more than ``most_states`` states, and nothing is granted. Each job in order is either
+        taken or skipped. Prices depend only on the free GPUs, so the free GPUs are the state of the search.
         """
         best = _remembering(self, most_states)
         try:

@@ -1,7 +1,7 @@
-"""HadarE's (reconstruction) slots as pure functions: the assignment of copies to nodes, and the division of steps.
+"""The time slots of HadarE as pure functions: the assignment of copies to nodes, and the division of steps.
 
-Sultana et al., arXiv 2503.10918. It is certain that a job is forked into copies on separate nodes that train at the
-same time; orders and overheads are our choices: see ``docs/hadar.md``.
+This is a reconstruction of Sultana et al., arXiv 2503.10918. It is certain that a job is forked into copies on separate
+nodes that train at the same time. The orders and the overheads are our choices (``docs/hadar.md``).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ ROUNDING: Final = 1e-12  # relative rounding error of a sum of rates x seconds t
 
 
 class Overheads(NamedTuple):
-    """Seconds of a slot in which a copy does not train."""
+    """Times in a slot in which a copy does not train."""
 
-    restore_s: float = 10.0  # of every copy
-    consolidate_s: float = 5.0  # of every copy of a job with several copies
+    restore_s: float = 10.0  # [s] for every copy
+    consolidate_s: float = 5.0  # [s] in addition, for every copy of a job with several copies
 
 
 def copy_seconds(slot_s: float, copies: int, overheads: Overheads) -> float:

@@ -1,8 +1,8 @@
 """Changes of queue of running jobs under Tiresias: a binary heap of gangs, keyed by the time of the change.
 
-A time in the heap is exact but for rounding: recomputed at a later clock it may differ in its last bits. The caller
-needs the value as of the present clock, so all gangs that might come first are recomputed. A job whose queue has
-changed then leaves its sorted list (runners.py).
+The times in the heap have rounding errors: a time that is recomputed later may differ in its last bits. The caller
+needs the value computed at the present time, so the times of all gangs that might come first are recomputed. A job
+whose queue has changed then leaves its sorted list (runners.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpusched_env.core.state import ACTIVE, Run
 
 @kernel
 def change_of_queue_s(sim: Run, plan: ListState, number: int) -> float:
-    """Time at which the job of a gang changes its queue if the gang continues [s]; inf = never."""
+    """Return the time at which the job of a gang changes its queue if the gang continues [s]; inf = never."""
     replica = sim.replicas[number]
     if replica["phase"] != ACTIVE:
         return np.inf

@@ -1,6 +1,6 @@
-"""Choice of the preempted jobs where only numbers of GPUs matter.
+"""Choice of the jobs to preempt, for placement rules that accept any free GPUs.
 
-It gives the result of ``plan_preemptive`` for placement rules that accept any free GPUs.
+For such rules, only numbers of GPUs matter. The result is that of ``plan_preemptive``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpusched_env.core.state import Run
 
 @helper
 def might_precede(plan: ListState, head: int, last: int, near: float) -> bool:
-    """Tell whether a waiting job may come before a running one, or before one that rounding may order behind it."""
+    """Return whether a waiting job may come before a running job, apart from rounding errors of the order."""
     if near == 0.0:
         return before(plan.keys, plan.ranks, head, last)
     return plan.keys[head] < plan.keys[last] + near
@@ -23,11 +23,11 @@ def might_precede(plan: ListState, head: int, last: int, near: float) -> bool:
 
 @kernel
 def start_surely(sim: Run, plan: ListState) -> int:
-    """List the waiting jobs that come before all taken jobs and find room before them; return the number of their GPUs.
+    """List the waiting jobs that surely start, because they come before all taken jobs; return their number of GPUs.
 
-    Running jobs are taken from the end of the order until the GPUs that they hold, plus the free GPUs, suffice for all
-    listed jobs. All other running jobs then keep their GPUs, so every listed job fits at its turn. A job that was taken
-    only because of rounding may come before a job that was listed earlier; it still fits, because no listed job needed
+    The kernel takes running jobs from the end of the order until the GPUs of the taken jobs, plus the free GPUs,
+    suffice for all listed jobs. All other running jobs keep their GPUs, so every listed job fits. A job that was taken
+    only because of rounding may come before a job that was listed earlier. It still fits, because no listed job needed
     its GPUs.
     """
     r = plan.memory
@@ -106,7 +106,7 @@ def plan_by_count(sim: Run, plan: ListState) -> None:
             gang = sim.jobs[row]["gpus"]
             if gang <= supply:
                 supply -= gang
-            else:  # it gets GPUs that are still being checkpointed
+            else:  # the GPUs that it gets are still in a checkpoint
                 plan.verdict[i] = NOT_NOW
                 plan.left[r["leaving"]] = row
                 r["leaving"] += 1

@@ -1,8 +1,8 @@
 """The compiled loop of list schedulers: FIFO, SJF, SRTF, LAS, Tiresias.
 
-It makes the same decisions as their ``decide``, in the same order; tests compare the event logs. It saves two kinds of
-work. Jobs that could not start are not tried again until GPUs have been released. Where only numbers of GPUs decide
-which jobs start, it does not visit all waiting and running jobs (lines.py, runners.py, counts.py).
+The loop makes the same decisions as ``decide`` of these schedulers, in the same order; tests compare the event logs. It
+saves two kinds of work. Jobs that could not start are not tried again until GPUs have been released. If only numbers of
+GPUs determine which jobs start, the loop does not visit all waiting and running jobs (lines.py, runners.py, counts.py).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def sort_jobs(sim: Run, plan: ListState, count: int) -> None:
 
 @kernel
 def room_for_all(sim: Run, plan: ListState) -> bool:
-    """Tell whether all waiting jobs fit on the free GPUs; then no job is preempted, whatever the order."""
+    """Return whether all waiting jobs fit on the free GPUs; then no job is preempted, whatever the order."""
     left = sim.world["free_gpus"]
     for i in range(sim.world["waiting"]):
         row = sim.waiting[sim.world["first_waiting"] + i]
@@ -95,7 +95,7 @@ def room_for_all(sim: Run, plan: ListState) -> bool:
 
 @kernel
 def las_round(sim: Run, plan: ListState) -> tuple[bool, float]:
-    """Tell whether a round of LAS begins now, and when the next one begins [s]."""
+    """Return whether a round of LAS begins now, and when the next one begins [s]."""
     now_s = sim.world["clock_s"]
     round_s = plan.memory["round_s"]
     rounds = max(math.floor(now_s / round_s) - 1, 0)

@@ -12,8 +12,8 @@ from gpusched_env.core.state import ACTIVE, Run
 # The orders.
 ARRIVAL, SIZE, ATTAINED, QUEUES = range(4)
 
-_TOLERANCE: Final = 1e-6  # [GPU s] attained service at a computed change of queue may be off by rounding
-_PACE: Final = 1e-12  # relative loss of speed below which a gang counts as running at its ideal speed
+_TOLERANCE: Final = 1e-6  # [GPU s] for rounding errors of the attained service at a computed change of queue
+_PACE: Final = 1e-12  # maximum relative loss of speed of a gang that counts as running at its ideal speed
 # A stored time and the same time recomputed at a later clock differ by less than NEAR_S [s] + NEAR x time.
 NEAR_S: Final = 1e-3
 NEAR: Final = 1e-9
@@ -21,7 +21,7 @@ NEAR: Final = 1e-9
 
 @kernel
 def queue_of(plan: ListState, attained: float) -> int:
-    """Queue of a job by its attained service (Tiresias, NSDI 2019, section 3.2)."""
+    """Return the queue of a job by its attained service (Tiresias, NSDI 2019, section 3.2)."""
     queue = 0
     for i in range(len(plan.thresholds)):
         if plan.thresholds[i] - _TOLERANCE <= attained:
@@ -31,7 +31,7 @@ def queue_of(plan: ListState, attained: float) -> int:
 
 @kernel
 def size_of(sim: Run, plan: ListState, row: int) -> float:
-    """Sort key of a job: its remaining run time [s] or its attained service [s], or gang size x that [GPU s]."""
+    """Return the sort key of a job: its remaining run time or attained service [s], or gang size x this [GPU s]."""
     job = sim.jobs[row]
     if plan.memory["order"] == SIZE:
         size = seconds_left(sim, row)
@@ -42,7 +42,7 @@ def size_of(sim: Run, plan: ListState, row: int) -> float:
 
 @kernel
 def queue_key(sim: Run, plan: ListState, row: int) -> float:
-    """Sort key of a job by its queue; with ``incumbents`` running jobs come first in their queue."""
+    """Return the sort key of a job by its queue; with ``incumbents``, running jobs come first in their queue."""
     key = 2.0 * queue_of(plan, attained_service(sim, row))
     return key + 1.0 if plan.memory["incumbents"] and sim.jobs[row]["replica"] < 0 else key
 
@@ -71,7 +71,7 @@ def pace_of(plan: ListState, gpus: int) -> float:
 
 @kernel
 def keeps_pace(sim: Run, plan: ListState, row: int) -> bool:
-    """Tell whether a running job's key will change at the rate ``pace_of`` until it stops or changes its queue."""
+    """Return whether a running job's key will change at the rate ``pace_of`` until it stops or changes its queue."""
     w = sim.world
     job = sim.jobs[row]
     gang = sim.replicas[job["replica"]]

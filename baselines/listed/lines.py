@@ -1,7 +1,7 @@
-"""Sorting of jobs, and waiting jobs in lines: one binary heap for each gang size.
+"""Sorting of jobs, and lines of waiting jobs.
 
-A line is the heap of rows ``waiters[begin : begin + count]``; its first entry is the job that comes first. Keys and
-ranks of a job do not change while it waits.
+There is one line for each gang size. A line is a binary heap of the rows ``waiters[begin : begin + count]``. Its first
+entry is the job that comes first. The key and the rank of a job do not change while it waits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Array = np.ndarray
 
 @helper
 def before(keys: Array, ranks: Array, one: int, other: int) -> bool:
-    """Tell whether a job comes before another: by key, then by rank, then by row."""
+    """Return whether a job comes before another: by key, then by rank, then by row."""
     if keys[one] != keys[other]:
         return keys[one] < keys[other]
     if ranks[one] != ranks[other]:
@@ -68,7 +68,7 @@ def leave_line(lines: Array, waiters: Array, keys: Array, ranks: Array, number: 
 def first_line(plan: ListState, most: int, passes: bool) -> int:
     """Find the line whose first job comes first among all gangs of up to ``most`` GPUs; -1 = no such job waits.
 
-    ``passes``: gang sizes that have found no place are ignored.
+    ``passes``: ignore gang sizes for which no placement has been found.
     """
     best = -1
     first = -1

@@ -25,15 +25,15 @@ class ListRules:
 
     Parameters
     ----------
-    order : ARRIVAL, SIZE, ATTAINED or QUEUES of ``keys.py``
-    placement : placement rule
-    preempts : running jobs may be preempted
-    strict : the first job that does not fit blocks all jobs behind it
-    by_gpus : sizes are multiplied by the gang size
-    round_s : length of a round of ATTAINED [s]
-    thresholds : upper limits of all QUEUES but the last [GPU s]
-    packlimit : gangs of several GPUs whose model has more skew than this are placed by "consolidate"
-    incumbents : running jobs come first in their queue
+    order : order of the jobs, one of ARRIVAL, SIZE, ATTAINED and QUEUES (``keys.py``)
+    placement : name of the placement rule
+    preempts : whether running jobs may be preempted
+    strict : whether the first job that does not fit blocks all jobs behind it
+    by_gpus : whether the size of a job is multiplied by its gang size
+    round_s : length of a round of the order ATTAINED [s]
+    thresholds : upper limits of all queues but the last of the order QUEUES [GPU s]
+    packlimit : limit of the skew of a model; gangs of several GPUs above it are placed by the rule "consolidate"
+    incumbents : whether running jobs come first in their queue
     """
 
     order: int
@@ -48,7 +48,7 @@ class ListRules:
 
 
 class ListedRun(CompiledLoop):
-    """Play a simulation from its first event by :class:`ListRules`."""
+    """Simulate a run from its first event on by :class:`ListRules`."""
 
     def __init__(self, simulation: Simulation, rules: ListRules) -> None:
         instance = simulation.instance
@@ -119,7 +119,7 @@ class ListedRun(CompiledLoop):
 
 
 def listed_run(scheduler: Scheduler, simulation: Simulation, rules: ListRules) -> ListedRun | None:
-    """Give the compiled loop of a scheduler; None if the scenario needs something that the loop cannot do."""
+    """Return the compiled loop of a scheduler; None if the scenario has a feature that the loop does not support."""
     if simulation.instance.gpu_jobs > 1 and shares_by(rules.placement):
         return None
     scheduler.reset(simulation.view_for(scheduler))

@@ -1,10 +1,12 @@
-"""Running jobs in order, so that the last one is found without sorting all of them.
+"""Running jobs in order, so that the last job is found without sorting all jobs.
 
-Jobs whose keys change at the same rate are in one sorted list for each gang size. Their order does not change. The
-level of a job = its key - rate x clock, so it is constant. A job leaves its list early only if it changes its queue.
-All other running jobs are in ``walk``, and their keys are recomputed at each decision point: gangs that have just
-started, restore or are being checkpointed, and, if the order depends on remaining work, gangs that run slower than on
-the ideal placement.
+For each gang size, the jobs whose keys change at the same rate are in one sorted list. The order of these jobs does not
+change. The level of a job is its key - rate x clock, which is constant. A job leaves its list early only if it changes
+its queue.
+
+All other running jobs are in ``walk``, and their keys are recomputed at each decision point. These are gangs that have
+just started, and gangs in a restore or a checkpoint. If the order depends on remaining work, gangs that run slower than
+on their ideal placement are in ``walk`` as well.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ def join_runners(sim: Run, plan: ListState, number: int, row: int) -> None:
 
 @kernel
 def leave_runners(plan: ListState, number: int, row: int, runs: bool) -> None:
-    """Remove a job from the list of its gang size, if it is there; with ``runs`` (it holds GPUs) add it to ``walk``."""
+    """Remove a job from the list of its gang size, if it is there; if it still ``runs``, add it to ``walk``."""
     if plan.member[row] == IN_LIST:
         of_size = plan.runners[number]
         begin = of_size["begin"]
@@ -109,7 +111,7 @@ def line_up_runners(sim: Run, plan: ListState) -> None:
 
 @kernel
 def last_runner(sim: Run, plan: ListState) -> tuple[int, int]:
-    """Find the last running job among those not taken, but for rounding; return its list (-1 = none) and its row.
+    """Find the last running job that is not taken, up to rounding; return its list (-1 = none) and its row.
 
     Jobs that have ended are removed from the ends of the lists.
     """
@@ -139,7 +141,7 @@ def last_runner(sim: Run, plan: ListState) -> tuple[int, int]:
 
 @kernel
 def rounding(sim: Run, plan: ListState) -> float:
-    """Difference of keys below which levels may order two jobs wrongly; 0 = levels are exact."""
+    """Return the difference of keys below which levels may order two jobs wrongly; 0 = levels are exact."""
     if plan.memory["order"] == QUEUES:
         return 0.0
     pace = abs(pace_of(plan, plan.lines[len(plan.lines) - 1]["gpus"]))

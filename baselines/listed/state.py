@@ -1,4 +1,4 @@
-"""Memory of the compiled loop of list schedulers."""
+"""The arrays of the compiled loop of list schedulers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partial allocation of Themis: a truthful auction, in which a winner returns part of what it wins."""
+"""The partial allocation of Themis: a truthful auction, in which a winner returns part of its allocation."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ def partial_allocation(values: Sequence[np.ndarray], gpus: int) -> tuple[list[in
 
     Parameters
     ----------
-    values : for each bidder, its value V > 0 of 0, 1, 2, ... GPUs; NaN = it does not bid on that number
+    values : for each bidder, its value V > 0 of 0, 1, 2, ... GPUs; NaN = it does not bid on this number of GPUs
     gpus : number of GPUs on offer
 
     Returns
     -------
-    allocation : GPUs of each bidder
-    shares : share of its allocation that each bidder keeps: the product of the others' values, divided by the same
-        product in an auction without the bidder
+    allocation : number of GPUs of each bidder
+    shares : fraction of its allocation that each bidder keeps, which is the product of the others' values, divided by
+        the same product in an auction without the bidder
 
     Notes
     -----
-    Because of the returned part, no bidder gains by an untrue bid. O(bidders^2 x gpus x bids).
+    As winners return a part, no bidder gains by an untrue bid. The function takes O(bidders^2 x gpus x bids).
 
     References
     ----------

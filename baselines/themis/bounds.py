@@ -1,4 +1,7 @@
-"""Cheap bounds of finish-time fairness; where they separate running from waiting jobs, no ranking is needed."""
+"""Bounds of finish-time fairness that are fast to compute.
+
+If the bounds show that all running jobs come before all waiting jobs, the jobs need not be sorted.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import numpy as np
 
 # A difference by this factor exceeds all rounding errors.
 _CLEAR: Final = 1.0 + 1e-6
-# [s] lower limit of a divisor: at the time of a job's arrival the quotient must stay finite
+# [s] lower limit of a divisor, so that the quotient is finite when a job arrives
 _INSTANT_S: Final = 1e-6
 # Rows of the table [s]; LOAD_BEFORE [job s]. LEFT_SINCE: remaining run time - arrival, constant while a job waits.
 # DUE: time in the system + remaining run time at the start. This sum never falls while the job runs, because no
@@ -18,7 +21,7 @@ _SEEN, _LOAD_BEFORE, _IDEAL, _IDEAL_PER_CONTENDER, _LEFT_SINCE, _DUE = range(6)
 
 
 class RhoBounds:
-    """Upper bounds of rho of waiting jobs and lower bounds of rho of running jobs, exact to about a millionth.
+    """Upper bounds of the rho of waiting jobs, and lower bounds of the rho of running jobs, precise to about 1e-6.
 
     Parameters
     ----------
@@ -65,7 +68,7 @@ class RhoBounds:
         self._table[_LEFT_SINCE, row] = left_s - arrival_s
 
     def stay_first(self, ended: np.ndarray, waiting: np.ndarray, now_s: float, load: float) -> bool:
-        """Tell whether every job whose lease ends is clearly worse off than all waiting jobs.
+        """Return whether the rho of every job whose lease ends is clearly above those of all waiting jobs.
 
         Parameters
         ----------

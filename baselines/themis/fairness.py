@@ -12,9 +12,9 @@ _HALVINGS: Final = 60  # of the bisection: enough for the precision of a float64
 
 
 def fair_time_s(ideal_s: np.ndarray, gangs: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """float64 [s]: T_ideal, the run time on a fair share of the cluster.
+    """float64 [s]: T_ideal, the run time of each job on a fair share of the cluster.
 
-    A gang larger than the share takes longer in proportion.
+    If a gang is k > 1 times as large as the share, T_ideal is k times the ideal run time.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def fair_time_s(ideal_s: np.ndarray, gangs: np.ndarray, share: np.ndarray) -> np
 
 
 def finish_time_fairness(waited_s: np.ndarray, left_s: np.ndarray, fair_s: np.ndarray) -> np.ndarray:
-    """float64: rho = T_shared / T_ideal, if each job got its whole gang on the best placement now.
+    """float64: rho = T_shared / T_ideal of each job if it got its whole gang on the ideal placement now.
 
     Parameters
     ----------

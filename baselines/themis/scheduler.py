@@ -30,37 +30,42 @@ _NOBODY: Final = np.empty(0, np.int32)
 class Themis(EstimatingScheduler):
     """Lease GPUs to the jobs with the worst finish-time fairness; offer them again when the lease ends.
 
-    Finish-time fairness rho compares the time that a job needs in the shared cluster with the time that it would need
-    on a private equal share of it. A large rho means that the job is treated unfairly. So GPUs are leased for a limited
-    time, and at the end of a lease they go to the jobs whose rho is largest.
+    Finish-time fairness rho is the time that a job needs in the shared cluster, divided by the time that it would need
+    on a private equal share of the cluster. A large rho means that the job is treated unfairly. So GPUs are leased for
+    a limited time, and at the end of a lease they go to the jobs with the largest rho.
 
     Parameters
     ----------
-    lease_s : length of a lease [s], default 1,200; > 0. A short lease is fairer but costs more preemptions
+    lease_s : length of a lease [s], default 1,200; > 0. With shorter leases, the schedule is fairer but has more
+        preemptions
     placement : placement rule of all jobs; default best fit
-    auction : True = the worst jobs bid for the GPUs first (partial allocation); default False = all jobs are served in
-        order of rho
-    fairness_knob : f, 0 to 1, default 0.8: only the worst 1 - f of the jobs bid in the auction
-    maxmin : True = order jobs by fair share of time / time received, with the shares that minimise the largest rho (the
-        model of Themis in Gavel and others); default False = by rho
-    estimator, sigma, estimator_seed : source of run times, see :class:`EstimatingScheduler`; default the true ones
+    auction : True = the jobs with the largest rho first bid for the GPUs (partial allocation); default False = all jobs
+        are served in order of rho
+    fairness_knob : parameter f of the auction, 0 to 1, default 0.8; only the fraction 1 - f of the jobs with the
+        largest rho bids
+    maxmin : True = order jobs by fair share of time / time received, where the shares minimise the largest rho (this is
+        the model of Themis in Gavel and other papers); default False = order jobs by rho
+    estimator, sigma, estimator_seed : source of run times, see :class:`EstimatingScheduler`; default true run times
 
     Notes
     -----
-    rho = T_shared / T_ideal. T_shared = time in the system so far + remaining run time on the best placement. T_ideal =
-    run time on 1 / N of the cluster, where N = mean number of jobs in the system while the job was there; a gang larger
-    than that share takes longer in proportion. Each gang's lease ends by itself. All waiting jobs and all jobs whose
-    lease has ended are sorted by rho, largest first, and take their whole gang until the cluster is full. A job that is
-    chosen again keeps its GPUs at no cost; a job that is not chosen is preempted.
+    rho = T_shared / T_ideal. T_shared is the time in the system so far + the remaining run time on the ideal placement.
+    T_ideal is the run time on 1 / N of the cluster, where N is the mean number of jobs in the system while the job was
+    there. If a gang is k > 1 times as large as this share, T_ideal is multiplied by k.
 
-    What makes this "lite" (our simplifications): one job is one app, and a gang gets all of its GPUs or none. So a bid
-    has two entries, rho with the gang now and rho after another lease of waiting. A winner that may keep only the share
-    c of what it won keeps its whole gang for c of the lease, at least a twentieth.
+    Each gang has its own lease. All waiting jobs and all jobs whose lease has ended are sorted by rho, largest first.
+    In this order, each job gets its whole gang until the cluster is full. A job that is chosen again keeps its GPUs at
+    no cost. A job whose lease has ended and that is not chosen is preempted.
 
-    The ranking is skipped, and leases are renewed, where it cannot change anything: where no waiting gang fits into the
-    GPUs that are free, being checkpointed or at the end of their lease, or where none could start now and cheap bounds
-    show that the jobs whose lease has ended are worse off. O(n log n) at a decision point at which some job could get
-    GPUs, n = jobs in the system; O(n) at the others; with the auction O(bidders^2 x GPUs).
+    This version is "lite" because of two simplifications: one job is one app, and a gang gets all of its GPUs or none.
+    So a bid has two entries, rho with the gang now and rho after another lease of waiting. If a winner may keep only
+    the fraction c of its allocation, it keeps its whole gang for the fraction c of the lease, but at least for 1/20.
+
+    If sorting the jobs cannot change the result, it is skipped, and leases are renewed. There are two such cases: no
+    waiting gang fits into the GPUs that are free, in a checkpoint or at the end of their lease; or no waiting gang
+    could start now, and simple bounds show that the jobs whose lease has ended have a larger rho. A decision point
+    takes O(n log n) for n jobs in the system if some job could get GPUs, and O(n) otherwise. The auction takes
+    O(bidders^2 x GPUs).
 
     References
     ----------
@@ -89,7 +94,7 @@ class Themis(EstimatingScheduler):
 
     @property
     def name(self) -> str:
-        """Name: themis-lite, with -pa (partial allocation) or -maxmin if that is on."""
+        """Name in tables: ``themis-lite``, followed by ``-pa`` (partial allocation) or ``-maxmin`` if this is on."""
         return "themis-lite" + "-pa" * self.auction + "-maxmin" * self.maxmin
 
     def reset(self, view: ClusterView) -> None:
@@ -117,7 +122,7 @@ class Themis(EstimatingScheduler):
             return self._renewed(view, ended)
         stopping = self._stopping_rows(view, waiting)
         if not self._asks_all:
-            # Gangs larger than the number of unleased GPUs get nothing and need no rank.
+            # Gangs larger than the number of GPUs on offer get nothing and need no rank.
             gangs, free = view.gpus, view.free_gpus
             budget = free + sum(gangs[ended].tolist()) + sum(gangs[stopping].tolist())
             asked = gangs[waiting]
@@ -133,7 +138,7 @@ class Themis(EstimatingScheduler):
         return self._offer(view, ended, candidates, stopping)
 
     def _stopping_rows(self, view: ClusterView, waiting: np.ndarray) -> np.ndarray:
-        """Rows of the jobs that are being checkpointed: preempted jobs that do not wait yet."""
+        """Return the rows of the jobs in a checkpoint: preempted jobs that do not wait yet."""
         if self._asks_all:  # the copies of a job may stop one by one
             return view.running[view.checkpointing]
         if not self._stopping:
@@ -145,7 +150,7 @@ class Themis(EstimatingScheduler):
         return np.array(self._stopping, np.int32)
 
     def _all_stay(self, view: ClusterView, ended: np.ndarray, waiting: np.ndarray) -> bool:
-        """Tell whether every job whose lease has ended is clearly worse off than all waiting jobs."""
+        """Return whether the rho of every job whose lease has ended is clearly above those of all waiting jobs."""
         if not len(ended):
             return True
         return self._bounds is not None and self._bounds.stay_first(ended, waiting, view.now_s, self._load)
@@ -158,7 +163,7 @@ class Themis(EstimatingScheduler):
     def _offer(
         self, view: ClusterView, ended: np.ndarray, ranked: np.ndarray, stopping: np.ndarray
     ) -> Iterator[Decision]:
-        """Give the unleased GPUs to the first jobs of the ranking, and lease them.
+        """Lease the GPUs that are free or at the end of their lease to the first jobs of the ranking.
 
         Parameters
         ----------
@@ -172,7 +177,7 @@ class Themis(EstimatingScheduler):
         shares = None
         if self.auction:
             ranked, shares = self._auction(view, ranked, view.free_gpus + int(view.gpus[ended].sum()))
-        # Running leases are kept; GPUs that are being checkpointed come last and are given away once they are free.
+        # Running leases are kept. Gangs in a checkpoint come last; other jobs get their GPUs once these are free.
         order = np.concatenate([leased, ranked, stopping])
         kept = dict.fromkeys(ended.tolist())
         for decision in view.preemptive_schedule(order, self.placement):
@@ -243,7 +248,10 @@ class Themis(EstimatingScheduler):
         return np.divide(load, there_s, out=np.full(len(rows), float(self._present)), where=there_s > 0)
 
     def _auction(self, view: ClusterView, ranked: np.ndarray, gpus: int) -> tuple[np.ndarray, np.ndarray]:
-        """Let the worst jobs bid; return the ranking, winners first, and the kept share of each job's lease by row."""
+        """Let the jobs with the largest rho bid.
+
+        Returns the ranking, winners first, and the fraction of its lease that each job keeps, by row.
+        """
         shares = np.ones(view.arrived)
         bidders = ranked[: max(1, round((1.0 - self.fairness_knob) * len(ranked)))]
         bidders = bidders[view.gpus[bidders] <= gpus]

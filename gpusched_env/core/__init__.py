@@ -1,1 +1,1 @@
-"""The simulation rules as kernels: numpy and numba only, no Gymnasium, no files, no policies."""
+"""The rules of the simulation as kernels. This package depends on numpy and numba only."""

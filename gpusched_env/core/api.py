@@ -1,4 +1,4 @@
-"""The public names of the core: loops of schedulers, environments and users' own kernels import from here."""
+"""The public names of the core. Loops of schedulers, environments and users' kernels import them from here."""
 
 from gpusched_env.core.events import (
     DECIDE,

@@ -1,4 +1,4 @@
-"""Make elementary functions and rounded keys callable from kernels, under the names that they have in Python."""
+"""Make the functions of gpusched_env.portable callable from kernels, under the names that they have in Python."""
 
 from __future__ import annotations
 

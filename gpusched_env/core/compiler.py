@@ -1,10 +1,11 @@
-"""The compiler of kernels: the only file that knows how Numba works inside.
+"""The compiler of kernels: the only file that uses internals of Numba.
 
-Each kernel is compiled separately, to a C function with the kernel's name. Its callers depend on its name and signature
-only. A call to a kernel that is not loaded yet goes to a stub, which loads the kernel first. Machine code is cached on
-disk under a hash of everything that it depends on: bytecode, the constants and helpers that it reads, the layouts of
-its handles, the compiler and the processor. So stale code is never used, and an edit recompiles only the edited kernel,
-or the kernels into which an edited helper is inlined.
+Each kernel is compiled separately, to a C function with the kernel's name. The callers of a kernel depend only on its
+name and signature. If a kernel is called that is not loaded yet, the call goes to a stub, which loads the kernel first.
+
+Machine code is cached on disk. Its file name is a hash of everything that the code depends on: the bytecode, the
+constants and helpers that the kernel reads, the layouts of its handles, the compiler and the processor. Outdated code
+is therefore never used. After an edit, only the edited kernel is recompiled, or all kernels that use an edited helper.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ from numba.np import arrayobj as _arrayobj
 
 from gpusched_env.core.handle import Function, Handle, handles, types_of
 
-# Numba's lowering functions have no types.
+# Numba's lowering functions have no type annotations.
 cgutils: Final[Any] = _cgutils
 arrayobj: Final[Any] = _arrayobj
 CompileResult: Final[Any] = _CompileResult
@@ -70,15 +71,15 @@ PrimitiveModel: Final[Any] = models.PrimitiveModel
 Template: Final[Any] = AttributeTemplate
 locked: Final[Any] = global_compiler_lock
 
-# Kernels never allocate, so reference counting of arrays is pure cost. Floating-point stays strict: results must be
-# bit-equal to plain Python.
+# ``_nrt`` is off because kernels never allocate: reference counting of arrays would only cost time. ``fastmath`` is not
+# set, because results must be bit-identical to those of plain Python.
 _OPTIONS: Final[dict[str, Any]] = {"nogil": True, "_nrt": False, "error_model": "numpy"}
-_LONG_S: Final = 30 * 86_400.0  # [s] machine code that has not been read for this long may be deleted
+_LONG_S: Final = 30 * 86_400.0  # [s] machine code that no process has read for this time may be deleted
 _listener: Callable[[int, int, str], None] = lambda done, missing, name: None  # noqa: E731
 
 
 class HandleType(Type):  # type: ignore[misc]
-    """Numba's type of a handle."""
+    """Numba's type of a :class:`Handle`."""
 
     def __init__(self, handle: type[Handle]) -> None:
         self.handle = handle
@@ -87,14 +88,14 @@ class HandleType(Type):  # type: ignore[misc]
 
 @register_model(HandleType)
 class HandleModel(PrimitiveModel):  # type: ignore[misc]
-    """A handle is the address of its table."""
+    """The representation of a handle in machine code: the address of its table."""
 
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, manager.lookup(types.intp).get_value_type())
 
 
 class Rows(Array):  # type: ignore[misc]
-    """An array of a handle. Negative indices are not supported, which saves the sign check of each access."""
+    """Numba's type of an array of a handle. Negative indices are not supported, so no access needs a sign check."""
 
     def __init__(self, dtype: Any, axes: int) -> None:
         super().__init__(dtype, axes, "C", name=f"Rows({dtype}, {axes})")
@@ -104,7 +105,7 @@ register_model(Rows)(models.ArrayModel)
 
 
 def _unsigned(context: Any, builder: Any, kind: Any, index: Any) -> tuple[Any, Any]:
-    """Lower an index, or a tuple of indices, with each integer cast to unsigned."""
+    """Lower an index, or a tuple of indices, to LLVM, with each integer cast to unsigned."""
     is_tuple = isinstance(kind, types.BaseTuple)
     kinds = tuple(kind) if is_tuple else (kind,)
     parts = cgutils.unpack_tuple(builder, index) if is_tuple else [index]
@@ -135,12 +136,12 @@ lower_builtin(operator.setitem, Rows, types.Any, types.Any)(_set)
 
 @infer_getattr
 class HandleAttributes(Template):  # type: ignore[misc]
-    """Types of the arrays of a handle."""
+    """The attributes of a handle for Numba's type inference: one per array."""
 
     key = HandleType
 
     def generic_resolve(self, kind: Any, name: str) -> Any:
-        """Return the type of an array; None = no array has this name."""
+        """Return the type of the array ``name``; None = the handle has no array of this name."""
         field = kind.handle.fields.get(name)
         if field is None:
             return None
@@ -152,14 +153,17 @@ _elements: dict[np.dtype[Any], Any] = {}
 
 
 def _element(dtype: np.dtype[Any]) -> Any:
-    """Return Numba's type of an element; memoised, because Numba inspects every field."""
+    """Return Numba's type of an array element; memoised, because Numba takes long to inspect every field of a dtype."""
     if dtype not in _elements:
         _elements[dtype] = numba.from_dtype(dtype)
     return _elements[dtype]
 
 
 def _lower_array(context: Any, builder: Any, kind: Any, table: Any, name: str) -> Any:
-    """Read the address and the lengths of an array from the table; they do not change while a kernel runs."""
+    """Generate code that reads the address and the lengths of an array from the table.
+
+    The loads are marked as invariant, because the table does not change while a kernel runs.
+    """
     field, first = kind.handle.fields[name], kind.handle._words[name]
     words = builder.inttoptr(table, context.get_value_type(types.intp).as_pointer())
 
@@ -202,7 +206,7 @@ _addresses: Final = np.zeros(4096, np.int64)  # address of each kernel's machine
 
 
 class Kernel:
-    """A function that is compiled when it is first needed; called from Python and, by its name, from kernels."""
+    """A function that is compiled when it is first needed. Python code and other kernels call it by its name."""
 
     def __init__(self, function: Any, lazy: bool) -> None:
         if free := function.__code__.co_freevars:
@@ -218,12 +222,12 @@ class Kernel:
         self._stub = 0
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call it from Python."""
+        """Call the kernel from Python."""
         return (self._entry or self.entry)(*arguments)
 
     @property
     def entry(self) -> Any:
-        """The machine code as a C function for Python; it takes handles as plain addresses."""
+        """The machine code as a C function that Python can call; the function takes handles as plain addresses."""
         if self._entry is None:
             self.load()
             hints, result = types_of(self.function)
@@ -255,11 +259,11 @@ class Kernel:
 
     @property
     def calls(self) -> list[Kernel]:
-        """The kernels that it calls, directly or through helpers."""
+        """The kernels that this kernel calls, directly or through helpers."""
         return [value for _, value in _reads(self.function) if isinstance(value, Kernel)]
 
     def load(self) -> int:
-        """Load the kernel and its eager callees, from disk or by compiling them; return its address."""
+        """Load the kernel and its eager callees from disk, or compile them; return the address of the kernel."""
         with locked:
             if not self.address:
                 wanted = list(self._closure())
@@ -275,7 +279,10 @@ class Kernel:
             return self.address
 
     def _closure(self, seen: set[Kernel] | None = None) -> Iterator[Kernel]:
-        """Yield what must be loaded with it: its eager callees, transitively, callees before callers; itself last."""
+        """Yield the kernels that must be loaded with this one: its transitive eager callees, then the kernel itself.
+
+        Callees come before their callers.
+        """
         seen = set() if seen is None else seen
         seen.add(self)
         for callee in self.calls:
@@ -284,28 +291,28 @@ class Kernel:
         yield self
 
     def _link(self) -> None:
-        """Load this kernel only; it calls lazy callees, and callees in a cycle of calls, through stubs."""
+        """Load only this kernel. It calls lazy callees, and callees that call it back, through stubs."""
         for _, value in _reads(self.function):
             if isinstance(value, Numbered):
                 value.link()
         for callee in self.calls:
             llvm.add_symbol(callee.symbol, callee.address or callee.stub)
         found = _machine_code(self)
-        self.library = found.library  # the machine code lasts as long as this
+        self.library = found.library  # a reference, so that the machine code is not freed
         _addresses[self.number] = found.library.get_pointer_to_function(found.fndesc.llvm_cfunc_wrapper_name)
 
     @property
     def is_kept(self) -> bool:
-        """Whether the machine code is on disk."""
+        """Whether the machine code of this kernel is on disk."""
         return self.path.exists()
 
     @cached_property
     def path(self) -> Path:
-        """The file of the machine code."""
+        """The file in which the machine code is cached."""
         return _folder() / f"{self.symbol}-{_key(self)}"
 
     def compile_ahead(self) -> None:
-        """Compile the kernel to disk for other processes, unless it is there; this process must not call it."""
+        """Compile the kernel to disk for other processes, unless it is there; the present process must not call it."""
         with locked:
             for callee in self.calls:
                 llvm.add_symbol(callee.symbol, callee.address or 1)
@@ -327,13 +334,13 @@ def _typeof_kernel(kernel: Kernel, _: Any) -> Any:
 
 
 def _function_type(context: Any, signature: Any) -> Any:
-    """Return LLVM's type of a kernel: that of the C functions that Numba makes."""
+    """Return LLVM's type of a kernel, which is that of the C functions that Numba generates."""
     kinds = [context.get_value_type(kind) for kind in signature.args]
     return ir.FunctionType(context.get_value_type(signature.return_type), kinds)
 
 
 def _callable(kernel: Kernel) -> Any:
-    """Make Numba's type of a kernel as its callers see it."""
+    """Create Numba's type of a kernel as its callers see it."""
 
     def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = _function_type(context, signature)
@@ -344,12 +351,12 @@ def _callable(kernel: Kernel) -> Any:
 
 
 class Numbered:
-    """A table of functions of one signature, which kernels call by number: ``table(number, ...)``.
+    """A table of functions with the same signature, which kernels call by number: ``table(number, ...)``.
 
     Parameters
     ----------
-    name : unique
-    signature : a function with the annotations that all functions of the table have
+    name : name of the table, which no other table may have
+    signature : a function whose annotations are the signature of all functions of the table
     most : maximum number of functions
     """
 
@@ -364,11 +371,11 @@ class Numbered:
         llvm.add_symbol(self.name, self._addresses.ctypes.data)
 
     def put(self, number: int, function: Any) -> None:
-        """Give a kernel, or a plain Python function, a number.
+        """Put a kernel or a plain Python function into the table, at index ``number``.
 
         Raises
         ------
-        TypeError : a kernel has another signature, or ``number`` is not below ``most``
+        TypeError : a kernel does not have the signature of the table, or ``number`` is not less than ``most``
         """
         if number >= self.most:
             raise TypeError(f"{self.name}: {self.most} functions at most")
@@ -387,7 +394,7 @@ class Numbered:
         self._functions[number] = function
 
     def link(self) -> None:
-        """Enter the stub of each kernel into the table, so that it is compiled on its first call."""
+        """Write the stub of each kernel into the table, so that a kernel is compiled when it is first called."""
         self._is_linked = True
         for number, function in self._functions.items():
             if not self._addresses[number]:
@@ -410,11 +417,13 @@ class Numbered:
 
 
 _calls_python: Final[list[bool]] = []  # not empty = some kernels may call plain Python functions
-_errors: Final[list[BaseException]] = []  # of those; raised when the kernel returns: none can pass through it
+# Exceptions of the plain Python functions that a kernel called. They cannot propagate through machine code, so the
+# first of them is raised when the kernel returns.
+_errors: Final[list[BaseException]] = []
 
 
 def _called_back(function: Any, hints: Any, result: Any, *arguments: Any) -> Any:
-    """Call a plain Python function from a kernel; return 0 if it raises an error or returns another type."""
+    """Call a plain Python function from a kernel; return 0 if the function raises an error or returns a wrong type."""
     own = (
         handles[argument] if isinstance(hint, type) and issubclass(hint, Handle) else argument
         for hint, argument in zip(hints, arguments, strict=True)
@@ -428,7 +437,10 @@ def _called_back(function: Any, hints: Any, result: Any, *arguments: Any) -> Any
 
 
 def _raise_error(result: Any, *_: Any) -> Any:
-    """Raise the first error of the plain Python functions that a kernel called; ctypes calls this at its return."""
+    """Raise the first error of the plain Python functions that a kernel called.
+
+    ctypes calls this function whenever a kernel returns to Python.
+    """
     if _errors:
         first = _errors[0]
         _errors.clear()
@@ -437,7 +449,7 @@ def _raise_error(result: Any, *_: Any) -> Any:
 
 
 def _watch_for_errors() -> None:
-    """Check for errors after each kernel that Python calls; until this is called there is no check and no cost."""
+    """Check for errors whenever a kernel returns to Python. There is no check, and no cost, before this call."""
     if not _calls_python:
         _calls_python.append(True)
         for kernel in _kernels:
@@ -460,7 +472,7 @@ def _reads(function: Any) -> Iterator[tuple[str, Any]]:
             code = codes.pop()
             codes += [part for part in code.co_consts if isinstance(part, CodeType)]
             places, modules = [one.__globals__], list(_LIBRARIES)
-            for place in places:  # the list grows in the loop: module.module.name
+            for place in places:  # the loop appends to the list, for names such as module.module.name
                 for module in map(place.get, code.co_names):
                     if isinstance(module, ModuleType) and module not in modules:
                         modules.append(module)
@@ -534,13 +546,13 @@ def cache_folder() -> Path | None:
     except OSError:
         return None
     for old in folder.parent.glob("kernels-*"):
-        if re.fullmatch("kernels-[0-9a-f]{16}", old.name):  # the naming scheme of earlier versions
+        if re.fullmatch("kernels-[0-9a-f]{16}", old.name):  # name of cache folders of old versions
             shutil.rmtree(old, ignore_errors=True)
     return folder
 
 
 class _Compiler(FunctionCompiler):  # type: ignore[misc]
-    """Numba's compiler, without the wrappers that Numba makes for calls from Python."""
+    """Numba's compiler, without the wrappers that Numba generates for calls from Python."""
 
     def _customize_flags(self, flags: Any) -> Any:
         flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
@@ -575,7 +587,7 @@ def _compiled(kernel: Kernel) -> Any:
 
 
 def _add_entry(made: Any) -> None:
-    """Add the function that others call: it has C's calling convention instead of Numba's."""
+    """Add the function that callers use; it has the calling convention of C instead of that of Numba."""
     context, inside = made.target_context, made.fndesc
     module = context.create_module("entry")
     kind = context.call_conv.get_function_type(inside.restype, inside.argtypes)
@@ -596,7 +608,7 @@ def _add_entry(made: Any) -> None:
 
 
 def _kept(path: Path) -> Any:
-    """Read compiled code; None if the file is missing or incomplete."""
+    """Read machine code from ``path``; None if the file is missing or incomplete."""
     try:
         return CompileResult._rebuild(cpu_target.target_context, *pickle.loads(path.read_bytes()))
     except (OSError, EOFError, pickle.UnpicklingError, ImportError, AttributeError):
@@ -604,14 +616,14 @@ def _kept(path: Path) -> Any:
 
 
 def _keep(path: Path, made: Any) -> None:
-    """Write compiled code for later processes, atomically; errors of the file system are ignored.
+    """Write machine code for later processes, atomically; errors of the file system are ignored.
 
-    Other versions of the kernel that have not been read for ``_LONG_S`` are deleted: they are out of use.
+    Machine code of other versions of the kernel is deleted if no process has read it for ``_LONG_S``.
     """
     with contextlib.suppress(OSError):
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
             file.write(pickle.dumps(made._reduce()))
-        os.chmod(file.name, 0o644)  # an image may be warmed up by one user and run by another
+        os.chmod(file.name, 0o644)  # in a container image, one user may compile the kernels and another user run them
         os.replace(file.name, path)
         for old in path.parent.glob(f"*{path.name.rpartition('-')[0]}-*"):
             if time.time() - old.stat().st_atime > _LONG_S:
@@ -619,14 +631,14 @@ def _keep(path: Path, made: Any) -> None:
 
 
 def _load_now(number: int) -> None:
-    """Load a kernel for its stub. Ctrl-C is deferred, because no exception can pass through the calling kernels."""
+    """Load a kernel for its stub. Ctrl-C is deferred, because exceptions cannot propagate through machine code."""
     interrupts: list[Any] = []
     before = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
     if before is not None:
         signal.signal(signal.SIGINT, lambda *_: interrupts.append(1))
     try:
         _kernels[number].load()
-    except BaseException:  # the calling kernels can neither continue nor be left
+    except BaseException:  # the calling kernels can neither continue nor raise the exception
         traceback.print_exc()
         os._exit(1)
     if before is not None:
@@ -639,10 +651,11 @@ _loader: Final = ctypes.CFUNCTYPE(None, ctypes.c_int64)(_load_now)  # for calls 
 
 
 def _make_stub(kernel: Kernel) -> Any:
-    """Make the stub of a kernel: it loads the kernel if that is not loaded, and calls it.
+    """Create the stub of a kernel, a function that loads the kernel if necessary and then calls it.
 
-    After the loader has returned, the stub reads the address again, and calls the loader again if it is still 0: Python
-    raises a pending Ctrl-C on entry to the loader, which ends the loader before it has done anything.
+    When the loader has returned, the stub reads the address of the kernel again, and calls the loader again if the
+    address is still 0. This happens after Ctrl-C: Python raises a pending KeyboardInterrupt on entry to the loader,
+    before the loader has done anything.
     """
     context, word = cpu_target.target_context, ir.IntType(64)
     kind, name = _function_type(context, kernel.signature), f"{kernel.symbol}.stub"
@@ -669,12 +682,12 @@ def _make_stub(kernel: Kernel) -> Any:
 
 
 def kernel(function: Any = None, *, lazy: bool = False) -> Any:
-    """Turn a function into a kernel; see the top of this file."""
+    """Turn a function into a kernel; ``lazy``: it is compiled when it is first called, not with its callers."""
     return (lambda f: Kernel(f, lazy)) if function is None else Kernel(function, lazy)
 
 
 def handle_at(cls: type[Handle]) -> Any:
-    """Make the function that turns an address, an int64, into a handle inside kernels."""
+    """Return a function with which kernels turn an address (int64) into a handle of class ``cls``."""
 
     @intrinsic
     def look_up(_: Any, address: Any) -> Any:
@@ -692,17 +705,22 @@ def plain(function: Function) -> Function:
 
 
 def helper(function: Function) -> Function:
-    """Make a function that only kernels call; it is inlined into each of them."""
+    """Mark a function that only kernels and helpers call; it is inlined into each caller."""
     return numba.njit(forceinline=True, **_OPTIONS)(function)
 
 
 def entry_of(kernel: Kernel) -> Callable[..., Any]:
-    """Return the fastest callable for Python; instead of a handle it takes the handle's ``parameter``."""
+    """Return the fastest callable of a kernel for Python code; it takes ``handle.parameter`` in place of a handle."""
     return kernel.entry
 
 
 def set_listener(function: Callable[[int, int, str], None]) -> None:
-    """Set the function to be called during compilation with (kernels done, kernels in all, name of the next)."""
+    """Set the function that the compiler calls to report progress.
+
+    Parameters
+    ----------
+    function : called with (number of kernels done, number of kernels to compile, name of the next kernel)
+    """
     global _listener
     _listener = function
 

@@ -1,6 +1,7 @@
-"""The next event of each gang: a tournament tree over the n rows of the replica table finds the earliest.
+"""The next event of each gang, and a tournament tree that finds the earliest of these events.
 
-Node i has the children 2 i and 2 i + 1. Leaf n + r is row r, and node 1 holds the overall winner.
+The leaves of the tree are the n rows of the replica table: leaf n + r is row r. Node i has the children 2 i and
+2 i + 1. Each inner node holds the earlier of the events of its children, so node 1 holds the earliest event of all.
 """
 
 from __future__ import annotations
@@ -12,18 +13,19 @@ import numpy as np
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import CHECKPOINTING, IDLE, Run
 
-# The phase of a replica is also the kind of its next event (ACTIVE completes, CHECKPOINTING releases); this is the one
-# further kind. Simultaneous events are played in ascending order of their kinds.
+# Kinds of a gang's next event: ACTIVE = it completes, CHECKPOINTING = it frees its GPUs, LEASE_ENDS = its lease ends.
+# The first two equal the phase of the replica. Simultaneous events are processed in ascending order of their kinds.
 LEASE_ENDS: Final = CHECKPOINTING + 1
-# Relative. A gang whose work ends with its lease completes, even if rounding puts the completion this much later.
+# A gang whose work ends together with its lease completes, even if rounding makes the completion later than the end of
+# the lease by this relative amount.
 LEASE_SLACK: Final = 1e-12
-FIRST: Final = 1  # node of the gang whose next event comes first
-_TOP: Final = 256  # nodes below are always replayed: an early exit saves little there, and its branch is mispredicted
+FIRST: Final = 1  # node that holds the earliest event
+_TOP: Final = 256  # below this node number there is no early exit: it would save little, and its branch is mispredicted
 
 
 @helper
 def comes_before(sim: Run, one_kind: int, one: int, other_kind: int, other: int) -> bool:
-    """Tell whether ``one`` precedes ``other``, two events of the same instant: by kind, then job row."""
+    """Return whether the event of ``one`` precedes that of ``other`` at the same time: by kind, then by job row."""
     if one_kind != other_kind:
         return one_kind < other_kind
     return sim.replicas[one]["job"] < sim.replicas[other]["job"]
@@ -31,7 +33,7 @@ def comes_before(sim: Run, one_kind: int, one: int, other_kind: int, other: int)
 
 @kernel
 def set_due(sim: Run, number: int) -> None:
-    """Update the tree after a gang's phase or the time of its completion, release or lease has changed."""
+    """Update the tree after the phase, the completion, the release or the lease of a gang has changed."""
     r = sim.replicas[number]
     kind = r["phase"]
     due_s = np.inf if kind == IDLE else r["until_s"]
@@ -57,4 +59,4 @@ def set_due(sim: Run, number: int) -> None:
         kind = rival_kind if loses else kind
         node >>= 1
         if node >= _TOP and best != number and sim.due[node]["number"] == best:
-            return  # the gang neither was nor is the winner here, so nothing changes above
+            return  # this node held and holds another gang's event, so no node above changes

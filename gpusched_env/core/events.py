@@ -1,4 +1,4 @@
-"""The event loop's kernels: start, preempt, lease, advance. Between two events every rate is constant."""
+"""Kernels of the event loop: start, preempt, lease and advance. All rates are constant between two events."""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ from gpusched_env.core.state import ACTIVE, CHECKPOINTING, FINISHED, FUTURE, IDL
 from gpusched_env.core.waiting import dequeue, enqueue
 from gpusched_env.event_log import ARRIVAL, COMPLETE, LEASE_END, PREEMPT, RATE, RELEASE, RESUME, START
 
-# What stopped :func:`advance`.
+# Results of :func:`advance`: what stopped it.
 DECIDE, DONE, STALLED, TIME_LIMIT, LOG_FULL = range(5)
 GO_ON: Final = -1  # nothing stopped it
 
-# Further kinds of next event, after those of gangs (due.py), in the order in which simultaneous events are played.
+# Kinds of events that are not events of gangs. Simultaneous events are processed in ascending order of their kinds, so
+# these follow the kinds of due.py.
 ARRIVES: Final = LEASE_ENDS + 1
 CHANGES: Final = LEASE_ENDS + 2
 WAKES: Final = LEASE_ENDS + 3
 NO_EVENT: Final = LEASE_ENDS + 4
 IDLE_LIMIT: Final = 100_000  # consecutive decision points at which nothing makes progress and no event can come
-STEP_SLACK: Final = 1e-9  # relative: work this close to a whole number of steps counts as whole steps
+STEP_SLACK: Final = 1e-9  # work whose relative distance from a whole number of steps is below this is rounded to it
 
-# Why a decision was refused; the index is the code that kernels return, 0 = applied.
+# Reasons for which a decision is refused. Kernels return the index of the reason; 0 = the decision was applied.
 REFUSALS: Final = (
     "",
     "no such job in this scenario",
@@ -68,9 +69,9 @@ REFUSALS: Final = (
     IS_CHECKPOINTING, JUST_STARTED, LEASE_IN_PAST, CANNOT_RUN,
     MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS,
 ) = range(len(REFUSALS))  # fmt: skip
-# Not a refusal: the caller must drain the log and try again.
+# This result is not a refusal: the caller must drain the log and repeat the call.
 BUFFER_FULL: Final = -1
-EXPLICIT: Final = -1  # rule number of "these GPUs", given in ``chosen``
+EXPLICIT: Final = -1  # instead of the number of a placement rule: the GPUs are given in ``chosen``
 
 
 @kernel
@@ -92,7 +93,10 @@ def write_event(sim: Run, kind: int, job: int, replica: int, value: float) -> No
 
 @helper
 def productive_s(sim: Run, replica: int) -> float:
-    """Seconds of progress since a replica was last touched [s]; 0 while it restores or checkpoints, and for row -1."""
+    """Return the time of progress since :func:`touch` was last applied to a replica [s].
+
+    The result is 0 during a restore or a checkpoint, and for row -1.
+    """
     if replica < 0 or sim.replicas[replica]["phase"] != ACTIVE:
         return 0.0
     return max(sim.world["clock_s"] - sim.replicas[replica]["since_s"], 0.0)
@@ -100,13 +104,13 @@ def productive_s(sim: Run, replica: int) -> float:
 
 @kernel
 def work_left(sim: Run, row: int) -> float:
-    """Iterations left as of the clock."""
+    """Return the number of iterations that a job has left at the present simulated time."""
     job = sim.jobs[row]
     elapsed = productive_s(sim, job["replica"])
     if elapsed > 0.0:
         done = elapsed / sim.replicas[job["replica"]]["iteration_s"]
         step = sim.world["step_iterations"]
-        if step > 0.0:  # rounding errors of the time at which a step ends must not leave part of a step
+        if step > 0.0:  # the time at which a step ends has rounding errors, which must not leave part of a step
             whole = np.rint(done / step) * step
             if abs(done - whole) <= STEP_SLACK * whole:
                 done = whole
@@ -116,20 +120,23 @@ def work_left(sim: Run, row: int) -> float:
 
 @kernel
 def attained_service(sim: Run, row: int) -> float:
-    """Attained service of a job as of the clock, gang size x productive seconds [GPU s]."""
+    """Return the attained service of a job at the present time: gang size x seconds with progress [GPU s]."""
     job = sim.jobs[row]
     return job["gpus"] * (job["service_s"] + productive_s(sim, job["replica"]))
 
 
 @helper
 def seconds_left(sim: Run, row: int) -> float:
-    """Run time left on the ideal placement as of the clock [s]; a fraction of ``ideal_s``, so that equal jobs tie."""
+    """Return the run time that a job has left on its ideal placement [s].
+
+    It is computed as a fraction of ``ideal_s``, so that jobs with equal run times tie.
+    """
     return work_left(sim, row) / sim.jobs[row]["iterations"] * sim.jobs[row]["ideal_s"]
 
 
 @kernel
 def touch(sim: Run, replica: int) -> None:
-    """Bring the work of a replica's job up to the clock."""
+    """Update the work and the service of a replica's job to the present simulated time."""
     row = sim.replicas[replica]["job"]
     elapsed = productive_s(sim, replica)
     if elapsed > 0.0:
@@ -141,7 +148,7 @@ def touch(sim: Run, replica: int) -> None:
 
 @kernel
 def clear_lease(sim: Run, number: int) -> None:
-    """Remove a gang's lease: it holds its GPUs without a limit."""
+    """Remove the lease of a gang; the gang then holds its GPUs without a time limit."""
     sim.world["leases_over"] -= sim.replicas[number]["lease_over"]
     sim.replicas[number]["lease_over"] = 0
     sim.replicas[number]["lease_s"] = np.inf
@@ -149,7 +156,7 @@ def clear_lease(sim: Run, number: int) -> None:
 
 @kernel
 def give_back(sim: Run, replica: int) -> None:
-    """Free a replica's seats, its row, and the GPUs that no other gang holds."""
+    """Free the seats and the row of a replica, and those of its GPUs that no other gang holds."""
     w = sim.world
     seat = sim.replicas[replica]["first_gpu"]
     while seat >= 0:
@@ -178,7 +185,7 @@ def give_back(sim: Run, replica: int) -> None:
     at = 0
     last = w["running"] - 1
     beyond = last
-    while at < beyond:  # binary search: the list is sorted by start
+    while at < beyond:  # binary search: the list is sorted by the times of the starts
         middle = (at + beyond) // 2
         if sim.replicas[sim.running[middle]]["sequence"] < sim.replicas[replica]["sequence"]:
             at = middle + 1
@@ -186,13 +193,13 @@ def give_back(sim: Run, replica: int) -> None:
             beyond = middle
     for i in range(at, last):
         sim.running[i] = sim.running[i + 1]
-    sim.running[last] = replica  # the idle rows follow the running ones
+    sim.running[last] = replica  # idle rows are stored after the running ones
     w["running"] = last
 
 
 @kernel(lazy=True)
 def release(sim: Run, replica: int) -> None:
-    """End a checkpoint: the GPUs become free, and the job waits again."""
+    """End a checkpoint: free the GPUs of the replica, and return its job to the waiting list."""
     w = sim.world
     row = sim.replicas[replica]["job"]
     give_back(sim, replica)
@@ -207,12 +214,23 @@ def release(sim: Run, replica: int) -> None:
 
 @kernel
 def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: int) -> int:
-    """Start (or resume) a waiting job by a placement rule, or on the ``explicit`` GPUs in ``chosen``.
+    """Start or resume a waiting job by a placement rule, or on the first ``explicit`` GPUs in ``chosen``.
 
     Explicit GPUs may be those of several copies of the gang, listed copy by copy. The copies divide the iterations in
-    proportion to their speeds, so their rates add up. With ``share`` other gangs may hold the explicit GPUs too.
-    ``sub_steps`` 0: the number that the rule chooses; if it chooses none, the smallest for which the memory suffices.
-    Returns APPLIED, another index of REFUSALS, or BUFFER_FULL.
+    proportion to their speeds, so their rates add up.
+
+    Parameters
+    ----------
+    row : row of the job
+    rule : number of the placement rule, or EXPLICIT
+    explicit : number of GPUs in ``chosen`` if ``rule`` is EXPLICIT
+    share : whether other gangs may hold some of the explicit GPUs
+    sub_steps : number of gradient-accumulation sub-steps. 0 = the number that the rule chooses; if the rule chooses
+        none, the smallest number for which the memory suffices
+
+    Returns
+    -------
+    index into REFUSALS (APPLIED = the job was started), or BUFFER_FULL
     """
     w = sim.world
     if row < 0 or row >= w["jobs"]:
@@ -353,7 +371,7 @@ def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: 
 
 @kernel
 def preempt_refusal(sim: Run, row: int) -> int:
-    """Say why a job cannot be preempted now; APPLIED if it can."""
+    """Return the index into REFUSALS of the reason why a job cannot be preempted now; APPLIED = it can."""
     if row < 0 or row >= sim.world["jobs"]:
         return NO_JOB
     if sim.jobs[row]["status"] != RUNNING:
@@ -361,13 +379,16 @@ def preempt_refusal(sim: Run, row: int) -> int:
     r = sim.replicas[sim.jobs[row]["replica"]]
     if r["phase"] == CHECKPOINTING:
         return IS_CHECKPOINTING
-    # Otherwise an agent could start and preempt a gang forever, and time would never pass.
+    # Otherwise an agent could start and preempt a gang forever, and simulated time would not advance.
     return JUST_STARTED if r["start_s"] == sim.world["clock_s"] else APPLIED
 
 
 @kernel
 def preempt(sim: Run, row: int) -> int:
-    """Checkpoint a running job; its GPUs are free after ``checkpoint_s``, at once if that is 0."""
+    """Checkpoint a running job, whose GPUs are free after ``checkpoint_s``.
+
+    Returns an index into REFUSALS (APPLIED = the checkpoint has begun), or BUFFER_FULL.
+    """
     refusal = preempt_refusal(sim, row)
     if refusal != APPLIED:
         return refusal
@@ -379,7 +400,10 @@ def preempt(sim: Run, row: int) -> int:
 
 @kernel(lazy=True)
 def lease(sim: Run, row: int, until_s: float) -> int:
-    """Let a running gang hold its GPUs until a time, with rounds until the first round from then; inf = no lease."""
+    """Grant a running gang a lease until ``until_s`` [s]; inf = no lease. Returns an index into REFUSALS.
+
+    If the scenario has rounds, the lease ends at the first round at or after ``until_s``.
+    """
     refusal = preempt_refusal(sim, row)
     if refusal != APPLIED and refusal != JUST_STARTED:
         return refusal
@@ -388,7 +412,7 @@ def lease(sim: Run, row: int, until_s: float) -> int:
     round_s = sim.world["round_s"]
     if round_s > 0.0 and until_s < np.inf:
         number_of_round = math.ceil(until_s / round_s) - 1
-        while number_of_round * round_s < until_s:  # the division may round either way
+        while number_of_round * round_s < until_s:  # the quotient may have been rounded down
             number_of_round += 1
         until_s = number_of_round * round_s
     number = sim.jobs[row]["replica"]
@@ -403,7 +427,7 @@ def lease(sim: Run, row: int, until_s: float) -> int:
 
 @kernel
 def stop(sim: Run, row: int) -> None:
-    """Preempt a job that may be preempted; the log must have room for two records."""
+    """Preempt a job for which preempt_refusal is APPLIED; the log must have room for two records."""
     w = sim.world
     number = sim.jobs[row]["replica"]
     clear_lease(sim, number)
@@ -424,7 +448,7 @@ def stop(sim: Run, row: int) -> None:
 
 @kernel
 def expired(sim: Run) -> int:
-    """Find the earliest-started gang whose lease has ended and has been neither renewed nor preempted."""
+    """Find the gang with the earliest start among those whose ended lease the scheduler has not renewed."""
     at = 0
     while sim.replicas[sim.running[at]]["lease_over"] == 0:
         at += 1
@@ -433,17 +457,17 @@ def expired(sim: Run) -> int:
 
 @kernel
 def next_round(sim: Run) -> int:
-    """Return the number of the first round that has not been played and is not in the past."""
+    """Return the number of the first round that has not been processed and is not in the past."""
     w = sim.world
     number = max(w["next_tick"], int(np.floor(w["clock_s"] / w["round_s"])) - 1)
-    while number * w["round_s"] < w["clock_s"]:  # the division may round either way
+    while number * w["round_s"] < w["clock_s"]:  # the quotient may have been rounded down
         number += 1
     return number
 
 
 @kernel
 def elapse(sim: Run, until_s: float) -> None:
-    """Move the clock, and add the time passed to the integrals."""
+    """Set the clock to ``until_s``, and update the integrals over time."""
     w = sim.world
     seconds = until_s - w["clock_s"]
     if seconds > 0.0:
@@ -455,7 +479,7 @@ def elapse(sim: Run, until_s: float) -> None:
 
 @kernel
 def arrive(sim: Run) -> None:
-    """Let the next job enter the queue."""
+    """Process the arrival of the next job: put it into the waiting list."""
     w = sim.world
     row = w["next_arrival"]
     job = sim.jobs[row]
@@ -470,7 +494,7 @@ def arrive(sim: Run) -> None:
 
 @kernel
 def complete(sim: Run, replica: int) -> None:
-    """Finish a job; its remaining work is set to exactly 0."""
+    """Process the completion of a replica's job; the remaining work is set to exactly 0."""
     w = sim.world
     row = sim.replicas[replica]["job"]
     job = sim.jobs[row]
@@ -486,7 +510,7 @@ def complete(sim: Run, replica: int) -> None:
     in_system = w["next_arrival"] - w["finished"]
     w["slowdown_weight"] = w["slowdown_weight"] - 1.0 / job["ideal_s"] if in_system > 0 else 0.0
     jct = w["clock_s"] - job["arrival_s"]
-    if jct > 0.0:  # a job shorter than the clock's resolution has JCT 0
+    if jct > 0.0:  # the JCT is 0 if the job is shorter than the floating-point resolution of the clock
         contenders = (w["job_seconds"] - job["job_seconds"]) / jct
         share = max(1.0, job["gpus"] * contenders / w["gpus"])
         w["fairness_sum"] += jct / (job["ideal_s"] * share)
@@ -495,7 +519,7 @@ def complete(sim: Run, replica: int) -> None:
 
 @kernel(lazy=True)
 def commit_rates(sim: Run) -> None:
-    """Switch every gang to its settled rate and log each change; the log must have room for a record per gang."""
+    """Let every gang run at its settled rate, and log each change; the log must have room for one record per gang."""
     w = sim.world
     w["uncommitted"] = 0
     for i in range(w["running"]):
@@ -520,7 +544,7 @@ def commit_rates(sim: Run) -> None:
 
 @kernel
 def stuck(sim: Run) -> bool:
-    """Tell whether no job will arrive or finish unless the scheduler acts."""
+    """Return whether no job will arrive or finish unless the scheduler makes a decision."""
     w = sim.world
     if w["next_arrival"] < w["jobs"]:
         return False
@@ -532,9 +556,10 @@ def stuck(sim: Run) -> bool:
 
 @kernel
 def happen(sim: Run) -> int:
-    """Play the next event, or one step that must precede it; return GO_ON, or what stops :func:`advance`.
+    """Process the next event, or one step that must precede it; return GO_ON, or what stops :func:`advance`.
 
-    Before time moves: a decision point; then the preemption of a gang whose lease has ended; then new rates.
+    Before time moves, these steps follow each other: a decision point, the preemption of gangs whose leases have ended,
+    and the switch to new rates.
     """
     w = sim.world
     if w["events"] == sim.events.shape[0]:
@@ -562,7 +587,7 @@ def happen(sim: Run) -> int:
 
     if w["deciding"] and at > w["clock_s"]:
         w["deciding"] = 0
-        w["timer_s"] = np.inf  # a wait ends at the next decision point
+        w["timer_s"] = np.inf  # every decision point ends the scheduler's wait
         return DECIDE
     if w["leases_over"] and at > w["clock_s"]:
         if w["events"] + 2 > sim.events.shape[0]:
@@ -614,10 +639,12 @@ def happen(sim: Run) -> int:
 
 @kernel
 def advance(sim: Run) -> int:
-    """Play events until a scheduler may decide: once after all events of one instant.
+    """Process events up to the next decision point; return DECIDE, or another reason to stop.
 
-    Order within an instant: completions, releases, lease ends, arrivals (each by job row), then changes of links, then
-    timers and rounds.
+    There is one decision point after all simultaneous events. Simultaneous events are processed in this order:
+    completions, releases, ends of leases and arrivals, each by ascending job row; then changes of links; then timers
+    and rounds.
+
     A gang whose lease has ended is preempted if the scheduler has neither renewed the lease nor preempted the gang.
     """
     outcome = GO_ON

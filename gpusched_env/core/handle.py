@@ -1,15 +1,17 @@
-"""Handles, which give kernels and Python the arrays of a run by name, and the decorators of kernels.
+"""Handles, which give kernels and Python access to the arrays of a run by name, and the decorators of kernels.
 
-* A class derived from :class:`Handle` lists arrays. ``sim.jobs[row]`` reads the same in compiled code and in Python.
+* A class derived from :class:`Handle` lists arrays. ``sim.jobs[row]`` works in compiled code and in Python.
 * ``@kernel`` turns a function into a kernel. Its annotations are its signature: ``int``, ``float``, ``bool`` and
   handles, and for the result also tuples of them. Each kernel is compiled separately when it is first needed, and calls
   other kernels by their names. ``@kernel(lazy=True)`` compiles the kernel on its first call instead of with its
   callers: a scenario compiles only what it uses.
 * ``@helper`` marks a short function that is inlined into each of its callers.
-* ``Numbered`` is a table of kernels or plain Python functions that kernels call by number. Users' functions are there.
+* ``Numbered`` is a table of kernels or plain Python functions that kernels call by number. The functions that users
+  register are in such tables.
 
-The address of a handle is the address of a table of 64-bit words: for each array its address, then its lengths. With
-``NUMBA_DISABLE_JIT=1`` kernels run as plain Python (interpreter.py); otherwise compiler.py compiles them.
+The address of a handle is the address of a table of 64-bit words. For each array, the table has the address of the
+array, then the lengths of its axes. With ``NUMBA_DISABLE_JIT=1``, kernels run as plain Python (interpreter.py);
+otherwise compiler.py compiles them.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class Field(NamedTuple):
     Parameters
     ----------
     dtype : type of its elements
-    axes : names of its axes, the keys of ``sizes`` in :class:`Batched`; none = a single record
+    axes : names of its axes, which are keys of ``sizes`` in :class:`Batched`; no axes = the array is a single record
     fill : initial value of its elements
     """
 
@@ -46,26 +48,28 @@ class Field(NamedTuple):
 
 
 def array(dtype: Any, *axes: str, fill: Any = 0) -> Any:
-    """Declare an array of a handle: see :class:`Field`."""
+    """Declare an array of a handle; the parameters are those of :class:`Field`."""
     return Field(np.dtype(dtype), axes, fill)
 
 
 class Handle:
-    """Arrays by name, for kernels and Python; derive a class and list its arrays with :func:`array`.
+    """A set of arrays that kernels and Python access by name.
 
-    The arrays must be C-contiguous; the object holds references to them. ``address`` is valid while the object lives.
+    Derive a class and list its arrays with :func:`array`. The constructor takes the arrays as keyword arguments. They
+    must be C-contiguous. The object holds references to its arrays, and ``address`` is valid as long as the object
+    exists.
 
     Raises
     ------
-    TypeError : an array is missing, not contiguous, or of another type or number of axes
+    TypeError : an array is missing, is not contiguous, or has a wrong dtype or a wrong number of axes
     """
 
     fields: ClassVar[dict[str, Field]]
-    _words: ClassVar[dict[str, int]]  # number of the first word of each array
+    _words: ClassVar[dict[str, int]]  # index of the first word of each array in the table
     _length: ClassVar[int]
 
     def __init_subclass__(cls) -> None:
-        """List the arrays, base classes first, and number the words of the table."""
+        """Collect the arrays, those of base classes first, and assign words of the table to them."""
         inherited = dict(getattr(cls, "fields", {}))
         cls.fields = inherited | {name: value for name, value in vars(cls).items() if isinstance(value, Field)}
         cls._words, cls._length = {}, 0
@@ -85,11 +89,11 @@ class Handle:
             self.replace(name, value)
 
     def replace(self, name: str, value: Any) -> None:
-        """Replace the array ``name``.
+        """Replace the array ``name`` by ``value``.
 
         Raises
         ------
-        TypeError : as for the class
+        TypeError : ``value`` is not contiguous, or has a wrong dtype or a wrong number of axes
         """
         field, at = self.fields[name], self._words[name]
         if not isinstance(value, np.ndarray):
@@ -105,16 +109,16 @@ class Handle:
         setattr(self, name, value if field.axes else value[()])
 
     def copy(self) -> Self:
-        """Copy all arrays."""
+        """Return a handle of copies of all arrays."""
         return type(self)(**{name: value.copy() for name, value in self._arrays.items()})
 
     def copy_from(self, other: Self) -> None:
-        """Copy the contents of another handle, with arrays of the same lengths, into the arrays of this one."""
+        """Copy the contents of all arrays of ``other`` into the arrays of this handle; the shapes must be equal."""
         for name, value in other._arrays.items():
             np.copyto(self._arrays[name], value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the arrays only: a copy makes its own table."""
+        """Pickle the arrays without the table; a copy builds its own table."""
         return _made, (type(self), self._arrays)
 
 
@@ -123,14 +127,14 @@ def _made(cls: type[Handle], arrays: dict[str, np.ndarray]) -> Handle:
 
 
 class Batched:
-    """The arrays of many handles of one kind; each array has a leading batch axis.
+    """The arrays of many handles of the same class, stored together; each array has a leading batch axis.
 
     Parameters
     ----------
     kind : class of the handles
     batch : number of handles
-    sizes : length of each axis
-    shared : arrays that all handles share, without a batch axis
+    sizes : length of each axis, by the name of the axis
+    shared : arrays that all handles share; they have no batch axis
     """
 
     def __init__(self, kind: type[Handle], batch: int, sizes: Mapping[str, int], **shared: np.ndarray) -> None:
@@ -152,14 +156,14 @@ class Batched:
         return [name for name in self.kind.fields if name not in self.shared]
 
     def handle(self, b: int) -> Any:
-        """Return handle number ``b``."""
+        """Return a handle of the arrays at index ``b`` of the batch axis."""
         arrays = {name: getattr(self, name) for name in self.own}
         rows = {name: array[b : b + 1].reshape(array.shape[1:]) for name, array in arrays.items()}
         return self.kind(**rows, **self.shared)
 
 
 def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    """Allocate zeros that begin at a cache line."""
+    """Allocate an array of zeros that is aligned to a cache line."""
     length = math.prod(shape) * dtype.itemsize
     raw = np.zeros(length + _LINE, np.uint8)
     first = -raw.ctypes.data % _LINE
@@ -170,7 +174,7 @@ handles: Final[WeakValueDictionary[int, Handle]] = WeakValueDictionary()  # by a
 
 
 def types_of(function: Any) -> tuple[list[Any], Any]:
-    """Return the annotated types of the parameters and of the result."""
+    """Return the annotated types of the parameters of a function, and that of its result."""
     hints = typing.get_type_hints(function)
     result = hints.pop("return")
     return [hints[name] for name in function.__code__.co_varnames[: function.__code__.co_argcount]], result
@@ -185,46 +189,56 @@ if TYPE_CHECKING:
     def kernel(*, lazy: bool) -> Callable[[Function], Function]: ...
 
     def kernel(function: Any = None, *, lazy: bool = False) -> Any:
-        """Turn a function into a kernel; ``lazy``: it is compiled on its first call, not with its callers."""
+        """Turn a function into a kernel; ``lazy``: it is compiled when it is first called, not with its callers."""
 
     def helper(function: Function) -> Function:
-        """Make a function that only kernels call; it is inlined into each of them."""
+        """Mark a function that only kernels and helpers call; it is inlined into each caller."""
 
     def plain(function: Function) -> Function:
         """Make a plain Python function callable from kernels by its name."""
 
     def entry_of(kernel: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the fastest callable for Python; instead of a handle it takes the handle's ``parameter``."""
+        """Return the fastest callable of a kernel for Python; it takes ``handle.parameter`` in place of a handle."""
 
     def handle_at(cls: type[Handle]) -> Callable[[int], Any]:
-        """Make the function that turns an address into a handle inside kernels."""
+        """Return a function with which kernels turn an address (int64) into a handle of class ``cls``."""
 
     def set_listener(function: Callable[[int, int, str], None]) -> None:
-        """Set the function to be called during compilation with (kernels done, kernels in all, name of the next)."""
+        """Set the function that the compiler calls to report progress.
+
+        Parameters
+        ----------
+        function : called with (number of kernels done, number of kernels to compile, name of the next kernel)
+        """
 
     def cache_folder() -> Path | None:
-        """Return the folder of the machine code; None = there is none, or it is not writable."""
+        """Return the folder in which machine code is cached; None = there is no such folder, or it is not writable."""
 
     def all_kernels() -> list[Any]:
         """List the kernels of all imported modules."""
 
     class Numbered:
-        """A table of functions of one signature, which kernels call by number: ``table(number, ...)``.
+        """A table of functions with the same signature, which kernels call by number: ``table(number, ...)``.
 
         Parameters
         ----------
-        name : unique
-        signature : a function with the annotations that all functions of the table have
+        name : name of the table, which no other table may have
+        signature : a function whose annotations are the signature of all functions of the table
         most : maximum number of functions
         """
 
         def __init__(self, name: str, signature: Callable[..., Any], most: int) -> None: ...
 
         def put(self, number: int, function: Callable[..., Any]) -> None:
-            """Give a kernel, or a plain function, a number; TypeError: another signature, or too large a number."""
+            """Put a kernel or a plain Python function into the table, at index ``number``.
+
+            Raises
+            ------
+            TypeError : a kernel does not have the signature of the table, or ``number`` is not less than ``most``
+            """
 
         def __call__(self, number: int, *arguments: Any) -> Any:
-            """Call one of them."""
+            """Call the function at index ``number``."""
 
 elif INTERPRETED:
     from gpusched_env.core.interpreter import (

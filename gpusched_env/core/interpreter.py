@@ -1,4 +1,4 @@
-"""Kernels in plain Python (``NUMBA_DISABLE_JIT=1``): slow, but open to a debugger; the event log is the same."""
+"""Kernels as plain Python functions, for debugging (``NUMBA_DISABLE_JIT=1``): slow, but with identical event logs."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from typing import Any, Final
 
 from gpusched_env.core.handle import Function, handles
 
-# By annotation, which is a string in modules that import annotations from __future__.
+# Conversions, keyed by annotation. An annotation is a string in modules that import ``annotations`` from __future__.
 _WIDE: Final[dict[Any, Callable[[Any], Any]]] = {
     "int": int, "float": float, "bool": bool, int: int, float: float, bool: bool,
 }  # fmt: skip
 
 
 def kernel(function: Any = None, *, lazy: bool = False) -> Any:
-    """Widen a function's numbers as compiled kernels do: 8-bit and 32-bit elements of arrays would overflow."""
+    """Convert the numbers that a function takes to 64 bits, as compiled kernels do.
+
+    Without this, arithmetic on 8-bit and 32-bit elements of arrays would overflow.
+    """
     if function is None:
         return kernel
     code = function.__code__
@@ -31,7 +34,7 @@ def kernel(function: Any = None, *, lazy: bool = False) -> Any:
 
 
 def helper(function: Any) -> Any:
-    """Widen a function's numbers, as :func:`kernel`."""
+    """Convert the numbers that a function takes to 64 bits, see :func:`kernel`."""
     return kernel(function)
 
 
@@ -46,37 +49,37 @@ def entry_of(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def handle_at(cls: type[Any]) -> Callable[[int], Any]:
-    """Make the function that turns an address into a handle inside kernels."""
+    """Return a function with which kernels turn an address (int64) into a handle of class ``cls``."""
     return lambda address: handles[int(address)]
 
 
 def set_listener(function: Callable[[int, int, str], None]) -> None:
-    """Do nothing: nothing is compiled."""
+    """Do nothing, because nothing is compiled."""
 
 
 def cache_folder() -> Path | None:
-    """Return None: there is no machine code."""
+    """Return None, because there is no machine code."""
     return None
 
 
 def all_kernels() -> list[Any]:
-    """Return no kernels: none can be compiled."""
+    """Return an empty list, because no kernel can be compiled."""
     return []
 
 
 class Numbered:
-    """A table of functions of one signature, which kernels call by number: ``table(number, ...)``."""
+    """A table of functions with the same signature, which kernels call by number: ``table(number, ...)``."""
 
     def __init__(self, name: str, signature: Any, most: int) -> None:
         self._name, self._most = name, most
         self._functions: dict[int, Any] = {}
 
     def put(self, number: int, function: Any) -> None:
-        """Give a function a number; TypeError if it is too large."""
+        """Put a function into the table, at index ``number``; TypeError if ``number`` is not less than ``most``."""
         if number >= self._most:
             raise TypeError(f"{self._name}: {self._most} functions at most")
         self._functions[number] = function
 
     def __call__(self, number: int, *arguments: Any) -> Any:
-        """Call one."""
+        """Call the function at index ``number``."""
         return self._functions[number](*arguments)

@@ -1,4 +1,4 @@
-"""List scheduling: turn an order of jobs into preemptions and starts. Most published policies are built on it."""
+"""List scheduling: turn an order of jobs into preemptions and starts. Most published policies use list scheduling."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from gpusched_env.core.state import ACTIVE, CHECKPOINTING, WAITING, Run
 
 
 class Walk(Handle):
-    """Jobs in priority order, best first, each with its placement rule and its verdict."""
+    """Jobs in order of priority, highest first, with the placement rule of each job and the result of planning."""
 
-    order = array(np.int32, "walked")  # rows
-    rules = array(np.int32, "walked")  # numbers of rules
+    order = array(np.int32, "walked")  # rows of the jobs
+    rules = array(np.int32, "walked")  # numbers of their placement rules
     verdicts = array(np.int32, "walked")
 
 
 @kernel
 def plan_starts(sim: Run, walk: Walk, count: int, strict: bool) -> int:
-    """Walk the waiting jobs ``order[:count]`` and list those that can start now; nothing is started.
+    """Find those of the waiting jobs ``order[:count]`` that can start now; no job is started.
 
-    With ``strict`` the walk stops at the first job that does not fit; otherwise it skips that job. Fills ``verdicts``
-    with positions in ``order`` and returns their number.
+    If a job does not fit, the search skips the job, or with ``strict`` it ends there. Writes the positions in ``order``
+    of the jobs that can start to ``verdicts``, and returns their number.
     """
     random = sim.world["random"]
     supply = sim.world["free_gpus"]
@@ -53,8 +53,9 @@ def plan_starts(sim: Run, walk: Walk, count: int, strict: bool) -> int:
 def first_shared(sim: Run, walk: Walk, count: int, begin: int, choices: int, strict: bool) -> int:
     """Find the first of the waiting jobs ``order[begin:count]`` that can start now, on shared GPUs if necessary.
 
-    With ``strict`` only the job ``order[begin]`` is tried. Writes the GPUs of the job found to ``chosen``, and its
-    option of ``sub_batches`` to its verdict. Returns its position in ``order``; ``count`` = there is none.
+    With ``strict``, only the job ``order[begin]`` is tried. Writes the GPUs of the job to ``chosen``, and the index of
+    its sub-batch in ``sub_batches`` to ``verdicts``. Returns the position of the job in ``order``; ``count`` = no job
+    can start.
     """
     for i in range(begin, count):
         found, option = find_shared(sim, walk.order[i], choices)
@@ -68,9 +69,9 @@ def first_shared(sim: Run, walk: Walk, count: int, begin: int, choices: int, str
 
 @kernel
 def _lend(sim: Run, replica: int, value: int) -> int:
-    """Mark the GPUs that only this replica holds as free (``value`` FREE), or as its own again (``value`` its number).
+    """Write ``value`` as the holder of the GPUs that only this replica holds; return the number of these GPUs.
 
-    Returns the number of these GPUs.
+    FREE marks the GPUs as free; the number of the replica undoes this.
     """
     change = 1 if value == FREE else -1
     lent = 0
@@ -89,14 +90,14 @@ def _lend(sim: Run, replica: int, value: int) -> int:
 
 @kernel
 def held(sim: Run, row: int) -> int:
-    """GPUs that a running job holds, all copies included, or that a waiting job asks for [GPU]."""
+    """Return the number of GPUs that a running job holds, all copies included, or that a waiting job requests [GPU]."""
     number = sim.jobs[row]["replica"]
     return sim.jobs[row]["gpus"] if number < 0 else sim.replicas[number]["gpus"]
 
 
 @kernel
 def frees_at_once(sim: Run, row: int) -> bool:
-    """Tell whether a preemption of the job would free its GPUs in this instant."""
+    """Return whether the GPUs of the job would be free at once if the job were preempted now."""
     number = sim.jobs[row]["replica"]
     if number < 0 or sim.world["checkpoint_s"] > 0.0:
         return False
@@ -108,16 +109,24 @@ SKIPPED, KEPT, NEWCOMER, BLOCKED, NOT_NOW = range(5)
 
 @kernel
 def plan_preemptive(sim: Run, walk: Walk, count: int) -> int:
-    """Decide which jobs should hold GPUs when running jobs may be preempted; return how many are to start now.
+    """Decide which jobs should hold GPUs if running jobs may be preempted; return the number of jobs to start now.
 
-    Walks ``order[:count]`` (waiting and running jobs, best first) with all GPUs of the cluster as budget, and takes
-    each job that fits into what is left of the budget (Tiresias, NSDI 2019). Taken running jobs keep their GPUs. Taken
-    waiting jobs are placed, in order, on the remaining GPUs. If a job finds no place, it and all later jobs of its size
-    and rule (and of its class, if the class cannot run on every GPU type) are blocked, and the walk starts again
-    without them. GPUs of gangs that are being checkpointed count as free in this check, since they soon will be.
+    The jobs ``order[:count]`` are waiting and running jobs, highest priority first. The kernel goes through them with
+    all GPUs of the cluster as its budget, and selects each job that fits into the rest of the budget (Tiresias, NSDI
+    2019). Selected running jobs keep their GPUs. Selected waiting jobs are placed, in order, on the remaining GPUs. In
+    this step, GPUs of gangs in a checkpoint count as free, because they soon will be.
 
-    Fills ``verdicts[:count]``: KEPT; NEWCOMER (start it now); NOT_NOW (taken, but its GPUs, or those of a better gang
-    that needs a particular place, are still being checkpointed); SKIPPED (preempt it if it runs); BLOCKED (no place).
+    If a job finds no placement, the job is blocked, and so are all later jobs of the same size and placement rule (and
+    of the same class, if the class cannot run on every GPU type). The kernel then begins again without these jobs.
+
+    The results are in ``verdicts[:count]``:
+
+    - KEPT: the job runs and keeps its GPUs.
+    - NEWCOMER: start the job now.
+    - NOT_NOW: the job is selected, but its GPUs are still in a checkpoint, or those of a job of higher priority that
+      needs a particular placement are.
+    - SKIPPED: the job is not selected; preempt it if it runs.
+    - BLOCKED: the job finds no placement.
     """
     w = sim.world
     for i in range(count):
@@ -126,7 +135,7 @@ def plan_preemptive(sim: Run, walk: Walk, count: int) -> int:
     again = True
     while again:
         again = False
-        # 1. Take jobs by GPU count.
+        # 1. Select jobs by their numbers of GPUs.
         budget = w["gpus"]
         placed = 0
         located = True
@@ -145,7 +154,7 @@ def plan_preemptive(sim: Run, walk: Walk, count: int) -> int:
                     walk.verdicts[i] = KEPT
         if located:
             break
-        # 2. Check that each taken job finds a place; unnecessary if all rules accept any free GPUs.
+        # 2. Check that each selected job finds a placement. This is unnecessary if all rules accept any free GPUs.
         supply = w["free_gpus"]
         for i in range(count):
             job = sim.jobs[walk.order[i]]
@@ -160,7 +169,7 @@ def plan_preemptive(sim: Run, walk: Walk, count: int) -> int:
                 rule = walk.rules[i]
                 end = reserve(sim, placed, kind, gang, rule, supply)
                 if end == placed:
-                    # A worse gang of the same kind must not overtake it; blocking all of them here saves passes.
+                    # A later job of the same kind must not overtake this one. Blocking all of them here saves passes.
                     everywhere = not unable_somewhere(sim, kind)
                     for j in range(i, count):
                         job = sim.jobs[walk.order[j]]
@@ -179,7 +188,7 @@ def plan_preemptive(sim: Run, walk: Walk, count: int) -> int:
             ):
                 number = job["replica"]
                 _lend(sim, number, number)
-    # 3. Find the jobs that can start now: victims free their GPUs at once only if a checkpoint takes no time.
+    # 3. Find the jobs that can start now. Victims free their GPUs at once only if a checkpoint takes no time.
     supply = w["free_gpus"]
     for i in range(count):
         if walk.verdicts[i] == SKIPPED and frees_at_once(sim, walk.order[i]):
@@ -202,7 +211,7 @@ def plan_preemptive(sim: Run, walk: Walk, count: int) -> int:
                 starting += 1
             else:
                 walk.verdicts[i] = NOT_NOW
-                # Its place is still being checkpointed, and a job that started now might take part of it.
+                # The GPUs of this job are still in a checkpoint; a later job that started now might take some of them.
                 held_up = held_up or not goes_anywhere_now(sim, kind, walk.rules[i])
     unreserve(sim, 0, placed)
     for i in range(count):

@@ -1,4 +1,4 @@
-"""Kernels that answer queries; they change nothing that a run depends on."""
+"""Kernels that answer queries about a run. They change only scratch fields and caches, so the run stays the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpusched_env.core.state import ACTIVE, WAITING, Run
 
 
 class Asked(Handle):
-    """A query about some jobs or links, and the answers."""
+    """A query about jobs or links, and its answers."""
 
     rows = array(np.int32, "rows")
     answers = array(np.float64, "questions", "answers")
@@ -25,7 +25,7 @@ class Asked(Handle):
 
 @kernel
 def progress(sim: Run, asked: Asked, count: int) -> None:
-    """Answer for the jobs ``rows``, as of the clock: iterations left, and productive seconds [s]."""
+    """Write the iterations left, and the seconds with progress [s], of the jobs ``rows`` to ``answers``."""
     for i in range(count):
         row = asked.rows[i]
         asked.answers[0, i] = work_left(sim, row)
@@ -34,7 +34,7 @@ def progress(sim: Run, asked: Asked, count: int) -> None:
 
 @kernel
 def can_place(sim: Run, row: int, rule: int) -> bool:
-    """Tell whether a waiting job could start now by a rule."""
+    """Return whether a placement rule finds GPUs for a waiting job now."""
     if row < 0 or row >= sim.world["jobs"] or sim.jobs[row]["status"] != WAITING:
         return False
     gang = sim.jobs[row]["gpus"]
@@ -47,7 +47,7 @@ def can_place(sim: Run, row: int, rule: int) -> bool:
 
 @kernel
 def find_place(sim: Run, row: int, rule: int) -> int:
-    """Write the GPUs that a waiting job would get now by a rule to ``chosen``; return their number, 0 = no place."""
+    """Write the GPUs that a rule would give a waiting job now to ``chosen``; return their number, 0 = none."""
     if row < 0 or row >= sim.world["jobs"] or sim.jobs[row]["status"] != WAITING:
         return 0
     gang = sim.jobs[row]["gpus"]
@@ -60,14 +60,17 @@ def find_place(sim: Run, row: int, rule: int) -> int:
 
 @kernel
 def find_place_beside(sim: Run, row: int, partner: int, option: int) -> int:
-    """Write the GPUs on which a job would join another to ``chosen``; return their number + (the option << 32)."""
+    """Write the GPUs on which a waiting job would join a running one to ``chosen``.
+
+    Returns the number of these GPUs + (index of the sub-batch << 32).
+    """
     count, found = find_beside(sim, row, partner, option)
     return count | found << 32
 
 
 @kernel
 def link_load(sim: Run, link: int) -> float:
-    """Load of a link, in one direction, at the settled rates [byte/s]."""
+    """Return the load of a link, per direction, at the settled rates [byte/s]."""
     load = 0.0
     use = sim.links[link]["first_use"]
     while use >= 0:
@@ -78,7 +81,7 @@ def link_load(sim: Run, link: int) -> float:
 
 @kernel
 def meet_company(sim: Run) -> None:
-    """Update the slowdowns of gangs whose co-located gangs have changed; they stay marked until time moves."""
+    """Update the slowdowns of gangs whose co-located gangs have changed; the gangs stay marked until time moves."""
     for i in range(sim.world["running"] if sim.world["sharing"] else 0):
         number = sim.running[i]
         if sim.replicas[number]["company_changed"]:
@@ -87,7 +90,7 @@ def meet_company(sim: Run) -> None:
 
 @kernel
 def slowdown_there(sim: Run, row: int) -> float:
-    """Slowdown of a waiting job's iteration by the gangs on the chosen GPUs; 1 = none."""
+    """Return the factor by which the gangs on the chosen GPUs would slow down a waiting job; 1 = no slowdown."""
     worst = 1.0
     if sim.world["sharing"]:
         kind = sim.jobs[row]["job_class"]
@@ -104,9 +107,9 @@ def slowdown_there(sim: Run, row: int) -> float:
 
 @kernel
 def what_if(sim: Run, row: int) -> float:
-    """Seconds of one iteration of a waiting job if it started on the chosen GPUs now [s]; the run does not change.
+    """Return the time of one iteration of a waiting job if it started on the chosen GPUs now [s].
 
-    The job's sub-batch is its whole batch. inf = it must not share a GPU with one of the gangs there.
+    The job is assumed to process its whole batch in one step. inf = it must not share a GPU with a gang that is there.
     """
     w = sim.world
     company = slowdown_there(sim, row)
@@ -138,14 +141,14 @@ def what_if(sim: Run, row: int) -> float:
 
 @kernel
 def settle_now(sim: Run) -> None:
-    """Settle the rates between decisions, so that they can be read before time moves."""
+    """Settle the rates after a decision, so that they can be read before time moves."""
     settle(sim)
     meet_company(sim)
 
 
 @kernel
 def link_loads(sim: Run, asked: Asked) -> None:
-    """Answer the load of every link, in one direction, at the settled rates [byte/s]."""
+    """Write the load of every link, per direction, at the settled rates [byte/s] to ``answers``."""
     settle(sim)
     for link in range(asked.answers.shape[1]):
         asked.answers[0, link] = link_load(sim, link)
@@ -153,7 +156,10 @@ def link_loads(sim: Run, asked: Asked) -> None:
 
 @kernel
 def end_times(sim: Run, asked: Asked, count: int) -> None:
-    """Answer when each running job of ``rows`` ends at the settled rates [s]; inf if it makes no progress."""
+    """Write the time at which each running job of ``rows`` finishes at the settled rates [s] to ``answers``.
+
+    inf = the job makes no progress.
+    """
     if sim.world["contention"] > 0:
         settle(sim)
     meet_company(sim)
@@ -165,6 +171,6 @@ def end_times(sim: Run, asked: Asked, count: int) -> None:
         r = sim.replicas[number]
         asked.answers[0, i] = r["until_s"]
         pace = whole_iterations(sim, beside_company(sim, number))
-        if pace != r["iteration_s"]:  # a decision or a completion of this instant has changed it
+        if pace != r["iteration_s"]:  # a decision or a completion at this time has changed the rate
             since_s = max(r["since_s"], sim.world["clock_s"])
             asked.answers[0, i] = finish_time(sim, since_s, work_left(sim, asked.rows[i]), pace)

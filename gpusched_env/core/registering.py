@@ -1,4 +1,4 @@
-"""Registration of users' functions by name and number: what all registries of kernels share."""
+"""Registration of functions by name and number, which all registries of kernels share."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from gpusched_env.errors import GpuschedError
 
 
 def put_named(kind: str, name: str, is_taken: bool, number: int, functions: Sequence[tuple[Numbered, Any]]) -> None:
-    """Enter each function into its table under a number; None is skipped.
+    """Put each function into its table, at index ``number``.
 
     Parameters
     ----------
-    kind : what is registered, for error messages
+    kind : what the functions define, such as "placement rule", for error messages
+    name : name under which they are registered
     is_taken : whether the name is already in use
-    functions : pairs of table and function
+    functions : pairs of a table and a function; a pair whose function is None is skipped
 
     Raises
     ------
-    GpuschedError : the name is taken, a kernel has another signature, or a table is full
+    GpuschedError : the name is already in use, a kernel has a wrong signature, or a table is full
     """
     if is_taken:
         raise GpuschedError(f"{kind} {name!r} exists already; choose another name")

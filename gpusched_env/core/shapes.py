@@ -1,4 +1,4 @@
-"""Kernels that classify a placement: its tier, its shape and its row of ``paces``."""
+"""Kernels that determine the tier of a placement, its shape, and the row of ``paces`` that holds its times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ONE: Final = np.int64(1)
 
 @kernel
 def tier_of(sim: Run, at: int, gang: int) -> int:
-    """Tier of ``gang`` chosen GPUs from ``at`` on; never SLOT where a machine has one slot."""
+    """Return the tier of the GPUs ``chosen[at:at+gang]``; never SLOT on a machine with one slot."""
     first = sim.nodes[sim.gpu_node[sim.chosen[at]]]
     tier = SLOT if first["slot_gpus"] < first["gpus"] else MACHINE
     slot = (sim.chosen[at] - first["first_gpu"]) // first["slot_gpus"]
@@ -35,7 +35,7 @@ def tier_of(sim: Run, at: int, gang: int) -> int:
 
 @kernel(lazy=True)
 def used_parts(sim: Run, at: int, gang: int) -> tuple[int, int, int]:
-    """Count the racks, machines and slots of ``gang`` chosen GPUs from ``at`` on."""
+    """Count the racks, machines and slots of the GPUs ``chosen[at:at+gang]``."""
     used_racks = 0
     machines = 0
     slots = 0
@@ -59,7 +59,10 @@ def used_parts(sim: Run, at: int, gang: int) -> tuple[int, int, int]:
 
 @kernel
 def shape_row(sim: Run, kind: int, key: int) -> int:
-    """Row of ``paces`` of a shape, by binary search; -1 = the job class has no such row. Unused rows are at the end."""
+    """Find the row of ``paces`` of a shape by binary search; -1 = the job class has no such row.
+
+    Unused rows come after the used ones.
+    """
     low = FIRST_SHAPE
     high = sim.paces.shape[1]
     while low < high:
@@ -76,9 +79,9 @@ def shape_row(sim: Run, kind: int, key: int) -> int:
 
 @kernel
 def placed(sim: Run, kind: int, at: int, gang: int) -> tuple[int, int, int]:
-    """Tier of ``gang`` chosen GPUs from ``at`` on, row of ``paces`` for them, and the GPU type that sets their pace.
+    """Return the tier of the GPUs ``chosen[at:at+gang]``, their row of ``paces``, and the slowest of their GPU types.
 
-    The row is that of the placement's shape if ``paces`` has one, else that of the tier.
+    The row is that of the shape of the placement if ``paces`` has such a row, otherwise that of the tier.
     """
     tier = tier_of(sim, at, gang)
     row = tier
@@ -98,7 +101,10 @@ def placed(sim: Run, kind: int, at: int, gang: int) -> tuple[int, int, int]:
 
 @kernel(lazy=True)
 def placed_copies(sim: Run, kind: int, gang: int, taken: int) -> tuple[int, float]:
-    """Tier of the chosen GPUs of several copies of a gang, and seconds of one iteration [s]: the rates add up."""
+    """Return the tier of the chosen GPUs of several copies of a gang, and the time of one iteration [s].
+
+    The rates of the copies add up.
+    """
     rate = 0.0
     for at in range(0, taken, gang):
         _, row, slowest = placed(sim, kind, at, gang)

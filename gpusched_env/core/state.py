@@ -1,4 +1,4 @@
-"""Every array of a simulation: its name, fields, shape and unit."""
+"""The arrays of a simulation: their names, fields, shapes and units."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from gpusched_env.event_log import EVENT_DTYPE
 from gpusched_env.instance import Instance
 
 _LINE: Final = 64  # [byte] of a cache line
-_JOBS_TOGETHER: Final = 2048  # jobs per block: their records stay in the cache while the fields are written one by one
+_JOBS_TOGETHER: Final = 2048  # jobs per block; the records of a block stay in the cache while their fields are written
 
 
 def whole_lines(fields: list[tuple[str, str]]) -> np.dtype[Any]:
-    """Pad a record to whole cache lines, so that neighbouring records share no line."""
+    """Pad a record to whole cache lines, so that no two records share a cache line."""
     unused = -np.dtype(fields).itemsize % _LINE
     return np.dtype([*fields, ("unused", np.uint8, (unused,))])
 
 
 # Job status.
 FUTURE, WAITING, RUNNING, FINISHED = range(4)
-# Replica phase. A replica that checkpoints still holds its GPUs.
+# Phase of a replica. A replica still holds its GPUs during a checkpoint.
 IDLE, ACTIVE, CHECKPOINTING = range(3)
 
 WORLD_DTYPE: Final = whole_lines(
@@ -40,32 +40,32 @@ WORLD_DTYPE: Final = whole_lines(
         # hot: read at every step, at most 384 bytes
         # state of the run
         ("clock_s", "<f8"),
-        ("timer_s", "<f8"),  # [s] earliest wake-up a scheduler asked for; inf = none
+        ("timer_s", "<f8"),  # [s] earliest time at which the scheduler asked to be woken; inf = none
         ("next_arrival", "<i8"),  # row of the next job to arrive
         ("next_tick", "<i8"),  # number of the next round
-        ("deciding", "<i8"),  # 1 = ask the scheduler once all events of this instant have been played
+        ("deciding", "<i8"),  # 1 = there is a decision point after all events of this time
         ("first_waiting", "<i8"),  # index at which the waiting list begins (waiting.py)
         ("waiting", "<i8"),  # length of the waiting list
-        ("waiting_gpus", "<i8"),  # that the waiting jobs ask for
-        ("running", "<i8"),  # entries in use of the running list, checkpointing replicas included
+        ("waiting_gpus", "<i8"),  # [GPU] sum of the gang sizes of the waiting jobs
+        ("running", "<i8"),  # number of replicas that hold GPUs, replicas in a checkpoint included
         ("finished", "<i8"),
-        ("starts", "<i8"),  # starts of gangs so far
-        ("returns", "<i8"),  # times that a gang has freed its GPUs so far
+        ("starts", "<i8"),  # number of starts of gangs so far
+        ("returns", "<i8"),  # number of times that a gang has freed its GPUs so far
         ("free_gpus", "<i8"),
         ("checkpointing_gpus", "<i8"),  # held by gangs that are being checkpointed
-        ("leases_over", "<i8"),  # gangs whose lease has ended at this instant and that await a decision
+        ("leases_over", "<i8"),  # number of gangs whose lease ends at the present time and that await a decision
         ("preemptions", "<i8"),
         ("random", "<i8"),  # state of the generator of random placements, 1 .. 2**32-1
-        # integrals over time since the start, for rewards
-        ("job_seconds", "<f8"),  # [s] of jobs in the system
+        # integrals over time since the start of the run, for rewards
+        ("job_seconds", "<f8"),  # [s] integral of the number of jobs in the system
         ("slowdown_seconds", "<f8"),  # integral of slowdown_weight
-        ("busy_gpu_seconds", "<f8"),  # [GPU s] held
+        ("busy_gpu_seconds", "<f8"),  # [GPU s] integral of the number of GPUs that gangs hold
         ("slowdown_weight", "<f8"),  # [1/s] sum of 1/ideal_s over jobs in the system
         ("fairness_sum", "<f8"),  # finish-time fairness rho summed over finished jobs
         # event log buffers, drained by Python
         ("events", "<i8"),  # records in the buffer
         ("event_gpus", "<i8"),  # GPU ids in the buffer
-        ("gpus_before", "<i8"),  # GPU ids drained earlier
+        ("gpus_before", "<i8"),  # number of GPU ids that have been drained so far
         # sizes of this environment; the arrays may be longer
         ("jobs", "<i8"),
         ("nodes", "<i8"),
@@ -79,36 +79,36 @@ WORLD_DTYPE: Final = whole_lines(
         ("start_s", "<f8"),  # [s]
         ("time_limit_s", "<f8"),  # [s] inf = none
         ("slot_s", "<f8"),  # [s] > 0 = slot length; only whole iterations count in each slot
-        ("max_copies", "<i8"),  # most copies of a gang that may train a job at the same time
+        ("max_copies", "<i8"),  # maximum number of copies of a gang that may train a job at the same time
         ("sharing", "<i8"),  # 1 = jobs slow each other down and need memory on the GPUs that they share
-        ("gpu_jobs", "<i8"),  # most jobs that may hold a GPU at the same time
+        ("gpu_jobs", "<i8"),  # maximum number of jobs that may hold a GPU at the same time
         ("pace_until_lease", "<i8"),  # 1 = when a co-located job leaves, rates change at the next lease
         ("step_iterations", "<f8"),  # > 0 = iterations per step; work comes in whole steps
         # contention
         ("contention", "<i8"),  # number of the contention model, fixed; 0 = none, rates follow from ``paces``
-        ("uncommitted", "<i8"),  # 1 = some replica's settled rate may differ from the one it runs at
+        ("uncommitted", "<i8"),  # 1 = the settled rate of some replica may differ from the rate at which it runs
         ("first_free_use", "<i8"),  # head of the chain of unused rows of ``uses``
-        ("changed", "<i8"),  # links whose flows have changed since the rates were settled
+        ("changed", "<i8"),  # number of links whose flows have changed since the rates were settled
         ("queued", "<i8"),  # scratch: length of the queue of max-min
-        ("listed", "<i8"),  # replicas whose rate or iteration may change when rates are settled
+        ("listed", "<i8"),  # number of replicas whose rate or iteration time may change when rates are settled
         ("next_change", "<i8"),  # number of the next change of links
         # cold: rules of the simulation and of contention (gpusched_env.network), fixed
-        ("merge_s", "<f8"),  # [s] a start of several copies takes longer
+        ("merge_s", "<f8"),  # [s] additional time of a start of several copies
         ("least_busy_lambda", "<f8"),  # lambda of the placement rule least-busy-servers
         ("changes", "<i8"),  # number of changes of links
         ("k_mode", "<i8"),
         ("duty", "<i8"),
-        ("duplex", "<i8"),  # 1 = a link row stands for both directions
+        ("duplex", "<i8"),  # 1 = a row of the link table is for both directions
         ("edges", "<i8"),  # number of groups of machines with the same attachment
         ("nics", "<i8"),
         ("path_seed", "<i8"),
         ("xi1", "<f8"),
         ("alpha", "<f8"),
-        ("shared_loss", "<f8"),  # share of its rate that a gang loses on a shared machine (flat)
+        ("shared_loss", "<f8"),  # fraction of its rate that a gang loses on a shared machine (contention model "flat")
         ("extra", "<f8"),  # budget of contention and overhead (SJF-BCO, section 7)
         ("gpu_Bps", "<f8"),  # [byte/s] of a GPU's port inside a machine
         ("gpu_latency_s", "<f8"),
-        ("nic_Bps", "<f8"),  # [byte/s] of a machine's ports together
+        ("nic_Bps", "<f8"),  # [byte/s] of all ports of a machine together
         ("reduction_Bps", "<f8"),  # [byte/s] at which a GPU adds up gradients; inf = it takes no time
         ("machine_overhead_s", "<f8"),  # [s] of overhead in an iteration per machine of the gang
     ]
@@ -120,8 +120,8 @@ JOB_STATE_DTYPE: Final = whole_lines(
         ("last_stop_s", "<f8"),  # [s] latest release of GPUs; before the first one, arrival
         ("iterations", "<f8"),
         ("ideal_s", "<f8"),  # [s] run time on the ideal placement
-        ("remaining", "<f8"),  # iterations left when the replica was last touched
-        ("service_s", "<f8"),  # [s] productive seconds when the replica was last touched
+        ("remaining", "<f8"),  # iterations left at the last update (events.touch)
+        ("service_s", "<f8"),  # [s] time with progress up to the last update (events.touch)
         ("gpus", "<i4"),
         ("job_class", "<i4"),  # row of ``paces``
         ("replica", "<i4"),  # row of the replica table, -1 = none
@@ -142,17 +142,17 @@ REPLICA_DTYPE: Final = np.dtype(
         ("tier", "<i4"),
         ("gang", "<i4"),  # as jobs.gpus: of one copy
         ("job_class", "<i4"),  # as jobs.job_class
-        ("since_s", "<f8"),  # [s] its progress counts from this time
+        ("since_s", "<f8"),  # [s] time from which progress counts
         ("service_s", "<f8"),  # as jobs.service_s
         ("settled_s", "<f8"),  # [s] seconds of one iteration at the present flows
-        ("accumulation_s", "<f8"),  # [s] of the sub-steps before the last
-        ("slowdown", "<f8"),  # by the gangs that share its GPUs
-        ("start_s", "<f8"),  # [s] when it took its GPUs
+        ("accumulation_s", "<f8"),  # [s] of all sub-steps of an iteration but the last
+        ("slowdown", "<f8"),  # factor by which the gangs that share its GPUs slow it down
+        ("start_s", "<f8"),  # [s] time at which it took its GPUs
         ("until_s", "<f8"),  # [s] completion if ACTIVE, release if CHECKPOINTING
         ("lease_s", "<f8"),  # [s] end of its lease; inf = no lease
         ("iteration_s", "<f8"),  # [s] seconds of one iteration at the rate it runs at
         ("first_gpu", "<i4"),  # head of the linked list of its seats (gpu_next)
-        ("lease_over", "<i4"),  # 1 = its lease has ended at this instant, and it awaits a decision
+        ("lease_over", "<i4"),  # 1 = its lease ends at the present time, and it awaits a decision
         ("sequence", "<i8"),  # number of its start
         # contention: communication of one iteration takes fixed_s + wire_bytes / rate_Bps
         ("told_s", "<f8"),  # [s] iteration_s as last logged; -1 = not logged yet
@@ -171,19 +171,19 @@ REPLICA_DTYPE: Final = np.dtype(
         ("listed", "<i4"),  # entry i of the list of such replicas
         # sharing
         ("sub_batch", "<i4"),  # option of ``sub_batches``
-        ("company_changed", "<i4"),  # 1 = ``slowdown`` is out of date: it is updated before time moves
+        ("company_changed", "<i4"),  # 1 = ``slowdown`` is out of date and will be updated before time moves
         ("compute_share", "<f8"),  # compute time of one sub-step / that of the whole batch
         ("solo_s", "<f8"),  # [s] seconds of one iteration alone on its GPUs, with the links of its start
         ("benefit_s", "<f8"),  # [s] scratch: mean JCT of the pair if a waiting job joined it now; inf = it must not
         ("option", "<i4"),  # scratch: sub-batch of that job
-        ("offers", "<i4"),  # scratch: lowest GPU on which it has room for that job; -1 = none
+        ("offers", "<i4"),  # scratch: lowest of its GPUs that has room for that job; -1 = none
     ]
 )
 SUB_BATCH_DTYPE: Final = np.dtype(
     [
         ("sub_steps", "<i8"),  # gradient-accumulation sub-steps; 0 = no such option
         ("compute_share", "<f8"),  # compute time of one sub-step / that of the whole batch
-        ("memory", "<f8"),  # part of a GPU's memory
+        ("memory", "<f8"),  # fraction of a GPU's memory
     ]
 )
 PACE_DTYPE: Final = np.dtype(
@@ -212,8 +212,8 @@ NODE_STATE_DTYPE: Final = np.dtype(
         ("edge", "<i4"),  # group of machines with the same attachment
         ("taken", "<i4"),  # scratch: GPUs of this machine that a gang takes; or a mark
         ("slot_gpus", "<i4"),  # [GPU] of a slot
-        ("slots_taken", "<i8"),  # scratch: bit set of the slots that a gang takes here
-        ("gangs", "<i4"),  # scratch: gangs that hold GPUs here
+        ("slots_taken", "<i8"),  # scratch: bit set of the slots of this machine that a gang takes
+        ("gangs", "<i4"),  # scratch: number of gangs that hold GPUs of this machine
         ("padding", "<i4"),  # keeps the 8-byte field aligned
     ]
 )
@@ -233,22 +233,22 @@ DUE_DTYPE: Final = np.dtype(
 )
 BUSY_DTYPE: Final = np.dtype(
     [
-        ("busy_s", "<f8"),  # [s] for which the GPU was held, without the present period
-        ("since_s", "<f8"),  # [s] begin of the present period; inf = it is free
+        ("busy_s", "<f8"),  # [s] for which gangs have held the GPU, without the present period
+        ("since_s", "<f8"),  # [s] begin of the present period; inf = the GPU is free
     ]
 )
 
 
 RULE_DTYPE: Final = np.dtype(
     [
-        ("anywhere", "<i8"),  # 1 = it places every gang for which enough GPUs are free
+        ("anywhere", "<i8"),  # 1 = the rule places every gang for which enough GPUs are free
         ("shares", "<i8"),  # flags of core/sharing/choices.py for the choice of shared GPUs; 0 = it never shares
     ]
 )
 MODEL_DTYPE: Final = np.dtype(
     [
         ("is_known", "<i8"),
-        ("reaches_ports", "<i8"),  # 1 = a flow that begins or ends may change gangs on the same machine ports
+        ("reaches_ports", "<i8"),  # 1 = a flow that begins or ends may change the rates of gangs on the same ports
         ("begins", "<i8"),  # 1 = it has a hook ``at_start``
         ("is_own_alone", "<i8"),  # 1 = it has a hook ``alone_s``
         ("solves", "<i8"),  # 1 = it has a hook ``solver``
@@ -260,10 +260,11 @@ RULE_FLAGS: Final = np.zeros(128, RULE_DTYPE)  # index = number of the placement
 
 
 class Run(Handle):
-    """The arrays of one simulation, as kernels and Python read them: ``sim.jobs[row]["gpus"]``.
+    """The arrays of one simulation. Kernels and Python read them alike, as in ``sim.jobs[row]["gpus"]``.
 
-    Axes: jobs, nodes, racks, gpus, classes of jobs, types of GPUs, links; seats on GPUs (as many as GPUs where jobs do
-    not share); replicas = seats + 1 (the spare row serves queries when all seats are taken).
+    The axes are jobs, nodes, racks, GPUs, job classes, GPU types and links, and two others. A seat is a place of a gang
+    on a GPU; if jobs do not share GPUs, there is one seat per GPU. The axis ``replicas`` has length seats + 1, because
+    queries use the additional row when all seats are taken.
     """
 
     world = array(WORLD_DTYPE)
@@ -284,7 +285,7 @@ class Run(Handle):
     )  # by tier, then by ascending key of the shape where shapes are priced
     events = array(EVENT_DTYPE, "events")  # buffer
     event_gpus = array(np.int32, "event_gpus")  # buffer
-    chosen = array(np.int32, "gpus")  # GPUs of the latest placement
+    chosen = array(np.int32, "gpus")  # ids of the GPUs of the latest placement
     links = array(LINK_STATE_DTYPE, "links")
     uses = array(USE_DTYPE, "uses")  # pairs of a replica and a link that its ring crosses
     routes = array(ROUTE_DTYPE, "routes")
@@ -292,7 +293,7 @@ class Run(Handle):
     ratios = array(
         np.float64, "profiles", "profiles", fill=1.0
     )  # rate of a profile beside another / rate alone (model "table")
-    busy = array(BUSY_DTYPE, "gpus")  # how long each GPU has been held
+    busy = array(BUSY_DTYPE, "gpus")  # time for which gangs have held each GPU
     sub_batches = array(SUB_BATCH_DTYPE, "classes", "sub_batches", "types")  # option 0 is the whole batch
     interference = array(np.float64, "sharers", "sharers", "sharer_types", fill=1.0)  # xi of a class beside another
     due = array(DUE_DTYPE, "gangs_twice")  # next events of gangs: the tournament tree of due.py
@@ -301,7 +302,7 @@ class Run(Handle):
 
 
 class State(Batched):
-    """The arrays of B runs: those of :class:`Run` with a leading batch axis.
+    """The arrays of several runs: those of :class:`Run` with a leading batch axis.
 
     Parameters
     ----------
@@ -321,9 +322,9 @@ class State(Batched):
             self._number(b)
 
     def clear(self, b: int) -> None:
-        """Reset the arrays of a run to their initial values."""
+        """Reset the arrays of run ``b`` to their initial values."""
         for name in self.own:
-            if name in ("events", "event_gpus"):  # buffers: ``world`` counts their entries
+            if name in ("events", "event_gpus"):  # buffers need no reset, because ``world`` counts their entries
                 continue
             part = getattr(self, name)[b : b + 1]
             part.view(np.uint8)[:] = 0
@@ -368,12 +369,12 @@ def longest(instances: Sequence[Instance]) -> dict[str, int]:
 
 
 def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None = None) -> State:
-    """Allocate the state of one environment per instance, before time 0.
+    """Allocate one run per problem instance, in its state before time 0.
 
     Parameters
     ----------
-    instances : one problem per environment; sizes may differ, arrays are as long as the longest
-    random_seeds : one seed per environment for the random placement rules
+    instances : problem instances, whose sizes may differ; the arrays are as long as the largest instance needs
+    random_seeds : seed of the random placement rules of each run
     """
     state = State(len(instances), longest(instances))
     for b, instance in enumerate(instances):
@@ -382,13 +383,13 @@ def allocate(instances: Sequence[Instance], random_seeds: Sequence[int] | None =
 
 
 def refill(state: State, b: int, instance: Instance, random_seed: int) -> None:
-    """Reset an environment to another instance, before time 0; its arrays must be long enough (:func:`lengths`)."""
+    """Reset run ``b`` to another problem instance, before time 0; its arrays must be long enough (:func:`lengths`)."""
     state.clear(b)
     _fill(state, b, instance, random_seed)
 
 
 def grown(state: State, sizes: dict[str, int]) -> State:
-    """Copy a state into longer arrays; its clusters do not change."""
+    """Return a copy of a state with longer arrays."""
     larger = State(state.batch, sizes)
     for name in state.own:
         old = getattr(state, name)

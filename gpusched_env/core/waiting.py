@@ -1,6 +1,6 @@
-"""The list of waiting jobs: ascending rows, from ``first_waiting`` on.
+"""The list of waiting jobs: their rows in ascending order, from index ``first_waiting`` of the array ``waiting`` on.
 
-An insertion or a removal shifts the shorter side of the list, so the oldest job leaves, and the newest joins, in O(1).
+An insertion or a removal shifts the shorter side of the list. Removing the first job and appending a job take O(1).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from gpusched_env.core.state import Run
 
 
 def waiting_rows(sim: Run) -> np.ndarray:
-    """int32: rows of the waiting jobs, ascending; a view, which the next decision may change."""
+    """int32: rows of the waiting jobs, ascending, as a view that the next decision may change."""
     first = sim.world["first_waiting"]
     return sim.waiting[first : first + sim.world["waiting"]]
 
 
 @kernel
 def place_of(sim: Run, row: int) -> int:
-    """Find the index at which a job is in the list, or would be."""
+    """Find the index of a job in the list, or the index at which the job would be inserted."""
     at = sim.world["first_waiting"]
     end = at + sim.world["waiting"]
     while at < end:
@@ -33,10 +33,10 @@ def place_of(sim: Run, row: int) -> int:
 
 @kernel
 def enqueue(sim: Run, row: int) -> None:
-    """Put a job into the list."""
+    """Insert a job into the list."""
     w = sim.world
     first, count = w["first_waiting"], w["waiting"]
-    if first + count == sim.waiting.shape[0]:  # the array ends here; the room is before the list
+    if first + count == sim.waiting.shape[0]:  # the unused entries are before the list
         for i in range(count):
             sim.waiting[i] = sim.waiting[first + i]
         first = 0
@@ -58,7 +58,7 @@ def enqueue(sim: Run, row: int) -> None:
 
 @kernel
 def dequeue(sim: Run, row: int) -> None:
-    """Take a job out of the list."""
+    """Remove a job from the list."""
     w = sim.world
     first, last = w["first_waiting"], (w["first_waiting"] + w["waiting"] - 1)
     at = first if sim.waiting[first] == row else place_of(sim, row)

@@ -15,7 +15,7 @@ Digests = dict[str, str]
 
 
 def machine() -> str:
-    """Describe what floating-point bits depend on: processor, NumPy's loops, the compiler's target, versions."""
+    """Describe everything that floating-point bits depend on: processor, numpy's loops, compiler target, versions."""
     import numba
     import numpy as np
     import scipy
@@ -33,7 +33,7 @@ def machine() -> str:
 
 
 def compare(part: str, found: Digests, golden: Digests) -> int:
-    """Print the digests that differ, and count them."""
+    """Print the digests that differ, and return their number."""
     wrong = sorted(name for name in found.keys() | golden.keys() if found.get(name) != golden.get(name))
     print(f"{part:<16} {len(found):>3} digests  {'DIFFER' if wrong else 'equal'}", flush=True)
     for name in wrong:

@@ -22,11 +22,11 @@ from gpusched_env.portability.problems import (
 )
 
 LENGTH: Final = 12  # hexadecimal digits of a digest
-STEPS: Final = 200  # most steps of an episode of ``environments``
+STEPS: Final = 200  # maximum number of steps of an episode of ``environments``
 JOBS: Final = 300  # in a draw of a generator
 DRAWS: Final = 3  # draws of a generator, and of a kind of scenario in ``runs``
 LONG: Final = ("rounds", "pairs")  # kinds that are drawn only once, because linear programs take seconds
-EPISODE_STEPS: Final = 300  # most steps of an episode; most episodes end before
+EPISODE_STEPS: Final = 300  # maximum number of steps of an episode; most episodes end before
 BATCH: Final = 3  # environments
 BATCH_STEPS: Final = 180
 BATCH_LIMIT: Final = 80  # steps after which an episode of a batch is truncated; some end before
@@ -49,7 +49,7 @@ def digest(*parts: Any) -> str:
 
 
 def arithmetic() -> Digests:
-    """Elementary functions on 10,000 arguments each, one by one and as arrays."""
+    """Elementary functions of 10,000 numbers each, one by one and as arrays."""
     from gpusched_env.portable import arrays, elementary, normal
 
     spread = (np.arange(10_000) + 0.5) / 10_000
@@ -163,7 +163,7 @@ def timers() -> Digests:
 
 
 def twins() -> Digests:
-    """Runs and batches that are short enough for the kernels in plain Python."""
+    """Runs and batches that are short enough to run the kernels as plain Python."""
     for kind, (_, _, jobs) in KINDS.items():
         for name, found in runs(kind, jobs=jobs):
             yield f"{kind}, {name}", found
@@ -173,7 +173,7 @@ def twins() -> Digests:
 
 
 def intervals() -> Digests:
-    """Means, intervals and ratios of ten numbers, to the digits that tables print."""
+    """Means, intervals and ratios of ten numbers, rounded to the digits that tables print."""
     from gpusched_env.metrics import mean_interval, paired_ratio
 
     ours, theirs = ([1.0 + (k * step % 11) / 7 for k in range(10)] for step in (3, 5))

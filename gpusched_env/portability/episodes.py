@@ -1,4 +1,7 @@
-"""Random play of environments, one alone and batches in every autoreset mode, with everything that they return."""
+"""Episodes with random actions, of one environment and of batches in every autoreset mode.
+
+The functions yield everything that the environments return.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from gymnasium.vector import AutoresetMode
 from gpusched_env.portability.problems import SEED
 
 INFEASIBLE: Final = 0.05  # share of actions drawn from the whole action space, some of which are refused
-SECONDS_HERE: Final = "t"  # key in infos of the wall-clock seconds of an episode, which differ from run to run
+SECONDS_HERE: Final = "t"  # key of infos whose value is the wall-clock time of an episode, which differs in each run
 
 
 def bits(value: Any) -> Iterator[Any]:

@@ -10,8 +10,8 @@ from gpusched_env.cluster import NodeGroup
 from gpusched_env.scenarios import Scenario, get_scenario
 
 SEED: Final = 200_000
-# Kind of scenario -> a registered scenario with parameters, the number of its jobs that are played, and the number that
-# are played in plain Python.
+# Kind of scenario -> a registered scenario with parameters, the number of its jobs that are simulated, and the number
+# that are simulated with the kernels as plain Python.
 KINDS: Final = {
     "tiers": ("philly-64-v1", 60, 60),
     "links": ("leaf-spine-256-v1", 40, 12),
@@ -113,7 +113,7 @@ def small_scenario(kind: str, jobs: int | None = None) -> Scenario:
 
 
 def schedulers_of(kind: str) -> tuple[str, ...]:
-    """Return the specs of the schedulers that play a kind."""
+    """Return the specs of the schedulers that run on a kind of scenario."""
     scenario = small_scenario(kind)
     links, types = scenario.network.topology is not None, len(scenario.cluster.gpu_types) > 1
     return (*list_baselines(links, types, sharing=scenario.sharing is not None), *MORE.get(kind, ()))

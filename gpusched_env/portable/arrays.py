@@ -1,8 +1,14 @@
 """Elementary functions over arrays, sums and interpolation: the same bits on every machine.
 
-NumPy's element-wise products, quotients and comparisons are safe. Not safe, and therefore replaced here or avoided, are
-its exp, log and power, ``@`` and ``dot`` (BLAS), ``interp`` (compilers may fuse its product and sum), and ``argsort``
-without ``kind="stable"``. Functions import the compiled loops only when called, because the compiler is slow to import.
+The element-wise products, quotients and comparisons of numpy have the same bits on every machine. The following
+functions of numpy do not; they are replaced here or avoided:
+
+- exp, log and power;
+- ``@`` and ``dot``, which call BLAS;
+- ``interp``, in which compilers may fuse a product and a sum;
+- ``argsort`` without ``kind="stable"``.
+
+The functions of this module import the compiled loops when they are called, because the compiler is slow to import.
 """
 
 from __future__ import annotations
@@ -26,7 +32,7 @@ def exp(values: ArrayLike) -> Array:
 
 
 def log(values: ArrayLike) -> Array:
-    """float64: natural logarithm of each value; -inf of 0, NaN below."""
+    """float64: natural logarithm of each value; -inf for 0, NaN for negative values."""
     from gpusched_env.portable import kernels
 
     return _each(kernels.log_each, values)
@@ -54,7 +60,7 @@ def normal_quantile(values: ArrayLike) -> Array:
 
 
 def power(base: ArrayLike, exponent: ArrayLike) -> Array:
-    """float64: each base >= 0 to the power of its exponent; the two are broadcast."""
+    """float64: each base >= 0 to the power of its exponent; ``base`` and ``exponent`` are broadcast."""
     from gpusched_env.portable import kernels
 
     bases, exponents = np.broadcast_arrays(np.asarray(base, np.float64), np.asarray(exponent, np.float64))
@@ -64,28 +70,32 @@ def power(base: ArrayLike, exponent: ArrayLike) -> Array:
 
 
 def total(values: ArrayLike) -> float:
-    """Sum of all values, correctly rounded, so independent of their order.
+    """Return the sum of all values, correctly rounded and therefore independent of their order.
 
     Raises
     ------
-    OverflowError, ValueError : finite values whose sum is too large, or infinities of both signs
+    OverflowError : the values are finite, but their sum is too large
+    ValueError : the values include both inf and -inf
     """
     return math.fsum(np.asarray(values, np.float64).ravel().tolist())
 
 
 def mean(values: ArrayLike) -> float:
-    """Mean of all values, from their :func:`total`; NaN of none."""
+    """Return the mean of all values, computed from their :func:`total`; NaN if there are no values."""
     array = np.asarray(values)
     return total(array) / array.size if array.size else math.nan
 
 
 def interpolated(values: ArrayLike, known: np.ndarray, at_known: np.ndarray) -> Array:
-    """float64: linear interpolation of finite ``at_known`` at ascending points ``known``; constant beyond them."""
+    """float64: linear interpolation at ``values`` of a function that is ``at_known`` at the points ``known``.
+
+    ``known`` must ascend, and ``at_known`` must be finite. Beyond the first and the last point, the result is constant.
+    """
     x = np.clip(np.asarray(values, np.float64), known[0], known[-1])
     left = np.clip(np.searchsorted(known, x, side="right") - 1, 0, max(len(known) - 2, 0))
     right = np.minimum(left + 1, len(known) - 1)
     width = known[right] - known[left]
-    with np.errstate(all="ignore"):  # where two points coincide, or nearly
+    with np.errstate(all="ignore"):  # two points may coincide, or nearly coincide
         slope = (at_known[right] - at_known[left]) / width
         between: Array = np.where(width > 0, slope * (x - known[left]) + at_known[left], at_known[right])
     inside = np.where(np.asarray(values) < known[0], at_known[0], between)

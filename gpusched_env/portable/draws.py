@@ -1,7 +1,8 @@
-"""Random numbers with the same bits on every machine: NumPy's uniform numbers, and others computed from them here.
+"""Random numbers with the same bits on every machine, computed from the uniform random numbers of numpy.
 
-A generator's ``random``, ``integers``, ``permutation`` and ``choice`` are exact. Its exponential and normal numbers
-take logarithms from the C library, and its ``uniform`` leaves the compiler free to fuse a product and a sum.
+The methods ``random``, ``integers``, ``permutation`` and ``choice`` of a numpy generator have the same bits on every
+machine. Other methods do not: exponential and normal random numbers take logarithms from the C library, and in
+``uniform`` the compiler may fuse a product and a sum.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ LEAST_UNIFORM: Final = 2.0**-54  # replaces 0, whose normal quantile is infinite
 
 
 def uniform(rng: np.random.Generator, low: Any, high: Any, size: int | tuple[int, ...] | None = None) -> Any:
-    """Uniform numbers between ``low`` and ``high``: float64 [size], or one number."""
+    """Draw uniform random numbers between ``low`` and ``high``: float64 [size], or one number if ``size`` is None."""
     shape = np.broadcast(low, high).shape if size is None else size
     return low + (np.asarray(high) - low) * rng.random(None if shape == () else shape)
 

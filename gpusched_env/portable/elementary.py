@@ -1,12 +1,18 @@
-"""Elementary functions from ``+ - * /`` and exact splits (``frexp``, ``ldexp``) only: the same bits on every machine.
+"""Elementary functions with the same bits on every machine.
 
-``tests/test_portable_elementary.py`` compares them with exact values. The largest errors are 0.55 units in the last
-place (``log``, ``log2``), 0.7 (``exp``, ``log1p``) and 1.1 (``expm1``, ``power``); for ``sin`` and ``cos``, 2e-16.
-Arguments outside the domain give NaN; nothing raises.
+The functions use only ``+ - * /`` and exact splits (``frexp``, ``ldexp``). They raise no errors; a number outside the
+domain gives NaN.
 
-Argument reduction and polynomials of ``exp``, ``log``, ``sin`` and ``cos`` are those that FreeBSD's msun documents
-(``e_exp.c``, ``e_log.c``, ``k_sin.c``, ``k_cos.c``; from Sun's fdlibm). Logarithms carry their rounding error in a
-second double, so that ``power`` stays accurate. ``core/arithmetic.py`` makes FUNCTIONS callable from kernels.
+``tests/test_portable_elementary.py`` compares the functions with exact values. The largest errors are:
+
+- ``log`` and ``log2``: 0.55 units in the last place;
+- ``exp`` and ``log1p``: 0.7 units in the last place;
+- ``expm1`` and ``power``: 1.1 units in the last place;
+- ``sin`` and ``cos``: 2e-16.
+
+The reduction to a small range and the polynomials of ``exp``, ``log``, ``sin`` and ``cos`` are those documented in
+FreeBSD's msun (``e_exp.c``, ``e_log.c``, ``k_sin.c``, ``k_cos.c``; from Sun's fdlibm). Logarithms carry their rounding
+error in a second double, so that ``power`` is accurate. ``core/arithmetic.py`` makes FUNCTIONS callable from kernels.
 """
 
 from __future__ import annotations
@@ -106,7 +112,7 @@ def expm1(x: float) -> float:
     if x < -40.0:
         return -1.0
     if not x < 100.0:
-        return exp(x)  # 1 is less than its rounding error
+        return exp(x)  # 1 is less than the rounding error of exp(x)
     if abs(x) < 1e-9:
         return x + 0.5 * x * x
     high, low, power = _exp(x, 0.0)
@@ -174,7 +180,7 @@ def power(x: float, y: float) -> float:
 
 
 def _sine(r: float) -> float:
-    """Sine of an angle of at most pi / 4."""
+    """Return the sine of an angle of at most pi / 4."""
     z = r * r
     p = 2.75573137070700676789e-06 + z * (-2.50507602534068634195e-08 + z * 1.58969099521155010221e-10)
     p = -1.66666666666666324348e-01 + z * (8.33333333332248946124e-03 + z * (-1.98412698298579493134e-04 + z * p))
@@ -182,7 +188,7 @@ def _sine(r: float) -> float:
 
 
 def _cosine(r: float) -> float:
-    """Cosine of an angle of at most pi / 4."""
+    """Return the cosine of an angle of at most pi / 4."""
     z = r * r
     p = -2.75573143513906633035e-07 + z * (2.08757232129817482790e-09 + z * -1.13596475577881948265e-11)
     p = 4.16666666666666019037e-02 + z * (-1.38888888888741095749e-03 + z * (2.48015872894767294178e-05 + z * p))
@@ -190,7 +196,7 @@ def _cosine(r: float) -> float:
 
 
 def _turned(x: float, quarters: int) -> float:
-    """Sine of x + quarters x pi / 2; NaN beyond FAR."""
+    """Return the sine of x + quarters x pi / 2; NaN beyond FAR."""
     if not abs(x) <= FAR:
         return math.nan
     nearest = math.floor(x * PER_HALF_PI + 0.5)
@@ -201,12 +207,12 @@ def _turned(x: float, quarters: int) -> float:
 
 
 def sin(x: float) -> float:
-    """Sine of an angle in radians; NaN beyond FAR, where the reduction is no longer exact."""
+    """Return the sine of an angle in radians; NaN beyond FAR, where the reduction is not exact."""
     return _turned(x, 0)
 
 
 def cos(x: float) -> float:
-    """Cosine of an angle in radians; NaN beyond FAR, where the reduction is no longer exact."""
+    """Return the cosine of an angle in radians; NaN beyond FAR, where the reduction is not exact."""
     return _turned(x, 1)
 
 

@@ -1,4 +1,4 @@
-"""Loops that apply an elementary function to every element of an array, compiled on their first call."""
+"""Kernels that apply an elementary function to every element of an array."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpusched_env.portable.normal import normal_quantile
 
 
 class Numbers(Handle):
-    """Arguments, exponents (:func:`power_each` only) and results."""
+    """The numbers that a kernel reads, the exponents (for :func:`power_each` only), and the results."""
 
     given = array(np.float64, "numbers")
     exponents = array(np.float64, "exponents")
@@ -27,28 +27,28 @@ def exp_each(these: Numbers) -> None:
 
 @kernel
 def log_each(these: Numbers) -> None:
-    """Write the natural logarithms."""
+    """Write the natural logarithm of each value."""
     for i in range(len(these.given)):
         these.found[i] = log(these.given[i])
 
 
 @kernel
 def log1p_each(these: Numbers) -> None:
-    """Write the logarithms of 1 + value."""
+    """Write ln(1 + value) for each value."""
     for i in range(len(these.given)):
         these.found[i] = log1p(these.given[i])
 
 
 @kernel
 def log2_each(these: Numbers) -> None:
-    """Write the logarithms to base 2."""
+    """Write the logarithm to base 2 of each value."""
     for i in range(len(these.given)):
         these.found[i] = log2(these.given[i])
 
 
 @kernel
 def normal_quantile_each(these: Numbers) -> None:
-    """Write the normal quantiles."""
+    """Write the quantile of the standard normal distribution for each value."""
     for i in range(len(these.given)):
         these.found[i] = normal_quantile(these.given[i])
 

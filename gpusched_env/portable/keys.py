@@ -1,7 +1,8 @@
-"""Sort keys of policies, rounded to 30 bits, about a billionth of their size, so that a rule decides near ties.
+"""Sort keys of policies, rounded to 30 significant bits (a relative precision of about 1e-9).
 
-A quotient such as 1.0000000000000002 must not differ from 1 in the order because of how it was computed. Each policy
-names the rule for equal keys; if it names none, the lower row wins: earlier arrival, then the scenario's tie order.
+Rounding makes nearly equal keys equal. For example, a quotient of 1.0000000000000002 that differs from 1 only by
+rounding errors must not change the order. Each policy defines the order of jobs with equal keys; if it does not, the
+lower row comes first, which is the tie order of the scenario.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ LARGEST: Final = 1e300  # below it the product with SPREAD is finite
 
 
 def rounded_key(key: float) -> float:
-    """Round a key to 30 significant bits; one of 1e300 or more stays as it is."""
+    """Round a key to 30 significant bits; a key of 1e300 or more is returned unchanged."""
     if not abs(key) < LARGEST:
         return key
     spread = SPREAD * key

@@ -1,4 +1,4 @@
-"""Reproductions of the experiments of papers, with the published figures beside ours."""
+"""Reproductions of the experiments of papers, with the published values beside our values."""
 
 from gpusched_env.reproduce.card import CARDS, Card, Finding, Run, load_card
 from gpusched_env.reproduce.results import Results

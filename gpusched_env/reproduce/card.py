@@ -1,4 +1,4 @@
-"""A card: the runs that reproduce one paper's experiments, and the tables, figures and findings made from them."""
+"""A card: the runs that reproduce the experiments of one paper, and the tables, figures and findings of these runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Run:
     problem : a scenario, or another object that draws instances
     scheduler : a spec for :func:`gpusched_env.baselines.make_scheduler`
     seed : seed of the draw
-    labels : by which the card's tables and figures select runs
+    labels : names and values by which the tables and figures of the card select runs
     measure : a module-level function of (instance, log, scheduler) that returns further metrics of this run, in
         addition to those of the card
     """
@@ -46,11 +46,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim about the results, whether these runs support it, and their numbers.
+    """A claim about the results, whether the runs support it, and the numbers of the runs.
 
     Parameters
     ----------
-    claim : a sentence; findings with the same claim are grouped
+    claim : the claim as a sentence; findings with the same claim are grouped
     setting : the conditions of the runs
     """
 
@@ -64,9 +64,9 @@ class Card(ABC):
     """One paper's experiments. To add a card, write a subclass and add a line to CARDS."""
 
     title: str
-    measure_version: str = "1"  # raise it when ``measure`` changes its results: cached runs are then repeated
+    measure_version: str = "1"  # raise this when ``measure`` gives other results; cached runs are then repeated
 
-    until: Until | None = None  # measure only these jobs, and end runs with them; None = all jobs
+    until: Until | None = None  # the jobs to measure, after which a run stops; None = all jobs
 
     @abstractmethod
     def runs(self, quick: bool) -> list[Run]:
@@ -78,15 +78,15 @@ class Card(ABC):
 
     @abstractmethod
     def tables(self, results: Results) -> Sequence[Table]:
-        """Return the paper's figures beside ours; parts that a quick run leaves out may be missing."""
+        """Return tables of the published values beside ours; parts that a quick run omits may be missing."""
 
     @abstractmethod
     def findings(self, results: Results) -> Sequence[Finding]:
-        """Return which trends hold."""
+        """Return the findings: each published trend, and whether our runs have it."""
 
     @abstractmethod
     def draw(self, results: Results, folder: Path) -> Sequence[Path]:
-        """Draw figures like the paper's as PNG files in a folder; return their paths."""
+        """Draw figures like those of the paper as PNG files in ``folder``; return their paths."""
 
 
 CARDS: Final = {
@@ -104,7 +104,7 @@ def load_card(name: str) -> Card:
 
     Raises
     ------
-    GpuschedError : an unknown name
+    GpuschedError : no card has this name
     """
     if name not in CARDS:
         raise GpuschedError(unknown_name("reproduction", name, CARDS))

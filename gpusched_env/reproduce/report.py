@@ -18,7 +18,7 @@ YES, NO = "yes", "NO"
 WIDTH: Final = 120  # [characters] of the output, unless the terminal's width is known
 SUMMARY_LINES: Final = 9  # most lines below the title
 BORDER: Final = 3  # [characters] per column: a line, and a blank on each side
-FEWEST: Final = 3  # values for an interval: the t interval of two values is too wide to be of use
+FEWEST: Final = 3  # minimum number of values for an interval, as the t interval of two values is too wide to be of use
 
 
 def new_table(title: str, *columns: str) -> Table:
@@ -59,7 +59,7 @@ def as_change(interval: Interval) -> str:
 
 
 def summary(findings: Sequence[Finding], width: int = WIDTH) -> list[str]:
-    """Return one line per claim: in how many settings it holds.
+    """Return one line per claim, which says in how many settings the claim holds.
 
     If there are more than SUMMARY_LINES claims, claims with the same words before the colon share a line.
     """

@@ -25,8 +25,8 @@ class Results:
 
     Parameters
     ----------
-    labels : labels of each run
-    runs : result of each run
+    labels : labels of each run, by name
+    runs : result of each run, in the same order
     """
 
     def __init__(self, labels: Sequence[Mapping[str, Any]], runs: Sequence[RunResult]) -> None:
@@ -38,23 +38,26 @@ class Results:
         return Results([self.labels[i] for i in kept], [self.runs[i] for i in kept])
 
     def of_seeds_of(self, other: Results) -> Results:
-        """Return the runs on the seeds of other runs, for paired comparisons."""
+        """Return the runs whose seeds ``other`` has as well, for paired comparisons."""
         seeds = set(other.seeds)
         kept = [i for i, run in enumerate(self.runs) if run.seed in seeds]
         return Results([self.labels[i] for i in kept], [self.runs[i] for i in kept])
 
     def values(self, metric: str, **labels: Any) -> np.ndarray:
-        """float64 [runs with these labels], by seed: a metric; inf instead of NaN, where jobs were left unfinished."""
+        """float64 [runs with these labels], sorted by seed: values of a metric.
+
+        If a run left jobs unfinished, its value is inf instead of NaN.
+        """
         found = sorted(self.where(**labels).runs, key=lambda run: run.seed)
         return np.array([run.metrics[metric] if not math.isnan(run.metrics[metric]) else math.inf for run in found])
 
     def median(self, metric: str, **labels: Any) -> float:
-        """Median over seeds; NaN if there is no such run."""
+        """Return the median of a metric over the runs with these labels; NaN if there is no such run."""
         values = self.values(metric, **labels)
         return float(np.median(values)) if len(values) else math.nan
 
     def quartiles(self, metric: str, **labels: Any) -> tuple[float, float]:
-        """Lower and upper quartile over seeds; NaN if there is no such run."""
+        """Return the lower and the upper quartile over the runs with these labels; NaN if there is no such run."""
         values = self.values(metric, **labels)
         if not len(values):
             return math.nan, math.nan

@@ -1,4 +1,4 @@
-"""Play the runs of a card; runs that an earlier call has finished are read from its folder."""
+"""Simulate the runs of a card; runs that an earlier call has finished are read from its folder."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ if TYPE_CHECKING:
 def play_card(
     card: Card, folder: Path, quick: bool = False, workers: int = 1, progress: bool = True
 ) -> tuple[Results, int]:
-    """Play the runs of a card that are not in the folder yet.
+    """Simulate the runs of a card that are not in the folder yet.
 
     Parameters
     ----------
-    folder : finished runs are kept in ``runs/`` under a hash of card, problem, scheduler, seed and version; so an
-        interrupted call can be continued
-    workers : number of processes, at most one per core; -1 = one per core. Results do not depend on it
+    card : the card
+    folder : folder in which finished runs are stored, in ``runs/`` under a hash of card, problem, scheduler, seed and
+        version. After an interruption, a new call continues with the missing runs
+    quick : whether to simulate only the quick part of the card
+    workers : number of processes, at most one per core; -1 = one per core. Results do not depend on this number
+    progress : whether to show a progress bar
 
     Returns
     -------
@@ -41,7 +44,7 @@ def play_card(
 
     Raises
     ------
-    GpuschedError : invalid number of workers, a folder that is not writable, or a scheduler that stalls
+    GpuschedError : the number of workers is invalid, the folder is not writable, or a scheduler stalls
     """
     runs = card.runs(quick)
     cache = folder / "runs"
@@ -58,7 +61,7 @@ def play_card(
     ]
     paths = [cache / f"{_key(card, task, run.measure)}.json" for task, run in zip(tasks, runs, strict=True)]
     done = [read_run(path) for path in paths]
-    # Sorted by draw, so that a worker draws each instance once and plays it with one scheduler after the other.
+    # Sorted by draw, so that a worker draws each instance once and then runs one scheduler after the other on it.
     missing = [i for i, result in enumerate(done) if result is None]
     missing.sort(key=lambda i: (tasks[i].seed, tasks[i].fingerprint))
     calls = [(card, tasks[i], runs[i].measure, paths[i]) for i in missing]
@@ -80,7 +83,7 @@ def _key(card: Card, task: Task, measure: Measure | None) -> str:
 
 
 def _play_one(card: Card, task: Task, measure: Measure | None, path: Path) -> RunResult:
-    """Play one run and write its result, atomically."""
+    """Simulate one run and write its result, atomically."""
     result = run_once(task)
     assert result.log is not None
     metrics = result.metrics | card.measure(drawn(task), result.log)

@@ -1,8 +1,8 @@
-"""The exact event-driven simulator. It knows no Gymnasium, no policy and no file format."""
+"""The exact event-driven simulator. It depends on no Gymnasium environment, no policy and no file format."""
 
 from gpusched_env.compilation import Teller
 from gpusched_env.core import handle
-from gpusched_env.core import placement as placement  # registers the rules
+from gpusched_env.core import placement as placement  # the import registers the placement rules
 from gpusched_env.core.placement.rules import PLACEMENT_RULES, RULE_NUMBER, placement_rule, rule_number
 from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Start, Wait
 from gpusched_env.simulator.scheduler import Scheduler

@@ -1,4 +1,4 @@
-"""The decisions that heuristics, people and neural networks make: Start, Preempt, Lease and Wait."""
+"""The four decisions that a scheduler can make: Start, Preempt, Lease and Wait."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import NamedTuple, TypeAlias
 
 
 class Start(NamedTuple):
-    """Give a waiting job its whole gang of GPUs now; resumes it if it was preempted.
+    """Start a waiting job now, on all GPUs of its gang. A job that was preempted is resumed.
 
     Parameters
     ----------
     job : row of the job
-    rule : a name in PLACEMENT_RULES; ignored if ``gpus`` is given
-    gpus : explicit GPU ids, as many as the gang size, all free
-    share : other jobs may hold some of ``gpus``, if the scenario lets jobs share GPUs; the rules named share-* always
-        choose shared GPUs themselves
-    sub_steps : number of gradient-accumulation sub-steps into which each GPU splits its batch; None = the rule's
-        choice, else the fewest for which the free memory of the GPUs suffices
+    rule : name of the placement rule that chooses the GPUs, one of PLACEMENT_RULES; ignored if ``gpus`` is given
+    gpus : ids of the GPUs to use; their number must be the gang size, and all must be free unless ``share`` is True
+    share : True = other jobs may hold some of ``gpus``, provided that the scenario lets jobs share GPUs. The rules
+        named ``share-*`` choose shared GPUs whatever this value is
+    sub_steps : number of gradient-accumulation sub-steps into which each GPU splits its batch. None = the number that
+        the rule chooses; if the rule chooses none, the smallest number for which the free memory of the GPUs suffices
     """
 
     job: int
@@ -27,18 +27,28 @@ class Start(NamedTuple):
 
 
 class Preempt(NamedTuple):
-    """Checkpoint a running job; its GPUs are free after ``checkpoint_s``. Refused in the instant of its start."""
+    """Checkpoint a running job; its GPUs are free after ``checkpoint_s``. Refused at the time at which the job started.
+
+    Parameters
+    ----------
+    job : row of the job
+    """
 
     job: int
 
 
 class Lease(NamedTuple):
-    """Let a running gang hold its GPUs until ``until_s`` [s]; inf = without a lease, which is how gangs start.
+    """Grant a running gang a lease: the gang may hold its GPUs until ``until_s``.
 
-    When the lease ends, the scheduler is asked while the gang still holds its GPUs. A new lease lets the gang go on at
-    no cost. If the scheduler neither grants one nor preempts the gang, the gang is preempted before time moves. A new
-    lease replaces the old one. Refused if ``until_s`` is not in the future. If the scenario has rounds, a lease ends at
-    the first round at or after ``until_s``.
+    When the lease ends, the simulator asks the scheduler while the gang still holds its GPUs. If the scheduler grants a
+    new lease, the gang continues at no cost. Otherwise the gang is preempted before time moves. A new lease replaces
+    the old one. If the scenario has rounds, a lease ends at the first round at or after ``until_s``.
+
+    Parameters
+    ----------
+    job : row of the job
+    until_s : end of the lease [s]; the decision is refused if this time is not in the future. inf = the gang holds its
+        GPUs without a lease, as every gang does when it starts
     """
 
     job: int
@@ -46,10 +56,15 @@ class Lease(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Ask to be woken at ``until_s`` [s] at the latest; a time that is not in the future is ignored.
+    """Ask for a decision point at ``until_s`` at the latest.
 
-    Of several waits at one decision point, the earliest counts. The next event wakes the scheduler in any case and ends
-    the wait; ask again if you still want to be woken. If the scenario has rounds, only rounds wake the scheduler.
+    If a scheduler waits several times at one decision point, the earliest time counts. Any event before ``until_s``
+    leads to a decision point too, and ends the wait. The scheduler must then wait again if it still needs ``until_s``.
+    If the scenario has rounds, there are decision points at rounds only.
+
+    Parameters
+    ----------
+    until_s : time [s]; a time that is not in the future is ignored
     """
 
     until_s: float

@@ -8,12 +8,12 @@ import numpy as np
 
 
 class GrowingArray:
-    """Records in the order in which they were added.
+    """An array of records in the order in which they were added.
 
     Parameters
     ----------
     dtype : type of a record
-    room : initial capacity in records; it is allocated when the first record is added
+    room : initial capacity [records]; the memory is allocated when the first record is added
     """
 
     def __init__(self, dtype: np.dtype[Any], room: int = 0) -> None:
@@ -39,23 +39,27 @@ class GrowingArray:
             self._array = np.empty(room, self._array.dtype)
             return
         try:
-            # On most machines this copies nothing. No local variable for the array: numpy counts references to it.
+            # On most systems ``resize`` copies nothing. It fails if a second reference to the array exists, so the
+            # array must not be assigned to a local variable.
             self._array.resize(room)
-        except ValueError:  # a view of it exists, or it does not own its memory
+        except ValueError:  # a view of the array exists, or the array does not own its memory
             grown = np.empty(room, self._array.dtype)
             _copy(self[:], grown)
             self._array = grown
 
     def __getitem__(self, part: slice) -> np.ndarray:
-        """Return a view of part of the records: do not write to it. Records that are added later do not change it."""
+        """Return a read-only view of a slice of the records, which records added later do not change."""
         return self._array[: self._count][part]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle without the unused capacity."""
+        """Return the state for pickling, without the unused capacity."""
         return {**self.__dict__, "_array": self[:].copy()}
 
 
 def _copy(records: np.ndarray, target: np.ndarray) -> None:
-    """Copy records to the beginning of a longer array, as bytes: numpy copies structured arrays field by field."""
+    """Copy records to the beginning of a longer array.
+
+    The records are copied as bytes, because numpy copies structured arrays field by field, which is slower.
+    """
     plain = f"V{records.dtype.itemsize}"
     target[: len(records)].view(plain)[:] = records.view(plain)

@@ -1,4 +1,4 @@
-"""The network as schedulers see it: links, their loads, and what a placement would cost now."""
+"""The network as schedulers see it: the links, their loads, and the time of an iteration on a possible placement."""
 
 from __future__ import annotations
 
@@ -19,65 +19,70 @@ _NO_ROWS: Final = np.empty(0, np.int32)
 
 
 class NetworkView:
-    """Read-only view of the links; rates include all gangs that hold GPUs after the latest decision."""
+    """Read-only view of the links. All gangs that hold GPUs after the latest decision are included in the rates."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
 
     @property
     def topology(self) -> Topology | None:
-        """The links and routes; None if the network is priced by tiers."""
+        """The links and routes; None if communication times depend only on the tier of a placement."""
         return self._simulation.instance.topology
 
     @property
     def links(self) -> np.ndarray:
-        """LINK_ROW_DTYPE [L]: name, capacity [byte/s] as built, tier of every link; empty without a topology."""
+        """LINK_ROW_DTYPE [L]: name, nominal capacity [byte/s] and tier of each link; empty without a topology."""
         return self._simulation.instance.links
 
     @property
     def capacity_Bps(self) -> np.ndarray:
-        """float64 [L] [byte/s]: present capacity of each link in one direction."""
+        """float64 [L] [byte/s]: present capacity of each link, per direction."""
         return self._simulation.arrays.links["capacity"][: len(self.links)].copy()
 
     def loads_Bps(self) -> np.ndarray:
-        """float64 [L] [byte/s]: load of each link in one direction."""
+        """float64 [L] [byte/s]: present load of each link, per direction."""
         loads = np.zeros((1, len(self.links)))
         queries.link_loads(self._simulation.arrays, queries.Asked(rows=_NO_ROWS, answers=loads))
         return loads[0]
 
     def flows(self) -> np.ndarray:
-        """int32 [L]: gangs whose rings cross each link."""
+        """int32 [L]: number of gangs whose rings cross each link."""
         return self._simulation.arrays.links["flows"][: len(self.links)].copy()
 
     def iteration_s(self, rows: np.ndarray) -> np.ndarray:
-        """float64 [s]: seconds of one iteration of each of the running jobs ``rows``."""
+        """float64 [s]: present time of one iteration of each of the running jobs ``rows``."""
         settled_s = self._of(rows, "settled_s")
         if self._simulation.instance.sharing is None:
             return settled_s
         return (settled_s + self._of(rows, "accumulation_s")) * self._of(rows, "slowdown")
 
     def slowdown(self, rows: np.ndarray) -> np.ndarray:
-        """float64: rate of the gang's ring on an idle network / its present rate; 1 = no contention."""
+        """float64: ring rate of each of the running jobs ``rows`` on an idle network / its present ring rate."""
         rate = self._of(rows, "rate_Bps")
         alone = self._of(rows, "solo_Bps")
         return np.divide(alone, rate, out=np.ones(len(rate)), where=rate > 0)
 
     def bottleneck(self, rows: np.ndarray) -> np.ndarray:
-        """int32: link that bounds each of the running jobs ``rows``; -1 = its own ports."""
+        """int32: link that limits the rate of each of the running jobs ``rows``; -1 = the gang's own ports limit it."""
         return self._of(rows, "bottleneck")
 
     def machines(self, rows: np.ndarray) -> np.ndarray:
-        """int32: machines that each of the running jobs ``rows`` spans."""
+        """int32: number of machines on which each of the running jobs ``rows`` has GPUs."""
         return self._of(rows, "machines")
 
     def what_if_s(self, job: int, gpus: Sequence[int]) -> float:
-        """Seconds of one iteration of a waiting job if it started on ``gpus`` now, contention included [s].
+        """Return the time of one iteration of a waiting job if it started on ``gpus`` now, contention included [s].
 
-        Other jobs may hold these GPUs; the job's sub-batch is its whole batch.
+        Other jobs may hold some of these GPUs. The job is assumed to process its whole batch in one step.
+
+        Parameters
+        ----------
+        job : row of a waiting job
+        gpus : ids of distinct GPUs, as many as the gang size
 
         Raises
         ------
-        GpuschedError : not a waiting job, or GPUs that do not exist, occur twice or are not its gang size
+        GpuschedError : ``job`` is not waiting, or ``gpus`` has an unknown id, a duplicate id or the wrong length
         """
         simulation = self._simulation
         row = int(job)

@@ -17,18 +17,19 @@ if TYPE_CHECKING:
 
 
 class Player(Protocol):
-    """Plays a run in a compiled loop."""
+    """A compiled loop that simulates a run together with its scheduler."""
 
     def play(self, until_s: float = math.inf, tell: Callable[[], None] | None = None) -> Outcome:
-        """Play to the end, or until ``until_s``; ``tell`` is called now and then, to show progress."""
+        """Simulate to the end, or until ``until_s`` [s]; ``tell`` is called from time to time, to show progress."""
 
 
 class Scheduler(ABC):
-    """Base class of all schedulers: implement :meth:`decide`, nothing else is needed.
+    """Base class of all schedulers. A subclass must implement only :meth:`decide`.
 
-    ``decide`` is called at each decision point: once after all events of an instant (arrivals, completions, releases
-    of GPUs, timers), or, if the scenario has rounds, at each round. Each decision is applied as soon as it is yielded,
-    and the view is then up to date. An infeasible decision is refused with a reason and changes nothing.
+    The simulator calls ``decide`` at each decision point. If the scenario has rounds, each round is a decision point.
+    Otherwise there is one after all simultaneous events (arrivals, completions, releases of GPUs, timers). Each
+    decision is applied as soon as it is yielded, and the view then shows the new state. An infeasible decision is
+    refused and changes nothing; the reason is in ``view.refusal``.
 
     Examples
     --------
@@ -39,32 +40,32 @@ class Scheduler(ABC):
     """
 
     clairvoyant: bool = False
-    """True = the scheduler reads true run times; it then gets a ClairvoyantView and its results say so."""
+    """True = the scheduler reads true run times. It then gets a ClairvoyantView, and its results are marked."""
 
     @property
     def name(self) -> str:
-        """Its name in tables."""
+        """Name of the scheduler in tables."""
         return type(self).__name__
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Parameters stored with every result; the fields, if the scheduler is a dataclass."""
+        """Parameters to store with every result: the fields if the scheduler is a dataclass, otherwise none."""
         if not dataclasses.is_dataclass(self):
             return {}
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
 
     @property
     def info(self) -> SchedulerInfo:
-        """Name, parameters and clairvoyance, for results."""
+        """Name, parameters and clairvoyance, to store with every result."""
         return SchedulerInfo(self.name, self.parameters, self.clairvoyant)
 
     def player(self, simulation: Simulation) -> Player | None:
-        """Return a compiled loop with exactly the decisions of :meth:`decide`; None = there is none."""
+        """Return a compiled loop that makes exactly the decisions of :meth:`decide`; None = there is no such loop."""
         return None
 
     def reset(self, view: ClusterView) -> None:  # noqa: B027 - optional
-        """Discard all state; called when a new run begins, before its first event."""
+        """Discard the state of an earlier run. The simulator calls this before the first event of every run."""
 
     @abstractmethod
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Yield decisions for this decision point."""
+        """Yield the decisions for this decision point; a list of decisions is accepted as well."""

@@ -1,4 +1,4 @@
-"""One simulation: access to its state from Python, and the loop that asks a scheduler."""
+"""One simulation: access to its state from Python, and the loop that calls a scheduler at each decision point."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Outcome(IntEnum):
 
 
 class Until(NamedTuple):
-    """When to stop a run in which only some jobs are measured.
+    """Stopping condition of a run in which only some jobs are measured.
 
     Parameters
     ----------
-    first, last : rows of these jobs, ``first <= row < last``
-    grace_s : time to play on after all of them have finished [s]
+    first, last : the measured jobs are those with ``first <= row < last``
+    grace_s : time for which the run continues after all measured jobs have finished [s]
     """
 
     first: int
@@ -49,30 +49,31 @@ class Until(NamedTuple):
 
 
 class Simulation:
-    """Play one instance event by event.
+    """Simulate one problem instance, event by event.
 
     Parameters
     ----------
-    instance : the problem
-    seed : of the random placement rules, nothing else
-    arrays : arrays to play in, already filled; None = allocate new ones
+    instance : the problem instance
+    seed : seed of the random placement rules; nothing else is random
+    arrays : the state of the run, already filled; None = allocate new arrays at time 0
 
     Attributes
     ----------
-    arrays : the handle that kernels take
+    arrays : the state of the run, as the handle that kernels take
+    refusal : reason for which the latest decision was refused; empty if it was applied
     """
 
     def __init__(self, instance: Instance, seed: int = 0, arrays: Run | None = None) -> None:
         self.instance = instance
         self.arrays = allocate([instance], [seed]).handle(0) if arrays is None else arrays
         self.refusal = ""
-        # an arrival, a start and a completion of each job, and some preemptions
+        # Initial capacity: an arrival, a start and a completion of each job, and some preemptions.
         self._drained_events = GrowingArray(EVENT_DTYPE, 4 * len(instance.workload))
         self._drained_gpus = GrowingArray(np.dtype(np.int32), 4 * len(instance.workload))
 
     @property
     def _world(self) -> np.void:
-        # looked up each time: in a copy of the object, a stored view would refer to the old array
+        # Looked up each time, because in a copy of this object a stored view would still refer to the original array.
         return self.arrays.world
 
     # --- time
@@ -88,7 +89,7 @@ class Simulation:
         return int(self._world["finished"])
 
     def advance(self) -> Outcome:
-        """Play events until a scheduler may decide, or no event can happen any more."""
+        """Simulate events up to the next decision point, or until the run ends; return what stopped it."""
         while True:
             outcome = events.advance(self.arrays)
             if outcome != events.LOG_FULL:
@@ -96,7 +97,7 @@ class Simulation:
             self.drain()
 
     def wake_at(self, time_s: float) -> None:
-        """Set the timer: :meth:`advance` stops at ``time_s`` at the latest. A time not in the future is ignored.
+        """Make :meth:`advance` stop at ``time_s`` at the latest. A time that is not in the future is ignored.
 
         Raises
         ------
@@ -108,12 +109,14 @@ class Simulation:
             self._world["timer_s"] = time_s
 
     def rehearsal(self, limit_s: float = math.inf, into: Simulation | None = None) -> Simulation:
-        """Copy the run, without the jobs that have not arrived, to be played ahead; this run does not change.
+        """Copy the run, so that the future of the present jobs can be simulated without changing this run.
+
+        The copy omits jobs that have not arrived.
 
         Parameters
         ----------
-        limit_s : time limit of the copy [s]; the scenario's limit applies if it is earlier
-        into : an earlier rehearsal of this run, whose arrays are reused
+        limit_s : time limit of the copy [s]; the time limit of the scenario applies if it is earlier
+        into : an earlier rehearsal of this run, whose arrays are overwritten and reused; None = allocate new arrays
         """
         if into is None:
             into = Simulation(self.instance, arrays=self.arrays.copy())
@@ -128,11 +131,14 @@ class Simulation:
     # --- decisions
 
     def apply(self, decision: Decision) -> str:
-        """Carry out one decision; return the reason if it is refused, else an empty string (also kept in ``refusal``).
+        """Apply one decision; return the reason if the decision is refused, otherwise an empty string.
+
+        The returned text is also stored in ``refusal``.
 
         Raises
         ------
-        GpuschedError : not a decision, an unknown placement rule, or a NaN time
+        GpuschedError : ``decision`` is not a decision, or it has an unknown placement rule, a NaN time, or a row or a
+            number of sub-steps that is not an integer
         """
         if isinstance(decision, Start):
             self.refusal = self._start(decision)
@@ -169,7 +175,7 @@ class Simulation:
         return events.REFUSALS[self.start(self._row(decision), rule, explicit, bool(decision.share), steps)]
 
     def _row(self, decision: Start | Preempt | Lease) -> int:
-        """Return the decision's job as a plain int; -1 if no job has this row."""
+        """Return the row of the decision's job as a Python int; -1 if no job has this row."""
         try:
             row = operator.index(decision.job)
         except TypeError:
@@ -177,11 +183,23 @@ class Simulation:
         return row if 0 <= row < len(self.instance.workload) else -1
 
     def start(self, job: int, rule: int, explicit: int = 0, share: bool = False, sub_steps: int = 0) -> int:
-        """Start by rule number; return 0 or the number of the refusal (events.REFUSALS).
+        """Start a job like ``apply(Start(...))``, with the placement rule given by number.
+
+        Parameters
+        ----------
+        job : row of the job
+        rule : number of the placement rule (RULE_NUMBER); events.EXPLICIT = use the GPUs in ``arrays.chosen``
+        explicit : number of GPUs in ``arrays.chosen``
+        share : whether other jobs may hold some of these GPUs
+        sub_steps : number of gradient-accumulation sub-steps; 0 = choose the number as for ``Start(sub_steps=None)``
+
+        Returns
+        -------
+        index into events.REFUSALS; 0 = the job was started
 
         Raises
         ------
-        GpuschedError : a number that no rule has
+        GpuschedError : no placement rule has this number
         """
         if not events.EXPLICIT <= rule < len(RULE_NUMBER):
             check_numbers(np.array([rule]))
@@ -216,31 +234,34 @@ class Simulation:
         world["events"] = world["event_gpus"] = 0
 
     def log(self) -> EventLog:
-        """All events so far."""
+        """Return the log of all events so far."""
         self.drain()
         return EventLog(self._drained_events[:], self._drained_gpus[:])
 
     def events_since(self, first: int) -> np.ndarray:
-        """EVENT_DTYPE: events of the log from number ``first`` on; do not write to them."""
+        """EVENT_DTYPE: the events from number ``first`` on, as a view to which callers must not write."""
         self.drain()
         return self._drained_events[first:]
 
     # --- the loop
 
     def view_for(self, scheduler: Scheduler) -> ClusterView:
-        """Return the scheduler's view; only schedulers that declare ``clairvoyant`` see true run times."""
+        """Return a ClairvoyantView if ``scheduler`` declares ``clairvoyant``, otherwise a ClusterView."""
         return ClairvoyantView(self) if scheduler.clairvoyant else ClusterView(self)
 
     def run(self, scheduler: Scheduler, progress: Progress | None = None, until: Until | None = None) -> None:
-        """Let a scheduler play to the end, or to the scenario's time limit.
+        """Simulate with a scheduler until every job has finished or the time limit of the scenario is reached.
 
         Parameters
         ----------
-        until : stop when these jobs have finished; disables compiled loops, so ``decide`` is called
+        progress : called from time to time with (number of finished jobs, number of all jobs)
+        until : stopping condition; None = none. With a stopping condition, the compiled loop of the scheduler is not
+            used, and the simulator calls ``decide``
 
         Raises
         ------
-        SchedulerError : jobs wait, nothing runs, no event can come, and the scheduler starts nothing
+        SchedulerError : jobs wait, no further event can occur, and the scheduler starts no job; or ``decide`` returns
+            something that is not iterable
         """
         view = self.view_for(scheduler)
         player = None if until is not None else scheduler.player(self)
@@ -255,7 +276,7 @@ class Simulation:
             progress(self.finished, len(self.instance.workload))
 
     def _ask(self, scheduler: Scheduler, view: ClusterView, progress: Progress | None, until: Until | None) -> Outcome:
-        """Ask a scheduler at every decision point, until the run is over."""
+        """Call ``decide`` at every decision point until the run is over."""
         scheduler.reset(view)
         idle = points = 0
         unfinished, done_s = 0 if until is None else until.first, math.inf
@@ -285,7 +306,7 @@ class Simulation:
         return bool(self.arrays.jobs["status"][row] == FINISHED)
 
     def _stuck(self) -> bool:
-        """Tell whether no job will arrive or finish unless the scheduler acts."""
+        """Return whether no job will arrive or finish unless the scheduler makes a decision."""
         world = self._world
         if world["next_arrival"] < world["jobs"]:
             return False
@@ -295,7 +316,7 @@ class Simulation:
         )
 
     def _stall(self, scheduler: Scheduler, view: ClusterView) -> SchedulerError:
-        """Describe the deadlock and its usual cause."""
+        """Return an error that describes the deadlock and its usual cause."""
         place = f"scheduler {scheduler.name!r} stalls at {self.now_s:g} s"
         running = int(self._world["running"])
         if running:
@@ -320,17 +341,19 @@ def simulate(
     seed: int = 0,
     until: Until | None = None,
 ) -> EventLog:
-    """Run a scheduler on an instance and return the event log.
+    """Simulate a problem instance with a scheduler and return the event log.
 
     Parameters
     ----------
-    progress : called now and then with (finished jobs, all jobs)
-    seed : of the random placement rules
-    until : stop when these jobs have finished, see :meth:`Simulation.run`
+    instance : the problem instance
+    scheduler : the scheduler, which is reset first
+    progress : called from time to time with (number of finished jobs, number of all jobs)
+    seed : seed of the random placement rules
+    until : stopping condition, see :meth:`Simulation.run`; None = simulate to the end
 
     Raises
     ------
-    SchedulerError : the scheduler leaves jobs waiting forever
+    SchedulerError : jobs wait, no further event can occur, and the scheduler starts no job
     """
     simulation = Simulation(instance, seed)
     simulation.run(scheduler, progress, until)

@@ -1,4 +1,4 @@
-"""What a scheduler sees: requests and the state of the cluster, never the true run times of jobs."""
+"""What a scheduler sees: the requests of jobs and the state of the cluster, but not the true run times of jobs."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ if TYPE_CHECKING:
 class ClusterView:
     """Read-only view of a running simulation.
 
-    Jobs are named by their row: rows ascend in tie order (by arrival, then id), and only rows of jobs that have
-    arrived are visible. Arrays over jobs have one entry for each arrived job.
+    A job is identified by its row. Rows ascend in the tie order of the scenario (by default: arrival, then id), and
+    only the rows of jobs that have arrived are visible. A property that is an array over jobs has one entry for each
+    arrived job, finished jobs included.
     """
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
-        self._requests: dict[str, np.ndarray] = {}  # cache of columns
+        self._requests: dict[str, np.ndarray] = {}  # cache of the columns of the workload
         self._type_rates: np.ndarray | None = None
         self._asked = queries.Asked(rows=np.empty(0, np.int32), answers=np.empty((2, 0)))
         self._list = _empty_walk(0)
 
-    # State is looked up each time: in a copy of the object, a stored view would refer to the old array.
+    # State is looked up each time, because in a copy of this object a stored view would refer to the original array.
     @property
     def _world(self) -> np.void:
         return self._arrays.world
@@ -56,19 +57,19 @@ class ClusterView:
 
     @property
     def simulation(self) -> Simulation:
-        """The run itself, for policies in kernels; they must read only what this view shows."""
+        """The run itself, for policies that are kernels. Such a policy must not read more than this view shows."""
         return self._simulation
 
     # --- the cluster
 
     @property
     def network(self) -> NetworkView:
-        """Links, loads, and what a placement would cost."""
+        """The links of the network, their loads, and the time of an iteration on a possible placement."""
         return NetworkView(self._simulation)
 
     @property
     def cluster(self) -> Cluster:
-        """The machines."""
+        """The racks, nodes and GPUs of the cluster."""
         return self._simulation.instance.cluster
 
     @property
@@ -93,13 +94,16 @@ class ClusterView:
 
     @property
     def holders(self) -> np.ndarray:
-        """int32 [G]: row of the job that holds each GPU, in the lowest layer if several do; -1 = the GPU is free."""
+        """int32 [G]: row of the job that holds each GPU, the first of ``residents`` if several do; -1 = free."""
         held = self._arrays.holder[: self._world["gpus"]]
         return np.where(held >= 0, self._arrays.replicas["job"][held], -1)
 
     @property
     def residents(self) -> np.ndarray:
-        """int32 [limit, G]: rows of the jobs that hold each GPU, one per layer, lowest layers first; -1 = none."""
+        """int32 [limit, G]: rows of the jobs that hold each GPU, followed by -1.
+
+        ``limit`` is the maximum number of jobs per GPU.
+        """
         limit, gpus = int(self._world["gpu_jobs"]), int(self._world["gpus"])
         held = self._arrays.holder[: limit * gpus].reshape(limit, gpus)
         return np.where(held >= 0, self._arrays.replicas["job"][held], -1)
@@ -108,29 +112,29 @@ class ClusterView:
 
     @property
     def arrived(self) -> int:
-        """Number of jobs that have arrived; their rows are 0 .. arrived-1."""
+        """Number of jobs that have arrived; their rows are 0, ..., ``arrived`` - 1."""
         return int(self._world["next_arrival"])
 
     @property
     def waiting(self) -> np.ndarray:
-        """int32: rows of the waiting jobs, ascending (a copy: decisions do not change it)."""
+        """int32: rows of the waiting jobs, ascending; a copy, which decisions do not change."""
         return waiting_rows(self._arrays).copy()
 
     @property
     def running(self) -> np.ndarray:
-        """int32: rows of the jobs that hold GPUs, including those that checkpoint, in the order of their starts."""
+        """int32: rows of the jobs that hold GPUs, in the order of their starts; gangs in a checkpoint are included."""
         replicas = self._arrays.running[: self._world["running"]]
         return self._arrays.replicas["job"][replicas]
 
     @property
     def checkpointing(self) -> np.ndarray:
-        """Boolean, one per entry of ``running``: the gang is being checkpointed, and will then free its GPUs."""
+        """Boolean, one per entry of ``running``: whether the gang is in a checkpoint, after which it frees its GPUs."""
         replicas = self._arrays.running[: self._world["running"]]
         return self._arrays.replicas["phase"][replicas] != ACTIVE
 
     @property
     def lease_ended(self) -> np.ndarray:
-        """int32: rows of the jobs whose lease ends now; they are preempted unless they get a new :class:`Lease`."""
+        """int32: rows of the jobs whose lease ends now; each is preempted unless it gets a new :class:`Lease`."""
         replicas = self._arrays.running[: self._world["running"]]
         over = self._arrays.replicas["lease_over"][replicas] == 1
         return self._arrays.replicas["job"][replicas[over]]
@@ -149,7 +153,7 @@ class ClusterView:
         return self._of_all(name)[: self.arrived]
 
     def _of_all(self, name: str) -> np.ndarray:
-        """Return a column of all jobs' requests, contiguous; made on demand, because compiled runs need none."""
+        """Return a contiguous column of the requests of all jobs; created on demand, as compiled loops need none."""
         if name not in self._requests:
             workload = self._simulation.instance.workload
             jobs, profiles = workload.jobs, workload.profiles.rows
@@ -160,39 +164,40 @@ class ClusterView:
 
     @property
     def job_id(self) -> np.ndarray:
-        """int64: the workload's id of each job."""
+        """int64: id of each job in the workload."""
         return self._column("id")
 
     @property
     def gpus(self) -> np.ndarray:
-        """int32 [GPU]: gang size."""
+        """int32 [GPU]: gang size of each job."""
         return self._column("gpus")
 
     @property
     def arrival_s(self) -> np.ndarray:
-        """float64 [s]: time of submission."""
+        """float64 [s]: time at which each job arrived."""
         return self._column("arrival_s")
 
     @property
     def estimate_s(self) -> np.ndarray:
-        """float64 [s]: run time that the user estimates; NaN = no estimate."""
+        """float64 [s]: run time of each job that its user estimates; NaN = no estimate."""
         return self._column("estimate_s")
 
     @property
     def skew(self) -> np.ndarray:
-        """float64: largest tensor / all tensor bytes of the model (Tiresias, NSDI 2019)."""
+        """float64: bytes of the largest tensor / bytes of all tensors of each job's model (Tiresias, NSDI 2019)."""
         return self._column("skew")
 
     def told(self, name: str, untold: float) -> np.ndarray:
-        """float64: a number that users submit with each job, one of REQUESTED (``priority_weight``, ``slo``).
+        """float64: an attribute of each job that users submit with the job.
 
         Parameters
         ----------
-        untold : default if the workload does not have this column
+        name : name of the attribute, one of REQUESTED: ``priority_weight`` or ``slo``
+        untold : value of all jobs if the workload does not have this attribute
 
         Raises
         ------
-        GpuschedError : an unknown name, or a value that is not a number
+        GpuschedError : ``name`` is unknown, or the attribute of a job is not a number
         """
         if name not in REQUESTED:
             raise GpuschedError(unknown_name("number that users tell", name, REQUESTED))
@@ -210,13 +215,14 @@ class ClusterView:
 
     @property
     def job_class(self) -> np.ndarray:
-        """int32: class of each job; jobs of one class share model and gang size."""
+        """int32: class of each job; jobs of one class have the same model and the same gang size."""
         return self._simulation.instance.job_class[: self.arrived]
 
     def type_rates(self, rows: np.ndarray) -> np.ndarray:
-        """float64 [n, T]: profiled iterations per second of each of the jobs ``rows`` on GPUs of a single type.
+        """float64 [n, T]: profiled iterations per second of each of the jobs ``rows`` on GPUs of each type.
 
-        On the tightest tier that can hold the gang, on an idle network; 0 = it cannot run there, or too few GPUs.
+        The rate is that of a gang on GPUs of one type, on the tightest tier that can hold the gang, on an idle network.
+        0 = the job cannot run on this type, or the cluster has too few GPUs of it.
         """
         if self._type_rates is None:
             instance = self._simulation.instance
@@ -224,7 +230,10 @@ class ClusterView:
         return self._type_rates[self._simulation.instance.job_class[self._known(rows)]]
 
     def able_gpus(self, rows: np.ndarray) -> np.ndarray | None:
-        """Boolean [n, G]: GPUs whose type can run each of the jobs ``rows``; None = every type can run every job."""
+        """Boolean [n, G]: whether the type of each GPU can run each of the jobs ``rows``.
+
+        None = every type can run every job.
+        """
         instance = self._simulation.instance
         able = np.isfinite(instance.iteration_s[:, MACHINE])
         if able.all():
@@ -234,9 +243,9 @@ class ClusterView:
         return found
 
     def slowdowns(self, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """float64 [n, T]: slowdown xi of each of the jobs ``rows`` beside the same entry of ``others``, by GPU type.
+        """float64 [n, T]: slowdown xi of job ``rows[i]`` when it shares a GPU of each type with job ``others[i]``.
 
-        inf = the two must not share such a GPU, or their whole batches do not fit into its memory together.
+        inf = the two jobs must not share a GPU of this type, or their whole batches together exceed its memory.
         """
         instance = self._simulation.instance
         kinds, beside = instance.job_class[self._known(rows)], instance.job_class[self._known(others)]
@@ -254,31 +263,31 @@ class ClusterView:
 
     @property
     def first_start_s(self) -> np.ndarray:
-        """float64 [s]: first start of each job; inf = not started yet."""
+        """float64 [s]: time at which each job first started; inf = the job has not started yet."""
         return self._state_column("first_start_s")
 
     @property
     def last_stop_s(self) -> np.ndarray:
-        """float64 [s]: time at which each job last freed its GPUs; its arrival if it never has."""
+        """float64 [s]: time at which each job last freed its GPUs; the time of arrival if it never has."""
         return self._state_column("last_stop_s")
 
     def service_s(self, rows: np.ndarray) -> np.ndarray:
-        """float64 [s]: productive seconds of each of the jobs ``rows`` so far."""
+        """float64 [s]: time during which each of the jobs ``rows`` has made progress so far."""
         return self._progress(rows)[1]
 
     def attained_gpu_s(self, rows: np.ndarray) -> np.ndarray:
-        """float64 [GPU s]: attained service of each of the jobs ``rows``, gang size x productive seconds."""
+        """float64 [GPU s]: attained service of each of the jobs ``rows``: gang size x :meth:`service_s`."""
         return self.service_s(rows) * self._of_all("gpus")[rows]
 
     def progress_since_s(self, rows: np.ndarray) -> np.ndarray:
-        """float64 [s]: time from which the progress of each of the jobs ``rows`` counts; inf if it holds no GPUs.
+        """float64 [s]: time from which the present progress of each of the jobs ``rows`` counts.
 
-        For a gang that restores, this is the end of the restore. A gang that checkpoints makes no progress (inf).
+        During a restore, this is the end of the restore. inf = the job holds no GPUs, or is in a checkpoint.
         """
         return self._of_active(rows, "since_s")
 
     def lease_end_s(self, rows: np.ndarray) -> np.ndarray:
-        """float64 [s]: end of the lease of each of the jobs ``rows``; inf = it has none."""
+        """float64 [s]: end of the lease of each of the jobs ``rows``; inf = the job has no lease."""
         return self._of_active(rows, "lease_s")
 
     def _of_active(self, rows: np.ndarray, name: str) -> np.ndarray:
@@ -287,7 +296,10 @@ class ClusterView:
         return np.where((numbers >= 0) & (replicas["phase"] == ACTIVE), replicas[name], np.inf)
 
     def _known(self, rows: np.ndarray) -> np.ndarray:
-        """Refuse rows of jobs that have not arrived: kernels check no bounds, and schedulers must not see them."""
+        """Return ``rows`` as contiguous int32; raise an error if one of the jobs has not arrived.
+
+        The check is necessary because kernels check no bounds, and because schedulers must not see future jobs.
+        """
         known = np.ascontiguousarray(rows, np.int32)
         if len(known) and not (known.min() >= 0 and known.max() < self.arrived):
             raise GpuschedError(f"job rows must lie in 0..{self.arrived - 1}, the jobs that have arrived: {rows!r}")
@@ -299,7 +311,7 @@ class ClusterView:
         return asked.answers[0, :count].copy(), asked.answers[1, :count].copy()
 
     def _asked_of(self, rows: np.ndarray) -> queries.Asked:
-        """Write rows into the query handle, which is reused: making a handle takes longer than answering the query."""
+        """Write ``rows`` into the query handle. The handle is reused, as creating one takes longer than the query."""
         if len(rows) > len(self._asked.rows):
             length = 2 * len(rows)
             self._asked = queries.Asked(rows=np.empty(length, np.int32), answers=np.empty((2, length)))
@@ -310,30 +322,31 @@ class ClusterView:
 
     @property
     def refusal(self) -> str:
-        """Why the latest decision was refused; empty if it was applied."""
+        """Reason for which the latest decision was refused; empty if the decision was applied."""
         return self._simulation.refusal
 
     def can_place(self, job: int, rule: str = "pack") -> bool:
-        """Tell whether a waiting job could start now by a placement rule."""
+        """Return whether the placement rule ``rule`` finds GPUs for the waiting job ``job`` now."""
         return bool(queries.can_place(self._arrays, job, rule_number(rule)))
 
     def where(self, job: int, rule: str = "pack") -> tuple[int, ...]:
-        """GPUs that a waiting job would get now by a placement rule; empty if there is no place."""
+        """Return the ids of the GPUs that ``rule`` would give the waiting job ``job`` now; empty if it finds none."""
         count = queries.find_place(self._arrays, job, rule_number(rule))
         return tuple(self._arrays.chosen[:count].tolist())
 
     def list_schedule(
         self, order: np.ndarray, rules: str | np.ndarray = "pack", strict: bool = False
     ) -> Iterable[Decision]:
-        """Start waiting jobs in an order, each that fits; ``strict``: stop at the first that does not fit.
+        """Return decisions that start the waiting jobs ``order``, in this order, as far as the jobs fit.
 
-        If one rule for all jobs shares GPUs, each start depends on those before it: apply the decisions one by one, as
-        ``yield from`` does.
+        If ``rules`` is the name of a rule that shares GPUs, each decision depends on those before it. The caller must
+        then apply each decision before it asks for the next one, as ``yield from`` does.
 
         Parameters
         ----------
-        order : rows of waiting jobs, best first
-        rules : a placement rule for all, or int32 rule numbers (RULE_NUMBER), one for each entry of ``order``
+        order : rows of waiting jobs, highest priority first
+        rules : name of one placement rule for all jobs, or int32 rule numbers (RULE_NUMBER), one per entry of ``order``
+        strict : True = stop at the first job that does not fit; False = skip that job
         """
         if not len(order):
             return []
@@ -344,8 +357,8 @@ class ClusterView:
         return [Start(int(walk.order[i]), rule_name(walk.rules[i])) for i in walk.verdicts[:count]]
 
     def _shared(self, order: np.ndarray, choices: int, strict: bool) -> Iterator[Decision]:
-        """Start the jobs of an order one after the other, on shared GPUs if necessary."""
-        walk = self._walk(order, "pack").copy()  # a copy: the list may be reused between two of these decisions
+        """Yield decisions that start the jobs of ``order`` one after the other, on shared GPUs if necessary."""
+        walk = self._walk(order, "pack").copy()  # the caller may reuse the handle between two of these decisions
         at = 0
         while True:
             at = planning.first_shared(self._arrays, walk, len(order), at, choices, strict)
@@ -359,14 +372,16 @@ class ClusterView:
             at += 1
 
     def preemptive_schedule(self, order: np.ndarray, rules: str | np.ndarray = "pack") -> list[Decision]:
-        """Let the best jobs of an order hold the GPUs: preempt the other running jobs, start the waiting ones.
+        """Return decisions after which the jobs at the beginning of ``order`` hold the GPUs (Tiresias, NSDI 2019).
 
-        The walk takes each job whose GPU count fits into what is left of the whole cluster. Taken running jobs keep
-        their GPUs. If a taken waiting job finds no place, the jobs after it get its share (Tiresias, NSDI 2019).
+        The method goes through ``order`` with all GPUs of the cluster as its budget. It selects each job whose number
+        of GPUs fits into the rest of the budget. Selected running jobs keep their GPUs, other running jobs are
+        preempted, and selected waiting jobs are started. If a selected waiting job finds no placement, its part of the
+        budget goes to later jobs.
 
         Parameters
         ----------
-        order : rows of all waiting and running jobs, best first
+        order : rows of all waiting and running jobs, highest priority first
         rules : as in :meth:`list_schedule`
         """
         if not len(order):
@@ -385,7 +400,7 @@ class ClusterView:
         return decisions
 
     def _walk(self, order: np.ndarray, rules: str | np.ndarray) -> planning.Walk:
-        """Write an order and its placement rules into the handle of the walk, which is reused."""
+        """Write ``order`` and its placement rules into the handle for planning kernels; the handle is reused."""
         count = len(order)
         if count > len(self._list.order):
             self._list = _empty_walk(2 * count)
@@ -403,7 +418,7 @@ def _empty_walk(length: int) -> planning.Walk:
 
 
 class ClairvoyantView(ClusterView):
-    """A view that also knows how long jobs will run. Only schedulers that declare ``clairvoyant`` get it."""
+    """A view that also shows the true run times of jobs. Only schedulers that declare ``clairvoyant`` get it."""
 
     def __init__(self, simulation: Simulation) -> None:
         super().__init__(simulation)
@@ -433,7 +448,7 @@ class ClairvoyantView(ClusterView):
 
     @property
     def ideal_s(self) -> np.ndarray:
-        """float64 [s]: run time on the ideal placement."""
+        """float64 [s]: run time of each job on its ideal placement, the fastest one in the empty cluster."""
         return self._ideal_s[: self.arrived]
 
     @property
@@ -442,36 +457,37 @@ class ClairvoyantView(ClusterView):
         return len(self._ideal_s) - self.arrived
 
     def iterations(self, rows: np.ndarray) -> np.ndarray:
-        """float64: total iterations of each of the jobs ``rows``."""
+        """float64: total number of iterations of each of the jobs ``rows``."""
         return self._iterations[self._known(rows)]
 
     def iterations_left(self, rows: np.ndarray) -> np.ndarray:
-        """float64: iterations left of each of the jobs ``rows``."""
+        """float64: number of iterations that each of the jobs ``rows`` has left."""
         return self._progress(rows)[0]
 
     @property
     def rates_per_s(self) -> np.ndarray:
-        """float64 [C, tiers, T]: iterations per second of each ``job_class`` by tier and GPU type; 0 = it cannot run.
+        """float64 [C, tiers, T]: iterations per second of each ``job_class``, by tier and GPU type; 0 = cannot run.
 
-        The rate of a whole gang on an idle network, all GPUs of one type; a gang on mixed types runs at its slowest.
+        The rate is that of a whole gang on GPUs of one type, on an idle network. A gang on GPUs of several types has
+        the lowest of their rates.
         """
         return 1.0 / self._simulation.instance.iteration_s
 
     def remaining_s(self, rows: np.ndarray) -> np.ndarray:
-        """float64 [s]: iterations left x seconds of one on the ideal placement, of each of the jobs ``rows``."""
-        # a fraction of ideal_s, so that jobs with equal run times tie, whatever the number of their iterations
+        """float64 [s]: time in which each of the jobs ``rows`` would finish on its ideal placement."""
+        # Computed as a fraction of ideal_s. Jobs with equal run times then tie, whatever their numbers of iterations.
         return self._progress(rows)[0] / self._iterations[rows] * self._ideal_s[rows]
 
     def slowest_remaining_s(self, rows: np.ndarray) -> np.ndarray:
-        """float64 [s]: iterations left x seconds of one iteration on the worst placement, of the jobs ``rows``."""
+        """float64 [s]: time in which each of the jobs ``rows`` would finish on its slowest placement."""
         return self._progress(rows)[0] * self._slowest_iteration_s[rows]
 
     def one_machine_s(self, rows: np.ndarray) -> np.ndarray:
-        """float64 [s]: run time of the jobs ``rows`` if all their GPUs were on one machine of the fastest type."""
+        """float64 [s]: run time of each of the jobs ``rows`` with all its GPUs on one machine of the fastest type."""
         return self._one_machine_s[self._known(rows)]
 
     def remaining_bytes(self, rows: np.ndarray) -> np.ndarray:
-        """float64 [byte]: bytes that each of the jobs ``rows`` has yet to send over each edge of its ring."""
+        """float64 [byte]: bytes that each of the jobs ``rows`` still has to send over each edge of its ring."""
         return self._progress(rows)[0] * self._ring_bytes[rows]
 
     def shared_schedule(
@@ -483,23 +499,27 @@ class ClairvoyantView(ClusterView):
         placement: str = "consolidate",
         strict: bool = False,
     ) -> Iterator[Decision]:
-        """Start waiting jobs in an order, each that fits on free or shared GPUs (docs/sjf_bsbf.md).
+        """Yield decisions that start the waiting jobs ``order`` on free or shared GPUs (docs/sjf_bsbf.md).
 
-        Each start depends on those before it: apply the decisions one by one, as ``yield from`` does.
+        Each decision depends on those before it. The caller must apply each decision before it asks for the next one,
+        as ``yield from`` does.
 
         Parameters
         ----------
-        order : rows of waiting jobs, best first
-        benefit : share only if the pair's mean JCT falls, the best pairs first; else the first GPUs with room
-        search : choose the sub-batch with which the job gains, or fits; else its sub-batch is its whole batch
-        measured : estimate running jobs by their present seconds per iteration, not by those alone on their GPUs
+        order : rows of waiting jobs, highest priority first
+        benefit : True = share GPUs only with a job for which sharing reduces the mean JCT of the pair, jobs with the
+            largest reduction first; False = take the first GPUs with enough memory
+        search : True = choose the sub-batch with which sharing helps, or with which the job fits into the memory;
+            False = the sub-batch is the whole batch
+        measured : True = estimate the remaining time of running jobs from their present time of an iteration; False =
+            from their time of an iteration alone on their GPUs
         placement : "consolidate" = best fit on free GPUs; "bsbf" = machines with the fewest gangs first; "bsbfs" = one
-            machine if possible, alone or sharing, else as bsbf
-        strict : stop at the first job that does not fit
+            machine if possible, alone or shared, and otherwise like "bsbf"
+        strict : True = stop at the first job that does not fit; False = skip that job
 
         Raises
         ------
-        GpuschedError : no such placement
+        GpuschedError : ``placement`` has another value
         """
         if placement not in PLACEMENTS:
             raise GpuschedError(unknown_name("placement", placement, PLACEMENTS))
@@ -507,12 +527,12 @@ class ClairvoyantView(ClusterView):
         return self._shared(order, choices, strict)
 
     def rehearsal(self, limit_s: float = math.inf) -> tuple[Simulation, ClusterView]:
-        """Return a copy of the run, to be played ahead, and its view: see :meth:`Simulation.rehearsal`."""
+        """Return a copy of the run, and a view of the copy, to simulate ahead: see :meth:`Simulation.rehearsal`."""
         simulation = self._simulation.rehearsal(limit_s)
         return simulation, ClusterView(simulation)
 
     def end_s(self, rows: np.ndarray) -> np.ndarray:
-        """float64 [s]: time at which each of the running jobs ``rows`` ends at present rates; inf = no progress."""
+        """float64 [s]: time at which each of the running jobs ``rows`` finishes at present rates; inf = no progress."""
         asked, count = self._asked_of(rows), len(rows)
         queries.end_times(self._arrays, asked, count)
         return asked.answers[0, :count].copy()

@@ -1,1 +1,1 @@
-"""Links: flows, rates, contention."""
+"""Links of the network: flows, rates and contention."""

@@ -1,4 +1,4 @@
-"""The arrays of the network for kernels: links, routes, and which ring crosses which link."""
+"""The arrays of the network for kernels: links, routes, and the links that each ring crosses."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ LINK_STATE_DTYPE: Final = np.dtype(
         ("capacity", "<f8"),  # [byte/s]
         ("built_Bps", "<f8"),  # [byte/s] capacity before any change
         ("total", "<f8"),  # weight of all its flows
-        ("level", "<f8"),  # [byte/s] max-min: rate at which it bounds flows; inf = it bounds none
+        ("level", "<f8"),  # [byte/s] max-min: rate of the flows that it bounds; inf = it bounds no flow
         ("first_use", "<i4"),  # head of its linked list of ``uses``; -1 = none
         ("flows", "<i4"),  # length of that list
-        ("can_fill", "<i4"),  # 1 = the flows' rates alone add up to more than its capacity
-        ("is_stale", "<i4"),  # scratch: 1 = ``right`` is older than its flows' rates, so out of date
+        ("can_fill", "<i4"),  # 1 = the rates alone of its flows add up to more than its capacity
+        ("is_stale", "<i4"),  # scratch: 1 = ``right`` is out of date, because rates of its flows have changed
         ("place", "<i4"),  # scratch: index in the queue; -1 = not in it
         ("is_changed", "<i4"),
         ("tier", "<i4"),  # index into LINK_TIERS; -1 = bus of a machine, -2 = no link
@@ -32,7 +32,7 @@ LINK_STATE_DTYPE: Final = np.dtype(
         ("key", "<f8"),  # [byte/s] scratch: key in the queue
         ("room", "<f8"),  # [byte/s] scratch: capacity minus the flows that it does not bound
         ("held", "<f8"),  # scratch: weight of the flows that it bounds
-        # row i also holds change i of the links, and entry i of lists
+        # In addition, row i stores change i of the links, and entry i of several lists.
         ("change_s", "<f8"),  # [s] time of change i
         ("change_slowdown", "<f8"),  # built capacity / capacity from then on
         ("change_tier", "<i4"),  # which links change, index into LINK_TIERS
@@ -58,7 +58,7 @@ PAIR_DTYPE: Final = np.dtype([("latency_s", "<f8"), ("begin", "<i4"), ("end", "<
 
 
 def network_sizes(instance: Instance) -> dict[str, int]:
-    """Lengths of the network's arrays for one instance; 1 each without a topology."""
+    """Return the lengths of the arrays of the network for one instance; each is 1 without a topology."""
     topology = instance.topology
     if topology is None:
         return dict(links=1, uses=1, routes=1, pairs=1, profiles=1)

@@ -1,4 +1,4 @@
-"""Links that become slower or faster during a run: the gangs whose rings cross them are repriced."""
+"""Links that become slower or faster during a run. The rates of the gangs whose rings cross these links change."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gpusched_env.core.state import ACTIVE, Run
 
 @helper
 def next_change_s(sim: Run) -> float:
-    """Time of the next change of links [s]; inf = never."""
+    """Return the time of the next change of links [s]; inf = never."""
     w = sim.world
     return sim.links[w["next_change"]]["change_s"] if w["next_change"] < w["changes"] else np.inf
 
 
 @kernel(lazy=True)
 def change_links(sim: Run) -> None:
-    """Apply the next change of links to the links of its tier, and reprice the rings that cross them."""
+    """Apply the next change to all links of its tier, and recompute the rings that cross these links."""
     w = sim.world
     tier = sim.links[w["next_change"]]["change_tier"]
     slowdown = sim.links[w["next_change"]]["change_slowdown"]
@@ -36,7 +36,7 @@ def change_links(sim: Run) -> None:
 
 @kernel
 def crosses(sim: Run, number: int, tier: int) -> bool:
-    """Tell whether a gang's ring crosses a link of a tier."""
+    """Return whether a gang's ring crosses a link of a tier."""
     use = sim.replicas[number]["first_use"]
     while use >= 0:
         if sim.links[sim.uses[use]["link"]]["tier"] == tier:
@@ -47,7 +47,7 @@ def crosses(sim: Run, number: int, tier: int) -> bool:
 
 @kernel
 def lay_again(sim: Run, number: int) -> None:
-    """Reprice a gang's ring on the present links; the gang keeps its old rate until time moves."""
+    """Recompute the ring of a gang with the present links; the gang runs at its old rate until time moves."""
     r = sim.replicas[number]
     seat = r["first_gpu"]
     count = 0

@@ -1,4 +1,7 @@
-"""The registry of contention models: how gangs that share links slow each other. Users add their own."""
+"""The registry of contention models, which say how gangs that share links slow each other down.
+
+Users register their own models with :func:`contention_model`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from gpusched_env.core.registering import put_named
 from gpusched_env.core.state import MODEL_FLAGS, Run
 from gpusched_env.network.contention import CONTENTION_MODELS
 
-OWN, PORTS = range(2)  # which gangs are priced when flows change: those listed; also those on changed ports
+OWN, PORTS = range(2)  # gangs whose times are recomputed when flows change: the listed ones; also those on their ports
 
 
 def _of_gang(sim: Run, number: int) -> None:
@@ -37,7 +40,7 @@ solve: Final = Numbered("contention-solve", _of_all, most=len(MODEL_FLAGS))
 
 
 def model_number(name: str) -> int:
-    """Return the number of a contention model in kernels; 0 is that of a network without a topology."""
+    """Return the number of a contention model in kernels; a network without a topology has the number 0."""
     return 1 + list(CONTENTION_MODELS).index(name)
 
 
@@ -51,28 +54,30 @@ def contention_model(
     solver: Any = None,
     keeps_idle_flows: bool = False,
 ) -> Callable[[Any], Any]:
-    """Register a contention model under a name, which ``Contention(model=...)`` then takes.
+    """Register a contention model under a name, so that ``Contention(model=name)`` selects it.
 
-    It decorates a function ``(sim: Run, number: int) -> None``: a kernel, or a plain Python function where speed does
-    not matter. The function prices gang ``number`` at the present flows: it sets in ``sim.replicas[number]`` the fields
-    ``settled_s``, the seconds of one iteration, and ``bottleneck``, the link that bounds the gang (-1 = none). The
-    result must depend on the flows only.
+    Use it as a decorator of a function ``(sim: Run, number: int) -> None``. The function is a kernel, or a plain Python
+    function if speed does not matter. It computes the iteration time of gang ``number`` from the present flows, and
+    sets two fields of ``sim.replicas[number]``: ``settled_s``, the time of one iteration [s], and ``bottleneck``, the
+    link that bounds the gang (-1 = none). The result must depend only on the flows.
 
     Parameters
     ----------
-    meaning : short description for tables
-    reach : OWN = a flow that begins or ends changes no other gang (but see ``solver``); PORTS = it may change the gangs
-        on its machines' ports
-    at_start : ``(sim, number, slowest)`` may change the compute time and the bytes of a gang that starts; ``slowest`` =
-        the GPU type that sets its pace
-    alone_s : ``(sim, number) -> float``, seconds of one iteration if no other gang used the network [s]; by default
-        computed from the gang's bytes on an idle network
-    solver : ``(sim)`` finds the rates of all flows before gangs are priced, and lists the gangs whose rates change
-    keeps_idle_flows : gangs that send no bytes still count on their links
+    name : name of the model
+    meaning : short description, shown in tables
+    reach : which gangs a flow affects when it begins or ends. OWN = only its own gang (but see ``solver``); PORTS =
+        also the gangs on the ports of its machines
+    at_start : function ``(sim, number, slowest)``, called when a gang starts; it may change the compute time and the
+        bytes of the gang. ``slowest`` is the slowest GPU type of the gang
+    alone_s : function ``(sim, number) -> float`` that returns the time of one iteration if no other gang used the
+        network [s]. By default, this time is computed from the bytes of the gang on an idle network
+    solver : function ``(sim)`` that computes the rates of all flows before iteration times are computed, and lists the
+        gangs whose rates have changed
+    keeps_idle_flows : whether gangs that send no bytes count as gangs on their links
 
     Raises
     ------
-    GpuschedError : the name is already in use, or a kernel has another signature
+    GpuschedError : the name is already in use, or a kernel has a wrong signature
     """
 
     def register(function: Any) -> Any:

@@ -97,7 +97,10 @@ def cross_edge(sim: Run, replica: int, source: int, target: int, edge: int) -> f
 
 @kernel
 def solo_rate(sim: Run, replica: int, cap_Bps: float, built: bool) -> float:
-    """Rate of a ring edge if no other gang used the network, with present or ``built`` capacities [byte/s]."""
+    """Return the rate of a ring edge if no other gang used the network [byte/s].
+
+    ``built`` = use the nominal capacities of the links instead of the present capacities.
+    """
     rate = cap_Bps
     use = sim.replicas[replica]["first_use"]
     while use >= 0:
@@ -111,12 +114,16 @@ def solo_rate(sim: Run, replica: int, cap_Bps: float, built: bool) -> float:
 def price(
     sim: Run, number: int, collective: int, largest: int, gradient_bytes: float, step_s: float
 ) -> tuple[float, float]:
-    """Seconds [s] that do not depend on the rate between machines, and bytes over each ring edge (docs/network.md).
+    """Return the communication time that does not depend on rates between machines [s], and the bytes per ring edge.
+
+    docs/network.md has the formulas.
 
     Parameters
     ----------
-    number : replica of the gang; its GPUs and machines are set
-    largest : most GPUs on one machine
+    number : replica of the gang, whose GPUs and machines must be set
+    collective : number of the collective
+    largest : largest number of the gang's GPUs on one machine
+    gradient_bytes : size of the gradients [byte]
     step_s : latency of one step between machines [s]
     """
     w = sim.world
@@ -136,9 +143,9 @@ def price(
 
 @helper
 def port_rate(sim: Run, collective: int, machines: int, largest: int) -> float:
-    """Rate that the ports of a gang's GPUs allow on a ring edge, between machines or inside one [byte/s].
+    """Return the rate that the ports of a gang's GPUs allow on a ring edge, between machines or within one [byte/s].
 
-    In two-level collectives all GPUs of a machine send at the same time, each its own part.
+    In two-level collectives, all GPUs of a machine send at the same time, and each sends its own part.
     """
     two_levels = machines > 1 and (collective in (HIERARCHICAL, TREE))
     return sim.world["gpu_Bps"] * (largest if two_levels else 1)
@@ -158,7 +165,10 @@ def overlap_norm(compute_s: float, communication_s: float, overlap: float) -> fl
 
 @helper
 def micro_s(pace: Any, compute_share: float) -> float:
-    """Seconds of an iteration's last sub-step, the one that communicates [s]; with one sub-step, of the iteration."""
+    """Return the time of the last sub-step of an iteration, which communicates [s].
+
+    With one sub-step, this is the time of the iteration.
+    """
     if compute_share == 1.0:
         return pace["iteration_s"]
     return overlap_norm(pace["compute_s"] * compute_share, pace["communication_s"], pace["overlap"])
@@ -166,7 +176,7 @@ def micro_s(pace: Any, compute_share: float) -> float:
 
 @kernel(lazy=True)
 def begin_flow(sim: Run, number: int, slowest: int) -> None:
-    """Add a gang's ring to the links: it visits machines in ascending order, so it enters each rack once."""
+    """Add the ring of a gang to the links. The ring visits machines in ascending order, so it enters each rack once."""
     w = sim.world
     r = sim.replicas[number]
     gang = r["gpus"]
@@ -222,7 +232,7 @@ def begin_flow(sim: Run, number: int, slowest: int) -> None:
     if gradient == 0.0:
         fixed = 0.0
     fixed += gradient * (gang - 1) / gang / w["reduction_Bps"] + w["machine_overhead_s"] * machines
-    if pace["measured"]:  # treat all measured communication as transfer, which contention stretches
+    if pace["measured"]:  # treat all measured communication as transfers, which contention slows down
         fixed = 0.0
         built = solo_rate(sim, number, cap, True)
         wire = pace["communication_s"] * min(built, port_rate(sim, choice, machines, largest))
@@ -245,7 +255,7 @@ def begin_flow(sim: Run, number: int, slowest: int) -> None:
 
 @kernel
 def iteration_at(sim: Run, number: int, slowdown: float) -> float:
-    """Seconds of one iteration if its transfers take ``slowdown`` times as long as alone [s]."""
+    """Return the time of one iteration if its transfers take ``slowdown`` times as long as alone [s]."""
     r = sim.replicas[number]
     communication = r["fixed_s"]
     if r["wire_bytes"] > 0.0:

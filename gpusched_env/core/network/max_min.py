@@ -1,13 +1,15 @@
-"""Max-min fair rates, updated incrementally: only rates that can have changed are recomputed.
+"""Max-min fair rates, updated incrementally: only rates that may have changed are recomputed.
 
-The rate of a flow is the lowest level among its links, or its rate alone if that is lower. The level of a link is the
-rate of the flows that the link bounds, those that nothing else bounds at a lower rate; infinite if the flows do not
-fill the link. A level depends only on the lower rates on its link. So these equations have one solution, to the last
-bit: it depends neither on the levels from which the search starts nor on the order in which links are processed.
+Each link has a level. The rate of a flow is the lowest level of its links, or its rate alone if that is lower. A link
+bounds a flow if neither another link nor the rate alone gives the flow a lower rate. The level of a link is the rate of
+the flows that it bounds. The level is infinite if the flows do not fill the link.
 
-The search follows Ramalingam and Reps (Journal of Algorithms 21, 1996). Links whose level may be wrong wait in a
-priority queue. The key of a link is the lower of its present and its correct level; all levels below the first key are
-final. A level that is too high is lowered; a level that is too low is raised to infinity, then lowered.
+A level depends only on the lower rates on its link. So these equations have exactly one solution, to the last bit. The
+solution depends neither on the levels from which the search starts nor on the order in which links are processed.
+
+The search follows Ramalingam and Reps (Journal of Algorithms 21, 1996). Links whose level may be wrong are in a
+priority queue. The key of a link is the lower of its present and its correct level. All levels below the first key of
+the queue are final. A level that is too high is lowered. A level that is too low is raised to infinity, then lowered.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.flows import list_flow, touch_link
 from gpusched_env.core.state import Run
 
-FULL: Final = 1.0 + 1e-12  # a link whose flows alone need at most this share of its capacity never bounds them
-SPARE: Final = 1e-9  # a link with more free capacity than this share is not full, whatever rounding did
+FULL: Final = 1.0 + 1e-12  # if the rates alone of all flows need at most this fraction of a link, it bounds no flow
+SPARE: Final = 1e-9  # a link whose free fraction exceeds this is not full; the value is above all rounding errors
 
 
 @kernel
@@ -43,10 +45,11 @@ def recount(sim: Run, link: int) -> None:
 
 @kernel
 def level_of(sim: Run, link: int) -> float:
-    """Correct level of a link at the present rates of its flows; if its own level is too low, any level above that.
+    """Return the correct level of a link at the present rates of its flows.
 
-    Also sets which flows the link bounds (``is_held``), their weight (``held``), and the capacity that the other flows
-    leave to them (``room``).
+    If the present level of the link is too low, the result is some level above it. The kernel also sets which flows the
+    link bounds (``is_held``), the weight of these flows (``held``), and the capacity that the other flows leave to them
+    (``room``).
     """
     entry = sim.links[link]
     entry["is_stale"] = 0
@@ -119,7 +122,7 @@ def queue(sim: Run, link: int, key: float) -> None:
 
 @kernel
 def requeue(sim: Run, link: int) -> None:
-    """Queue a link whose flows' rates have changed, by the lowest level that it can have; its level may be correct."""
+    """Queue a link after rates of its flows have changed, with the lowest level that it can have as its key."""
     entry = sim.links[link]
     entry["is_stale"] = 1
     if entry["held"] != 0.0:
@@ -156,7 +159,7 @@ def tell(sim: Run, use: int, rate_Bps: float) -> None:
 
 @kernel
 def bound(sim: Run, number: int) -> float:
-    """Rate of a flow: the lowest level of its links, or its rate alone if that is lower [byte/s]."""
+    """Return the rate of a flow: the lowest level of its links, or its rate alone if that is lower [byte/s]."""
     rate = sim.replicas[number]["solo_Bps"]
     use = sim.replicas[number]["first_use"]
     while use >= 0:
@@ -176,7 +179,7 @@ def set_level(sim: Run, link: int, level: float) -> None:
         rate = sim.uses[along]["rate"]
         if rate >= lowest:
             number = sim.uses[along]["replica"]
-            list_flow(sim, number)  # at an equal rate, another link may bound it now
+            list_flow(sim, number)  # the rate may be equal, but another link may now bound the flow
             new = bound(sim, number) if level > old else level
             if new != rate:
                 sim.replicas[number]["rate_Bps"] = new
@@ -194,7 +197,7 @@ def set_level(sim: Run, link: int, level: float) -> None:
 
 @kernel
 def solve(sim: Run) -> None:
-    """Update the rates of all flows; what has changed is the flows of the changed links, and the listed flows."""
+    """Update the rates of all flows after the flows of the changed links, and the listed flows, have changed."""
     w = sim.world
     for i in range(w["listed"]):  # new flows
         number = sim.replicas[i]["listed"]

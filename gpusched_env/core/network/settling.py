@@ -1,4 +1,4 @@
-"""Contention: settle the rates of gangs that share links after flows have begun or ended."""
+"""Contention: compute the rates of gangs that share links when flows have begun or ended ("settling" of rates)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gpusched_env.core.network.contention import alone, price, solve
 from gpusched_env.core.network.flows import iteration_at, list_flows_on
 from gpusched_env.core.state import Run
 
-SLOT_SLACK: Final = 1e-9  # [slot] rounding may put the end of work this much beyond the end of its slot
+SLOT_SLACK: Final = 1e-9  # [slot] tolerance: by rounding, work may end this much after the end of its slot
 
 
 @kernel
 def settle(sim: Run) -> None:
-    """Find the rates at the present flows; gangs keep their old rates until time moves.
+    """Compute the rates of all gangs from the present flows; gangs run at their old rates until time moves.
 
-    The result depends only on the flows, not on how often the rates were settled before.
+    The result depends only on the flows, and not on how often this function was called before.
     """
     if sim.world["changed"] > 0 or sim.world["listed"] > 0:
         settle_flows(sim)
@@ -28,7 +28,7 @@ def settle(sim: Run) -> None:
 
 @kernel(lazy=True)
 def settle_flows(sim: Run) -> None:
-    """Price the gangs that the changed flows may affect, by the contention model."""
+    """Compute the iteration times of the gangs that the changed flows may affect, with the contention model."""
     w = sim.world
     model = w["contention"]
     flags = sim.models[model]
@@ -50,14 +50,17 @@ def settle_flows(sim: Run) -> None:
 
 @kernel(lazy=True)
 def alone_s(sim: Run, number: int) -> float:
-    """Seconds of one iteration of a gang on its GPUs if no other gang used the network [s]."""
+    """Return the time of one iteration of a gang on its GPUs if no other gang used the network [s]."""
     model = sim.world["contention"]
     return alone(model, sim, number) if sim.models[model]["is_own_alone"] > 0 else iteration_at(sim, number, 1.0)
 
 
 @kernel
 def whole_iterations(sim: Run, iteration_s: float) -> float:
-    """Seconds of one iteration if only whole iterations count in each slot [s]; inf = a slot is too short for one."""
+    """Return the time of one iteration if only whole iterations count in each time slot [s].
+
+    inf = a slot is too short for one iteration.
+    """
     slot = sim.world["slot_s"]
     if slot == 0.0 or iteration_s == np.inf:
         return iteration_s
@@ -67,17 +70,17 @@ def whole_iterations(sim: Run, iteration_s: float) -> float:
 
 @helper
 def beside_company(sim: Run, number: int) -> float:
-    """Seconds of one iteration at the settled rate, all sub-steps, beside the co-located gangs [s]."""
+    """Return the time of one iteration at the settled rate [s], with all sub-steps and the co-located gangs."""
     r = sim.replicas[number]
     return (r["settled_s"] + r["accumulation_s"]) * r["slowdown"]
 
 
 @kernel
 def finish_time(sim: Run, since_s: float, remaining: float, iteration_s: float) -> float:
-    """Time at which the remaining work is done [s]; with slots, the end of that slot.
+    """Return the time at which the remaining work is done [s]; with time slots, the end of that slot.
 
-    With steps, the times of the steps are added one by one, as in a simulator that plays step by step: other times that
-    derive from them, such as the end of a lease, must agree to the last bit.
+    With steps, the lengths of the steps are added one by one, as in a simulator that proceeds step by step. Times that
+    are computed from the ends of steps, such as the end of a lease, must agree with such a simulator to the last bit.
     """
     slot = sim.world["slot_s"]
     step = sim.world["step_iterations"]

@@ -10,7 +10,7 @@ from gpusched_env.core.state import ACTIVE, WAITING, Run
 
 @kernel
 def room_beside(sim: Run, kind: int, option: int, number: int) -> int:
-    """Count the GPUs of a running gang that have room for a job class with a sub-batch; 0 while it checkpoints."""
+    """Count the GPUs of a running gang that have room for a job class with a sub-batch; 0 during its checkpoint."""
     count = 0
     if sim.replicas[number]["phase"] != ACTIVE:
         return count
@@ -25,11 +25,11 @@ def room_beside(sim: Run, kind: int, option: int, number: int) -> int:
 
 @kernel(lazy=True)
 def find_beside(sim: Run, row: int, partner: int, option: int) -> tuple[int, int]:
-    """Write the GPUs on which a waiting job would join the running job ``partner`` to ``chosen``.
+    """Write the GPUs on which a waiting job would join the running job ``partner`` to ``chosen``; reserve nothing.
 
-    The job gets the partner's GPUs that have room, in ascending order, then free GPUs. ``option``: index into
-    ``sub_batches``, -1 = the largest sub-batch for which there is a place. Nothing is reserved. Returns the number of
-    GPUs, 0 = no place, and the option.
+    The job gets the partner's GPUs that have room, in ascending order, then free GPUs. ``option`` is an index into
+    ``sub_batches``; -1 = the largest sub-batch with which the job fits. Returns the number of GPUs (0 = the job does
+    not fit) and the index of the sub-batch.
     """
     most = sim.world["jobs"]
     if row < 0 or row >= most or sim.jobs[row]["status"] != WAITING or sim.world["gpu_jobs"] == 1:

@@ -1,4 +1,4 @@
-"""As few machines as the empty cluster would need."""
+"""The placement rule "consolidate": as few machines as the gang would need in the empty cluster."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def _most_free_of(sim: Run, begin: int, end: int, machines: int, most: int) -> i
 @placement_rule("consolidate", "as few machines as on the empty cluster, in one rack if possible; else wait")
 @kernel(lazy=True)
 def place_consolidated(sim: Run, at: int, kind: int, gang: int, supply: int) -> int:
-    """Place on as few machines as the empty cluster would need, in the first rack that can, else across racks."""
+    """Place a gang on as few machines as it would need in the empty cluster.
+
+    The machines are in the first rack that has enough, otherwise in several racks.
+    """
     machines = _fewest_machines(sim, gang)
     most = sim.world["node_gpus"]
     for rack in range(sim.world["racks"]):

@@ -10,9 +10,9 @@ from gpusched_env.core.state import Run
 
 @kernel
 def _fill_quietest(sim: Run, begin: int, end: int, gang: int, at: int) -> int:
-    """Take ``gang`` GPUs of ``nodes[begin:end]``, machines with the fewest gangs on their ports first; ties: best fit.
+    """Reserve ``gang`` GPUs of ``nodes[begin:end]``, on machines with the fewest gangs on their ports; ties: best fit.
 
-    The load of a machine is the number of gangs whose rings cross its port: the straddle count of SJF-BCO (eq. 6).
+    The number of gangs whose rings cross the port of a machine is the straddle count of SJF-BCO (eq. 6).
     """
     left = gang
     while left > 0:
@@ -67,7 +67,11 @@ def _on_uplink(sim: Run, rack: int) -> int:
 )
 @kernel(lazy=True)
 def place_by_contention(sim: Run, at: int, kind: int, gang: int, supply: int) -> int:
-    """Best fit on one machine; else the rack with the least busy ports; else the racks with the least busy uplinks."""
+    """Place a gang where few gangs share ports and uplinks.
+
+    The rule uses best fit on one machine if possible, otherwise the rack with the least busy ports, otherwise the racks
+    with the least busy uplinks.
+    """
     node = best_fit(sim, 0, sim.world["nodes"], gang)
     if node >= 0:
         return take(sim, node, gang, at)

@@ -13,9 +13,10 @@ from gpusched_env.core.state import Run
 
 @kernel
 def _fastest_type(sim: Run, kind: int, gang: int) -> int:
-    """Find the GPU type on which a gang would run fastest now, all its GPUs of that type; -1 = too few are free.
+    """Find the GPU type on which a gang would run fastest now, with all its GPUs of this type.
 
-    If no machine of a type has room for the whole gang, the time of an iteration across racks is assumed.
+    -1 = no type has enough free GPUs. If no machine of a type has room for the whole gang, the time of an iteration
+    across racks is assumed for this type.
     """
     best = -1
     least = np.inf
@@ -40,7 +41,7 @@ def _fastest_type(sim: Run, kind: int, gang: int) -> int:
 )
 @kernel(lazy=True)
 def place_on_fastest_type(sim: Run, at: int, kind: int, gang: int, supply: int) -> int:
-    """Best fit on one machine of the type on which the gang runs fastest now, else on few machines of it."""
+    """Place a gang on the type on which it runs fastest now, by best fit on one machine, otherwise on few machines."""
     gpu_type = _fastest_type(sim, kind, gang)
     left = gang if gpu_type >= 0 else 0
     while left > 0:

@@ -1,4 +1,4 @@
-"""Machine by machine in order: first fit, and one GPU from each in turn."""
+"""The placement rules "count" and "spread": the lowest GPU ids, and one GPU from each machine in turn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpusched_env.core.state import Run
 
 @kernel
 def _lowest(sim: Run, gang: int, at: int, per_node: int) -> int:
-    """Walk the nodes in order, at most ``per_node`` GPUs from each in a round, until the gang is complete."""
+    """Take GPUs from the nodes in order, at most ``per_node`` from each; repeat this until the gang is complete."""
     left = gang
     while left > 0:
         for node in range(sim.world["nodes"]):

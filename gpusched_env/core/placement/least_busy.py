@@ -14,16 +14,16 @@ from gpusched_env.core.state import Run
 
 @helper
 def held_s(sim: Run, gpu: int) -> float:
-    """Seconds for which gangs have held a GPU, up to the clock [s]."""
+    """Return the time for which gangs have held a GPU so far [s]."""
     return sim.busy[gpu]["busy_s"] + max(sim.world["clock_s"] - sim.busy[gpu]["since_s"], 0.0)
 
 
 @kernel
 def _take_least_busy(sim: Run, gang: int, at: int, marked: int) -> int:
-    """Write the ``gang`` free GPUs that have been held least to ``chosen``; ties: lowest id. Return the end.
+    """Write the ``gang`` free GPUs that gangs have held for the least time to ``chosen``; return the end of the list.
 
-    Only machines whose ``taken`` is ``marked`` count; nothing is reserved. The list is sorted at all times (insertion
-    sort), so most GPUs of a large cluster cost one comparison.
+    Ties: the lowest id. Only machines whose ``taken`` is ``marked`` are considered, and nothing is reserved. The list
+    is always sorted (insertion sort), so most GPUs of a large cluster take one comparison.
     """
     end = at
     for node in range(sim.world["nodes"]):
@@ -51,7 +51,10 @@ def _take_least_busy(sim: Run, gang: int, at: int, marked: int) -> int:
 @placement_rule("least-busy", "the GPUs that gangs have held least so far, anywhere", anywhere=True)
 @kernel(lazy=True)
 def place_on_least_busy(sim: Run, at: int, kind: int, gang: int, supply: int) -> int:
-    """Take the GPUs that have been held least, anywhere (FA-FFP of SJF-BCO, but by time held, not time charged)."""
+    """Take the GPUs that gangs have held for the least time, on any machine.
+
+    This is FA-FFP of SJF-BCO, but by the time for which GPUs have been held instead of the charged time.
+    """
     end = _take_least_busy(sim, gang, at, 0)
     take_listed(sim, at, end)
     return end
@@ -88,9 +91,11 @@ def _mark_least_busy(sim: Run, capacity: int) -> int:
 )
 @kernel(lazy=True)
 def place_on_least_busy_machines(sim: Run, at: int, kind: int, gang: int, supply: int) -> int:
-    """Take the least held GPUs of the fewest least busy machines that could hold the gang; wait if they are taken.
+    """Take the GPUs that have been held for the least time, on the least busy machines only.
 
-    LBSGF of SJF-BCO, but by time held, not time charged. The machines must have lambda x gang GPUs, free or not.
+    The rule considers the smallest number of least busy machines that have lambda x gang GPUs, free or not. If too few
+    of these GPUs are free, the gang waits. This is LBSGF of SJF-BCO, but by the time for which GPUs have been held
+    instead of the charged time.
     """
     end = at
     capacity = min(math.ceil(gang * sim.world["least_busy_lambda"]), sim.world["gpus"])

@@ -1,4 +1,4 @@
-"""The orders of machines in the code of SJF-BSBF's authors, by free GPUs and gangs (docs/sjf_bsbf.md)."""
+"""Orders of machines by their free GPUs and gangs, as in the code of SJF-BSBF's authors (docs/sjf_bsbf.md)."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ def count_gangs(sim: Run) -> None:
 
 @kernel
 def node_key(sim: Run, gang: int, one_node: bool, node: int) -> int:
-    """Return the sort key of a machine, the smallest first; ties: the lowest index.
+    """Return the sort key of a machine; the smallest key comes first, and ties go to the lowest index.
 
-    ``one_node``: first the machines with room for the gang, by fewest free GPUs; then the others, by most free GPUs;
-    ties: the fewest gangs. Otherwise: the fewest gangs.
+    Without ``one_node``, machines with the fewest gangs come first. With ``one_node``, the first machines are those
+    with room for the whole gang, by ascending free GPUs. The others follow, by descending free GPUs. Ties: the fewest
+    gangs.
     """
     gangs = sim.nodes[node]["gangs"]
     if not one_node:
@@ -54,7 +55,7 @@ def next_node(sim: Run, gang: int, one_node: bool, key: int, node: int) -> int:
 
 @kernel
 def first_gpus_by_gangs(sim: Run, kind: int, gang: int) -> int:
-    """Write free GPUs of the machines with the fewest gangs to ``chosen``; return ``gang``, or 0 = too few."""
+    """Write free GPUs of the machines with the fewest gangs to ``chosen``; return ``gang``, or 0 = too few are free."""
     at, key, node = 0, -1, -1
     while at < gang:
         node = next_node(sim, gang, False, key, node)

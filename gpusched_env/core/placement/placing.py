@@ -10,7 +10,7 @@ from gpusched_env.core.state import Run
 
 @kernel
 def goes_anywhere_now(sim: Run, kind: int, rule: int) -> bool:
-    """Tell whether a rule places every gang of a job class for which enough GPUs are free."""
+    """Return whether a rule places every gang of a job class for which enough GPUs are free."""
     return sim.rules[rule]["anywhere"] > 0 and not unable_somewhere(sim, kind)
 
 
@@ -18,9 +18,9 @@ def goes_anywhere_now(sim: Run, kind: int, rule: int) -> bool:
 def reserve(sim: Run, at: int, kind: int, gang: int, rule: int, supply: int) -> int:
     """Reserve the GPUs of a gang of a job class by a rule and append them to ``chosen`` from ``at``.
 
-    ``supply`` is the number of free GPUs. Returns the end of what it appended: ``at + gang``, more if the rule places
-    several copies, ``at`` (nothing reserved) if there is no place. The rule does not use machines of a GPU type on
-    which the class cannot run.
+    ``supply`` is the number of free GPUs. Returns the index after the last appended GPU: ``at + gang``, a larger index
+    if the rule places several copies, or ``at`` if the rule finds no placement and reserves nothing. The rule does not
+    use machines whose GPU type cannot run the class.
     """
     hides = unable_somewhere(sim, kind)
     if hides:
@@ -35,7 +35,7 @@ def reserve(sim: Run, at: int, kind: int, gang: int, rule: int, supply: int) -> 
 
 @kernel
 def look_for(sim: Run, kind: int, gang: int, rule: int) -> int:
-    """Write the GPUs that :func:`reserve` would reserve now to ``chosen``; return their number, 0 = no place."""
+    """Write the GPUs that :func:`reserve` would reserve now to ``chosen``; return their number, 0 = none."""
     random = sim.world["random"]
     end = reserve(sim, 0, kind, gang, rule, sim.world["free_gpus"])
     sim.world["random"] = random
@@ -45,7 +45,7 @@ def look_for(sim: Run, kind: int, gang: int, rule: int) -> int:
 
 @kernel
 def fits(sim: Run, kind: int, gang: int, rule: int) -> bool:
-    """Tell whether :func:`reserve` would find a place now."""
+    """Return whether :func:`reserve` would find GPUs now."""
     supply = sim.world["free_gpus"]
     if gang > supply or goes_anywhere_now(sim, kind, rule):
         return gang <= supply

@@ -1,4 +1,7 @@
-"""The registry of placement rules: which GPUs a gang gets. Users add their own with :func:`placement_rule`."""
+"""The registry of placement rules, which choose the GPUs of a gang.
+
+Users register their own rules with :func:`placement_rule`.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,10 @@ class Rule(NamedTuple):
 
     Parameters
     ----------
-    name : its name in decisions and scenarios
-    number : its number in kernels
-    meaning : short description for tables
-    place : called as (sim, at, kind, gang, supply)
+    name : name of the rule in decisions and scenarios
+    number : number of the rule in kernels
+    meaning : short description, shown in tables
+    place : function ``(sim, at, kind, gang, supply)`` of the rule, see :func:`placement_rule`
     """
 
     name: str
@@ -43,22 +46,24 @@ _names: Final[list[str]] = []  # index = number
 def placement_rule(name: str, meaning: str, *, anywhere: bool = False, shares: int = 0) -> Callable[[Any], Any]:
     """Register a placement rule under a name.
 
-    It decorates a function ``(sim: Run, at: int, kind: int, gang: int, supply: int) -> int``: a kernel, or a plain
-    Python function where speed does not matter. The function reserves the GPUs of a gang of job class ``kind`` with
-    ``take`` and the like (taking.py), which append them to ``sim.chosen`` from ``at`` on. It returns the end of what it
-    appended: ``at + gang``, more if it places several copies, ``at`` if it reserved nothing. ``supply`` >= gang GPUs
-    are free. Machines on which the class cannot run look full.
+    Use it as a decorator of a function ``(sim: Run, at: int, kind: int, gang: int, supply: int) -> int``. The function
+    is a kernel, or a plain Python function if speed does not matter. It reserves ``gang`` GPUs for a job of class
+    ``kind`` with ``take`` or another function of taking.py. These functions append the GPUs to ``sim.chosen`` from
+    index ``at`` on. The rule returns the index after the last GPU: ``at + gang``, a larger index if it places several
+    copies of the gang, or ``at`` if it reserves nothing. ``supply`` is the number of free GPUs, which is at least
+    ``gang``. Machines on which the class cannot run appear to have no free GPUs.
 
     Parameters
     ----------
-    name : its name in decisions and scenarios
-    meaning : short description for tables
-    anywhere : the rule finds a place for every gang for which enough GPUs are free
-    shares : flags of core/sharing/choices.py: which GPUs a gang may share if too few are free; 0 = it never shares
+    name : name of the rule in decisions and scenarios
+    meaning : short description, shown in tables
+    anywhere : whether the rule places every gang for which enough GPUs are free
+    shares : how a gang chooses GPUs to share if too few GPUs are free: flags of core/sharing/choices.py; 0 = it never
+        shares
 
     Raises
     ------
-    GpuschedError : the name is taken, the kernel has another signature, or there are too many rules
+    GpuschedError : the name is already in use, the kernel has a wrong signature, or there are too many rules
     """
 
     def register(function: Any) -> Any:
@@ -97,7 +102,7 @@ def rule_number(name: str) -> int:
 
     Raises
     ------
-    GpuschedError : an unknown rule, with the nearest names
+    GpuschedError : no rule has this name; the message suggests similar names
     """
     if name not in _rules:
         raise GpuschedError(unknown_name("placement rule", str(name), list(_rules)))
@@ -110,11 +115,11 @@ def rule_name(number: int) -> str:
 
 
 def check_numbers(numbers: np.ndarray) -> None:
-    """Check rule numbers.
+    """Raise an error unless every element of ``numbers`` is the number of a placement rule.
 
     Raises
     ------
-    GpuschedError : a number that no rule has
+    GpuschedError : no rule has one of these numbers
     """
     bad = numbers[(numbers < 0) | (numbers >= len(_rules))]
     if len(bad):
@@ -122,7 +127,7 @@ def check_numbers(numbers: np.ndarray) -> None:
 
 
 def goes_anywhere(name: str) -> bool:
-    """Tell whether a rule finds a place for every gang for which enough GPUs are free."""
+    """Return whether a rule finds a place for every gang for which enough GPUs are free."""
     return bool(RULE_FLAGS[rule_number(name)]["anywhere"])
 
 

@@ -17,7 +17,7 @@ from gpusched_env.core.state import WAITING, Run
 
 PACK: Final = rule_number("pack")
 EVERYWHERE: Final = -1
-# If enough GPUs are free, both rules place as pack does; otherwise find_shared chooses the GPUs.
+# If enough GPUs are free, both rules place gangs as the rule "pack"; otherwise find_shared chooses the GPUs.
 placement_rule(
     "share-first-fit",
     "as pack; if too few GPUs are free, also GPUs of other jobs, by GPU id; else wait",
@@ -32,7 +32,7 @@ placement_rule(
 
 @kernel
 def gpus_of(sim: Run, node: int) -> tuple[int, int]:
-    """Begin and end of the GPU ids of a machine; of the whole cluster if ``node`` is EVERYWHERE."""
+    """Return the begin and the end of the GPU ids of a machine, or of the whole cluster if ``node`` is EVERYWHERE."""
     if node == EVERYWHERE:
         return 0, sim.world["gpus"]
     first = sim.nodes[node]["first_gpu"]
@@ -67,9 +67,9 @@ def append_gpus_of(sim: Run, row: int, at: int, option: int, number: int, node: 
 
 @kernel
 def by_benefit(sim: Run, row: int, at: int, node: int) -> tuple[int, int]:
-    """Append to ``chosen`` the GPUs, on a machine, of the gangs that the job should join, the best pair first.
+    """Append to ``chosen`` the GPUs on a machine of the gangs that the job should join, the best pair first.
 
-    Returns the end of what it appended from ``at``, and the smallest of the sub-batches that the pairs want.
+    Returns the index after the last appended GPU, and the smallest of the sub-batches of the pairs.
     """
     w = sim.world
     gang = sim.jobs[row]["gpus"]
@@ -127,7 +127,7 @@ def append_shared_by_gangs(sim: Run, row: int, at: int, option: int) -> int:
 
 @kernel
 def fits_all(sim: Run, kind: int, gang: int, option: int) -> bool:
-    """Tell whether all chosen GPUs have room for a job class with a sub-batch."""
+    """Return whether all chosen GPUs have room for a job class with a sub-batch."""
     for i in range(gang):  # noqa: SIM110 - generators are not compiled
         if not has_room(sim, kind, option, sim.chosen[i]):
             return False
@@ -144,7 +144,7 @@ def share_within(sim: Run, row: int, choices: int, node: int) -> tuple[int, int]
     if choices & BENEFIT:
         at = append_by_id(sim, row, 0, last, False, node)
         at, option = by_benefit(sim, row, at, node)
-        while at == gang and option <= last:  # the pairs' sub-batch may be too large for other GPUs
+        while at == gang and option <= last:  # the sub-batch of the pairs may be too large for other GPUs
             if fits_all(sim, kind, gang, option):
                 return gang, option
             option += 1
@@ -159,7 +159,7 @@ def share_within(sim: Run, row: int, choices: int, node: int) -> tuple[int, int]
 
 @kernel
 def on_one_node(sim: Run, row: int, choices: int) -> tuple[int, int]:
-    """Choose a gang's GPUs on one machine, free or shared: the first in the order of :func:`next_node` that can."""
+    """Choose the GPUs of a gang, free or shared, on the first machine in the order of :func:`next_node` that can."""
     gang = sim.jobs[row]["gpus"]
     key, node = -1, -1
     while True:
@@ -177,8 +177,8 @@ def on_one_node(sim: Run, row: int, choices: int) -> tuple[int, int]:
 def find_shared(sim: Run, row: int, choices: int) -> tuple[int, int]:
     """Write the GPUs that a waiting job would get now to ``chosen``: free GPUs, and shared GPUs if too few are free.
 
-    Nothing is reserved. Returns their number, 0 = no place, and the option of ``sub_batches`` with which the job fits.
-    ``choices``: flags of core/sharing/choices.py.
+    Nothing is reserved. ``choices`` are flags of core/sharing/choices.py. Returns the number of GPUs (0 = the job does
+    not fit), and the index in ``sub_batches`` of the sub-batch with which the job fits.
     """
     w = sim.world
     if row < 0 or row >= w["jobs"] or sim.jobs[row]["status"] != WAITING:

@@ -1,4 +1,4 @@
-"""Building blocks of placement rules: reserve and unreserve GPUs, find machines with room, draw random numbers."""
+"""Building blocks of placement rules, which reserve and unreserve GPUs, find machines, and draw random numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_LIMIT: Final = 2**31 - 1
 
 @kernel
 def take(sim: Run, node: int, count: int, at: int) -> int:
-    """Reserve the ``count`` lowest free GPUs of a node, append them to ``chosen`` from ``at``; return the new end."""
+    """Reserve the ``count`` lowest free GPUs of a node; append them to ``chosen`` from ``at``; return the new end."""
     gpu = sim.nodes[node]["first_gpu"]
     left = count
     while left > 0:
@@ -35,7 +35,7 @@ def take(sim: Run, node: int, count: int, at: int) -> int:
 
 @kernel
 def take_this(sim: Run, gpu: int, at: int) -> int:
-    """Reserve a free GPU, append it to ``chosen`` at ``at``; return the new end."""
+    """Reserve a free GPU, and write it to ``chosen`` at index ``at``; return the new end."""
     node = sim.gpu_node[gpu]
     sim.holder[gpu] = RESERVED
     sim.chosen[at] = gpu
@@ -64,13 +64,13 @@ def unreserve(sim: Run, begin: int, end: int) -> None:
 
 @helper
 def unable(sim: Run, kind: int, gpu_type: int) -> bool:
-    """Tell whether a job class cannot run on a GPU type."""
+    """Return whether a job class cannot run on a GPU type."""
     return sim.paces[kind, MACHINE, gpu_type]["iteration_s"] == np.inf
 
 
 @kernel
 def unable_somewhere(sim: Run, kind: int) -> bool:
-    """Tell whether there is a GPU type on which a job class cannot run."""
+    """Return whether there is a GPU type on which a job class cannot run."""
     if sim.paces.shape[2] == 1:  # every job of an instance can run on some type
         return False
     for gpu_type in range(sim.paces.shape[2]):  # noqa: SIM110 - generators are not compiled
@@ -81,7 +81,10 @@ def unable_somewhere(sim: Run, kind: int) -> bool:
 
 @kernel(lazy=True)
 def hide_unusable(sim: Run, kind: int) -> int:
-    """Make the machines on which a job class cannot run look full, with ``taken`` = 1; return their free GPUs."""
+    """Make the machines on which a job class cannot run appear full, and set their ``taken`` to 1.
+
+    Returns the number of free GPUs of these machines.
+    """
     hidden = 0
     for node in range(sim.world["nodes"]):
         if unable(sim, kind, sim.nodes[node]["gpu_type"]):
@@ -136,7 +139,7 @@ def most_free(sim: Run, begin: int, end: int) -> int:
 
 @kernel
 def next_random(sim: Run) -> int:
-    """Draw from 1 .. 2**32-1 (Marsaglia's xorshift32; 64-bit signed words never overflow here)."""
+    """Draw an integer from 1 to 2**32 - 1 by Marsaglia's xorshift32; signed 64-bit words do not overflow here."""
     x = sim.world["random"]
     x ^= (x << 13) & 0xFFFFFFFF
     x ^= x >> 17
@@ -147,7 +150,7 @@ def next_random(sim: Run) -> int:
 
 @kernel
 def fill(sim: Run, begin: int, end: int, gang: int, at: int) -> int:
-    """Take ``gang`` GPUs of ``nodes[begin:end]`` from few nodes: most free GPUs first, the last part by best fit."""
+    """Reserve ``gang`` GPUs of ``nodes[begin:end]`` on few nodes: most free GPUs first, the last part by best fit."""
     left = gang
     while left > 0:
         node = best_fit(sim, begin, end, left)
@@ -161,7 +164,10 @@ def fill(sim: Run, begin: int, end: int, gang: int, at: int) -> int:
 
 @helper
 def packs_better(room: int, than: int, left: int) -> bool:
-    """Tell whether ``room`` suits ``left`` GPUs better than ``than``: the smallest that is enough, else the largest."""
+    """Return whether a node with ``room`` free GPUs suits ``left`` GPUs better than a node with ``than`` free GPUs.
+
+    The smallest number that is enough is best; if none is enough, the largest.
+    """
     if room >= left:
         return than < left or room < than
     return than < left and room > than

@@ -20,9 +20,10 @@ def _largest_machine(sim: Run) -> int:
 
 @kernel
 def _yarn_node(sim: Run, begin: int, end: int, gang: int) -> int:
-    """Find floor(g/G) entirely free machines of ``nodes[begin:end]`` and one more for the rest.
+    """Find floor(g/G) entirely free machines of ``nodes[begin:end]``, and one more machine for the rest of the gang.
 
-    Returns the node for the rest, the first that has room; ``end`` = there is no rest; -1 = there are too few machines.
+    Here g is the gang size and G the number of GPUs of a machine. Returns the machine for the rest, which is the first
+    one with enough free GPUs; ``end`` = there is no rest; -1 = there are too few free machines.
     """
     size = _largest_machine(sim)
     whole = gang // size

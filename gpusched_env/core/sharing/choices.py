@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-SEARCH: Final = 1  # the new job's sub-batch may be smaller than its batch
-BENEFIT: Final = 2  # share only if the pair's mean JCT falls (Theorem 1), the best pair first; else first fit
-MEASURED: Final = 4  # estimate the running job by its present seconds per iteration, not by those alone on its GPUs
-FEWEST_GANGS: Final = 8  # machines with the fewest gangs first; else free GPUs by best fit, and shared GPUs by id
-ONE_NODE: Final = 16  # one machine if possible, alone or sharing, even if enough GPUs are free elsewhere
-EXACT_TIE: Final = 1e-9  # relative: a smaller gain is a tie, and jobs that tie do not share (docs/sjf_bsbf.md)
+SEARCH: Final = 1  # the sub-batch of the new job may be smaller than its batch
+# Share only if the mean JCT of the pair falls (Theorem 1), the best pair first. Without this flag: first fit.
+BENEFIT: Final = 2
+# Estimate a running job by its present iteration time. Without this flag: by its iteration time alone on its GPUs.
+MEASURED: Final = 4
+# Machines with the fewest gangs first. Without this flag: free GPUs by best fit, and shared GPUs by ascending id.
+FEWEST_GANGS: Final = 8
+ONE_NODE: Final = 16  # use one machine if possible, free or shared, even if enough GPUs are free on other machines
+EXACT_TIE: Final = 1e-9  # a relative gain below this is a tie, and jobs that tie do not share (docs/sjf_bsbf.md)
 PLACEMENTS: Final = {"consolidate": 0, "bsbf": FEWEST_GANGS, "bsbfs": ONE_NODE}  # names in the authors' code

@@ -27,7 +27,7 @@ def tightest_tier(sim: Run, gang: int) -> int:
 
 @kernel
 def alone_s(sim: Run, kind: int, option: int, tier: int, gpu_type: int) -> float:
-    """Seconds of one iteration of a job class at a sub-batch, alone on its GPUs [s]."""
+    """Return the time of one iteration of a job class with a sub-batch, alone on its GPUs [s]."""
     size = sim.sub_batches[kind, option, gpu_type]
     pace = sim.paces[kind, tier, gpu_type]
     if size["sub_steps"] == 1:
@@ -38,7 +38,7 @@ def alone_s(sim: Run, kind: int, option: int, tier: int, gpu_type: int) -> float
 
 @kernel
 def has_room(sim: Run, kind: int, option: int, gpu: int) -> bool:
-    """Tell whether a gang of a job class, with a given sub-batch, may take a seat on a GPU, free or not."""
+    """Return whether a gang of a job class, with a given sub-batch, may take a seat on a GPU, free or not."""
     if not has_seat(sim, gpu):
         return False
     gpu_type = sim.nodes[sim.gpu_node[gpu]]["gpu_type"]
@@ -63,9 +63,9 @@ def last_option(sim: Run, kind: int, choices: int) -> int:
 def judge_pair(sim: Run, row: int, number: int, tier: int, work_left: float, choices: int) -> None:
     """Find the best sub-batch for a waiting job that joins a running gang, and the mean JCT of the pair.
 
-    Fills the gang's ``benefit_s`` (inf = the job should not join), ``option`` and ``offers``. A smaller sub-batch never
-    makes an iteration shorter. So with one GPU type the largest sub-batch that fits is the best, and a pair that does
-    not gain with the whole batch gains with no sub-batch.
+    Sets the fields ``benefit_s`` (inf = the job should not join), ``option`` and ``offers`` of the gang. A smaller
+    sub-batch never makes an iteration shorter. So with one GPU type, the largest sub-batch that fits is the best one,
+    and if sharing does not help with the whole batch, it does not help with any sub-batch.
     """
     w = sim.world
     r = sim.replicas[number]
@@ -125,7 +125,7 @@ def judge_pairs(sim: Run, row: int, choices: int) -> None:
 
 @kernel
 def better_pair(sim: Run, one: int, other: int) -> bool:
-    """Tell whether ``one`` is the better gang to join: least mean JCT; ties: lowest GPU, then lowest replica row."""
+    """Return whether ``one`` is better to join than ``other``: smaller mean JCT, then lower GPU, then lower replica."""
     first, second = sim.replicas[one], sim.replicas[other]
     if first["benefit_s"] != second["benefit_s"]:
         return first["benefit_s"] < second["benefit_s"]

@@ -1,7 +1,8 @@
-"""Seats: each GPU has ``gpu_jobs`` of them, one per layer, and each holds one gang. Seat ``gpu + layer x GPUs``.
+"""Seats: the places of gangs on GPUs.
 
-Gangs take the lowest free layer of a GPU, and move down when a gang below them leaves. So layer 0 tells which GPUs are
-free, and code that places gangs on free GPUs reads layer 0 only.
+Each GPU has ``gpu_jobs`` seats, one per layer, and each seat holds one gang. The seat of a GPU in a layer has the
+number ``gpu + layer x GPUs``. A gang takes the lowest free layer of a GPU, and moves down when a gang below it leaves.
+So a GPU is free if and only if its seat in layer 0 is free. Code that places gangs on free GPUs reads layer 0 only.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.taking import FREE, RESERVED
 from gpusched_env.core.state import Run
 
-MEMORY_SLACK: Final = 1e-9  # part of a GPU's memory: rounding error of a sum of parts
+MEMORY_SLACK: Final = 1e-9  # tolerance for rounding errors of sums, as a fraction of a GPU's memory
 
 
 @helper
 def has_seat(sim: Run, gpu: int) -> bool:
-    """Tell whether one more gang may take a GPU: the highest seat is the last to be taken."""
+    """Return whether one more gang may take a GPU: the highest seat is the last to be taken."""
     return sim.holder[gpu + (sim.world["gpu_jobs"] - 1) * sim.world["gpus"]] == FREE
 
 
 @kernel(lazy=True)
 def may_share(sim: Run, gpu: int, kind: int) -> bool:
-    """Tell whether the model of a job class may share a GPU with the models of all gangs there."""
+    """Return whether the model of a job class may share a GPU with the models of all gangs there."""
     gpu_type = sim.nodes[sim.gpu_node[gpu]]["gpu_type"]
     for layer in range(sim.world["gpu_jobs"]):
         number = sim.holder[gpu + layer * sim.world["gpus"]]
@@ -51,7 +52,10 @@ def memory_left(sim: Run, gpu: int) -> float:
 
 @kernel(lazy=True)
 def largest_sub_batch(sim: Run, kind: int, taken: int, sub_steps: int) -> int:
-    """Option of the largest sub-batch that fits on all chosen GPUs, of ``sub_steps`` sub-steps (0 = any); -1 = none."""
+    """Return the index of the largest sub-batch that fits on all chosen GPUs; -1 = none.
+
+    Only sub-batches with ``sub_steps`` sub-steps are considered; 0 = any number of sub-steps.
+    """
     for option in range(sim.sub_batches.shape[1]):
         steps = sim.sub_batches[kind, option, 0]["sub_steps"]
         if steps == 0 or (sub_steps > 0 and steps != sub_steps):
@@ -69,7 +73,7 @@ def largest_sub_batch(sim: Run, kind: int, taken: int, sub_steps: int) -> int:
 
 @kernel
 def has_option(sim: Run, kind: int, sub_steps: int) -> bool:
-    """Tell whether a job class can split its batch into ``sub_steps`` sub-steps; always true of 0, which means any."""
+    """Return whether a job class can split its batch into ``sub_steps`` sub-steps; 0 means any, and is always true."""
     for option in range(sim.sub_batches.shape[1]):
         if sim.sub_batches[kind, option, 0]["sub_steps"] == sub_steps and sub_steps > 0:
             return True
@@ -78,9 +82,10 @@ def has_option(sim: Run, kind: int, sub_steps: int) -> bool:
 
 @kernel(lazy=True)
 def take_seat(sim: Run, gpu: int, share: bool) -> bool:
-    """Reserve the lowest free seat of a GPU; only with ``share`` if other gangs hold the GPU.
+    """Reserve the lowest free seat of a GPU; return whether this was possible.
 
-    False = there is no such GPU or no such seat, or a seat of the GPU is reserved already.
+    It is impossible if the GPU does not exist, if it has no free seat or already has a reserved seat, or if another
+    gang holds the GPU and ``share`` is False.
     """
     if gpu < 0 or gpu >= sim.world["gpus"]:
         return False
@@ -126,7 +131,7 @@ def reserved_seat(sim: Run, gpu: int) -> int:
 
 @kernel(lazy=True)
 def move_down(sim: Run, seat: int) -> None:
-    """Let the gangs above a seat that has become free move down by one."""
+    """Move all gangs above a seat that has become free down by one layer."""
     w = sim.world
     above = seat + w["gpus"]
     while above < w["gpu_jobs"] * w["gpus"] and sim.holder[above] >= 0:
@@ -157,7 +162,10 @@ def tell_neighbours(sim: Run, gpu: int) -> None:
 
 @kernel(lazy=True)
 def slowdown_by_company(sim: Run, number: int) -> float:
-    """Slowdown of a gang by the gangs on its GPUs, that of its slowest GPU (docs/sjf_bsbf.md); 1 = none."""
+    """Return the slowdown of a gang by the other gangs on its GPUs; 1 = no slowdown (docs/sjf_bsbf.md).
+
+    It is the largest of the slowdowns on the GPUs of the gang.
+    """
     w = sim.world
     kind = sim.jobs[sim.replicas[number]["job"]]["job_class"]
     worst = 1.0

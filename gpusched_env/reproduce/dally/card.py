@@ -1,4 +1,4 @@
-"""Variants of Dally and their rivals over scenarios, costs of the top tier and loads; and hazards to the results."""
+"""Variants of Dally and their rivals over scenarios, costs of the top tier and loads, and hazards to the results."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 FIRST_SEED: Final = 200_000  # first seed for reports: nothing was trained or chosen on these seeds
 SEEDS: Final = 10
-SIDE_SEEDS: Final = 5  # for side results: hazards, and the other order of machines
+SIDE_SEEDS: Final = 5  # number of seeds for side results, which are hazards and the other order of machines
 QUICK_SEEDS: Final = 2
 QUICK_JOBS: Final = 250
-QUICK_AUTHORS_JOBS: Final = 100  # few, because these runs have thousands of leases
+QUICK_AUTHORS_JOBS: Final = 100  # a small number, because these runs have thousands of leases
 QUICK_CELLS: Final = (*(Cell(scenario, "congested") for scenario in SCENARIOS), Cell("poisson"))
 
 

@@ -1,4 +1,4 @@
-"""The cells of the comparison: scenario, cost of the top tier, load, size, rate of the links."""
+"""The cells of the comparison. A cell is a scenario with a cost of the top tier, a load, a size and a rate of links."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONGESTION: Final = 5.0  # factor by which top=congested multiplies the oversubs
 
 
 class Conditions(Protocol):
-    """The conditions under which runs are compared; hashable, and ``str`` gives a heading."""
+    """The conditions under which runs are compared. An object is hashable, and ``str`` returns a heading."""
 
     @property
     def labels(self) -> dict[str, Any]:
@@ -34,8 +34,8 @@ class Cell:
 
     Parameters
     ----------
-    scenario : of the family ``dally-...-v1``
-    top, oversubscription, load, gpus : its parameters; load None = the usual one
+    scenario : name of a scenario of the family ``dally-...-v1``
+    top, oversubscription, load, gpus : parameters of the scenario; load None = the default load
     links : factor on all rates between servers
     jobs : number of jobs; None = the usual number. Not a label: quick runs have fewer jobs and the same tables
     """
@@ -103,7 +103,7 @@ SCENARIOS: Final = ("batch", "poisson", "trace", "drift")
 TOPS: Final = ("normal", "congested")
 COSTS: Final = (("normal", 1.0), ("normal", 2.0), ("normal", 4.0), ("normal", 8.0), ("congested", 4.0))
 LOADS: Final = (0.7, 0.9, 1.1)
-OVERLOADS: Final = (1.5, 2.0, 3.0)  # only for variants: what waiting is worth when queues outlast the timers
+OVERLOADS: Final = (1.5, 2.0, 3.0)  # only for variants: loads at which jobs queue for longer than the timers last
 LINKS: Final = (0.25, 0.5, 2.0, 4.0)
 
 
@@ -119,10 +119,10 @@ def by_load(top: str) -> list[Cell]:
 
 USUAL: Final = tuple(Cell(scenario, top) for scenario, top in itertools.product(SCENARIOS, TOPS))
 LARGE: Final = (Cell("poisson", "congested", gpus=512),)
-# Cells of all policies; a cell of two sweeps is played once.
+# Cells that all policies run; a cell that is in two sweeps is run once.
 EVERYONES: Final = tuple(
     dict.fromkeys((*USUAL, *LARGE, *by_cost("poisson"), *(c for top in TOPS for c in by_load(top))))
 )
-# Further cells, of the policies FEW only.
+# Further cells, which only the policies FEW run.
 OTHER_COSTS: Final = tuple(c for scenario in SCENARIOS for c in by_cost(scenario) if c not in EVERYONES)
 SUITE: Final = EVERYONES + OTHER_COSTS

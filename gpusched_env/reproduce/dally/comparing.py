@@ -1,4 +1,4 @@
-"""Ratios of one policy to another, paired by seed, in a cell and over many cells."""
+"""Ratios of a metric of one policy to that of another, paired by seed, in one cell and over many cells."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gpusched_env.reproduce.results import Results
 
 
 def ratios(results: Results, metric: str, cell: Conditions, policy: str, rival: str) -> np.ndarray:
-    """float64 [seeds]: a policy's metric / its rival's, on the same draws; empty if one of them was not played."""
+    """float64 [seeds]: a metric of ``policy`` / that of ``rival``, on the same draws; empty if one has no runs."""
     own, other = (results.values(metric, **labels(cell, name)) for name in (policy, rival))
     return own / other if len(own) and len(other) else np.empty(0)
 
 
 def ratio(results: Results, metric: str, cell: Conditions, policy: str, rival: str) -> Interval:
-    """Geometric mean over seeds and its interval."""
+    """Return the geometric mean of the ratios over seeds, and its interval."""
     found = ratios(results, metric, cell, policy, rival)
     return paired_ratio(found, np.ones(len(found)))
 
@@ -31,10 +31,10 @@ class Sweep:
 
     Parameters
     ----------
-    mean : geometric mean over cells and seeds; the interval is over seeds
-    best, worst : cells with the smallest and the largest geometric mean over seeds, and that mean
+    mean : geometric mean over cells and seeds, with an interval over seeds
+    best, worst : the cell with the smallest, and with the largest, geometric mean over seeds, and this mean
     best_run : smallest ratio of a single seed
-    cells : number of cells that both policies played
+    cells : number of cells for which both policies have runs
     """
 
     mean: Interval
@@ -45,7 +45,7 @@ class Sweep:
 
 
 def sweep(results: Results, metric: str, cells: Sequence[Conditions], policy: str, rival: str) -> Sweep | None:
-    """Compare two policies over all cells that both played; None if there is none."""
+    """Compare two policies over all cells for which both have runs; None if there is no such cell."""
     found = {cell: ratios(results, metric, cell, policy, rival) for cell in cells}
     found = {cell: values for cell, values in found.items() if len(values)}
     if not found:

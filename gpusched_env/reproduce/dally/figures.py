@@ -59,7 +59,7 @@ def draw_all(results: Results, folder: Path) -> list[Path]:
 
 
 def _swept(results: Results, sweeps: dict[str, list[Cell]]) -> dict[str, list[Cell]]:
-    """Keep the sweeps with at least two cells that were played: a quick call plays only some."""
+    """Return the sweeps with runs for at least two cells; a quick reproduction has runs for some cells only."""
     return {
         name: cells
         for name, cells in sweeps.items()

@@ -1,4 +1,4 @@
-"""Hazards that can make such results meaningless: timers that collapse or saturate, visiting order, link constants."""
+"""Hazards that can make results meaningless: timers that collapse or saturate, visiting order, constants of links."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SIGMAS: Final = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 TUNED_ON: Final = (Cell("poisson", "congested"), Cell("batch", "congested"))
-# The tuner as its authors ship it, and without the rules that keep its timers from collapsing.
+# The tuner as in the authors' code, and without the rules that prevent its timers from collapsing.
 TUNERS: Final[dict[str, dict[str, float]]] = {
     "as shipped": {},
     "no floors": {"floor_rack": 0, "floor_nw": 0},
@@ -56,7 +56,7 @@ def hazard_runs(quick: bool) -> Iterator[Played]:
 
 
 def draw_hazards(results: Results) -> Figure:
-    """Draw the four hazards, over the seeds on which they were played."""
+    """Draw the four hazards, over the seeds for which there are runs."""
     results = results.of_seeds_of(results.where(policy="tuner"))
     figure = new_figure(12.5, 8.6)
     collapse, ceiling, order, links = figure.subplots(2, 2).ravel()

@@ -19,8 +19,10 @@ def measure(instance: Instance, log: EventLog) -> dict[str, float]:
 
     Returns
     -------
-    mean_communication_s : exposed communication, mean over jobs [s]: seconds of the gang, not multiplied by its GPUs
-    rack_share, network_share : share of the GPU time held by gangs over machines of one rack, and over racks
+    mean_communication_s : communication that does not overlap with compute, mean over jobs [s]; a second of a gang
+        counts once, and not once per GPU
+    rack_share, network_share : fraction of the GPU time held by gangs on several machines of one rack, and on several
+        racks
     jct_p01_s ... : percentiles of JCT [s]
     """
     times, held = job_times(instance, log), segments(instance, log)

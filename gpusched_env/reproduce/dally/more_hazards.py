@@ -1,4 +1,4 @@
-"""Further hazards to such results: GPUs that leak, jobs that starve, skew mistaken for sensitivity."""
+"""Further hazards: GPUs that leak, jobs that starve, and skew that is mistaken for sensitivity to the network."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 HOUR: Final = 3_600.0  # [s]
 SAMPLES_H: Final = (1, 3, 6, 12, 24, 48, 96, 192, 384, 768, 1_536, 3_072, 6_144, 12_288)
 LEAK_CELL: Final = AuthorsCell("nvswitch", "poisson")
-PRESETS: Final = ("authors", "authors_published")  # they differ in the leak, quirk Q1 (docs/dally.md, Presets)
+PRESETS: Final = ("authors", "authors_published")  # only the second has the leak, quirk Q1 (docs/dally.md, Presets)
 STARVING: Final = Cell("poisson", load=1.1)
 ASKED_BY: Final = {"nw": "by Nw", "arrival": "by arrival"}
-# A gang of eight on four GPUs of each of two slots: number of racks, machines and slots.
+# Placements of a gang of eight on two slots, with four GPUs on each: (racks, machines, slots).
 PLACES: Final = {"a machine": (1, 1, 2), "a rack, 4 + 4": (1, 2, 2), "two racks, 4 + 4": (2, 2, 2)}
 GANG: Final = 8  # [GPU]
 Measured = tuple[Conditions, dict[str, Any], str, "Measure | None"]
@@ -52,7 +52,7 @@ def starving_labels(priority: str) -> dict[str, Any]:
 
 
 def more_hazard_runs() -> Iterator[Measured]:
-    """Yield cell, labels, spec and measure of each run; they are few, so a quick call plays all."""
+    """Yield cell, labels, spec and measure of each run; a quick call includes all of these few runs."""
     for preset in PRESETS:
         yield LEAK_CELL, leak_labels(preset), f"dally:preset={preset}", measure_leak
     for priority in ASKED_BY:
@@ -64,11 +64,11 @@ def measure_leak(instance: Instance, log: EventLog, scheduler: str) -> dict[str,
 
     Returns
     -------
-    leased_at_1h ..., working_at_1h ... : shares of the cluster's GPUs
+    leased_at_1h ..., working_at_1h ... : fractions of the cluster's GPUs
 
     Notes
     -----
-    The log has only GPUs that work. So the run is repeated, and leaked GPUs are read from the scheduler's state.
+    The event log does not show leaked GPUs. So the run is repeated, and leaked GPUs are read from the scheduler.
     """
     player = make_scheduler(scheduler)
     assert isinstance(player, Dally)

@@ -1,4 +1,7 @@
-"""Claims of the paper's abstract, each an "up to", in its simulator and on its traces (arXiv 2401.16492)."""
+"""The claims of the paper's abstract (arXiv 2401.16492).
+
+Each claim is an "up to" value, from the paper's simulator and traces.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,13 @@ from typing import Final, NamedTuple
 
 
 class Claim(NamedTuple):
-    """A headline number.
+    """A headline number of the abstract.
 
     Parameters
     ----------
     what : the claim in words
-    metric : our metric that is nearest to it
-    change : best change [share], negative = less
+    metric : our metric that corresponds best to the claim
+    change : relative change in the best case; negative = a reduction
     congested : whether the claim is about a congested network
     """
 

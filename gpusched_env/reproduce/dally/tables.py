@@ -137,6 +137,6 @@ def _orders(results: Results, cells: Sequence[Conditions], policies: Mapping[str
 
 
 def _means(results: Results, cell: Conditions, policies: Sequence[str], order: str) -> Sequence[float]:
-    """Return the mean JCT of each policy [s]; NaN = not played."""
+    """Return the mean JCT of each policy [s]; NaN = the policy has no runs."""
     found = [results.values("mean_jct_s", **labels(cell, policy, order)) for policy in policies]
     return [float(values.mean()) if len(values) else np.nan for values in found]

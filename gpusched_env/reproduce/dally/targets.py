@@ -1,4 +1,7 @@
-"""Which directional targets hold; comparisons with rivals, claim (d), are reported only (docs/reproduce_dally.md)."""
+"""Findings: which directional targets hold (docs/reproduce_dally.md).
+
+Comparisons with rivals, claim (d), are reported in tables but have no target.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from gpusched_env.reproduce.dally.policies import POLICIES, labels
 from gpusched_env.reproduce.report import FEWEST, as_change
 from gpusched_env.reproduce.results import Results
 
-WELL_BELOW: Final = 0.8  # the upper end of the ratio's interval must be below it
+WELL_BELOW: Final = 0.8  # a ratio is well below 1 if the upper end of its interval is below this
 REPORTED: Final = ("tiresias", "tiresias-packs", "gandiva", "manual-1-2", "manual-6-12", "consolidated")
 HOUR: Final = 3_600.0  # [s]
 
@@ -67,18 +70,18 @@ def _targets(results: Results, scenario: str) -> Iterator[Finding]:
 
 
 def _gap(results: Results, where: Cell) -> np.ndarray:
-    """float64 [seeds]: communication without waiting - that of Dally [h a job]; empty if one was not played."""
+    """float64 [seeds]: communication with Dally without waits - with Dally [h/job]; empty if one has no runs."""
     free, own = (results.values("mean_communication_s", **labels(where, policy)) for policy in ("no-wait", "dally"))
     return (free - own) / HOUR if len(free) and len(own) else np.empty(0)
 
 
 def _grows(before: np.ndarray, after: np.ndarray) -> bool:
-    """Tell whether the paired difference is above 0: its interval, or with fewer than three seeds its mean."""
+    """Return whether the interval of the paired difference is above 0; with fewer than three seeds, its mean."""
     change = paired_difference(after, before)
     return (change.low if change.count >= FEWEST else change.mean) > 0
 
 
 def _communication(results: Results, where: Cell, policy: str) -> float:
-    """Mean communication over seeds [h a job]; NaN if the policy was not played."""
+    """Return the mean communication over seeds [h/job]; NaN if the policy has no runs."""
     values = results.values("mean_communication_s", **labels(where, policy))
     return float(values.mean()) / HOUR if len(values) else np.nan

@@ -1,4 +1,4 @@
-"""The contenders, which set the timers, and the problems, as runs (docs/delay_timers.md, Protocol)."""
+"""The runs of the comparison: contenders, which set the timers, on problems (docs/delay_timers.md, Protocol)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpusched_env.reproduce.card import Run
 
 HAND, LEARNED, NO_WAIT, FULL = "hand tuner", "learned", "noWait", "fullyConsolidated"
 BEST_PAIR, BY_CLASS, ORACLE = "best static pair", "best static per class", "oracle static"
-FREE: Final = "free network, noWait"  # gangs are never slowed down: about the most that timers could gain
+FREE: Final = "free network, noWait"  # gangs are never slowed down, which is about the largest possible gain of timers
 FIXED: Final = {
     NO_WAIT: "dally:tuner=off,rack_wait=0,nw_wait=0",
     FULL: "dally:tuner=off,rack_wait=inf,nw_wait=inf",
@@ -29,7 +29,7 @@ FIXED: Final = {
 CONTENDERS: Final = (*FIXED, BEST_PAIR, BY_CLASS)
 STATIC: Final = tuple(name for name in CONTENDERS if name not in (HAND, LEARNED))  # the oracle may choose these as well
 CEILINGS: Final = (ORACLE, FREE)
-LONE: Final = "lone gangs"  # low load, uplinks at a tenth of the usual rate: it always pays to wait for a near place
+LONE: Final = "lone gangs"  # low load and uplinks at 1/10 of the usual rate, so waiting for close GPUs always pays
 SANITY: Final = {INSENSITIVE: NO_WAIT, LONE: FULL}  # problem -> the contender that a tuner must come close to
 PROBLEMS: Final = (*STATIONARY, *NON_STATIONARY, *REPLAYED)
 _LONE_SCENARIO: Final = "dally-poisson-v1:oversubscription=40,load=0.3"

@@ -1,4 +1,4 @@
-"""Figure: each contender's mean JCT / that of the hand tuner, with intervals."""
+"""The figure: mean JCT with each contender / mean JCT with the hand tuner, with intervals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpusched_env.reproduce.dally_tuner.contenders import CEILINGS, CONTENDERS, 
 from gpusched_env.reproduce.dally_tuner.ratios import problems, ratio
 from gpusched_env.reproduce.results import Results
 
-WIDEST: Final = 1.05  # largest ratio drawn: noWait may be far beyond it
+WIDEST: Final = 1.05  # largest ratio on the axis; that of noWait may be far larger
 
 
 def draw_ratios(results: Results, folder: Path) -> list[Path]:

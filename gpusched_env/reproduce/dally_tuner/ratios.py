@@ -15,7 +15,10 @@ JCT, P99 = "mean_jct_s", "p99_jct_s"
 
 
 def values(results: Results, problem: str, contender: str, metric: str = JCT) -> np.ndarray:
-    """float64 [seeds]: a metric, by seed; the oracle takes the static timers with the least mean JCT on each seed."""
+    """float64 [seeds]: a metric of a contender, sorted by seed.
+
+    On each seed, the oracle has the static timers with the smallest mean JCT.
+    """
     own = results.where(problem=problem)
     if contender != ORACLE:
         return own.values(metric, contender=contender)
@@ -30,7 +33,7 @@ def values(results: Results, problem: str, contender: str, metric: str = JCT) ->
 
 
 def ratio(results: Results, problem: str, contender: str, reference: str, metric: str = JCT) -> Interval:
-    """Mean over seeds of a contender's metric / the reference's, with its 95 % bootstrap interval."""
+    """Return the mean over seeds of a contender's metric / that of a reference, with a 95 % bootstrap interval."""
     own, other = (values(results, problem, name, metric) for name in (contender, reference))
     if not len(own) or len(own) != len(other):
         return Interval(math.nan, math.nan, math.nan, 0)

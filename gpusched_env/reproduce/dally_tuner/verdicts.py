@@ -1,4 +1,4 @@
-"""The criteria of the protocol, problem by problem (docs/delay_timers.md, Protocol)."""
+"""Findings: whether each criterion of the protocol holds on each problem (docs/delay_timers.md, Protocol)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from gpusched_env.reproduce.dally_tuner.contenders import FREE, HAND, LEARNED, N
 from gpusched_env.reproduce.dally_tuner.ratios import P99, problems, ratio, written
 from gpusched_env.reproduce.results import Results
 
-WITHIN: Final = 0.02  # largest excess over the best static timers on stationary problems
-MARGIN: Final = 0.05  # largest excess over noWait; also the gain over the hand tuner that is asked for
+WITHIN: Final = 0.02  # maximum relative excess over the best static timers on stationary problems
+MARGIN: Final = 0.05  # maximum relative excess over noWait, and also the required gain over the hand tuner
 SANE: Final = {"insensitive": 0.01, "lone gangs": 0.02}
 
 

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 SEED: Final = 0  # the only seed with stored outputs
 WINDOW: Final = (4_000, 5_000)
-ROUND_S: Final = 360.0  # [s] of a round; a job that shares GPUs completes with its partner's round
+ROUND_S: Final = 360.0  # [s] length of a round; a job that shares GPUs completes when its partner's round ends
 HOUR_S: Final = 3_600.0  # [s]
 QUICK: Final = (("fifo", 2.0), ("fifo_perf", 4.0), ("allox", 2.0))  # each takes a few seconds
-# Tolerances (choice); larger where queues are long, since small differences grow there.
+# Tolerances, which are our choice. They are larger if queues are long, because small differences grow there.
 NEAR, NEAR_IN_QUEUES, QUEUES_FROM_H = 0.04, 0.15, 30.0
 SLACK_AT_LOW_LOAD: Final = 0.005
 ORDER_AT_OVERLOAD: Final = (
@@ -97,7 +97,7 @@ class GavelCard(Card):
         return [*_near(results), *_trends(results)]
 
     def draw(self, results: Results, folder: Path) -> Sequence[Path]:
-        """Draw mean JCT against the rate for the policies that were played, ours solid and published dotted."""
+        """Draw mean JCT against the arrival rate for each policy with runs, ours solid and published dotted."""
         from matplotlib.figure import Figure
 
         from gpusched_env.figures import COLOURS, save, tidy
@@ -126,7 +126,10 @@ class GavelCard(Card):
 
 
 def _spec(policy: str) -> str:
-    """Spec of a policy as it was when the outputs were stored; without whole steps, which take three times as long."""
+    """Return the spec of a policy as it was when the outputs were stored.
+
+    It has no whole steps, with which runs take three times as long.
+    """
     spec = f"gavel:policy={'fifo_stored' if policy == 'fifo' else policy},gavel_compat=true,whole_steps=false"
     if policy.startswith(INTERIOR_POLICIES):  # the published solver returns an interior optimum
         spec += ",tie_break=interior"

@@ -1,4 +1,4 @@
-"""Completion times of jobs that share GPUs as in Gavel's simulator: both complete when the longer one's task ends."""
+"""Completion times as in Gavel's simulator: two jobs that share GPUs complete together, when the later one ends."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from gpusched_env.instance import Instance
 
 
 def pair_ends(instance: Instance, log: EventLog) -> np.ndarray:
-    """float64 [J]: completion times [s]; a job with a partner completes when the partner's round ends; NaN = not yet.
+    """float64 [J]: completion times [s]; NaN = the job has not completed.
 
-    In Gavel's simulator a pair is one task, so the job that finishes first is reported together with the other. Only
-    completion times differ, because no job is scheduled within a round. The partner's round ends with its next event,
-    or when another job starts on its GPUs.
+    A job that shares GPUs completes when the round of its partner ends. In Gavel's simulator, a pair is one task, so
+    the job that finishes first is reported together with the other. Only completion times differ, because no job is
+    scheduled within a round. The round of the partner ends with the partner's next event, or when another job starts on
+    the same GPUs.
     """
     finish_s = np.full(len(instance.workload), np.nan)
     on_gpu: dict[int, set[int]] = {}

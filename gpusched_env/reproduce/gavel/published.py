@@ -1,14 +1,14 @@
 """Mean JCT [h] that the authors' repository stores: stanford-futuredata/gavel, commit c4fa400, MIT.
 
-Outputs of notebooks/figures/evaluation/continuous_jobs.ipynb: one-GPU jobs of seed 0, rounds of 360 s;
-jobs 4,000 to 4,999 count.
+The values are outputs of notebooks/figures/evaluation/continuous_jobs.ipynb: one-GPU jobs of seed 0 and rounds of
+360 s. The mean is over the jobs 4,000 to 4,999.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# Jobs an hour. Each policy has values for the first rates, as many as are stored.
+# Arrival rates [jobs/h]. Each policy has values for the first few of these rates.
 RATES: Final = (0.4, 0.8, 1.2, 1.6, 2.0, 2.4, 2.8, 3.2, 3.6, 4.0, 4.4, 4.8, 5.2, 5.6, 6.0)
 MEAN_JCT_H: Final[dict[str, tuple[float, ...]]] = {
     "fifo": (

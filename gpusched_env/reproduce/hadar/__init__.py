@@ -1,4 +1,4 @@
-"""Hadar and HadarE (reconstructions): the abstracts' claims beside our results, utilities, rivals, slot lengths."""
+"""Reconstructions of Hadar and HadarE: the claims of the papers' abstracts beside our results."""
 
 from gpusched_env.reproduce.hadar.card import HadarCard
 

@@ -1,4 +1,4 @@
-"""The settings of the card's runs: labels, schedulers' specs, and scenarios."""
+"""The settings of the runs of this card: labels, specs of schedulers, and scenarios."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OTHERS: Final = {
 }
 POLICIES: Final = {f"Hadar, {name}": spec for name, spec in UTILITIES.items()} | OTHERS
 DEFAULT: Final = "Hadar, normalised"
-FREE: Final = "as Gavel's simulator"  # spreading and resuming are free: the setting of the comparison with Gavel
+FREE: Final = "as Gavel's simulator"  # setting without costs of spreading and resuming, for the comparison with Gavel
 MEASURED: Final = "measured cost of spreading, 10 s to resume"
 SETTINGS: Final = {FREE: ["spread=free", "restore_s=0"], MEASURED: []}
 

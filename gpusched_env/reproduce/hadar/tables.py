@@ -37,26 +37,26 @@ def all_tables(results: Results) -> list[Table]:
 
 
 def ratio(results: Results, metric: str, policy: str, beside: str, setting: str = FREE) -> np.ndarray:
-    """float64 [seeds]: a metric of one policy / that of another, on the same seeds."""
+    """float64 [seeds]: a metric of ``policy`` / that of ``beside``, on the same seeds."""
     one = results.values(metric, **of_policy(setting, policy))
     other = results.values(metric, **of_policy(setting, beside))
     return one / other
 
 
 def factor(results: Results, cluster: str, jobs: int, rival: str) -> np.ndarray:
-    """float64 [seeds]: total duration of a rival / HadarE's, on the same mixes."""
+    """float64 [seeds]: total duration with a rival / with HadarE, on the same mixes of jobs."""
     forked = results.values("makespan_s", **of_mix(cluster, jobs, FORKED))
     return results.values("makespan_s", **of_mix(cluster, jobs, rival)) / forked
 
 
 def training_share(results: Results, cluster: str, jobs: int, player: str = FORKED) -> np.ndarray:
-    """float64 [seeds]: share of the nodes' time, up to the last completion, in which copies train."""
+    """float64 [seeds]: fraction of the nodes' time up to the last completion in which copies train."""
     labels = of_mix(cluster, jobs, player)
     return results.values("utilisation", **labels) * results.values("productive_share", **labels)
 
 
 def mixes(results: Results) -> list[int]:
-    """Return the numbers of jobs of the mixes that were played, ascending."""
+    """Return the numbers of jobs of the mixes for which there are runs, ascending."""
     return sorted(results.known("jobs"))
 
 

@@ -1,4 +1,4 @@
-"""Which claims hold, and whether results lie in the bands of the reconstruction."""
+"""Findings: which claims hold, and whether the results are in the bands of the reconstruction."""
 
 from __future__ import annotations
 

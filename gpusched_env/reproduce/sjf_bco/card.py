@@ -1,4 +1,4 @@
-"""The experiments of SJF-BCO's evaluation, with two readings of its placement step and two strengths of contention."""
+"""The experiments of SJF-BCO's evaluation, with two readings of its placement step and two contention budgets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures like those of the paper: the bars of figure 4, the curves of figures 5 to 7."""
+"""Figures like figures 4 to 7 of the paper."""
 
 from __future__ import annotations
 

@@ -24,8 +24,9 @@ class RingAllReduce:
 
     Parameters
     ----------
-    servers : number of servers; a smaller cluster is the first part of a larger one, and jobs do not depend on it
-    extra : budget of contention and overhead together, as a share of the run time when both are at their worst
+    servers : number of servers. With the same seed, a smaller cluster has the first servers of a larger one, and the
+        jobs are the same
+    extra : budget for contention and overhead together, as a fraction of the run time when both are at their maximum
     """
 
     servers: int
@@ -51,9 +52,9 @@ def measure(instance: Instance, log: EventLog) -> dict[str, float]:
 
     Returns
     -------
-    min_jct_s : least JCT of all jobs [s]
-    straddling_share : share of jobs on more than one server
-    mean_contenders : effective contenders k, averaged over straddling jobs and the time they ran; 0 without such jobs
+    min_jct_s : smallest JCT of all jobs [s]
+    straddling_share : fraction of jobs on more than one server (straddling jobs)
+    mean_contenders : effective contenders k, averaged over straddling jobs and their running time; 0 without such jobs
     """
     servers, rules = len(instance.cluster.nodes), instance.network.contention
     gpus_on = np.zeros((len(instance.workload), servers), np.int64)

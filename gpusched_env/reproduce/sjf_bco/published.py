@@ -1,4 +1,4 @@
-"""The values of the paper's figures, in slots, read off their vector graphics (MobiHoc 2022, section 7)."""
+"""The values of the paper's figures [slots], which were read from the vector graphics (MobiHoc 2022, section 7)."""
 
 from __future__ import annotations
 

@@ -38,5 +38,5 @@ PLAIN: Final = {"fifo": "FIFO", "fifo-skip": "FIFO that skips", "sjf": "SJF by r
 
 
 def plain(extra: float, policy: str) -> dict[str, Any]:
-    """Labels of a run of a plain queue order with best fit on 20 servers; it has no reading."""
+    """Labels of a run of a plain queue order with best fit on 20 servers, to which the open choices do not apply."""
     return {"reading": "", "extra": extra, "servers": SERVERS[-1], "policy": policy}

@@ -1,4 +1,4 @@
-"""Tables with the paper's figures beside ours."""
+"""Tables with the values of the paper's figures beside ours."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LAST = list(POLICIES)[-1]
 
 
 def all_tables(results: Results) -> list[Table]:
-    """Return every table; rows without runs are left out."""
+    """Return every table, without rows for which there are no runs."""
     sizes = [servers for servers in SERVERS if servers in results.known("servers")]
     return [
         _policies(results), _sizes(results, sizes), _saved(results, sizes), _kappas(results), _lambdas(results),
@@ -54,7 +54,7 @@ def _sizes(results: Results, sizes: list[int]) -> Table:
 
 
 def _saved(results: Results, sizes: list[int]) -> Table:
-    """Median over seeds of the share of the makespan that SJF-BCO saves on the same draw."""
+    """Return the medians over seeds of the fraction of the makespan that SJF-BCO saves on the same draw."""
     table = new_table("Makespan that SJF-BCO saves [%]", "", *HEADINGS)
 
     def share(setting: Setting, policy: str, servers: int) -> float:

@@ -1,4 +1,4 @@
-"""Which trends of the paper hold."""
+"""Findings: which trends of the paper hold."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpusched_env.reproduce.results import Results
 from gpusched_env.reproduce.sjf_bco.published import KAPPAS, POLICIES, SERVERS
 from gpusched_env.reproduce.sjf_bco.settings import SETTINGS, Setting, fixed, plain, searched
 
-MOST = 0.75  # share of the draws on which a claim must hold
+MOST = 0.75  # fraction of the draws on which a claim must hold
 
 
 def all_trends(results: Results) -> list[Finding]:
@@ -73,5 +73,5 @@ def _trends(results: Results, setting: Setting) -> Iterator[Finding]:
 
 
 def _often(draws: np.ndarray) -> tuple[bool, str]:
-    """Tell whether a claim holds on at least MOST of the draws, and on how many."""
+    """Return whether a claim holds on at least the fraction MOST of the draws, and a text with their number."""
     return draws.mean() >= MOST, f"on {draws.sum()} of {len(draws)}"

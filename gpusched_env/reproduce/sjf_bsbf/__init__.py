@@ -1,4 +1,4 @@
-"""SJF-BSBF (a reconstruction): the abstract's claims and a prototype's figures beside ours, by load and xi."""
+"""SJF-BSBF (a reconstruction): claims of the abstract and results of a prototype beside ours, by load and xi."""
 
 from gpusched_env.reproduce.sjf_bsbf.card import SjfBsbfCard
 

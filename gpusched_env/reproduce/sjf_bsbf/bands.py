@@ -1,4 +1,4 @@
-"""Each figure of the other prototype beside ours, and whether ours is within TOLERANCE of it."""
+"""Each result of the other prototype beside ours, and whether the two differ by at most TOLERANCE."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from gpusched_env.reproduce.sjf_bsbf.tables import Setting, as_percent, reductio
 if TYPE_CHECKING:
     from rich.table import Table
 
-TOLERANCE: Final = 0.05  # of a reduction (choice); the prototype's own spread is not known
+TOLERANCE: Final = 0.05  # maximum difference of two reductions (our choice); the spread of the prototype is not known
 
 
 class Band(NamedTuple):
-    """One figure of the prototype and ours."""
+    """One result of the prototype, and ours."""
 
     figure: str
     prototype: str

@@ -1,4 +1,4 @@
-"""Further metrics of this card: small and large jobs separately, and how much is shared."""
+"""Further metrics of this card: metrics of small and of large jobs, and the fractions of jobs that share GPUs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def measure(instance: Instance, log: EventLog) -> dict[str, float]:
     Returns
     -------
     small_jct_s, large_jct_s, small_queueing_s, large_queueing_s : means [s]; 0 if there are no such jobs
-    company_share : share of jobs that started on a GPU that another job held
-    accumulating_share : share of jobs that started with more sub-steps than they need alone
+    company_share : fraction of jobs that started on a GPU that another job held
+    accumulating_share : fraction of jobs that started with more sub-steps than they need alone
     """
     times, small = job_times(instance, log), instance.workload.jobs["gpus"] <= SMALL_GPUS
     found: dict[str, float] = {}

@@ -1,26 +1,27 @@
-"""Known results of SJF-BSBF: the abstract's claims, and figures of another prototype of the reconstruction.
+"""Known results of SJF-BSBF: the claims of the abstract, and results of another prototype of the reconstruction.
 
-The rest of the paper's evaluation is unknown to us. The prototype (event-driven, one xi for all pairs) was written
-independently of this package from the same description. Its figures are reductions of the mean JCT against a rival.
+We do not know the rest of the paper's evaluation. The prototype was written independently of this package from the same
+description. It is event-driven and has one xi for all pairs. Its results are reductions of the mean JCT relative to a
+rival.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-AGAINST_PREEMPTIVE: Final = (0.27, 0.33)  # of average JCT, against state-of-the-art preemptive schedulers (abstract)
+AGAINST_PREEMPTIVE: Final = (0.27, 0.33)  # reduction of the average JCT against preemptive schedulers (abstract)
 AGAINST_FFS: Final = 0.17  # largest reduction against SJF-FFS on large traces (abstract)
 
 SJF, FFS, TIRESIAS = "SJF", "SJF-FFS", "Tiresias"
 
 
 class Cell(NamedTuple):
-    """One figure of the prototype on 64 GPUs: means over eight of Pollux's workloads."""
+    """One result of the prototype on 64 GPUs: means over eight of Pollux's workloads."""
 
     jobs: int
     xi: float
     rival: str
-    reduction: float  # share by which SJF-BSBF's mean JCT is lower; < 0 = it is higher
+    reduction: float  # fraction by which the mean JCT of SJF-BSBF is lower than the rival's; < 0 = it is higher
 
 
 PROTOTYPE: Final = tuple(
@@ -38,5 +39,5 @@ PROTOTYPE: Final = tuple(
 )
 # Lowest and highest over xi and both spans of arrivals, 16 GPUs, 30 jobs at half of the largest batch, 20 seeds.
 PROTOTYPE_30: Final = {TIRESIAS: (0.35, 0.56), SJF: (0.04, 0.36), FFS: (-0.006, 0.36)}
-FULL_BATCH_30: Final = 0.29  # against Tiresias if every job fills the memory: the gain of the order alone
+FULL_BATCH_30: Final = 0.29  # reduction against Tiresias if every job fills the memory, so that only the order helps
 FIFO_OVER_TIRESIAS: Final = (5.9, 6.4)  # ratio of the mean JCTs on 64 GPUs

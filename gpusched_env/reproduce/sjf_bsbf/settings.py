@@ -17,8 +17,8 @@ VARIANTS: Final = {  # SJF-BSBF without one of its parts, or with a part of the 
     "rounds of 60 s": "sjf-bsbf:round_s=60",
 }
 SHARING: Final = {BSBF: "sjf-bsbf", **VARIANTS, FFS: "sjf-ffs"}
-# Tiresias as in Pollux's artifact: threshold of 16 GPU hours, rounds of 60 s, 30 s to restart (as the scenario has),
-# no test of skew.
+# Tiresias as in Pollux's artifact: a threshold of 16 GPU hours, rounds of 60 s, restarts of 30 s (a value of the
+# scenario), and no test of skew.
 EXCLUSIVE: Final = {SJF: "sjf", FIFO: "fifo", TIRESIAS: "tiresias:thresholds=57600,packlimit=inf"}
 POLICIES: Final = SHARING | EXCLUSIVE
 ROUND_S: Final = 60.0  # [s] rounds of Tiresias
@@ -46,7 +46,7 @@ QUICK: Final = Extent((160, 240), (1.0, 1.25, 2.0), 2, 4, False)
 
 
 def of_run(workload: str, jobs: int, xi: float, policy: str) -> dict[str, Any]:
-    """Labels of a run on 64 GPUs; policies that do not share are played once for all xi."""
+    """Labels of a run on 64 GPUs; a policy that does not share GPUs has one run for all xi."""
     return {"part": workload, "jobs": jobs, "xi": xi if policy in SHARING else 0.0, "policy": policy}
 
 

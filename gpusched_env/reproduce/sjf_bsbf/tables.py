@@ -68,13 +68,13 @@ def values(results: Results, metric: str, setting: Setting, xi: float, policy: s
 
 
 def reduction(results: Results, setting: Setting, xi: float, rival: str, policy: str = BSBF) -> float:
-    """Share by which the mean JCT over all draws is lower than a rival's; < 0 = it is higher."""
+    """Return the fraction by which the mean JCT over all draws is lower than a rival's; < 0 = it is higher."""
     own, other = (values(results, "mean_jct_s", setting, xi, name) for name in (policy, rival))
     return float(1.0 - own.mean() / other.mean())
 
 
 def as_percent(value: float) -> str:
-    """Format a share in per cent, with its sign."""
+    """Format a fraction in per cent, with its sign."""
     return f"{100 * value:+.1f} %"
 
 

@@ -16,7 +16,10 @@ BUDGET_MACHINES: Final = 8  # number of machines at which each half of the budge
 
 @kernel
 def budget_used(sim: Run, straddling: int, machines: int) -> float:
-    """Extra time of a gang / its compute time: half of the budget for contention, half for overhead (SJF-BCO)."""
+    """Return the extra time of a gang / its compute time (SJF-BCO).
+
+    Half of the budget is for contention, and half is for overhead.
+    """
     w = sim.world
     if machines <= 1:
         return 0.0
@@ -29,7 +32,7 @@ def budget_used(sim: Run, straddling: int, machines: int) -> float:
 
 @kernel(lazy=True)
 def begin_budgeted(sim: Run, number: int, slowest: int) -> None:
-    """Remove the gang's communication: the extra time is the whole cost of a placement."""
+    """Remove the communication of a gang, because the extra time is the whole cost of a placement."""
     r = sim.replicas[number]
     alone = sim.paces[r["job_class"], MACHINE, slowest]
     r["compute_s"] = micro_s(alone, r["compute_share"])
@@ -39,7 +42,7 @@ def begin_budgeted(sim: Run, number: int, slowest: int) -> None:
 
 @kernel(lazy=True)
 def budgeted_alone_s(sim: Run, number: int) -> float:
-    """Seconds of one iteration of a gang on its machines if no other gang used the network [s]."""
+    """Return the time of one iteration of a gang on its machines if no other gang used the network [s]."""
     r = sim.replicas[number]
     return r["compute_s"] * (1.0 + budget_used(sim, 1, r["machines"]))
 

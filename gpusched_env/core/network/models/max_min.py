@@ -1,4 +1,4 @@
-"""Max-min fair rates over all links; a gang is one flow whose ring edges move in lock step."""
+"""Max-min fair rates over all links; a gang is one flow, whose ring edges all have the same rate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALWAYS, CONST, DUTY_SOLO = range(3)  # the part of an iteration that contends (D
 
 @kernel
 def slowdown_of(sim: Run, number: int) -> float:
-    """Slowdown of a gang's transfers, by its max-min rate and the duty rule; 1 = as alone."""
+    """Return the slowdown of a gang's transfers by its max-min rate and the duty rule; 1 = no slowdown."""
     w = sim.world
     r = sim.replicas[number]
     if r["rate_Bps"] <= 0.0:
@@ -24,7 +24,7 @@ def slowdown_of(sim: Run, number: int) -> float:
     if w["duty"] == CONST:
         return 1.0 + w["xi1"] * (slowdown - 1.0)
     if w["duty"] == DUTY_SOLO and r["bottleneck"] >= 0:
-        # the others on the bottleneck send only during their communication
+        # The other gangs on the bottleneck link send only while they communicate.
         duty = 0.0
         others = 0
         use = sim.links[r["bottleneck"]]["first_use"]
@@ -58,7 +58,7 @@ def solve_max_min(sim: Run) -> None:
 )
 @kernel(lazy=True)
 def price_max_min(sim: Run, number: int) -> None:
-    """Set a gang's iteration time, and the link that bounds it (ties: lowest row), by its max-min rate."""
+    """Set a gang's iteration time from its max-min rate, and the link that bounds the rate (ties: lowest row)."""
     r = sim.replicas[number]
     r["bottleneck"] = -1
     use = r["first_use"] if r["rate_Bps"] < r["solo_Bps"] else -1

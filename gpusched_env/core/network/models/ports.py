@@ -1,4 +1,4 @@
-"""Shared by several models: the gangs on a gang's machine ports, and the effective contenders."""
+"""Kernels that several models share: the number of gangs on machine ports, and the effective contenders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ RAW, CLAMP, AFFINE = range(3)  # how a straddle count becomes effective contende
 
 @kernel
 def effective_contenders(sim: Run, straddling: int) -> float:
-    """Effective contenders k of a straddle count (SJF-BCO, eq. 7; docs/network.md)."""
+    """Return the number k of effective contenders of a straddle count (SJF-BCO, eq. 7; docs/network.md)."""
     w = sim.world
     if straddling == 0:
         return 1.0
@@ -22,13 +22,13 @@ def effective_contenders(sim: Run, straddling: int) -> float:
 
 @helper
 def degradation(sim: Run, k: float) -> float:
-    """Slowdown of transfers with k effective contenders: f(k) = k + alpha (k - 1)."""
+    """Return the slowdown of transfers with k effective contenders: f(k) = k + alpha (k - 1)."""
     return k + sim.world["alpha"] * (k - 1.0)
 
 
 @kernel
 def busiest_port(sim: Run, number: int) -> tuple[int, int]:
-    """The busiest of a gang's machine ports: number of gangs on it, and its link; -1 = the gang uses no port."""
+    """Return the number of gangs on the busiest of a gang's machine ports, and its link; -1 = the gang uses no port."""
     most = 0
     port = -1
     use = sim.replicas[number]["first_use"]

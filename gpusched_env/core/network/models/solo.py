@@ -10,4 +10,4 @@ from gpusched_env.core.state import Run
 @contention_model("none", "every gang communicates as if it were alone", reach=OWN)
 @kernel(lazy=True)
 def price_alone(sim: Run, number: int) -> None:
-    """Do nothing: the gang was priced at its start."""
+    """Do nothing, because the iteration time was computed at the start of the gang."""

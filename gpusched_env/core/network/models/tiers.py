@@ -1,4 +1,4 @@
-"""Each tier stretches the whole iteration; other gangs do not matter (Themis)."""
+"""The tier of a placement multiplies the time of the whole iteration; other gangs have no effect (Themis)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpusched_env.core.state import Run
 
 @kernel(lazy=True)
 def begin_stretched(sim: Run, number: int, slowest: int) -> None:
-    """Remove the gang's communication: the tier has stretched the iteration already."""
+    """Remove the communication of a gang, because its iteration time already includes the effect of the tier."""
     r = sim.replicas[number]
     r["compute_s"] = micro_s(sim.paces[r["job_class"], r["tier"], slowest], r["compute_share"])
     r["fixed_s"] = 0.0
@@ -25,6 +25,6 @@ def begin_stretched(sim: Run, number: int, slowest: int) -> None:
 )
 @kernel(lazy=True)
 def price_stretched(sim: Run, number: int) -> None:
-    """Change no rate; set ``bottleneck`` to the busiest port if other gangs use it too."""
+    """Set ``bottleneck`` to the busiest port if other gangs use it too; the rate does not change."""
     most, port = busiest_port(sim, number)
     sim.replicas[number]["bottleneck"] = port if most > 1 else -1
