@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from gpusched_env.envs.encoder import Encoder, Observation, Windows, observed_types
+from gpusched_env.envs.reset_options import check_reset_options
 from gpusched_env.envs.rewards import parse_reward
 from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
@@ -199,11 +200,17 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Draw a workload and play up to the first decision; the class docstring explains ``seed``."""
+        """Draw a workload and play up to the first decision; the class docstring explains ``seed``.
+
+        Raises
+        ------
+        GpuschedError : ``options`` is not empty: there are no options
+        """
         from gpusched_env.envs.mask_and_observation import check_rules
         from gpusched_env.envs.step import RESUME
         from gpusched_env.simulator import Simulation
 
+        check_reset_options(options)
         super().reset(seed=seed)
         drawn = int(self.np_random.integers(*self.scenario.seeds.train)) if seed is None else seed
         instance = self.scenario.instance(drawn)

@@ -13,6 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from gpusched_env.envs.cluster_env import ClusterEnv
+from gpusched_env.envs.reset_options import check_reset_options
 from gpusched_env.envs.step import SKIP
 from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
 from gpusched_env.envs.vector_runs import VectorRuns
@@ -108,8 +109,10 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         Raises
         ------
         ScenarioError : the number of seeds is not the number of environments
-        GpuschedError : the mask is not bool [B], marks no environment, or leaves one out at the first reset
+        GpuschedError : an unknown option; or the mask is not bool [B], marks no environment, or leaves one out at the
+            first reset
         """
+        check_reset_options(options, ("reset_mask",))
         seeds = [seed] * self.num_envs if seed is None else seed
         if isinstance(seeds, int | np.integer):
             seeds = [int(seeds) + b for b in range(self.num_envs)]
