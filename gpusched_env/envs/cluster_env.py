@@ -270,14 +270,15 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         ------
         gymnasium.error.ResetNeeded : before the first reset
         """
-        from gpusched_env.envs import rendering
+        from gpusched_env.envs.picture import picture
+        from gpusched_env.envs.rendering import text
 
         if self.render_mode is None:
             gym.logger.warn('render() without render_mode: make the environment with render_mode="ansi" or "rgb_array"')
             return None
         if self._encoder is None:
             raise gym.error.ResetNeeded("call reset() before render(): there is no cluster to draw")
-        return rendering.text(self) if self.render_mode == "ansi" else rendering.picture(self)
+        return text(self) if self.render_mode == "ansi" else picture(self)
 
     # --- beyond Gymnasium
 
