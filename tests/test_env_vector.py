@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import pickle
 from typing import Any
@@ -231,13 +232,16 @@ def test_without_autoreset_a_finished_episode_must_be_reset() -> None:
     envs.step(actions)
 
 
-def test_a_copy_continues_like_the_original() -> None:
+@pytest.mark.parametrize(
+    "duplicate", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["deepcopy", "pickle"]
+)
+def test_a_copy_continues_like_the_original(duplicate: Any) -> None:
     envs = make(SCENARIOS["philly"], keep_logs=True, threads=2)
     rng = np.random.default_rng(0)
     _, infos = envs.reset(seed=2)
     for _ in range(5):
         infos = envs.step(draw(rng, infos["action_mask"]))[-1]
-    twin = pickle.loads(pickle.dumps(envs))
+    twin = duplicate(envs)
     for _ in range(20):
         actions = draw(rng, infos["action_mask"])
         said = envs.step(actions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -353,6 +354,14 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         return refusal
 
     # --- inside
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ClusterEnv:
+        """Copy the state of the run; scenario, instance, windows and the list of checked gangs are shared."""
+        twin = type(self).__new__(type(self))
+        shared = self.scenario, self.windows, self.spec, self._checked_gangs
+        memo |= {id(self): twin} | {id(one): one for one in shared}
+        twin.__dict__ |= {name: copy.deepcopy(value, memo) for name, value in self.__dict__.items()}
+        return twin
 
     def checked(self, action: np.int64 | int) -> int:
         """Return the action as a plain int.
