@@ -67,7 +67,7 @@ def save(frames: list[Image.Image], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     small = [frame.resize((720, 720 * frame.height // frame.width), Image.Resampling.LANCZOS) for frame in frames]
     if path.suffix == ".gif":
-        small = [frame.quantize(64, dither=Image.Dither.NONE) for frame in small]
+        small = [frame.quantize(255, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE) for frame in small]
     small[0].save(path, save_all=True, append_images=small[1:], duration=FRAME_MS, loop=0, quality=70, method=6)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from cost import lines_run
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import RecordEpisodeStatistics
 from helpers import linked_scenario
@@ -131,6 +132,44 @@ def test_a_copy_in_the_middle_of_an_episode_continues_like_the_original(duplicat
         ends.append((elapsed, said["digest"]))
     assert ends[0] == ends[1]
     assert ends[0][0] > 0.0
+
+
+def test_a_copy_shares_what_never_changes_and_nothing_else() -> None:
+    env = make()
+    _, info = env.reset(seed=3)
+    for _ in range(4):
+        info = env.step(int(np.flatnonzero(info["action_mask"])[0]))[-1]
+    base, twin = env.unwrapped, copy.deepcopy(env).unwrapped
+    assert twin.simulation.instance is base.simulation.instance
+    assert twin.scenario is base.scenario
+    assert twin.windows is base.windows
+    ours, its = base.simulation.arrays, twin.simulation.arrays
+    for name in ours.fields:
+        one, other = getattr(ours, name), getattr(its, name)
+        assert one is not other
+        assert one.tobytes() == other.tobytes()
+        assert not np.shares_memory(one, other)
+    for name in base.encoder.batch.arrays.own:
+        one, other = getattr(base.encoder.batch.arrays, name), getattr(twin.encoder.batch.arrays, name)
+        assert not np.shares_memory(one, other)
+    base.action_space.seed(1), twin.action_space.seed(1)
+    base.np_random.integers(100)
+    assert base.action_space.sample() == twin.action_space.sample()
+    assert base.np_random.bit_generator.state != twin.np_random.bit_generator.state
+
+
+def test_a_copy_costs_no_more_with_more_jobs() -> None:
+    """A copy of instance and scenario, too, executes 14,000 lines, and more where there are more jobs."""
+    lines = []
+    for scenario in ("tiny-v1", "philly-64-v1"):
+        env = make(scenario=scenario).unwrapped
+        _, info = env.reset(seed=200_000)
+        for _ in range(12):
+            info = env.step(int(np.flatnonzero(info["action_mask"])[0]))[-1]
+        copy.deepcopy(env)
+        lines.append(lines_run(copy.deepcopy, env))
+    assert abs(lines[0] - lines[1]) < 200
+    assert max(lines) < 9_000
 
 
 def run(code: str) -> subprocess.CompletedProcess[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,6 +17,7 @@ from gpusched_env.cluster import NodeGroup
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError, SchedulerError
+from gpusched_env.event_log import PREEMPT
 from gpusched_env.instance import Semantics
 from gpusched_env.metrics import validate
 from gpusched_env.scenarios import Scenario, WorkloadSpec, get_scenario
@@ -69,10 +71,63 @@ def test_playing_refuses_windows_that_hide_decisions() -> None:
         play_scheduler(ClusterEnv(scenario), make_scheduler("fifo"), 0)
     with pytest.raises(GpuschedError, match="rules that include 'consolidate'"):
         play_scheduler(wide_open(scenario, 0), make_scheduler("fifo:placement=consolidate"), 0)
-    with pytest.raises(GpuschedError, match="in no slot; raise queue_window"):
+    jobs = len(scenario.instance(200_002).workload)
+    sizes = rf"queue_window={jobs}, running_window=8, .*\.wide_open\(scenario, seed\)"
+    with pytest.raises(SchedulerError, match=f"in no slot of queue_window=1, .* {sizes}"):
         play_scheduler(wide_open(scenario, 200_002, queue_window=1), make_scheduler("sjf"), 200_002)
+    with pytest.raises(SchedulerError, match=f"in no slot of running_window=1, .* {sizes}"):
+        play_scheduler(wide_open(scenario, 200_002, running_window=1), make_scheduler("srtf"), 200_002)
+    with pytest.raises(SchedulerError, match="migration=True"):
+        play_scheduler(wide_open(one_job_scenario(), 0, rules=("pack", "random"), migration=False), Mover(), 0)
     with pytest.raises(SchedulerError, match="truncated"):
         play_scheduler(wide_open(scenario, 0, step_limit=5), make_scheduler("fifo"), 0)
+
+
+def test_the_windows_that_the_error_names_suffice() -> None:
+    """An agent's own windows hide a job that LAS preempts; windows of the sizes in the message do not."""
+    scenario = small_scenario(150)
+    options: dict[str, Any] = {"skip_forced_waits": False, "migration": True, "step_limit": 10**6}
+    small: dict[str, Any] = {"queue_window": 8, "running_window": 2}
+    with pytest.raises(SchedulerError) as error:
+        play_scheduler(ClusterEnv(scenario, **options, **small), make_scheduler("las"), 200_000)
+    named = re.findall(r"(queue_window|running_window)=(\d+)", str(error.value).partition("with ")[2])
+    env = ClusterEnv(scenario, **options, **{name: int(size) for name, size in named})
+    direct = simulate(scenario.instance(200_000), make_scheduler("las"), seed=200_000)
+    assert play_scheduler(env, make_scheduler("las"), 200_000).digest() == direct.digest()
+
+
+def test_small_windows_suffice_for_schedulers_that_start_the_first_jobs_of_the_queue() -> None:
+    scenario = small_scenario(150)
+    env = ClusterEnv(scenario, queue_window=1, running_window=0, skip_forced_waits=False, step_limit=10**6)
+    through = play_scheduler(env, make_scheduler("fifo"), 200_000)
+    assert through.digest() == simulate(scenario.instance(200_000), make_scheduler("fifo"), seed=200_000).digest()
+
+
+def test_decisions_that_a_direct_run_refuses_are_refused_in_small_windows_too() -> None:
+    """Jobs that do not exist, have not arrived, have finished, wait, or are being checkpointed."""
+
+    class Careless(Scheduler):
+        def __init__(self) -> None:
+            self.preempted = False
+
+        def decide(self, view: ClusterView) -> Iterable[Decision]:
+            arrived = len(view.gpus)
+            yield from [Start(60, "pack"), Start(-1, "pack"), Preempt(60), Preempt(-1)]
+            yield from [Start(arrived, "pack"), Preempt(arrived)] if arrived < 60 else []
+            yield from [Start(0, "pack"), Preempt(0)] if 0 not in view.running and 0 not in view.waiting else []
+            yield from [Preempt(int(job)) for job in view.waiting[:1]]
+            yield from [Start(int(job), "pack") for job in view.running]
+            yield from view.list_schedule(view.waiting[:1])
+            if not self.preempted and len(view.running) <= 8 and len(view.waiting):
+                self.preempted = True
+                yield from [Preempt(int(view.running[0])), Preempt(int(view.running[0]))]
+
+    scenario = small_scenario(60)
+    env = ClusterEnv(scenario, queue_window=1, running_window=8, skip_forced_waits=False, step_limit=10**6)
+    through = play_scheduler(env, Careless(), 200_000)
+    direct = simulate(scenario.instance(200_000), Careless(), seed=200_000)
+    assert through.digest() == direct.digest()
+    assert (through.events["kind"] == PREEMPT).sum() == 1
 
 
 def test_playing_accepts_wrapped_environments() -> None:

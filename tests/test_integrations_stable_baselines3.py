@@ -35,16 +35,22 @@ def test_the_adapter_equals_dummy_vec_env_with_monitors() -> None:
         environments.seed(7)
     np.testing.assert_equal(ours.reset(), dict(theirs.reset()))
     rng = np.random.default_rng(0)
-    ends = 0
+    ends, refusals, elapsed_s = 0, 0, 0.0
     for _ in range(130):
         masks = get_action_masks(ours)
         np.testing.assert_array_equal(masks, get_action_masks(theirs))
         actions = np.array([rng.choice(np.flatnonzero(mask)) for mask in masks])
+        if rng.random() < 0.2:
+            actions[1] = rng.integers(ours.action_space.n)  # possibly infeasible, then refused
         (seen, rewards, over, infos), expected = ours.step(actions), theirs.step(actions)
         np.testing.assert_equal(seen, dict(expected[0]))
         np.testing.assert_array_equal(rewards, expected[1])
         assert rewards.dtype == expected[1].dtype
         np.testing.assert_array_equal(over, expected[2])
+        for told, wanted in zip(infos, expected[3], strict=True):
+            assert (told["dt"], told["refusals"]) == (wanted["dt"], wanted["refusals"])
+        elapsed_s += sum(told["dt"] for told in infos)
+        refusals += sum(told["refusals"] for told in infos)
         for b in np.flatnonzero(over):
             ends += 1
             told, wanted = infos[b], expected[3][b]
@@ -53,6 +59,8 @@ def test_the_adapter_equals_dummy_vec_env_with_monitors() -> None:
             assert told["episode"]["l"] == wanted["episode"]["l"]
             assert told["episode"]["r"] == pytest.approx(wanted["episode"]["r"], abs=1e-6)  # Monitor rounds
     assert ends >= 6
+    assert elapsed_s > 0.0
+    assert refusals > 0
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -74,3 +82,7 @@ def test_unsupported_environments_are_refused() -> None:
         ClusterVecEnv(gym.make_vec("CartPole-v1", num_envs=2, vectorization_mode="sync"))
     with pytest.raises(GpuschedError, match="share"):
         make().set_attr("windows", None)
+    environments = make()
+    environments.set_options({"instance": 3})
+    with pytest.raises(GpuschedError, match="unknown option 'instance'"):
+        environments.reset()

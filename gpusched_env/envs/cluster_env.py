@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -10,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from gpusched_env.envs.encoder import Encoder, Observation, Windows, observed_types
+from gpusched_env.envs.reset_options import check_reset_options
 from gpusched_env.envs.rewards import parse_reward
 from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
@@ -199,11 +201,17 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Draw a workload and play up to the first decision; the class docstring explains ``seed``."""
+        """Draw a workload and play up to the first decision; the class docstring explains ``seed``.
+
+        Raises
+        ------
+        GpuschedError : ``options`` is not empty: there are no options
+        """
         from gpusched_env.envs.mask_and_observation import check_rules
         from gpusched_env.envs.step import RESUME
         from gpusched_env.simulator import Simulation
 
+        check_reset_options(options)
         super().reset(seed=seed)
         drawn = int(self.np_random.integers(*self.scenario.seeds.train)) if seed is None else seed
         instance = self.scenario.instance(drawn)
@@ -263,14 +271,15 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         ------
         gymnasium.error.ResetNeeded : before the first reset
         """
-        from gpusched_env.envs import rendering
+        from gpusched_env.envs.picture import picture
+        from gpusched_env.envs.rendering import text
 
         if self.render_mode is None:
             gym.logger.warn('render() without render_mode: make the environment with render_mode="ansi" or "rgb_array"')
             return None
         if self._encoder is None:
             raise gym.error.ResetNeeded("call reset() before render(): there is no cluster to draw")
-        return rendering.text(self) if self.render_mode == "ansi" else rendering.picture(self)
+        return text(self) if self.render_mode == "ansi" else picture(self)
 
     # --- beyond Gymnasium
 
@@ -345,6 +354,14 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         return refusal
 
     # --- inside
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ClusterEnv:
+        """Copy the state of the run; scenario, instance, windows and the list of checked gangs are shared."""
+        twin = type(self).__new__(type(self))
+        shared = self.scenario, self.windows, self.spec, self._checked_gangs
+        memo |= {id(self): twin} | {id(one): one for one in shared}
+        twin.__dict__ |= {name: copy.deepcopy(value, memo) for name, value in self.__dict__.items()}
+        return twin
 
     def checked(self, action: np.int64 | int) -> int:
         """Return the action as a plain int.

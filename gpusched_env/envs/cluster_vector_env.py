@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from gpusched_env.envs.cluster_env import ClusterEnv
+from gpusched_env.envs.reset_options import check_reset_options
 from gpusched_env.envs.step import SKIP
 from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
 from gpusched_env.envs.vector_runs import VectorRuns
@@ -30,7 +30,8 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
 
     ``gymnasium.make_vec("gpusched/Cluster-v0", num_envs=256)`` makes one. Each environment plays bit for bit like a
     single environment with the same seed, on any number of threads. Infos have the layout of ``SyncVectorEnv``. Where
-    an episode ends they also hold ``episode``: return ``r``, length ``l`` and wall time ``t`` [s].
+    an episode ends they also hold ``episode_return`` and ``episode_length`` [step]. The key ``episode`` is left to
+    ``gymnasium.wrappers.vector.RecordEpisodeStatistics``.
 
     Parameters
     ----------
@@ -80,8 +81,8 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             raise ScenarioError(f"scenario names {len(scenarios)} scenarios for {num_envs} environments: give one each")
         self.singles = self._make_singles(scenarios, options)
         first = max(self.singles, key=lambda single: len(single.scenario.cluster.nodes))
-        self.metadata = dict(ClusterEnv.metadata) | {"autoreset_mode": AutoresetMode(autoreset_mode)}
-        self._mode = AutoresetMode(autoreset_mode)
+        self.autoreset_mode = AutoresetMode(autoreset_mode)  # as in SyncVectorEnv: TorchRL reads it, not the metadata
+        self.metadata = dict(ClusterEnv.metadata) | {"autoreset_mode": self.autoreset_mode}
         self.num_envs, self.windows = num_envs, first.windows
         self.single_action_space, self.single_observation_space = first.action_space, first.observation_space
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -91,7 +92,6 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         self._generators: list[np.random.Generator | None] = [None] * num_envs
         self._runs: VectorRuns | None = None
         self._over = np.zeros(num_envs, bool)  # the episode has ended and no new one has begun
-        self._begun_s = np.zeros(num_envs)
 
     # --- Gymnasium
 
@@ -108,8 +108,10 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         Raises
         ------
         ScenarioError : the number of seeds is not the number of environments
-        GpuschedError : the mask is not bool [B], marks no environment, or leaves one out at the first reset
+        GpuschedError : an unknown option; or the mask is not bool [B], marks no environment, or leaves one out at the
+            first reset
         """
+        check_reset_options(options, ("reset_mask",))
         seeds = [seed] * self.num_envs if seed is None else seed
         if isinstance(seeds, int | np.integer):
             seeds = [int(seeds) + b for b in range(self.num_envs)]
@@ -135,7 +137,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         runs.batch.actions[:] = self._checked(actions)
         drawn: dict[int, int] = {}
         if begun.any():
-            if self._mode is not AutoresetMode.NEXT_STEP:
+            if self.autoreset_mode is not AutoresetMode.NEXT_STEP:
                 raise gym.error.ResetNeeded(
                     'the episodes of some environments are over: reset(options={"reset_mask": ...})'
                 )
@@ -151,7 +153,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             terminated, truncated = results[:, TERMINATED] > 0.0, results[:, TRUNCATED] > 0.0
             over = terminated | truncated
             ended = np.flatnonzero(over)
-            if self._mode is AutoresetMode.SAME_STEP:
+            if self.autoreset_mode is AutoresetMode.SAME_STEP:
                 final = self._final_infos(ended)
                 begun = over
                 drawn = self._begin(over, [None] * self.num_envs)
@@ -241,7 +243,6 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         for b, seed in drawn.items():
             self._runs.begin(b, instances[b], seed)
         self._over[marked] = False
-        self._begun_s[marked] = time.perf_counter()
         return drawn
 
     def _checked(self, actions: Any) -> np.ndarray:
@@ -297,15 +298,14 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
     def _episode_infos(self, ended: np.ndarray) -> dict[str, Any]:
         """Return the statistics of the episodes that ended in these environments."""
         runs = self._started_runs()
-        episodes, now_s = runs.batch.episodes, time.perf_counter()
+        episodes = runs.batch.episodes
         infos: dict[str, Any] = {}
         for b in ended.tolist():
-            statistics = {
-                "r": float(episodes["episode_return"][b]),
-                "l": int(episodes["steps"][b]),
-                "t": now_s - float(self._begun_s[b]),
+            of_one = {
+                "episode_return": float(episodes["episode_return"][b]),
+                "episode_length": int(episodes["steps"][b]),
             }
-            infos = self._add_info(infos, {"episode": statistics, **runs.summary(b)}, b)
+            infos = self._add_info(infos, of_one | runs.summary(b), b)
         return infos
 
     def _final_infos(self, ended: np.ndarray) -> dict[str, Any]:

@@ -12,12 +12,13 @@ from gymnasium import spaces
 from gpusched_env.cluster import TIERS, Cluster
 from gpusched_env.core.placement.rules import RULE_NUMBER, rule_number, shares_by
 from gpusched_env.core.sharing.choices import BENEFIT
+from gpusched_env.core.state import WAITING
 from gpusched_env.envs.observation import columns
 from gpusched_env.envs.observation.extras import EXTRAS, check_extras
 from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
 from gpusched_env.envs.observation.type_columns import TYPE_TABLES
-from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
-from gpusched_env.instance import Semantics
+from gpusched_env.errors import GpuschedError, ScenarioError, SchedulerError, unknown_name
+from gpusched_env.instance import Instance, Semantics
 from gpusched_env.simulator import ClairvoyantView, ClusterView
 from gpusched_env.simulator.decisions import Decision, Preempt, Start, Wait
 from gpusched_env.workload import MOST_JOBS
@@ -162,6 +163,12 @@ def observed_types(cluster: Cluster, semantics: Semantics) -> int:
     """Return the number of GPU types that the observation distinguishes; 0 = one type and no copies."""
     types = len(cluster.gpu_types)
     return types if types > 1 or semantics.max_copies > 1 else 0
+
+
+def widest_windows(instance: Instance) -> dict[str, int]:
+    """Return the smallest windows that always show every waiting and running job of an instance."""
+    jobs = len(instance.workload)
+    return {"queue_window": jobs, "running_window": min(instance.cluster.gpus * instance.gpu_jobs, jobs)}
 
 
 class Encoder:
@@ -317,27 +324,38 @@ class Encoder:
 
         Raises
         ------
-        GpuschedError : no action makes this decision: the job is in no slot, the rule is not enabled, the GPUs are
-            explicit, or the sub-steps do not fit the sub-batches that actions can name
+        SchedulerError : the job is in no slot; the message names windows that show every job
+        GpuschedError : no action makes this decision: the rule is not enabled, the GPUs are explicit, or the sub-steps
+            do not fit the sub-batches that actions can name
         """
-        windows = self.windows
-        if isinstance(decision, Preempt):
-            slots, remedy, first, step = self.running_slots, "running_window", windows.first_preemption, 1
-        elif decision.gpus is not None:
+        from gpusched_env.core.events import APPLIED, preempt_refusal
+
+        windows, jobs = self.windows, self.simulation.arrays.jobs
+        if isinstance(decision, Start) and decision.gpus is not None:
             raise GpuschedError(f"{decision} has no action: only direct runs take explicit GPUs")
+        if not 0 <= decision.job < len(jobs):
+            return None
+        if isinstance(decision, Preempt):
+            if preempt_refusal(self.simulation.arrays, int(decision.job)) != APPLIED:
+                return None
+            slots, kind, first, step = self.running_slots, "running", windows.first_preemption, 1
+        elif jobs["status"][decision.job] != WAITING:
+            return None
         elif decision.rule not in windows.rules:
             raise GpuschedError(f"{decision}: make the environment with rules that include {decision.rule!r}")
         else:
             first, step = windows.rules.index(decision.rule) * max(windows.sub_batches, 1), windows.slot_starts
             first += self._size_of(decision)
-            slots, remedy = self.queue_slots, "queue_window"
+            slots, kind = self.queue_slots, "queue"
         slot = np.flatnonzero(slots == decision.job)
         if len(slot):
             return int(first + step * slot[0])
-        holds = self.simulation.arrays.jobs["replica"][decision.job] >= 0
-        if isinstance(decision, Preempt) == bool(holds):
-            raise GpuschedError(f"{decision}: job {decision.job} is in no slot; raise {remedy}")
-        return None
+        sizes = ", ".join(f"{name}={size}" for name, size in widest_windows(self.simulation.instance).items())
+        raise SchedulerError(
+            f"{decision}: job {decision.job} is in no slot of {kind}_window={len(slots)}, so no action makes this "
+            f"decision. Make the environment with {sizes}, which show every job of this workload, or by "
+            "gpusched_env.envs.scheduler_player.wide_open(scenario, seed)"
+        )
 
     def _size_of(self, decision: Start) -> int:
         """Return the index of a decision's sub-batch among those that actions can name."""

@@ -7,22 +7,25 @@ from typing import Any
 import gymnasium as gym
 
 from gpusched_env.envs.cluster_env import ClusterEnv
+from gpusched_env.envs.encoder import widest_windows
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import EventLog
-from gpusched_env.simulator import Lease, Scheduler, Start, Wait
+from gpusched_env.simulator import Lease, Preempt, Scheduler, Start, Wait
 
 
 def play_scheduler(env: gym.Env[Any, Any], scheduler: Scheduler, seed: int) -> EventLog:
     """Play one episode of ``env`` with a scheduler and return its event log.
 
-    The environment must be able to express every decision: its windows must hold all waiting and running jobs
-    (:func:`wide_open`), its rules must include those of the scheduler, and it must skip no decision point and grant no
-    leases of its own.
+    The environment must be able to express every decision: its windows must show each job that the scheduler starts or
+    preempts, its rules must include those of the scheduler, and it must skip no decision point and grant no leases of
+    its own. :func:`wide_open` makes such an environment. An agent's small windows suffice for some schedulers: FIFO
+    starts only the first jobs of the queue.
 
     Raises
     ------
-    SchedulerError : the environment skips waits or grants leases, or the episode is truncated
-    GpuschedError : the environment cannot express a decision
+    SchedulerError : the environment skips waits or grants leases, a job is in no slot, a preemption is a migration that
+        the environment forbids, or the episode is truncated
+    GpuschedError : the environment cannot express a decision for another reason
     """
     base = env.unwrapped
     assert isinstance(base, ClusterEnv)
@@ -45,6 +48,8 @@ def play_scheduler(env: gym.Env[Any, Any], scheduler: Scheduler, seed: int) -> E
             elif isinstance(decision, Start) and decision.gpus is not None:
                 base.start_on(decision.job, decision.gpus, decision.share, decision.sub_steps)
             elif (action := base.encoder.action_of(decision)) is not None:
+                if isinstance(decision, Preempt) and not base.mask[action]:
+                    raise SchedulerError(f"{decision}: no job waits; make the environment with migration=True")
                 over = _step(env, action, scheduler)
         if not base.mask[base.windows.wait_action]:
             raise SchedulerError(
@@ -69,10 +74,8 @@ def _step(env: gym.Env[Any, Any], action: int, scheduler: Scheduler) -> bool:
 
 def wide_open(scenario: Any, seed: int, **changes: Any) -> ClusterEnv:
     """Make an environment that can express every decision of every scheduler on a scenario's workload of one seed."""
-    instance = scenario.instance(seed)
     options: dict[str, Any] = {
-        "queue_window": len(instance.workload),
-        "running_window": min(instance.cluster.gpus, len(instance.workload)),
+        **widest_windows(scenario.instance(seed)),
         "skip_forced_waits": False,
         "migration": True,
         "step_limit": 10_000_000,

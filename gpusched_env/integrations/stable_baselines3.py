@@ -6,6 +6,7 @@ MaskablePPO("MultiInputPolicy", environments).learn(1_000_000)
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import gymnasium as gym
@@ -14,14 +15,16 @@ from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env import VecEnv
 
 from gpusched_env.envs.cluster_vector_env import ClusterVectorEnv
+from gpusched_env.envs.reset_options import check_reset_options
 from gpusched_env.errors import GpuschedError
 
 
 class ClusterVecEnv(VecEnv):
     """A :class:`ClusterVectorEnv` as a ``VecEnv``; it replaces ``DummyVecEnv`` and ``Monitor``.
 
-    Where an episode ends, infos hold what stable-baselines3 expects: ``episode``, ``terminal_observation`` and
-    ``TimeLimit.truncated``, and with ``keep_logs`` also ``metrics`` and ``digest``. All other infos are empty.
+    Each info holds ``dt``, the elapsed simulated time [s], and ``refusals``. Where an episode ends, the info also holds
+    what stable-baselines3 expects: ``episode``, ``terminal_observation`` and ``TimeLimit.truncated``, and with
+    ``keep_logs`` also ``metrics`` and ``digest``.
     ``get_attr`` returns the attribute of the whole batch for each environment; ``env_method`` returns each
     environment's part of the result.
 
@@ -45,10 +48,18 @@ class ClusterVecEnv(VecEnv):
             raise GpuschedError("ClusterVecEnv: make the environments with copy=True; stored observations would change")
         self.environments = inner
         self._chosen: np.ndarray = np.zeros(inner.num_envs, np.int64)
+        self._made_s = time.perf_counter()
         super().__init__(inner.num_envs, inner.single_observation_space, inner.single_action_space)
 
     def reset(self) -> dict[str, np.ndarray]:
-        """Begin an episode in every environment; seeds set by ``seed`` are used once."""
+        """Begin an episode in every environment; seeds set by ``seed`` are used once.
+
+        Raises
+        ------
+        GpuschedError : ``set_options`` has set an option: there are no options
+        """
+        for options in self._options:
+            check_reset_options(options)
         seeds = None if all(seed is None for seed in self._seeds) else self._seeds
         observations, infos = self.environments.reset(seed=seeds)
         self.reset_infos = [{"seed": int(seed)} for seed in infos["seed"]]
@@ -64,11 +75,18 @@ class ClusterVecEnv(VecEnv):
         """Play the actions."""
         observations, rewards, terminated, truncated, infos = self.environments.step(self._chosen)
         over = terminated | truncated
-        told: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        steps = zip(infos["dt"].tolist(), infos["refusals"].tolist(), strict=True)
+        told: list[dict[str, Any]] = [{"dt": dt, "refusals": refusals} for dt, refusals in steps]
         for b in np.flatnonzero(over).tolist():
-            final = infos["final_info"]
+            final = infos["final_info"]  # ``infos`` itself tells of the reset
             told[b] = {
-                "episode": {name: final["episode"][name][b].item() for name in ("r", "l", "t")},
+                "dt": final["dt"][b].item(),
+                "refusals": final["refusals"][b].item(),
+                "episode": {
+                    "r": final["episode_return"][b].item(),
+                    "l": final["episode_length"][b].item(),
+                    "t": time.perf_counter() - self._made_s,  # as Monitor: since the environment was made
+                },
                 "terminal_observation": infos["final_obs"][b],
                 "TimeLimit.truncated": bool(truncated[b]),
                 **{name: final[name][b] for name in ("digest",) if name in final},

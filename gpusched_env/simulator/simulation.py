@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import operator
 from collections.abc import Callable, Iterable
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
@@ -70,6 +71,13 @@ class Simulation:
         # Initial capacity: an arrival, a start and a completion of each job, and some preemptions.
         self._drained_events = GrowingArray(EVENT_DTYPE, 4 * len(instance.workload))
         self._drained_gpus = GrowingArray(np.dtype(np.int32), 4 * len(instance.workload))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Copy the run; its instance, which never changes, is shared."""
+        twin = type(self).__new__(type(self))
+        memo |= {id(self): twin, id(self.instance): self.instance}
+        twin.__dict__ |= {name: copy.deepcopy(value, memo) for name, value in self.__dict__.items()}
+        return twin
 
     @property
     def _world(self) -> np.void:

@@ -12,6 +12,7 @@ from gymnasium import spaces
 
 from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES, TimerActions
 from gpusched_env.envs.delay_timers.observer import Observation, TimerObserver, observation_space
+from gpusched_env.envs.reset_options import check_reset_options
 from gpusched_env.envs.rewards import COMPONENTS
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.event_log import EventLog
@@ -134,7 +135,13 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Draw a workload; the class docstring explains ``seed``."""
+        """Draw a workload; the class docstring explains ``seed``.
+
+        Raises
+        ------
+        GpuschedError : ``options`` is not empty: there are no options
+        """
+        check_reset_options(options)
         super().reset(seed=seed)
         drawn = int(self.np_random.integers(*self.train_seeds)) if seed is None else seed
         instance = self.scenario.instance(drawn)
