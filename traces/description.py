@@ -67,10 +67,10 @@ def has_run_times(workload: Workload) -> bool:
 
 
 def with_run_times(workload: Workload, cluster: Cluster) -> Workload:
-    """Set the run time of every job given by iterations to its run time on the ideal placement of a cluster.
+    """Set the run time of every job that is given by iterations to its run time on the ideal placement of a cluster.
 
-    The network is the default one. Jobs that have a run time keep it. Jobs with the unit profile run equally fast on
-    every GPU type.
+    The network is the default network. Jobs that have a run time keep it. Jobs with the unit profile run equally fast
+    on every GPU type.
 
     Raises
     ------

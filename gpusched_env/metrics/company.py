@@ -32,7 +32,10 @@ class Slowdowns(NamedTuple):
     slowdown: np.ndarray  # float64 [N]
 
     def at(self, segment: np.ndarray, time_s: np.ndarray) -> np.ndarray:
-        """Return the slowdown of ``segment[i]`` at ``time_s[i]`` [s]; float64 [n], NaN before the segment's first value."""
+        """Return the slowdown of ``segment[i]`` at ``time_s[i]`` [s]; float64 [n].
+
+        It is NaN before the first value of the segment.
+        """
         asked = np.repeat([0, 1], [len(self.segment), len(segment)])
         times = np.concatenate([self.time_s, time_s])
         segments = np.concatenate([self.segment, segment])

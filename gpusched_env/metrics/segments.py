@@ -194,7 +194,10 @@ def _seconds_per_iteration(instance: Instance, log: EventLog) -> dict[str, np.nd
 def _of_gangs(
     instance: Instance, log: EventLog, job_class: np.ndarray, tier: np.ndarray, count: np.ndarray, first: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return iteration and compute time of gangs [s]; the log's list of GPUs has ``count`` of each from ``first`` on."""
+    """Return the iteration and compute time of gangs [s].
+
+    The GPUs of a gang are the ``count`` items from ``first`` on in the log's list of GPUs.
+    """
     row = tier
     tables = (instance.iteration_s, instance.compute_s)
     if (shapes := instance.shapes) is not None:

@@ -79,7 +79,7 @@ def held_gpus(instance: Instance, log: EventLog) -> StepFunction:
     if instance.gpu_jobs == 1:
         return gang_gpus(instance, log)
     table = segments(instance, log)
-    # Merge the overlapping intervals in which gangs hold the same GPU. The keys are exact: event number + offset by GPU.
+    # Merge overlapping intervals in which gangs hold the same GPU. Keys are exact: event number + an offset per GPU.
     count = table["gpus"].astype(np.int64)
     gpus = np.concatenate([np.empty(0, np.int64), *(log.gang(event) for event in table["start_event"])])
     free = np.where(table["free_event"] >= 0, table["free_event"], len(log.events)).astype(np.int64)

@@ -59,7 +59,10 @@ def check_gangs(instance: Instance, log: EventLog) -> np.ndarray:
 
 
 def _refuse_sharing(log: EventLog, what: str, ids: np.ndarray, event_of: np.ndarray, freed: np.ndarray) -> None:
-    """Refuse two gangs that hold the same id at the same time; ``event_of`` [ids], ascending, are their start events."""
+    """Refuse two gangs that hold the same id at the same time.
+
+    ``event_of`` [ids], ascending, has the start event of the gang that holds each id.
+    """
     order = np.argsort(ids, kind="stable")
     held, start = ids[order], event_of[order]
     same = held[1:] == held[:-1]

@@ -13,8 +13,8 @@ from gpusched_env.scenarios.workload_spec import WorkloadSpec
 from gpusched_env.sharing import GavelPairs, Sharing
 
 GAVEL_WINDOW: Final = (4_000, 5_000)  # arrival ranks of the jobs that Gavel's authors measure, in steady state
-# [h] time for which jobs arrive after the measured jobs, so that the cluster stays full while these run. The longest job
-# takes 167 h alone on a V100, and several times as long on a full cluster.
+# [h] time for which jobs arrive after the measured jobs, so that the cluster stays full while these run. The longest
+# job takes 167 h alone on a V100, and several times as long on a full cluster.
 TAIL_H: Final = 400.0
 
 

@@ -26,8 +26,8 @@ from gpusched_env.scenarios.workload_spec import WorkloadSpec
 
 HALF_DAY: Final = 43_200.0  # [s]
 # Gang sizes in a sample of the full Philly log, which has more multi-GPU jobs than the processed log from which the
-# generator is calibrated. The largest gang in the sample has 8 GPUs. The shares of 16 and 32 GPUs are twice those of the
-# processed log (choice).
+# generator is calibrated. The largest gang in the sample has 8 GPUs. The shares of 16 and 32 GPUs are twice those of
+# the processed log (choice).
 FULL_LOG_DEMAND: Final = {"1": 0.860, "2": 0.023, "4": 0.049, "6": 0.001, "8": 0.062, "16": 0.004, "32": 0.001}
 # Gang sizes include 12, 24, 48 and 96, so that gangs share machines and racks. Gangs larger than a machine take five
 # sixths of the GPU time, so that the cost of placements matters (choice).

@@ -11,8 +11,8 @@ from gpusched_env.network import NETWORK_PRESETS, Contention, Network
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
 
-# The paper draws the size of each server at random. Here, each size occurs five times, which gives 300 GPUs, the mean of
-# such draws.
+# The paper draws the size of each server at random. Here, each size occurs five times, which gives 300 GPUs, the mean
+# of such draws.
 SERVERS: Final = (4, 8, 16, 32) * 5  # [GPU]
 
 

@@ -141,7 +141,7 @@ class Scenario:
         return self.replace(workload=WorkloadSpec(source, **{**kept, **changes}), tracked_window=None)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON, from which :func:`gpusched_env.scenarios.scenario_from_dict` builds the scenario."""
+        """Return plain data for JSON; :func:`gpusched_env.scenarios.scenario_from_dict` builds the scenario from it."""
         data = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
         data["workload"] = self.workload.as_dict()
         data["network"] = network_as_dict(self.network)
